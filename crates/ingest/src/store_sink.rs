@@ -24,13 +24,13 @@ pub struct StoreSink<'a> {
     claim: Option<Arc<Claim>>,
     /// Appends in progress, with the claims of their files.
     tickets: VecDeque<(Ticket, Option<Arc<Claim>>)>,
-    /// Error of a failed append. Later data is refused: positions after a gap would hide it permanently.
+    /// Error of a failed append. Later batches are refused, because a position after the gap would hide it for good.
     failure: Option<String>,
     throughput: Option<Arc<Throughput>>,
 }
 
 impl<'a> StoreSink<'a> {
-    /// A sink for pipeline set `set` of `store`; all sinks of a store share `claims`.
+    /// Creates a sink for pipeline set `set` of `store`; all sinks of a store share `claims`.
     pub fn new(store: &'a Store, set: usize, claims: &Arc<Claims>) -> StoreSink<'a> {
         StoreSink {
             store,
@@ -43,26 +43,27 @@ impl<'a> StoreSink<'a> {
         }
     }
 
-    /// This sink, counting its throughput.
+    /// Makes the sink count its events in `throughput`.
     pub(crate) fn counted(mut self, throughput: &Arc<Throughput>) -> StoreSink<'a> {
         self.throughput = Some(Arc::clone(throughput));
         self
     }
 
-    /// Waits until at most `left` appends are in progress, and collects those already done.
+    /// Waits until at most `left` appends are in progress, and collects the results of finished appends.
     fn settle(&mut self, left: usize) -> Result<(), SinkError> {
         while self.failure.is_none() {
             let is_due = self.tickets.len() > left || self.tickets.front().is_some_and(|(ticket, _)| ticket.is_done());
             let Some((ticket, claim)) = is_due.then(|| self.tickets.pop_front()).flatten() else { return Ok(()) };
             self.failure = ticket.wait().err().map(|error| error.to_string());
-            // Held until now, so that a copy that begins in between sees that the end of this file is still in progress.
+            // The claim is held until now, so that a copy started in the meantime sees that appends of this file are in
+            // progress.
             drop(claim);
         }
         self.failure.clone().map_or(Ok(()), |text| Err(text.into()))
     }
 }
 
-/// A position in the store's form.
+/// Converts a position to the store's type.
 pub(crate) fn checkpoint_of(position: FilePosition) -> FileCheckpoint {
     FileCheckpoint {
         key: CheckpointKey {
@@ -77,7 +78,7 @@ pub(crate) fn checkpoint_of(position: FilePosition) -> FileCheckpoint {
     }
 }
 
-/// A pipeline set derived from a source; the store takes it modulo the number of its sets.
+/// Number of the pipeline set for a source; the store takes it modulo the number of its sets.
 pub(crate) fn set_of(identity: &FileIdentity) -> usize {
     let SourceIdentity(bytes) = SourceIdentity::of(&identity.head, &identity.scope);
     usize::from(bytes[0])
@@ -94,8 +95,8 @@ impl Sink for StoreSink<'_> {
         self.end_file();
         let (claim, is_unsettled) = self.claims.claim(index, head);
         self.claim = Some(claim);
-        // The store only knows durable positions. Only a file with the same beginning must wait for them, so that many
-        // small files share their syncs.
+        // The store only knows durable positions. Therefore only a file with the same beginning waits for appends to
+        // become durable, so that many small files share their syncs.
         if is_unsettled {
             self.store.settle()?;
             self.settle(self.tickets.len())?;

@@ -70,7 +70,7 @@ fn open(
     })
 }
 
-/// The keys of a file.
+/// Reads the encryption keys in a file.
 fn keys_of(path: &str) -> Result<EncryptionKeys, Fault> {
     let at = |fault: Fault| fault.at("remote.s3.encryption.cse.key_file");
     let text = std::fs::read_to_string(path).map_err(|error| at(Fault::io(path, error)))?;
@@ -93,7 +93,7 @@ fn s3_settings(settings: &S3VolumeSettings, variables: &[(String, String)]) -> R
         path_style: settings.path_style,
         authorities,
         encryption: match &settings.encryption {
-            // Data that the client encrypts needs no encryption by the server.
+            // Data encrypted by the client needs no further encryption by the server.
             VolumeEncryption::Container | VolumeEncryption::Client(_) => S3Encryption::Container,
             VolumeEncryption::Server => S3Encryption::Server,
             VolumeEncryption::KeyService(id) => S3Encryption::KeyService(id.clone()),

@@ -22,7 +22,7 @@ use crate::network::raise_open_files;
 use crate::sockets::listen_on;
 use crate::tls;
 
-/// Interval of the search for idle channels.
+/// Interval at which idle channels are dropped.
 const IDLE_EVERY: Duration = Duration::from_secs(60);
 /// Time that shutdown waits for senders.
 const STOP_WAIT: Duration = Duration::from_secs(5);
@@ -33,9 +33,9 @@ const ACK_NUMBERS: &str = "hec/next-ack-id";
 /// ALPN protocols of gRPC clients.
 const CALLS_PROTOCOLS: [&[u8]; 1] = [b"h2"];
 
-/// The collector's port in messages, and how its number is set.
+/// Name of the collector's port in messages, and the settings of its number.
 const COLLECTOR: (&str, &str) = ("HTTP Event Collector", "--hec, or port in [http] of inputs.conf");
-/// The same of OTLP over gRPC.
+/// The same for the port of OTLP over gRPC.
 const CALLS: (&str, &str) = ("OTLP over gRPC", "port in [otlp] of inputs.conf");
 
 /// Running collector ports.
@@ -44,7 +44,7 @@ pub struct Collecting {
     pub address: SocketAddr,
     /// The collector that processes requests.
     pub collector: Arc<Collector>,
-    /// The address of OTLP over gRPC.
+    /// The address of OTLP over gRPC, if it is enabled.
     pub calls: Option<SocketAddr>,
     ports: Vec<Port>,
     cleanup: JoinHandle<()>,
@@ -56,8 +56,8 @@ struct Port {
     served: JoinHandle<()>,
 }
 
-/// Listens on `requested`, or where inputs.conf says if there are tokens. Returns `None` if inputs.conf disables the
-/// collector, or if no address was requested and no token exists.
+/// Listens on `requested`, or, if tokens exist, on the address in inputs.conf. Returns `None` if inputs.conf disables
+/// the collector, or if no address was requested and no token exists.
 pub async fn listen(
     data_dir: &Path,
     requested: Option<SocketAddr>,
@@ -120,7 +120,7 @@ pub async fn listen(
     Ok(Some(Collecting { address: bound, collector, calls, ports, cleanup }))
 }
 
-/// The collector's certificate, or the one of all inputs.
+/// Certificate of the collector, or the one configured for all inputs.
 fn certificate_of(settings: &HttpInputSettings, node: &InputSettings) -> SslSettings {
     let all = NetworkInputSettings::new(&node.layers).ssl;
     let certificate = settings.certificate.clone().or(all.certificate);
@@ -143,7 +143,7 @@ impl Port {
         let security = acceptor.map_or(Security::Clear, Security::Tls);
         let port = HttpPort { name: format!("{name} {bound}"), listener, security, router, bounds };
         let served = tokio::spawn(port.serve(async {
-            // A dropped sender also means stop.
+            // A dropped sender counts as the signal to stop.
             drop(stopped.await);
         }));
         Ok(Port { address: bound, stop, served })
@@ -151,12 +151,12 @@ impl Port {
 }
 
 impl Collecting {
-    /// Stops accepting requests and waits for running ones.
+    /// Stops accepting requests and waits for running requests.
     pub async fn stop(self) {
         self.cleanup.abort();
         let mut served = Vec::new();
         for port in self.ports {
-            // If nobody receives the signal, the port has already ended.
+            // If the signal has no receiver, the port has ended.
             if port.stop.send(()).is_ok() {
                 served.push(port.served);
             }

@@ -29,7 +29,7 @@ pub enum ListenError {
     /// A stanza of inputs.conf cannot be applied.
     #[error("inputs.conf [{stanza}]: {reason}")]
     Stanza {
-        /// Name of the stanza, or of all that share the port.
+        /// Name of the stanza, or names of all stanzas that share the port.
         stanza: String,
         /// Problem and remedy.
         reason: String,
@@ -37,12 +37,12 @@ pub enum ListenError {
     /// The certificate cannot be used or generated.
     #[error("TLS: {0}")]
     Tls(Fault),
-    /// The next acknowledgment id is unknown.
+    /// The file with the next acknowledgment id cannot be used.
     #[error("{0}")]
     AckNumbers(Fault),
 }
 
-/// The remedy if another program has the port.
+/// Suggests a remedy if another program uses the port.
 fn advice(error: &io::Error, setting: &str) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => {

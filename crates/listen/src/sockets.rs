@@ -7,12 +7,12 @@ use std::time::Duration;
 use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpSocket};
 
-/// Length of the accept queue. Beyond it the system makes clients retry after a second; the usual 128 fill up within
-/// milliseconds under a burst. The system may impose a lower limit.
+/// Length of the accept queue. If the queue is full, the system makes clients retry after a second; the usual length of
+/// 128 is filled within milliseconds by a burst. The system may impose a lower limit.
 const BACKLOG: u32 = 4_096;
 
-/// Keep-alive: idle time before the first probe, interval of probes, and how many unanswered ones end a connection. A
-/// machine that lost power never closes its connections.
+/// Keep-alive: idle time before the first probe, interval of probes, and number of unanswered probes after which a
+/// connection ends. They are needed because a machine that lost power never closes its connections.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(300);
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(60);
 const KEEPALIVE_TRIES: u32 = 5;
@@ -20,10 +20,10 @@ const KEEPALIVE_TRIES: u32 = 5;
 /// Listens on an address.
 pub fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // After a restart, the port may still be named in closed connections (TIME_WAIT).
+    // After a restart, closed connections may still use the port (TIME_WAIT).
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
-    // Inherited by accepted connections.
+    // Accepted connections inherit this option.
     sockopt::set_socket_keepalive(&socket, true)?;
     sockopt::set_tcp_keepidle(&socket, KEEPALIVE_IDLE)?;
     sockopt::set_tcp_keepintvl(&socket, KEEPALIVE_EVERY)?;

@@ -1,7 +1,7 @@
-//! Reading from a connection, with or without TLS, such that an idle one holds no buffer.
+//! Reading from a connection, with or without TLS, so that an idle connection holds no buffer.
 //!
-//! The first bytes after a silence are read into a small buffer; the holder of a turn then reads what else is
-//! available, without blocking.
+//! The first bytes after a silence are read into a small buffer; with a turn, the connection then reads the remaining
+//! available data without blocking.
 
 use std::future::poll_fn;
 use std::io;
@@ -17,7 +17,7 @@ const PROBE_BYTES: usize = 4 << 10;
 pub trait Connection: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Connection for T {}
 
-/// Waits for data; empty means that the sender has closed.
+/// Waits for data; an empty result means that the sender has closed.
 pub(crate) async fn first_bytes(connection: &mut dyn Connection) -> io::Result<Vec<u8>> {
     poll_fn(|context| {
         let mut probe = [0; PROBE_BYTES];
@@ -30,14 +30,14 @@ pub(crate) async fn first_bytes(connection: &mut dyn Connection) -> io::Result<V
     .await
 }
 
-/// Whether more data may be available.
+/// True if more data may be available.
 pub(crate) fn is_full_probe(bytes: &[u8]) -> bool {
     bytes.len() >= PROBE_BYTES
 }
 
 /// Reads available data into `buffer`; `None` if there is none, 0 if the sender has closed.
 pub(crate) fn read_now(connection: &mut dyn Connection, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-    // The next wait registers its own waker.
+    // No waker is needed here, because the next wait registers its own.
     let mut context = Context::from_waker(Waker::noop());
     let mut buffer = ReadBuf::new(buffer);
     match Pin::new(connection).poll_read(&mut context, &mut buffer) {

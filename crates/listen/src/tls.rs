@@ -21,7 +21,7 @@ use crate::http_port::Security;
 /// The generated certificate and key, relative to the data directory.
 const OWN_CERTIFICATE: &str = "etc/auth/server.pem";
 
-/// A TLS acceptor; without `protocols` ALPN is not used. `host` is the name in a generated certificate.
+/// Creates a TLS acceptor. ALPN is not used if `protocols` is empty. `host` is the name in a generated certificate.
 pub(crate) fn acceptor(
     data_dir: &Path,
     host: &str,
@@ -34,7 +34,7 @@ pub(crate) fn acceptor(
 }
 
 impl Security {
-    /// A TLS acceptor for a port that also accepts plain connections from this machine.
+    /// Security of a port that accepts TLS, and plain connections from this machine.
     pub fn beyond(data_dir: &Path, host: &str, settings: &SslSettings) -> Result<Security, ListenError> {
         acceptor(data_dir, host, settings, &[]).map(Security::TlsBeyond)
     }
@@ -62,13 +62,13 @@ fn config(data_dir: &Path, host: &str, settings: &SslSettings) -> Result<ServerC
         }
     };
     let mut config = builder.with_single_cert(chain, key).map_err(|error| about(&error))?;
-    // A client that sends events and closes reads no session tickets. Its system then resets the connection, and drops
-    // what it has not sent yet.
+    // No session tickets are sent: a client that only sends events and closes would leave them unread. Its system would
+    // then reset the connection and drop data that was not sent yet.
     config.send_tls13_tickets = 0;
     Ok(config)
 }
 
-/// Authorities for client certificates, if those are required.
+/// Certificate authorities of client certificates, if these are required.
 fn roots(data_dir: &Path, settings: &SslSettings) -> Result<Option<RootCertStore>, Fault> {
     if !settings.requires_client {
         return Ok(None);

@@ -1,7 +1,7 @@
 //! Locates the file that a stanza names, and decides how to run it.
 //!
-//! Programs are in `bin` folders of the data directory: `bin/scripts`, `etc/system/bin` and those of apps. A `.py` file is
-//! run by Python; a `.path` file names a program anywhere with its arguments.
+//! Programs are in `bin` folders of the data directory: `bin/scripts`, `etc/system/bin` and those of apps. A `.py` file
+//! is run by Python; a `.path` file contains the path of a program in any folder, with its arguments.
 
 use std::path::{Path, PathBuf};
 
@@ -13,13 +13,13 @@ use crate::group::Program;
 
 /// Interpreter of `.py` files.
 pub(crate) const PYTHON: &str = "python3";
-/// Starts programs of apps unless the stanza disables it.
+/// Shell that starts programs of apps unless the stanza disables it.
 const SHELL: &str = "/bin/sh";
 /// Shell command that replaces the shell by the program.
 const SHELL_LINE: &str = "exec \"$0\" \"$@\"";
-/// Stands for the data directory.
+/// Variable that stands for the data directory.
 const HOME: &str = "$SPLUNK_HOME";
-/// Maximum bytes read of a `.path` file.
+/// Maximum bytes read from a `.path` file.
 const PATH_FILE_BYTES_MAX: usize = 4 << 10;
 /// Conf file of the stanzas.
 const INPUTS: &str = "inputs.conf";
@@ -34,7 +34,7 @@ pub(crate) fn is_plain(name: &str) -> bool {
     check_file_name(name).is_ok()
 }
 
-/// The file that `[script://TEXT]` runs, and how.
+/// The file that `[script://TEXT]` runs, and the command line that runs it.
 pub(crate) fn of_script(home: &Path, stanza: &str, text: &str, by_shell: bool) -> Result<(PathBuf, Program), Fault> {
     let text = text.trim().replace('\\', "/").replace(HOME, &home.display().to_string());
     let base = app_folder(home, INPUTS, stanza, None).unwrap_or_else(|| home.join("etc/system"));
@@ -89,7 +89,7 @@ fn of_path_file(home: &Path, file: &Path, more: Vec<String>, folder: PathBuf) ->
     }
 }
 
-/// Checks that a file may be a program.
+/// Checks that a file may be run as a program, and returns its absolute path.
 fn checked(home: &Path, file: &Path) -> Result<PathBuf, Fault> {
     let found = file.canonicalize().map_err(|error| Fault::io(file.display(), error))?;
     let home = home.canonicalize().map_err(|error| Fault::io(home.display(), error))?;
@@ -126,7 +126,7 @@ pub(crate) fn in_app(home: &Path, app: &Path, name: &str) -> Option<PathBuf> {
     of_app(home, app, &["", ".py", ".sh"].map(|ending| format!("{name}{ending}")))
 }
 
-/// The file with this name in an app's program folders.
+/// The file with exactly this name in an app's program folders.
 pub(crate) fn exact_in_app(home: &Path, app: &Path, name: &str) -> Option<PathBuf> {
     of_app(home, app, &[name.to_owned()])
 }

@@ -1,8 +1,8 @@
 //! A process group: a program with all its children, started with limits and ended as a whole.
 //!
-//! The environment contains a path, a locale and what the caller adds, nothing of this process. The group is killed
-//! before its first process is reaped, so that its id cannot have been reused. [`end_all`] ends groups still running at
-//! exit.
+//! The environment contains only a path, a locale and the caller's variables, and nothing is inherited from this
+//! process. The group is killed before its first process is reaped, so that its id cannot have been reused. [`end_all`]
+//! ends groups still running at exit.
 //!
 //! Not here: communication over its pipes.
 
@@ -17,30 +17,30 @@ use std::thread::JoinHandle;
 use quarry_stdx::Fault;
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, kill_process_group, prlimit, waitid};
 
-/// Address space per process, in bytes.
+/// Maximum address space per process, in bytes.
 const MEMORY_BYTES_MAX: u64 = 4 << 30;
-/// Open files per process.
+/// Maximum open files per process.
 const FILES_MAX: u64 = 1_024;
-/// Search path if this process has none.
+/// Value of `PATH` if this process has none.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// CPU time per process, in seconds.
+/// Maximum CPU time per process, in seconds.
 pub(crate) const CPU_SECS_MAX: u64 = 3_600;
-/// Bytes kept of the end of a program's error output.
+/// Maximum bytes kept from the end of a program's error output.
 const STDERR_BYTES_MAX: usize = 8 << 10;
-/// Interval of checks for cancellation, in milliseconds.
+/// Interval at which waits check for cancellation, in milliseconds.
 pub const LOOK_MS: u64 = 50;
-/// Rounds of [`LOOK_MS`] that a program has to end after closing its output.
+/// Number of [`LOOK_MS`] intervals within which a program must end after closing its output.
 pub(crate) const END_ROUNDS: usize = 20;
 
-/// First processes of running groups, none of them reaped.
+/// Ids of the first processes of running groups; none of these is reaped yet.
 static RUNNING: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 /// Ends all running groups before this process ends.
 pub fn end_all() {
     let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
     for pid in running.iter().filter_map(|pid| i32::try_from(*pid).ok().and_then(Pid::from_raw)) {
-        // An ended group needs no signal.
+        // Signalling fails if the group has ended.
         kill_process_group(pid, Signal::KILL).ok();
     }
 }
@@ -48,7 +48,7 @@ pub fn end_all() {
 /// A program to start.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// A file, or a name to find in the path.
+    /// Path of a file, or a name to look up in `PATH`.
     pub executable: PathBuf,
     /// Its arguments.
     pub arguments: Vec<String>,
@@ -73,7 +73,7 @@ pub struct ProgramGroup {
 }
 
 impl ProgramGroup {
-    /// Starts a program; `environment` is added to the basic one, `cpu_seconds` limits its CPU time.
+    /// Starts a program; `environment` is added to the basic environment, `cpu_seconds` limits its CPU time.
     pub fn start(
         program: &Program,
         environment: &[(String, String)],
@@ -113,7 +113,7 @@ impl ProgramGroup {
         for (resource, most) in always.into_iter().chain(cpu) {
             let limit = Rlimit { current: Some(most), maximum: Some(most) };
             match prlimit(self.pid(), resource, limit) {
-                // A short program may already have ended.
+                // A short program may have ended by now.
                 Ok(_) | Err(rustix::io::Errno::SRCH) => {}
                 Err(error) => return Err(Fault::io("its limits cannot be set", error)),
             }
@@ -125,10 +125,10 @@ impl ProgramGroup {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
     }
 
-    /// Whether its first process has ended.
+    /// True if its first process has ended.
     pub fn has_ended(&self) -> bool {
         let Some(pid) = self.pid().filter(|_| self.ended.is_none()) else { return true };
-        // Does not reap it, so that the group can still be signalled by its id.
+        // The process is not reaped, so that the group can still be signalled by its id.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         !matches!(waitid(WaitId::Pid(pid), options), Ok(None))
     }
@@ -140,7 +140,7 @@ impl ProgramGroup {
 
     fn signal(&self, signal: Signal) {
         if let Some(pid) = self.pid().filter(|_| self.ended.is_none()) {
-            // An ended group needs no signal.
+            // Signalling fails if the group has ended.
             kill_process_group(pid, signal).ok();
         }
     }
@@ -149,7 +149,7 @@ impl ProgramGroup {
     pub fn end(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
             self.signal(Signal::KILL);
-            // Before its id can be reused.
+            // The id is removed before reaping the process makes it reusable.
             RUNNING.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.child.id());
             self.ended = self.child.wait().ok();
         }

@@ -1,10 +1,10 @@
 //! A socket that runs the notes of answers directly before it sends them.
 //!
 //! It wraps the socket itself, below TLS, so that nothing happens between a note and the system call that sends the
-//! answer. A note is added before hyper gets the answer, so the first write afterwards is never later than the answer.
-//! That write may carry something else (an earlier answer, a frame of another HTTP/2 stream); the note is then early,
-//! which is the safe side. A full socket runs no notes. A connection that ends drops the notes it has not run.
-//! See docs/decisions/0030.
+//! answer. A note is added before the answer is passed to hyper, so no write can send the answer before the note has
+//! run. The first write may carry other data (an earlier answer, a frame of another HTTP/2 stream); the note then runs
+//! too early, which is safe. No notes run while the socket is full. When a connection ends, the notes that have not run
+//! are dropped. See docs/decisions/0030.
 
 use std::io;
 use std::pin::Pin;
@@ -16,12 +16,12 @@ use quarry_stdx::log;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Notes of answers that are not sent yet, at most one per active request of the connection.
+/// Notes of answers that have not been sent, at most one per active request of the connection.
 #[derive(Clone, Default)]
 pub(super) struct AnswerNotes(Arc<Mutex<Vec<AnswerNote>>>);
 
 impl AnswerNotes {
-    /// Adds the note of an answer that hyper is about to get.
+    /// Adds the note of an answer before the answer is passed to hyper.
     pub(super) fn add(&self, note: AnswerNote) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(note);
     }
@@ -39,7 +39,7 @@ impl AnswerNotes {
 pub(super) struct Noting {
     socket: TcpStream,
     notes: AnswerNotes,
-    /// A note failed: nothing more is sent, because it may contain the answer.
+    /// Set after a note failed; nothing more is sent then, because the data may contain that note's answer.
     is_broken: bool,
 }
 
@@ -49,12 +49,12 @@ impl Noting {
         Noting { socket, notes: AnswerNotes::default(), is_broken: false }
     }
 
-    /// The list of its notes.
+    /// Handle to add notes.
     pub(super) fn notes(&self) -> AnswerNotes {
         self.notes.clone()
     }
 
-    /// Runs all notes; the caller drops them after its write. After an error nothing may be sent.
+    /// Runs all notes and returns them; the caller drops them after its write. After an error, nothing may be sent.
     fn poll_note(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Vec<AnswerNote>>> {
         if self.is_broken {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
@@ -210,7 +210,7 @@ mod tests {
         socket.notes().add(note(&noted, || Err("the disk is broken".into())));
         socket.notes().add(note(&noted, || Ok(())));
         assert!(write(&mut socket, b"an answer").await.unwrap_err().to_string().contains("broken"));
-        // The layer above may try again, or shut down with bytes left to write.
+        // The layer above may retry the write, or shut down with unsent bytes.
         assert!(write(&mut socket, b"an answer").await.is_err());
         assert_eq!(noted.load(Ordering::SeqCst), 1);
         drop(socket);

@@ -24,19 +24,19 @@ impl IdleConnections {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Their number.
+    /// Number of idle connections.
     pub(super) fn len(&self) -> usize {
         self.locked().by_age.len()
     }
 
-    /// Tells the connection idle longest to close; returns whether there was one.
+    /// Requests the connection that has been idle longest to close; returns false if no connection is idle.
     pub(crate) fn close_oldest(&self) -> bool {
         let oldest = self.locked().by_age.pop_first();
         oldest.inspect(|(_, close)| close.notify_one()).is_some()
     }
 }
 
-/// A connection, idle from its beginning.
+/// State of a connection, which is idle until its first request.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     waiting: IdleConnections,
@@ -47,13 +47,13 @@ pub(crate) struct Waiter {
 #[derive(Debug, Default)]
 struct State {
     place: Option<u64>,
-    /// Requests in progress; over HTTP/2 there may be many.
+    /// Requests in progress; HTTP/2 allows several.
     at_work: usize,
     has_had_request: bool,
 }
 
 impl Waiter {
-    /// A new connection, idle.
+    /// Creates the state of a new, idle connection.
     pub(crate) fn new(waiting: &IdleConnections) -> Waiter {
         let waiter = Waiter { waiting: waiting.clone(), close: Arc::default(), state: Mutex::default() };
         waiter.wait(&mut waiter.locked());
@@ -83,12 +83,12 @@ impl Waiter {
         self.close.notified().await;
     }
 
-    /// Whether a request is in progress.
+    /// True if a request is in progress.
     pub(super) fn is_at_work(&self) -> bool {
         self.locked().at_work > 0
     }
 
-    /// Whether a request was ever received.
+    /// True if the connection has received a request.
     pub(super) fn has_had_request(&self) -> bool {
         self.locked().has_had_request
     }
@@ -100,7 +100,7 @@ impl Drop for Waiter {
     }
 }
 
-/// A request in progress; the connection is idle again when the last answer is sent.
+/// Guard of a request in progress; the connection becomes idle again when the last answer is sent.
 pub(super) struct AtWork(Arc<Waiter>);
 
 impl AtWork {
@@ -126,9 +126,9 @@ impl Drop for AtWork {
 }
 
 pub(super) struct AnswerBody {
-    /// The content.
+    /// Content of the answer.
     pub(super) body: Body,
-    /// Keeps the connection active until it is sent.
+    /// Keeps the connection active until the body is sent.
     pub(super) _at_work: AtWork,
 }
 

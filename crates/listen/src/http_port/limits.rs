@@ -7,7 +7,7 @@ use rustix::process::{Resource, getrlimit};
 
 use super::request_body::Pace;
 
-/// Denominator of the shares of the open-file limit: see [`connections_max`].
+/// Denominator of the shares of the open-file limit in [`connections_max`].
 const OPEN_FILES_PARTS: u64 = 16;
 /// Timeout of a request head, on a new connection and between two requests over HTTP/1.
 const HEAD_WAIT: Duration = Duration::from_secs(60);
@@ -15,13 +15,13 @@ const HEAD_WAIT: Duration = Duration::from_secs(60);
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 /// Maximum concurrent handshakes of a port; beyond it the oldest is closed.
 const HANDSHAKES_MAX: usize = 1_024;
-/// Period in which [`PACE_BYTES`] of a body must arrive, or of an answer be read. Readers of bodies may enforce
-/// stricter limits with better messages.
+/// Period in which [`PACE_BYTES`] of a body must arrive, or [`PACE_BYTES`] of an answer must be read. Readers of bodies
+/// may enforce stricter limits with better messages.
 const PACE_WINDOW: Duration = Duration::from_secs(90);
 const PACE_BYTES: usize = 16 << 10;
 /// Timeout for the rest of an unwanted body, after which its connection is closed.
 const LEFT_WAIT: Duration = Duration::from_secs(1);
-/// Time for which data of a refused sender is read and discarded.
+/// Time during which data from a refused sender is read and discarded.
 const LINGER: Duration = Duration::from_secs(2);
 /// Time that shutdown waits for connections.
 const STOP_WAIT: Duration = Duration::from_secs(10);
@@ -31,7 +31,7 @@ const STOP_WAIT: Duration = Duration::from_secs(10);
 pub struct Bounds {
     /// Maximum connections.
     pub(super) connections: usize,
-    /// Maximum size of a request head, and of a read.
+    /// Maximum size of a request head, and of the read buffer.
     pub(super) head_bytes: usize,
     pub(super) head_wait: Duration,
     pub(super) handshakes: usize,
@@ -78,7 +78,8 @@ impl Bounds {
     }
 }
 
-/// At most `most`, and at most `parts`/16 of the open-file limit, because buckets need file descriptors as well.
+/// Maximum connections: at most `most`, and at most `parts`/16 of the open-file limit, because buckets need file
+/// descriptors as well.
 pub(crate) fn connections_max(most: usize, parts: u64) -> usize {
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(files / OPEN_FILES_PARTS).unwrap_or(usize::MAX).saturating_mul(usize_of(parts)).clamp(1, most)

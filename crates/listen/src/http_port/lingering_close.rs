@@ -1,7 +1,7 @@
 //! Lingering close: keeps reading for a while after the last answer, so that the client can receive it.
 //!
-//! Closing a socket with unread data makes the system send a reset, and the answer in flight is lost. A client refused
-//! in the middle of a body has such data in flight, so it is read and discarded first.
+//! Closing a socket with unread data makes the system send a reset, and the answer in flight is lost. A client that is
+//! refused in the middle of a body is still sending, so its data is read and discarded first.
 
 use std::io;
 use std::pin::Pin;
@@ -16,10 +16,10 @@ const PART_BYTES: usize = 16 << 10;
 /// Reads before yielding to other tasks.
 const PARTS_PER_TURN: usize = 16;
 
-/// A connection.
+/// A connection with a lingering close.
 pub(super) struct Lingering<Io> {
     io: Io,
-    /// Maximum time of discarding.
+    /// Maximum time for which incoming data is discarded.
     longest: Duration,
     state: State,
 }
@@ -31,7 +31,7 @@ enum State {
 }
 
 impl<Io> Lingering<Io> {
-    /// A connection with this maximum time.
+    /// Wraps a connection; `longest` is the maximum time.
     pub(super) fn new(io: Io, longest: Duration) -> Lingering<Io> {
         Lingering { io, longest, state: State::Open }
     }
@@ -82,7 +82,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<Io> {
     }
 }
 
-/// Discards incoming data until the sender closes or the time is over.
+/// Discards incoming data until the sender closes or the time has passed.
 fn poll_read_past<Io: AsyncRead + Unpin>(io: &mut Io, time: Pin<&mut Sleep>, context: &mut Context<'_>) -> Poll<()> {
     if time.poll(context).is_ready() {
         return Poll::Ready(());

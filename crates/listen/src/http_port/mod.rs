@@ -1,12 +1,12 @@
 //! An HTTP port with bounded connections, so that idle or hostile clients cannot lock out others.
 //!
-//! The first bytes tell HTTP/1 from HTTP/2. A connection that does not send a request head in time is closed. A port
-//! may also accept TLS and plain HTTP, told apart by the first byte, and require TLS of other machines. At the
-//! connection limit, the connection idle longest is closed in favour of a new one; if all are active, the new one is
-//! refused. TLS handshakes count as idle. Bodies must keep arriving, and answers must keep being read. Requests know
-//! their [`Origin`].
+//! HTTP/1 and HTTP/2 are distinguished by the first bytes. A connection that does not send a request head in time is
+//! closed. A port may accept both TLS and plain HTTP, which it distinguishes by the first byte, and may require TLS of
+//! clients on other machines. At the connection limit, the connection that has been idle longest is closed for a new
+//! one; if all are active, the new one is refused. TLS handshakes count as idle. Bodies must keep arriving, and answers
+//! must keep being read. Each request carries its [`Origin`].
 //!
-//! Not here: the meaning of requests, the maximum size of bodies.
+//! Not here: handling requests, limiting the size of bodies.
 
 mod answer_notes;
 mod idle_connections;
@@ -66,9 +66,9 @@ const WINDOW_BYTES: u32 = 1 << 20;
 /// Interval of HTTP/2 pings on an idle connection, and the timeout of their answer.
 const PING_EVERY: Duration = Duration::from_secs(60);
 const PING_WAIT: Duration = Duration::from_secs(20);
-/// Maximum refusals being written.
+/// Maximum number of refusals being written at a time.
 const REFUSALS_MAX: usize = 64;
-/// Timeout of a refusal.
+/// Timeout of writing a refusal.
 const REFUSAL_MAX: Duration = Duration::from_secs(1);
 const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nRetry-After: 5\r\n\
     Content-Length: 50\r\nConnection: close\r\n\r\ntoo many connections are active; please retry soon";
@@ -76,11 +76,11 @@ const NOT_IN_CLEAR: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/pla
     Connection: close\r\n\r\nthis port speaks TLS with other machines: write https:// in place of http:// here";
 /// First byte of a TLS handshake record (RFC 8446, 5.1).
 const HANDSHAKE_RECORD: u8 = 22;
-/// Time to wait for a connection that was told to close.
+/// Time to wait until a connection that was requested to close frees its permit.
 const PLACE_WAIT: Duration = Duration::from_millis(100);
 /// Pause after a failed accept, usually a lack of file descriptors.
 const ACCEPT_WAIT: Duration = Duration::from_millis(100);
-/// At shutdown, how long an idle connection has to close.
+/// Time in which an idle connection must close at shutdown.
 const IDLE_STOP_WAIT: Duration = Duration::from_secs(1);
 /// Interval of log messages about closed and refused connections.
 const TELL_EVERY: Duration = Duration::from_secs(10);
@@ -88,11 +88,11 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 /// Use of TLS on a port.
 #[derive(Clone)]
 pub enum Security {
-    /// Never.
+    /// TLS is never used.
     Clear,
-    /// Always.
+    /// TLS is always used.
     Tls(TlsAcceptor),
-    /// For clients that start with TLS, which remote clients must.
+    /// TLS is used by clients that start with it, as remote clients must.
     TlsBeyond(TlsAcceptor),
 }
 
@@ -102,7 +102,7 @@ impl Security {
     }
 }
 
-/// The first bytes of a connection.
+/// Protocol indicated by the first byte of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beginning {
     Handshake,
@@ -154,13 +154,13 @@ async fn beginning_of(stream: &TcpStream) -> std::io::Result<Beginning> {
     }
 }
 
-/// Whether traffic from `peer` to a socket at `here` stays on this machine.
+/// True if traffic from `peer` to a socket at `here` stays on this machine.
 fn is_within_machine(here: IpAddr, peer: IpAddr) -> bool {
     let (here, peer) = (here.to_canonical(), peer.to_canonical());
     here == peer || (here.is_loopback() && peer.is_loopback())
 }
 
-/// Tells a client to use TLS.
+/// Answers a plain HTTP client that it must use TLS.
 async fn tell_of_tls(mut stream: TcpStream) {
     let reported = async {
         stream.write_all(NOT_IN_CLEAR).await?;
@@ -170,7 +170,7 @@ async fn tell_of_tls(mut stream: TcpStream) {
     drop(tokio::time::timeout(REFUSAL_MAX, reported).await);
 }
 
-/// A connection's permit, and its claim to be awaited at shutdown.
+/// Permit of a connection, and the handle by which shutdown waits for the connection.
 struct Presence {
     stopping: watch::Receiver<bool>,
     _place: OwnedSemaphorePermit,
@@ -178,7 +178,7 @@ struct Presence {
 }
 
 impl HttpPort {
-    /// Serves until `stop` resolves and running requests are answered.
+    /// Serves connections until `stop` resolves, and then until running requests are answered.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
         let HttpPort { name, listener, security, router, bounds } = self;
         let places = Arc::new(Semaphore::new(bounds.connections));
@@ -186,7 +186,7 @@ impl HttpPort {
         let (stopping_sender, stopping) = watch::channel(false);
         let (alive, mut all_gone) = mpsc::channel(1);
         let (waiting, shaking, counts) = Default::default();
-        // If its address is unknown, no client counts as local.
+        // If the local address is unknown, no client counts as local.
         let address = listener.local_addr().map_or(Origin::UNKNOWN.address, |address| address.ip());
         let shared = Arc::new(Shared { router, security, bounds, address, waiting, shaking, counts });
         let mut tell = tokio::time::interval(TELL_EVERY);
@@ -211,7 +211,8 @@ impl HttpPort {
                 continue;
             };
             let presence = Presence { stopping: stopping.clone(), _place: place, _alive: alive.clone() };
-            // Registered here, not when its task first runs: the next connection may arrive before that.
+            // The connection is registered here and not when its task first runs, because the next connection may
+            // arrive before that.
             let list = if shared.security.has_handshakes() { &shared.shaking } else { &shared.waiting };
             let waiter = Waiter::new(list);
             tokio::spawn(Arc::clone(&shared).connection(presence, waiter, stream, peer));
@@ -220,7 +221,7 @@ impl HttpPort {
         stopping_sender.send_replace(true);
         drop(listener);
         drop(alive);
-        // Nothing is ever sent: the channel closes with the last connection.
+        // The channel carries no messages; it closes when the last connection ends.
         let _: Option<()> = all_gone.recv().await;
     }
 }
@@ -242,14 +243,14 @@ impl Counts {
 }
 
 impl Shared {
-    /// Closes the connection idle longest, preferring those in their handshake.
+    /// Closes the connection that has been idle longest, preferably one in its handshake.
     fn close_oldest(&self) -> bool {
         let is_closed = self.shaking.close_oldest() || self.waiting.close_oldest();
         self.counts.closed.fetch_add(u64::from(is_closed), Ordering::Relaxed);
         is_closed
     }
 
-    /// A permit for a new connection, closing another if necessary; `None` if all are active.
+    /// A permit for a new connection, closing an idle one if necessary; `None` if all are active.
     async fn place(&self, places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
         if self.security.has_handshakes() && self.shaking.len() >= self.bounds.handshakes && self.shaking.close_oldest()
         {
@@ -259,7 +260,7 @@ impl Shared {
             return Some(place);
         }
         while self.close_oldest() {
-            // The permit is freed in a moment, unless that connection has just received a request.
+            // The closed connection frees its permit shortly, unless it has just received a request.
             let place = tokio::time::timeout(PLACE_WAIT, Arc::clone(places).acquire_owned()).await;
             if let Ok(Ok(place)) = place {
                 return Some(place);
@@ -268,8 +269,8 @@ impl Shared {
         None
     }
 
-    /// Refuses a client for lack of room, unless too many are being refused. In clear text only; a TLS connection is
-    /// just closed.
+    /// Answers a client that the port has no room, unless too many are being refused. A TLS connection is closed
+    /// without an answer.
     fn refuse(&self, mut stream: TcpStream, refusals: &Arc<Semaphore>) {
         self.counts.refused.fetch_add(1, Ordering::Relaxed);
         if self.security.has_handshakes() {
@@ -382,7 +383,7 @@ impl Shared {
                     if !waiter.is_at_work() {
                         return;
                     }
-                    // If a request has just arrived, it is answered and no further one accepted.
+                    // A request that has just arrived is still answered, but no further one is accepted.
                     serving.as_mut().graceful_shutdown();
                 }
                 () = first_head.as_mut(), if is_first => {

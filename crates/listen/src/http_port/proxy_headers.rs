@@ -1,9 +1,9 @@
 //! Detection of requests forwarded by a proxy, where a local peer does not mean a local client.
 //!
 //! A request counts as forwarded if it has a header that proxies, load balancers or CDNs are known to add, whatever its
-//! value, or a `Host` that does not name this machine. The latter catches proxies that add nothing but pass on their
-//! client's host name, and browsers attacked by DNS rebinding. A false positive only disables the initial password. Not
-//! detected: proxies below HTTP, and proxies that neither add a header nor keep the `Host`.
+//! value, or a `Host` that does not name this machine. The check of `Host` detects proxies that add no header but
+//! forward the client's host name, and browsers attacked by DNS rebinding. A false positive only disables the initial
+//! password. Not detected: proxies below HTTP, and proxies that neither add a header nor keep the `Host`.
 
 use std::net::IpAddr;
 
@@ -77,19 +77,19 @@ const PREFIXES: &[&str] = &[
 /// The local host name.
 const LOCALHOST: &str = "localhost";
 
-/// Whether a request was probably forwarded; `authority` is that of its target, which carries the host in HTTP/2.
+/// True if a request was probably forwarded; `authority` comes from the request target, which has the host in HTTP/2.
 pub(super) fn is_forwarded(headers: &HeaderMap, authority: Option<&Authority>) -> bool {
     headers.keys().any(|name| is_sign(name.as_str()))
         || authority.is_some_and(|authority| !is_this_machine(authority.host()))
         || headers.get_all(HOST).iter().any(|host| !host.to_str().is_ok_and(|host| is_this_machine(host_of(host))))
 }
 
-/// Whether proxies add a header of this lower-case name.
+/// True if proxies add a header with this lower-case name.
 fn is_sign(name: &str) -> bool {
     NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// A host without its port.
+/// Removes the port from a host.
 fn host_of(host: &str) -> &str {
     let port = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit());
     host.rsplit_once(':').filter(|(_, rest)| port(rest)).map_or(host, |(host, _)| host)

@@ -1,7 +1,7 @@
 //! Adds an explanation to hyper's own refusals of a request.
 //!
-//! A head that cannot be parsed never reaches a handler: hyper writes a bare status and closes. Such an answer is
-//! recognised by its first line and the absence of a body and content type, and is given a text body.
+//! If a request head cannot be parsed, no handler is called: hyper writes a bare status and closes the connection. Such
+//! an answer is recognised by its first line and the absence of a body and content type, and is given a text body.
 
 use std::io;
 use std::pin::Pin;
@@ -14,24 +14,24 @@ const FIELDS_MAX: usize = 100;
 /// Maximum size of a bare refusal.
 const REFUSAL_BYTES_MAX: usize = 256;
 
-/// A connection.
+/// A connection whose bare refusals get a text.
 pub(super) struct RefusedHead<Io> {
     io: Io,
-    /// Maximum size of a head, for the text.
+    /// Maximum size of a request head, which the text mentions.
     head_bytes: usize,
-    /// Replacement of a refusal, and how much of it was written.
+    /// Replacement of a refusal, and number of its bytes that were written.
     instead: Option<(Vec<u8>, usize)>,
 }
 
 impl<Io> RefusedHead<Io> {
-    /// A connection with this maximum size of request heads.
+    /// Wraps a connection whose request heads have at most `head_bytes`.
     pub(super) fn new(io: Io, head_bytes: usize) -> RefusedHead<Io> {
         RefusedHead { io, head_bytes, instead: None }
     }
 }
 
 impl<Io: AsyncWrite + Unpin> RefusedHead<Io> {
-    /// Writes the replacement of `bytes`.
+    /// Writes the pending replacement of `bytes`.
     fn poll_instead(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         while let Some((text, written)) = &mut self.instead {
             let rest = text.get(*written..).unwrap_or_default();
@@ -48,7 +48,7 @@ impl<Io: AsyncWrite + Unpin> RefusedHead<Io> {
     }
 }
 
-/// The answer with a body, if `answer` is a bare refusal.
+/// `answer` with a text body, if it is a bare refusal.
 fn told(answer: &[u8], head_bytes: usize) -> Option<Vec<u8>> {
     if answer.len() > REFUSAL_BYTES_MAX || !answer.starts_with(b"HTTP/1.") {
         return None;
@@ -102,7 +102,7 @@ impl<Io: AsyncWrite + Unpin> AsyncWrite for RefusedHead<Io> {
         context: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        // A bare refusal is a single buffer.
+        // hyper writes a bare refusal as a single buffer.
         match parts {
             [part] => self.poll_write(context, part),
             _ => Pin::new(&mut self.io).poll_write_vectored(context, parts),

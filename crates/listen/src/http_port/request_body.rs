@@ -1,5 +1,5 @@
-//! A request body with a minimum rate: one that arrives more slowly ends with an error. Its unread rest is returned when
-//! it is dropped ([`Unread`]).
+//! A request body with a minimum rate: a body that arrives more slowly ends with an error. When it is dropped, its
+//! unread rest is kept in [`Unread`].
 
 use std::io;
 use std::pin::Pin;
@@ -14,9 +14,9 @@ use tokio::time::Sleep;
 /// Minimum rate of a body.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// Period in which this many bytes, or the end, must arrive.
+    /// Period in which [`Pace::bytes`] bytes, or the end of the body, must arrive.
     pub(super) window: Duration,
-    /// Bytes per period.
+    /// Minimum bytes per period.
     pub(super) bytes: usize,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Pace {
 pub(super) struct Unread(Arc<Mutex<Option<Incoming>>>);
 
 impl Unread {
-    /// Takes it; `None` if everything was read or the body is still in use.
+    /// Takes the rest; `None` if everything was read or the body is still in use.
     pub(super) fn take(&self) -> Option<Incoming> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -37,14 +37,14 @@ pub(super) struct RequestBody {
     body: Option<Incoming>,
     unread: Unread,
     pace: Pace,
-    /// Runs while data is awaited.
+    /// Timer of the current period, which runs while data is awaited.
     window: Option<Pin<Box<Sleep>>>,
-    /// Bytes received in the period.
+    /// Bytes received in the current period.
     received: usize,
 }
 
 impl RequestBody {
-    /// The body of a request.
+    /// Wraps the body of a request.
     pub(super) fn new(body: Incoming, unread: Unread, pace: Pace) -> RequestBody {
         RequestBody { body: Some(body), unread, pace, window: None, received: 0 }
     }

@@ -1,4 +1,4 @@
-//! A minimum read rate for clients: one that reads almost nothing of an answer ends with an error.
+//! A minimum read rate for clients: the connection of a client that reads an answer too slowly ends with an error.
 
 use std::io;
 use std::pin::Pin;
@@ -13,14 +13,15 @@ use super::request_body::Pace;
 pub(super) struct Outgoing<Io> {
     io: Io,
     pace: Pace,
-    /// Runs from the moment the peer has no room until it has read enough or everything.
+    /// Timer of the current period, which begins when the peer's buffer is full and ends when the peer has read enough
+    /// or everything.
     window: Option<Pin<Box<Sleep>>>,
-    /// Bytes read in the period.
+    /// Bytes that the peer accepted in the current period.
     taken: usize,
 }
 
 impl<Io> Outgoing<Io> {
-    /// A connection whose peer must read at this rate.
+    /// Wraps a connection whose peer must read at this rate.
     pub(super) fn new(io: Io, pace: Pace) -> Outgoing<Io> {
         Outgoing { io, pace, window: None, taken: 0 }
     }

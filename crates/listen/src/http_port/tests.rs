@@ -1,4 +1,4 @@
-//! Hostile clients over loopback sockets, one at a time. Many at once: `cargo xtask storms`.
+//! Hostile clients over loopback sockets, one at a time. `cargo xtask storms` runs many at once.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use super::request_body::Pace;
 use super::*;
 
-/// A short limit, where a test waits for it.
+/// A short limit for tests that wait until it has passed.
 const SHORT: Duration = Duration::from_millis(100);
 
 /// A port under test.
@@ -36,7 +36,7 @@ async fn later() -> &'static str {
     "later"
 }
 
-/// An answer whose note increments the count.
+/// An answer whose note increments `count`.
 fn noted(count: Arc<AtomicU64>) -> axum::response::Response {
     let note = AnswerNote::new(move || {
         count.fetch_add(1, Ordering::SeqCst);
@@ -75,7 +75,7 @@ async fn secured_port(bounds: Bounds, security: Security) -> TestPort {
     TestPort { address, go_on, noted: counted, stop, served }
 }
 
-/// An endless body; signals when it is dropped.
+/// An endless body, which signals when it is dropped.
 struct Endless(Arc<[Notify; 2]>);
 
 impl Drop for Endless {
@@ -99,7 +99,7 @@ async fn ask(address: SocketAddr, request: &str) -> String {
     all_of(stream).await
 }
 
-/// Everything received until the connection ends.
+/// Reads until the connection ends.
 async fn all_of(mut stream: impl AsyncRead + Unpin) -> String {
     let mut answer = Vec::new();
     drop(stream.read_to_end(&mut answer).await);
@@ -137,7 +137,7 @@ async fn a_request_that_comes_while_its_connection_goes_for_another_is_answered(
     let tested = port(Bounds::for_test(1), None).await;
     for _ in 0..20 {
         let mut idle = TcpStream::connect(tested.address).await.unwrap();
-        // The connection has been answered and is idle.
+        // The first request has been answered, so the connection is idle.
         idle.write_all(b"GET /later HTTP/1.1\r\nHost: h\r\n\r\n").await.unwrap();
         let mut answer = Vec::new();
         while !answer.ends_with(b"later") {
@@ -233,14 +233,14 @@ async fn a_refusal_before_the_body_leaves_the_connection_usable_or_says_that_it_
     let refused = |headers: &str, body: &str| format!("POST /refuse HTTP/1.1\r\nHost: h\r\n{headers}\r\n\r\n{body}");
     let (few, many) = ("x".repeat(200_000), "x".repeat(2 << 20));
     let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());
-    // A short rest: the next request is answered over the same connection.
+    // After a short unread rest, the next request is answered over the same connection.
     for request in
         [refused("Content-Length: 200000", &few), refused("Transfer-Encoding: chunked", &(chunk(&few) + "0\r\n\r\n"))]
     {
         let answer = ask(tested.address, &(request + GET)).await;
         assert!(answer.contains("413") && answer.ends_with("served"), "{answer}");
     }
-    // A long or stalled rest: the answer closes the connection.
+    // After a long or stalled rest, the connection is closed.
     for request in [
         refused("Content-Length: 2097152", &many),
         refused("Transfer-Encoding: chunked", &(chunk(&many) + "0\r\n\r\n")),
@@ -329,7 +329,7 @@ async fn a_handshake_that_does_not_come_ends_the_connection() {
     }
 }
 
-/// Status and text of an answer over HTTP/2.
+/// Sends a request over HTTP/2 and returns the status and text of the answer.
 async fn ask_h2(io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> (u16, String) {
     let (mut sender, connection) = h2::client::handshake(io).await.unwrap();
     tokio::spawn(connection);

@@ -1,8 +1,9 @@
-//! Requests whose body has no length and lasts until the client closes the connection, as the `attach` functions of
-//! Splunk's SDKs send events: `POST …/receivers/stream` with the header `X-Splunk-Input-Mode: Streaming`.
+//! Requests whose body has no length and ends when the client closes the connection. The `attach` functions of Splunk's
+//! SDKs send events this way: `POST …/receivers/stream` with the header `X-Splunk-Input-Mode: Streaming`.
 //!
-//! HTTP/1.1 gives such a request no body. So its head is passed on with `Transfer-Encoding: chunked`, and each read of
-//! what follows as a chunk. Only the first request of a connection can be one; all other bytes pass unchanged.
+//! In HTTP/1.1, a request without a length has no body. Such a head is therefore passed on with `Transfer-Encoding:
+//! chunked`, and the data of each further read as a chunk. Only the first request of a connection can be of this kind;
+//! all other bytes pass unchanged.
 
 use std::io;
 use std::pin::Pin;
@@ -19,11 +20,11 @@ const MODE: (&str, &str) = ("x-splunk-input-mode", "streaming");
 /// Bytes read at once.
 const READ_BYTES: usize = 8 << 10;
 
-/// A connection.
+/// A connection that may carry such a request.
 pub(super) struct UnboundedBody<Io> {
     io: Io,
     state: Passage,
-    /// Bytes to pass on, and how many of them have been.
+    /// Bytes to pass on, and number of those that were passed on.
     ready: (Vec<u8>, usize),
     /// Maximum bytes of a head.
     head_bytes: usize,
@@ -32,7 +33,7 @@ pub(super) struct UnboundedBody<Io> {
 enum Passage {
     /// The first head is being read.
     Head(Vec<u8>),
-    /// Bytes pass as they are.
+    /// Bytes pass unchanged.
     Plain,
     /// Bytes are the body of the request.
     Body,
@@ -41,12 +42,12 @@ enum Passage {
 }
 
 impl<Io> UnboundedBody<Io> {
-    /// A connection with this maximum size of request heads.
+    /// Wraps a connection whose request heads have at most `head_bytes`.
     pub(super) fn new(io: Io, head_bytes: usize) -> UnboundedBody<Io> {
         UnboundedBody { io, state: Passage::Head(Vec::new()), ready: (Vec::new(), 0), head_bytes }
     }
 
-    /// Takes more bytes of the first head; an empty slice is the end of the connection.
+    /// Takes more bytes of the first head; an empty slice means the end of the connection.
     fn take_head(&mut self, mut head: Vec<u8>, bytes: &[u8]) {
         let searched = head.len().saturating_sub(HEAD_END.len());
         head.extend_from_slice(bytes);
@@ -73,7 +74,7 @@ impl<Io> UnboundedBody<Io> {
     }
 }
 
-/// Whether a head announces a body without a length.
+/// True if a head announces a body without a length.
 fn is_unbounded(head: &[u8]) -> bool {
     let Ok(head) = std::str::from_utf8(head) else { return false };
     let mut lines = head.split("\r\n");
@@ -122,7 +123,7 @@ impl<Io: AsyncRead + Unpin> AsyncRead for UnboundedBody<Io> {
             let mut space = [0; READ_BYTES];
             let mut read = ReadBuf::new(&mut space);
             match ready!(Pin::new(&mut this.io).poll_read(context, &mut read)) {
-                // A client that closes its socket without ending TLS has sent all that it will.
+                // A client that closes its socket without a TLS closure has sent its whole body.
                 Err(_) if matches!(this.state, Passage::Body) => read.clear(),
                 done => done?,
             }
@@ -172,7 +173,7 @@ mod tests {
 
     use super::*;
 
-    /// The bytes passed on when these arrive in parts of a size.
+    /// Returns the bytes passed on if `bytes` arrives in parts of this size.
     async fn passed(bytes: &[u8], part: usize) -> Vec<u8> {
         let (mut client, server) = tokio::io::duplex(1 << 20);
         let mut server = UnboundedBody::new(server, 1_000);

@@ -1,6 +1,6 @@
-//! The unread rest of a request's body when its answer is ready. A short rest is read and discarded, so that the
-//! connection can be reused. Otherwise the answer says `Connection: close`, because a client without that notice would
-//! lose its next request.
+//! Handling of a request body that is not read completely when its answer is ready. A short rest is read and discarded,
+//! so that the connection can be reused. Otherwise the answer says `Connection: close`, because otherwise the client's
+//! next request would be lost.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -18,22 +18,22 @@ use super::request_body::Unread;
 /// Maximum bytes discarded.
 const LEFT_BYTES_MAX: u64 = 1 << 20;
 
-/// The rest of an HTTP/1 request. Over HTTP/2 the stream is simply reset.
+/// The unread rest of an HTTP/1 request. HTTP/2 does not need this, because the stream is reset.
 pub(super) struct UnreadBody {
     unread: Unread,
-    /// Maximum time of discarding.
+    /// Maximum time for which the rest is discarded.
     longest: Duration,
     /// Whether the client waits for `100 Continue`.
     is_awaited: bool,
 }
 
 impl UnreadBody {
-    /// The rest of a request with these headers.
+    /// Creates the rest of a request with these headers.
     pub(super) fn new(unread: Unread, headers: &HeaderMap, longest: Duration) -> UnreadBody {
         UnreadBody { unread, longest, is_awaited: headers.contains_key(EXPECT) }
     }
 
-    /// The answer, once the connection is reusable, or with `Connection: close`.
+    /// Returns the answer once the connection can be reused, or else adds `Connection: close` to it.
     pub(super) async fn settle<Body>(self, mut answer: Response<Body>) -> Response<Body> {
         let Some(left) = self.unread.take() else { return answer };
         let is_read = !self.is_awaited
@@ -46,7 +46,7 @@ impl UnreadBody {
     }
 }
 
-/// Whether the body ended within the limit.
+/// Discards the rest of a body; returns true if the body ended within the limit.
 async fn read_past(mut left: Incoming) -> bool {
     let mut bytes = 0;
     while let Some(frame) = poll_fn(|context| Pin::new(&mut left).poll_frame(context)).await {

@@ -1,7 +1,8 @@
 //! Ports for the data of forwarders.
 //!
-//! As with text, the holder of a turn reads and appends. An acknowledgment is sent when the events before it are on
-//! disk. A forwarder whose events cannot be stored is disconnected without one and sends them again.
+//! As with text, a connection reads and appends only while it holds a turn. An acknowledgment is sent when the events
+//! before it are on disk. A forwarder whose events cannot be stored is disconnected without an acknowledgment, so that
+//! it sends them again.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -26,11 +27,11 @@ use super::{Port, Stanzas, stopped};
 use crate::sockets::listen_on;
 use crate::stream::{Connection, first_bytes, is_full_probe, read_now, write};
 
-/// Interval of checks whether events are on disk.
+/// Interval at which a session checks whether events are on disk.
 const ACK_EVERY: Duration = Duration::from_millis(5);
-/// Interval of the search for silent channels.
+/// Interval at which the events of silent channels are completed.
 const SETTLE_EVERY: Duration = Duration::from_secs(1);
-/// Maximum appends awaiting acknowledgment; beyond it nothing is read.
+/// Maximum appends awaiting acknowledgment; beyond it, the connection is not read.
 const WAITING_MAX: usize = 64;
 /// Bytes read from one forwarder per turn.
 const TURN_BYTES: usize = 1 << 20;
@@ -38,9 +39,9 @@ const TURN_BYTES: usize = 1 << 20;
 const WRITE_MAX: Duration = Duration::from_secs(30);
 /// Maximum time from the first byte of a greeting, frame or packet to its last.
 const UNFINISHED_MAX: Duration = Duration::from_secs(120);
-/// Scope of forwarders' batch numbers; cannot be an index name.
+/// Scope of forwarders' batch numbers; it cannot be an index name.
 const SENDER_SCOPE: &str = "\0forwarder";
-/// Protocol level from which packets are offered.
+/// Minimum protocol level at which packets are offered.
 const PACKETS_LEVEL: u64 = 1;
 
 /// Listens and accepts connections until the server stops.
@@ -118,7 +119,7 @@ enum SessionError {
     Unnumbered,
 }
 
-/// Receipts of batches, and the ids to acknowledge with them.
+/// Receipts of batches, and the ids to acknowledge once these batches are stored.
 type Acknowledgment = (Vec<Box<dyn Receipt>>, Vec<u64>);
 
 struct Session<'a> {
@@ -129,7 +130,7 @@ struct Session<'a> {
     place: ConnectionPermit<'a>,
     /// State of a forwarder that numbers its batches.
     numbers: Option<Numbers>,
-    /// Time at which the current incomplete greeting, frame or packet began.
+    /// Monotonic time at which the current incomplete greeting, frame or packet began.
     since: Option<i64>,
 }
 
@@ -182,7 +183,7 @@ impl Session<'_> {
                     drop(turn);
                     let flow = flow.unwrap_or(Ok(ControlFlow::Break(())))?;
                     self.check_progress()?;
-                    // Must precede the answer, which permits the forwarder to send batches.
+                    // The number must be known before the answer, which permits the forwarder to send batches.
                     self.know_numbers().await?;
                     let words = self.forwarder.take_answer();
                     answer(connection, &words).await?;
@@ -196,7 +197,7 @@ impl Session<'_> {
             answer(connection, &wire::acknowledgment(&ids)).await?;
         }
         self.settle(true).await?;
-        // A forwarder that is gone receives no acknowledgment and sends unacknowledged data again.
+        // A forwarder that has disconnected receives no acknowledgment, and sends its unacknowledged data again.
         let ids = tokio::task::block_in_place(|| self.acknowledged(true))?;
         drop(answer(connection, &wire::acknowledgment(&ids)).await);
         Ok(())
@@ -232,7 +233,7 @@ impl Session<'_> {
         if taken >= UNFINISHED_MAX { Err(SessionError::Unfinished(UNFINISHED_MAX.as_secs())) } else { Ok(()) }
     }
 
-    /// Completes the events of silent channels, or of all.
+    /// Completes the events of silent channels, or of all channels if `all` is set.
     async fn settle(&mut self, all: bool) -> Result<(), SessionError> {
         let mut turn = self.port.shared.turns.wait().await;
         let elapsed = self.elapsed();
@@ -292,7 +293,7 @@ impl Session<'_> {
                 Ok(true) => self.store()?,
                 Ok(false) => return Ok(()),
                 Err(error) => {
-                    // Data before the error is valid.
+                    // Data before the error is valid and is stored.
                     self.forwarder.settle(true, clock.elapsed_ns());
                     self.store()?;
                     return Err(error.into());
@@ -320,7 +321,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Stores a numbered batch unless it is already stored; on failure the forwarder sends it again.
+    /// Stores a numbered batch unless it is already stored; after a failure, the forwarder sends it again.
     fn store_numbered(&mut self, number: u64, batch: EventBatch) -> Result<(), SessionError> {
         let shared = &self.port.shared;
         let Some(numbers) = &mut self.numbers else { return Err(SessionError::Unnumbered) };
@@ -375,7 +376,7 @@ impl Session<'_> {
         }
     }
 
-    /// Ids of appends that are on disk; with `all` waits for all of them.
+    /// Ids of appends that are on disk; if `all` is set, waits for all appends.
     fn acknowledged(&mut self, all: bool) -> Result<Vec<u64>, SessionError> {
         let mut acknowledged = Vec::new();
         while let Some((receipts, ids)) = self.waiting.pop_front() {
@@ -393,7 +394,7 @@ impl Session<'_> {
 }
 
 /// Fails with the reason if a forwarder may not write to an index. Without a token a forwarder is not authenticated, so
-/// internal indexes are closed to it unless the port, or its own `index`, opens them.
+/// it may not write to internal indexes unless the settings of the port allow them.
 fn check_index(port: &Port, index: &str, has_token: bool) -> Result<(), Fault> {
     port.store.check_index(index)?;
     if !index.starts_with('_') || has_token || port.input.accepts_internal || port.input.index == index {
@@ -407,7 +408,7 @@ fn check_index(port: &Port, index: &str, has_token: bool) -> Result<(), Fault> {
     Err(Fault::denied(reason))
 }
 
-/// The events of a batch whose index accepts events, and the number of others.
+/// Keeps the events whose index accepts events; also returns the number of dropped events.
 fn housed(batch: EventBatch, takes: impl Fn(&str) -> bool) -> (EventBatch, u64) {
     let housed: Vec<bool> = batch.metas.iter().map(|meta| takes(&meta.index)).collect();
     if housed.iter().all(|is_housed| *is_housed) {
@@ -464,7 +465,7 @@ mod tests {
     use super::*;
     use quarry_inputs::InputSettings;
 
-    /// A store that receives nothing.
+    /// A store that no event reaches.
     struct Nowhere;
 
     impl EventStore for Nowhere {
@@ -477,7 +478,7 @@ mod tests {
         }
     }
 
-    /// Runs a session in which a forwarder sends `text` this long after connecting and disconnects.
+    /// Runs a session in which a forwarder connects, sends `text` after the time `after`, and disconnects.
     async fn session(text: &[u8], after: Duration) -> Result<(), SessionError> {
         let layers = Layers::new([]);
         let input = NetworkInput::of_forwarders(&layers, "127.0.0.1:0".parse().unwrap());

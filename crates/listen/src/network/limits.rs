@@ -7,25 +7,25 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::http_port::{IdleConnections, Waiter, connections_max};
 
-/// Maximum connections of all ports together, and their maximum share (in sixteenths) of the open-file limit.
+/// Maximum connections of all ports together, and the share of the open-file limit (in sixteenths) that they may use.
 const CONNECTIONS_MAX: usize = 16_384;
 const CONNECTIONS_PARTS: u64 = 4;
-/// Errors of single connections logged per interval; others are counted.
+/// Maximum errors of single connections logged per interval; further errors are only counted.
 const FAULTS_LOGGED_MAX: u64 = 10;
 /// Maximum buffered text of all connections; beyond it, a connection's partial lines are completed as events.
 pub(crate) const HELD_BYTES_MAX: usize = 256 << 20;
-/// Requested open-file limit: connections, buckets, and a reserve.
+/// Open-file limit to request, which covers connections, buckets, and a reserve.
 const OPEN_FILES: u64 = 65_536;
 
-/// Limits and counters.
+/// Limits and counters of all network inputs.
 #[derive(Debug)]
 pub(crate) struct Limits {
     connections_max: usize,
     connections: AtomicUsize,
     held_bytes: AtomicUsize,
-    /// Connections that have sent nothing yet; the oldest is closed when a new one needs room.
+    /// Connections that have sent nothing yet; the oldest is closed when a new connection needs room.
     mute: IdleConnections,
-    /// Connections closed that way.
+    /// Connections closed to make room for a new one.
     closed: AtomicU64,
     /// Connections refused for lack of room.
     pub(crate) refused: AtomicU64,
@@ -48,12 +48,12 @@ pub(crate) struct Limits {
 pub(crate) struct ConnectionPermit<'a> {
     limits: &'a Limits,
     held_bytes: usize,
-    /// `Some` until it has sent something.
+    /// `Some` until the connection has sent something.
     mute: Option<Waiter>,
 }
 
 impl Limits {
-    /// Limits without connections or refusals so far.
+    /// Creates limits without connections, with all counters at zero.
     pub(crate) fn new() -> Limits {
         Limits::of(connections_max(CONNECTIONS_MAX, CONNECTIONS_PARTS))
     }
@@ -80,7 +80,7 @@ impl Limits {
         }
     }
 
-    /// A permit for one more connection, if possible.
+    /// Permit for one more connection; `None` if all permits are in use.
     pub(crate) fn place(&self) -> Option<ConnectionPermit<'_>> {
         let is_full = self.connections.fetch_add(1, Ordering::Relaxed) >= self.connections_max;
         // A connection asked to close frees its permit shortly afterwards.
@@ -133,12 +133,12 @@ impl Limits {
 }
 
 impl ConnectionPermit<'_> {
-    /// The connection has sent something and is no longer closed in favour of others.
+    /// Records that the connection has sent something, so that it is no longer closed to make room.
     pub(crate) fn mark_active(&mut self) {
         self.mute = None;
     }
 
-    /// Resolves when the connection must close in favour of another.
+    /// Resolves when the connection must close to make room for another.
     pub(crate) async fn close_requested(&self) {
         match &self.mute {
             Some(waiter) => waiter.close_requested().await,
@@ -146,7 +146,7 @@ impl ConnectionPermit<'_> {
         }
     }
 
-    /// Updates the connection's buffered bytes; returns whether the total exceeds the limit.
+    /// Updates the connection's buffered bytes; returns true if the total exceeds the limit.
     pub(crate) fn set_held(&mut self, bytes: usize) -> bool {
         let all = &self.limits.held_bytes;
         all.fetch_add(bytes, Ordering::Relaxed);

@@ -1,9 +1,9 @@
 //! Ports for text and forwarders' data: sockets, TLS, limits, logging.
 //!
-//! An active connection takes a turn ([`turns::Turns`]), whose number is bounded: the holder reads, extracts events and
-//! appends. While the store is busy nobody reads, so that senders wait.
+//! A connection must hold a turn ([`turns::Turns`]) to read, extract events and append; the number of turns is bounded.
+//! While the store is busy, no connection is read, so that senders wait.
 //!
-//! Not here: the meaning of bytes (`quarry_inputs::network`), the HTTP Event Collector.
+//! Not here: decoding received bytes (`quarry_inputs::network`), the HTTP Event Collector.
 
 mod forwarders;
 mod limits;
@@ -42,7 +42,7 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// State shared by all ports.
 pub(crate) struct Shared {
-    /// Tokens, one of which forwarders must present.
+    /// Accepted tokens: a forwarder must present one of them.
     pub(crate) forwarder_tokens: Option<Arc<[String]>>,
     pub(crate) settings: Arc<InputSettings>,
     pub(crate) turns: Turns,
@@ -64,7 +64,8 @@ pub(crate) struct Port {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// Stanzas that share a socket. Those that name a sender come first; the first that allows a sender applies.
+/// Stanzas that share a socket. Stanzas that name a sender come first; the first stanza that allows a sender applies to
+/// it.
 #[derive(Clone)]
 pub(crate) struct Stanzas(Arc<[Arc<Port>]>);
 
@@ -74,15 +75,15 @@ type Sockets = Vec<(SocketKey, Vec<Arc<Port>>)>;
 
 /// The listening ports.
 pub struct Listeners {
-    /// Stanza and address.
+    /// Bound address of each stanza.
     pub addresses: BTreeMap<String, SocketAddr>,
     stop: watch::Sender<bool>,
     ended: mpsc::Receiver<()>,
 }
 
 impl Listeners {
-    /// Listens where inputs.conf says, and for forwarders also on `asked`; `stores` maps a port's routing to its event
-    /// store.
+    /// Listens on the ports in inputs.conf, and for forwarders also on `asked`. `stores` maps a port's routing to its
+    /// event store.
     pub async fn start(
         data_dir: &Path,
         node: &Arc<InputSettings>,
@@ -93,7 +94,7 @@ impl Listeners {
         let forwarder_tokens = settings.forwarder_tokens.take().map(Into::into);
         if let Some(address) = asked {
             // `asked` replaces the address of a stanza with the same port but keeps its settings; a stanza that names
-            // its sender stays.
+            // its sender keeps its own address.
             let gives_way = |input: &NetworkInput| {
                 input.kind == NetworkKind::Forwarders
                     && input.port == address.port()
@@ -169,7 +170,7 @@ impl Listeners {
     }
 }
 
-/// Ports grouped by socket; each with a system-assigned port number has its own.
+/// Ports grouped by socket; a stanza with a system-assigned port number has a socket of its own.
 fn sockets(
     inputs: Vec<NetworkInput>,
     shared: &Arc<Shared>,
@@ -200,7 +201,7 @@ fn about(stanza: &str, reason: impl ToString) -> ListenError {
 }
 
 impl Stanzas {
-    /// Index of the stanza for a sender; a sender that none allows is counted.
+    /// Index of the stanza for a sender; a sender that no stanza allows is counted.
     pub(crate) fn of(&self, sender: IpAddr) -> Option<usize> {
         let found = self.0.iter().position(|port| port.access.allows(sender));
         if let (None, Some(port)) = (found, self.0.first()) {
@@ -246,7 +247,7 @@ fn access_of(input: &NetworkInput) -> Result<AccessList, Fault> {
 
 /// Resolves when the server stops.
 pub async fn stopped(stopping: &mut watch::Receiver<bool>) {
-    // A dropped sender also means stop.
+    // A dropped sender counts as the signal to stop.
     drop(stopping.wait_for(|stopping| *stopping).await);
 }
 

@@ -12,7 +12,7 @@ const NAMES_MAX: usize = 4_096;
 /// Timeout of a lookup.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// Maximum concurrent lookups; they occupy threads that HTTP requests also use.
+/// Maximum concurrent lookups; limited because they occupy threads that HTTP requests use as well.
 const LOOKUPS_MAX: usize = 32;
 
 /// The cache.

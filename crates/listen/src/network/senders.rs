@@ -1,7 +1,7 @@
 //! Connected Quarry forwarders, one connection each.
 //!
-//! A disconnected forwarder reconnects at once, while data of its old connection may still be on its way into the
-//! store. Its last stored number is looked up only when the old connection has ended, so that nothing is stored twice.
+//! A disconnected forwarder reconnects at once, while appends of its old connection may still be in progress. Its last
+//! stored number is looked up only when the old connection has ended, so that nothing is stored twice.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +23,7 @@ struct SenderTurn {
     latest: watch::Sender<u64>,
 }
 
-/// Ownership of the entry by a connection; released when dropped.
+/// A connection's ownership of an entry, released when dropped.
 #[derive(Debug)]
 pub(crate) struct SenderEntry {
     _busy: OwnedMutexGuard<()>,
@@ -34,7 +34,8 @@ pub(crate) struct SenderEntry {
 }
 
 impl Senders {
-    /// Takes over the entry of `sender` once the connection that holds it has ended; that one is told to end.
+    /// Requests the connection that holds the entry of `sender` to end, waits until it has ended, and takes over the
+    /// entry.
     pub(crate) async fn take(&self, sender: &str) -> Option<SenderEntry> {
         let place = self.place(sender)?;
         let mut number = 0;

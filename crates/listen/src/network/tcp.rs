@@ -1,7 +1,7 @@
 //! Ports for text over TCP.
 //!
-//! A connection waits for data without holding a thread or a buffer. Short reads wait a moment for more data, so that a
-//! sender of single lines does not cause an append per line.
+//! A connection waits for data without holding a thread or a buffer. After a short read, the connection waits a moment
+//! for more data, so that a sender of single lines does not cause an append per line.
 
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
@@ -25,13 +25,13 @@ use crate::tls::HANDSHAKE_MAX;
 
 /// Pause after a short read.
 pub(super) const GATHER: Duration = Duration::from_millis(5);
-/// Retry interval when the store is busy.
+/// Pause before a busy store is tried again.
 pub(super) const BUSY_WAIT: Duration = Duration::from_millis(200);
 /// Pause after a failed accept, usually a lack of file descriptors.
 pub(super) const ACCEPT_WAIT: Duration = Duration::from_millis(100);
-/// Text bytes at which a batch is stored.
+/// Bytes of text after which a batch is stored.
 pub(super) const BATCH_BYTES: usize = 1 << 20;
-/// Events at which a batch is stored.
+/// Number of events after which a batch is stored.
 pub(super) const BATCH_EVENTS: usize = 65_536;
 /// Minimum bytes per turn, whatever `queueSize` says.
 const TURN_BYTES_MIN: usize = 64 << 10;
@@ -92,7 +92,7 @@ pub(super) async fn host_of(port: &Port, peer: SocketAddr) -> String {
     }
 }
 
-/// The connection after its TLS handshake, if any.
+/// Performs the TLS handshake if the port uses TLS, and returns the connection.
 pub(super) async fn secured(
     (limits, place): (&Limits, &ConnectionPermit<'_>),
     stream: TcpStream,
@@ -158,7 +158,7 @@ impl Session<'_> {
         self.end_events().await;
     }
 
-    /// Completes and stores open events, and drops the pipeline.
+    /// Completes and stores the last event, and drops the pipeline.
     async fn end_events(&mut self) {
         let mut turn = self.port.shared.turns.wait().await;
         turn.run(|buffers| {

@@ -1,6 +1,6 @@
-//! Turns: how many connections may read at a time, about one per processor, each with a reused buffer and batch.
+//! Turns: permits to read from a connection, about one per processor, each with a reused buffer and batch.
 //!
-//! Memory for received data therefore does not grow with connections, and a busy store stops all reading.
+//! Memory for received data therefore does not grow with the number of connections, and a busy store stops all reading.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -37,7 +37,7 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Turns {
-    /// Turns for this machine.
+    /// Creates the turns for the processors of this machine.
     pub(crate) fn new() -> Turns {
         let processors = std::thread::available_parallelism().map_or(TURNS.0, usize::from);
         Turns { free: Semaphore::new(processors.clamp(TURNS.0, TURNS.1)), free_buffers: Arc::default() }

@@ -1,8 +1,8 @@
 //! Ports for datagrams.
 //!
-//! One thread empties the socket into packs of datagrams; another extracts events. A bounded number of packs waits
-//! between them, and beyond that the system's receive buffer, which is requested large. Datagrams the system drops even
-//! so are counted from its socket table and logged.
+//! One thread reads the socket into packs of datagrams; another extracts events. Between them, a bounded number of
+//! packs is queued. Further datagrams stay in the system's receive buffer, for which a large size is requested.
+//! Datagrams that the system drops are counted from its socket table and logged.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -25,11 +25,11 @@ use super::{Port, Stanzas};
 const DATAGRAM_BYTES_MAX: usize = 65_536;
 const PACK_BYTES: usize = 1 << 20;
 const PACK_DATAGRAMS: usize = 8_192;
-/// Maximum waiting packs.
+/// Maximum queued packs.
 const PACKS_MAX: usize = 32;
 /// Pause in which datagrams accumulate.
 const GATHER: Duration = Duration::from_millis(2);
-/// Reads between two checks for drops.
+/// Number of reads between two checks for dropped datagrams.
 const DROPS_EVERY: u64 = 32;
 /// Timeout of waiting for a datagram.
 const WAIT: Duration = Duration::from_millis(50);
@@ -47,7 +47,7 @@ pub(super) fn listen(stanzas: &Stanzas, address: SocketAddr) -> std::io::Result<
     let socket = UdpSocket::bind(address)?;
     let bound = socket.local_addr()?;
     let wanted = stanzas.0.iter().map(|port| port.input.receive_bytes).max().unwrap_or_default();
-    // Root may exceed the system's limit.
+    // A process with root privileges may exceed the system's limit.
     if wanted > 0 && sockopt::set_socket_recv_buffer_size_force(socket.as_fd(), wanted).is_err() {
         sockopt::set_socket_recv_buffer_size(socket.as_fd(), wanted)?;
     }
@@ -61,15 +61,15 @@ pub(super) fn listen(stanzas: &Stanzas, address: SocketAddr) -> std::io::Result<
     Ok(bound)
 }
 
-/// Empties the socket. While datagrams arrive, it polls after a short pause, in which the system buffers them; only
-/// after a silence it blocks.
+/// Empties the socket. While datagrams arrive, it reads without blocking after short pauses, in which the system
+/// buffers them; it blocks only after a silence.
 fn read(stanzas: &Stanzas, socket: &UdpSocket, packs: &SyncSender<Pack>, spares: &Receiver<Pack>) {
     let Some(shared) = stanzas.0.first().map(|port| &port.shared) else { return };
     let mut drops = Drops::of(socket);
     let mut datagram = vec![0; DATAGRAM_BYTES_MAX];
     let mut pack = Pack::default();
     let (mut waits, mut came, mut rounds) = (true, 0_u64, 0_u64);
-    // If the mode cannot be set, reading only becomes slower.
+    // If the mode cannot be set, reading only becomes less efficient.
     let set_waiting = |waits: bool| drop(socket.set_nonblocking(!waits));
     loop {
         match socket.recv_from(&mut datagram) {
@@ -108,14 +108,14 @@ fn read(stanzas: &Stanzas, socket: &UdpSocket, packs: &SyncSender<Pack>, spares:
                 }
                 came = 0;
             }
-            // An ICMP error from a destination is not our problem.
+            // An ICMP error from a destination does not concern received datagrams.
             Err(_) => {}
         }
     }
 }
 
-/// Passes a pack to the other thread, unless that thread is behind: then the pack may be filled further. Returns the pack to
-/// continue with, or `None` if the other thread has ended.
+/// Passes a pack to the other thread, unless the queue is full; the pack may then be filled further. Returns the pack
+/// to fill next, or `None` if the other thread has ended.
 fn hand_over(pack: Pack, packs: &SyncSender<Pack>, spares: &Receiver<Pack>) -> Option<Pack> {
     if pack.ends.is_empty() {
         return Some(pack);
@@ -127,7 +127,7 @@ fn hand_over(pack: Pack, packs: &SyncSender<Pack>, spares: &Receiver<Pack>) -> O
     }
 }
 
-/// Extracts events of one stanza.
+/// Extracts the events of one stanza.
 struct Cutter<'a> {
     port: &'a Port,
     datagrams: Datagrams,
@@ -234,7 +234,7 @@ impl Host<'_> {
     }
 }
 
-/// Counter of datagrams dropped for a socket.
+/// Reader of the system's count of datagrams dropped for a socket.
 struct Drops {
     table: &'static str,
     inode: Option<String>,
@@ -249,7 +249,7 @@ impl Drops {
         Drops { table, inode, seen: 0 }
     }
 
-    /// Drops since the last call; 0 on systems without such a table.
+    /// Number of datagrams dropped since the last call; 0 on systems without such a table.
     fn fresh(&mut self) -> u64 {
         let Some(inode) = &self.inode else { return 0 };
         let Ok(table) = std::fs::read_to_string(self.table) else { return 0 };

@@ -1,8 +1,8 @@
-//! Alert actions of apps: finding them (alert_actions.conf, the app's bin folder) and running one.
+//! Alert actions of apps: finding their programs (alert_actions.conf, the app's bin folder) and running them.
 //!
-//! `sendalert` names an action. The action's and the command's parameters form the payload ([`payload`]), with tokens
-//! between dollar signs replaced ([`tokens`]). The rows are written to a compressed file that is removed when the
-//! program ends ([`results_file`]). The program reads the payload from standard input ([`run`]).
+//! `sendalert` names an action. The parameters of the action and of the command form the payload ([`payload`]), with
+//! tokens between dollar signs replaced ([`tokens`]). The rows are written to a compressed file that is removed when
+//! the program ends ([`results_file`]). The program reads the payload from standard input ([`run`]).
 //!
 //! Not here: actions bundled with Splunk, and scheduled searches.
 
@@ -27,9 +27,9 @@ use payload::Payload;
 use results_file::ResultsFile;
 use tokens::Tokens;
 
-/// The conf file, and its name in metadata.
+/// The conf file, named without its extension as in permissions metadata.
 const CONF: &str = "alert_actions";
-/// Actions that are built into Splunk.
+/// Actions bundled with Splunk.
 const BROUGHT_ALONG: [&str; 10] = [
     "email",
     "logevent",
@@ -50,10 +50,10 @@ const TIME_SECS: u64 = 300;
 const ARGUMENTS_MAX: usize = 100;
 /// Default argument of a program.
 const EXECUTE: &str = "--execute";
-/// App and owner of searches without a namespace.
+/// App and owner used for searches without a namespace.
 const APP: &str = "search";
 const OWNER: &str = "admin";
-/// Stands for the data directory.
+/// Variable that stands for the data directory.
 const HOME: &str = "$SPLUNK_HOME";
 
 type Settings = BTreeMap<String, String>;
@@ -69,7 +69,7 @@ pub(crate) struct AlertActions {
 }
 
 impl AlertActions {
-    /// The actions of a data directory, restricted to a view if given.
+    /// Creates the actions of a data directory; with `view`, only those it contains.
     pub(crate) fn new(layers: &Layers, data_dir: &Path, view: Option<&Arc<View>>, host: &str) -> AlertActions {
         let conf = layers.conf(CONF);
         let names = conf.stanzas().iter().map(|stanza| stanza.name.as_str()).filter(|name| *name != "default");
@@ -81,7 +81,7 @@ impl AlertActions {
         AlertActions { actions, data_dir: data_dir.to_owned(), view: view.cloned(), host: host.to_owned() }
     }
 
-    /// The settings and program of an action, or why it cannot run.
+    /// Settings and program of an action, or the reason why it cannot run.
     fn found(&self, name: &str) -> Result<(&Settings, Program), Fault> {
         let settings = self.actions.get(name).ok_or_else(|| self.missing(name))?;
         if settings.get("disabled").is_some_and(|text| is_true(text)) {
@@ -192,7 +192,7 @@ fn not_brought_along(name: &str) -> Fault {
     Fault::not_found(format!("the action {name} comes with Splunk, not with Quarry; only alert actions of apps run"))
 }
 
-/// Parameters of the action, overridden by those of the command, with tokens replaced.
+/// Parameters from the action's settings, overridden by those of the command, with tokens replaced.
 fn configuration(settings: &Settings, given: &[(String, String)], tokens: &Tokens<'_>) -> BTreeMap<String, String> {
     let own = settings.iter().filter_map(|(key, value)| Some((key.strip_prefix(PARAMETER)?, value)));
     let given = given.iter().map(|(name, value)| (name.as_str(), value));

@@ -1,6 +1,7 @@
 //! The payload that an alert action's program reads from standard input: JSON, or XML by default.
 //!
-//! Both contain the search, the location of its results, the parameters, and the first row. There is no session key.
+//! The payload contains the search, the location of its results, the parameters, and the first row. It has no session
+//! key.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,7 @@ pub(super) struct Payload<'a> {
 }
 
 impl Payload<'_> {
-    /// The scalar members by name.
+    /// Names and values of the scalar members.
     fn parts(&self) -> [(&'static str, &str); 9] {
         let tokens = self.tokens;
         [
@@ -34,7 +35,7 @@ impl Payload<'_> {
         ]
     }
 
-    /// JSON on one line. A multivalue field is a list.
+    /// Formats the payload as JSON on one line. A multivalue field is a list.
     pub(super) fn json(&self) -> String {
         let mut all: Map<String, Value> =
             self.parts().into_iter().map(|(name, text)| (name.to_owned(), json!(text))).collect();

@@ -1,7 +1,8 @@
 //! The results file of an alert action: the rows of a search as compressed CSV in a folder of its own, removed when the
 //! value is dropped.
 //!
-//! A killed process leaves its folders behind; the next one that writes a file removes folders of dead processes.
+//! A killed process leaves its folders behind; the next process that writes a results file removes the folders of dead
+//! processes.
 
 use std::fs::{DirBuilder, File};
 use std::io::{BufWriter, Write};
@@ -14,11 +15,11 @@ use quarry_engine::FillTable;
 use quarry_stdx::{Fault, random};
 use rustix::process::{Pid, test_kill_process};
 
-/// Parent of these folders, relative to the data directory.
+/// Parent of the folders of results files, relative to the data directory.
 const FOLDER: &str = "run/alerts";
-/// Name of the file.
+/// Name of the results file.
 const FILE: &str = "results.csv.gz";
-/// Maximum size of a file.
+/// Maximum size of the compressed file.
 const BYTES_MAX: u64 = 1 << 30;
 /// Accessible to this user only.
 const MODE: u32 = 0o700;
@@ -40,7 +41,7 @@ impl ResultsFile {
         random::fill(&mut bytes);
         let folder = parent.join(format!("{}-{:016x}", std::process::id(), u64::from_le_bytes(bytes)));
         DirBuilder::new().mode(MODE).create(&folder).map_err(failed)?;
-        // From here on it is removed in any case.
+        // From here on, dropping the value removes the folder.
         let written = ResultsFile { folder };
         let file = File::create_new(written.path()).map_err(failed)?;
         let mut out = GzEncoder::new(LimitedWriter { out: BufWriter::new(file), left: BYTES_MAX }, Compression::fast());
@@ -57,7 +58,7 @@ impl ResultsFile {
 
 impl Drop for ResultsFile {
     fn drop(&mut self) {
-        // Leftovers are removed by a later process.
+        // If removing fails, a later process removes the folder.
         drop(std::fs::remove_dir_all(&self.folder));
     }
 }

@@ -1,4 +1,5 @@
-//! Runs the program of an alert action once: payload in, messages out, process group ended.
+//! Runs the program of an alert action once: passes the payload to it, collects its messages and ends its process
+//! group.
 //!
 //! A program that fails or takes too long does not fail the search; its error output becomes messages.
 
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use crate::group::{CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, cancelled, capture_stderr, spawn};
 
-/// Maximum lines reported, the last ones.
+/// Maximum number of lines reported; the last lines are kept.
 const LINES_MAX: usize = 20;
 /// Prefixes of lines that set a level, and how each is reported.
 const LEVELS: [(&str, Option<&str>); 8] = [
@@ -52,7 +53,7 @@ pub(super) fn run(
     })?;
     let waited = wait(&group, &closed, seconds, is_cancelled);
     let status = group.end();
-    // A process that left the group may hold its end of the pipe open.
+    // A process that has left the group may keep the pipe open.
     closed.recv_timeout(Duration::from_millis(LOOK_MS * END_ROUNDS as u64)).ok();
     let error_output = error_output.lock().unwrap_or_else(PoisonError::into_inner);
     let mut messages = lines_of(&String::from_utf8_lossy(&error_output));
@@ -84,7 +85,7 @@ fn wait(group: &ProgramGroup, closed: &Receiver<()>, seconds: u64, is_cancelled:
         if is_open {
             is_open = closed.recv_timeout(look) == Err(RecvTimeoutError::Timeout);
         } else {
-            // A program that has closed its error output is usually about to end.
+            // A program that has closed its error output usually ends soon.
             std::thread::park_timeout(look);
         }
     }

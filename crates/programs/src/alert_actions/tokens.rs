@@ -1,17 +1,17 @@
 //! Tokens in parameters of alert actions: `$result.FIELD$` and attributes of the search.
 //!
-//! Unknown names stay as they are with their dollar signs, so that texts with dollar signs survive.
+//! Unknown names stay as they are with their dollar signs, so that other texts with dollar signs are not changed.
 
 use jiff::tz::TimeZone;
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, strftime};
 
-/// Formats of the search's time.
+/// Formats of the search's times.
 const DATE: &str = "%B %d, %Y";
 const TIME_OF_DAY: &str = "%H:%M:%S";
 /// Separator of a multivalue field.
 const BETWEEN_VALUES: &str = "\n";
-/// Names that have values only in saved searches.
+/// Names of tokens that have values only in saved searches.
 const OF_SAVED_SEARCHES: [&str; 8] = [
     "name",
     "description",
@@ -62,10 +62,10 @@ impl Tokens<'_> {
         out
     }
 
-    /// The value of a token; `None` if it is not one.
+    /// The value of a token; `None` if the name is unknown.
     fn value(&self, name: &str) -> Option<String> {
         if let Some(field) = name.strip_prefix("result.") {
-            // A field missing in the row is empty.
+            // A field that is missing in the row has the empty value.
             let values = self.first_row.iter().find(|(known, _)| known == field).map(|(_, values)| values);
             return Some(values.map(|values| values.join(BETWEEN_VALUES)).unwrap_or_default());
         }

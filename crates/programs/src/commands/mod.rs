@@ -27,9 +27,9 @@ const ARGUMENTS_MAX: usize = 100;
 const CHUNK_BYTES_MAX: u64 = 256 << 20;
 /// Default of `maxwait`, in seconds.
 const WAIT_SECS: u64 = 600;
-/// Maximum rows for an older program: one portion.
+/// Maximum rows for a program of protocol version 1, the size of one portion.
 const OLDER_ROWS_MAX: usize = 50_000;
-/// Settings of programs named by `script`.
+/// Settings of the programs that `script` runs.
 const SCRIPT: SettingsV1 = SettingsV1 {
     generates: false,
     streams: false,
@@ -54,13 +54,13 @@ struct Definition {
     app: String,
     program: Result<Program, Fault>,
     limits: ProgramLimits,
-    /// Its settings if it does not speak the chunked protocol.
+    /// Settings for protocol version 1; `None` for the chunked protocol.
     older: Option<SettingsV1>,
 }
 
 impl CustomCommands {
-    /// The readable commands of a data directory, restricted to a view if given; none without a folder. `host` is this
-    /// machine's name, for alert actions.
+    /// Creates the readable commands of a data directory; with `view`, only those it contains. Without a data directory
+    /// there are no commands. `host` is this machine's name, for alert actions.
     pub fn new(
         layers: &Layers,
         data_dir: Option<&Path>,
@@ -96,7 +96,7 @@ impl CustomCommands {
     }
 }
 
-/// Settings of an older program; `None` for the chunked protocol.
+/// Settings for protocol version 1; `None` for the chunked protocol.
 fn older(setting: &dyn Fn(&str) -> Option<String>) -> Option<SettingsV1> {
     let is = |key: &str, unsaid: bool| setting(key).map_or(unsaid, |text| is_true(&text));
     let rows = setting("maxinputs").and_then(|text| text.parse().ok()).filter(|rows| *rows > 0);
@@ -109,7 +109,7 @@ fn older(setting: &dyn Fn(&str) -> Option<String>) -> Option<SettingsV1> {
     })
 }
 
-/// The program named by the arguments of `script`, which are consumed.
+/// Finds the program named by the arguments of `script` and removes these arguments.
 fn script(
     data_dir: &Path,
     (view, readable): (Option<&View>, &Readable),
@@ -156,7 +156,7 @@ fn script(
     Ok(Program { executable, arguments, folder })
 }
 
-/// The program to start, or why it cannot be started.
+/// The program to start, or the reason why it cannot be started.
 fn program(name: &str, app: &Path, setting: &dyn Fn(&str) -> Option<String>) -> Result<Program, Fault> {
     if setting("python.version").is_some_and(|version| version == "python2") {
         return Err(Fault::invalid("it requires python2, which is not supported"));
@@ -170,7 +170,7 @@ fn program(name: &str, app: &Path, setting: &dyn Fn(&str) -> Option<String>) -> 
     if !file.is_file() {
         return Err(Fault::not_found(format!("{}: there is no such file", file.display())));
     }
-    // The process starts in the app's folder, where a relative path would be wrong.
+    // The process starts in the app's folder, where a relative path would not be valid.
     let file = file.canonicalize().map_err(|error| Fault::io(file.display(), error))?;
     let mut arguments: Vec<String> = Vec::new();
     let executable = match filename.ends_with(".py") {
@@ -216,7 +216,7 @@ impl CommandSource for CustomCommands {
 }
 
 impl CustomCommands {
-    /// The program named by the arguments of `script`.
+    /// Starts the program named by the arguments of `script`.
     fn start_script(&self, name: &str, is_first: bool) -> Result<Box<dyn CommandProcess>, Fault> {
         let data_dir = self.data_dir.clone().filter(|_| matches!(name, "script" | "run"));
         let data_dir = data_dir.ok_or_else(|| Fault::not_found(format!("no app has a command {name}")))?;

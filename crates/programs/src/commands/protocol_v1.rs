@@ -1,10 +1,10 @@
-//! Older custom commands and `script`: a program is started for some rows, reads them from standard input, writes its
-//! result and ends.
+//! Custom commands of protocol version 1 and `script`: a program is started for some rows, reads them from standard
+//! input, writes its result and ends.
 //!
-//! The engine speaks the chunked protocol with all programs; [`ProgramV1`] implements it on behalf of an older one.
-//! A program's properties come from its settings, or from the program itself if it supports it (`supports_getinfo`).
-//! It receives a header about the search, an empty line and the rows as CSV; it returns messages, an empty line and
-//! rows, or rows only.
+//! The engine uses the chunked protocol for all programs; [`ProgramV1`] implements it on behalf of a program of version
+//! 1. The program's properties come from its settings, or from the program itself if it supports `__GETINFO__`
+//! (`supports_getinfo`). The program receives a header about the search, an empty line and the rows as CSV; it returns
+//! messages, an empty line and rows, or rows only.
 //!
 //! Not here: processes ([`crate::group`]), finding programs ([`super::CustomCommands`]).
 
@@ -23,29 +23,30 @@ use crate::group::{
     CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, cancelled, capture_stderr, no_answer, spawn,
 };
 
-/// First argument that queries a program for its properties, and the one that makes it process rows.
+/// First argument that queries a program for its properties, and the argument that makes it process rows.
 const GETINFO: &str = "__GETINFO__";
 const EXECUTE: &str = "__EXECUTE__";
 
-/// Properties of an older program.
+/// Properties of a program of version 1.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SettingsV1 {
-    /// Whether the command generates rows.
+    /// Whether the command generates events.
     pub(crate) generates: bool,
-    /// Rows may be passed in portions, each to its own process.
+    /// Whether rows may be passed in portions, each to a process of its own.
     pub(crate) streams: bool,
     /// Whether the command expects a header about the search.
     pub(crate) has_header: bool,
     /// Whether the program supports `__GETINFO__`.
     pub(crate) supports_getinfo: bool,
-    /// Maximum rows, at least one; at most one portion, because it receives only the first.
+    /// Maximum rows passed to the program: between one and the size of one portion, because it receives only the first
+    /// portion.
     pub(crate) rows_max: usize,
 }
 
-/// Finds the program for the arguments of a search; consumes those that name it.
+/// Finds the program for the arguments of a search, and removes those that name it.
 pub(crate) type FindProgram = Box<dyn Fn(&mut Vec<String>) -> Result<Program, Fault> + Send>;
 
-/// An older program behind the chunked protocol.
+/// A program of version 1 behind the chunked protocol.
 pub(crate) struct ProgramV1 {
     find: FindProgram,
     program: Option<Program>,
@@ -56,12 +57,12 @@ pub(crate) struct ProgramV1 {
     header: Vec<u8>,
     /// Rows received so far.
     rows: Option<Vec<u8>>,
-    /// Whether rows were dropped.
+    /// Set if rows beyond the maximum were dropped.
     was_cut: bool,
 }
 
 impl ProgramV1 {
-    /// A program that is started when needed.
+    /// Creates a program that is started when needed.
     pub(crate) fn new(find: FindProgram, limits: ProgramLimits, settings: SettingsV1) -> ProgramV1 {
         ProgramV1 {
             find,
@@ -121,7 +122,7 @@ impl ProgramV1 {
         self.answer(rows, true, is_cancelled)
     }
 
-    /// Output of the program for rows.
+    /// Runs the program on `rows` and returns its output as a chunk.
     fn answer(&mut self, rows: Vec<u8>, is_last: bool, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, Fault> {
         let execute = self.settings.supports_getinfo.then_some(EXECUTE);
         let (body, mut messages) = messages_of(&self.run(execute, rows, is_cancelled)?)?;
@@ -147,7 +148,7 @@ impl ProgramV1 {
         spawn("command-read", move || read(stdout, bytes_max, &to_answer))?;
         let complains = spawn("command-stderr", move || capture_stderr(stderr, &kept))?;
         let output = wait(&answers, self.limits.wait_secs, is_cancelled);
-        // A program that has closed its output is about to end and will report its status.
+        // A program that has closed its output usually ends soon and then has a status to report.
         let (never, timer) = sync_channel::<()>(1);
         let mut rounds = 0..END_ROUNDS;
         while output.is_ok() && !group.has_ended() && rounds.next().is_some() {
@@ -182,7 +183,7 @@ fn said(metadata: &Value, body: Vec<u8>) -> CommandChunk {
     CommandChunk { metadata: metadata.to_string(), body }
 }
 
-/// The header about a search, with an empty line.
+/// Header about a search, including the empty line at its end.
 fn header_of(info: &Value) -> Vec<u8> {
     let text = |name: &str| info[name].as_str().unwrap_or_default().replace(['\n', '\r'], " ");
     let mut lines: Vec<String> = [("sid", "sid"), ("owner", "owner"), ("namespace", "app"), ("search", "search")]
@@ -194,7 +195,7 @@ fn header_of(info: &Value) -> Vec<u8> {
     lines.concat().into_bytes()
 }
 
-/// The first rows of CSV with a header line, and whether there were more.
+/// The first rows of CSV with a header line, and true if rows were left out.
 fn first_rows(body: &[u8], most: usize) -> Result<(Vec<u8>, bool), Fault> {
     let mut rows = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(body);
     let mut record = csv::ByteRecord::new();
@@ -210,7 +211,7 @@ fn first_rows(body: &[u8], most: usize) -> Result<(Vec<u8>, bool), Fault> {
     Ok((body.to_vec(), false))
 }
 
-/// Level and text.
+/// Level and text of a message.
 type Message = (String, String);
 
 /// Splits an output into rows and preceding messages.
@@ -263,7 +264,7 @@ fn read(stdout: ChildStdout, bytes_max: u64, to_answer: &SyncSender<Result<Vec<u
         Ok(_) => Ok(output),
         Err(error) => Err(Fault::io("its answer cannot be read", error)),
     };
-    // If this fails, the caller has stopped waiting.
+    // Sending fails if the caller has stopped waiting.
     drop(to_answer.send(answer));
 }
 

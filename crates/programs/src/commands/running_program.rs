@@ -1,8 +1,9 @@
-//! A running program of a custom command: started in its own process group, driven over its pipes, ended as a group.
+//! A running program of a custom command: it is started in its own process group, driven over its pipes, and ended with
+//! its group.
 //!
-//! Its standard output, standard error and standard input have a thread each, so a program that does not alternate
-//! between reading and writing causes no deadlock. A caller waits for a response until the timeout, then the group is
-//! killed. The environment contains only a path and a locale.
+//! Each of its standard streams has a thread, so that a program that does not alternate between reading and writing
+//! cannot cause a deadlock. If a response does not arrive before the timeout, the group is killed. The environment
+//! contains only a path and a locale.
 //!
 //! Not here: the protocol (engine), and finding programs ([`super::CustomCommands`]).
 
@@ -56,7 +57,7 @@ impl RunningProgram {
         Ok(running)
     }
 
-    /// Ends the program; adds its exit status and the end of its standard error to an error.
+    /// Ends the program; adds its exit status and the end of its standard error to `fault`.
     fn with_error_output(&mut self, fault: Fault) -> Fault {
         let mut rounds = 0..END_ROUNDS;
         while !self.group.has_ended() && rounds.next().is_some() {
@@ -123,7 +124,7 @@ fn read_responses(stdout: ChildStdout, bytes_max: u64, responses: &SyncSender<Re
     }
 }
 
-/// The next response; `None` at the end of the output.
+/// Reads the next response; `None` at the end of the output.
 fn read_response(stdout: &mut impl BufRead, bytes_max: u64) -> Option<Result<CommandChunk, Fault>> {
     let mut header = String::new();
     let read = stdout.by_ref().take(HEADER_BYTES_MAX).read_line(&mut header);
@@ -140,7 +141,7 @@ fn read_response(stdout: &mut impl BufRead, bytes_max: u64) -> Option<Result<Com
     Some(read_parts(&header, stdout, bytes_max))
 }
 
-/// Like [`read_response`], after an empty line: a second one is an error.
+/// Like [`read_response`] after an empty line; a second empty line is an error.
 fn read_response_after_blank(stdout: &mut impl BufRead, bytes_max: u64) -> Option<Result<CommandChunk, Fault>> {
     let mut header = String::new();
     match stdout.by_ref().take(HEADER_BYTES_MAX).read_line(&mut header) {

@@ -23,21 +23,21 @@ use super::input_context::{Shared, Stores, check, kept_name, metadata};
 
 /// Folder of saved scans, relative to the data directory.
 const LOOKS: &str = "var/lib/quarry/fschange";
-/// Extensions of the scan whose events are stored, and of the one whose events may be.
+/// Extension of the saved scan whose events are stored; the other one is for a scan whose events may not be stored yet.
 const STORED: &str = "look";
 const NEXT: &str = "next";
-/// Scope of scan numbers in the store; cannot be an index name.
+/// Scope of scan numbers in the store; it cannot be an index name.
 const SCOPE: &str = "fschange\0";
 /// Source and sourcetype of events.
 const SOURCE: &str = "fschangemonitor";
 const SOURCETYPE: &str = "fs_notification";
-/// Events, and bytes of their texts, at which a batch is stored.
+/// Number of events, and bytes of their texts, after which a batch is stored.
 const BATCH_EVENTS: usize = 65_536;
 const BATCH_BYTES: usize = 16 << 20;
-/// Retry interval when the store is busy.
+/// Pause before a busy store is tried again.
 const BUSY_WAIT: Duration = Duration::from_millis(200);
 
-/// An input.
+/// An input of one `[fschange:]` stanza.
 pub(crate) struct Watch {
     input: ChangeInput,
     rules: ChangeRules,
@@ -48,7 +48,7 @@ pub(crate) struct Watch {
     store: Arc<dyn EventStore>,
 }
 
-/// The input of a stanza, or what is wrong with it.
+/// Creates the input of a stanza; the error says why it cannot run.
 pub(crate) fn watch(change: &ChangeInput, shared: &Shared, stores: Stores<'_>) -> Result<Watch, Fault> {
     let input = &change.input;
     let store = stores(input.routing.as_deref());
@@ -87,7 +87,7 @@ impl Watch {
         log::warning(format!("inputs.conf [{}]: {fault}", self.input.input.stanza));
     }
 
-    /// The scan whose events are stored.
+    /// Loads the last scan whose events are stored.
     fn known(&self) -> Result<SavedScan, Fault> {
         let (stored, next) = (self.file.with_extension(STORED), self.file.with_extension(NEXT));
         let in_store = self.store.known_offset(SCOPE, self.name.as_bytes());
@@ -105,7 +105,7 @@ impl Watch {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => SavedScan::default(),
             Err(error) => return Err(Fault::io(stored.display(), error)),
         };
-        // The store accepts each number once.
+        // The store accepts each number only once.
         scan.number = scan.number.max(in_store);
         Ok(scan)
     }
@@ -136,7 +136,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Stores an event per change; returns false at shutdown, and the changes are reported after the next start.
+    /// Stores an event per change; returns false at shutdown; the changes are then reported after the next start.
     fn store_changes(&self, before: &Entries, after: &Entries, number: u64, shared: &Shared) -> Result<bool, Fault> {
         let now = shared.settings.clock.now_ns();
         let mut batch = EventBatch { index_time: now, ..EventBatch::default() };
@@ -161,13 +161,13 @@ impl Watch {
             }
         }
         if batch.is_empty() {
-            // Only attributes that are not reported differ, such as a hash computed for the first time.
+            // The scans differ only in attributes that are not reported, such as a hash computed for the first time.
             return Ok(true);
         }
         self.append(batch, Some(number), shared)
     }
 
-    /// Stores a batch, with the number of its scan if it is the last; waits while the store is busy.
+    /// Stores a batch, the last batch of a scan with the scan's number; waits while the store is busy.
     fn append(&self, batch: EventBatch, number: Option<u64>, shared: &Shared) -> Result<bool, Fault> {
         loop {
             let appended = match number {

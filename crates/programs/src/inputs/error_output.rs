@@ -9,22 +9,22 @@ use quarry_stdx::log;
 
 use super::input_context::Shared;
 
-/// Index, sourcetype and component under which Splunk's users search for these messages.
+/// Index of these messages, which Splunk's users search for by index, sourcetype and component.
 const INDEX: &str = "_internal";
 const SOURCETYPE: &str = "splunkd";
 const COMPONENT: &str = "ExecProcessor";
-/// Path of the file in Splunk, relative to the data directory.
+/// `source` of these messages: path of the file in Splunk, relative to the data directory.
 const SOURCE: &str = "var/log/splunk/splunkd.log";
-/// Maximum bytes kept of a line.
+/// Maximum bytes kept from a line.
 const LINE_BYTES_MAX: usize = 8 << 10;
-/// Lines per run written to standard error; all become events.
+/// Maximum lines per run written to standard error; all lines become events.
 const SHOWN_MAX: usize = 20;
 
 /// Log of one program.
 pub(crate) struct Log {
     store: Arc<dyn EventStore>,
     metadata: Metadata,
-    /// Stanza, for standard error.
+    /// Name of the stanza, for lines on standard error.
     stanza: String,
     is_stored: bool,
     told: AtomicUsize,
@@ -33,7 +33,7 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// The log of an input.
+    /// Creates the log of an input.
     pub(crate) fn new(stanza: &str, store: &Arc<dyn EventStore>, shared: &Shared) -> Log {
         let metadata = Metadata {
             index: INDEX.into(),
@@ -102,7 +102,7 @@ impl Log {
         let mut batch = EventBatch { index_time: now, ..EventBatch::default() };
         let meta = batch.intern(&self.metadata);
         batch.push(format!("{time} {level} {COMPONENT} - {text}").as_bytes(), now, meta);
-        // The line is also on standard error; a failing store is reported elsewhere.
+        // The line is also on standard error; failures of the store are reported elsewhere.
         drop(self.store.append(batch));
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// Whether the node shuts down.
+    /// True once the node shuts down.
     pub(crate) fn is_over(&self) -> bool {
         *self.is_over.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -55,7 +55,7 @@ impl Stop {
     }
 }
 
-/// Checks settings common to all of these inputs.
+/// Checks the settings common to all inputs that run programs.
 pub(super) fn check(input: &ProgramInput, store: &dyn EventStore) -> Result<(), Fault> {
     store.check_index(&input.index).map_err(|fault| fault.at(format_args!("[{}]", input.stanza)))?;
     for setting in &input.left_out {
@@ -64,7 +64,7 @@ pub(super) fn check(input: &ProgramInput, store: &dyn EventStore) -> Result<(), 
     Ok(())
 }
 
-/// File name for an input whose own name may contain other characters.
+/// File name for an input whose name may contain characters that file names must not.
 pub(super) fn kept_name(name: &str) -> String {
     let plain: String =
         name.chars().map(|char| if char.is_ascii_alphanumeric() { char } else { '_' }).take(80).collect();

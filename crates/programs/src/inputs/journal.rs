@@ -1,4 +1,4 @@
-//! `[journald://NAME]`: the systemd journal, read with `journalctl` from the last stored entry on.
+//! `[journald://NAME]`: the systemd journal, read with `journalctl`, resuming after the last stored entry.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,11 +14,12 @@ use super::schedule::Schedule;
 use super::scripts;
 use crate::group::Program;
 
-/// The program.
+/// Name of the program that reads the journal.
 const JOURNALCTL: &str = "journalctl";
 /// Folder of the cursors, relative to the data directory.
 const CURSORS: &str = "var/lib/quarry/journald";
-/// Settings and the `journalctl` options they map to; the flag means one option per comma-separated part.
+/// Settings and the `journalctl` options they map to; the flag means that each comma-separated part becomes an option
+/// of its own.
 const OPTIONS: &[(&str, &str, bool)] = &[
     ("journalctl-grep", "--grep=", false),
     ("journalctl-unit", "--unit=", true),
@@ -29,13 +30,13 @@ const OPTIONS: &[(&str, &str, bool)] = &[
     ("journalctl-until", "--until=", false),
 ];
 
-/// The input of a stanza, or what is wrong with it.
+/// Creates the input of a stanza; the error says why it cannot run.
 pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) -> Result<Task, Fault> {
     let about = |fault: Fault| fault.at(format_args!("[{}]", input.stanza));
     let store = stores(input.routing.as_deref());
     check(input, &*store)?;
     let interval = Schedule::parse(&input.interval).map_err(about)?;
-    // `journalctl` follows the journal, so its end means an error or shutdown.
+    // `journalctl` follows the journal, so it ends only after an error or at shutdown.
     let schedule = match interval {
         Schedule::Every(wait) => Schedule::After(wait),
         other => other,
@@ -91,7 +92,7 @@ fn arguments(input: &ProgramInput) -> Vec<String> {
     arguments
 }
 
-/// Path of an input's cursor.
+/// Path of the file with an input's cursor.
 fn cursor_file(shared: &Shared, name: &str) -> PathBuf {
     shared.home.join(CURSORS).join(format!("{}.cursor", kept_name(name)))
 }

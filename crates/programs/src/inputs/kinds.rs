@@ -1,7 +1,7 @@
-//! The kinds of modular inputs that come with apps, as their programs describe them.
+//! The kinds of modular inputs that apps provide, as described by the apps' programs.
 //!
-//! A program is queried once (`--scheme`) and again when its file has changed. One that does not answer is listed
-//! without settings.
+//! A program is queried once (`--scheme`) and again when its file has changed. If the program does not answer, its kind
+//! is listed without settings.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,15 +24,15 @@ const KINDS_MAX: usize = 256;
 pub struct ModularInputKind {
     /// Its scheme: stanzas of inputs.conf are `[SCHEME://NAME]`.
     pub scheme: String,
-    /// The app of its program.
+    /// Name of the app that contains its program.
     pub app: String,
     /// Display name.
     pub title: String,
-    /// Data that it reads, for users.
+    /// Description of the data that it reads, for users.
     pub description: String,
     /// Whether its program writes XML rather than text.
     pub is_xml: bool,
-    /// Whether one process serves all stanzas.
+    /// Whether a single process serves all its stanzas.
     pub is_single: bool,
     /// Settings of its stanzas.
     pub arguments: Vec<SchemeArgument>,
@@ -66,7 +66,7 @@ impl ModularInputKinds {
         schemes.into_iter().filter_map(|scheme| self.kind(scheme)).collect()
     }
 
-    /// `None` if the scheme has no program.
+    /// Looks up or queries one kind; `None` if the scheme has no program.
     fn kind(&self, scheme: String) -> Option<ModularInputKind> {
         let (file, app) = files::of_scheme(&self.home, &scheme)?;
         let app = app.file_name()?.to_string_lossy().into_owned();
@@ -84,7 +84,7 @@ impl ModularInputKinds {
     fn scheme_of(&self, file: &Path) -> Result<Scheme, Fault> {
         let failed = |error| Fault::io(file.display(), error);
         let modified = file.metadata().and_then(|metadata| metadata.modified()).map_err(failed)?;
-        // Held while the program runs: several requests must not start the same one.
+        // The lock is held while the program runs, so that several requests do not start the same program.
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, scheme)) = known.get(file).filter(|(asked, _)| *asked == modified) {
             return Ok(scheme.clone());

@@ -34,7 +34,7 @@ pub use kinds::{ModularInputKind, ModularInputKinds};
 use run::Task;
 pub use scheme::SchemeArgument;
 
-/// Maximum inputs; further ones are ignored with a message.
+/// Maximum number of inputs; further ones are ignored with a message.
 const INPUTS_MAX: usize = 256;
 /// Name of the threads.
 const THREAD: &str = "quarry-program";
@@ -46,7 +46,7 @@ pub struct ProgramInputs {
     inputs: usize,
 }
 
-/// Starts the inputs of inputs.conf; reports invalid ones.
+/// Starts the inputs of inputs.conf; reports invalid stanzas.
 pub fn start(
     data_dir: &Path,
     settings: &Arc<InputSettings>,
@@ -92,7 +92,7 @@ pub fn faults(data_dir: &Path, layers: &Layers) -> Vec<String> {
 }
 
 impl ProgramInputs {
-    /// Runs `work` on a thread for a number of inputs.
+    /// Runs `work`, which serves a number of inputs, on a new thread.
     fn spawn(&mut self, inputs: usize, work: impl FnOnce(&Shared) + Send + 'static) -> Result<(), Fault> {
         self.inputs += inputs;
         if self.inputs > INPUTS_MAX {

@@ -1,7 +1,8 @@
 //! Modular inputs: `[SCHEME://NAME]` of apps with a program `bin/SCHEME`.
 //!
 //! The program is first queried for its scheme (`--scheme`), then started with its configuration as XML on standard
-//! input: once per stanza, or once for all if it says so. Asking is slow and therefore done on the inputs' threads.
+//! input: once per stanza, or once for all stanzas if its scheme says so. Querying the scheme is slow and is therefore
+//! done on the inputs' threads.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ use super::scripts;
 use crate::files;
 use crate::group::Program;
 
-/// Folder of programs' checkpoints, relative to the data directory.
+/// Folder in which programs keep their checkpoints, relative to the data directory.
 const CHECKPOINTS: &str = "var/lib/splunk/modinputs";
 /// File in which an app declares the settings of its inputs.
 const SPEC: &str = "README/inputs.conf.spec";
@@ -34,7 +35,7 @@ pub(crate) struct ModularProgram {
     inputs: Vec<(ProgramInput, Arc<dyn EventStore>)>,
 }
 
-/// Groups stanzas by program; reports those that cannot be used.
+/// Groups stanzas by program; reports stanzas that cannot be used.
 pub(crate) fn programs(inputs: Vec<ProgramInput>, shared: &Shared, stores: Stores<'_>) -> Vec<ModularProgram> {
     let mut found: BTreeMap<String, Result<ModularProgram, Fault>> = BTreeMap::new();
     unknown_kinds(&inputs, &shared.home).iter().for_each(log::warning);
@@ -60,7 +61,7 @@ fn is_known(input: &ProgramInput, home: &Path) -> bool {
     files::of_scheme(home, &input.scheme).is_some()
 }
 
-/// Messages about stanzas of a kind that no app has, each with what it probably means.
+/// Messages about stanzas of a kind that no app provides, each with the probable cause.
 pub(super) fn unknown_kinds(inputs: &[ProgramInput], home: &Path) -> Vec<String> {
     let unknown = inputs.iter().filter(|input| !is_known(input, home));
     let message = |ProgramInput { stanza, scheme, .. }: &ProgramInput| {
@@ -80,7 +81,7 @@ fn program_of(scheme: &str, by_shell: bool, shared: &Shared) -> Result<ModularPr
     Ok(ModularProgram { scheme: scheme.to_owned(), app, program, inputs: Vec::new() })
 }
 
-/// Schemes that an app declares.
+/// Schemes whose settings an app declares.
 pub(super) fn declared_schemes(app: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(app.join(SPEC)).unwrap_or_default();
     let scheme = |line: &str| Some(line.trim().strip_prefix('[')?.split_once("://")?.0.to_owned());
@@ -88,7 +89,7 @@ pub(super) fn declared_schemes(app: &Path) -> Vec<String> {
 }
 
 impl ModularProgram {
-    /// Maximum threads it needs.
+    /// Maximum number of threads that the program's stanzas need.
     pub(crate) fn len(&self) -> usize {
         self.inputs.len()
     }
