@@ -1,4 +1,4 @@
-//! Any bytes as a bucket and as a term filter: errors are fine, panics and unbounded memory are not.
+//! Reads any bytes as a bucket and as a term filter. Errors are expected; panics and unbounded memory are failures.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use quarry_bucket::{BucketReader, MemoryObject, TermFilter};
 use quarry_event::term::MetaField;
 use quarry_event::{PageColumns, TermQuery};
 
-/// Uses everything that searches use.
+/// Calls all functions of the reader that searches call.
 pub(crate) fn run(data: &[u8]) {
     let queries = [
         TermQuery::Token("unique7".into()),
@@ -37,7 +37,7 @@ pub(crate) fn run(data: &[u8]) {
                 for column in 0..=template_set.columns.len() as u32 {
                     drop(reader.dictionary(slab, column));
                     if let Ok(read) = shaped.column(column) {
-                        // A few rows, looked up, and all of them, filled.
+                        // Reads a few rows by lookup and all rows by filling.
                         let rows: Vec<u32> = (0..events).filter(|row| read.place(*row).is_some()).collect();
                         drop(shaped.texts(column, &rows[..rows.len().min(2)]));
                         drop(shaped.texts(column, &rows));

@@ -1,4 +1,4 @@
-//! Any request to the collector's port, whatever speaks there: an answer, and no panic.
+//! Sends any request, in each protocol, to the collector's port. Every request must be answered, without a panic.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use quarry_inputs::{AppendError, EventStore, Receipt};
 use quarry_stdx::SystemClock;
 use tower_service::Service;
 
-/// Bytes of a body, unpacked.
+/// Maximum decompressed bytes of a body.
 const BODY_BYTES: u64 = 1 << 20;
 const CHANNEL: &str = "fe0ecfad-13d5-401b-847d-77833bd77131";
 const CONF: &str = "[http://plain]\ntoken = 1\n[http://acked]\ntoken = 2\nuseACK = 1\n";
-/// Paths, tokens, kinds and encodings of bodies to choose from.
+/// Paths, tokens, content types and encodings to choose from.
 const PATHS: &[&str] = &[
     "/services/collector",
     "/services/collector/raw",
@@ -31,7 +31,7 @@ const TOKENS: &[&str] = &["Splunk 1", "Splunk 2", "Bearer 1", "Splunk 3"];
 const KINDS: &[&str] = &["application/json", "application/x-protobuf"];
 const ENCODINGS: &[&str] = &["", "gzip", "snappy"];
 
-/// Takes everything and keeps nothing; checks that batches keep their rules.
+/// A store that discards all events, and checks the invariants of each batch.
 struct Nowhere;
 
 struct Done;
@@ -73,13 +73,13 @@ thread_local! {
     };
 }
 
-/// The first byte chooses the path, the second how the body is written; the rest is the body.
+/// The first byte chooses the path, the second the encoding of the body; the rest is the body.
 pub(crate) fn run(data: &[u8]) {
     let [path, form, body @ ..] = data else { return };
     answer(usize::from(*path), usize::from(*form), body);
 }
 
-/// Status of the answer to a request.
+/// Sends a request and returns the status of its answer.
 pub(crate) fn answer(path: usize, form: usize, body: &[u8]) -> u16 {
     let request = Request::builder()
         .method("POST")

@@ -1,11 +1,11 @@
-//! Any text as a conf file: every setting that remains has been checked, and the typed views never fail.
+//! Reads any text as a conf file. Every setting that is kept must be valid, and the typed views must not fail.
 
 use quarry_conf::{
     ConfSource, HttpInputSettings, IndexesConf, Layer, Layers, LimitSettings, MonitorSettings, NetworkInputSettings,
     OutputSettings, PropsResolver, ServerSettings, Transforms,
 };
 
-/// Reads the text as each kind of conf and asks every view.
+/// Reads the text as each kind of conf and builds every typed view.
 pub(crate) fn run(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     for conf in ["props", "transforms", "indexes", "limits", "inputs", "outputs", "server", "unheard-of"] {

@@ -1,5 +1,5 @@
-//! Any bytes as a forwarder's connection (S2S 2, 3 and 4, packed or not), in pieces of any size: batches that keep their
-//! rules or an error, no panic, and memory within the limits of a connection.
+//! Reads any bytes as a forwarder's connection (S2S 2, 3 and 4, compressed or not), in pieces of any size. The result
+//! must be valid batches or an error, without a panic, and memory must stay within the limits of a connection.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use quarry_inputs::s2s::{Forwarder, ForwarderDefaults};
 use quarry_pipeline::EventTyping;
 
 const NOW: i64 = 1_795_225_298_000_000_000;
-/// Most that a connection may hold, whatever was sent.
+/// Maximum memory that a connection may hold.
 const HELD_BYTES_MAX: usize = 128 << 20;
 
 thread_local! {

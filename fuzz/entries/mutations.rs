@@ -1,4 +1,4 @@
-//! Seeded mutations of known inputs: what fuzzing does, in small and the same at every run.
+//! Seeded mutations of known inputs: a small fuzzing run that is the same every time.
 
 /// Calls `run` with `rounds` mutations of `seeds`; the same arguments give the same mutations.
 pub(crate) fn for_each_mutation(seeds: &[Vec<u8>], rounds: u64, mut run: impl FnMut(&[u8])) {
@@ -12,7 +12,7 @@ pub(crate) fn for_each_mutation(seeds: &[Vec<u8>], rounds: u64, mut run: impl Fn
     }
 }
 
-/// Bytes that formats give a meaning.
+/// Bytes with a special meaning in the formats.
 const TELLING: &[u8] = b"\0\x01\x7f\x80\xff[]{}()\"'\\|=,*%\n\r #$";
 
 fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], chance: &mut Chance) {

@@ -1,5 +1,5 @@
-//! Any bytes on a port for text: connections (with octet counting where they are syslog) and datagrams (syslog of RFC 3164
-//! and 5424, StatsD), in pieces of any size: batches that keep their rules, no panic.
+//! Reads any bytes as the data of a port for text, in pieces of any size: connections (with octet counting for syslog)
+//! and datagrams (syslog of RFC 3164 and 5424, StatsD). The batches must be valid, without a panic.
 
 use std::sync::Arc;
 

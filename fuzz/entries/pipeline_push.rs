@@ -1,11 +1,11 @@
-//! Any bytes as a source, in pieces of any size: no panic, and batches that keep their rules.
+//! Passes any bytes to the pipeline as a source, in pieces of any size. The batches must be valid, without a panic.
 
 use jiff::tz::TimeZone;
 use quarry_conf::{Layers, PropsResolver};
 use quarry_event::EventBatch;
 use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
 
-/// Sourcetypes to choose from; the empty one lets the pipeline guess.
+/// Sourcetypes to choose from; with the empty one, the pipeline guesses.
 const SOURCETYPES: &[&str] = &["", "syslog", "access_combined", "_json", "csv", "log4j", "generic_single_line"];
 
 thread_local! {

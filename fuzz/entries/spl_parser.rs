@@ -1,4 +1,4 @@
-//! Any text as a search: the parser answers with remarks, and every remark lies inside the text.
+//! Parses any text as a search. The parser may report errors, and the position of each must be inside the text.
 
 /// Parses the text.
 pub(crate) fn run(data: &[u8]) {

@@ -1,8 +1,8 @@
 //! Child processes of a node: inputs, custom search commands and alert actions.
 //!
-//! Each runs in its own process group with limits ([`ProgramGroup`]) and is ended as a group, at the latest by
-//! [`end_all`]. [`ProgramInputs`] runs the program inputs of inputs.conf; [`CustomCommands`] starts the commands of
-//! commands.conf and the alert actions of alert_actions.conf.
+//! Each process runs in its own process group with limits ([`ProgramGroup`]), and the whole group is ended with it.
+//! [`end_all`] ends all groups before the node exits. [`ProgramInputs`] runs the program inputs of inputs.conf;
+//! [`CustomCommands`] starts the commands of commands.conf and the alert actions of alert_actions.conf.
 //!
 //! Not here: interpreting output (`quarry_inputs::program`, the engine's chunked protocol), finding apps
 //! (`quarry_apps`).

@@ -1,4 +1,4 @@
-//! `quarry add oneshot`: adds files to an index, with progress on a terminal and a final summary.
+//! `quarry add oneshot`: adds files to an index, with progress lines on a terminal and a final summary.
 //!
 //! A file that cannot be read is reported and the others are added; the exit code then indicates failure. With several
 //! pipeline sets, files are added in parallel and reported in the given order.
@@ -35,22 +35,23 @@ use crate::remarks::Remarks;
 use crate::server_client::Remote;
 use crate::{terminal, zone};
 
-/// Minimum bytes for which a rate is shown.
+/// Minimum bytes read for which the summary shows a rate.
 const RATED_BYTES_MIN: u64 = 1_000_000;
-/// Maximum time in the future that events may have without a note: clocks differ, zones differ by more.
+/// Maximum time in the future that events may have without a note: a difference between clocks is smaller, and a wrong
+/// time zone causes more.
 const AHEAD_MAX: SignedDuration = SignedDuration::from_mins(20);
 /// Maximum file names in the summary.
 const NAMES_MAX: usize = 5;
 /// The name of standard input.
 const STDIN: &str = "-";
 
-/// Result of adding one file: its report, or the error and a report of what was added before it.
+/// Result of adding one file: its report, or the error and the report of the events added before it.
 type AddResult = Result<FileReport, (String, Option<FileReport>)>;
 
 /// Adds the named files; returns the exit code.
 pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failure> {
     let (files, mut wrong) = expand_each(&arguments.files);
-    // Existing files are added even if other names match nothing, unless there are none.
+    // If some names match nothing, the files of the other names are still added, if there are any.
     if files.is_empty() && !wrong.is_empty() {
         return Err(wrong.swap_remove(0).into());
     }
@@ -67,7 +68,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
         )));
     }
     let zone = zone::of_option(arguments.zone.as_deref())?;
-    // A server may be in another zone than whoever adds the file, and `preview` here.
+    // The zone is sent because the server may be in another time zone than the user and a `preview` on this machine.
     let zone_sent = arguments.zone.clone().or_else(|| zone::name(&zone::machine()));
     if files.iter().any(|file| file.as_os_str() == STDIN) && std::io::stdin().is_terminal() {
         log::info(terminal::TYPED);
@@ -90,12 +91,13 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
     let mut total = told.end();
     if let Some(seen) = before.zip(after).filter(|_| total.events > 0) {
         let keeps = index_settings(&settings.layers, &arguments.index).frozen_time_period_seconds;
-        // Another node has settings of its own.
+        // The settings of another node are not known here.
         let keeps = Some(keeps).filter(|_| arguments.node.uri.is_none());
         notes(&arguments.index, &seen, settings.clock.now_ns(), keeps).iter().for_each(|note| total.remarks.tell(note));
     }
     if arguments.node.uri.is_none() {
-        // Reported each time, because the events just added were read without these settings.
+        // These errors are reported each time, because the events just added were parsed without the erroneous
+        // settings.
         let faults = total.sourcetypes.iter().flat_map(|name| settings.faults_of_sourcetype(name));
         let faults: Vec<String> = faults.filter(|fault| !faults_told.contains(fault)).collect();
         faults.iter().for_each(|fault| total.remarks.tell(&format!("warning: {fault}")));
@@ -114,7 +116,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
     })
 }
 
-/// The indexes of a node, and the oldest and the newest event of one of them.
+/// Names of a node's indexes, and the times of the oldest and the newest event in one of them.
 struct IndexesSeen {
     names: Vec<String>,
     oldest: Option<Timestamp>,
@@ -133,7 +135,7 @@ impl IndexesSeen {
         IndexesSeen { names, oldest, newest }
     }
 
-    /// `None` if the caller may add events but not see what is there.
+    /// Queries the server; `None` if the caller may add events but not see the indexes.
     fn by_server(remote: &Remote, index: &str) -> Option<IndexesSeen> {
         let (names, buckets) = (remote.index_names().ok()?, remote.buckets().ok()?);
         let of_index = buckets.as_array().into_iter().flatten().filter(|bucket| bucket["index"] == index);
@@ -143,8 +145,8 @@ impl IndexesSeen {
     }
 }
 
-/// Notes on an index that did not exist, on events in the future, and on events older than the seconds that the index
-/// keeps them.
+/// Notes on an index that did not exist, on events in the future, and on events older than `keeps`, the retention of
+/// the index in seconds.
 fn notes(index: &str, (before, after): &(IndexesSeen, IndexesSeen), now: i64, keeps: Option<u64>) -> Vec<String> {
     let new_index = new_index_note(index, &before.names, "is new").map(|note| format!("note: {note}"));
     let now = Timestamp::from_nanosecond(now.into()).ok();
@@ -172,7 +174,7 @@ fn notes(index: &str, (before, after): &(IndexesSeen, IndexesSeen), now: i64, ke
     new_index.into_iter().chain(future).chain(too_old).collect()
 }
 
-/// A duration in the largest unit that leaves no zero.
+/// Formats a duration in the largest unit in which it is not zero.
 fn duration_text(duration: SignedDuration) -> String {
     match (duration.as_hours() / 24, duration.as_hours(), duration.as_secs()) {
         (0, 0, seconds) => format!("{seconds} s"),
@@ -227,7 +229,7 @@ fn add_locally(
             sink.end_file();
             bar.end();
             let added = match added {
-                // The store accepts nothing any more; the next file would fail as well.
+                // The store accepts no more events, so the next file would fail as well.
                 Err(error @ InputError::Sink { .. }) => return Err(Failure::from(error)),
                 Err(error) => Err((error.to_string(), error.report().cloned())),
                 Ok(report) => Ok(report),
@@ -249,8 +251,8 @@ fn add_locally(
     Ok([before, IndexesSeen::of_store(&store, settings, &arguments.index)])
 }
 
-/// Adds files through the server of this data directory, which reads them itself. Standard input and pipes, which only
-/// this process can read, are sent to it.
+/// Adds files through the server of this data directory, which reads them itself. Only this process can read standard
+/// input and pipes, so it sends their content to the server.
 fn add_remotely(
     remote: &Remote,
     zone: Option<&str>,
@@ -268,7 +270,7 @@ fn add_remotely(
     })?;
     let is_stream =
         |path: &PathBuf| path.as_os_str() == STDIN || path.metadata().is_ok_and(|metadata| !metadata.is_file());
-    // The server has the number of sets in its configuration, which is this folder's.
+    // The server uses the configuration of this data directory, so it has the same number of sets.
     add_files(sets, files.len(), |_, taken| {
         while let Some(file) = taken.take() {
             if is_stream(&files[file]) {
@@ -292,7 +294,7 @@ fn add_remotely(
     })
 }
 
-/// The text of a failure of the server while it read a file.
+/// Text for a file whose reading the server interrupted with a failure.
 fn interrupted_by(failure: &Failure) -> String {
     match failure {
         Failure::Storage(text) => format!(
@@ -334,7 +336,7 @@ fn send_files(
     }
 }
 
-/// The content of a file, to be read as it is sent.
+/// Opens the content of a file, which is read while it is sent.
 fn content_of(path: &Path) -> Result<Box<dyn Read>, Failure> {
     if path.as_os_str() == STDIN {
         return Ok(Box::new(std::io::stdin()));
@@ -354,7 +356,7 @@ struct Results {
     total: Total,
     /// The next file to report.
     next: usize,
-    /// Later files that are done.
+    /// Results of files after `next` that are done.
     done: BTreeMap<usize, AddResult>,
 }
 
@@ -379,7 +381,7 @@ impl ResultReporter<'_> {
         }
     }
 
-    /// Reports remaining files; returns the totals.
+    /// Reports the remaining results and returns the totals.
     fn end(self) -> Total {
         let Results { mut total, done, .. } = self.inner.into_inner().unwrap_or_else(PoisonError::into_inner);
         done.into_iter().for_each(|(file, added)| total.add(&self.files[file], added));
@@ -387,7 +389,7 @@ impl ResultReporter<'_> {
     }
 }
 
-/// A report in the form a server sends.
+/// Formats a report as the JSON that a server sends.
 pub(crate) fn to_json(report: &FileReport) -> Value {
     json!({
         "bytes": report.bytes,
@@ -447,7 +449,7 @@ struct Total {
     remarks: Remarks,
 }
 
-/// Files with the same result: their number and the first names.
+/// Files with the same result: their count and the first few names.
 #[derive(Default)]
 struct Names {
     count: usize,
@@ -462,7 +464,7 @@ impl Names {
         }
     }
 
-    /// The first names, and how many more there are.
+    /// Lists the first names and the number of further ones.
     fn listed(&self) -> String {
         let rest = self.count - self.first.len();
         let more = if rest > 0 { format!(" and {} more", HumanCount(rest as u64)) } else { String::new() };
@@ -478,7 +480,7 @@ impl Total {
         }
     }
 
-    /// Adds a failed file, with what was added before the error.
+    /// Adds a failed file, with the counts of the events added before the error.
     fn fail(&mut self, path: &Path, text: &str, before: Option<&FileReport>) {
         self.failed += 1;
         self.remarks.tell(&format!("error: {text}"));
@@ -530,7 +532,7 @@ impl Total {
         self.interrupted |= report.interrupted;
     }
 
-    /// Whether there were files and each was left out as binary.
+    /// True if there were files and all were skipped as binary.
     fn is_all_left_out(&self) -> bool {
         self.binary > 0 && self.files + self.skipped.count + self.empty.count + self.failed == 0
     }

@@ -1,5 +1,6 @@
-//! Progress lines at the end of a terminal: one per pipeline set that reads files, or that of a search
-//! ([`crate::search_progress`]); silent elsewhere. Messages on standard error are written above them.
+//! Progress lines at the end of a terminal: one for each pipeline set that reads files, or one for a search
+//! ([`crate::search_progress`]). Nothing is shown if standard error is not a terminal. Messages on standard error are
+//! written above them.
 
 use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
@@ -19,19 +20,20 @@ use crate::output::text_width::{cut, visible, width};
 
 /// Maximum redraws per second.
 const DRAWS_PER_SECOND: u8 = 8;
-/// Frame time of a spinner.
+/// Interval between the frames of a spinner.
 const SPINNER_STEP: Duration = Duration::from_millis(120);
 
 /// Assumed width of a terminal that does not report one.
 const USUAL_COLUMNS: usize = 80;
-/// Columns left free at the end of a line: the terminal writes `^C` there, and some wrap after the last one.
+/// Columns left free at the end of a line, because the terminal echoes `^C` there, and some terminals wrap after the
+/// last column.
 const MARGIN: usize = 4;
 /// Separator between facts.
 const GAP: &str = "  ";
 /// Minimum columns of a truncated name.
 const NAME_MIN: usize = 12;
 
-/// The lines of this process: hidden unless standard error is a terminal.
+/// Progress lines of this process, hidden unless standard error is a terminal.
 static LINES: LazyLock<MultiProgress> = LazyLock::new(|| {
     MultiProgress::with_draw_target(match io::stderr().is_terminal() {
         true => ProgressDrawTarget::term_like_with_hz(Box::new(Narrower(Term::stderr())), DRAWS_PER_SECOND),
@@ -39,8 +41,8 @@ static LINES: LazyLock<MultiProgress> = LazyLock::new(|| {
     })
 });
 
-/// A terminal that reports a smaller width than it has. Progress lines are padded to the reported width; padded to the
-/// full width, they would make the echo of `^C` wrap, and the wrong line would be cleared.
+/// A terminal that reports a smaller width than it has. Progress lines are padded to the reported width. If they were
+/// padded to the full width, the echo of `^C` would wrap, and the wrong line would be cleared.
 #[derive(Debug)]
 struct Narrower(Term);
 
@@ -89,16 +91,16 @@ impl TermLike for Narrower {
 
 /// Writes a line to standard error above the progress lines.
 pub(crate) fn write_above(line: &[u8]) {
-    // If standard error is closed, nobody is listening.
+    // If standard error is closed, the line is lost.
     LINES.suspend(|| drop(io::stderr().lock().write_all(line)));
 }
 
-/// Adds a line below the others.
+/// Adds a progress line below the others.
 pub(crate) fn add(bar: ProgressBar) -> ProgressBar {
     LINES.add(bar)
 }
 
-/// Removes a line.
+/// Removes a progress line.
 pub(crate) fn remove(bar: &ProgressBar) {
     bar.finish_and_clear();
     LINES.remove(bar);
@@ -106,18 +108,18 @@ pub(crate) fn remove(bar: &ProgressBar) {
 
 /// Removes all lines, before the process ends.
 pub(crate) fn clear() {
-    // A terminal that takes no more output shows no lines.
+    // Clearing fails if the terminal accepts no more output, which then shows no lines either.
     drop(LINES.clear());
-    // No other line is drawn before the process ends.
+    // This keeps other lines from being drawn before the process ends.
     LINES.set_draw_target(ProgressDrawTarget::hidden());
 }
 
-/// A line for files in sequence; it also ends them on Ctrl-C.
+/// Creates a progress line for files read one after the other; through it, Ctrl-C ends the reading.
 pub(crate) fn bar(interrupt: Interrupt) -> Bar {
     Bar { bar: ProgressBar::hidden(), name: String::new(), interrupt, is_sized: false }
 }
 
-/// Shows that events are in the log and are being sealed.
+/// Adds a line that says that the events are in the log and are being sealed.
 pub(crate) fn sealing() -> ProgressBar {
     let bar = add(ProgressBar::new_spinner().with_message("events are safe; writing buckets"));
     if !bar.is_hidden() {
@@ -136,10 +138,10 @@ pub(crate) struct Bar {
 }
 
 impl Bar {
-    /// Starts a file.
+    /// Starts the line for a file.
     pub(crate) fn begin(&mut self, path: &Path) {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        // The size is known with the first bytes; until then the line shows only the name.
+        // The line shows only the name until the first bytes are read, because the size is not known before.
         self.name = visible(&name).into_owned();
         let bar = match ProgressStyle::with_template("{msg}") {
             Ok(style) => ProgressBar::no_length().with_style(style),
@@ -157,7 +159,7 @@ impl Bar {
         }
     }
 
-    /// Ends the file.
+    /// Ends the line for a file.
     pub(crate) fn end(&mut self) {
         remove(&self.bar);
         self.bar = ProgressBar::hidden();
@@ -207,7 +209,7 @@ fn facts_of(at: &AddProgress, elapsed: Duration, left: Duration) -> Vec<String> 
     facts
 }
 
-/// A line that fits the terminal: the name, truncated if necessary, and as many facts as fit completely.
+/// Formats a line that fits the terminal: the name, truncated if necessary, and as many whole facts as fit.
 fn line_of(columns: usize, name: &str, facts: &[String]) -> String {
     let room = columns.saturating_sub(MARGIN);
     // The first two facts take precedence over the rest of a long name.

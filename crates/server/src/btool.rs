@@ -15,10 +15,10 @@ use crate::data_directory::Settings;
 use crate::failure::{self, Failure};
 use crate::output::pager::Pager;
 
-/// Word in place of a conf that runs the check.
+/// Word that runs the check if it replaces the name of a conf.
 const CHECK: &str = "check";
 
-/// Reports that a conf has no file; an unknown conf is refused.
+/// Reports that no file sets anything in a conf; an unknown conf is an error.
 fn nothing_set(conf: &str, data_dir: &Path) -> Result<u8, Failure> {
     let read = TABLES.iter().map(|table| table.conf).chain(CONFS_WITHOUT_TABLE.iter().map(|(name, _)| *name));
     let read: BTreeSet<&str> = read.collect();
@@ -48,7 +48,7 @@ fn no_stanza(layers: &Layers, conf: &str, requested: &str) -> Failure {
 fn check(data_dir: &Path) -> Result<u8, Failure> {
     let settings = Settings::of_data_dir_quietly(data_dir);
     let mut faults = settings.faults();
-    // A server tells these itself when it starts its inputs.
+    // A server reports these errors when it starts its inputs.
     faults.extend(MonitorSettings::all(&settings.layers).1);
     faults.extend(input_faults(data_dir, &settings.layers));
     let mut out = std::io::stdout().lock();

@@ -1,6 +1,6 @@
 //! `quarry bucket list|stats|verify|compact|thaw`: buckets on disk, in this process or through the running server.
 //!
-//! Both paths produce the same JSON rows, from which other formats are made.
+//! Both produce the same JSON rows, from which the other formats are made.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ const STATS_COLUMNS: &[&str] =
 const VERIFY_COLUMNS: &[&str] = &["bucket", "ok", "reason"];
 const COMPACT_COLUMNS: &[&str] = &["bucket", "first", "last", "parts", "events", "bytes_before", "bytes_after"];
 
-/// One line per bucket.
+/// Prints one line per bucket.
 pub(crate) fn list(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let rows = match Remote::find(data_dir) {
         Some(remote) => remote.buckets()?,
@@ -54,7 +54,7 @@ pub(crate) fn list(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// One line per index.
+/// Prints one line per index.
 pub(crate) fn stats(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let rows = match Remote::find(data_dir) {
         Some(remote) => remote.buckets()?,
@@ -64,9 +64,9 @@ pub(crate) fn stats(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// One line per bucket with its damage, if any; fails if one is damaged.
+/// Prints one line per bucket with its damage, if any; fails if a bucket is damaged.
 pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
-    // A store that is opened reads its log; a running server has read it at its start.
+    // Opening a store reads its log; a running server has read its log at the start.
     let (rows, log) = match Remote::find(data_dir) {
         Some(remote) => (remote.verify()?, ""),
         None => match open_read_only(data_dir, &Settings::of_data_dir_quietly(data_dir)) {
@@ -93,7 +93,7 @@ pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     Ok(failure::PARTIAL)
 }
 
-/// One line per merge, and the totals; fails if a bucket had to be skipped.
+/// Prints one line per merge, and the totals; fails if a bucket had to be skipped.
 pub(crate) fn compact(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let report = match Remote::find(data_dir) {
         Some(remote) => remote.compact()?,
@@ -157,7 +157,7 @@ pub(crate) fn compaction(report: &CompactionReport) -> Value {
     })
 }
 
-/// The buckets of an open store as rows.
+/// Lists the buckets of an open store as rows.
 pub(crate) fn listing(store: &Store) -> Value {
     let state = |state| match state {
         ListingState::Hot => "hot",
@@ -190,7 +190,7 @@ pub(crate) fn listing(store: &Store) -> Value {
     store.buckets().into_iter().map(row).collect()
 }
 
-/// Verification results of an open store as rows.
+/// Verifies the buckets of an open store and returns the results as rows.
 pub(crate) fn verdicts(store: &Store) -> Value {
     let row = |verdict: quarry_store::Verdict| match verdict.result {
         Ok(()) => json!({ "bucket": verdict.bucket, "ok": true }),
@@ -207,7 +207,7 @@ fn stats_of(buckets: &Value) -> Value {
     }
     let row = |(index, buckets): (&str, Vec<&Value>)| {
         let sum = |key: &str| buckets.iter().filter_map(|bucket| bucket[key].as_u64()).sum::<u64>();
-        // Times of one zone may have different offsets, so they are compared as instants.
+        // Times in one zone may have different UTC offsets, so they are parsed before they are compared.
         let time = |text: &&str| text.parse::<Timestamp>().ok();
         let times = |key: &'static str| buckets.iter().filter_map(move |bucket| bucket[key].as_str());
         let (raw, stored) = (sum("raw_bytes"), sum("stored_bytes"));
@@ -278,7 +278,7 @@ pub(crate) fn print(rows: &Value, columns: &[&str], form: ListForm) -> Result<()
     Ok(())
 }
 
-/// Whether a cell is a number or empty; the REST interface has numbers as text.
+/// True if a cell is empty or a number, which the REST interface may send as text.
 fn is_numeric(value: &Value) -> bool {
     match value {
         Value::Null | Value::Number(_) => true,
@@ -287,7 +287,7 @@ fn is_numeric(value: &Value) -> bool {
     }
 }
 
-/// A cell on a terminal, where times of different precision would not be aligned.
+/// Text of a cell on a terminal; times get the same precision, so that they are aligned.
 fn shown_text(value: &Value) -> Cow<'static, str> {
     let text = text(value);
     Cow::Owned(to_millis(&text).map_or(text, Cow::into_owned))

@@ -1,8 +1,8 @@
 //! `quarry catalog migrate`: moves the catalog of a data directory to PostgreSQL, or back to a file.
 //!
-//! Users and knowledge objects that nodes share are brought up to date there and here.
+//! Users and knowledge objects that nodes share are updated in both places.
 //!
-//! It runs in this process: a server has its catalog open for as long as it runs.
+//! The verb runs in this process, and needs the server to be stopped, because a running server has the catalog open.
 
 use std::io::Write;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::cli::CatalogTo;
 use crate::data_directory::{self, Settings, variables};
 use crate::failure::Failure;
 
-/// Copies the catalog, and says where it is now and where the former one is kept.
+/// Copies the catalog, and prints its new place and the place of the former catalog.
 pub(crate) fn migrate(data_dir: &Path, to: CatalogTo) -> Result<u8, Failure> {
     let Settings { layers, clock, .. } = Settings::of_data_dir(data_dir);
     let to = match to {
@@ -23,14 +23,14 @@ pub(crate) fn migrate(data_dir: &Path, to: CatalogTo) -> Result<u8, Failure> {
     };
     let share = || -> Result<(), Failure> {
         let settings = Settings::of_data_dir_quietly(data_dir);
-        // No other process changes the data directory during this.
+        // While the store is open, no other process can change the data directory.
         let store = data_directory::open_existing(data_dir, &settings)?;
         let shared = quarry_ingest::open_shared_files(data_dir, &settings.layers, &settings.clock, &variables());
         store.close();
         Ok(shared.map(drop)?)
     };
     if to == CatalogPlace::Sqlite {
-        // What other nodes have changed last stays here.
+        // This keeps the latest changes of other nodes in the data directory.
         share()?;
     }
     let migrated = quarry_ingest::migrate_catalog_of(data_dir, &layers, &clock, &variables(), to)?;

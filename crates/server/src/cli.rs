@@ -1,4 +1,4 @@
-//! The command line: what can be typed, with its help. Running it is the other modules' work.
+//! The command line: its verbs and options with their help. The other modules run the verbs.
 
 pub(crate) mod object_kinds;
 pub(crate) mod objects;

@@ -21,15 +21,15 @@ use quarry_store::{MemoryStore, Store};
 use crate::failure::Failure;
 use crate::zone;
 
-/// Configuration errors reported last, relative to the data directory.
+/// File with the configuration errors reported last, relative to the data directory.
 const REPORTED_FAULTS: &str = "run/told_faults";
 
-/// Configuration as used by verbs.
+/// Configuration of a data directory, as used by verbs.
 pub(crate) struct Settings {
     pub(crate) layers: Layers,
     /// The namespace's view that `layers` are restricted to, if any.
     pub(crate) view: Option<Arc<View>>,
-    /// Without a view, whose private objects searches use besides those of all apps, if anyone's.
+    /// Without a view: the user whose private objects searches use besides those of all apps, if any.
     pub(crate) own: Option<Namespace>,
     /// Readable objects of apps; `layers` contain nothing else.
     pub(crate) readable: Arc<Readable>,
@@ -38,8 +38,8 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// The configuration of a data directory. Its errors are reported once, by whichever command sees them first, until
-    /// they change.
+    /// The configuration of a data directory. The first command that sees an error reports it; it is not reported again
+    /// until the errors change.
     pub(crate) fn of_data_dir(data_dir: &Path) -> Settings {
         let settings = Settings::of_data_dir_quietly(data_dir);
         settings.tell_faults(data_dir, false);
@@ -60,7 +60,7 @@ impl Settings {
         self.layers.warnings().iter().filter(is_of_it).map(ToString::to_string).collect()
     }
 
-    /// Reports errors that were not reported before, or all of them `again`; returns those.
+    /// Reports the errors that were not reported before, or all errors if `again` is set; returns the reported ones.
     pub(crate) fn tell_faults(&self, data_dir: &Path, again: bool) -> Vec<String> {
         let faults = self.faults();
         let (file, text) = (data_dir.join(REPORTED_FAULTS), faults.join("\n"));
@@ -74,14 +74,14 @@ impl Settings {
         if !fresh.is_empty() {
             log::note("`quarry btool check` lists all faults of the configuration; other commands report each once");
         }
-        // If it cannot be stored, they are reported again.
+        // If the file cannot be written, the errors are reported again next time.
         if data_dir.is_dir() {
             drop(private_file::write(&file, &text));
         }
         fresh
     }
 
-    /// Errors of the configuration, each once.
+    /// Errors of the configuration without duplicates.
     pub(crate) fn faults(&self) -> Vec<String> {
         let mut seen = BTreeSet::new();
         let missing = missing_rules(&self.layers);
@@ -106,7 +106,7 @@ impl Settings {
         Ok(Settings { view: Some(Arc::new(view)), readable: Arc::new(readable), ..Settings::of(layers) })
     }
 
-    /// The configuration for a reader's searches; fails if there is no such app.
+    /// The configuration for the searches of `reader`; fails if the app of `sight` does not exist.
     pub(crate) fn of_sight(data_dir: &Path, sight: &Sight, reader: &Reader) -> Result<Settings, Fault> {
         let readable = read_readable(data_dir, reader);
         let layers = match sight {
@@ -155,7 +155,7 @@ impl Settings {
         }
     }
 
-    /// Refuses an invalid or disabled index.
+    /// Returns an error if an index is invalid or disabled.
     pub(crate) fn check_index(&self, index: &str) -> Result<(), Fault> {
         self.props.indexes().check(index)
     }
@@ -165,7 +165,7 @@ impl Settings {
         ServerSettings::new(&self.layers).parallel_ingestion_pipelines
     }
 
-    /// Stored results of a data directory.
+    /// Opens the stored results of a data directory.
     pub(crate) fn kept_jobs(&self, data_dir: &Path) -> KeptJobs {
         KeptJobs::new(data_dir, &self.layers, self.clock.clone())
     }
@@ -199,7 +199,7 @@ impl Settings {
     }
 }
 
-/// The audit event of a deletion.
+/// Creates the audit event of a deletion.
 fn record_deletion(user: &str, record: &DeletionRecord<'_>, host: &str, now_ns: i64) -> EventBatch {
     let DeletionRecord { sid, search, events } = *record;
     deletion_on_record(&Deleting { user, sid, search, events }, host, now_ns, &zone::machine())
@@ -229,7 +229,8 @@ pub(crate) fn open_read_only(data_dir: &Path, settings: &Settings) -> Result<Arc
     quarry_ingest::open_read_only(data_dir, &settings.layers, &settings.clock, &variables())
 }
 
-/// The environment: AWS tools and PostgreSQL's look there for keys and passwords, and server.conf may name a variable.
+/// Variables of the environment. As with the tools of AWS and PostgreSQL, they may contain keys and passwords, and
+/// server.conf may name a variable.
 pub(crate) fn variables() -> Vec<(String, String)> {
     let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
     std::env::vars_os().filter_map(text).collect()

@@ -1,8 +1,8 @@
 //! `quarry datamodel status|rebuild`: the summaries of accelerated data models.
 //!
-//! With a server, the status is the result of its last round; without one, every summary is inspected.
+//! If a server runs, the status is that of its last round of building; otherwise every summary is inspected.
 //!
-//! Not here: building summaries, which is the server's task.
+//! Not here: building summaries, which the server does.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -34,7 +34,7 @@ const COLUMNS: &[&str] = &[
     "error",
 ];
 
-/// One line per object of an accelerated model.
+/// Prints one line per object of an accelerated model.
 pub(crate) fn status(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let settings = Settings::of_data_dir_quietly(data_dir);
     let summaries = settings.searching(Some(data_dir)).summaries(data_dir);

@@ -17,7 +17,7 @@ use crate::output::line_folding::folded;
 use crate::server_client::Remote;
 use crate::{add, output, search, terminal, zone};
 
-/// A question of the demo with its search and the interpretation of its result.
+/// A question about the logs with the search that answers it and an interpretation of the result.
 struct Question {
     title: &'static str,
     search: &'static str,
@@ -57,7 +57,7 @@ const STORY: &[Question] = &[
     },
 ];
 
-/// Hosts of the sample logs: the collecting host, and those whose logs name them.
+/// Hosts of the sample logs: the host that collected logs of others, and hosts with logs of their own.
 const HOSTS: &[(&str, &[LogFile])] = &[
     ("shop", &[LogFile::Access, LogFile::Payments, LogFile::Orders, LogFile::Metrics]),
     ("bastion", &[LogFile::Auth]),
@@ -67,7 +67,7 @@ const HOSTS: &[(&str, &[LogFile])] = &[
 /// Zone of the sample logs.
 const ZONE: &str = "UTC";
 
-/// Generates the logs, indexes them and runs the searches; in `data_dir` if the user named one.
+/// Generates the logs, indexes them and runs the searches; the index is in `data_dir` if the user named one.
 pub(crate) fn run(arguments: &DemoArgs, data_dir: Option<&PathBuf>) -> Result<u8, Failure> {
     let logs = arguments.dir.join("logs");
     let data = data_dir.cloned().unwrap_or_else(|| arguments.dir.join("data"));
@@ -87,7 +87,7 @@ pub(crate) fn run(arguments: &DemoArgs, data_dir: Option<&PathBuf>) -> Result<u8
         };
         let code = add::run(&data, &oneshot)?;
         if code != 0 {
-            // Answers from a part of the logs would mislead.
+            // If a file was not added completely, the answers would mislead.
             return Ok(code);
         }
     }
@@ -145,7 +145,7 @@ impl Answering {
         })
     }
 
-    /// The rows of a search, and whether they are events.
+    /// Runs a search; returns its rows and whether they are events.
     fn answer(&self, text: &str, zone: &TimeZone) -> Result<(ResultTable, bool), Failure> {
         match self {
             Answering::Here(service) => {
@@ -159,7 +159,7 @@ impl Answering {
     }
 }
 
-/// The name this program was called by.
+/// The name with which this program was called.
 fn program() -> String {
     std::env::args_os().next().map_or_else(|| "quarry".to_owned(), |name| name.to_string_lossy().into_owned())
 }

@@ -1,13 +1,13 @@
 //! Activity of a folder's disk since the machine started, from `/proc/diskstats`.
 //!
-//! The device is that of the folder's file system; overlays and network file systems have none, and no figures. Fields
-//! of the file: Linux, Documentation/admin-guide/iostats.rst.
+//! The device is that of the folder's file system; overlays and network file systems have no device and thus no
+//! figures. Fields of the file: Linux, Documentation/admin-guide/iostats.rst.
 
 use std::path::Path;
 
 use quarry_api::DiskActivity;
 
-/// Unit of the sizes, whatever sectors the device has.
+/// Unit of the sizes in the file, which does not depend on the device's sectors.
 const SECTOR_BYTES: u64 = 512;
 
 /// The activity of a folder's disk; `None` if it is not a device of this machine.
@@ -18,14 +18,14 @@ pub(crate) fn of_folder(folder: &Path) -> Option<DiskActivity> {
     activity(&number, &read("/proc/diskstats")?, &read("/proc/self/mountinfo")?, &read("/proc/uptime")?)
 }
 
-/// The activity of the device with a number, `MAJOR:MINOR`.
+/// The activity of the device with the number `MAJOR:MINOR`.
 fn activity(number: &str, disks: &str, mounts: &str, uptime: &str) -> Option<DiskActivity> {
     let mut disks = disks.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let disk = disks.find(|words| words.len() > 2 && format!("{}:{}", words[0], words[1]) == number)?;
     let mut mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     let mount = mounts.find(|words| words.get(2) == Some(&number))?;
     let figure = |at: usize| disk.get(at).and_then(|word| word.parse::<u64>().ok());
-    // Optional fields of a mount end with a dash.
+    // A dash ends the optional fields of a mount.
     let file_system = mount.iter().skip_while(|word| **word != "-").nth(1)?;
     Some(DiskActivity {
         device: disk[2].to_owned(),

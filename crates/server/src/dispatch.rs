@@ -1,7 +1,7 @@
 //! `quarry dispatch` and `quarry search --detach`: a search as a job on the server.
 //!
-//! Without `--detach`, the command waits for the job and prints its result. Ctrl-C finalises the job, so that what it
-//! has found is printed. Jobs need a running server.
+//! Without `--detach`, the command waits for the job and prints its result. Ctrl-C finalises the job, so that the
+//! results found so far are printed. Jobs need a running server.
 
 use std::io::Write;
 
@@ -31,12 +31,12 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
              search without a job with `quarry search`"
         )));
     };
-    // Another node has apps, and so commands, of its own.
+    // The search is checked only for this data directory, because another node may have other apps and commands.
     if arguments.node.uri.is_none() {
         search::check(&arguments.text, &cli.data_dir, namespace.clone())?;
     }
     let remote = remote.in_namespace(namespace.as_ref());
-    // Known before the job has begun, so that Ctrl-C can end it.
+    // The id is chosen here, so that Ctrl-C can end the job as soon as it begins.
     let id = arguments.job.id.clone().or_else(|| (!arguments.job.detach).then(search::new_id));
     let stop = search::SearchStop::install(false)?;
     if let Some(id) = id.as_ref().filter(|_| !arguments.job.detach) {
@@ -54,7 +54,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
         ("max_time", max_time.as_deref()),
     ];
     let mode = if arguments.job.detach { "normal" } else { "blocking" };
-    // A job keeps all fields of its events, because a later request for its result may name any.
+    // A job keeps all fields of its events, because a later request for its result may name any field.
     let shape = SearchShape { text_only: false, ..search::printed_shape(arguments) };
     let shape = search::shape_parameters(&shape);
     let mut form = vec![("search", arguments.text.as_str()), ("exec_mode", mode)];

@@ -21,7 +21,7 @@ use crate::output::text_width::{char_width, cut, visible, width};
 
 /// Wrong usage of the command line.
 pub(crate) const USAGE: u8 = 2;
-/// The search is wrong.
+/// The search has an error.
 pub(crate) const SPL: u8 = 3;
 /// The server or storage failed.
 pub(crate) const STORAGE: u8 = 4;
@@ -75,7 +75,7 @@ pub(crate) enum Failure {
     NoApp(String),
     /// A file, the store or the server failed.
     Storage(String),
-    /// The reader of the output has left.
+    /// The reader of the output has closed it.
     ReaderLeft,
 }
 
@@ -128,7 +128,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Errors mapped by their kind: `$wrong` if the request must change.
+/// Maps an error by its kind: to `$wrong` if the request must be changed, else to a storage failure.
 macro_rules! by_kind {
     ($wrong:ident: $($error:ty),*) => {
         $(impl From<$error> for Failure {
@@ -166,13 +166,13 @@ impl Failure {
     }
 }
 
-/// A note without a position.
+/// Reports a note without a position.
 pub(crate) fn report_note(text: &str, out: &mut dyn Write, color: bool) -> io::Result<()> {
     let (yellow, plain) = if color { (YELLOW, PLAIN) } else { ("", "") };
     writeln!(out, "{}", told(&format!("{yellow}note{plain}: {text}")))
 }
 
-/// The message, the position in the search marked with carets, and the hint.
+/// Reports a message, the line of the search with carets below the position, and the hint.
 pub(crate) fn report_diagnostic(
     text: &str,
     diagnostic: &Diagnostic,
@@ -203,13 +203,13 @@ fn write_hint(diagnostic: &Diagnostic, out: &mut dyn Write, (cyan, plain): (&str
 /// The line of the search with an error.
 struct Excerpt {
     line: String,
-    /// Columns before the carets, as displayed.
+    /// Number of displayed columns before the carets.
     caret_at: usize,
     carets: usize,
 }
 
 impl Excerpt {
-    /// The line that contains byte `start`, reduced to the part around it if wider than `columns`.
+    /// The line that contains byte `start`, reduced to the part around that byte if the line is wider than `columns`.
     fn around(text: &str, start: usize, end: usize, columns: usize) -> Excerpt {
         let start = floor_border(text, start);
         let end = floor_border(text, end.max(start));

@@ -18,10 +18,10 @@ use crate::output::OutputStyle;
 use crate::server_client::{AnswerRow, Remote, table_of};
 use crate::{output, search, terminal, zone};
 
-/// Maximum bytes of a line that is read; the server sends rows of a few megabytes at most.
+/// Maximum bytes read of a line; the server sends rows of at most a few megabytes.
 const LINE_BYTES_MAX: u64 = 64 << 20;
 
-/// Follows the events that a search finds.
+/// Prints the events that a search finds as they arrive.
 pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Result<u8, Failure> {
     check(arguments)?;
     let namespace = arguments.place.namespace()?;
@@ -81,7 +81,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Res
     Ok(0)
 }
 
-/// The error of a search whose answer is a table; `maker` is what makes it.
+/// The error of a search whose result is a table; `maker` is the command that makes the table.
 fn of_table(maker: &str) -> Failure {
     Failure::Usage(format!(
         "-f shows events as they arrive, and {maker} turns them into a table: leave it out, or create a job with \
@@ -97,7 +97,7 @@ fn write_object(result: &Value, zone: &TimeZone, out: &mut dyn Write) -> Result<
     };
     let object: BTreeMap<&String, &Value> = result.as_object().into_iter().flatten().collect();
     let mut fields: Vec<String> = object.keys().map(|name| (*name).clone()).collect();
-    // The time first, as in other outputs.
+    // The time is first, as in other outputs.
     fields.sort_by_key(|name| (name != "_time", name.starts_with('_') && name != "_raw"));
     let row: AnswerRow = fields.iter().filter_map(|name| object.get(name)).map(|value| texts(value)).collect();
     let style =
@@ -105,7 +105,7 @@ fn write_object(result: &Value, zone: &TimeZone, out: &mut dyn Write) -> Result<
     Ok(output::write(&table_of(&fields, &[row], zone)?, style, out)?)
 }
 
-/// Notes on probable mistakes, which a search that continues without finding anything would not reveal.
+/// Prints notes on probable mistakes, because a search that never ends would just find nothing.
 fn tell_probable_mistakes(cli: &Cli, arguments: &SearchArgs) -> Result<(), Failure> {
     let parsed = quarry_spl::parse(&arguments.text);
     let mut remarks = parsed.diagnostics;
@@ -120,7 +120,7 @@ fn tell_probable_mistakes(cli: &Cli, arguments: &SearchArgs) -> Result<(), Failu
     Ok(())
 }
 
-/// Notes on indexes that do not exist: their events would be waited for in silence.
+/// Prints notes on indexes that do not exist, because the search would silently wait for their events.
 fn tell_unknown_indexes(cli: &Cli, arguments: &SearchArgs, remote: &Remote, zone: &TimeZone) -> Result<(), Failure> {
     let commands = quarry_spl::parse(&arguments.text).pipeline.commands;
     let mut ask = |text: &str| search::rows_of_server(remote, text, (None, None), zone);
@@ -131,7 +131,7 @@ fn tell_unknown_indexes(cli: &Cli, arguments: &SearchArgs, remote: &Remote, zone
     Ok(())
 }
 
-/// Refuses options that only a search over the past has.
+/// Refuses options that apply only to searches over the past.
 fn check(arguments: &SearchArgs) -> Result<(), Failure> {
     let refused = |what: &str| Err(Failure::Usage(format!("{what}: -f shows new events as they arrive; leave it out")));
     if !arguments.files.is_empty() {

@@ -1,7 +1,7 @@
-//! `quarry forward`: the inputs of `serve` without its store; events go through a queue on disk to indexers.
+//! `quarry forward`: runs the inputs of `serve` without a store; events are sent to indexers through a queue on disk.
 //!
-//! The queue is `D/forward`; outputs.conf configures targets. Stopping sends nothing more: queued events are sent after
-//! the next start. `D/run/forward.json` has the forwarder's addresses.
+//! The queue is `D/forward`; outputs.conf configures targets. Stopping does not wait for the queue: queued events are
+//! sent after the next start. `D/run/forward.json` has the forwarder's addresses.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,10 +33,10 @@ const TELL_EVERY: Duration = Duration::from_secs(30);
 const STOP_WAIT: Duration = Duration::from_secs(10);
 /// Thread that syncs the queue.
 const SYNC_THREAD: &str = "quarry-queue";
-/// Network threads, which mostly wait.
+/// Number of network threads, which mostly wait.
 const NETWORK_THREADS: usize = 2;
 
-/// Targets of the inputs' events.
+/// Destinations of the inputs' events.
 struct Forwarding {
     outlet: Outlet,
     claims: Arc<Claims>,
@@ -66,7 +66,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ForwardArgs) -> Result<u8, Failur
     let node = Forwarder { data_dir, settings, outputs, spool: Arc::clone(&spool), outlet };
     let mut reading = None;
     let served = runtime.block_on(node.forward(hec, &sinks, &mut reading));
-    // Files and programs may be waiting for room in the queue.
+    // File readers and programs may be waiting for room in the queue; stopping the queue ends these waits.
     spool.stop();
     drop(reading);
     runtime.shutdown_timeout(STOP_WAIT);
@@ -106,7 +106,7 @@ struct Forwarder<'a> {
 }
 
 impl Forwarder<'_> {
-    /// Forwards until stopped; leaves file readers and programs in `reading`.
+    /// Forwards until stopped; the running file readers and programs are stored in `reading`.
     async fn forward(
         &self,
         hec: Option<std::net::SocketAddr>,
@@ -118,7 +118,8 @@ impl Forwarder<'_> {
         let stores = |routing: Option<&str>| -> Arc<dyn EventStore> { Arc::new(self.outlet.routed(routing)) };
         let listeners = Listeners::start(data_dir, settings, None, &stores).await?;
         let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
-        // Only now: a second forwarder that finds its ports in use must read and run nothing.
+        // The inputs start only now, so that a second forwarder, whose ports are in use, reads no files and runs no
+        // programs.
         let programs = start_inputs(data_dir, settings, None, &stores)?;
         *reading = Some((programs, watch_files(settings, sinks)?));
         let (stopper, stopping) = watch::channel(false);
@@ -200,7 +201,7 @@ impl Sinks for Forwarding {
     }
 }
 
-/// A sink whose files wait for others with the same beginning.
+/// A sink in which files with the same beginning are read one after the other.
 struct ClaimedSink {
     sink: OutletSink,
     claims: Arc<Claims>,

@@ -63,7 +63,7 @@ pub(crate) fn run(command: Option<&str>, columns: Option<usize>, out: &mut dyn W
     }
 }
 
-/// Writes what the eval function and the stats function of a name do; false if there is neither.
+/// Writes the descriptions of the eval function and of the stats function with this name; false if there is neither.
 fn write_functions(name: &str, out: &mut dyn Write) -> io::Result<bool> {
     let name = name.trim().trim_end_matches("()").to_lowercase();
     let mut functions = functions_called(&name).into_iter().flatten().peekable();
@@ -79,8 +79,8 @@ fn write_functions(name: &str, out: &mut dyn Write) -> io::Result<bool> {
     Ok(true)
 }
 
-/// A page as plain text: literal blocks are indented and labelled, tables aligned, links reduced to their text. On a
-/// terminal, prose, syntax and tables are folded to `columns`.
+/// Formats a page as plain text: literal blocks are indented and labelled, tables aligned, links reduced to their text.
+/// On a terminal, prose, syntax and tables are folded to `columns`.
 fn shown(page: &str, columns: Option<usize>) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     let (mut in_block, mut in_syntax) = (false, false);
@@ -127,7 +127,7 @@ fn shown(page: &str, columns: Option<usize>) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// A paragraph, if any.
+/// Writes a paragraph unless it is empty.
 fn write_prose(paragraph: &str, columns: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
     match columns {
         Some(columns) if !paragraph.is_empty() => writeln!(out, "{}", folded(&plain(paragraph), columns)),
@@ -135,14 +135,14 @@ fn write_prose(paragraph: &str, columns: Option<usize>, out: &mut dyn Write) -> 
     }
 }
 
-/// The cells of a table row; an escaped bar is text.
+/// Splits a table row into cells; an escaped bar is text.
 fn cells_of(line: &str) -> Vec<String> {
     let line = line.replace("\\|", "\u{0}");
     let inner = line.trim().trim_start_matches('|').trim_end_matches('|');
     inner.split('|').map(|cell| plain(cell.trim()).replace('\u{0}', "|")).collect()
 }
 
-/// A table, its first row the headings; the row of dashes is dropped.
+/// Writes a table whose first row has the headings; the row of dashes is dropped.
 fn write_table(table: &[Vec<String>], columns: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
     let Some((head, rows)) = table.split_first() else { return Ok(()) };
     let headings =
@@ -153,7 +153,7 @@ fn write_table(table: &[Vec<String>], columns: Option<usize>, out: &mut dyn Writ
         grid
     };
     let mut grid = filled(columns);
-    // No column may be dropped; if they do not fit, the terminal wraps.
+    // All columns must be shown; if they do not fit, the terminal wraps the lines.
     if !grid.left_out(&grid.fit()).is_empty() {
         grid = filled(None);
     }
@@ -164,7 +164,7 @@ fn write_table(table: &[Vec<String>], columns: Option<usize>, out: &mut dyn Writ
     grid.write_rows(&fit, &|_, line| line.to_owned(), out)
 }
 
-/// Prose with links reduced to their text: `[words](page.md)` becomes `words`.
+/// Reduces links in prose to their text: `[words](page.md)` becomes `words`.
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Notes on inputs whose index does not exist: it is created by the first event, which may not be intended.
+//! Notes on inputs whose index does not exist: the first event creates the index, which may not be intended.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use quarry_store::Store;
 
 use crate::add::new_index_note;
 
-/// Settings with one index, or several separated by commas.
+/// Settings that name one index, or several separated by commas.
 const SETTINGS: [&str; 2] = ["index", "indexes"];
 /// End of the note on a missing index that an input names.
 const CREATED_BY_FIRST_EVENT: &str = "is made when the first event comes";
 
-/// The notes of a node, one for each index.
+/// Notes on the inputs of a node, one for each missing index.
 pub(crate) fn notes(layers: &Layers, store: &Store) -> Vec<String> {
     let configured = IndexesConf::new(layers);
     let known = configured.names().map(str::to_owned).chain(store.stats().into_iter().map(|stats| stats.index));

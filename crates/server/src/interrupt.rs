@@ -1,4 +1,4 @@
-//! Ctrl-C: the first press asks the running work to finish with what it has, the second ends the program.
+//! Ctrl-C: the first press makes the running work finish with the results so far, the second ends the program.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,9 +13,9 @@ use crate::output::pager;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
-/// The handling installed last. A process has one handler, and some commands do one thing after another.
+/// The handling installed last. A process has only one handler, and some commands run several tasks in sequence.
 static CURRENT: Mutex<Option<Action>> = Mutex::new(None);
-/// Whether the process has its handler.
+/// Set once the signal handler of the process is installed.
 static HAS_HANDLER: AtomicBool = AtomicBool::new(false);
 
 /// Effect of Ctrl-C.
@@ -38,7 +38,7 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Does `work`, during which a press calls `on_press` and ends the program.
+    /// Runs `work`; Ctrl-C during the work calls `on_press` and ends the program.
     pub(crate) fn ending<T>(on_press: impl Fn() + Send + 'static, work: impl FnOnce() -> T) -> Result<T, Failure> {
         let current = || CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
         let before = current().take();
@@ -51,12 +51,12 @@ impl Interrupt {
         worked
     }
 
-    /// Is set when Ctrl-C is pressed.
+    /// The flag that is set when Ctrl-C is pressed.
     pub(crate) fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.0)
     }
 
-    /// Whether Ctrl-C was pressed.
+    /// True if Ctrl-C was pressed.
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }

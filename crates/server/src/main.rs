@@ -1,4 +1,4 @@
-//! The binary `quarry`: reads settings, builds components, runs one verb, and reports errors in one place.
+//! The binary `quarry`: parses the command line, runs one verb, and reports errors in one place.
 //!
 //! Every verb is a module; it works on a data directory directly ([`data_directory`]) or through the server that has it open
 //! ([`server_client`]). Exit codes are in [`failure`].
@@ -73,7 +73,7 @@ fn main() -> ExitCode {
             keep_best_suggestion(&mut error);
             let code = if error.use_stderr() { failure::USAGE } else { 0 };
             printed_commands::set_data_dir(&typed_data_dir(), false);
-            // If the terminal cannot be written, there is no one to tell.
+            // If writing to the terminal fails, the error cannot be reported either.
             let _closed = show_usage(&error);
             if error.use_stderr()
                 && let Some(instead) = splunk_verbs::instead_of(&words(), error.kind())
@@ -84,7 +84,8 @@ fn main() -> ExitCode {
         }
     };
     printed_commands::set_data_dir(&cli.data_dir, matches!(cli.verb, Verb::Serve(_) | Verb::Forward(_)));
-    // Programs run in other folders and are told this one. If there is no working directory, paths stay as they are.
+    // Programs that run in other folders get this path, so it must be absolute. If there is no working directory, it
+    // stays relative.
     cli.data_dir = std::path::absolute(&cli.data_dir).unwrap_or(cli.data_dir);
     let ran = run(&cli);
     quarry_programs::end_all();
@@ -97,13 +98,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether a data directory is not the default one.
+/// True if a data directory is not the default one.
 fn is_typed(data_dir: &Path) -> bool {
     std::path::absolute(printed_commands::DATA_DIR_DEFAULT).is_ok_and(|default| default != data_dir)
 }
 
-/// Leaves the most similar of the suggested words, which is the last: `serach` is like `serve`, but means `search`. Adds
-/// one for exchanged letters in a value (`-o cvs`).
+/// Keeps only the last suggestion, which is the most similar word: for `serach`, that is `search` and not `serve`. Adds
+/// a suggestion for a value with exchanged letters (`-o cvs`).
 fn keep_best_suggestion(error: &mut clap::Error) {
     for kind in [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue] {
         if let Some(ContextValue::Strings(words)) = error.get(kind)
@@ -142,7 +143,7 @@ fn show_usage(error: &clap::Error) -> std::io::Result<()> {
     out.close()
 }
 
-/// The data directory of a command line that is wrong elsewhere.
+/// The data directory of a command line that has an error in another argument.
 fn typed_data_dir() -> PathBuf {
     let mut arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
     let given = arguments.find_map(|argument| match argument.strip_prefix("--data-dir=") {
@@ -153,7 +154,7 @@ fn typed_data_dir() -> PathBuf {
     PathBuf::from(folder.unwrap_or_else(|| printed_commands::DATA_DIR_DEFAULT.to_owned()))
 }
 
-/// The arguments without the global options.
+/// The arguments of this process without the global options.
 fn words() -> Vec<String> {
     let mut words = Vec::new();
     let mut arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());

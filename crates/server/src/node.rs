@@ -36,12 +36,12 @@ const CATALOG_FILE: &str = "catalog.sqlite";
 pub(crate) struct LocalNode {
     /// The write side.
     pub(crate) ingest: Arc<Ingest>,
-    /// The configuration as last read; inputs and pipelines keep that of the start.
+    /// The configuration as last read; inputs and pipelines keep the configuration read at the start.
     settings: RwLock<Arc<Settings>>,
     data_dir: PathBuf,
     /// Search services.
     namespaces: Namespaces,
-    /// Tells the builder of data model summaries of changes.
+    /// Notifies the builder of data model summaries of changes.
     pub(crate) summary_signal: Arc<BuilderSignal>,
     /// Collector tokens.
     pub(crate) tokens: CollectorTokens,
@@ -53,7 +53,7 @@ pub(crate) struct LocalNode {
     started: TimeNs,
 }
 
-/// Bytes in a line `NAME: N kB` of proc(5).
+/// Bytes from the line `NAME: N kB` of a proc(5) file.
 fn kilobytes(text: &str, name: &str) -> u64 {
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     let number = value.and_then(|value| value.split_whitespace().next()?.parse::<u64>().ok());
@@ -81,12 +81,12 @@ impl LocalNode {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The search service without a namespace, of the configuration as it is now.
+    /// The search service without a namespace, with the current configuration.
     pub(crate) fn search(&self) -> Result<Arc<SearchService>, Fault> {
         self.namespaces.service_of_apps(&Permissions::owner())
     }
 
-    /// Notes that files have changed which other nodes share.
+    /// Records a change of files that are shared with other nodes.
     pub(crate) fn files_changed(&self) {
         self.namespaces.reread_all();
         self.summary_signal.configuration_changed();
@@ -94,7 +94,8 @@ impl LocalNode {
     }
 
     fn reread_settings(&self) {
-        // Read under the lock, so that of two concurrent changes the later reading, which has both, is kept.
+        // The configuration is read under the lock, so that after two concurrent changes the later version, which has
+        // both, is kept.
         let mut settings = self.settings.write().unwrap_or_else(PoisonError::into_inner);
         *settings = Arc::new(Settings::of_data_dir_quietly(&self.data_dir));
     }
@@ -126,7 +127,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Stops adding a file when the client has left, because the file may never end.
+/// Progress that stops adding a file when the client has disconnected, because the file may never end.
 struct UntilLeft<'a>(&'a AtomicBool);
 
 impl Progress for UntilLeft<'_> {
@@ -152,7 +153,7 @@ fn not_absolute(path: &str) -> Fault {
 
 impl Node for LocalNode {
     fn search_in(&self, user: &str, app: &str, viewer: &Permissions) -> Result<Arc<SearchService>, Fault> {
-        // An invalid name refers to nothing.
+        // An invalid name refers to no namespace.
         match Namespace::new(user, app).map_err(|fault| Fault::not_found(fault.to_string()))? {
             Some(namespace) => self.namespaces.service(namespace, viewer),
             None => self.namespaces.service_of_apps(viewer),
@@ -194,7 +195,7 @@ impl Node for LocalNode {
         if !path.is_absolute() {
             return Err(not_absolute(&request.path));
         }
-        // A device may never end. The command line reads devices itself and sends what it has read.
+        // A device may never end. The command line reads devices itself and sends their content.
         if path
             .metadata()
             .is_ok_and(|metadata| metadata.file_type().is_char_device() || metadata.file_type().is_block_device())
@@ -217,10 +218,10 @@ impl Node for LocalNode {
         let running = self.begin_file();
         let mut sink = self.ingest.file_sink(running.set);
         let added = add_file(path, &options, &self.settings().props, &mut sink, &mut UntilLeft(has_left));
-        // What was read before the error is durable when the error is reported.
+        // Events read before an error must be durable when the error is reported.
         sink.flush().map_err(|error| Fault::unavailable(error.to_string()))?;
         let mut report = added?;
-        // The path of an earlier upload means nothing to the client, and the file no longer exists.
+        // The path of an earlier upload is of no use to the client, because that file no longer exists.
         let uploads = absolute_text(&self.data_dir.join(UPLOADS_FOLDER));
         report.stored_as = report.stored_as.filter(|path| !Path::new(path).starts_with(&uploads));
         Ok(add::to_json(&report).to_string())
@@ -263,7 +264,7 @@ impl Node for LocalNode {
         if !path.is_absolute() {
             return Err(not_absolute(&request.path));
         }
-        // A pipe may stay silent for ever, and reading from it consumes the data.
+        // A pipe is refused, because it may stay silent for ever and reading it consumes the data.
         if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
             let what = "is a pipe or a device; save its output to a file and preview that";
             return Err(Fault::invalid(what).at(&request.path));
@@ -301,7 +302,7 @@ impl Node for LocalNode {
     fn condition(&self) -> NodeCondition {
         let (settings, host) = (self.settings(), self.ingest.settings.host.clone());
         let (of_server, limits) = (ServerSettings::new(&settings.layers), LimitSettings::new(&settings.layers));
-        // Unknown values stay 0.
+        // Values that cannot be read stay 0.
         let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let of_process = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let disk = rustix::fs::statvfs(&self.data_dir).map(|disk| Space {

@@ -1,8 +1,8 @@
 //! REST requests for objects: to the server that has the data directory open, to another node, or, if no server runs, to a
 //! node opened in this process.
 //!
-//! All three use the same endpoints, so validation, permissions and file locations are implemented once. Not here: searches,
-//! whose rows are streamed ([`crate::search`]).
+//! All three have the same endpoints, so validation, permissions and file locations are implemented once. Not here:
+//! searches, whose rows are streamed ([`crate::search`]).
 
 use std::path::Path;
 
@@ -26,10 +26,10 @@ pub(crate) enum NodeClient {
 
 /// The node of a data directory, opened in this process.
 pub(crate) struct NodeHere {
-    // Dropped first: its threads use the node.
+    // This field is dropped first, because its threads use the node.
     runtime: Runtime,
     open: OpenNode,
-    /// Credentials of the command line; the owner of the folder if absent.
+    /// `Authorization` header from the command line; without it, requests have the rights of the folder's owner.
     authorization: Option<String>,
 }
 
@@ -42,7 +42,7 @@ impl Drop for NodeHere {
 }
 
 impl NodeClient {
-    /// The node that the command line selects. A missing data directory is created if `writes`.
+    /// The node that the command line selects. A missing data directory is created if `writes` is set.
     pub(crate) fn of(node: &NodeArgs, data_dir: &Path, writes: bool) -> Result<NodeClient, Failure> {
         if let Some(remote) = Remote::of(node, data_dir)? {
             return Ok(NodeClient::Server(remote));

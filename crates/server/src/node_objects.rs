@@ -2,7 +2,8 @@
 //! syntax.
 //!
 //! Each verb is one REST request ([`crate::node_client`]). Each kind is a table row ([`crate::cli::objects`]), from
-//! which command line, help, completions and manual pages are generated. Not here: adding files once ([`crate::add`]).
+//! which the command line, its help, completions and manual pages are generated. Not here: adding files once
+//! ([`crate::add`]).
 
 use std::io::{IsTerminal, Write};
 use std::net::Ipv4Addr;
@@ -25,9 +26,9 @@ use crate::user_verbs::check_known_roles;
 
 /// App of new objects unless another is named.
 const APP_DEFAULT: &str = "search";
-/// The kind whose search is checked.
+/// The kind whose search is checked before it is saved.
 const SAVED_SEARCH: &str = "saved-search";
-/// In place of a job ID: all jobs.
+/// Word in place of a job ID that denotes all jobs.
 const ALL: &str = "all";
 
 /// Runs a verb and prints its result; returns the exit code.
@@ -42,7 +43,7 @@ pub(crate) fn run(data_dir: &Path, request: &ObjectRequest) -> Result<u8, Failur
     let mut settings = request.settings.clone();
     if *verb == ObjectVerb::Add && kind.word == "user" && !settings.iter().any(|(key, _)| key == "password") {
         let name = name.as_deref().unwrap_or_default();
-        // Before the password is asked for.
+        // This check precedes the prompt for the password.
         check_new_user(data_dir, request, name)?;
         settings.push(("password".to_owned(), new_password(name)?));
     }
@@ -71,7 +72,7 @@ pub(crate) fn run(data_dir: &Path, request: &ObjectRequest) -> Result<u8, Failur
     if *verb == ObjectVerb::Add
         && let Some(token) = entries(&answer).first().and_then(|entry| entry.get("token")?.as_str())
     {
-        // On standard output, so that a script can take it.
+        // The token is printed on standard output, so that a script can read it.
         writeln!(std::io::stdout().lock(), "{token}")?;
     }
     tell_messages(&answer);
@@ -89,7 +90,8 @@ pub(crate) fn run(data_dir: &Path, request: &ObjectRequest) -> Result<u8, Failur
     Ok(0)
 }
 
-/// Refuses a new user without a role or whose name is taken. Another node has roles of its own.
+/// Refuses a new user without a role or whose name is taken. Only for this data directory, because another node may
+/// have other roles.
 fn check_new_user(data_dir: &Path, request: &ObjectRequest, name: &str) -> Result<(), Failure> {
     let roles = request.settings.iter().filter(|(key, _)| key == "roles").map(|(_, role)| role.clone());
     let roles: Vec<String> = roles.collect();
@@ -105,7 +107,8 @@ fn check_new_user(data_dir: &Path, request: &ObjectRequest, name: &str) -> Resul
     Ok(())
 }
 
-/// Refuses a saved search that cannot run. Another node has apps, and so commands, of its own.
+/// Refuses a saved search that cannot run. Only for this data directory, because another node may have other apps and
+/// commands.
 fn check_search(data_dir: &Path, request: &ObjectRequest) -> Result<(), Failure> {
     let is_saved = request.kind.word == SAVED_SEARCH && request.node.uri.is_none();
     let texts = request.settings.iter().filter(|(key, value)| is_saved && key == "search" && !value.is_empty());
@@ -115,7 +118,7 @@ fn check_search(data_dir: &Path, request: &ObjectRequest) -> Result<(), Failure>
     Ok(())
 }
 
-/// Notes that what was read into one index is read again into another.
+/// Prints a note that an input with a new index reads its data again into that index.
 fn tell_index_moved(request: &ObjectRequest) {
     let is_moved = request.verb == ObjectVerb::Edit && request.kind.word == "monitor";
     if let Some((_, index)) = request.settings.iter().find(|(key, _)| is_moved && key == INDEX) {
@@ -126,7 +129,8 @@ fn tell_index_moved(request: &ObjectRequest) {
     }
 }
 
-/// Notes a port of this machine at which a program listens: a server does not start while one of its inputs cannot.
+/// Prints a note if a program uses the port of a new input, because a server does not start if one of its inputs cannot
+/// listen.
 fn tell_taken_port(verb: ObjectVerb, kind: &ObjectKind, name: Option<&str>) {
     let Some(name) = name.filter(|_| verb == ObjectVerb::Add) else { return };
     let port = name.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
@@ -148,10 +152,10 @@ fn is_in_use<T>(bound: std::io::Result<T>) -> bool {
     bound.is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
 }
 
-/// Notes an index that does not exist: it is created when the first event arrives, which may not be what is meant.
+/// Prints a note if an index does not exist, because the first event creates it, which may not be intended.
 fn tell_new_index(client: &NodeClient, request: &ObjectRequest) {
     let Some((_, index)) = request.settings.iter().find(|(key, _)| key == INDEX) else { return };
-    // A user who may not list indexes gets no note.
+    // Without the right to list indexes, the user gets no note.
     let Ok(feed) = client.get("/services/data/indexes?count=0") else { return };
     let names: Vec<String> = entries(&feed).iter().map(name_of).collect();
     if let Some(note) = new_index_note(index, &names, "is created when the first event arrives") {
@@ -159,7 +163,7 @@ fn tell_new_index(client: &NodeClient, request: &ObjectRequest) {
     }
 }
 
-/// Whether a path without wildcards does not exist on this machine.
+/// True if a path without wildcards does not exist on this machine.
 fn is_not_there(name: &str) -> bool {
     !name.contains(['*', '?', '[']) && !name.contains("...") && !Path::new(name).exists()
 }
@@ -177,7 +181,7 @@ fn full_name(kind: &ObjectKind, name: &str, uri: &Option<String>) -> String {
     }
 }
 
-/// The name under which an entity exists: that of a folder may have been saved with or without a trailing slash.
+/// The name under which an object exists; the path of a folder may have been saved with or without a trailing slash.
 fn existing_name(client: &NodeClient, kind: &ObjectKind, root: &str, name: String) -> String {
     if kind.word != "monitor" {
         return name;
@@ -187,10 +191,10 @@ fn existing_name(client: &NodeClient, kind: &ObjectKind, root: &str, name: Strin
     if !is_there(&name) && is_there(&other) { other } else { name }
 }
 
-/// Path of the collection in the requested namespace.
+/// REST path of the collection in the requested namespace.
 fn root(request: &ObjectRequest) -> Result<String, Failure> {
     let ObjectRequest { verb, kind, place, node, .. } = request;
-    // Objects created by the owner of the folder belong to the app; those of a logged-in user may be private.
+    // Objects created by the folder's owner belong to the app; objects of a logged-in user may be private.
     let is_owners = node.auth.is_none() && node.token.is_none() && *verb == ObjectVerb::Add && kind.is_in_app;
     Ok(match place.namespace()? {
         Some(namespace) => {
@@ -206,7 +210,7 @@ fn one(root: &str, name: &str) -> String {
     format!("{root}/{}", encoded(name))
 }
 
-/// Asks before an index is removed with its events.
+/// Asks for confirmation before an index is removed with its events.
 fn confirm_removal(client: &NodeClient, root: &str, name: &str) -> Result<(), Failure> {
     let found = entries(&client.get(&one(root, name))?);
     let count = found.first().and_then(|entry| entry.get("totalEventCount")).map(Value::to_string).unwrap_or_default();
@@ -221,7 +225,7 @@ fn confirm_removal(client: &NodeClient, root: &str, name: &str) -> Result<(), Fa
     let mut err = std::io::stderr().lock();
     write!(err, "{warning}. Remove it? [y/N] ")?;
     err.flush()?;
-    // Ctrl-D answers with nothing.
+    // After Ctrl-D, the answer is empty.
     let mut answer = String::new();
     if std::io::stdin().read_line(&mut answer)? == 0 {
         writeln!(err)?;
@@ -240,7 +244,7 @@ fn remove(client: &NodeClient, kind: &ObjectKind, root: &str, name: &str) -> Res
     for name in &names {
         let answer = client.delete(&one(root, name))?;
         log::info(format!("{} {name} removed", kind.word));
-        // The server calls every removed job cancelled, even one that had finished.
+        // The server's message calls every removed job cancelled, even if it had finished.
         if kind.word != "jobs" {
             tell_messages(&answer);
         }
@@ -251,7 +255,7 @@ fn remove(client: &NodeClient, kind: &ObjectKind, root: &str, name: &str) -> Res
     Ok(0)
 }
 
-/// Entities of an answer: content plus name.
+/// Objects of an answer: content plus name.
 fn entries(feed: &Value) -> Vec<Map<String, Value>> {
     let of = |entry: &Value| {
         let mut row = Map::new();
@@ -262,7 +266,7 @@ fn entries(feed: &Value) -> Vec<Map<String, Value>> {
     feed["entry"].as_array().into_iter().flatten().map(of).collect()
 }
 
-/// The ID by which an entity is requested; the name of a job is its search.
+/// The ID by which an object is requested; for a job, it differs from the name, which is the search.
 fn name_of(row: &Map<String, Value>) -> String {
     let id = row.get("sid").or(row.get("name"));
     id.and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -278,7 +282,7 @@ fn list(kind: &ObjectKind, feed: &Value, form: ListForm) -> Result<u8, Failure> 
     Ok(0)
 }
 
-/// Prints one entity with all its settings.
+/// Prints one object with all its settings.
 fn show(feed: &Value, form: ListForm) -> Result<u8, Failure> {
     let Some(entry) = entries(feed).into_iter().next() else {
         return Err(Failure::Storage("the server's answer shows nothing".to_owned()));
@@ -295,14 +299,14 @@ fn show(feed: &Value, form: ListForm) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// A row with lists joined to text.
+/// Joins the lists in a row to text.
 fn flat(row: Map<String, Value>) -> Value {
     let text = |value: Value| match value {
         Value::Array(values) => {
             let texts = values.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
             Value::String(texts.collect::<Vec<_>>().join(", "))
         }
-        // As the arguments of a job.
+        // Objects occur, for example, as the arguments of a job.
         Value::Object(members) => {
             let member = |(key, value): (&String, &Value)| match value.as_str() {
                 Some(text) => format!("{key}={text}"),

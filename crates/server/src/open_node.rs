@@ -1,7 +1,7 @@
 //! A data directory opened as a node: store, users, search services and the state of the REST interface.
 //!
-//! `serve` listens on a port with it. Verbs on objects use it in their own process when no server has the folder open
-//! ([`crate::node_client`]). Not here: ports, inputs and maintenance ([`crate::serve`]).
+//! `serve` answers the requests of a port with it. Verbs on objects use it in their own process if no server has the
+//! folder open ([`crate::node_client`]). Not here: ports, inputs and maintenance ([`crate::serve`]).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::data_directory::{Settings, variables};
 use crate::failure::Failure;
 use crate::node::LocalNode;
 
-/// A search may run on the thread that answers its request, which needs the stack for it.
+/// Stack size of request threads; a search may run on the thread that answers its request.
 pub(crate) const THREAD_STACK_BYTES: usize = quarry_engine::STACK_BYTES + (1 << 20);
 
 /// An open node without ports.
@@ -33,7 +33,7 @@ pub(crate) struct OpenNode {
     pub(crate) node: Arc<LocalNode>,
     /// Settings of searches.
     pub(crate) searching: SearchSettings,
-    /// Files that other nodes share, if any do.
+    /// Files shared with other nodes, if there are any.
     pub(crate) shared: Option<Arc<SharedFolder>>,
 }
 
@@ -65,11 +65,11 @@ impl OpenNode {
     }
 }
 
-/// The REST interface of a server as its searches read it.
+/// The REST interface of a server, for searches that read its endpoints.
 pub(crate) struct OwnEntries {
     /// State of the interface.
     pub(crate) state: ApiState,
-    /// Runs its requests; searches wait for them on threads of their own.
+    /// Runtime of its requests; searches wait for them on other threads.
     pub(crate) runtime: Handle,
 }
 
@@ -83,7 +83,7 @@ impl RestEntries for OwnEntries {
     }
 }
 
-/// Opens users and tokens.
+/// Opens the store of users and tokens.
 fn open_auth(files: &NodeFiles, settings: &Settings) -> Result<Auth, Failure> {
     let file = UsersFile::of(files);
     let roles = Roles::new(&settings.layers);

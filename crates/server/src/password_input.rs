@@ -10,13 +10,13 @@ use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 
-/// Attempts to type the same password twice.
+/// Maximum attempts to type the same password twice.
 const TRIES_MAX: usize = 3;
 
 /// Ctrl-D.
 const END_OF_INPUT: char = '\u{4}';
 
-/// A new password, typed or read.
+/// Obtains a new password, typed on a terminal or read from standard input.
 pub(crate) fn new_password(name: &str) -> Result<String, Failure> {
     let password = if std::io::stdin().is_terminal() { typed_password(name)? } else { read_password()? };
     check_new_password(&password).map_err(|error| Failure::Usage(error.to_string()))?;
@@ -34,7 +34,7 @@ fn typed_password(name: &str) -> Result<String, Failure> {
     Err(Failure::Usage("the passwords differ".to_owned()))
 }
 
-/// A line typed without echo. Ctrl-C ends the program and leaves the terminal as it was.
+/// Reads a line typed without echo. Ctrl-C ends the program and leaves the terminal as it was.
 pub(crate) fn typed(what: &str) -> Result<String, Failure> {
     let terminal = console::Term::stderr();
     terminal.write_str(what)?;
@@ -42,21 +42,21 @@ pub(crate) fn typed(what: &str) -> Result<String, Failure> {
     let settings = tcgetattr(&tty).map_err(std::io::Error::from)?;
     let other = terminal.clone();
     let restore = move || {
-        // If the terminal is gone, there is nothing to restore.
+        // If the terminal is gone, no settings need to be restored.
         let _gone = (tcsetattr(&tty, OptionalActions::Flush, &settings), other.write_line(""));
     };
     let line = Interrupt::ending(restore, || terminal.read_secure_line())??;
-    // Ctrl-D ends the input; as a character, no password has it.
+    // Ctrl-D ends the input; it cannot be part of a password.
     if line.is_empty() || line.contains(END_OF_INPUT) {
         return Err(Failure::Usage("no password was typed".to_owned()));
     }
     Ok(line)
 }
 
-/// A line of standard input.
+/// Reads a line of standard input.
 pub(crate) fn read_password() -> Result<String, Failure> {
     let mut line = String::new();
-    // Room for a line break and one extra byte, which reveals that it is too long.
+    // Room for a line break and one extra byte, which shows that the password is too long.
     let most = PASSWORD_BYTES_MAX as u64 + 3;
     let read = std::io::stdin().lock().take(most).read_line(&mut line);
     read.map_err(|error| Failure::Usage(format!("standard input has no password: {error}")))?;

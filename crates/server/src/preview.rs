@@ -31,9 +31,10 @@ const EVENTS_MAX: usize = 10_000;
 const SHOWN_COLUMNS: usize = 160;
 /// Indentation of an event's text.
 const TEXT_INDENT: usize = 6;
-/// Maximum time in the future that is shown without a note: clocks differ, zones differ by more.
+/// Maximum time in the future that is shown without a note: a difference between clocks is smaller, and a wrong time
+/// zone causes more.
 const AHEAD_NS_MAX: i64 = 20 * 60 * NS_PER_SEC;
-/// Lines of an event shown on a terminal.
+/// Maximum lines of an event shown on a terminal.
 const SHOWN_LINES: usize = 8;
 
 /// A file to preview.
@@ -42,7 +43,7 @@ pub(crate) struct PreviewRequest<'a> {
     pub(crate) sourcetype: Option<String>,
     /// Host of the input; this machine if absent.
     pub(crate) host: Option<String>,
-    /// Zone of times without one, if the user names it.
+    /// Time zone of times that name none, if the user sets it.
     pub(crate) zone: Option<TimeZone>,
     pub(crate) events: usize,
 }
@@ -59,7 +60,7 @@ pub(crate) struct FilePreview {
     preview: Preview,
     /// Bytes of content examined.
     bytes: usize,
-    /// Zone of times without one, and its origin.
+    /// Time zone of times that name none, and the origin of this zone.
     zone: String,
     zone_reason: String,
     /// Notes and warnings: the zone, faults of the sourcetype, ambiguous dates, a partial read.
@@ -142,7 +143,7 @@ fn of_head(
     Ok(FilePreview { preview, bytes, zone, zone_reason, notes })
 }
 
-/// Zone of times without one, and its origin.
+/// Time zone of times that name none, and the origin of this zone.
 fn zone_of(
     request: &PreviewRequest<'_>,
     settings: &Settings,
@@ -181,7 +182,7 @@ fn notes_on_zone(settings: &Settings, info: &SourceInfo, preview: &Preview, now:
     later.into_iter().chain(future).collect()
 }
 
-/// The zone named by an event's text.
+/// Describes the time zone named by an event's text.
 fn written(zone: WrittenZone) -> String {
     match zone {
         WrittenZone::Epoch => "UTC".to_owned(),

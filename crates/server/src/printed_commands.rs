@@ -1,8 +1,9 @@
-//! Commands in messages, as in "change it with `quarry user passwd admin`", get the data directory of this process, so
-//! that they do what they say when they are typed as printed. Without it they would read, or create, another one.
+//! Adds the data directory of this process to commands in messages, as in "change it with `quarry user passwd admin`",
+//! so that the commands work when they are typed as printed. Without the option they would use, or create, another data
+//! directory.
 //!
-//! Messages are written without the option, in whichever crate; it is added where they are printed. Not here: output that
-//! is not a message, such as the text of `quarry demo`.
+//! All crates write messages without the option; it is added when a message is printed. Not here: output that is not a
+//! message, such as the text of `quarry demo`.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -32,17 +33,18 @@ const ON_DATA_DIR: &[&str] = &[
 /// The beginning of a command in a message.
 const BEGIN: &str = "`quarry ";
 
-/// `--data-dir DIR ` of this process; empty for the default directory.
+/// Option `--data-dir DIR ` of this process; empty for the default directory.
 static OPTION: OnceLock<String> = OnceLock::new();
 
-/// Sets the data directory of this process. Messages of a server are read in other folders than its own.
+/// Sets the data directory of this process. A server's messages are read by users in other folders, so its path is made
+/// absolute.
 pub(crate) fn set_data_dir(data_dir: &Path, is_server: bool) {
     let option = match std::path::absolute(data_dir) {
         Ok(absolute) if is_server => option_of(&absolute),
         _ if data_dir == Path::new(DATA_DIR_DEFAULT) => String::new(),
         _ => option_of(data_dir),
     };
-    // Set once: the command line has one data directory.
+    // The option is set only once, because the command line has one data directory.
     drop(OPTION.set(option));
 }
 
@@ -50,7 +52,7 @@ fn option_of(data_dir: &Path) -> String {
     format!("--data-dir {} ", quoted(&data_dir.to_string_lossy()))
 }
 
-/// A word for a shell.
+/// Quotes a word for a shell.
 pub(crate) fn quoted(word: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_alphanumeric() || "_./-+,:@%=".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
@@ -59,7 +61,7 @@ pub(crate) fn quoted(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// The message with the data directory in its commands.
+/// Adds the data directory to the commands in a message.
 pub(crate) fn completed(message: &str) -> Cow<'_, str> {
     match OPTION.get().map(String::as_str) {
         None | Some("") => Cow::Borrowed(message),
@@ -140,7 +142,7 @@ mod tests {
         for line in &lines {
             let Some(command) = line.trim_start_matches("$ ").strip_prefix("quarry ") else { continue };
             let verb = command.split(' ').next().unwrap_or_default();
-            // A search of files and a preview need none.
+            // A search over files and a preview need no data directory.
             let is_of_files = verb == "search" && !line.ends_with('\'');
             if ON_DATA_DIR.contains(&verb) && verb != "preview" && !is_of_files {
                 assert!(line.contains("--uri"), "{line}");

@@ -1,7 +1,7 @@
 //! The node's metrics in the text format of Prometheus.
 //!
-//! Counters start with the process. Not here: throughput by host, source and sourcetype (the index `_internal`), whose
-//! values are too many for labels.
+//! Counters start at zero with the process. Not here: throughput by host, source and sourcetype (the index
+//! `_internal`), whose values are too many for labels.
 
 use std::fmt::Display;
 
@@ -18,7 +18,7 @@ enum Kind {
     Gauge,
 }
 
-/// The page of a node.
+/// Formats the metrics of a node.
 pub(crate) fn page(store: &Store, condition: &NodeCondition) -> String {
     let mut page = Page::default();
     page.node(condition);
@@ -30,12 +30,12 @@ pub(crate) fn page(store: &Store, condition: &NodeCondition) -> String {
     page.0
 }
 
-/// Text so far.
+/// The page as written so far.
 #[derive(Default)]
 struct Page(String);
 
 impl Page {
-    /// A metric and its samples: labels in braces, or nothing, and a value.
+    /// Adds a metric with its samples; a sample has labels in braces, or an empty text, and a value.
     fn metric<V: Display>(
         &mut self,
         kind: Kind,

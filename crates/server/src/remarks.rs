@@ -1,5 +1,5 @@
-//! Remarks about many files: on a terminal the first few and the number of others, so that thousands do not flood the
-//! screen; in a pipe or file all of them.
+//! Remarks about many files. A terminal shows only the first few and the number of others, so that thousands of remarks
+//! do not flood the screen; a pipe or file receives all remarks.
 
 use std::io::IsTerminal;
 
@@ -11,7 +11,7 @@ use crate::output::line_folding::told;
 /// Remarks shown on a terminal.
 const SHOWN_MAX: usize = 20;
 
-/// Prints remarks as they come.
+/// Prints or counts remarks.
 pub(crate) struct Remarks {
     shown_max: usize,
     told: usize,
@@ -33,7 +33,7 @@ impl Remarks {
         }
     }
 
-    /// Prints how many were only counted.
+    /// Prints the number of remarks that were only counted.
     pub(crate) fn end(&self) {
         if let Some(text) = self.rest() {
             write(&text);

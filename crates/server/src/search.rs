@@ -1,4 +1,4 @@
-//! `quarry search`: over the data directory, over files, or through the running server.
+//! `quarry search`: searches the data directory, files, or the running server.
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
@@ -36,7 +36,7 @@ use crate::search_progress::SearchProgress;
 use crate::server_client::{AnswerRow, Remote, RemoteAnswer, table_of};
 use crate::{terminal, zone};
 
-/// Maximum rows of a search for hints.
+/// Maximum rows of a search that looks for hints.
 const HINT_ROWS_MAX: usize = 2_000;
 /// Random bytes in the ID of a search.
 const ID_BYTES: usize = 12;
@@ -58,14 +58,14 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     show(cli, arguments, None)
 }
 
-/// Runs a search, or takes a job that has ended, and shows the rows.
+/// Runs a search, or reads the result of a job that has ended, and shows the rows.
 pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&EndedJob>) -> Result<u8, Failure> {
     let zone = zone::of_option(arguments.zone.as_deref())?.unwrap_or_else(zone::machine);
     let namespace = arguments.place.namespace()?;
     check_files(arguments)?;
     check_words(arguments)?;
     check_previews(arguments)?;
-    // Another node has apps, and so commands, of its own.
+    // The search is checked only for this data directory, because another node may have other apps and commands.
     if arguments.node.uri.is_none() {
         check(&arguments.text, &cli.data_dir, namespace.clone())?;
     }
@@ -81,7 +81,7 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&EndedJob>) ->
         Searcher::Here { service, all_read } => stream(service, cli, arguments, &zone, &stop, &mut out)
             .map(|answer| Answer { is_partial: answer.is_partial || !all_read, ..answer }),
         Searcher::Server(remote) => {
-            // Time for typing a password does not count.
+            // Time spent typing a password is not counted.
             started_ns = clock.elapsed_ns();
             match job {
                 Some(job) => {
@@ -95,7 +95,7 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&EndedJob>) ->
     out.progress = None;
     let searched_ns = clock.elapsed_ns() - started_ns - out.spent_ns;
     if out.is_cut.load(Ordering::Relaxed) {
-        // Resets colours and starts a new line for what follows.
+        // Resets colours and starts a new line for the following output.
         pager.write_all(if terminal::colors(cli.color) { b"\x1b[0m\n" } else { b"\n" })?;
         pager.close()?;
         log::info("stopped: what was found beyond this is not shown");
@@ -110,13 +110,13 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&EndedJob>) ->
     if terminal::is_interactive() {
         writeln!(after, "{}", told(&summary(&answer, searched_ns)))?;
         if pager.is_paged() {
-            // A user who quits the pager on its first page has not seen its last line.
+            // A user who quits the pager on its first page has not seen this note in the last line.
             answer.written.left_out.iter().try_for_each(|line| writeln!(after, "{}", told(line)))?;
         }
     }
     let is_stopped = stop.interrupt.is_set() || job.is_some_and(|job| job.is_stopped);
     write_notes(cli, arguments, (&place, &zone), &answer, (is_stopped, &mut after))?;
-    // Rows and notes share the screen: where both together exceed it, both are paged.
+    // Rows and notes share the screen: if both together exceed it, both are paged.
     if terminal::is_interactive() && !pager.is_paged() {
         pager.write_all(&after)?;
         pager.close()?;
@@ -132,12 +132,12 @@ pub(crate) struct EndedJob {
     pub(crate) sid: String,
     /// Whether Ctrl-C ended it.
     pub(crate) is_stopped: bool,
-    /// Time that it was waited for, in nanoseconds.
+    /// Time spent waiting for the job, in nanoseconds.
     pub(crate) ran_ns: i64,
 }
 
-/// Search output. On a terminal, Ctrl-C ends it once rows are being shown; for files and programs, the rows found until
-/// then are written completely. Time spent writing is measured, because it depends on the reader of the pages.
+/// Search output. On a terminal, Ctrl-C ends it once rows are being shown; for files and programs, the rows found
+/// before Ctrl-C are written completely. Time spent writing is measured, because it depends on how fast the user pages.
 struct SearchOutput<'a> {
     out: &'a mut dyn Write,
     clock: SharedClock,
@@ -146,9 +146,9 @@ struct SearchOutput<'a> {
     /// Whether Ctrl-C ends the output.
     is_watched: bool,
     has_begun: Arc<AtomicBool>,
-    /// Whether something was not written.
+    /// Set if some output was not written.
     is_cut: Arc<AtomicBool>,
-    /// The line shown until something is written.
+    /// The progress line, shown until the first output.
     progress: Option<SearchProgress>,
 }
 
@@ -162,9 +162,9 @@ impl<'a> SearchOutput<'a> {
 }
 
 impl SearchOutput<'_> {
-    /// Whether further rows are no longer shown.
+    /// True if further rows are no longer shown.
     fn is_over(&self) -> bool {
-        // If nothing was shown before, everything found until then is shown.
+        // If no row was shown before Ctrl-C, the rows found so far are shown.
         let has_begun = self.has_begun.load(Ordering::Relaxed);
         self.is_cut.load(Ordering::Relaxed) || (self.is_watched && has_begun && self.interrupt.is_set())
     }
@@ -197,9 +197,9 @@ impl Write for SearchOutput<'_> {
     }
 }
 
-/// Executor of a search.
+/// Process that runs a search.
 enum Searcher {
-    /// The search runs in this process; `all_read` says whether all files could be read.
+    /// The search runs in this process; `all_read` is false if a file could not be read.
     Here { service: SearchService, all_read: bool },
     /// The server that has the data directory open.
     Server(Remote),
@@ -214,7 +214,7 @@ impl Searcher {
         stop: &SearchStop,
     ) -> Result<Searcher, Failure> {
         if !arguments.files.is_empty() {
-            // Sourcetypes and knowledge are those of the data directory, if there is one, as for files that are added.
+            // Sourcetypes and knowledge come from the data directory, if there is one, as for files that are added.
             let settings = Settings::of_search(&cli.data_dir, namespace)?;
             let store = Arc::new(MemoryStore::new(DEFAULT_INDEX));
             let all_read = read_files(&settings, &store, arguments, zone, stop)?;
@@ -250,7 +250,7 @@ impl Searcher {
         Ok(Searcher::Here { service, all_read: true })
     }
 
-    /// The rows of a small search in a time range, for hints; `None` if it fails.
+    /// Runs a small search in a time range to find hints; `None` if it fails.
     fn rows_of(
         &self,
         text: &str,
@@ -279,7 +279,7 @@ impl Searcher {
     }
 }
 
-/// The searches of hints about a search of the command line.
+/// Searches that look for hints about a search of the command line.
 struct ProbesBeside<'a> {
     searcher: &'a Searcher,
     arguments: &'a SearchArgs,
@@ -297,7 +297,7 @@ impl Probes for ProbesBeside<'_> {
     }
 }
 
-/// The rows of a small search on a server, for hints; `None` if it fails.
+/// Runs a small search on a server to find hints; `None` if it fails.
 pub(crate) fn rows_of_server(
     remote: &Remote,
     text: &str,
@@ -375,7 +375,7 @@ fn offset_s(zone: &TimeZone) -> i32 {
     now.map_or(0, |now| zone.to_offset(now).seconds())
 }
 
-/// Outcome of a search besides its rows.
+/// Result of a search without its rows.
 struct Answer {
     messages: Vec<String>,
     /// Whether data is missing.
@@ -385,7 +385,7 @@ struct Answer {
     written: OutputStatistics,
 }
 
-/// Number of rows, and how long they took.
+/// Formats the number of rows and the time they took.
 fn summary(answer: &Answer, elapsed_ns: i64) -> String {
     let what = match (answer.is_events, answer.written.columns.rows) {
         (true, 1) => "event",
@@ -403,12 +403,12 @@ fn style(cli: &Cli, arguments: &SearchArgs, events: bool) -> OutputStyle {
     OutputStyle { form: arguments.form(), has_head: arguments.header, events, color, width }
 }
 
-/// Whether no event is read.
+/// True if a search generates its rows and reads no events.
 fn makes_rows(text: &str) -> bool {
     !quarry_spl::analyse::begins_with_events(&quarry_spl::parse(text).pipeline.commands)
 }
 
-/// Effect of Ctrl-C at the moment: stop reading files, finalise the search, or end the process.
+/// Current effect of Ctrl-C: stop reading files, finalise the search, or end the process.
 pub(crate) struct SearchStop {
     pub(crate) interrupt: Interrupt,
     action: Arc<Mutex<StopAction>>,
@@ -423,25 +423,25 @@ pub(crate) enum StopAction {
     None,
     /// A search runs in this process.
     Finish(Stopper),
-    /// A server runs the search, to which this ID was given.
+    /// A server runs the search, which has this ID.
     FinishOnServer(Remote, String),
 }
 
 impl SearchStop {
-    /// `is_typed` says whether lines to be searched come from a terminal.
+    /// Installs the handler; `is_typed` tells whether the lines to be searched are typed on a terminal.
     pub(crate) fn install(is_typed: bool) -> Result<SearchStop, Failure> {
         let action: Arc<Mutex<StopAction>> = Arc::default();
         let current = Arc::clone(&action);
         let is_showing = Arc::<AtomicBool>::default();
         let shows = Arc::clone(&is_showing);
-        // Output that has begun ends with a line of its own.
+        // If output has begun, the message starts on a new line.
         let tell = move || {
             if !shows.load(Ordering::Relaxed) {
                 tell_stopping()
             }
         };
         let interrupt = Interrupt::install(move || match &*current.lock().unwrap_or_else(PoisonError::into_inner) {
-            // At a terminal, input is processed line by line, without waiting for the next line.
+            // A read of typed input may block until the next line, so the process ends at once.
             StopAction::None if is_typed => std::process::exit(i32::from(failure::INTERRUPTED)),
             StopAction::None => {}
             StopAction::Finish(stopper) => {
@@ -450,7 +450,7 @@ impl SearchStop {
             }
             StopAction::FinishOnServer(remote, id) => match remote.finalize(id) {
                 Ok(()) => tell(),
-                // The search has not begun, waits for others, or has just ended.
+                // The search has not begun, is queued behind others, or has just ended.
                 Err(_) => {
                     log::info("stopped before an answer was shown");
                     std::process::exit(i32::from(failure::INTERRUPTED));
@@ -471,14 +471,14 @@ fn tell_stopping() {
     }
 }
 
-/// Changes to a search that its output asks for: events in the requested order, at most the requested number of rows,
-/// and no field that is not shown.
+/// Changes to a search for its output: events in the requested order, at most the requested number of rows, and only
+/// fields that are shown.
 pub(crate) fn printed_shape(arguments: &SearchArgs) -> SearchShape {
     let parsed = quarry_spl::parse(&arguments.text);
     let shows_raw = matches!(arguments.form(), OutputForm::Raw | OutputForm::Table);
-    // Only a search that reads events itself certainly shows events: a saved search or a job may be a report.
+    // Only a search that begins with search terms is known to show events; a saved search or a job may be a report.
     let reads = quarry_spl::analyse::begins_with_events(&parsed.pipeline.commands);
-    // The same is unknown for a command of an app.
+    // If a command of an app is used, its output is unknown.
     let is_of_events = reads && parsed.is_ok() && !quarry_spl::analyse::is_transforming(&parsed.pipeline.commands);
     SearchShape {
         oldest_first: arguments.order == EventOrder::Oldest,
@@ -502,8 +502,8 @@ pub(crate) fn shape_parameters(shape: &SearchShape) -> Vec<(&'static str, String
     parameters
 }
 
-/// Runs a search in this process and prints its rows as they come; returns its messages and whether data is missing.
-/// Ctrl-C stops reading; the rows found until then are the answer.
+/// Runs a search in this process and prints its rows as they arrive; returns its messages and whether data is missing.
+/// Ctrl-C stops reading; the rows found so far are the result.
 fn stream(
     service: &SearchService,
     cli: &Cli,
@@ -548,7 +548,7 @@ fn stream(
     Ok(Answer { messages, is_partial, is_events: style.events, written })
 }
 
-/// Refuses options that files have no use for.
+/// Refuses options that have no effect on a search over files.
 fn check_files(arguments: &SearchArgs) -> Result<(), Failure> {
     if arguments.files.is_empty() {
         return Ok(());
@@ -564,7 +564,7 @@ fn check_files(arguments: &SearchArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses Splunk's options that ask for previews: only the rows of the answer are printed.
+/// Refuses Splunk's options that request previews, because only final results are printed.
 fn check_previews(arguments: &SearchArgs) -> Result<(), Failure> {
     for (name, value) in [("-preview", arguments.splunks.preview), ("-batch", arguments.splunks.batch)] {
         if value == Some(true) {
@@ -577,7 +577,7 @@ fn check_previews(arguments: &SearchArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses a search that the shell has split into words, and a file in place of the search.
+/// Refuses a search that the shell has split into words, and a file name in place of the search.
 pub(crate) fn check_words(arguments: &SearchArgs) -> Result<(), Failure> {
     let text = &arguments.text;
     if let Some(sourcetype) = arguments.sourcetype.as_ref().filter(|_| arguments.files.is_empty()) {
@@ -610,7 +610,8 @@ pub(crate) fn check_words(arguments: &SearchArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Explains that the shell has expanded `*` to the names in its folder: the search is then one of them.
+/// Explains that the shell has expanded `*` to the names in the working directory, so that the search is one of these
+/// names.
 fn expanded_star(text: &str, files: &[String]) -> Option<String> {
     let is_there = |word: &str| Path::new(word).symlink_metadata().is_ok();
     if files.is_empty() || text.contains(char::is_whitespace) || !is_there(text) {
@@ -619,7 +620,7 @@ fn expanded_star(text: &str, files: &[String]) -> Option<String> {
     let given: BTreeSet<&str> = files.iter().map(String::as_str).chain([text]).collect();
     let folder = std::fs::read_dir(".").ok()?.filter_map(Result::ok).map(|entry| entry.file_name());
     let mut shown = folder.filter(|name| !name.as_encoded_bytes().starts_with(b".")).peekable();
-    // A lone `*` expands to every name; `*` with more text expands to several that look like files.
+    // A lone `*` expands to every name; `*` with more text expands to several names of files.
     let is_star = shown.peek().is_some() && shown.all(|name| name.to_str().is_some_and(|name| given.contains(name)));
     let are_alike = files.len() > 1 && text.contains('.') && files.iter().all(|file| is_there(file));
     (is_star || are_alike).then(|| {
@@ -637,7 +638,7 @@ pub(crate) fn check(text: &str, data_dir: &Path, namespace: Option<Namespace>) -
     // The engine expands macros and reports missing ones.
     let parsed = quarry_spl::parse_with_stand_ins(text);
     if !parsed.is_ok() && !parsed.unsupported.is_empty() {
-        // The engine knows commands of apps, and then also reports other errors.
+        // With the commands of apps, the engine also reports errors in other commands.
         let custom = Settings::of_search(data_dir, namespace)?
             .searching(Some(data_dir))
             .commands
@@ -651,7 +652,7 @@ pub(crate) fn check(text: &str, data_dir: &Path, namespace: Option<Namespace>) -
     if parsed.is_ok() { Ok(()) } else { Err(Failure::Spl { text: text.to_owned(), diagnostics: parsed.diagnostics }) }
 }
 
-/// Whether a time is a span without a sign, as `5m`, which is added to the present.
+/// True if a time is a span without a sign, such as `5m`, which means a time in the future.
 fn is_unsigned_span(text: &str) -> bool {
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
     unit.len() < text.len() && unit.starts_with(|c: char| c.is_ascii_alphabetic()) && !text.contains([':', 'T'])
@@ -697,7 +698,7 @@ fn params(arguments: &SearchArgs, zone: &TimeZone) -> SearchParams {
     }
 }
 
-/// Runs a search in this process. Ctrl-C stops reading; the rows found until then are the answer.
+/// Runs a search in this process. Ctrl-C stops reading; the rows found so far are the result.
 pub(crate) fn ask(service: &SearchService, params: SearchParams) -> Result<Outcome, Failure> {
     let text = params.text.clone();
     let running = service.start(params).map_err(|error| Failure::of_search(&text, error))?;
@@ -706,7 +707,7 @@ pub(crate) fn ask(service: &SearchService, params: SearchParams) -> Result<Outco
     running.finish().map_err(|error| Failure::of_search(&text, error))
 }
 
-/// Reads the named files into memory; returns whether all could be read completely.
+/// Reads the named files into memory; returns false if a file could not be read completely.
 fn read_files(
     settings: &Settings,
     store: &MemoryStore,
@@ -734,10 +735,10 @@ fn read_files(
             return Ok(false);
         }
         let is_stdin = path.as_os_str() == "-";
-        // Otherwise the absolute path, which `[source::…]` stanzas match, as for files that are added.
+        // Otherwise the source is the absolute path, as for files that are added, so that `[source::…]` stanzas match.
         options.source = is_stdin.then(|| "stdin".to_owned());
         match is_stdin && std::io::stdin().is_terminal() {
-            // A line of progress would be drawn over what is typed.
+            // A progress line would be drawn over the typed text.
             true => log::info(terminal::TYPED),
             false => bar.begin(&path),
         }
@@ -772,14 +773,14 @@ fn read_files(
     Ok(all_read && !stop.interrupt.is_set())
 }
 
-/// An ID for a search on a server, which no other has.
+/// Creates a unique ID for a search on a server.
 pub(crate) fn new_id() -> String {
     let mut bytes = [0; ID_BYTES];
     random::fill(&mut bytes);
     bytes.iter().fold("cli_".to_owned(), |id, byte| id + &format!("{byte:02x}"))
 }
 
-/// Runs the search on the server and prints its rows as they come; returns its messages and whether data is missing.
+/// Runs the search on the server and prints its rows as they arrive; returns its messages and whether data is missing.
 fn ask_server(
     remote: &Remote,
     cli: &Cli,
@@ -801,7 +802,7 @@ fn ask_server(
     print_rows(remote.search(&form)?, cli, arguments, zone, out)
 }
 
-/// Prints the rows that a server sends as they come; returns the messages and whether data is missing.
+/// Prints the rows from a server as they arrive; returns the messages and whether data is missing.
 fn print_rows(
     answer: RemoteAnswer,
     cli: &Cli,
@@ -813,7 +814,7 @@ fn print_rows(
     let style = style(cli, arguments, is_events);
     let cut = Arc::clone(&out.is_cut);
     let mut writer = OutputWriter::new(style, Marks::of(&arguments.text, style), out);
-    // One part is held back, so that the writer knows whether another follows.
+    // One part is held back, because the writer must know whether another part follows.
     let mut held: Option<ResultTable> = None;
     let mut parts = 0;
     let messages = answer.read(&mut |fields, rows| {

@@ -1,7 +1,8 @@
-//! A line on the terminal while a search has shown nothing yet: how long it has run, and how many events it has read.
+//! A line on the terminal until a search shows its first rows, with its running time and the number of events read.
 //!
-//! Quick searches show none. After Ctrl-C it says that the search finishes with what it has. Silent where standard output
-//! or standard error is not a terminal. Not here: how lines are drawn, and files being read ([`crate::bars`]).
+//! A quick search shows no such line. After Ctrl-C, the line says that the search finishes with the results so far.
+//! Nothing is shown if standard output or standard error is not a terminal. Not here: drawing lines, and the progress
+//! of reading files ([`crate::bars`]).
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -19,7 +20,7 @@ const QUIET: Duration = Duration::from_millis(700);
 /// Interval of redraws.
 const STEP: Duration = Duration::from_millis(150);
 
-/// The line, shown until this is dropped.
+/// The progress line, shown until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct SearchProgress {
     end: Option<Sender<()>>,
@@ -27,7 +28,7 @@ pub(crate) struct SearchProgress {
 }
 
 impl SearchProgress {
-    /// Begins to wait for a search: one of this process with its figures, or one of a server.
+    /// Starts the line for a search of this process with its statistics, or of a server without them.
     pub(crate) fn start(figures: Option<Arc<ScanProgress>>, interrupt: &Interrupt) -> SearchProgress {
         if !terminal::is_interactive() {
             return SearchProgress { end: None, drawing: None };
@@ -55,7 +56,7 @@ impl SearchProgress {
             }
             bars::remove(&bar);
         };
-        // Without the line, the search goes on.
+        // If the thread cannot be started, the search runs without the line.
         let drawing = std::thread::Builder::new().name("search-progress".to_owned()).spawn(draw).ok();
         SearchProgress { end: Some(end), drawing }
     }
@@ -65,7 +66,7 @@ impl Drop for SearchProgress {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(drawing) = self.drawing.take() {
-            // The line is gone before anything else is written.
+            // The line is removed before any other output is written.
             drop(drawing.join());
         }
     }

@@ -1,7 +1,7 @@
 //! `quarry serve`: runs the node with its management port, until SIGINT or SIGTERM.
 //!
-//! `D/run/server.json` tells the command line of the same account where the server is. Stopping seals nothing:
-//! acknowledged data is in the log.
+//! `D/run/server.json` tells the command line of the same account the server's address. The server stops without
+//! sealing slabs, because acknowledged data is in the log.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -41,12 +41,12 @@ use crate::server_client::Remote;
 const MAINTENANCE_EVERY: Duration = Duration::from_secs(60);
 /// Interval of job maintenance.
 const JOBS_EVERY: Duration = Duration::from_secs(2);
-/// Interval of looking for changes of other nodes in files that they share.
+/// Interval at which shared files are checked for changes by other nodes.
 const OTHER_NODES_EVERY: Duration = Duration::from_secs(2);
 /// Time that shutdown waits for running requests.
 const STOP_WAIT: Duration = Duration::from_secs(10);
-/// Blocking threads besides those of searches: logins, inputs that wait for the disk, long answers, searches that are
-/// paused or wait for others.
+/// Maximum blocking threads besides those of running searches. They serve logins, inputs that wait for the disk, long
+/// answers, and searches that are paused or queued.
 const OTHER_THREADS_MAX: usize = 640;
 
 /// Runs the server until it is stopped.
@@ -68,7 +68,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
         )));
     }
     if !data_dir.exists() {
-        // Nothing is created for a server that could not start.
+        // Ports are tried first, so that a server that cannot start creates nothing.
         std::net::TcpListener::bind(address).map_err(|error| cannot_listen(address, error))?;
     }
     let store = data_directory::open_to_serve(data_dir, &settings).map_err(|failure| match Remote::find(data_dir) {
@@ -103,7 +103,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     let served = runtime.block_on(serve(data_dir, listen, state, node.clone()));
     following.inspect(JoinHandle::abort);
     jobs.leave();
-    // The interface holds the searches, which hold the connection.
+    // The REST interface keeps the searches alive, and these keep the connection; disconnecting breaks the cycle.
     rest.disconnect();
     drop(building);
     runtime.shutdown_timeout(STOP_WAIT);
@@ -120,7 +120,7 @@ fn tell_first_password(auth: &Auth) {
             "user {name} still has the password {password}, which everybody knows: change it with `quarry user passwd \
              {name}`; a port that other machines reach refuses it, and so does every request from another machine"
         )),
-        // Other users can log in.
+        // The server still starts, because other users can log in.
         Err(error) => log::warning(error),
     }
 }
@@ -130,7 +130,7 @@ pub(crate) fn address_of(option: &str, text: &str) -> Result<SocketAddr, Failure
     parsed.map_err(|_| Failure::Usage(format!("{option} {text}: give an address and a port, as in 127.0.0.1:8089")))
 }
 
-/// Addresses to listen on, with TLS of the management port.
+/// Addresses to listen on, with the TLS settings of the management port.
 struct ListenAddresses {
     management: SocketAddr,
     /// TLS of the management port.
@@ -161,7 +161,7 @@ async fn serve(data_dir: &Path, listen: ListenAddresses, state: ApiState, node: 
     let calls = collector.as_ref().and_then(|collector| collector.calls);
     listeners.addresses.extend(calls.map(|address| ("otlp".to_owned(), address)));
     let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
-    // Only now: a second server that finds its ports in use must read and run nothing.
+    // The inputs start only now, so that a second server, whose ports are in use, reads no files and runs no programs.
     let watching = watch_files(inputs, &sinks)?;
     let programs = start_inputs(data_dir, inputs, Some(address), &|_| Arc::clone(&events))?;
     let hec = collector.as_ref().map(|collector| collector.address);
@@ -215,7 +215,7 @@ fn cannot_listen(address: SocketAddr, source: std::io::Error) -> ListenError {
     ListenError::Address { name: "management port".to_owned(), setting: "--mgmt", address, source }
 }
 
-/// Events about the start of the node.
+/// Prints messages about the start of the node.
 fn started(
     data_dir: &Path,
     management: &str,
@@ -254,7 +254,7 @@ pub(crate) fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send +
     })
 }
 
-/// Periodically takes over what other nodes have changed in the files they share.
+/// Periodically applies the changes of other nodes to shared files.
 async fn follow_other_nodes(shared: Arc<SharedFolder>, node: Arc<LocalNode>, auth: Arc<Auth>) {
     loop {
         tokio::time::sleep(OTHER_NODES_EVERY).await;
@@ -270,7 +270,7 @@ async fn follow_other_nodes(shared: Arc<SharedFolder>, node: Arc<LocalNode>, aut
             node.files_changed();
             auth.set_roles(|| node.roles());
         });
-        // The next round tries again.
+        // If this fails, the next round tries again.
         drop(round.await);
     }
 }
@@ -280,13 +280,13 @@ async fn look_after_jobs(jobs: Arc<Jobs>) {
     loop {
         tokio::time::sleep(JOBS_EVERY).await;
         let jobs = Arc::clone(&jobs);
-        // The next round tries again.
+        // If this fails, the next round tries again.
         drop(tokio::task::spawn_blocking(move || jobs.look_after()).await);
     }
 }
 
-/// Seals idle slabs and removes expired buckets and results, at the start and periodically: a node that is restarted
-/// often removes them, too. Messages of the store up to `logged_until` are logged already.
+/// Periodically seals idle slabs and removes expired buckets and results. The first round runs at the start, so that a
+/// node that is often restarted also removes them. The store's messages up to `logged_until` have been logged.
 async fn maintain(node: Arc<LocalNode>, data_dir: PathBuf, mut logged_until: i64) {
     loop {
         let (node, data_dir) = (node.clone(), data_dir.clone());
@@ -300,7 +300,7 @@ async fn maintain(node: Arc<LocalNode>, data_dir: PathBuf, mut logged_until: i64
     }
 }
 
-/// One round; returns the time up to which the store's messages were reported.
+/// Runs one round of maintenance; returns the time up to which the store's messages were logged.
 fn maintenance_round(node: &LocalNode, data_dir: &Path, logged_until: i64) -> i64 {
     let settings = node.settings();
     let (store, layers): (&Store, _) = (&node.ingest.store, &settings.layers);
@@ -342,7 +342,7 @@ fn tell_messages(node: &LocalNode, logged_until: i64) -> i64 {
     fresh.last().map_or(logged_until, |message| message.time)
 }
 
-/// Contents of the run file, by which the command line finds the server: addresses and a token.
+/// Contents of the run file, with which the command line finds the server: addresses and a token.
 fn addresses(
     management: SocketAddr,
     hec: Option<SocketAddr>,

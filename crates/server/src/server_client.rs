@@ -1,8 +1,9 @@
-//! The command line as a client of a server: of the one that has the data directory open, or of the one that `--uri`
+//! The command line as a client of a server: the server that has the data directory open, or the one that `--uri`
 //! names.
 //!
-//! `D/run/server.json` ([`quarry_apps::run_file`], mode 0600) has the local server's address and a token for anyone who
-//! can read the file. Other nodes get a user's password or token, and their certificate is verified ([`address`]).
+//! `D/run/server.json` ([`quarry_apps::run_file`], mode 0600) has the local server's address and a token; anyone who
+//! can read the file may use the server. Other nodes get a user's password or token, and their certificate is verified
+//! ([`address`]).
 
 mod address;
 mod answer;
@@ -29,11 +30,11 @@ pub(crate) use answer::{AnswerRow, RemoteAnswer};
 
 /// Root of paths.
 const SERVICES: &str = "/services";
-/// Columns shown of an error that is not in Splunk's form.
+/// Maximum columns shown of an error that is not in Splunk's format.
 const REASON_COLUMNS: usize = 200;
 /// Rows of a job's result per request.
 const PAGE_ROWS: usize = 50_000;
-/// Told instead of the server's answer to wrong credentials, which has Splunk's words.
+/// Message shown for wrong credentials instead of the server's answer, which has Splunk's words.
 const LOGIN_FAILED: &str = "login failed: wrong user name or password, or the session has ended";
 /// Connection timeout.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
@@ -51,7 +52,7 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// The server of `data_dir`, if one runs and answers.
+    /// Finds the server of `data_dir`, if one is running and answers.
     pub(crate) fn find(data_dir: &Path) -> Option<Remote> {
         let value = run_file::read(data_dir)?;
         let text_of = |key: &str| value[key].as_str().map(str::to_owned);
@@ -86,7 +87,7 @@ impl Remote {
         self.base.split_once("://").map_or(self.base.as_str(), |(_, address)| address)
     }
 
-    /// This server, for searches of a namespace.
+    /// Returns this server for searches in a namespace.
     pub(crate) fn in_namespace(self, namespace: Option<&Namespace>) -> Remote {
         let Some(namespace) = namespace else { return self };
         let (user, app) = (encoded(namespace.user().unwrap_or("nobody")), encoded(namespace.app()));
@@ -98,7 +99,7 @@ impl Remote {
         read_json(&self.post("/services/data/inputs/oneshot", form)?)
     }
 
-    /// Sends a file to be indexed, and where it comes from; returns the report.
+    /// Sends the content of a file to be indexed, with its metadata in `given`; returns the report.
     pub(crate) fn send_file(&self, given: &[(&str, &str)], content: Box<dyn Read>) -> Result<Value, Failure> {
         let given: Vec<String> = given.iter().map(|(key, value)| format!("{key}={}", encoded(value))).collect();
         let path = format!("{}/api/v1/ingest/file?output_mode=json&{}", self.base, given.join("&"));
@@ -134,12 +135,12 @@ impl Remote {
         read_json(&self.post("/services/quarry/buckets/thaw", &[("index", index), ("name", folder)])?)
     }
 
-    /// Has the server move the buckets of an index; gives the report.
+    /// Makes the server move the buckets of an index; returns the report.
     pub(crate) fn migrate(&self, index: &str, to: &str) -> Result<Value, Failure> {
         read_json(&self.post("/services/quarry/buckets/migrate", &[("index", index), ("to", to)])?)
     }
 
-    /// Explains a search, as printable text.
+    /// Explains a search; returns printable text.
     pub(crate) fn explain(&self, form: &[(&str, &str)]) -> Result<String, Failure> {
         self.post(&format!("{}/quarry/explain", self.root), &typed(form))
     }
@@ -153,7 +154,7 @@ impl Remote {
         Ok(rows_of(answer, None))
     }
 
-    /// The result of a finished job.
+    /// Reads the result of a finished job.
     pub(crate) fn job_result(&self, sid: &str, zone: &TimeZone) -> Result<RemoteAnswer, Failure> {
         let zone = zone::name(zone).map(|zone| format!("&zone={}", encoded(&zone))).unwrap_or_default();
         let path = format!(
@@ -170,12 +171,12 @@ impl Remote {
         Ok(rows_of(first, Some(Box::new(move |offset| Ok(body_of(page(offset)?))))))
     }
 
-    /// Ends a search with the rows found so far, by the `id` of its form.
+    /// Finalizes the search that has the ID `id`; it then returns the rows found so far.
     pub(crate) fn finalize(&self, id: &str) -> Result<(), Failure> {
         self.post(&format!("{SERVICES}/search/jobs/{}/control", encoded(id)), &[("action", "finalize")]).map(drop)
     }
 
-    /// The rows of a search with a short answer, and whether they are events.
+    /// Runs a search with a small result; returns its rows and whether they are events.
     pub(crate) fn search_table(&self, text: &str, zone: &TimeZone) -> Result<(ResultTable, bool), Failure> {
         let name = zone::name(zone);
         let mut form = vec![("search", text), ("exec_mode", "oneshot"), ("output_mode", "json_rows"), ("count", "0")];
@@ -190,7 +191,7 @@ impl Remote {
         Ok((table_of(&names, &found, zone)?, events))
     }
 
-    /// Runs a search without end; gives its answer, to be read as it comes.
+    /// Runs a search that does not end; returns its answer as a stream.
     pub(crate) fn follow(&self, form: &[(&str, &str)]) -> Result<impl Read, Failure> {
         let mut answer = self.answer(self.send(&format!("{}/search/jobs/export", self.root), &typed(form)))?;
         if !answer.status().is_success() {
@@ -199,7 +200,7 @@ impl Remote {
         Ok(answer.into_body().into_with_config().limit(u64::MAX).reader())
     }
 
-    /// Begins a job, or waits for its end where the form says so; gives its id.
+    /// Begins a job, and waits for its end if the form says so; returns its id.
     pub(crate) fn begin_job(&self, form: &[(&str, &str)]) -> Result<String, Failure> {
         let form = [typed(form), vec![("output_mode", "json")]].concat();
         let answer = read_json(&self.post(&format!("{}/search/jobs", self.root), &form)?)?;
@@ -229,7 +230,7 @@ impl Remote {
         request.send_form(form.iter().copied())
     }
 
-    /// Sends a request; gives status and text of its answer. A form goes with `POST` alone.
+    /// Sends a request; returns the status and text of its answer. A form is sent only with `POST`.
     pub(crate) fn request(&self, method: &str, path: &str, form: &[(&str, &str)]) -> Result<(u16, String), Failure> {
         let answer = match method {
             "POST" => self.send(path, form),
@@ -267,7 +268,7 @@ impl Remote {
         Failure::Storage(format!("server {}: {error}{hint}", self.address()))
     }
 
-    /// The server's error as a failure.
+    /// Converts the server's error to a failure.
     fn refusal(&self, answer: &mut Response) -> Failure {
         let body = match self.body(answer) {
             Ok(body) => body,
@@ -276,7 +277,7 @@ impl Remote {
         let message = message_of(&body).unwrap_or_else(|| unreadable(self.address(), answer.status().as_u16(), &body));
         match answer.status() {
             StatusCode::NOT_FOUND => Failure::NoApp(message),
-            // The search may be correct, but the caller is refused.
+            // This is not an error in the search: the caller is refused.
             StatusCode::UNAUTHORIZED => Failure::Usage(LOGIN_FAILED.to_owned()),
             StatusCode::TOO_MANY_REQUESTS => Failure::Usage(message),
             status if status.is_client_error() => Failure::Search(message),
@@ -285,7 +286,7 @@ impl Remote {
     }
 }
 
-/// Rows of an answer, and the further pages.
+/// Reader of an answer's rows and of further pages.
 fn rows_of(answer: Response, more: Option<NextPage>) -> RemoteAnswer {
     let flag = |name: &str| answer.headers().get(name).is_some_and(|value| value == "1");
     let (partial, events) = (flag("x-quarry-partial"), flag("x-quarry-events"));
@@ -305,17 +306,17 @@ pub(crate) fn table_of(fields: &[String], rows: &[AnswerRow], zone: &TimeZone) -
 
 type Response = ureq::http::Response<ureq::Body>;
 
-/// A form with a search typed on a command line: it may begin with search terms.
+/// Adds to a form that its search was typed on a command line, and so may begin with search terms.
 fn typed<'f>(form: &[(&'f str, &'f str)]) -> Vec<(&'f str, &'f str)> {
     form.iter().copied().chain([("implied_search", "1")]).collect()
 }
 
-/// The same for a client that looks for hints itself.
+/// Like [`typed`], for a client that looks for hints itself.
 fn unhinted<'f>(form: &[(&'f str, &'f str)]) -> Vec<(&'f str, &'f str)> {
     typed(form).into_iter().chain([("hints", "0")]).collect()
 }
 
-/// A name encoded as a path segment.
+/// Encodes a name as a path segment.
 pub(crate) fn encoded(name: &str) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(byte);
     name.bytes()
@@ -327,7 +328,7 @@ pub(crate) fn read_json(body: &str) -> Result<Value, Failure> {
     serde_json::from_str(body).map_err(|error| Failure::Storage(format!("the server's answer is not JSON: {error}")))
 }
 
-/// The text in Splunk's error form: JSON where the request asks for it, else XML.
+/// The text of an error in Splunk's format: JSON if the request asked for it, else XML.
 pub(crate) fn message_of(body: &str) -> Option<String> {
     match serde_json::from_str::<Value>(body) {
         Ok(value) => Some(value["messages"][0]["text"].as_str()?.to_owned()),
@@ -335,7 +336,7 @@ pub(crate) fn message_of(body: &str) -> Option<String> {
     }
 }
 
-/// Text for an error response without a message, such as that of a proxy in between: an HTML page is not printed.
+/// Text for an error response without a message, such as that of a proxy; an HTML page is not printed.
 pub(crate) fn unreadable(address: &str, status: u16, body: &str) -> String {
     let first = body.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let is_page = first.starts_with(['<', '{', '[']);
@@ -351,7 +352,7 @@ pub(crate) fn unreadable(address: &str, status: u16, body: &str) -> String {
 fn message_of_xml(body: &str) -> Option<String> {
     let (_, rest) = body.split_once("<msg")?;
     let (_, text) = rest.split_once("</msg>")?.0.split_once('>')?;
-    // `&amp;` last, so that nothing is decoded twice.
+    // `&amp;` is the last one, so that nothing is decoded twice.
     let named = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&#39;", "'"), ("&amp;", "&")];
     Some(named.iter().fold(text.trim().to_owned(), |text, (name, character)| text.replace(name, character)))
 }

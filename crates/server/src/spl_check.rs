@@ -1,4 +1,4 @@
-//! `quarry spl check FILE.jsonl`: which of many searches parse and run, and what the others need.
+//! `quarry spl check FILE.jsonl`: counts which of many searches parse and run, and what the others need.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
@@ -54,14 +54,14 @@ pub(crate) fn run(arguments: &SplCheckArgs) -> Result<u8, Failure> {
     report(counts, arguments)
 }
 
-/// The search in a line.
+/// Extracts the search from a line.
 fn search_of(line: &str, field: &str) -> Result<String, Fault> {
     let record: Value = serde_json::from_str(line).map_err(|error| Fault::invalid(format!("is not JSON: {error}")))?;
     let search = record[field].as_str().map(str::to_owned);
     search.ok_or_else(|| Fault::invalid(format!("has no text field {field}: name one with --field")))
 }
 
-/// Counts a search.
+/// Checks and counts a search.
 fn check(line: usize, search: &str, arguments: &SplCheckArgs, counts: &mut Counts) -> Result<(), Failure> {
     let expansion = expand(search, &NoMacros);
     let spl_tokens::ExpandedSearch { parsed, text, replaced } = spl_tokens::read(&expansion.text);
@@ -128,23 +128,23 @@ struct Counts {
     parsed: u64,
     supported: u64,
     unsupported: BTreeMap<String, u64>,
-    /// Lookup tables, data models, macros and saved searches that are named.
+    /// Lookup tables, data models, macros and saved searches that the searches name.
     needs: BTreeMap<String, u64>,
     /// Line and first error of searches that do not parse.
     not_parsed: Vec<Value>,
     /// Lines without a search.
     skipped: u64,
-    /// The first of them, and why.
+    /// The first skipped lines, with the reasons.
     unread: Vec<Value>,
     /// Searches that were run.
     executed: u64,
     /// Searches that failed.
     failed: u64,
-    /// Their lines and errors.
+    /// Lines and errors of the failed searches.
     failures: Vec<(usize, ExecutionFailure)>,
 }
 
-/// Failures as rows.
+/// Formats the failures as rows.
 fn failures_of(counts: &Counts, most: Option<usize>) -> Value {
     let shown = counts.failures.iter().take(most.unwrap_or(usize::MAX));
     shown.map(|(line, failure)| json!({ "line": line, "events": failure.events, "error": failure.error })).collect()
@@ -175,7 +175,7 @@ impl Counts {
         }
     }
 
-    /// Records names in a search that are replaced by stand-ins.
+    /// Records the names in a search that stand-ins replace.
     fn need(&mut self, needs: &Needs, macros: BTreeSet<String>) {
         let named = |kind: &'static str, names: &BTreeSet<String>| {
             names.iter().map(|name| format!("{kind}:{name}")).collect::<Vec<_>>()
@@ -198,7 +198,7 @@ fn listed(counts: &BTreeMap<String, u64>) -> Value {
     names.into_iter().map(|(name, searches)| json!({ "feature": name, "searches": searches })).collect()
 }
 
-/// Expands every macro to nothing.
+/// Macro source that expands every macro to nothing.
 struct NoMacros;
 
 impl MacroSource for NoMacros {

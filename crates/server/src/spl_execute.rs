@@ -1,9 +1,9 @@
-//! Runs a search of a corpus on no events and on a matching event, with stand-ins for its dependencies.
+//! Runs a search of a corpus twice, on no events and on one matching event, with stand-ins for its dependencies.
 //!
 //! Lookup tables have one row with the named columns, data models the named objects and fields, saved searches generate
 //! one row; jobs, endpoints and buckets exist but are empty. The event has the fields that the first command compares,
-//! with the required values. The output is ignored: the question is whether a supposedly supported search runs to its
-//! end.
+//! with values that match. The output is ignored; the purpose is to check that a search counted as supported runs to
+//! its end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,21 +28,21 @@ use crate::failure::Failure;
 
 /// Memory of one search, in bytes.
 const MEMORY_BYTES: usize = 64 << 20;
-/// Maximum rows read of a result.
+/// Maximum rows read from a result.
 const ROWS_MAX: usize = 10_000;
 /// The time of every search: 2026-11-20T15:00:00Z.
 const NOW: i64 = 1_795_186_800 * NS_PER_SEC;
 /// Default value of a field.
 const ANY: &str = "1";
 
-/// A search that failed.
+/// A failed run of a search.
 pub(crate) struct ExecutionFailure {
-    /// Events it ran on: `none` or `matching`.
+    /// Events that the search ran on: `none` or `matching`.
     pub(crate) events: &'static str,
     pub(crate) error: String,
 }
 
-/// Runs a search on both sets of events; `text` is the search, for the fields of data models.
+/// Runs a search on both sets of events; the fields of data models are found in `text`, the search.
 pub(crate) fn executed(pipeline: Pipeline, text: &str, needs: &Needs) -> Result<Vec<ExecutionFailure>, Failure> {
     let stand_ins = Arc::new(StandIns { needs: needs.clone(), words: words_of(text) });
     let props = Arc::new(PropsResolver::new(&Layers::new([])));
@@ -51,7 +51,7 @@ pub(crate) fn executed(pipeline: Pipeline, text: &str, needs: &Needs) -> Result<
         .with_knowledge(stand_ins.clone())
         .with_node(stand_ins.clone())
         .with_commands(stand_ins);
-    // There are no summaries, and a search that reads nothing would prove little.
+    // No summaries exist, so a search that reads only these would read nothing and prove little.
     let mut pipeline = pipeline;
     for stage in &mut pipeline.commands {
         if let Command::Tstats(tstats) = &mut stage.command {
@@ -100,7 +100,7 @@ fn words_of(text: &str) -> BTreeSet<String> {
     words.filter(|word| word.contains('.')).map(str::to_owned).collect()
 }
 
-/// An event that satisfies the first command and has the fields that others read.
+/// Creates an event that satisfies the first command and has the fields that the other commands read.
 fn event_for(pipeline: &Pipeline) -> EventBatch {
     let mut fields: BTreeMap<String, String> = BTreeMap::new();
     let mut words = Vec::new();
@@ -139,12 +139,12 @@ fn mapped_fields(stages: &[Stage]) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Whether `name=value` is parsed as this field.
+/// True if `name=value` is parsed as a comparison of this field.
 fn is_plain(name: &str) -> bool {
     name.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
-/// Collects the fields and words that an event needs to satisfy a condition; of alternatives, the first.
+/// Collects the fields and words that an event needs to satisfy a condition; of alternatives, only the first.
 fn ask(expr: &SearchExpr, fields: &mut BTreeMap<String, String>, words: &mut Vec<String>) {
     let value = |text: &str| {
         let text = text.replace('*', "");
@@ -178,7 +178,7 @@ fn ask(expr: &SearchExpr, fields: &mut BTreeMap<String, String>, words: &mut Vec
 /// Stand-ins for a search's dependencies.
 struct StandIns {
     needs: Needs,
-    /// Words of the search that contain dots: data model objects with their fields.
+    /// Words of the search that contain dots, which may name fields of data model objects.
     words: BTreeSet<String>,
 }
 
@@ -199,7 +199,7 @@ impl SnapshotSource for NoBuckets {
     }
 }
 
-/// Jobs without rows, and endpoints without entries.
+/// Every job has no rows, and every endpoint no entries.
 impl NodeSource for StandIns {
     fn entries(&self, _: &str, _: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault> {
         Ok(Some(Vec::new()))
@@ -218,7 +218,7 @@ impl NodeSource for StandIns {
     }
 }
 
-/// A program of an app that passes its rows on.
+/// A custom command's program that returns its rows unchanged.
 struct PassesRows {
     makes_rows: bool,
 }
@@ -228,7 +228,7 @@ impl CommandSource for StandIns {
         Ok(Box::new(PassesRows { makes_rows: is_first }))
     }
 
-    /// Every action exists, and none is run.
+    /// Every alert action exists, but none is run.
     fn check_alert(&self, _: &str) -> Result<(), Fault> {
         Ok(())
     }
@@ -322,7 +322,7 @@ impl KnowledgeSource for StandIns {
     }
 
     fn macro_definition(&self, _: &str, arguments: usize) -> Option<Macro> {
-        // Only texts of `map` still contain macros, usually among search words.
+        // Macros remain only in the searches of `map`, usually among search words.
         let arguments = (1..=arguments).map(|number| format!("argument_{number}")).collect();
         Some(Macro { arguments, definition: "*".to_owned(), ..Macro::default() })
     }

@@ -1,7 +1,8 @@
 //! `quarry spl explain 'SPL'`: shows what a search would read and where its commands would run, without running it.
 //!
-//! Macros, lookups and data models come from the data directory, if there is one; with data in it, figures show how
-//! much each filter leaves. If a server has the folder open, it answers, so that its unsealed events are included.
+//! Macros, lookups and data models come from the data directory, if there is one; if it has data, figures show how much
+//! data remains after each filter. If a server has the folder open, the server answers, so that its unsealed events are
+//! included.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -26,10 +27,10 @@ use crate::output::pager::Pager;
 use crate::server_client::Remote;
 use crate::{search, terminal, zone};
 
-/// Format of an instant.
+/// strftime format of a time.
 const TIME_FORMAT: &str = "%Y-%m-%dT%H:%M:%S.%3N%:z";
 
-/// Explains and writes.
+/// Explains a search and prints the explanation.
 pub(crate) fn run(cli: &Cli, arguments: &SplExplainArgs) -> Result<u8, Failure> {
     let zone = zone::of_option(arguments.zone.as_deref())?.unwrap_or_else(zone::machine);
     let namespace = arguments.place.namespace()?;
@@ -49,7 +50,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SplExplainArgs) -> Result<u8, Failure> 
     }
     let settings = Settings::of_search(&cli.data_dir, namespace)?;
     let mut messages = Vec::new();
-    // A folder that is open elsewhere, or missing, still has its configuration.
+    // If another process has the folder open, or it is missing, only its configuration is used.
     let store = match open_read_only(&cli.data_dir, &settings) {
         Ok(store) => Some(store),
         Err(error) => {
@@ -87,7 +88,7 @@ fn write_shown(text: &str, form: ExplainForm) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// An explanation as text.
+/// Formats an explanation as text or JSON.
 pub(crate) fn shown(text: &str, explanation: &Explanation, zone: &TimeZone, is_json: bool) -> Result<String, Failure> {
     if is_json {
         return Ok(format!("{}\n", json_of(text, explanation, zone)));
@@ -181,7 +182,7 @@ fn json_of_events(events: &ExplainedEvents, zone: &TimeZone) -> Value {
     })
 }
 
-/// Properties of the search that exclude data before it is read.
+/// Names of the filters that exclude data before it is read.
 fn prunes_by(events: &ExplainedEvents) -> Vec<&'static str> {
     let is_bounded = events.range.earliest.is_some() || events.range.latest.is_some();
     let pruning_steps = [(true, "index"), (is_bounded, "time"), (events.has_terms, "terms")];
@@ -227,7 +228,7 @@ fn write_text(explanation: &Explanation, zone: &TimeZone, out: &mut dyn Write) -
     Ok(())
 }
 
-/// A plan and its subplans, indented by two blanks per level.
+/// Writes a plan and its subplans, indented by two blanks per level.
 fn write_plan(plan: &ExplainedPlan, zone: &TimeZone, depth: usize, out: &mut dyn Write) -> Result<(), Failure> {
     let indent = "  ".repeat(depth);
     if let Some(events) = &plan.events {

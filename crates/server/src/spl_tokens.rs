@@ -1,8 +1,8 @@
 //! Parses searches of dashboards, with stand-ins for their tokens.
 //!
-//! A dashboard substitutes a `$token$` before the search runs, so it may stand for a number, a field or a whole
-//! command. If a search with its tokens does not parse, the token at the error is replaced by something that lets the
-//! parser proceed further.
+//! A dashboard substitutes a `$token$` before the search runs, so a token may stand for a number, a field or a whole
+//! command. If a search with its tokens does not parse, the token at the error is replaced by a stand-in with which the
+//! parser gets further.
 
 use quarry_spl::{ParsedSearch, Severity, parse_with_stand_ins};
 
@@ -13,11 +13,11 @@ const TOKENS_MAX: usize = 100;
 
 /// A parsed search, and whether tokens were replaced.
 pub(crate) struct ExpandedSearch {
-    /// Its tree.
+    /// Syntax tree of the search.
     pub(crate) parsed: ParsedSearch,
     /// The text that was parsed.
     pub(crate) text: String,
-    /// Whether it differs from the search as written.
+    /// Whether `text` differs from the search as written.
     pub(crate) replaced: bool,
 }
 
@@ -38,13 +38,13 @@ pub(crate) fn read(text: &str) -> ExpandedSearch {
     as_written()
 }
 
-/// Position of the first error.
+/// Offset of the first error, if any.
 fn fault_of(parsed: &ParsedSearch) -> Option<usize> {
     let faults = parsed.diagnostics.iter().filter(|remark| remark.severity == Severity::Error);
     faults.map(|remark| remark.span.start).min()
 }
 
-/// The search with one token near the error replaced so that the first error comes later.
+/// Replaces one token near the error, so that the first error comes later.
 fn further(text: &str, fault: usize) -> Option<String> {
     let mut near = tokens(text);
     near.sort_by_key(|(start, end)| if *end <= fault { fault - *end } else { start.saturating_sub(fault) });
@@ -65,7 +65,7 @@ fn further(text: &str, fault: usize) -> Option<String> {
     None
 }
 
-/// Positions of `$name$`, with or without a filter such as `|s`.
+/// Byte ranges of `$name$`, with or without a filter such as `|s`.
 fn tokens(text: &str) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -83,7 +83,7 @@ fn tokens(text: &str) -> Vec<(usize, usize)> {
     found
 }
 
-/// The search with `"$x$"` for `$x|s$` and `$x$` for `$x|n$`, because a pipe would end the command.
+/// Replaces `$x|s$` by `"$x$"` and `$x|n$` by `$x$`, because the pipe would end the command.
 fn without_filters(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut at = 0;

@@ -1,7 +1,7 @@
-//! Splunk's option syntax: a long name after a single dash, with its value in the next word.
+//! Splunk's option syntax: a long option name after a single dash, with the value in the next word.
 //!
-//! `-maxout 5` becomes `--maxout=5` if the verb has that option, and `-sourcetyp web` is refused as `--sourcetyp` if it
-//! can be nothing else. Everything else is left as typed.
+//! `-maxout 5` becomes `--maxout=5` if the verb has that option, and `-sourcetyp web` is passed on as `--sourcetyp`,
+//! and then refused, if it cannot mean anything else. Everything else is left as typed.
 
 use std::ffi::{OsStr, OsString};
 
@@ -9,10 +9,10 @@ use clap::{Arg, Command, CommandFactory};
 
 use crate::cli::Cli;
 
-/// Minimum length of a word that counts as a misspelt name.
+/// Minimum length of a word that is treated as a misspelt option name.
 const NAME_MIN: usize = 3;
 
-/// The arguments with two dashes before each long option.
+/// Puts two dashes before each long option.
 pub(crate) fn with_two_dashes(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut program = Cli::command();
     program.build();
@@ -60,7 +60,7 @@ pub(crate) fn with_two_dashes(arguments: impl Iterator<Item = OsString>) -> Vec<
 /// An option as typed.
 struct TypedOption<'c> {
     option: &'c Arg,
-    /// Whether its long name has a single dash.
+    /// Whether it is a long name after a single dash.
     is_splunks: bool,
 }
 
@@ -87,13 +87,13 @@ impl TypedOption<'_> {
         }
     }
 
-    /// Whether its value must follow an equals sign.
+    /// True if the value must follow an equals sign.
     fn waits_for_equals(&self) -> bool {
         self.option.is_require_equals_set()
     }
 }
 
-/// Whether a word is neither a short option with its value nor text, so that only a long name can be meant.
+/// True if a word is neither a short option with its value nor text, so that it can only be a long name.
 fn may_be_misspelt(command: &Command, text: &str) -> bool {
     let Some(name) = text.strip_prefix('-') else { return false };
     let word = name.split('=').next().unwrap_or_default();
@@ -106,7 +106,7 @@ fn may_be_misspelt(command: &Command, text: &str) -> bool {
         })
 }
 
-/// Whether a word is a Boolean, which Splunk's switches take.
+/// True if a word is a Boolean, which Splunk's switches accept as a value.
 fn is_bool(word: &OsStr) -> bool {
     ["true", "false", "t", "f", "1", "0"].iter().any(|known| word.eq_ignore_ascii_case(known))
 }

@@ -1,6 +1,6 @@
 //! Equivalents of verbs of Splunk's command line that do not exist here.
 //!
-//! Looked up when the arguments cannot be parsed; the answer is printed below the error.
+//! They are looked up when the arguments cannot be parsed, and printed below the error.
 
 use clap::error::ErrorKind;
 
@@ -64,7 +64,7 @@ const SEARCH_OPTIONS: &[(&str, &str)] = &[
     ("-realtime", "`quarry search -f` shows events as they arrive"),
 ];
 
-/// The equivalent of these arguments, if they are Splunk's and were refused for that.
+/// The equivalent of these arguments, if they were refused because only Splunk has them.
 pub(crate) fn instead_of(arguments: &[String], refused: ErrorKind) -> Option<String> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     if matches!(words.first(), Some(&"search" | &"dispatch")) {

@@ -1,10 +1,10 @@
-//! Properties of the program's output: a terminal of some width, or a pipe.
+//! Properties of the program's output, such as the width of a terminal.
 
 use std::io::IsTerminal;
 
 use crate::cli::ColorChoice;
 
-/// Whether standard output may be coloured. Honours `NO_COLOR`.
+/// True if standard output may be coloured. Honours `NO_COLOR`.
 #[expect(clippy::disallowed_methods, reason = "the server crate is where the environment is read")]
 pub(crate) fn colors(choice: ColorChoice) -> bool {
     match choice {
@@ -40,7 +40,7 @@ pub(crate) fn screen() -> Option<(usize, usize)> {
     Some((usize::from(lines), usize::from(columns)))
 }
 
-/// Whether a person reads both results and messages.
+/// True if both results and messages are shown on a terminal.
 pub(crate) fn is_interactive() -> bool {
     std::io::stdout().is_terminal() && std::io::stderr().is_terminal()
 }
@@ -61,7 +61,7 @@ pub(crate) fn less_options() -> Option<String> {
     std::env::var("LESS").ok()
 }
 
-/// Whether messages on standard error may be coloured.
+/// True if messages on standard error may be coloured.
 #[expect(clippy::disallowed_methods, reason = "the server crate is where the environment is read")]
 pub(crate) fn colors_on_stderr(choice: ColorChoice) -> bool {
     match choice {

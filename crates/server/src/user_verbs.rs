@@ -1,7 +1,8 @@
 //! `quarry user list|add|passwd|remove`, over the REST interface of the node ([`crate::node_client`]).
 //!
 //! Passwords are typed twice on a terminal without echo, or read as one line of standard input. `add user` and `edit
-//! user` also take them as an option, as Splunk does, where every account of the machine can see them.
+//! user` also accept them as an option, as Splunk does, although every account of the machine can see the options of a
+//! process.
 
 use std::path::Path;
 
@@ -55,7 +56,7 @@ pub(crate) fn run(data_dir: &Path, verb: &UserVerb) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Refuses roles that this node does not have, and none at all.
+/// Refuses roles that this node does not have, and an empty list of roles.
 pub(crate) fn check_known_roles(data_dir: &Path, roles: &[String]) -> Result<(), Failure> {
     check_roles(roles, &Roles::new(&read_configuration(data_dir))).map_err(failure_of)
 }

@@ -1,7 +1,7 @@
 //! `quarry index migrate` and `quarry bucket rebuild-catalog`: buckets on remote volumes.
 //!
-//! A migration runs in the server if one is running. A catalog is rebuilt in this process, since no server can run
-//! without one.
+//! A migration runs in the server if one is running. A catalog is rebuilt in this process, because no server can run
+//! without a catalog.
 
 use std::io::Write;
 use std::path::Path;
@@ -61,7 +61,8 @@ pub(crate) fn migration(report: &Migrated) -> Value {
     })
 }
 
-/// Rebuilds the catalog from the objects of a data directory on volumes; without its id, lists the ids found.
+/// Rebuilds the catalog from the objects of a data directory on volumes; without an id, lists the ids of the data
+/// directories found.
 pub(crate) fn rebuild_catalog(data_dir: &Path, arguments: &RebuildCatalogArgs) -> Result<u8, Failure> {
     let Settings { layers, clock, .. } = Settings::of_data_dir(data_dir);
     let Some(id) = &arguments.store else {

@@ -2,7 +2,7 @@
 //!
 //! The machine's zone applies to times without a zone, and to times typed and shown. It is read once, from the
 //! environment variable `TZ` or from `/etc/localtime`, so that it does not change while the program runs. If neither
-//! gives a valid zone, it is UTC.
+//! has a valid zone, the zone is UTC.
 
 use std::sync::OnceLock;
 
@@ -24,7 +24,7 @@ fn read() -> TimeZone {
         _ => {
             if let Some(name) = std::env::var_os("TZ").filter(|name| !name.is_empty()) {
                 let name = name.to_string_lossy();
-                // What `--zone` accepts: CEST, +02:00.
+                // `TZ` may also be a zone that `--zone` accepts, such as CEST or +02:00.
                 if let Some(zone) = parse_zone(&name) {
                     return zone;
                 }
@@ -52,8 +52,8 @@ fn named(name: Option<&str>) -> Result<Option<TimeZone>, &str> {
     name.map(|name| parse_zone(name).ok_or(name)).transpose()
 }
 
-/// The name of a zone for other programs: `Europe/Berlin`, `+02:00`. One defined only by rules in `TZ` or
-/// `/etc/localtime` has none.
+/// The name of a zone for other programs: `Europe/Berlin`, `+02:00`. A zone that is defined only by rules in `TZ` or
+/// `/etc/localtime` has no name.
 pub(crate) fn name(zone: &TimeZone) -> Option<String> {
     let offset = || {
         let seconds = zone.to_fixed_offset().ok()?.seconds();

@@ -130,7 +130,7 @@ impl ModularProgram {
         declared_schemes(&self.app).contains(&self.scheme)
     }
 
-    /// Reports missing settings; the program may work without them.
+    /// Reports settings that the scheme requires and the stanza lacks; the program may work without them.
     fn tell_missing(&self, input: &ProgramInput, scheme: &Scheme) {
         let missing: Vec<&str> = scheme.required().filter(|name| !input.settings.contains_key(*name)).collect();
         if !missing.is_empty() {
@@ -139,7 +139,7 @@ impl ModularProgram {
         }
     }
 
-    /// One process for some stanzas.
+    /// Creates the task of one process that serves some stanzas.
     fn task(
         &self,
         group: &[&(ProgramInput, Arc<dyn EventStore>)],

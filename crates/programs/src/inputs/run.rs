@@ -17,21 +17,21 @@ use super::input_context::Shared;
 use super::schedule::Schedule;
 use crate::group::{Pipes, Program, ProgramGroup, spawn};
 
-/// Size of a read from a pipe.
+/// Bytes per read from a pipe.
 const READ_BYTES: usize = 64 << 10;
-/// Interval of checks for shutdown while waiting for output.
+/// Interval at which a wait for output checks for shutdown.
 const TICK: Duration = Duration::from_millis(100);
 /// Ticks without output after which the last event is complete.
 const QUIET_TICKS: usize = 10;
-/// Time that a program has to terminate when asked, while it is still read.
+/// Time within which a program must terminate when asked; its output is read until then.
 const END_AFTER_NS: i64 = 3_000_000_000;
-/// Maximum bytes read after the program was killed; a pipe holds no more.
+/// Maximum bytes read after the program was killed, which is more than a pipe holds.
 const LEFT_BYTES_MAX: usize = 4 << 20;
-/// Retry interval when the store is busy.
+/// Pause before a busy store is tried again.
 const BUSY_WAIT: Duration = Duration::from_millis(200);
-/// Retries during shutdown when the store is busy.
+/// Maximum retries during shutdown while the store is busy.
 const BUSY_LAST_TRIES: usize = 50;
-/// Maximum bytes of a saved mark.
+/// Maximum bytes of a saved mark file.
 const MARK_BYTES_MAX: u64 = 4 << 10;
 
 /// Creates a reader for a run.
@@ -40,27 +40,27 @@ pub(crate) type NewReader = Box<dyn Fn() -> Box<dyn OutputReader> + Send>;
 /// A mark saved between runs: the position where a program resumes.
 pub(crate) struct Mark {
     pub(crate) file: PathBuf,
-    /// Argument that precedes it.
+    /// Argument that precedes the mark.
     pub(crate) argument: String,
-    /// Arguments without a mark.
+    /// Arguments used if there is no mark.
     pub(crate) without: Vec<String>,
 }
 
-/// An input.
+/// An input that runs a program.
 pub(crate) struct Task {
     /// Name of its stanza, for messages.
     pub(crate) stanza: String,
     pub(crate) schedule: Schedule,
     pub(crate) program: Program,
     pub(crate) environment: Vec<(String, String)>,
-    /// The program's standard input.
+    /// Text for the program's standard input.
     pub(crate) stdin: Vec<u8>,
     pub(crate) mark: Option<Mark>,
     pub(crate) new_reader: NewReader,
     pub(crate) store: Arc<dyn EventStore>,
 }
 
-/// State of a run.
+/// State of one run of the program.
 struct Run<'a> {
     task: &'a Task,
     shared: &'a Shared,
@@ -96,7 +96,7 @@ impl Task {
         }
     }
 
-    /// One run; returns how the program ended, `None` at shutdown.
+    /// Runs the program once; returns its exit status, `None` at shutdown.
     fn run_once(&self, log: &mut Log, shared: &Shared) -> Result<Option<ExitStatus>, Fault> {
         let mut program = self.program.clone();
         let kept = self.mark.as_ref().and_then(|mark| read_mark(&mark.file));
@@ -122,7 +122,7 @@ impl Task {
         Ok(status.filter(|_| by_itself && !shared.stop.is_over()))
     }
 
-    /// Writes the program's input without waiting for it to be read.
+    /// Writes the program's standard input on another thread, so that the program need not read it at once.
     fn give(&self, mut stdin: ChildStdin) -> Result<(), Fault> {
         if self.stdin.is_empty() {
             return Ok(());
@@ -137,7 +137,7 @@ impl Task {
 }
 
 impl Run<'_> {
-    /// Reads until the output ends, or until the time to terminate is over.
+    /// Reads until the output ends, or until the time to terminate has passed.
     fn read(
         &mut self,
         group: &mut ProgramGroup,
@@ -183,7 +183,7 @@ impl Run<'_> {
         }
     }
 
-    /// Reads what remains in the pipes of an ended program. Does not wait for other holders of the pipes.
+    /// Reads what remains in the pipes of an ended program. Does not wait for other processes that hold the pipes open.
     fn read_left(&mut self, stdout: &mut ChildStdout, stderr: &mut ChildStderr, log: &mut Log) -> Result<(), Fault> {
         let mut buffer = vec![0; READ_BYTES];
         let (mut out_open, mut err_open) = (true, true);
@@ -248,7 +248,7 @@ impl Run<'_> {
                 }
             }
         }
-        // A mark must not be ahead of stored events.
+        // The mark must never be ahead of the stored events.
         if self.task.mark.is_some() { self.settle() } else { Ok(()) }
     }
 
@@ -269,7 +269,7 @@ fn read_mark(file: &std::path::Path) -> Option<String> {
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// Waits for at most `wait` until a pipe is readable; returns whether stdout and stderr are.
+/// Waits up to `wait` until a pipe is readable; the result tells which of stdout and stderr is.
 fn ready(stdout: &ChildStdout, stderr: &ChildStderr, out_open: bool, err_open: bool, wait: Duration) -> (bool, bool) {
     let mut polled = Vec::new();
     if out_open {
@@ -288,7 +288,7 @@ fn ready(stdout: &ChildStdout, stderr: &ChildStderr, out_open: bool, err_open: b
     (out_ready, err_open && flags.next().unwrap_or(false))
 }
 
-/// Reads available bytes; empty at the end.
+/// Reads available bytes; 0 means the end.
 fn read_some(pipe: &mut impl Read, buffer: &mut [u8]) -> usize {
     loop {
         match pipe.read(buffer) {

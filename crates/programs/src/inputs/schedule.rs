@@ -22,11 +22,11 @@ const BACKOFF_MAX: Duration = Duration::from_secs(600);
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Schedule {
     Once,
-    /// At this interval between starts, or immediately if a run took longer.
+    /// Starts at this interval; if a run took longer, the next one starts immediately.
     Every(Duration),
-    /// Runs this long after the end of the previous run.
+    /// Starts this long after the end of the previous run.
     After(Duration),
-    /// Runs by a cron expression.
+    /// Starts at the times of a cron expression.
     Cron(Cron),
 }
 
@@ -49,7 +49,7 @@ impl Schedule {
         }
     }
 
-    /// The more frequent of two schedules, as far as they are comparable.
+    /// The more frequent of two schedules if they can be compared.
     pub(crate) fn sooner(self, other: Schedule) -> Schedule {
         match (&self, &other) {
             (Schedule::Once, _) => other,
@@ -67,8 +67,8 @@ impl Schedule {
         }
     }
 
-    /// Waits for the next start after a run that began at `started` (monotonic nanoseconds) and was the `failures`th
-    /// failure in a row; returns false if there is none.
+    /// Waits for the next start after a run that began at `started` (monotonic nanoseconds) and was followed by
+    /// `failures` failures in a row; returns false if there is none.
     pub(crate) fn wait_next(&self, started: i64, failures: u32, settings: &InputSettings, stop: &Stop) -> bool {
         let penalty = if failures == 0 { Duration::ZERO } else { backoff(failures) };
         let since = Duration::from_nanos((settings.clock.elapsed_ns() - started).unsigned_abs());

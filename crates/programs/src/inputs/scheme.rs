@@ -1,4 +1,4 @@
-//! The dialogue with a modular input's program: its answer to `--scheme`, and its configuration as XML.
+//! Messages exchanged with a modular input's program: its answer to `--scheme`, and its configuration as XML.
 
 use std::io::Read;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::group::{Program, ProgramGroup, spawn};
 
 /// Maximum bytes of an answer.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
-/// Checks for the answer, and the pause between them.
+/// Maximum number of checks for the answer, and the pause between them.
 const LOOKS_MAX: usize = 600;
 const LOOK: Duration = Duration::from_millis(50);
 /// Settings that are not passed to the program.
@@ -24,7 +24,7 @@ pub(crate) struct Scheme {
     /// Display name.
     pub(crate) title: String,
     pub(crate) description: String,
-    /// Whether it writes XML rather than text.
+    /// Whether the program writes XML rather than text.
     pub(crate) is_xml: bool,
     /// Whether one process serves all stanzas.
     pub(crate) is_single: bool,
@@ -45,28 +45,28 @@ pub struct SchemeArgument {
     pub data_type: String,
     /// Rule for its values, in Splunk's notation.
     pub validation: String,
-    /// Whether a new stanza needs it.
+    /// Whether a new stanza must have it.
     pub is_required: bool,
-    /// Whether a change of a stanza needs it.
+    /// Whether it must be given when a stanza is changed.
     pub is_required_on_edit: bool,
 }
 
 impl SchemeArgument {
-    /// An argument with defaults: required when an input is created.
+    /// Creates an argument with Splunk's defaults, which require it in a new stanza.
     fn named(name: String) -> SchemeArgument {
         SchemeArgument { name, data_type: "string".to_owned(), is_required: true, ..SchemeArgument::default() }
     }
 }
 
 impl Scheme {
-    /// Required settings of a stanza; its name is not one.
+    /// Names of the settings that a stanza must have, except its name.
     pub(crate) fn required(&self) -> impl Iterator<Item = &str> {
         let required = self.arguments.iter().filter(|argument| argument.is_required && argument.name != "name");
         required.map(|argument| argument.name.as_str())
     }
 }
 
-/// Asks a program.
+/// Queries a program for its scheme.
 pub(crate) fn ask(program: &Program, environment: &[(String, String)], stop: &Stop) -> Result<Scheme, Fault> {
     let mut program = program.clone();
     program.arguments.push("--scheme".to_owned());
@@ -76,7 +76,7 @@ pub(crate) fn ask(program: &Program, environment: &[(String, String)], stop: &St
     let mut stdout = pipes.stdout.take(ANSWER_BYTES_MAX);
     let read = move || {
         let mut text = String::new();
-        // If this fails, the caller has stopped waiting.
+        // Sending fails if the caller has stopped waiting.
         drop(to_answer.send(stdout.read_to_string(&mut text).map(|_| text)));
     };
     spawn("quarry-scheme", read)?;
@@ -87,7 +87,7 @@ pub(crate) fn ask(program: &Program, environment: &[(String, String)], stop: &St
                 return read_scheme(&text).map_err(|fault| {
                     group.end();
                     let mut said = String::new();
-                    // The error output says more than a missing answer.
+                    // If there is no answer, the error output says more about the cause.
                     drop(stderr.read_to_string(&mut said));
                     let last = said.trim().lines().last().unwrap_or_default().to_owned();
                     if last.is_empty() { fault } else { fault.reworded(|fault| format!("{fault}: {last}")) }
@@ -152,7 +152,7 @@ fn read_scheme(text: &str) -> Result<Scheme, Fault> {
     if is_scheme { Ok(scheme) } else { Err(wrong("it is not a <scheme> element")) }
 }
 
-/// Values passed in addition to the stanzas.
+/// Values passed to a program in addition to its stanzas.
 pub(crate) struct RunEnvironment<'a> {
     pub(crate) host: &'a str,
     pub(crate) address: Option<std::net::SocketAddr>,

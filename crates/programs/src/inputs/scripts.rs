@@ -13,7 +13,7 @@ use super::run::Task;
 use super::schedule::Schedule;
 use crate::files;
 
-/// The input of a stanza, or what is wrong with it.
+/// Creates the input of a stanza; the error says why it cannot run.
 pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) -> Result<Task, Fault> {
     let about = |fault: Fault| fault.at(format_args!("[{}]", input.stanza));
     let store = stores(input.routing.as_deref());
@@ -43,7 +43,7 @@ pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) ->
     })
 }
 
-/// Environment of input programs in addition to path and locale.
+/// Environment variables of input programs in addition to path and locale.
 pub(crate) fn environment(home: &Path) -> Vec<(String, String)> {
     vec![("SPLUNK_HOME".to_owned(), home.display().to_string())]
 }

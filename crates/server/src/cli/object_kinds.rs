@@ -1,7 +1,7 @@
 //! The kinds of objects of `add`, `edit`, `remove`, `list` and `show`, one table row each.
 //!
-//! A row names the REST collection. Parameters come from the table of endpoints, and their descriptions from the tables of
-//! settings. Only what neither has is here: Splunk's option names and the columns of lists.
+//! A row names the REST collection. Parameters come from the table of endpoints, and their descriptions from the tables
+//! of settings. The rows here add only Splunk's option names and the columns of lists.
 
 use quarry_api::ENDPOINTS;
 use quarry_conf::table::Kind as ValueKind;
@@ -13,27 +13,27 @@ use ObjectVerb::{Add, Edit, List, Remove, Show};
 /// A kind of objects.
 #[derive(Debug)]
 pub(crate) struct ObjectKind {
-    /// Word on the command line.
+    /// Word for the kind on the command line.
     pub(crate) word: &'static str,
-    /// Aliases.
+    /// Aliases of the word.
     pub(crate) aliases: &'static [&'static str],
-    /// Description.
+    /// Description of the kind, for help.
     pub(crate) about: &'static str,
-    /// Placeholder of its name.
+    /// Placeholder of an object's name, for help.
     pub(crate) name: &'static str,
     /// REST collection below `/services/`.
     pub(crate) path: &'static str,
     /// Conf of its settings, and the prefix of its stanzas.
     pub(crate) settings: (&'static str, &'static str),
-    /// Parameters without a row in the tables of settings, or matched by a wildcard in REST.
+    /// Parameters without a row in the tables of settings, or that REST accepts only by a wildcard.
     pub(crate) parameters: &'static [(&'static str, &'static str)],
-    /// Option names that differ from the parameter.
+    /// Parameters whose options have another name.
     pub(crate) options: &'static [(&'static str, &'static str)],
-    /// Columns of lists.
+    /// Columns shown by `list`.
     pub(crate) columns: &'static [&'static str],
     /// Whether its objects belong to an app.
     pub(crate) is_in_app: bool,
-    /// Supported verbs.
+    /// Verbs that the kind supports.
     pub(crate) verbs: &'static [ObjectVerb],
 }
 
@@ -41,9 +41,9 @@ pub(crate) struct ObjectKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parameter {
     pub(crate) name: &'static str,
-    /// Description; hidden in help if empty.
+    /// Description; if it is empty, the option is hidden in help.
     pub(crate) help: &'static str,
-    /// Placeholder of its values.
+    /// Placeholder of the parameter's values.
     pub(crate) value: &'static str,
 }
 
@@ -206,12 +206,12 @@ pub(crate) static KINDS: &[ObjectKind] = &[
 ];
 
 impl ObjectKind {
-    /// The kind with this word.
+    /// The kind with this word or alias.
     pub(super) fn of(word: &str) -> Option<&'static ObjectKind> {
         KINDS.iter().find(|kind| kind.word == word)
     }
 
-    /// Whether a parameter is repeatable.
+    /// True if a parameter is repeatable.
     pub(super) fn is_list(parameter: &str) -> bool {
         parameter == "roles"
     }

@@ -9,18 +9,18 @@ use super::{BucketArgs, ListForm, NamespaceArgs, NodeArgs, OneshotArgs};
 
 /// Argument with the name of an object.
 const POSITION: &str = "NAME";
-/// The same as an option, Splunk's form for saved searches.
+/// Option with the name of an object, as Splunk has it for saved searches.
 const NAME: &str = "name";
 /// Flag that confirms a removal.
 const YES: &str = "yes";
-/// Option for settings without one of their own.
+/// Option for settings that have no option of their own.
 const SET: &str = "set";
-/// Parameters that are passed with `--set`, because an option of every kind has the name.
+/// Parameters that can only be passed with `--set`, because every kind has another option of this name.
 const RESERVED: &[&str] = &["app", "auth", "ca_cert", "insecure", "name", "output", "set", "token", "uri", "user"];
 /// Subcommand that adds files once.
 const ONESHOT: &str = "oneshot";
 
-/// The kind whose removal removes events.
+/// The kind whose objects contain events, which a removal deletes.
 pub(crate) const INDEX: &str = "index";
 
 /// Verbs on objects.
@@ -68,7 +68,7 @@ pub(crate) struct ObjectRequest {
     pub(crate) place: NamespaceArgs,
     pub(crate) node: NodeArgs,
     pub(crate) output: ListForm,
-    /// Whether a removal that cannot be undone needs no confirmation.
+    /// Whether the user has confirmed a removal that cannot be undone.
     pub(crate) is_confirmed: bool,
 }
 
@@ -137,11 +137,11 @@ fn command_of(verb: ObjectVerb, kind: &'static ObjectKind) -> Command {
     if kind.is_in_app {
         command = NamespaceArgs::augment_args(command);
     }
-    // The arguments of a node bring a description of their own.
+    // `about` follows because adding the arguments of a node sets a description.
     NodeArgs::augment_args(command).about(kind.about)
 }
 
-/// The parameters of a kind that have options. Others of these names are options of every kind already.
+/// Parameters of a kind that have options of their own: all except [`RESERVED`].
 fn options_of(kind: &ObjectKind) -> Vec<Parameter> {
     let mut parameters = kind.parameters();
     parameters.retain(|parameter| !RESERVED.contains(&parameter.name));

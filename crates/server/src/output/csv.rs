@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use quarry_search::ResultTable;
 use quarry_search::cell::CsvCells;
 
-/// The header line; nothing without columns.
+/// Writes the header line, or nothing if there are no columns.
 pub(super) fn write_head(fields: &[String], cells: CsvCells, out: &mut dyn Write) -> io::Result<()> {
     if fields.is_empty() {
         return Ok(());
@@ -20,7 +20,7 @@ pub(super) fn write_head(fields: &[String], cells: CsvCells, out: &mut dyn Write
     writeln!(out, "{line}")
 }
 
-/// A line per row.
+/// Writes a line per row.
 pub(super) fn write(result: &ResultTable, cells: CsvCells, out: &mut dyn Write) -> io::Result<()> {
     if result.fields().is_empty() {
         return Ok(());

@@ -1,7 +1,7 @@
-//! Layout of cells in aligned columns: column widths, which columns fit the terminal, and the resulting lines.
+//! Layout of cells in aligned columns: computes the widths and the columns that fit the terminal, and writes the lines.
 //!
-//! Without a terminal, every column is as wide as its widest cell. On a terminal, long text is wrapped; numbers, times
-//! and other single words are not. Columns that do not fit are dropped from the right and named by the caller.
+//! Without a terminal, every column is as wide as its widest cell. On a terminal, long text is wrapped, except numbers,
+//! times and other single words. Columns that do not fit are dropped from the right, and the caller names them.
 
 use std::io::{self, Write};
 
@@ -20,7 +20,7 @@ const PLAIN: &str = "\u{1b}[0m";
 /// One column of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Heading {
-    /// Its heading.
+    /// Name of the column.
     pub(crate) text: String,
     /// Whether cells are right-aligned.
     pub(crate) is_numeric: bool,
@@ -30,9 +30,9 @@ pub(crate) struct Heading {
 #[derive(Debug)]
 pub(crate) struct Grid {
     headings: Vec<Heading>,
-    /// Lines of each cell, by row.
+    /// Lines of each cell by row and column.
     rows: Vec<Vec<Vec<String>>>,
-    /// Width of the terminal; `None` elsewhere.
+    /// Width of the terminal; `None` for other outputs.
     terminal: Option<usize>,
 }
 
@@ -48,7 +48,7 @@ impl Fit {
 }
 
 impl Grid {
-    /// An empty grid for a terminal of this width, or for another output.
+    /// Creates an empty grid for a terminal of this width; `None` for other outputs.
     pub(crate) fn new(headings: Vec<Heading>, terminal: Option<usize>) -> Grid {
         let heading = |heading: Heading| match terminal {
             Some(_) => Heading { text: visible(&heading.text).into_owned(), ..heading },
@@ -79,8 +79,8 @@ impl Grid {
         Fit(shared(&natural[..columns], &least[..columns], terminal))
     }
 
-    /// The widths of rows that follow others: columns stay, and become wider where these rows have longer values. A
-    /// line may then be longer than the terminal, which is better than a value that is cut into letters.
+    /// Computes the widths for rows that follow others: the same columns, wider if these rows have longer values. A
+    /// line may then be longer than the terminal, which is better than breaking a value into single letters.
     pub(crate) fn fit_after(&self, before: &Fit) -> Fit {
         let (natural, least) = self.wanted_widths();
         let at_least = |wanted: &[usize]| -> Vec<usize> {
@@ -90,7 +90,7 @@ impl Grid {
         Fit(self.terminal.map_or_else(|| natural.clone(), |terminal| shared(&natural, &least, terminal)))
     }
 
-    /// The width of each column's widest line, and the width below which it is not wrapped.
+    /// The width of each column's widest line, and the minimum width to which each column may be wrapped.
     fn wanted_widths(&self) -> (Vec<usize>, Vec<usize>) {
         let heading = |at: usize| width(&self.headings[at].text);
         let cells = |at: usize| self.rows.iter().filter_map(move |row| row.get(at)).flatten();
@@ -124,7 +124,7 @@ impl Grid {
         )
     }
 
-    /// Writes the rows; `dress` may colour a cell's line, given its column.
+    /// Writes the rows; `dress` may colour a line of a cell; it gets the number of the column.
     pub(crate) fn write_rows(
         &self,
         fit: &Fit,
@@ -141,7 +141,7 @@ impl Grid {
         Ok(())
     }
 
-    /// Wrapped lines of a cell's line.
+    /// Wraps a line of a cell to the width of its column.
     fn cut<'t>(&self, line: &'t str, columns: usize) -> Vec<&'t str> {
         if self.terminal.is_some() { wrapped(line, columns) } else { vec![line] }
     }
@@ -157,7 +157,7 @@ impl Grid {
         let mut text = String::new();
         for line_at in 0..height {
             text.clear();
-            // Blanks are deferred until something follows, so that lines have no trailing blanks.
+            // Blanks are written only when text follows them, so that lines have no trailing blanks.
             let mut owed = 0;
             for (at, cell) in cells.iter().enumerate() {
                 let line = cell.get(line_at).copied().unwrap_or("").trim_end();
@@ -177,7 +177,7 @@ impl Grid {
     }
 }
 
-/// Widths that fit together: none below its minimum, the widest reduced first.
+/// Widths that fit the terminal together: the widest columns are reduced first, and none below its minimum.
 fn shared(natural: &[usize], least: &[usize], terminal: usize) -> Vec<usize> {
     let room = terminal.saturating_sub(GAP * natural.len().saturating_sub(1)).max(1);
     let capped = |cap: usize| natural.iter().zip(least).map(move |(&natural, &least)| natural.min(cap.max(least)));

@@ -8,7 +8,7 @@ use quarry_spl::analyse::SoughtText;
 const MARKED: &str = "\u{1b}[1;33m";
 const PLAIN: &str = "\u{1b}[0m";
 
-/// The line with search terms in colour.
+/// Colours the search terms in a line.
 pub(super) fn highlighted(line: &str, sought: &[SoughtText]) -> String {
     let (mut out, mut at) = (String::with_capacity(line.len()), 0);
     while at < line.len() {

@@ -1,8 +1,9 @@
 //! `-o json` (array of objects) and `-o ndjson` (an object per line), multivalues as arrays. Missing fields are
 //! omitted.
 //!
-//! In the array, all values of a field have one type: numbers if all of them are, else strings. That requires all rows
-//! before the first is written. A line of ndjson is written at once, so each value is a number or a string by itself.
+//! In the array, all values of a field have one type: numbers if every value is a number, else strings. The type is
+//! known only after all rows, so no row is written before. A line of ndjson is written at once, so each value has its
+//! own type.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -15,7 +16,7 @@ use quarry_search::{Cell, ResultTable, Row, cell};
 pub(super) struct FieldTypes(HashMap<String, ColumnType>);
 
 impl FieldTypes {
-    /// Takes rows into account.
+    /// Inspects rows to determine the types of their fields.
     pub(super) fn learn(&mut self, result: &ResultTable) {
         let mut types: Vec<ColumnType> =
             result.fields().iter().map(|name| self.0.get(name).copied().unwrap_or_default()).collect();
@@ -30,7 +31,7 @@ impl FieldTypes {
     }
 }
 
-/// Items of the array; `is_first` opens it.
+/// Writes rows as items of the array; `is_first` opens the array.
 pub(super) fn write_items(
     result: &ResultTable,
     types: &FieldTypes,

@@ -7,7 +7,7 @@ use std::io::IsTerminal;
 use super::text_width::{harmless, is_unsafe, width};
 use crate::printed_commands::completed;
 
-/// Colours of messages: red, yellow, cyan and the end of any.
+/// Colours of messages: red, yellow, cyan, and the reset code.
 pub(crate) const RED: &str = "\u{1b}[1;31m";
 pub(crate) const YELLOW: &str = "\u{1b}[1;33m";
 pub(crate) const CYAN: &str = "\u{1b}[1;36m";
@@ -15,7 +15,7 @@ pub(crate) const PLAIN: &str = "\u{1b}[0m";
 /// Escape sequences that a message may contain.
 const SHADES: [&str; 4] = [RED, YELLOW, CYAN, PLAIN];
 
-/// Maximum hanging indent (a name before its description).
+/// Maximum hanging indent below a name and its description.
 const HANG_MAX: usize = 40;
 
 /// Width of the terminal on standard error; `None` for a pipe or file.
@@ -24,7 +24,7 @@ pub(crate) fn width_of_stderr() -> Option<u16> {
     Some(columns)
 }
 
-/// A message for standard error: its commands name the data directory, and it is folded on a terminal.
+/// Prepares a message for standard error: adds the data directory to its commands, and folds it on a terminal.
 pub(crate) fn told(text: &str) -> String {
     let text = completed(text);
     let text = harmless_beside(&text, &SHADES);
@@ -34,7 +34,7 @@ pub(crate) fn told(text: &str) -> String {
     }
 }
 
-/// The text with control characters escaped, as names of files and fields may have them, but for our own colours.
+/// Escapes control characters, which names of files and fields may contain, except our own colour codes.
 fn harmless_beside<'t>(text: &'t str, shades: &[&str]) -> Cow<'t, str> {
     if !text.contains(|c| is_unsafe(c) && c != '\n') {
         return Cow::Borrowed(text);
@@ -55,7 +55,7 @@ fn harmless_beside<'t>(text: &'t str, shades: &[&str]) -> Cow<'t, str> {
     Cow::Owned(out)
 }
 
-/// The text with no line wider than `columns`, as far as its words allow.
+/// Folds a text so that no line is wider than `columns`, unless a single word is.
 pub(crate) fn folded(text: &str, columns: usize) -> String {
     let mut out = String::with_capacity(text.len());
     for (at, line) in text.split('\n').enumerate() {
@@ -67,7 +67,7 @@ pub(crate) fn folded(text: &str, columns: usize) -> String {
     out
 }
 
-/// One line.
+/// Folds one line.
 fn fold(line: &str, columns: usize, out: &mut String) {
     if shown_width(line) <= columns {
         out.push_str(line);

@@ -1,6 +1,7 @@
-//! Results on standard output: one file per format.
+//! Results on standard output; each format has a module.
 //!
-//! All formats write to a locked, buffered stream; a reader that leaves (`| head`) ends the program quietly.
+//! All formats write to a locked, buffered stream; a reader that closes the output (`| head`) ends the program without
+//! an error.
 
 mod csv;
 pub(crate) mod grid;
@@ -37,12 +38,12 @@ pub(crate) struct OutputStyle {
     pub(crate) events: bool,
     /// Whether colours may be used.
     pub(crate) color: bool,
-    /// Width of the terminal; `None` if the output is not a terminal. Output to a terminal has no control characters of
-    /// the data.
+    /// Width of the terminal; `None` if the output is not a terminal. On a terminal, control characters in the data are
+    /// escaped.
     pub(crate) width: Option<u16>,
 }
 
-/// Width for lines that are as long as they are.
+/// Width that disables wrapping.
 pub(crate) const NO_WRAP: u16 = u16::MAX;
 
 /// Search terms to highlight in events.
@@ -58,13 +59,13 @@ impl Marks {
         }
     }
 
-    /// The line with highlights.
+    /// Highlights the search terms in a line.
     fn dressed(&self, line: &str) -> String {
         if self.0.is_empty() { line.to_owned() } else { highlight::highlighted(line, &self.0) }
     }
 }
 
-/// Writes the rows of a result as they come.
+/// Writes the rows of a result as they arrive.
 pub(crate) struct OutputWriter<'a> {
     style: OutputStyle,
     marks: Marks,
@@ -83,7 +84,7 @@ pub(crate) struct OutputWriter<'a> {
 /// Statistics of the output.
 #[derive(Debug, Default)]
 pub(crate) struct OutputStatistics {
-    /// Its rows and columns.
+    /// Columns and number of rows written.
     pub(crate) columns: AnswerColumns,
     /// Note with the columns that did not fit the terminal, if any.
     pub(crate) left_out: Option<String>,
@@ -92,20 +93,20 @@ pub(crate) struct OutputStatistics {
 }
 
 impl OutputStatistics {
-    /// Whether it is one row of counts and sums over nothing, or such a row per span of time.
+    /// True if the result is one row of counts and sums over no events, or such a row for each time span.
     pub(crate) fn is_about_nothing(&self) -> bool {
         !self.has_events && self.columns.is_about_nothing()
     }
 }
 
-/// Rows of a JSON array from a server that are held to determine types. Later rows use the same types; values that do
-/// not match are strings.
+/// Maximum rows of a JSON array from a server that are held to determine the types of fields. Later rows use the same
+/// types; values of another type become strings.
 const HELD_ROWS_MAX: usize = 100_000;
 /// Maximum memory of held rows; rows beyond it are treated like those beyond [`HELD_ROWS_MAX`].
 const HELD_BYTES_MAX: usize = 64 << 20;
 
 impl<'a> OutputWriter<'a> {
-    /// A writer to `out`.
+    /// Creates a writer to `out`.
     pub(crate) fn new(style: OutputStyle, marks: Marks, out: &'a mut dyn Write) -> OutputWriter<'a> {
         OutputWriter {
             style,
@@ -126,7 +127,7 @@ impl<'a> OutputWriter<'a> {
         self.rows_all = Some(rows);
     }
 
-    /// Whether rows may be written as they come, because the format has no head that depends on all of them.
+    /// True if rows may be written as they arrive, because nothing before them depends on later rows.
     pub(crate) fn takes_rows_as_they_come(style: OutputStyle) -> bool {
         match style.form {
             OutputForm::Raw | OutputForm::Ndjson | OutputForm::Vertical => true,
@@ -135,7 +136,7 @@ impl<'a> OutputWriter<'a> {
         }
     }
 
-    /// Whether rows must be passed to [`OutputWriter::learn`] before the first is written.
+    /// True if rows must be passed to [`OutputWriter::learn`] before the first is written.
     pub(crate) fn looks_ahead(&self) -> bool {
         self.style.form == OutputForm::Json
     }
@@ -145,7 +146,7 @@ impl<'a> OutputWriter<'a> {
         self.types.learn(part);
     }
 
-    /// Writes rows that could not be inspected before, possibly later.
+    /// Takes rows that were not inspected before; they may be held before they are written.
     pub(crate) fn take(&mut self, part: ResultTable) -> io::Result<()> {
         if !self.looks_ahead() || self.held_rows >= HELD_ROWS_MAX || self.held_bytes >= HELD_BYTES_MAX {
             self.write_held()?;
@@ -162,7 +163,7 @@ impl<'a> OutputWriter<'a> {
         std::mem::take(&mut self.held).iter().try_for_each(|part| self.write(part))
     }
 
-    /// Writes what precedes the first row; `fields` are the columns of all rows.
+    /// Writes the head before the first row; `fields` are the columns of all rows.
     pub(crate) fn begin(&mut self, fields: &[String]) -> io::Result<()> {
         match csv_cells(self.style.form).filter(|_| self.style.has_head) {
             Some(cells) => self.write_data(|out| csv::write_head(fields, cells, out)),
@@ -170,7 +171,8 @@ impl<'a> OutputWriter<'a> {
         }
     }
 
-    /// Writes some rows; all parts have the same columns unless [`OutputWriter::takes_rows_as_they_come`].
+    /// Writes some rows; all parts must have the same columns, unless [`OutputWriter::takes_rows_as_they_come`] is
+    /// true.
     pub(crate) fn write(&mut self, part: &ResultTable) -> io::Result<()> {
         let before = self.written.columns.rows;
         if self.style.events {
@@ -200,7 +202,7 @@ impl<'a> OutputWriter<'a> {
         }
     }
 
-    /// Writes data in a format for programs: exactly, unless a terminal would act on its control characters.
+    /// Writes data in a format for programs: unchanged, except that control characters are escaped on a terminal.
     fn write_data(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         if self.style.width.is_none() {
             return write(self.out);
@@ -208,17 +210,17 @@ impl<'a> OutputWriter<'a> {
         let mut text = Vec::new();
         write(&mut text)?;
         let is_json = matches!(self.style.form, OutputForm::Json | OutputForm::Ndjson);
-        // Line by line, so that Ctrl-C ends it between two of them.
+        // The text is written line by line, so that Ctrl-C can end the output after a whole line.
         let text = String::from_utf8_lossy(&text);
         let mut lines = text.split_inclusive('\n');
         lines.try_for_each(|line| self.out.write_all(text_width::harmless(line, is_json).as_bytes()))
     }
 
-    /// Writes what follows the last row; returns statistics.
+    /// Writes the end of the output after the last row and returns statistics.
     pub(crate) fn end(mut self) -> io::Result<OutputStatistics> {
         self.write_held()?;
         match self.style.form {
-            // For files and programs, an empty result has no placeholder text.
+            // An empty result has a placeholder text on a terminal only.
             OutputForm::Table | OutputForm::Vertical if self.written.columns.rows == 0 => match self.style.width {
                 Some(_) => writeln!(self.out, "no results")?,
                 None => log::info("no results"),
@@ -254,7 +256,7 @@ pub(crate) fn write(result: &ResultTable, style: OutputStyle, out: &mut dyn Writ
     writer.end().map(|_| ())
 }
 
-/// Internal fields are hidden, as in Splunk's tables, except `_time` and `_raw`.
+/// True if a field is shown; internal fields are hidden, as in Splunk's tables, except `_time` and `_raw`.
 fn is_shown(field: &str) -> bool {
     !field.starts_with('_') || field == "_time" || field == "_raw"
 }
@@ -265,7 +267,7 @@ mod tests {
 
     use super::*;
 
-    /// The output of rows with the same field values on a terminal of this width.
+    /// Returns the output for `rows` rows with these field values.
     fn shown(fields: &[(&str, &str)], rows: usize, style: OutputStyle) -> String {
         let names: Vec<String> = fields.iter().map(|(name, _)| (*name).to_owned()).collect();
         let values: Vec<[String; 1]> = fields.iter().map(|(_, value)| [(*value).to_owned()]).collect();
@@ -337,7 +339,7 @@ mod tests {
         let mut writer = OutputWriter::new(style, Marks::default(), &mut out);
         let mut held_max = 0;
         for row in 0..40 {
-            // A text among the first rows makes all values strings; a later one is a string by itself.
+            // A string among the first rows makes all values strings; a later one does not affect other values.
             writer.take(part(if row == 39 { "none" } else { "7" })).unwrap();
             held_max = held_max.max(writer.held.iter().map(ResultTable::memory_bytes).sum());
         }

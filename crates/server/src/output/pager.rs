@@ -1,7 +1,7 @@
 //! Output of `quarry search` and `quarry help`: standard output, through a pager if it exceeds a terminal's screen.
 //!
-//! Output is buffered until it exceeds the screen; then `$PAGER` (or `less -RFX`) is started and receives all of it. If
-//! none can be started, the output is written directly.
+//! Output is buffered until it exceeds the screen; then `$PAGER` (or `less -RFX`) is started and receives all output.
+//! If no pager can be started, the output is written directly.
 
 use std::io::{self, BufWriter, ErrorKind, Stdout, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -12,7 +12,7 @@ use crate::terminal;
 /// Options of `less` unless `$LESS` is set: pass colours, exit if the text fits, keep the screen.
 const LESS: &str = "RFX";
 
-/// Whether a pager controls the terminal.
+/// Set while a pager controls the terminal.
 static RUNNING: AtomicBool = AtomicBool::new(false);
 
 /// Whether a pager controls the terminal.
@@ -20,20 +20,20 @@ pub(crate) fn is_running() -> bool {
     RUNNING.load(Ordering::SeqCst)
 }
 
-/// Standard output, possibly paged. [`Pager::close`] ends it; dropping also waits for the pager.
+/// Standard output, possibly paged. [`Pager::close`] ends the output; dropping it also waits for the pager.
 pub(crate) struct Pager(State);
 
 enum State {
-    /// Not paged.
+    /// Written directly, without a pager.
     Plain(BufWriter<Stdout>),
-    /// Buffered while it fits the screen of this many lines and columns.
+    /// Buffered as long as it fits the screen, whose lines and columns these are.
     Held { bytes: Vec<u8>, screen: (usize, usize) },
     /// Shown by a pager.
     Running { input: Option<BufWriter<ChildStdin>>, child: Child },
 }
 
 impl Pager {
-    /// Standard output, paged if wanted and a terminal.
+    /// Opens standard output, paged if `is_wanted` and standard output is a terminal.
     pub(crate) fn open(is_wanted: bool) -> Pager {
         let screen = if is_wanted && terminal::pager_command().is_some() { terminal::screen() } else { None };
         Pager(match screen {
@@ -83,7 +83,7 @@ impl Pager {
     }
 }
 
-/// Starts the pager with a pipe to it.
+/// Starts the pager with a pipe as its input.
 fn start() -> Option<Child> {
     let command = terminal::pager_command()?;
     let mut pager = if command.contains(char::is_whitespace) {
@@ -97,24 +97,24 @@ fn start() -> Option<Child> {
     pager.stdin(Stdio::piped()).spawn().ok()
 }
 
-/// The user's options of `less`, or ours; colours pass with either.
+/// Options of `less`: the user's or the default, with an option added if needed to pass colours.
 fn less_options(of_user: Option<&str>) -> String {
     match of_user.map(str::trim).filter(|options| !options.is_empty()) {
         None => LESS.to_owned(),
-        // A letter may belong to a long option or to an argument, so it is only looked for in words of short ones.
+        // The letter may also occur in a long option or an argument, so only words of short options are examined.
         Some(options) if options.split_whitespace().any(passes_colours) => options.to_owned(),
         Some(options) if options.starts_with('-') => format!("{options} -R"),
         Some(options) => format!("-{options} -R"),
     }
 }
 
-/// Whether a word of options makes `less` pass colours.
+/// True if a word of options makes `less` pass colours.
 fn passes_colours(word: &str) -> bool {
     let is_long = word.starts_with("--");
     if is_long { word.eq_ignore_ascii_case("--raw-control-chars") } else { word.contains(['R', 'r']) }
 }
 
-/// Number of screen lines of a text; colours take no room.
+/// Number of screen lines of a text; colour codes take no columns.
 fn lines_shown(bytes: &[u8], columns: usize) -> usize {
     let (mut lines, mut column, mut in_code) = (0, 0, false);
     for byte in bytes {
@@ -162,7 +162,7 @@ impl Write for Pager {
 
 impl Drop for Pager {
     fn drop(&mut self) {
-        // The error that ends the verb is reported; truncated output is not worth another message.
+        // The error that ends the verb is reported elsewhere, so an error here is ignored.
         let _ended = self.finish();
     }
 }

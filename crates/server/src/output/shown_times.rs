@@ -1,12 +1,12 @@
-//! Times on a terminal: to the millisecond, so that times of different precision are aligned. Files and
-//! programs get all digits.
+//! Times on a terminal: shown in milliseconds, so that times of different precision are aligned. Files and programs
+//! receive all digits.
 
 use std::borrow::Cow;
 
 /// Digits of a fraction that are shown.
 const DIGITS: usize = 3;
 
-/// An ISO time with three digits after the second; `None` for other texts and those that have no more.
+/// An ISO time with three digits after the second; `None` for other texts and for times with at most three.
 pub(crate) fn to_millis(text: &str) -> Option<Cow<'static, str>> {
     let (seconds, rest) = text.split_once('.')?;
     let zone = rest.find(|c: char| !c.is_ascii_digit())?;

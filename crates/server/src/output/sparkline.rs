@@ -1,4 +1,4 @@
-//! Sparklines on a terminal: the values that `sparkline` makes, drawn as a line of bars.
+//! Sparklines on a terminal: the values of the stats function `sparkline`, drawn as a line of bars.
 //!
 //! Other outputs have the values as Splunk writes them: a mark, then a number for each span of time.
 
@@ -8,10 +8,10 @@ use quarry_search::Cell;
 const MARK: &str = "##__SPARKLINE__##";
 /// Bars from the lowest to the highest.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Maximum bars: of more values, each bar is the highest of some that follow each other.
+/// Maximum bars; with more values, each bar shows the maximum of several adjacent values.
 const BARS_MAX: usize = 30;
 
-/// The bars of a cell, if it is a sparkline. The lowest bar is zero, the highest the largest value of the cell.
+/// Draws a cell that is a sparkline. The lowest bar stands for zero and the highest for the largest value in the cell.
 pub(super) fn drawn(cell: &Cell<'_>) -> Option<String> {
     let Cell::Multi(values) = cell else { return None };
     let (_, values) = values.split_first().filter(|(first, _)| *first == MARK)?;

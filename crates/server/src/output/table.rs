@@ -1,4 +1,4 @@
-//! `-o table`: aligned columns for people. Events show time and text, results all columns.
+//! `-o table`: aligned columns for people. Events are shown with time and text, other results with all columns.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -27,7 +27,7 @@ const NAMES_BYTES_MAX: usize = 300;
 pub(super) struct TableParts {
     /// Column widths on a terminal, the same for all parts.
     fit: Option<Fit>,
-    /// Columns that do not fit.
+    /// Names of the columns that do not fit.
     left_out: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ impl TableParts {
         Ok(())
     }
 
-    /// Writes which columns did not fit.
+    /// Writes a note with the columns that did not fit.
     pub(super) fn end(&self, style: OutputStyle, out: &mut dyn Write) -> io::Result<()> {
         let Some(text) = self.left_out() else { return Ok(()) };
         let (dim, plain) = if style.color { (DIM, PLAIN) } else { ("", "") };
@@ -116,7 +116,7 @@ impl TableParts {
     }
 }
 
-/// The shown fields of an event whose text was removed, as `name=value`.
+/// Formats the fields of an event whose text was removed as `name=value`.
 fn pairs(row: Row<'_>) -> String {
     let mut text = String::new();
     for (name, cell) in row.cells().filter(|(name, cell)| is_pair(name, cell)) {
@@ -132,7 +132,8 @@ fn is_pair(name: &str, cell: &Cell<'_>) -> bool {
     is_shown(name) && name != "_time" && !matches!(cell, Cell::Null)
 }
 
-/// Each event as `time  text`; rows without a time as text only, and events without a text with their fields.
+/// Writes each event as `time  text`. A row without a time has only the text, and an event without a text has its
+/// fields instead.
 fn write_events(result: &ResultTable, style: OutputStyle, marks: &Marks, out: &mut dyn Write) -> io::Result<()> {
     let has_text = !style.events || result.fields().iter().any(|field| field == "_raw");
     for row in result.rows() {
@@ -140,7 +141,7 @@ fn write_events(result: &ResultTable, style: OutputStyle, marks: &Marks, out: &m
         let time = time.joined(" ");
         let raw = if has_text { raw.joined("\n") } else { Cow::Owned(pairs(row)) };
         let time = style.width.and_then(|_| to_millis(&time)).unwrap_or(time);
-        // On a terminal, the lines of an event are aligned, so that a time marks the next event.
+        // On a terminal, the lines of an event are aligned, so that a time at the margin marks the next event.
         let indent = if style.events { width(&time) + EVENT_GAP } else { 0 };
         let raw = match style.width {
             Some(columns) => {

@@ -1,7 +1,9 @@
-//! Display width of text on a terminal, and making text safe for one: visible control characters, wrapped lines.
+//! Display width of text on a terminal, and text made safe for it: control characters are made visible, and long lines
+//! are wrapped.
 //!
-//! Width is counted as terminals do (`wcwidth`, Unicode Standard Annex 11): wide characters take two columns, combining
-//! ones none. Escape codes in data are shown, never sent, so that a log line cannot control the terminal.
+//! Width is counted as terminals do (`wcwidth`, Unicode Standard Annex 11): wide characters take two columns, and
+//! combining characters take none. Escape codes in data are shown, never sent, so that a log line cannot control the
+//! terminal.
 
 use std::borrow::Cow;
 
@@ -10,12 +12,12 @@ use unicode_width::UnicodeWidthChar;
 /// Columns between tab stops.
 const TAB_STOP: usize = 8;
 
-/// Width of a text without control characters.
+/// Display width of a text without control characters.
 pub(crate) fn width(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.chars().map(char_width).sum() }
 }
 
-/// Width of a character.
+/// Display width of a character.
 pub(crate) fn char_width(c: char) -> usize {
     c.width().unwrap_or(0)
 }
@@ -80,9 +82,10 @@ pub(crate) fn cut(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Characters after which a word that is longer than a line is broken: names of classes, paths, addresses, queries.
+/// Characters after which a word longer than a line may be broken, as in names of classes, paths, addresses and
+/// queries.
 const JOINTS: &[char] = &['.', '/', ':', ',', ';', '=', '&', '?', '|', '(', ')', '[', ']', '{', '}', '-', '_'];
-/// Width of the lines whose words are broken at joints; in narrower ones there would be little left.
+/// Minimum width of lines in which words are broken at joints; narrower lines would hold too little text.
 const JOINT_COLUMNS_MIN: usize = 20;
 
 /// Position at which to break a word at the end of a line: after a joint in the last third, else at the end.
@@ -91,8 +94,8 @@ fn joint(line: &str, columns: usize) -> usize {
     joint.filter(|&at| columns >= JOINT_COLUMNS_MIN && at > line.len() * 2 / 3).unwrap_or(line.len())
 }
 
-/// Text in lines of at most `columns`, broken at blanks if possible. A word longer than a line begins where the text
-/// before it ends.
+/// Text in lines of at most `columns`, broken at blanks if possible. A word longer than a line begins directly after
+/// the text before it.
 pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<&str> {
     let columns = columns.max(1);
     let mut lines = Vec::new();
@@ -119,7 +122,7 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<&str> {
             Some(blank) if !is_longer(&rest[blank + 1..]) => blank,
             blank => {
                 let end = joint(&rest[..cut], columns);
-                // A few characters of the word would be of no use at the end of a line.
+                // At the end of a line, there is little use in only a few characters of the word.
                 blank.filter(|&blank| width(&rest[blank..end.max(blank)]) <= columns / 3).unwrap_or(end)
             }
         };

@@ -18,7 +18,7 @@ const GAP: usize = 2;
 /// Minimum columns of a wrapped value.
 const VALUE_MIN: usize = 20;
 
-/// Records of the rows, numbered from `rows_before` on.
+/// Writes rows as records, whose numbers continue after `rows_before`.
 pub(super) fn write(
     result: &ResultTable,
     rows_before: usize,

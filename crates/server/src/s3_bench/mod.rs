@@ -1,12 +1,12 @@
 //! `quarry bench s3`: measures an object store with the operations of a node.
 //!
-//! Each operation is a phase: the requested number of threads call the store in sequence until the time is over. Every
-//! thread uses one endpoint, so that endpoints can be compared. The report follows
+//! Each operation is a phase: the requested number of threads call the store repeatedly until the time has passed.
+//! Every thread uses one endpoint, so that endpoints can be compared. The report follows
 //! [warp](https://github.com/minio/warp): requests and bytes per second, latency percentiles, and the slowest, median
-//! and fastest second, per endpoint and in all.
+//! and fastest second, per endpoint and in total.
 //!
 //! Requests are those of the node itself: objects carry block checksums, and a `get` reads an object's end before the
-//! rest, so it takes two requests where a plain client needs one.
+//! rest, so it takes two requests, while a plain client needs one.
 
 mod arguments;
 mod report;
@@ -112,7 +112,7 @@ fn settings(arguments: &S3BenchArgs) -> Result<Vec<S3Settings>, Failure> {
 }
 
 impl Bench<'_> {
-    /// Rows of the report, and the number of failed requests.
+    /// Runs all phases; returns the rows of the report and the number of failed requests.
     fn phases(&self, made: &mut Vec<String>) -> Result<(Vec<serde_json::Value>, usize), Failure> {
         let (mut rows, mut errors) = (Vec::new(), 0);
         let mut has_put = false;
@@ -248,7 +248,7 @@ fn read_whole(store: &S3, name: &str) -> Result<usize, BlobError> {
         .map_err(|error| BlobError::Damaged { name: name.to_owned(), reason: error.to_string() })
 }
 
-/// Incompressible bytes.
+/// Returns incompressible bytes.
 fn body(size: usize) -> Vec<u8> {
     let mut body = vec![0; size];
     random::fill(&mut body);

@@ -7,9 +7,9 @@ const NS_PER_SECOND: i64 = 1_000_000_000;
 /// An answered request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
-    /// End time since the phase began.
+    /// Time from the start of the phase to the answer.
     pub(super) at_ns: i64,
-    /// Duration.
+    /// Time from the request to its answer.
     pub(super) took_ns: i64,
     /// Bytes of the object sent or received.
     pub(super) bytes: u64,
@@ -99,13 +99,13 @@ fn series(samples: &[Sample], end_ns: i64) -> Vec<(u64, u64)> {
     series
 }
 
-/// The complete seconds of the phase, or all if there is none.
+/// The complete seconds of the phase, or all seconds if none is complete.
 fn whole_seconds(series: &[(u64, u64)], end_ns: i64) -> &[(u64, u64)] {
     let whole = usize::try_from(end_ns / NS_PER_SECOND).unwrap_or(0).min(series.len());
     if whole == 0 { series } else { &series[..whole] }
 }
 
-/// MB per second for operations that transfer bytes, else requests.
+/// Megabytes for operations that transfer bytes, else requests, in one second.
 fn speed((requests, bytes): &(u64, u64), moves_bytes: bool) -> f64 {
     if moves_bytes { *bytes as f64 / 1e6 } else { *requests as f64 }
 }

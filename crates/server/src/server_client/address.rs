@@ -22,7 +22,8 @@ use crate::password_input::{read_password, typed};
 
 /// Default management port.
 const PORT_DEFAULT: u16 = 8089;
-/// Variable with the password for `--auth USER`. Arguments are visible to all accounts of the machine.
+/// Environment variable with the password for `--auth USER`. It exists because arguments are visible to all accounts of
+/// the machine.
 const PASSWORD_VARIABLE: &str = "QUARRY_PASSWORD";
 /// Hint for an untrusted certificate.
 pub(super) const CERTIFICATE_HINT: &str = ": the certificate is not trusted. Pass the node's certificate (etc/auth/server.pem in its data directory) with --ca-cert FILE, \
@@ -36,7 +37,7 @@ pub(super) fn base_of(uri: &str) -> Result<String, Failure> {
     if !matches!(scheme, "https" | "http") || address.contains(['/', '?', '#', '@']) {
         return Err(wrong("give scheme, host and port alone"));
     }
-    // The last colon of an IPv6 address without a port is inside its brackets.
+    // If an IPv6 address has no port, its last colon is inside the brackets.
     let (host, port) = match address.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| wrong("that is not a port"))?),
         _ => (address, PORT_DEFAULT),
@@ -66,7 +67,7 @@ pub(crate) fn authorization(node: &NodeArgs) -> Result<Option<String>, Failure> 
     Ok(Some(format!("Basic {}", BASE64_STANDARD.encode(pair))))
 }
 
-/// The password of a user given without one.
+/// Obtains the password of a user who was given without one.
 #[expect(clippy::disallowed_methods, reason = "the server crate is where the environment is read")]
 fn password_of(user: &str) -> Result<String, Failure> {
     if let Ok(password) = std::env::var(PASSWORD_VARIABLE) {
@@ -83,7 +84,7 @@ pub(super) fn agent(node: &NodeArgs) -> Result<ureq::Agent, Failure> {
     let config = ureq::Agent::config_builder()
         .http_status_as_error(false)
         .timeout_connect(Some(CONNECT_WAIT))
-        // Nodes are reached directly, as by Splunk's clients.
+        // Nodes are contacted without a proxy, as Splunk's clients do.
         .proxy(None)
         .tls_config(tls);
     Ok(config.build().into())
@@ -110,7 +111,7 @@ fn roots(file: Option<&Path>, is_none_needed: bool) -> Result<Vec<Certificate<'s
     Ok(found.into_iter().map(certificate).collect())
 }
 
-/// Whether a request failed because the certificate was rejected.
+/// True if a request failed because the certificate was rejected.
 pub(super) fn is_about_certificates(error: &ureq::Error) -> bool {
     let of_io = |error: &std::io::Error| {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());

@@ -1,5 +1,5 @@
-//! The rows of a search or of a job, read one by one, never completely in memory. They come as arrays (`json_rows`),
-//! without the name of each field in each row.
+//! The rows of a search or of a job, read one by one, so that they are never all in memory. The server sends them as
+//! arrays (`json_rows`), without repeating the field names in each row.
 
 use std::fmt;
 use std::io::{BufReader, Read};
@@ -13,10 +13,10 @@ use crate::failure::Failure;
 /// A row: the values of each field, in the order of the fields.
 pub(crate) type AnswerRow = Vec<Vec<String>>;
 
-/// Consumer of the fields of all rows and of some rows.
+/// Consumer of rows: it receives the field names of all rows and some of the rows.
 pub(crate) type TakeRows<'t> = &'t mut dyn FnMut(&[String], &[AnswerRow]) -> Result<(), Failure>;
 
-/// Asks for the page of rows from an offset on.
+/// Requests the page of rows that begins at an offset.
 pub(super) type NextPage = Box<dyn Fn(usize) -> Result<Box<dyn Read>, Failure>>;
 
 /// Rows of a oneshot search or of a job.
@@ -26,12 +26,12 @@ pub(crate) struct RemoteAnswer {
     /// Whether the rows are events.
     pub(crate) events: bool,
     pub(super) body: Box<dyn Read>,
-    /// Further pages, if the rows come in pages; the one after the last is empty.
+    /// Request for further pages, if the rows are sent in pages; the page after the last one is empty.
     pub(super) more: Option<NextPage>,
 }
 
 impl RemoteAnswer {
-    /// Passes the rows on in groups, at least once; returns the messages of the search.
+    /// Passes the rows to `take` in groups, calling it at least once; returns the messages of the search.
     pub(crate) fn read(self, take: TakeRows<'_>) -> Result<Vec<String>, Failure> {
         let mut reading = Reading { take, fields: Vec::new(), messages: Vec::new(), failure: None, parts: 0, rows: 0 };
         let mut body = self.body;
@@ -55,7 +55,7 @@ impl RemoteAnswer {
     }
 }
 
-/// The answer being read.
+/// State of reading an answer.
 struct Reading<'t> {
     take: TakeRows<'t>,
     fields: Vec<String>,
@@ -161,7 +161,8 @@ impl<'de> Visitor<'de> for &mut Reading<'_> {
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
                 "messages" => {
-                    // Hints are found here, where there is more to say: of places in the search, and of what is shown.
+                    // The server's hints are dropped, because this process makes better ones: they can mark positions
+                    // in the search and refer to the printed output.
                     let messages =
                         map.next_value::<Vec<Message>>()?.into_iter().filter(|message| message.kind != "INFO");
                     self.messages = messages.map(|message| message.text).collect();
@@ -175,7 +176,7 @@ impl<'de> Visitor<'de> for &mut Reading<'_> {
     }
 }
 
-/// The rows, which follow the fields.
+/// Deserializer of the rows, which follow the fields.
 struct Rows<'r, 't>(&'r mut Reading<'t>);
 
 impl<'de> DeserializeSeed<'de> for Rows<'_, '_> {
