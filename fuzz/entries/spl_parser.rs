@@ -1,4 +1,4 @@
-//! Parses any text as a search. The parser may report errors, and the position of each must be inside the text.
+//! Parses any text as a search. The parser may report errors, but must not panic.
 
 /// Parses the text.
 pub(crate) fn run(data: &[u8]) {

@@ -27,7 +27,7 @@ impl Chance {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// True once in `n` times.
+    /// True with probability 1/`n`.
     pub(crate) fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
@@ -43,7 +43,7 @@ impl Chance {
         &choices[self.below(choices.len() as u64) as usize]
     }
 
-    /// Duration-like number: mostly near `typical`, with a long tail.
+    /// Number distributed like a duration: mostly near `typical`, with a long tail.
     pub(crate) fn tail(&mut self, typical: f64) -> f64 {
         let unit = self.unit();
         typical * (0.4 + unit + 9.0 * unit.powi(12))

@@ -1,8 +1,8 @@
 //! Generates logs that have many different shapes: nested JSON, free text, tables, stack traces and event XML.
 //!
 //! The word lists are short enough to read here and are varied by a seeded generator: arrays of varying length, words
-//! with Zipf frequencies, stack frames in any order. Compression and indexing are measured on these logs because
-//! regular logs would give results that are too good.
+//! with Zipf frequencies, stack frames in any order. Compression and indexing are measured on these logs, because
+//! measurements on regular logs would be too good.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use crate::repeats::format_time;
 
 /// Maximum time between two events, in milliseconds.
 const STEP_MILLIS: u64 = 700;
-/// Number of words that free text uses.
+/// Number of words in the vocabulary of free text.
 const VOCABULARY: usize = 12_000;
 
 const STEMS: &str = "the of and to in is that it was for on are with as be at one have this from or had by not but what all were \
@@ -76,11 +76,11 @@ pub enum Irregular {
 }
 
 impl Irregular {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Irregular; 5] =
         [Irregular::NestedJson, Irregular::Prose, Irregular::Table, Irregular::Traces, Irregular::WindowsXml];
 
-    /// File name.
+    /// Name of the file for this kind.
     pub fn name(self) -> &'static str {
         match self {
             Irregular::NestedJson => "nested.json",
@@ -113,7 +113,7 @@ impl Irregular {
     }
 }
 
-/// Plain stems first, then those with prefixes and suffixes.
+/// Makes the vocabulary: plain stems first, then stems with prefixes and suffixes.
 pub(crate) fn vocabulary() -> Vec<String> {
     let affixes = BEGINNINGS.iter().flat_map(|first| ENDINGS.iter().map(move |last| (*first, *last)));
     let mut affixes: Vec<_> = affixes.collect();
@@ -136,7 +136,7 @@ impl Maker {
         format_time(self.millis, "%Y-%m-%dT%H:%M:%S%.3fZ")
     }
 
-    /// Index below `len`, the r-th about 1/r as likely as the first.
+    /// Random index below `len`; the r-th index is about 1/r as likely as the first.
     fn rank(&mut self, len: usize) -> usize {
         (((len as f64 + 1.0).powf(self.chance.unit()) - 1.0) as usize).min(len - 1)
     }

@@ -2,10 +2,9 @@
 //!
 //! The same seed and size give the same bytes on every machine, so the demo's answers can be tested. Five files have
 //! five formats: web access (combined), syslog of a bastion host, JSON and log4j application logs with multi-line stack
-//! traces, firewall key=value, and metrics-like lines. [`Incident`] describes what happened; no log line names it.
-//! Other generators: logs of many different shapes ([`irregular_logs`]), given samples repeated with new times and ids
-//! ([`repeats`]), on which compression is less effective; and formats with randomised details ([`shapes`]), with the
-//! questions that the benchmark asks about them.
+//! traces, firewall key=value, and metrics-like lines. [`Incident`] describes the incident; no log line names it. Other
+//! modules generate logs of many different shapes ([`irregular_logs`]), repeat given samples with new times and ids
+//! ([`repeats`]), and generate formats with randomised details and the benchmark's questions about them ([`shapes`]).
 //!
 //! Not here: Splunk's eventgen.conf, and sending data.
 
@@ -19,7 +18,7 @@ use std::io::{self, Write};
 
 use chance::Chance;
 
-/// Incident of the generated day; every file contains part of it.
+/// Incident of the generated day; every file contains part of its traces.
 #[derive(Clone, Copy, Debug)]
 pub struct Incident {
     /// Address that guesses ssh passwords on the bastion host.
@@ -30,7 +29,7 @@ pub struct Incident {
     pub login_s: u32,
     /// Second of the day when a new payment configuration breaks checkout.
     pub outage_start_s: u32,
-    /// Second of the day when it is rolled back.
+    /// Second of the day when the configuration is rolled back.
     pub outage_end_s: u32,
     /// Address that receives the stolen data.
     pub drop_host: &'static str,
@@ -54,7 +53,7 @@ pub(crate) const DAY_S: u32 = 86_400;
 pub struct Plan {
     /// Seed of the random numbers.
     pub seed: u64,
-    /// Approximate bytes of all files together.
+    /// Approximate total size of all files.
     pub bytes: u64,
     /// Midnight (UTC) that starts the day, seconds since the epoch.
     pub day_start_s: i64,
@@ -99,7 +98,7 @@ impl LogFile {
         }
     }
 
-    /// Share of the plan's bytes, in hundredths.
+    /// Share of the plan's bytes in percent.
     fn share(self) -> u64 {
         match self {
             LogFile::Access => 40,
@@ -144,7 +143,7 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// Whether `second` of the day falls into the time slot of this event: true for exactly one event of a file.
+    /// True if `second` of the day falls into the time slot of this event, as it does for exactly one event of a file.
     pub(crate) fn carries(self, second: u32) -> bool {
         let second = f64::from(second);
         self.slot_start_s <= second && second < self.slot_start_s + self.slot_s
@@ -155,12 +154,12 @@ impl Moment {
         (self.millis / 1000) as u32
     }
 
-    /// Whether the outage is in progress.
+    /// True if the outage is in progress.
     pub(crate) fn in_outage(self) -> bool {
         (INCIDENT.outage_start_s..INCIDENT.outage_end_s).contains(&self.second())
     }
 
-    /// The moment, formatted with strftime, in UTC.
+    /// Formats the moment in UTC with strftime.
     pub(crate) fn format(self, format: &str) -> String {
         let since_epoch_ms = self.day_start_s * 1000 + self.millis as i64;
         let timestamp = jiff::Timestamp::from_millisecond(since_epoch_ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH);

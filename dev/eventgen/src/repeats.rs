@@ -1,34 +1,34 @@
 //! Repeats a sample log with new times and ids in each round.
 //!
 //! Times advance by uneven steps and replace those of the sample. Every number and hexadecimal word of four characters
-//! or more is replaced by another of the same length; within one round, equal ones stay equal, like the ids of one
-//! program run. The sample's vocabulary is kept, as repetition in real logs is.
+//! or more is replaced by another of the same length; within one round, equal words get equal replacements, like the
+//! ids of one program run. The sample's vocabulary is kept, because real logs repeat their words, too.
 //!
-//! Not here: the samples; they belong to third parties and are read from where they are.
+//! Not here: the samples, which belong to third parties and are read from a folder.
 
 use jiff::{Timestamp, tz::TimeZone};
 
 use crate::chance::Chance;
 
-/// Shorter numbers are counts or measurements and stay unchanged.
+/// Minimum length of a replaced number; shorter numbers are counts or measurements.
 const ID_BYTES_MIN: usize = 4;
 /// Maximum time between two events of a burst, in milliseconds.
 const BURST_MILLIS: u64 = 12;
 /// Maximum pause, in milliseconds.
 const PAUSE_MILLIS: u64 = 4_000;
-/// One event in this many comes after a pause.
+/// Mean number of events between two pauses.
 const EVENTS_PER_PAUSE: u64 = 6;
 
 /// Position and format of the time in a log line.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamp {
-    /// Number of words before it.
+    /// Number of words before the time.
     pub words_before: usize,
-    /// Bytes between the start of its word and the time, such as a bracket.
+    /// Number of bytes, such as a bracket, between the start of the word and the time.
     pub bytes_before: usize,
-    /// Its strftime format; its output always has the same length.
+    /// strftime format of the time, whose output always has the same length.
     pub format: &'static str,
-    /// Its length in bytes.
+    /// Length of the time in bytes.
     pub bytes: usize,
 }
 
@@ -62,8 +62,8 @@ impl Stamp {
     }
 }
 
-/// Passes about `bytes` bytes of events to `each`: the lines of `sample` again and again, starting at midnight
-/// (`start_s`).
+/// Passes about `bytes` bytes of events to `each`: the lines of `sample` repeatedly, with times from midnight
+/// (`start_s`) on.
 pub fn repeat(sample: &str, stamp: Option<Stamp>, seed: u64, bytes: u64, start_s: i64, each: &mut dyn FnMut(&str)) {
     let mut chance = Chance::new(seed);
     let (mut made, mut millis) = (0, 0);
@@ -100,7 +100,7 @@ pub(crate) fn format_time(millis: i64, format: &str) -> String {
     time.to_zoned(TimeZone::UTC).strftime(format).to_string()
 }
 
-/// Appends a text with its ids replaced.
+/// Appends `text` to `out` with its ids replaced.
 fn renew_ids(text: &str, round: u64, out: &mut String) {
     let mut rest = text;
     while !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! The lines of each file: those of a normal day, and those that the incident adds.
+//! Generators of each file's lines, for a normal day and for the incident.
 
 use std::fmt::Write;
 
@@ -39,7 +39,7 @@ impl Source {
         Source(file)
     }
 
-    /// Mean length of an event in bytes, newline included; it turns bytes into a number of events.
+    /// Mean length of an event in bytes, newline included; used to compute the number of events from a size.
     pub(crate) fn mean_bytes(self) -> u64 {
         match self.0 {
             LogFile::Access => 196,
@@ -51,7 +51,7 @@ impl Source {
         }
     }
 
-    /// Appends one regular event and those that the incident adds at this moment; returns the number of events.
+    /// Appends one regular event, and the events that the incident adds at this moment; returns the number of events.
     pub(crate) fn event(self, at: Moment, chance: &mut Chance, out: &mut String) -> u64 {
         match self.0 {
             LogFile::Access => access(at, chance, out),

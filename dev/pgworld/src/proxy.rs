@@ -1,4 +1,4 @@
-//! A proxy that recognises the client's messages, and cuts connections between them.
+//! A proxy that recognises the client's messages and cuts connections between two messages.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Point at which the next connection is cut. Each cut happens once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// Instead of passing on the n-th message from now, of all connections.
+    /// Cut instead of forwarding the n-th message from now, counted over all connections.
     Message(usize),
-    /// Instead of passing on a `COMMIT`.
+    /// Cut instead of forwarding a `COMMIT`.
     BeforeCommit,
-    /// After the server has answered a `COMMIT`, instead of passing on the answer.
+    /// Cut instead of forwarding the server's answer to a `COMMIT`.
     AfterCommit,
 }
 
@@ -39,13 +39,13 @@ enum Verdict {
 }
 
 impl CuttingProxy {
-    /// A proxy to a socket.
+    /// Starts a proxy to a Unix socket.
     pub fn start(socket: PathBuf) -> CuttingProxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port on loopback");
         let address = listener.local_addr().expect("its address");
         let state: Arc<Mutex<State>> = Arc::default();
         let shared = state.clone();
-        // Ends with the process; so do the threads of its connections.
+        // This thread and those of the connections end with the process.
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 serve(client, &socket, &shared);
@@ -65,12 +65,12 @@ impl CuttingProxy {
         (state.cut, state.messages) = (Some(cut), 0);
     }
 
-    /// Messages of clients since the last call of [`CuttingProxy::cut`].
+    /// Number of clients' messages since the last call of [`CuttingProxy::cut`].
     pub fn messages(&self) -> usize {
         lock(&self.state).messages
     }
 
-    /// Connections cut so far.
+    /// Number of connections cut so far.
     pub fn cuts(&self) -> usize {
         lock(&self.state).cuts
     }
@@ -81,7 +81,7 @@ fn lock(state: &Mutex<State>) -> std::sync::MutexGuard<'_, State> {
 }
 
 fn serve(client: TcpStream, socket: &Path, state: &Arc<Mutex<State>>) {
-    // Without a server the client sees its connection closed.
+    // If the server does not run, the client's connection is closed.
     let Ok(server) = UnixStream::connect(socket) else { return };
     let drops_answers = Arc::new(Mutex::new(false));
     let (Ok(from_client), Ok(from_server)) = (client.try_clone(), server.try_clone()) else { return };
@@ -96,7 +96,7 @@ fn serve(client: TcpStream, socket: &Path, state: &Arc<Mutex<State>>) {
     });
 }
 
-/// Passes on whole messages: a type, which the first message lacks, then a length and the contents.
+/// Forwards whole messages. A message has a type (except the first one), a length and the contents.
 fn pass_messages(
     mut client: TcpStream,
     mut server: &UnixStream,

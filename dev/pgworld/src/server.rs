@@ -13,13 +13,14 @@ use tempfile::TempDir;
 
 /// Folder in which Debian's packages keep the programs of each version.
 const PROGRAMS: &str = "/usr/lib/postgresql";
-/// Rounds and pause of waiting for a start or an end.
+/// Maximum rounds, and pause after each, of a wait for the server to start or end.
 const ROUNDS_MAX: usize = 1_200;
 const ROUND: Duration = Duration::from_millis(50);
 /// Role and database of the tests.
 const ROLE: &str = "quarry";
-/// Ends the server and removes its folder when the test's process ends, however it ends: standard input is closed then.
-/// A line on standard input announces that the server was stopped on purpose and that its folder stays.
+/// Shell script that ends the server and removes its folder when the test's process ends for any reason, because its
+/// standard input is closed then. After a line on standard input, which means that the server was stopped on purpose,
+/// the folder is kept.
 const GUARD: &str = r#"
     exec 3<&0
     folder=$1
@@ -40,13 +41,13 @@ const GUARD: &str = r#"
 pub struct PostgreSql {
     folder: TempDir,
     programs: PathBuf,
-    /// The user who runs it: the superuser may not.
+    /// User and group that run the server, if the test runs as the superuser, which PostgreSQL refuses.
     owner: Option<(u32, u32)>,
     guard: Option<Child>,
 }
 
 impl PostgreSql {
-    /// A new server with an empty database.
+    /// Starts a new server with an empty database.
     pub fn start() -> PostgreSql {
         let folder = tempfile::tempdir().expect("a folder for PostgreSQL");
         let owner = owner(folder.path());
@@ -67,28 +68,28 @@ impl PostgreSql {
         server
     }
 
-    /// The server that all tests of this process share.
+    /// Returns the server that all tests of this process share.
     pub fn shared() -> &'static PostgreSql {
         static SHARED: OnceLock<PostgreSql> = OnceLock::new();
         SHARED.get_or_init(PostgreSql::start)
     }
 
-    /// Its URL.
+    /// URL of the server.
     pub fn url(&self) -> String {
         format!("postgresql://{ROLE}@{}/{ROLE}", self.folder.path().display().to_string().replace('/', "%2F"))
     }
 
-    /// Its URL through a proxy.
+    /// URL of the server through a proxy.
     pub fn url_through(&self, address: std::net::SocketAddr) -> String {
         format!("postgresql://{ROLE}@{address}/{ROLE}")
     }
 
-    /// Its socket.
+    /// Path of the server's socket.
     pub fn socket(&self) -> PathBuf {
         self.folder.path().join(".s.PGSQL.5432")
     }
 
-    /// Starts it again, after it was killed; returns when it takes connections.
+    /// Starts a killed server again; returns when it accepts connections.
     pub fn restart(&mut self) {
         self.end_guard();
         for _ in 0..ROUNDS_MAX {
@@ -96,7 +97,7 @@ impl PostgreSql {
             if self.is_ready() {
                 return;
             }
-            // Processes of the killed one may still hold its memory.
+            // Processes of the killed server may still hold its shared memory.
             self.end_guard();
         }
         panic!("PostgreSQL does not start: {}", fs::read_to_string(self.log()).unwrap_or_default());
@@ -119,7 +120,7 @@ impl PostgreSql {
         self.guard = Some(guard.spawn().expect("PostgreSQL starts"));
     }
 
-    /// Whether it takes connections; waits while it starts.
+    /// True if the server accepts connections; waits while it starts.
     fn is_ready(&mut self) -> bool {
         for _ in 0..ROUNDS_MAX {
             let mut asked = self.program("pg_isready");
@@ -135,13 +136,13 @@ impl PostgreSql {
         false
     }
 
-    /// Kills all of its processes, as a power failure would.
+    /// Kills all processes of the server, as a power failure would.
     pub fn kill(&mut self) {
         let Some(pid) = self.pid() else { return };
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
         let all = std::iter::once(pid.as_str()).chain(children.split_whitespace());
         let killed: Vec<String> = all.map(str::to_owned).collect();
-        // A child may have ended by itself.
+        // A process may have ended by itself.
         drop(Command::new("kill").arg("-9").args(&killed).stderr(Stdio::null()).status());
         for _ in 0..ROUNDS_MAX {
             if killed.iter().all(|pid| !is_running(pid)) {
@@ -177,7 +178,7 @@ impl PostgreSql {
         self.folder.path().join("log")
     }
 
-    /// The server's process, if it runs.
+    /// Process id of the server, if it runs.
     fn pid(&self) -> Option<String> {
         let text = fs::read_to_string(self.data().join("postmaster.pid")).ok()?;
         let pid = text.lines().next()?.trim().to_owned();
@@ -201,7 +202,7 @@ impl PostgreSql {
     fn end_guard(&mut self) {
         if let Some(mut guard) = self.guard.take() {
             if let Some(mut input) = guard.stdin.take() {
-                // It may have ended with the server.
+                // The guard may have ended with the server.
                 drop(input.write_all(b"\n"));
             }
             drop(guard.wait());
@@ -220,11 +221,11 @@ impl Drop for PostgreSql {
 
 fn is_running(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The state follows the name, which is in parentheses; a zombie has ended.
+    // The state follows the name in parentheses; a zombie has ended.
     stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with('Z'))
 }
 
-/// The newest installed version.
+/// Folder with the programs of the newest installed version.
 fn programs() -> PathBuf {
     let versions = fs::read_dir(PROGRAMS).into_iter().flatten().flatten();
     let number = |path: &Path| path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok());
@@ -235,7 +236,7 @@ fn programs() -> PathBuf {
     })
 }
 
-/// For the superuser, the user `nobody`.
+/// User and group `nobody` if the test runs as the superuser.
 fn owner(folder: &Path) -> Option<(u32, u32)> {
     if fs::metadata(folder).expect("the folder of PostgreSQL").uid() != 0 {
         return None;

@@ -1,7 +1,7 @@
-//! An S3 server for tests: versitygw, or MinIO where `QUARRY_S3_SERVER` asks for it.
+//! An S3 server for tests: versitygw, or MinIO if `QUARRY_S3_SERVER` says so.
 //!
-//! versitygw keeps each object as a file, so that a test can look at it and damage it. MinIO is a second opinion about
-//! the protocol; it keeps objects in a format of its own.
+//! versitygw keeps each object as a file, so that a test can read and damage it. MinIO is a second implementation of
+//! the protocol; it keeps objects in its own format.
 
 use std::env;
 use std::fs;
@@ -13,18 +13,18 @@ use std::thread;
 
 use tempfile::TempDir;
 
-/// The S3 bucket that every server has.
+/// Name of the S3 bucket that every server has.
 pub const CONTAINER: &str = "quarry";
 /// Id of an access key with all permissions.
 pub const KEY_ID: &str = "quarry-tests";
-/// Its secret.
+/// Secret of the access key.
 pub const SECRET: &str = "a secret of no worth";
 
 /// Environment variable that chooses the server: `versitygw`, which is the default, or `minio`.
 const SERVER_VARIABLE: &str = "QUARRY_S3_SERVER";
-/// Ports to try: another process may take a free one first.
+/// Maximum number of ports to try, because another process may take a free port first.
 const PORTS_TRIED: usize = 20;
-/// Maximum checks whether the server listens; each takes the time of a refused connection and a yield.
+/// Maximum checks whether the server listens; each check takes the time of a refused connection and a yield.
 const LOOKS_MAX: usize = 200_000;
 
 /// A running server; it stops when the value is dropped.
@@ -42,7 +42,7 @@ pub struct Gateway {
 pub struct ServerCertificate {
     /// The certificate, in PEM.
     pub certificate: String,
-    /// Its private key, in PEM.
+    /// Private key of the certificate, in PEM.
     pub key: String,
 }
 
@@ -63,7 +63,7 @@ impl Product {
         }
     }
 
-    /// Name of the program.
+    /// Name of the server's program.
     fn name(self) -> &'static str {
         match self {
             Product::Versitygw => "versitygw",
@@ -80,7 +80,7 @@ impl Product {
         }
     }
 
-    /// The Go module of the program. MinIO has no versions that the Go tool chain knows.
+    /// The Go module of the program. MinIO has no version tags in the format of the Go tool chain.
     fn module(self) -> &'static str {
         match self {
             Product::Versitygw => "github.com/versity/versitygw/cmd/versitygw@v1.8.0",
@@ -88,7 +88,7 @@ impl Product {
         }
     }
 
-    /// Files of certificate and key, below the directory that a server is started with.
+    /// Files of certificate and key, relative to the directory given to the server.
     fn certificate_files(self) -> [&'static str; 2] {
         match self {
             Product::Versitygw => ["certificate.pem", "key.pem"],
@@ -97,8 +97,8 @@ impl Product {
     }
 }
 
-/// Installs the server that tests use where `go install` puts programs, unless it is there: versitygw takes two minutes
-/// to build, MinIO eight. Without go or a network, a message says so, and tests report that they are skipped.
+/// Installs the server that tests use with `go install`, unless it is installed: versitygw takes two minutes to build,
+/// MinIO eight. Without go or a network, a message says so, and tests report that they are skipped.
 pub fn install() {
     let product = Product::chosen();
     if program(product).is_some() {
@@ -113,7 +113,7 @@ pub fn install() {
 }
 
 impl Gateway {
-    /// Starts a server; `None`, with a message, where it is not installed.
+    /// Starts a server; `None`, with a message, if it is not installed.
     pub fn start() -> Option<Gateway> {
         Gateway::start_with(None)
     }
@@ -171,23 +171,23 @@ impl Gateway {
         panic!("{} does not become ready", self.product.name());
     }
 
-    /// Address where it listens: `127.0.0.1:PORT`.
+    /// Address on which the server listens: `127.0.0.1:PORT`.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// The same as a URL.
+    /// URL of the server.
     pub fn url(&self) -> String {
         format!("{}://{}", if self.has_tls { "https" } else { "http" }, self.address)
     }
 
-    /// Whether an object is a file with the bytes of the object, which a test can read and change.
+    /// True if each object is a file with the object's bytes, which a test can read and change.
     pub fn keeps_objects_as_files(&self) -> bool {
         self.product == Product::Versitygw
     }
 
-    /// Path of the file that stores an object of the container; of a directory with its parts where
-    /// [`Gateway::keeps_objects_as_files`] does not hold.
+    /// Path of the file that stores an object of the container, or of the directory with its parts if
+    /// [`Gateway::keeps_objects_as_files`] is false.
     pub fn file(&self, key: &str) -> PathBuf {
         self.folder.path().join("objects").join(CONTAINER).join(key)
     }

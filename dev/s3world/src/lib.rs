@@ -3,7 +3,7 @@
 //! [`Gateway`] starts versitygw, or MinIO, on a directory that is removed when the value is dropped. [`FaultProxy`] sits between a
 //! client and the server; its faults are determined by a seed and the request, so that a seed can be replayed.
 //!
-//! Not here: how a client should react.
+//! Not here: the reaction of a client.
 #![allow(
     clippy::expect_used,
     clippy::panic,

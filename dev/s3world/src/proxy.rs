@@ -1,8 +1,8 @@
 //! A proxy that forwards HTTP requests one by one and injects faults of networks and servers into some of them.
 //!
-//! Each connection carries one request, so that requests do not affect each other. Whether and how a request fails
-//! depends on the seed, on its method, path and range, and on how many times it came before: order and timing do not
-//! matter, and a repeated request may get through.
+//! Each connection carries one request, so that requests do not affect each other. The fault of a request depends on
+//! the seed, on the request's method, path and range, and on the number of equal requests before it. Order and timing
+//! do not matter, and a repeated request may succeed.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -18,21 +18,21 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 const HEAD_BYTES_MAX: u64 = 64 << 10;
 /// Bytes between two pauses of a slow body.
 const SLOW_BYTES: usize = 4096;
-/// Bytes that pass a link of limited bandwidth together.
+/// Bytes sent at a time over a link of limited bandwidth.
 const LINK_BYTES: usize = 64 << 10;
 
 /// Fault rates: each number is per thousand requests; a request has at most one fault.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// Decides which requests fail.
+    /// Seed that determines which requests fail.
     pub seed: u64,
     /// Delay of each answer.
     pub latency: Duration,
-    /// Maximum bytes of all answers' bodies per second; 0 for no limit.
+    /// Maximum bytes per second of the bodies of all answers together; 0 for no limit.
     pub bytes_per_second: u64,
-    /// Answered with 503 instead of being forwarded, as an overloaded store does.
+    /// The request is answered with 503 instead of being forwarded, as by an overloaded store.
     pub refused: u64,
-    /// Forwarded and then answered with 500: the request has taken effect.
+    /// The request is forwarded, so that it takes effect, and then answered with 500.
     pub failed: u64,
     /// The connection is closed before the request is forwarded.
     pub reset_before: u64,
@@ -44,7 +44,7 @@ pub struct Faults {
     pub corrupted: u64,
     /// The answer's body is sent in pieces with a pause of 5 ms between them.
     pub slow: u64,
-    /// Never answered, until the client closes the connection.
+    /// The request is not answered; the connection stays open until the client closes it.
     pub stalled: u64,
 }
 
@@ -83,12 +83,12 @@ impl Faults {
     }
 }
 
-/// A request that arrived.
+/// A request that the proxy received.
 #[derive(Clone, Debug)]
 pub struct ProxiedRequest {
-    /// The first line and the headers, as they were sent.
+    /// The first line and the headers, as the client sent them.
     pub head: String,
-    /// Whether a fault was injected.
+    /// Set if a fault was injected.
     pub faulty: bool,
 }
 
@@ -112,12 +112,12 @@ struct Shared {
     server: String,
     faults: Mutex<Faults>,
     seen: Mutex<Vec<ProxiedRequest>>,
-    /// First lines of requests being served, by the number of their connection.
+    /// First lines of the requests being served, by connection number.
     open: Mutex<BTreeMap<u64, String>>,
     connections: AtomicU64,
     times: Mutex<BTreeMap<String, u64>>,
     answered_bytes: AtomicU64,
-    /// Time by which everything sent so far has passed a link of limited bandwidth.
+    /// Time at which all data sent so far will have passed the link of limited bandwidth.
     passed: Mutex<Option<Instant>>,
     ended: AtomicBool,
     end: (Mutex<bool>, Condvar),
@@ -154,22 +154,22 @@ impl FaultProxy {
         FaultProxy { address, shared, acceptor: Some(acceptor) }
     }
 
-    /// Its URL.
+    /// URL of the proxy.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Sets the faults from now on.
+    /// Sets the faults for the following requests.
     pub fn set(&self, faults: Faults) {
         *lock(&self.shared.faults) = faults;
     }
 
-    /// Bytes of the bodies answered so far.
+    /// Total size of the bodies of all answers so far.
     pub fn answered_bytes(&self) -> u64 {
         self.shared.answered_bytes.load(Ordering::Relaxed)
     }
 
-    /// First lines of the requests that have arrived and are not answered yet.
+    /// First lines of the requests that were received but not answered yet.
     pub fn open_requests(&self) -> Vec<String> {
         lock(&self.shared.open).values().cloned().collect()
     }
@@ -185,7 +185,7 @@ impl Drop for FaultProxy {
         self.shared.ended.store(true, Ordering::SeqCst);
         *lock(&self.shared.end.0) = true;
         self.shared.end.1.notify_all();
-        // Wakes the accepting thread.
+        // This connection wakes the accepting thread.
         drop(TcpStream::connect(&self.address));
         if let Some(acceptor) = self.acceptor.take() {
             drop(acceptor.join());
@@ -193,7 +193,7 @@ impl Drop for FaultProxy {
     }
 }
 
-/// A request being served, until dropped.
+/// Guard of a request being served.
 struct OpenRequest<'a> {
     shared: &'a Shared,
     number: u64,
@@ -278,7 +278,7 @@ impl Shared {
         client.shutdown(Shutdown::Both)
     }
 
-    /// Waits until bytes have passed a link that all answers share.
+    /// Waits until this number of bytes has passed the link that all answers share.
     #[expect(clippy::disallowed_methods, reason = "a link of limited bandwidth takes time")]
     fn pass(&self, bytes: usize, bytes_per_second: u64) {
         let now = Instant::now();
@@ -328,7 +328,7 @@ fn length(head: &str) -> Option<usize> {
     header(head, "content-length")?.parse().ok()
 }
 
-/// A message head with `Connection: close`.
+/// Sets `Connection: close` in a message head.
 fn closing(head: &str) -> String {
     let kept = head.trim_end().lines().filter(|line| !line.to_ascii_lowercase().starts_with("connection:"));
     kept.map(|line| format!("{line}\r\n")).collect::<String>() + "Connection: close\r\n\r\n"

@@ -2,9 +2,9 @@
 //!
 //! [`CountedStore`] is a store that counts reads of sealed slabs; an [`Interruption`] runs a closure in the middle of a
 //! search, at a given read; a [`Frozen`] snapshot never changes; a [`Recorder`] is a node that records side effects.
-//! [`request`], [`engine`], [`rows_of`] and [`lines`] are how most tests ask a search and read its answer, [`segment_of`]
-//! the methods that wrappers of segments share. Only tests depend on this crate. Not here: events, which each test makes
-//! as it needs them.
+//! Most tests run a search and read its rows with [`request`], [`engine`], [`rows_of`] and [`lines`]. [`segment_of`]
+//! has the methods that wrappers of segments share. Only tests depend on this crate. Not here: events, which each test
+//! creates itself.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
 mod recorder;
@@ -38,7 +38,8 @@ pub const SECOND: i64 = 1_000_000_000;
 /// Time of the first event.
 pub const START: i64 = 1_700_000_000 * SECOND;
 
-/// An owner's search of all times in `main`, long ago, in UTC. Tests replace the members that they need otherwise.
+/// Request for a search by the owner over `main` and all time, with a fixed current time and in UTC. Tests replace the
+/// members that they need to change.
 pub fn request(text: &str) -> SearchRequest {
     SearchRequest {
         text: text.to_owned(),
@@ -63,12 +64,12 @@ pub fn rows_of(job: &mut Job) -> Result<Vec<RecordBatch>, EngineError> {
     std::iter::from_fn(|| job.next_batch()).collect()
 }
 
-/// Number of rows.
+/// Total number of rows.
 pub fn count(batches: &[RecordBatch]) -> usize {
     batches.iter().map(RecordBatch::num_rows).sum()
 }
 
-/// Each row as a text: `NAME=VALUE` of every column, missing values included.
+/// Formats each row as `NAME=VALUE` of every column, including missing values.
 pub fn lines(batches: &[RecordBatch]) -> Vec<String> {
     let line = |batch: &RecordBatch, row: usize| {
         let schema = batch.schema();
@@ -90,8 +91,7 @@ impl SnapshotSource for Frozen {
     }
 }
 
-/// The methods of a [`Segment`] that say which one it is and where tokens may be, as the segment in this field has
-/// them.
+/// Methods of [`Segment`] for its identity and for lookups of tokens, delegated to the segment in this field.
 #[macro_export]
 macro_rules! segment_of {
     ($inner:tt) => {
@@ -136,8 +136,8 @@ impl SummaryFile for MemorySummary {
     }
 }
 
-/// Options of a store whose sealed buckets go to a volume in memory; the cache has no room for local copies or for
-/// blocks read from the volume.
+/// Options of a store whose sealed buckets are uploaded to a volume in memory; the cache has no room for local copies
+/// or for blocks read from the volume.
 pub fn far_away(options: StoreOptions) -> StoreOptions {
     on_volume(options, Arc::new(Memory::default()))
 }
@@ -176,17 +176,17 @@ pub struct CountedStore {
 }
 
 impl CountedStore {
-    /// Opens a store in `dir` with slabs of `slab_events` events, long after [`START`]. Event number `at` is
-    /// `text(at)`; `counts_terms` says whether a lookup in a term dictionary counts as a read.
+    /// Opens a store in `dir` with slabs of `slab_events` events, whose clock is long after [`START`]. Event number
+    /// `at` has the text `text(at)`. If `counts_terms` is set, a lookup in a term dictionary counts as a read.
     pub fn open(dir: &Path, slab_events: usize, counts_terms: bool, text: fn(u64) -> String) -> Arc<CountedStore> {
         let options = StoreOptions { slab_events, ..StoreOptions::at(dir) };
         let store = Store::open(options, ManualClock::shared(START + 10_000_000 * SECOND)).unwrap();
         Arc::new(CountedStore { store, reads: Arc::default(), interruption: Arc::default(), counts_terms, text })
     }
 
-    /// Appends events `from..until` to an index, a second apart, shifted back by `late` seconds.
+    /// Appends events `from..until` to an index; their times are about a second apart, shifted back by `late` seconds.
     pub fn append(&self, index: &str, from: u64, until: u64, late: i64) {
-        /// Events of a batch: a slab is closed between batches.
+        /// Events per batch; slabs are only closed between batches.
         const BATCH: usize = 50;
         (from..until).step_by(BATCH).for_each(|at| self.append_batch(index, at..until.min(at + BATCH as u64), late));
     }
@@ -203,14 +203,14 @@ impl CountedStore {
             })
         });
         for at in events {
-            // Several events share one instant.
+            // Three events share each time.
             let time = START + (at as i64 / 3 * 3 - late) * SECOND;
             batch.push((self.text)(at).as_bytes(), time, metas[(at / 10 % 2) as usize]);
         }
         self.store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
     }
 
-    /// Reads of sealed slabs since the last call.
+    /// Number of reads of sealed slabs since the last call.
     pub fn reads(&self) -> u64 {
         self.reads.swap(0, Ordering::Relaxed)
     }
@@ -237,7 +237,7 @@ impl SnapshotSource for CountedStore {
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// An action in the middle of a search: it runs once, at a given read counted from the call of `set`.
+/// An action that runs once in the middle of a search, at a given read counted from the call of `set`.
 #[derive(Default)]
 pub struct Interruption(Mutex<Option<(u64, Work)>>);
 
@@ -248,12 +248,12 @@ impl std::fmt::Debug for Interruption {
 }
 
 impl Interruption {
-    /// Runs `work` at read number `at`, from 0.
+    /// Runs `work` at read number `at`, counted from 0.
     pub fn set(&self, at: u64, work: impl FnOnce() + Send + 'static) {
         *self.0.lock().unwrap() = Some((at, Box::new(work)));
     }
 
-    /// Removes an action that has not run; returns whether there was one.
+    /// Removes an action that has not run; returns true if there was one.
     pub fn clear(&self) -> bool {
         self.0.lock().unwrap().take().is_some()
     }
@@ -273,7 +273,7 @@ impl Interruption {
     }
 }
 
-/// All rows of a store of one index whose position in their page is a multiple of `by`.
+/// Deletion of all rows of an index whose position in their page is a multiple of `by`.
 pub fn every(store: &Store, index: &str, by: usize) -> Deletion {
     let mut deletion = Deletion::default();
     for segment in store.snapshot(&IndexSelector::new([index]), &TimeRange::ALL).segments {

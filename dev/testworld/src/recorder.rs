@@ -13,11 +13,11 @@ use quarry_spl::macros::Macro;
 use quarry_stdx::Fault;
 use quarry_store::{IndexSelector, MemoryStore, Snapshot, StoreError};
 
-/// Name and text.
+/// Name and definition.
 type NamedText = (&'static str, &'static str);
 
-/// A node without events. Tables and models are there once they are written; the command `launch` and the alert action
-/// `page` exist.
+/// A node without events. Tables and models exist after they are written; the command `launch` and the alert action
+/// `page` always exist.
 #[derive(Default)]
 pub struct Recorder {
     effects: Mutex<Vec<String>>,
@@ -28,18 +28,18 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A node with these macros without arguments, and these saved searches.
+    /// Creates a node with these macros, which have no arguments, and these saved searches.
     pub fn new(macros: &'static [NamedText], saved_searches: &'static [NamedText]) -> Recorder {
         Recorder { macros, saved_searches, ..Recorder::default() }
     }
 
-    /// A node with this table besides.
+    /// Adds a lookup table.
     pub fn with_table(self, name: &str, csv: &str) -> Recorder {
         self.tables.lock().unwrap().insert(name.to_owned(), csv.as_bytes().to_vec());
         self
     }
 
-    /// The effects so far, in order.
+    /// Side effects so far, in order.
     pub fn effects(&self) -> Vec<String> {
         self.effects.lock().unwrap().clone()
     }

@@ -1,4 +1,4 @@
-//! Lookup tables for tests: none, or one that can be read and not written.
+//! Lookup tables for tests: none, or one read-only table.
 
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ impl LookupSource for NoTables {
 
 /// One lookup table.
 pub struct OneTable {
-    /// Its name.
+    /// Name of the table.
     pub name: &'static str,
-    /// Its rows and settings.
+    /// Rows and settings of the table.
     pub table: LookupTable,
 }
 
 impl OneTable {
-    /// A table with the usual settings.
+    /// Creates a table with default settings.
     pub fn of_csv(name: &'static str, csv: &str) -> Arc<OneTable> {
         Arc::new(OneTable { name, table: LookupTable::of_csv(csv) })
     }

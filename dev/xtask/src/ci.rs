@@ -30,7 +30,7 @@ pub(crate) fn run() -> Result<(), String> {
     crate::soak_node::of_rounds(crate::soak_node::ROUNDS_OF_CI, 1)
 }
 
-/// Licences, sources and bans, where cargo-deny is installed (the CI installs it).
+/// Licences, sources and bans, checked with cargo-deny if it is installed (CI installs it).
 fn deny() -> Result<(), String> {
     if !succeeds(&["deny", "--version"]) {
         println!("cargo-deny is not installed: licences and sources are not checked here (cargo install cargo-deny)");

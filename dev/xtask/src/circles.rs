@@ -1,11 +1,11 @@
 //! Import cycles inside a crate: files that import one another, directly or through others.
 //!
 //! Files of a cycle can only be understood, tested and moved together, so its size is limited ([`CIRCLE_FILES_MAX`]).
-//! Crates over the limit are listed in `dev/xtask/circles.txt` with the size of their largest cycle, which may only
-//! shrink. Imports are read from the syntax tree; a re-export counts as an import of the file that defines the name, so
-//! a facade (`lib.rs`, `mod.rs`) creates no cycles. Not counted: names in a `macro_rules!`, such as the rows of a table
-//! from which a dispatch is generated (it uses them through a trait alone). Not detected: names that macros assemble,
-//! and methods called on a value without naming its type.
+//! Crates over the limit are listed in `dev/xtask/circles.txt` with the size of their largest cycle, which may not
+//! grow. Imports are read from the syntax tree; a re-export counts as an import of the file that defines the name, so a
+//! facade (`lib.rs`, `mod.rs`) creates no cycles. Names in a `macro_rules!` are not counted, such as the rows of a
+//! table from which a dispatch is generated, because the dispatch uses them only through a trait. Not detected: names
+//! that macros assemble, and methods called on a value without naming its type.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -72,14 +72,14 @@ fn read_ratchet() -> BTreeMap<String, usize> {
     rows.filter_map(|(size, name)| Some((name.to_owned(), size.parse().ok()?))).collect()
 }
 
-/// The modules of a crate, and the paths that each names.
+/// Modules of a crate, and the paths that each module uses.
 #[derive(Default)]
 struct CrateFiles {
     /// File of each module.
     file_of: BTreeMap<Segments, String>,
     /// Paths that names in a module stand for through `use`.
     aliases: BTreeMap<(Segments, String), Segments>,
-    /// Module and a path that it names; paths are absolute.
+    /// Pairs of a module and an absolute path that it uses.
     named: Vec<(Segments, Segments)>,
 }
 
@@ -103,7 +103,7 @@ impl CrateFiles {
         Ok(read)
     }
 
-    /// Records the modules of a file, so that paths can be told from names.
+    /// Records the modules of a file, so that paths of modules can be distinguished from other names.
     fn declare(&mut self, module: &[String], file: &str, items: &[syn::Item]) {
         self.file_of.insert(module.to_vec(), file.to_owned());
         for item in items {
@@ -175,7 +175,7 @@ impl CrateFiles {
         }
     }
 
-    /// The path from the crate root, if it leads into the crate.
+    /// Path from the crate root, if `path` refers to this crate.
     fn absolute(&self, module: &[String], path: &[String]) -> Option<Segments> {
         let first = path.first()?;
         let (mut base, rest) = match first.as_str() {
@@ -192,7 +192,7 @@ impl CrateFiles {
         Some(base)
     }
 
-    /// File that defines what a path names, following re-exports.
+    /// File that defines the item at a path, following re-exports.
     fn file_defining(&self, path: &[String], depth: usize) -> Option<&String> {
         let mut module = Vec::new();
         for (at, segment) in path.iter().enumerate() {
@@ -211,7 +211,7 @@ impl CrateFiles {
         self.file_of.get(&module)
     }
 
-    /// Imports of each file.
+    /// Files that each file imports.
     fn arrows(&self) -> BTreeMap<&str, BTreeSet<&str>> {
         let mut arrows: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for (module, path) in &self.named {
@@ -266,7 +266,7 @@ impl<'ast> Visit<'ast> for Paths {
         syn::visit::visit_path(self, path);
     }
 
-    /// `pub(in path)` imports nothing.
+    /// The path in `pub(in path)` is not an import.
     fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
 
     fn visit_macro(&mut self, call: &'ast syn::Macro) {

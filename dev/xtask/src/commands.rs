@@ -1,8 +1,8 @@
-//! Checks that every SPL command is complete: its row in the table of `quarry_spl::commands`, its syntax, its execution
-//! and its page.
+//! Checks that every SPL command is complete: it must have a row in the table of `quarry_spl::commands`, a syntax file,
+//! an execution file and a page.
 //!
-//! The compiler finds a row without files; this check finds files without a row, and missing pages. `cargo fmt` does
-//! not follow modules that a macro declares, so their format is checked here, too.
+//! The compiler reports a row without files; this check reports files without a row, and missing pages. `cargo fmt`
+//! does not follow modules that a macro declares, so their format is checked here, too.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,7 +21,7 @@ const PAGES: &str = "spec/spl";
 struct Row {
     /// Name of the command and of its files.
     name: String,
-    /// Whether it expands to other commands and so needs no execution file.
+    /// Whether the command expands to other commands and so needs no execution file.
     is_short: bool,
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn check(faults: &mut Vec<String>) -> Result<(), String> {
     check_format(&files, faults)
 }
 
-/// Checks that the canonical name is that of the file, and that the page exists.
+/// Checks that the canonical name equals the file name, and that the page exists.
 fn check_description(row: &Row, text: &str, faults: &mut Vec<String>) {
     let file = format!("{SYNTAX}/{}.rs", row.name);
     let description = text.split_once("const INFO").map_or("", |(_, rest)| rest);

@@ -1,15 +1,16 @@
 //! Instruction counts of the bucket code, for comparisons on machines too busy for timing.
 //!
 //! `cargo xtask counts` runs each part of `crates/bucket/benches/parts` once under valgrind's callgrind, which counts
-//! what happens inside the function `counted` of that program, and prints it next to the count in `dev/xtask/counts.txt`; `--save`
-//! writes that file. The counts of two runs differ by less than a hundredth, so an increase of more than [`TOLERANCE`]
-//! is a failure. Not measured: caches, waiting and memory bandwidth, which instruction counts do not show.
+//! the instructions inside the function `counted` of that program. Each count is printed next to the one in
+//! `dev/xtask/counts.txt`; `--save` writes that file. The counts of two runs differ by less than a hundredth, so an
+//! increase of more than [`TOLERANCE`] is a failure. Not measured: caches, waiting and memory bandwidth, which
+//! instruction counts do not show.
 
 use std::collections::BTreeMap;
 
 use crate::root;
 
-/// Growth that exceeds random variation.
+/// Maximum ratio of a count to the saved one; more is not random variation.
 const TOLERANCE: f64 = 1.05;
 const KEPT: &str = "dev/xtask/counts.txt";
 const RUNNER: &str = r#"target."cfg(unix)".runner = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=parts::counted*"]"#;

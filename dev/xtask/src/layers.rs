@@ -1,7 +1,8 @@
 //! Checks crate dependencies against a table.
 //!
-//! Data flows one way, so a dependency that is not in the table fails. Pure crates must not reach an async runtime, and
-//! each heavy dependency has its owners. An entry that no manifest needs fails as well, so the tables state what is true.
+//! Data flows one way, so a dependency that is not in the table fails. Pure crates must not depend on an async runtime,
+//! even indirectly, and only its owners may name a heavy dependency. An entry that no manifest needs also fails, so
+//! that the tables stay accurate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 use crate::root;
 
-/// A name and the names that belong to it, by row.
+/// Rows of a name and the names that belong to it.
 type Table<'a> = &'a [(&'a str, &'a [&'a str])];
 
 /// Crates and the workspace crates that each may use besides stdx and event.
@@ -110,7 +111,7 @@ fn metadata() -> Result<Value, String> {
     serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))
 }
 
-/// Package names and the names that each uses outside tests.
+/// Names of packages, each with the packages that it uses outside tests.
 fn graph(packages: &[Value]) -> BTreeMap<String, BTreeSet<String>> {
     let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for package in packages {
@@ -155,7 +156,7 @@ fn check_package(package: &Value, graph: &BTreeMap<String, BTreeSet<String>>, fa
     }
 }
 
-/// Reports allowed edges that no manifest has, and owners that do not use what they own.
+/// Reports allowed edges that no manifest has, and owners that do not use their dependency.
 fn check_tables(
     edges: Table<'_>,
     owners: Table<'_>,

@@ -59,8 +59,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Cargo as a shell would call it: without the environment variables that `cargo run` sets. Build scripts that read
-/// them (that of ring) would otherwise run again, and everything that depends on them would be rebuilt.
+/// Calls cargo as a shell would: without the environment variables that `cargo run` sets. With them, build scripts that
+/// read these variables (such as ring's) would run again, and all dependent crates would be rebuilt.
 fn cargo() -> Command {
     let mut command = Command::new("cargo");
     for (name, _) in std::env::vars_os() {
@@ -74,7 +74,7 @@ fn cargo() -> Command {
 
 /// Root directory of the project.
 fn root() -> PathBuf {
-    // Not the directory it was compiled in: clones share one target directory.
+    // The directory of compilation may be that of another clone, because clones can share a target directory.
     let here = std::env::current_dir().unwrap_or_default();
     let found = here.ancestors().find(|folder| folder.join("dev/xtask").is_dir()).map(PathBuf::from);
     found.unwrap_or(here)

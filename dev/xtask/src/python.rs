@@ -1,7 +1,7 @@
 //! Checks written in Python: creates a virtual environment with pinned packages in the target directory, then runs the
 //! program with the built `quarry` and an empty directory.
 //!
-//! Without python3 or a package index they are skipped, with a message.
+//! Without python3 or access to a package index, the checks are skipped with a message.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -27,7 +27,8 @@ impl PythonCheck {
         self.run_with(None)
     }
 
-    /// Like [`PythonCheck::run`], with the data on an S3 server and nothing cached; skipped without a server to start.
+    /// Like [`PythonCheck::run`], with the data on an S3 server and without a cache; skipped if no such server is
+    /// installed.
     pub(crate) fn run_on_s3(&self) -> Result<(), String> {
         let Some(gateway) = Gateway::start() else { return Ok(()) };
         let url = gateway.url();
@@ -38,7 +39,7 @@ impl PythonCheck {
         self.run_with(Some(&volume))
     }
 
-    /// `volume` is a stanza of indexes.conf, passed to the program in a file.
+    /// Runs the check; `volume` is a stanza of indexes.conf, which the program receives in a file.
     fn run_with(&self, volume: Option<&str>) -> Result<(), String> {
         let (here, target) = (root().join("tests").join(self.folder), target_folder());
         let work = target.join("python").join(self.folder.replace('/', "-"));

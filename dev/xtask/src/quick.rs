@@ -2,8 +2,8 @@
 //!
 //! Format, house rules and layers for everything; `check` for every crate that is affected by the change; clippy and
 //! unit tests for the crates whose files changed. It uses the dev profile with incremental builds: the first run
-//! compiles all dependencies (minutes), later ones only what the change affects. Not here: specification pages, the
-//! command line, crash tests, comparison with DuckDB; `cargo xtask ci` has them.
+//! compiles all dependencies, which takes minutes, and later runs only the affected crates. Not here: specification
+//! pages, the command line, crash tests, comparison with DuckDB; `cargo xtask ci` runs these.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -46,7 +46,7 @@ fn changed_files(base: &str) -> Result<Vec<String>, String> {
     Ok(files)
 }
 
-/// Packages that these files belong to.
+/// Packages to which these files belong.
 fn changed_crates(files: &[String]) -> BTreeSet<String> {
     let packages = files.iter().filter_map(|file| {
         let mut parts = file.split('/');

@@ -1,10 +1,11 @@
 //! All checks that need an S3 server, and only those, against the server that `QUARRY_S3_SERVER` names.
 //!
-//! The full check runs them against versitygw among all others; this is for a second opinion: `make test-minio`.
+//! The full check also runs these checks, against versitygw. This command runs them against a second implementation:
+//! `make test-minio`.
 
 use crate::ci::cargo;
 
-/// Parts of the names of these tests.
+/// Substrings of the names of these tests.
 const NAMES: [&str; 3] = ["s3", "remote_volumes", "encryption"];
 /// Rounds of the soak test on volumes.
 const ROUNDS: u64 = 60;

@@ -1,10 +1,10 @@
-//! `cargo xtask soak-searches [--seeds N] [--from SEED]`: generated searches, run whole and in slices, over events
-//! stored in every way, and as many over each shape that the bench draws (crates/engine/tests/plans). A failing seed is
-//! reported with its search and fails again when it is replayed.
+//! `cargo xtask soak-searches [--seeds N] [--from SEED]`: runs generated searches as a whole and in slices, over events
+//! stored in every way, and as many searches over each shape of the benchmark (crates/engine/tests/plans). A failing
+//! seed is reported with its search, and the failure can be reproduced with it.
 
 use crate::root;
 
-/// Default number of searches: some minutes.
+/// Default number of searches: they take some minutes.
 const SEEDS: u64 = 5_000;
 
 /// Runs the searches.

@@ -1,11 +1,11 @@
-//! `cargo xtask storms [--binary PATH]`: load tests with many hostile clients at a time, and one ordinary client that
+//! `cargo xtask storms [--binary PATH]`: load tests with many concurrent hostile clients, and one ordinary client that
 //! searches.
 //!
-//! First 64 clients log in with wrong passwords. Then 70 clients at a time request events, with rows of some bytes, of
-//! a kilobyte, of 64 KB and of a megabyte: exports that they do not read (some read nothing, some only the beginning),
-//! and answers of 8 MB (of oneshot searches, of jobs, pages of one job), which some read at once and some do not read.
-//! The test reports and limits the memory of the server and the waiting time of other searches by the same user and by
-//! another user, from the start of the storm.
+//! First 64 clients log in with wrong passwords. Then 70 concurrent clients request events, with rows of some bytes, of
+//! a kilobyte, of 64 KB and of a megabyte. They request exports, of which some read nothing and some only the
+//! beginning, and answers of 8 MB (from oneshot searches, from jobs, and pages of one job), which some read at once and
+//! some do not read. From the start of a storm, the test measures and limits the memory of the server and the duration
+//! of other searches, by the same user and by another user.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -19,14 +19,14 @@ use serde_json::Value;
 
 use crate::soak_node;
 
-/// Clients of a login storm.
+/// Number of clients in a login storm.
 const CLIENTS: usize = 64;
-/// Logins of each client.
+/// Number of logins of each client.
 const LOGINS: usize = 20;
-/// Clients that request events: more than the number of concurrent searches.
+/// Number of clients that request events, which exceeds the limit of concurrent searches.
 const READERS: usize = 70;
-/// Events to export: their number, and bytes of text added to each. Long lines are also added as those of a sourcetype
-/// whose events may have several.
+/// Events to export: their number, the bytes of text added to each, and the assembly of lines. Long lines are also
+/// added with a sourcetype whose events may have several lines.
 const EVENTS: [(usize, usize, Lines); 5] = [
     (300_000, 0, Lines::Single),
     (100_000, 1_000, Lines::Single),
@@ -34,7 +34,7 @@ const EVENTS: [(usize, usize, Lines); 5] = [
     (160, 1 << 20, Lines::Single),
     (160, 1 << 20, Lines::Merged),
 ];
-/// The beginning of every second stalled answer is read: this many bytes of an export, or of another answer.
+/// Every second stalled answer is read at the beginning: this many bytes of an export or of another answer.
 const READ_EVERY: usize = 2;
 const READ_BYTES: u64 = 24 << 20;
 const READ_BYTES_OF_ANSWER: u64 = 2 << 20;
@@ -44,10 +44,10 @@ const ANSWER_BYTES: usize = 8 << 20;
 const SEARCHES: usize = 30;
 /// Maximum peak memory of the server, in MB.
 const RESIDENT_MB_MAX: u64 = 1_000;
-/// Maximum waits of the same user and of another; generous, as other work may run on the machine.
+/// Maximum duration of a search of the same user and of another; generous, because other work may run on the machine.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 const WAIT_MAX_OF_OTHERS: Duration = Duration::from_secs(2);
-/// The other user.
+/// Name and password of the other user.
 const OTHER: (&str, &str) = ("other", "a password of storms");
 /// Maximum wait for the server.
 const START_MAX: Duration = Duration::from_secs(60);
@@ -152,15 +152,15 @@ struct Server {
     child: Child,
     address: String,
     token: String,
-    /// Session of the other user.
+    /// Session key of the other user.
     session: String,
-    /// Number of its events.
+    /// Number of events in its index.
     events: usize,
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already.
+        // Killing fails if the process has ended.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -280,7 +280,7 @@ fn login_storm(server: &Server) -> Result<Option<String>, String> {
     )
 }
 
-/// Requests of the clients.
+/// Kinds of requests that the clients send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asks {
     Exports,
@@ -307,7 +307,7 @@ const STORMS: [(Asks, Reads); 6] = [
     (Asks::Pages, Reads::Stalled),
 ];
 
-/// Number of events of an answer other than an export, with the given bytes added to each.
+/// Number of events in an answer other than an export if each has this many added bytes.
 fn rows_of_answer(wide: usize) -> usize {
     const SHORT: usize = 150;
     ANSWER_BYTES / (wide + SHORT)
@@ -323,7 +323,7 @@ impl Server {
         sid.map(|(sid, _)| sid.to_owned()).ok_or_else(|| format!("a job does not begin: {answer}"))
     }
 
-    /// Reads the beginning of an answer with rows; `page` names the job that all clients read.
+    /// Requests an answer with rows and reads its beginning; `page` is the job whose pages all clients read.
     fn rows(&self, asks: Asks, wide: usize, page: &str) -> Result<TcpStream, String> {
         let rows = rows_of_answer(wide);
         let results = |sid: &str| format!("/services/search/jobs/{sid}/results");
@@ -380,7 +380,7 @@ fn reader_storm(server: &Server, wide: usize, asks: Asks, reads: Reads) -> Resul
     verdict(&what, server, before, quiet, worst?)
 }
 
-/// Clients that search during a storm, one after the other: the same user and another one.
+/// Clients that search during a storm, one after the other: the same user as in the storm and another one.
 struct Others<'scope> {
     same: ScopedJoinHandle<'scope, Result<Duration, String>>,
     other: ScopedJoinHandle<'scope, Result<Duration, String>>,
@@ -411,13 +411,13 @@ impl<'scope> Others<'scope> {
     }
 }
 
-/// The longest waits of other clients.
+/// Longest durations of the other clients' searches.
 struct Waits {
     same: Duration,
     other: Duration,
 }
 
-/// Reports the cost of a storm, and returns it as an error when it was too high.
+/// Reports the cost of a storm; returns a message if it exceeds a limit.
 fn verdict(what: &str, server: &Server, before: u64, quiet: Duration, worst: Waits) -> Result<Option<String>, String> {
     let most = server.most_mb()?;
     let reported = format!(

@@ -1,8 +1,9 @@
 //! House rules that the compiler does not check: sizes, module docs, names, forbidden words, parts of commands.
 //!
 //! Sizes have a ratchet (`dev/xtask/ratchet.txt`): a file or function over the limit is listed there with its size and
-//! may only shrink. The same applies to casts that may truncate a number (`dev/xtask/casts.txt`), counted by crate, and to
-//! type names that many files define (`dev/xtask/type_names.txt`). `tidy --update` lowers the lists, never raises them.
+//! may only shrink. The same applies to casts that may truncate a number (`dev/xtask/casts.txt`), counted by crate, and
+//! to type names that occur in several files (`dev/xtask/type_names.txt`). `tidy --update` lowers the lists, never
+//! raises them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ const FUNCTION_LINES_MAX: usize = 70;
 const SAME_NAMES_MAX: usize = 3;
 /// Module names without meaning.
 const EMPTY_NAMES: &[&str] = &["utils", "util", "common", "helpers", "helper", "manager", "misc"];
-/// Adjectives and adverbs without an ending that gives them away.
+/// Adjectives and adverbs that no ending in [`ADJECTIVE_ENDINGS`] identifies.
 const ADJECTIVES: &[&str] = &[
     "alike", "brief", "common", "complete", "deep", "distinct", "far", "few", "first", "flat", "full", "hidden",
     "hostile", "hot", "known", "last", "later", "left", "less", "local", "long", "lower", "modular", "more", "near",
@@ -27,7 +28,7 @@ const ADJECTIVES: &[&str] = &[
 /// Endings of adjectives and participles.
 const ADJECTIVE_ENDINGS: &[&str] =
     &["able", "arest", "ed", "en", "ful", "ible", "ic", "ical", "ive", "less", "ous", "tial", "ual"];
-/// Nouns and verbs with such an ending, and names that are Splunk's or the command line's own words.
+/// Nouns and verbs with such an ending, and words of Splunk or of the command line.
 const NOUNS: &[&str] = &[
     // Nouns.
     "archive",
@@ -66,10 +67,10 @@ const FORBIDDEN: &[(&str, &str)] = &[
     (concat!("FIX", "ME"), "finish it or put it in an issue"),
 ];
 
-/// Words that open a question. A doc comment that opens with one paraphrases the name of its item.
+/// Words that open a question. A doc comment that opens with such a word only paraphrases the name of its item.
 const QUESTION_WORDS: &[&str] = &["What", "Why", "How", "Where", "Which", "When", "Who", "Whose"];
 
-/// Functions that parse SPL, as they are called.
+/// Calls of functions that parse SPL.
 const SPL_PARSERS: &[&str] = &[
     "quarry_spl::parse(",
     "crate::parse(",
@@ -159,7 +160,7 @@ struct ErrorTypes {
 }
 
 impl ErrorTypes {
-    /// Collects the error types that a file defines, and those it gives a kind.
+    /// Collects the error types that a file defines, and those to which it gives a kind.
     fn add(&mut self, name: &str, text: &str) {
         let Some(owner) = crate_of(name).filter(|_| !is_test_file(name)) else { return };
         let mut is_error = false;
@@ -184,7 +185,7 @@ impl ErrorTypes {
         }
     }
 
-    /// Reports error types without a kind. A `Fault` has one of its own.
+    /// Reports error types without a kind. A `Fault` has its own kind.
     fn check(&self, faults: &mut Vec<String>) {
         for (owner, name) in self.defined.iter().filter(|known| !self.with_kind.contains(*known)) {
             if (owner.as_str(), name.as_str()) != ("stdx", "Fault") {
@@ -208,7 +209,7 @@ fn type_names(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Reports names that more types have than are allowed: a reader has to open the file to know which one is meant.
+/// Reports names that more types share than allowed, because a reader must open the file to know which type is meant.
 fn check_type_names(names: &BTreeMap<String, usize>, allowed: &BTreeMap<String, usize>, faults: &mut Vec<String>) {
     for (name, count) in names {
         let most = allowed.get(name).copied().unwrap_or(SAME_NAMES_MAX);
@@ -218,7 +219,7 @@ fn check_type_names(names: &BTreeMap<String, usize>, allowed: &BTreeMap<String, 
     }
 }
 
-/// The identifier that a text begins with.
+/// The identifier at the beginning of a text.
 fn word(text: &str) -> String {
     text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
 }
@@ -267,7 +268,7 @@ fn is_test_file(name: &str) -> bool {
 }
 
 fn check_text(name: &str, text: &str, faults: &mut Vec<String>) {
-    // A `tests.rs` beside its module is described by that module.
+    // A `tests.rs` beside its module needs no description, because the module has one.
     let describes_itself = text.trim_start().starts_with("//!");
     if !describes_itself && !name.ends_with("/tests.rs") && !name.contains("/fuzz/") {
         faults.push(format!("{name}: opens without a `//!` head that says what it is"));
@@ -322,12 +323,12 @@ fn questions(text: &str) -> Vec<usize> {
 #[derive(Default)]
 struct FormattedTexts {
     names: BTreeSet<String>,
-    /// A variable whose value is on the next line.
+    /// Variable whose value begins on the next line.
     open: Option<String>,
 }
 
 impl FormattedTexts {
-    /// Whether a line parses a formatted text as SPL, given the lines before it.
+    /// True if a line parses a formatted text as SPL, given the lines before it.
     fn parses(&mut self, line: &str) -> bool {
         let code = line.trim_start();
         if function_name(code).is_some() {
@@ -355,20 +356,21 @@ impl FormattedTexts {
     }
 }
 
-/// Names of the modules in a path: the directories below the crate's and the file itself.
+/// Names of the modules in a path: the directories below the crate's `src` and the file itself.
 fn modules(name: &str) -> impl Iterator<Item = &str> {
     let parts = name.trim_end_matches(".rs").split('/');
     parts.skip(2).filter(|part| !matches!(*part, "src" | "tests" | "examples" | "mod" | "lib" | "main"))
 }
 
-/// Whether a name ends with an adjective, adverb or participle, so that it says how something is and not what.
+/// True if a name ends with an adjective, adverb or participle, so that it describes a property instead of naming a
+/// thing.
 fn is_adjective(module: &str) -> bool {
     let last = module.rsplit('_').next().unwrap_or(module);
     let has_ending = || ADJECTIVE_ENDINGS.iter().any(|ending| last.len() > ending.len() + 1 && last.ends_with(ending));
     !NOUNS.contains(&module) && !NOUNS.contains(&last) && (ADJECTIVES.contains(&last) || has_ending())
 }
 
-/// Whether a line contains a `Result` whose error is a text: a caller cannot tell such errors apart.
+/// True if a line contains a `Result` whose error is a text, because callers cannot distinguish such errors.
 fn has_text_error(line: &str) -> bool {
     line.match_indices("Result<").any(|(at, opening)| {
         let (mut depth, mut last) = (1, "");
@@ -410,7 +412,7 @@ fn measure(name: &str, text: &str, oversize: &mut BTreeMap<String, usize>) {
     }
 }
 
-/// Name and length of each function of formatted code: it ends at the first `}` of its own indentation.
+/// Name and length of each function of formatted code: a function ends at the first `}` with its own indentation.
 fn functions(lines: &[&str]) -> Vec<(String, usize)> {
     let mut found = Vec::new();
     for (at, line) in lines.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The binary from outside: adding, searching, exit codes.
+//! Adding and searching with the binary, and its exit codes.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -72,7 +72,7 @@ fn rows_that_come_in_parts_make_one_whole() {
     assert_eq!(rows.len(), 20_000);
     assert_eq!((&rows[0]["line"], &rows[19_999]["line"]), (&19_999.into(), &0.into()));
     assert_eq!(place.run(&["search", "nothing", &log, "-o", "json"]).good(), "[]\n");
-    // The newest events, which hints look at, have other values; but one event was found.
+    // The newest events, which hints examine, have other values; no hint is printed because one event was found.
     let one = place.run(&["search", "line=7", &log]);
     assert_eq!((one.out.lines().count(), one.err.as_str()), (1, ""), "{one:?}");
     let nothing = place.run(&["search", "nothing", &log]);
@@ -104,7 +104,7 @@ fn many_files_of_one_command_are_known_to_each_other() {
     assert_eq!(place.run(&["search", "* | stats dc(line) count", "-o", "csv"]).good(), "dc(line),count\n200,200\n");
 }
 
-/// The sourcetypes, extractions and lookups of the data directory count, and nothing is written there.
+/// The sourcetypes, extractions and lookups of the data directory are used, and nothing is written there.
 #[test]
 fn files_are_searched_in_place_with_the_knowledge_of_the_data_folder() {
     let place = Place::new();
@@ -125,7 +125,7 @@ fn files_are_searched_in_place_with_the_knowledge_of_the_data_folder() {
     assert_eq!(left, ["etc"], "nothing is left behind");
     let preview = place.run(&["preview", &log, "--sourcetype", "shop"]).good();
     assert!(preview.contains("2026-11-05"), "{preview}");
-    // A lookup of the working directory comes first.
+    // A lookup in the working directory takes precedence.
     place.write("desks.csv", "who,desk\neva,8\n");
     assert_eq!(run(), "day,who,desk\n2026-11-05,eva,8\n");
 }

@@ -1,9 +1,10 @@
-//! `sendalert`: an app's program gets the rows and information about the search, and the rows are passed on.
+//! `sendalert`: an app's program receives the rows and information about the search, and the search returns the rows
+//! unchanged.
 
 use crate::server::{Server, begin};
 use crate::support::{Place, Ran, wait_until};
 
-/// Copies its input: payload, arguments, rows.
+/// A program that copies its input to files: payload, arguments, rows.
 const COPIES: &str = r#"
 import gzip, json, os, sys
 payload = sys.stdin.read()
@@ -110,7 +111,7 @@ fn a_program_gets_rows_and_payload_and_the_rows_pass() {
     assert_eq!(payload["result"]["many"], serde_json::json!(["a", "b"]));
     assert_eq!((&payload["app"], &payload["results_link"]), (&"search".into(), &"http://x/y".into()));
     assert!(payload["sid"].as_str().is_some_and(|sid| !sid.is_empty()));
-    // The file is removed after the program, and so is its directory.
+    // The file and its directory are removed when the program has ended.
     assert_eq!(std::fs::read_dir(place.data().join("run/alerts")).unwrap().count(), 0);
 }
 

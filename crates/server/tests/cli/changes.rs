@@ -7,7 +7,7 @@ fn rows(place: &Place, search: &str) -> String {
     place.run(&["search", search, "-o", "csv"]).good().replace('\r', "")
 }
 
-/// Changes of files by name, in order.
+/// Reported changes, by file name and in order.
 fn told(place: &Place) -> Vec<String> {
     let search = "index=web sourcetype=fs_notification isdir=0 | rex field=path \"(?<name>[^/]+)$\" \
                   | eval told=action.\" \".name | sort 0 told | table told";

@@ -1,5 +1,5 @@
-//! Collections over REST and as lookup tables: the same documents, their ownership, and that acknowledged writes
-//! survive a kill.
+//! Collections over REST and as lookup tables: both show the same documents, owners are respected, and acknowledged
+//! writes survive a kill.
 
 use std::collections::BTreeSet;
 
@@ -205,7 +205,7 @@ fn what_was_answered_outlives_a_killed_server() {
             let mut mine = Vec::new();
             for n in 0.. {
                 let name = format!("r{round}p{part}n{n}");
-                // The server dies between two writes, or within one.
+                // The server is killed between two writes or during one.
                 let given = format!("{{\"_key\": \"{name}\", \"n\": {n}}}");
                 let answer = std::panic::catch_unwind(|| ask(place, "POST", DATA, admin, &given));
                 match answer {

@@ -1,4 +1,4 @@
-//! Events sent to a running server over HTTP: found at once, and after a kill.
+//! Events sent to a running server over HTTP are found at once, and after a kill.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -22,7 +22,7 @@ pub(crate) fn place_with_tokens() -> Place {
     place
 }
 
-/// Posts a body and returns the answer's.
+/// Posts a body and returns the body of the answer.
 pub(crate) fn post(place: &Place, path: &str, token: &str, body: &str) -> String {
     let run_file = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
     let run_file: Value = serde_json::from_str(&run_file).unwrap();
@@ -106,7 +106,8 @@ fn ids_of_a_channel_are_not_given_again_after_a_kill() {
     let server = Server::start_with(&place, &["--hec", "127.0.0.1:0"]);
     let after: Vec<u64> = (0..5).map(|number| send(&format!("after={number}"))).collect();
     assert!(after.iter().all(|id| *id > 4), "{after:?}");
-    // The events of the ids before may be lost: they must not be told as stored because later ones are.
+    // Events with ids from before the kill may be lost: they must not be reported as stored because events with later
+    // ids are.
     let told = || before.iter().chain(&after).map(|id| ask(&[*id])["acks"][id.to_string()] == true);
     let mut stored = [false; 10];
     while stored[5..].contains(&false) {
@@ -128,7 +129,7 @@ fn events_come_over_tls() {
     let run_file = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
     let run_file: Value = serde_json::from_str(&run_file).unwrap();
     let address = run_file["hec"].as_str().unwrap();
-    // An unfinished handshake does not block others.
+    // An unfinished handshake must not block other connections.
     let _silent = TcpStream::connect(address).unwrap();
     let mut stream = tls_client(&place, address);
     let body = r#"{"event":"k=secret"}"#;

@@ -1,9 +1,9 @@
-//! Merging buckets: on request, by the server, and with a damaged one among them.
+//! Merging buckets: on request, by the server, and with a damaged bucket among them.
 
 use crate::server::Server;
 use crate::support::{Place, Ran, lines, sorted};
 
-/// Buckets of two alternating indexes, whose events have common times.
+/// Creates buckets of two indexes in turn; their time ranges overlap.
 fn ten_buckets() -> Place {
     let place = Place::new();
     for number in 0..10 {
@@ -14,7 +14,7 @@ fn ten_buckets() -> Place {
     place
 }
 
-/// Searches whose answers a merge must not change, order included.
+/// Answers of searches; a merge must not change them, nor the order of their rows.
 fn answers(place: &Place) -> Vec<String> {
     let searches =
         ["*", "index=*", "index=main OR index=other line=42*", "index=other | tail 150", "index=* | reverse"];

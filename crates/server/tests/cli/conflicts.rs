@@ -8,12 +8,12 @@ use std::path::Path;
 use crate::server::{Server, send};
 use crate::support::Place;
 
-/// Clients at the same time.
+/// Number of concurrent clients.
 const CLIENTS: u64 = 8;
-/// Requests of each.
+/// Number of requests of each client.
 const REQUESTS: usize = 500;
 
-/// A request of the page.
+/// A request of the specification page.
 struct Conflicting {
     method: String,
     path: String,
@@ -33,11 +33,11 @@ fn requests() -> Vec<Conflicting> {
     lines.map(request).collect()
 }
 
-/// Sends requests in an order of its own; returns each server error with its answer.
+/// Sends requests in an order of its own; returns each request that failed with a server error, with its answer.
 fn client(place: &Place, token: &str, number: u64, requests: &[Conflicting]) -> BTreeMap<String, String> {
     let (mut state, mut at, mut errors) = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, 0, BTreeMap::new());
     for _ in 0..REQUESTS {
-        // Most clients go on to a neighbour: requests about the same object are next to each other.
+        // The next request is mostly a neighbour, because requests about the same object are next to each other.
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;

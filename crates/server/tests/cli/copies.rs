@@ -1,4 +1,4 @@
-//! Copies of a data directory, and commands that name theirs: no command works on another directory than it says.
+//! Copies of a data directory, and printed commands: every command works on the directory that it names.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -43,7 +43,7 @@ fn a_copy_of_a_served_directory_is_a_directory_of_its_own() {
     assert_eq!(run_on(&place, "copy", &["add", "index", "scratch"]).code, 0);
     assert!(indexes_conf(&place, "copy").contains("[scratch]"));
     assert!(!indexes_conf(&place, "data").contains("[scratch]"));
-    // A check of a backup reports about the backup.
+    // `verify` on a backup must examine the backup, not the original.
     let damaged = std::fs::read_dir(place.path("copy/db/main")).unwrap().next().unwrap().unwrap().path();
     std::fs::write(&damaged, "damage").unwrap();
     assert_eq!(run_on(&place, "copy", &["bucket", "verify"]).code, 5);
@@ -75,7 +75,7 @@ fn printed_command(line: &str) -> String {
     line.split('`').nth(1).unwrap_or_else(|| panic!("{line}")).to_owned()
 }
 
-/// Runs a printed command in another folder than its program was started in.
+/// Runs a printed command in `folder`, which is not the folder of the program that printed it.
 fn type_in(folder: &Path, command: &str, input: &str) -> Ran {
     let program = Path::new(env!("CARGO_BIN_EXE_quarry")).parent().unwrap();
     let mut shell = Command::new("sh");
@@ -108,7 +108,7 @@ fn commands_in_messages_do_what_they_say_when_they_are_typed() {
     serving.wait().unwrap();
     let again = place.command(&["serve", "--mgmt", "127.0.0.1:70000"]).output().unwrap();
     assert!(!String::from_utf8_lossy(&again.stderr).contains("changeme"), "{passwd}");
-    // Without a server: messages of other verbs name the directory that was typed.
+    // Without a server, messages of other verbs name the directory as it was typed.
     let follow = run_on(&place, "data", &["search", "-f", "*"]);
     assert!(follow.err.contains("`quarry --data-dir data serve`"), "{follow:?}");
     let detached = run_on(&place, "data", &["search", "*", "--detach"]);

@@ -1,4 +1,4 @@
-//! A killed process loses and duplicates nothing; damaged buckets are named while the others answer.
+//! A killed process loses and duplicates nothing; damaged buckets are named, and searches still use the other buckets.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::process::Stdio;
 use crate::server::{Server, begin};
 use crate::support::{Place, bytes_below, lines, sorted, wait_until};
 
-/// Lines of the file that is being added when the process is killed.
+/// Number of lines in the file that is being added when the process is killed.
 const LINES: usize = 300_000;
 /// Number of kills.
 const KILLS: u64 = 20;
@@ -24,7 +24,7 @@ fn an_add_killed_at_any_point_stores_every_line_once() {
         seed ^= seed << 13;
         seed ^= seed >> 7;
         seed ^= seed << 17;
-        // Growth of the data directory before the kill: from nothing to a good part of the file.
+        // Bytes by which the data directory grows before the kill: from nothing to a twelfth of the file's size.
         let grown = seed % (text.len() as u64 / 12);
         let before = bytes_below(&data);
         let mut child = place.spawn(&["add", "oneshot", &log]);
@@ -153,7 +153,7 @@ fn damage_of_the_log_is_reported_before_the_server_serves() {
     let mut answer = String::new();
     begin(&place, "/services/receivers/simple?index=main", "an event").read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    // It is killed: its events are in the log.
+    // Dropping the server kills it, so its events are only in the log.
     drop(server);
     let logs = std::fs::read_dir(place.data().join("wal")).unwrap().map(|entry| entry.unwrap().path());
     let log = logs.filter(|path| path.extension().is_some_and(|ending| ending == "log")).max().unwrap();

@@ -4,7 +4,7 @@ use crate::permissions::{key, search, status, with_users};
 use crate::server::Server;
 use crate::support::{Place, lines};
 
-/// Rows of a table that a search answered in JSON.
+/// Rows of a search's answer in JSON.
 fn rows(answer: &str) -> String {
     assert_eq!(status(answer), "200", "{answer}");
     answer.split("\"results\":").nth(1).expect(answer).split("]").next().unwrap().to_owned()
@@ -15,7 +15,7 @@ fn count(place: &Place, key: &str, text: &str) -> u64 {
     answer.split("\"count\":\"").nth(1).expect(&answer).split('"').next().unwrap().parse().unwrap()
 }
 
-/// A server with 2,000 events of a file in an index and 30 that are still hot.
+/// A server with 2,000 events in buckets and 30 events that are still in hot slabs.
 fn world() -> (Place, Server) {
     let place = Place::new();
     with_users(
@@ -78,7 +78,7 @@ fn events_are_deleted_by_those_who_may() {
         rows(&search(&place, &dora, "hot n=1 | delete"))
             .starts_with("[{\"deleted\":\"0\",\"errors\":\"0\",\"index\":\"__ALL__\"")
     );
-    // The node's own events stay, and the deletion is recorded.
+    // The node's own events are kept, and the deletion is recorded.
     let record = "index=_audit action=delete_by_keyword user=dora event_count=15 search=\"*fields - n*\"";
     assert_eq!(count(&place, &admin, record), 1);
     let refused = search(&place, &root, "index=_audit action=delete_by_keyword | delete");
@@ -94,7 +94,7 @@ fn what_was_deleted_stays_deleted_when_the_process_is_killed() {
     let (place, server) = world();
     let (admin, dora) = (key(&place, "admin"), key(&place, "dora"));
     let before = count(&place, &admin, "index=main");
-    // Fewer events than trigger rewriting a bucket in the background.
+    // So few events do not trigger a rewrite of a bucket in the background.
     let is_deleted = "index=main (hot n<4) OR (line=*7)";
     let doomed = count(&place, &admin, is_deleted);
     assert!(doomed > 10 && doomed < before, "{doomed} of {before}");

@@ -1,4 +1,4 @@
-//! `dump`: rows in files in the directory of the search.
+//! `dump` writes rows to files in the dispatch directory of the search.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -76,7 +76,7 @@ fn rows_go_to_the_folder_they_name_and_files_roll() {
     assert_eq!(names, ["_./day/host 1/a_1.raw", "_./day/host 2/a_1.raw", "long_1.raw.gz", "long_2.raw.gz"]);
     assert_eq!(files["_./day/host 2/a_1.raw"], "event 2\n");
     assert!(files["long_1.raw.gz"].len() >= 1 << 20 && files["long_2.raw.gz"].len() < 1 << 20);
-    // A failed search leaves no file behind, and rows without text are ran.
+    // A failed search leaves no file behind, and rows without `_raw` are not dumped.
     let failed = search(&format!("{ROWS} | dump basefilename=b | dump basefilename=b"));
     assert!(failed.code != 0 && failed.err.contains("needs a basefilename= of its own"), "{failed:?}");
     let ran = search("| makeresults | dump basefilename=c");

@@ -1,4 +1,4 @@
-//! Oneshot searches that are finalized by the ID that their client gave them.
+//! Oneshot searches that are finalized by the ID that their client chose.
 
 use std::io::Read;
 

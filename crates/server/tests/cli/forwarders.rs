@@ -1,4 +1,4 @@
-//! Forwarders send to a running server: every event is found, and acknowledged ones survive a kill.
+//! Forwarders send to a running server. Every event is found, and acknowledged events survive a kill.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -39,7 +39,7 @@ fn varint(mut value: u64) -> Vec<u8> {
     bytes
 }
 
-/// Handshake of version 4; `ack` is 1 for acknowledgments.
+/// Performs the handshake of version 4; `ack` is 1 to request acknowledgments.
 pub(crate) fn shake(stream: &mut (impl Read + Write), ack: u8) {
     stream.write_all(&greeting("v3")).unwrap();
     stream.write_all(&frame(&[("__s2s_capabilities", &format!("ack={ack};compression=0"))])).unwrap();
@@ -107,7 +107,7 @@ fn frames_and_packets_become_events() {
     for (id, part) in text.as_bytes().chunks(333).enumerate() {
         new.write_all(&piece(1, id as u64, "new", std::str::from_utf8(part).unwrap())).unwrap();
     }
-    // An index that does not exist, for a forwarder's own events.
+    // A forwarder's own events are for an index that it may not write to.
     new.write_all(&piece(1, 9_999, "_internal", "left out\n")).unwrap();
     drop(new);
     let search =
@@ -192,16 +192,16 @@ fn who_is_no_forwarder_is_disconnected() {
     let mut stream = TcpStream::connect(address_of(&place, "splunktcp://0")).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let mut answer = Vec::new();
-    // A reset ends the connection, too.
+    // A reset also ends the connection.
     drop(stream.read_to_end(&mut answer));
     assert!(answer.is_empty());
     assert_eq!(server.stop("-TERM"), 0);
 }
 
-/// A batch of one event, as our forwarders send it.
+/// A batch of one event, as Quarry's forwarders send it.
 fn batch(number: u64, text: &str) -> Vec<u8> {
     let length = u8::try_from(text.len()).unwrap();
-    // Not compressed, layout 1, no index time, one row, one metadata entry.
+    // Not compressed, format version 1, no index time, one row, one metadata entry.
     let mut packed = vec![0, 1, 0, 1, 1];
     for name in ["whole", "h", "s", "t"] {
         packed.push(u8::try_from(name.len()).unwrap());
@@ -209,14 +209,14 @@ fn batch(number: u64, text: &str) -> Vec<u8> {
     }
     packed.push(length);
     packed.extend(text.as_bytes());
-    // Its length, its metadata, a second after the epoch, no fields.
+    // Length of the text, number of its metadata, then the time (one second after the epoch) and no fields.
     packed.extend([length, 0, 1]);
     packed.extend(varint(2_000_000_000));
     packed.extend([0, 0]);
     [vec![0xe0], varint(number), varint(packed.len() as u64), packed].concat()
 }
 
-/// A connection of one of our forwarders, after its handshake.
+/// A connection of a Quarry forwarder, after its handshake.
 fn ours(address: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(&greeting("v3")).unwrap();
@@ -249,7 +249,7 @@ fn a_batch_that_comes_again_is_acknowledged_and_left_out() {
     let mut first = ours(&address);
     first.write_all(&batch(5, "number=5")).unwrap();
     assert_eq!(acknowledged(&mut first), [5]);
-    // The same forwarder reconnects while its old connection is still open: the old one is ended.
+    // The same forwarder reconnects while its old connection is open, so the server ends the old connection.
     let mut second = ours(&address);
     assert_eq!(first.read(&mut [0; 8]).unwrap_or(0), 0);
     second.write_all(&[batch(5, "number=5"), batch(9, "number=9")].concat()).unwrap();

@@ -1,4 +1,5 @@
-//! `quarry forward` sends to running servers: everything once, in order, to the right group, whichever process dies.
+//! `quarry forward` sends events to running servers: each event once, in order, and to the right group, even if a
+//! process is killed.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,7 +15,7 @@ struct Forwarder {
 }
 
 impl Forwarder {
-    /// Starts it and waits until it listens.
+    /// Starts a forwarder and waits until it listens.
     fn start(place: &Place) -> Forwarder {
         let run_file = place.data().join("run/forward.json");
         drop(std::fs::remove_file(&run_file));
@@ -97,7 +98,7 @@ fn every_line_arrives_once_although_indexer_and_forwarder_are_killed() {
     let sender = Forwarder::start(&place);
     assert_eq!(found(&indexer, 1_000, COUNT), ["edge,lines,1000,1000"]);
     server.stop("-KILL");
-    // The events wait in the queue, which outlives the forwarder.
+    // The events are in the queue, which survives the end of the forwarder.
     let before = bytes_of(&place);
     append(&place, "a.log", &numbered(1_000..3_000));
     assert!(wait_until(|| bytes_of(&place) > before + 1_000));
@@ -227,7 +228,7 @@ fn a_full_queue_keeps_files_waiting_and_loses_nothing() {
     let outputs = format!("[tcpout]\ndefaultGroup = g\nmaxQueueSize = 1MB\n[tcpout:g]\nserver = 127.0.0.1:{port}\n");
     let place = forwarder(&outputs, MONITOR);
     let sender = Forwarder::start(&place);
-    // Lines that hardly compress, many times the size of the queue.
+    // The lines hardly compress, and are many times as large as the queue.
     let mut state = 1_u64;
     let line = |number: usize| {
         let mut text = format!("number={number} ");
@@ -242,7 +243,7 @@ fn a_full_queue_keeps_files_waiting_and_loses_nothing() {
     append(&place, "a.log", &text);
     assert!(wait_until(|| bytes_of(&place) > 900 << 10));
     assert!(bytes_of(&place) < 4 << 20, "{}", bytes_of(&place));
-    // Also when it is stopped while a file waits for space in the queue.
+    // The forwarder must also stop while a file waits for space in the queue.
     assert_eq!(sender.end("-TERM"), 0);
     let _sender = Forwarder::start(&place);
     let _server = Server::start(&indexer);

@@ -14,16 +14,16 @@ use crate::network::{address_of, found, place_with, tls_client};
 use crate::server::Server;
 use crate::support::Place;
 
-/// Idle connections of a port.
+/// Number of idle connections opened to each port.
 const IDLE: usize = 10_000;
-/// Open files that a test needs in addition.
+/// Number of open files that a test needs in addition.
 const RESERVE: u64 = 200;
 /// Maximum memory for the idle connections of a port, in MB.
 const GROWN_MB_MAX: u64 = 200;
 /// One in this many connections is a sender.
 const SEND_EVERY: usize = 500;
 
-/// One test at a time: they share the open-file limit of this process.
+/// Lets one test run at a time, because all share the open-file limit of this process.
 static ALONE: Mutex<()> = Mutex::new(());
 
 const TOKEN: &str = "11111111-1111-1111-1111-111111111111";
@@ -76,7 +76,7 @@ fn besiege(name: &str, server: &Server, address: &str, begin: &[u8], mut send: i
     let mut idle = Vec::new();
     for number in 0..idle_connections() {
         let mut stream = TcpStream::connect(address).unwrap();
-        // A connection that was evicted accepts no more bytes.
+        // Writing fails if the server has closed the connection to make room.
         drop(stream.write_all(begin));
         idle.push(stream);
         if number % SEND_EVERY == 0 {
@@ -146,7 +146,7 @@ fn forwarders_that_do_not_greet_keep_nobody_out() {
     let server = Server::start(&place);
     let address = address_of(&place, "splunktcp://0");
     besiege("forwarders", &server, &address, b"--splunk-cooked-mode-v3--", |_| {
-        // The server answers it.
+        // A well-behaved forwarder is still answered.
         shake(&mut TcpStream::connect(&address).unwrap(), 0);
     });
     drop(server);

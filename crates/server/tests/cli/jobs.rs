@@ -1,4 +1,4 @@
-//! Jobs over REST: created, inspected, read page by page, kept over a restart.
+//! Jobs over REST: created, inspected, read page by page, kept across a restart.
 
 use serde_json::Value;
 
@@ -102,7 +102,7 @@ fn a_job_is_begun_looked_at_and_read_in_every_form() {
     let unknown = eva.get(&format!("{JOBS}/nosuch"));
     assert_eq!(unknown.0, "404");
     assert!(unknown.1.contains("<msg type=\"FATAL\">Unknown sid.</msg>"), "{}", unknown.1);
-    // The version 2 path, with POST as SDKs use it.
+    // Version 2 of the path, requested with POST as SDKs do.
     let second = path.replace("search/jobs", "search/v2/jobs");
     let (status, body) = eva.post(&format!("{second}/results"), "output_mode=json&count=1");
     assert!(status == "200" && body.contains("\"count\":\"1000\""), "{body}");

@@ -1,4 +1,4 @@
-//! Kept results: loadjob and history, without a server and with one.
+//! Kept results: loadjob and history, with and without a server.
 
 use crate::server::Server;
 use crate::support::{Place, lines};
@@ -25,7 +25,7 @@ fn names(place: &Place) -> Vec<String> {
 
 const HOSTS: &str = "box,count\n0,10\n1,10\n2,10\n";
 
-/// A saved search is run and its result loaded, by its own name and by the id of the search.
+/// Runs a saved search and loads its result by the name of the saved search and by the id of the run.
 fn results_are_found(place: &Place) {
     assert_eq!(ask(place, "| savedsearch Hosts"), HOSTS);
     let name = names(place)[0].clone();
@@ -46,13 +46,14 @@ fn results_are_kept_from_one_command_to_the_next() {
     results_are_found(&place);
     let seen = ask(&place, "| history | search savedsearch_name=Hosts | table search result_count scan_count");
     assert_eq!(seen, "search,result_count,scan_count\n| savedsearch Hosts,3,30\n");
-    // As a table, a report is shown completely, although a table of events needs only their text.
+    // A report shown as a table must keep all fields, although a table of events needs only their text.
     let table = place.run(&["search", "| savedsearch Hosts", "-o", "table"]).good();
     assert!(table.contains("box") && table.contains("count"), "{table}");
     lines_are_not_kept(&place);
 }
 
-/// For events that are shown as lines, only the text is read: such a result is not kept. The search is listed as typed.
+/// A search for events that are printed as lines reads only their text, so its result is not kept; the search is listed
+/// as typed.
 fn lines_are_not_kept(place: &Place) {
     place.run(&["search", "line<9", "-o", "raw", "--maxout", "2", "--order", "oldest"]).good();
     let name = names(place)[0].clone();

@@ -10,7 +10,7 @@ use crate::permissions::{key, status, with_users};
 use crate::server::{Server, ask};
 use crate::support::Place;
 
-/// Maximum path depth at which all links are followed; below it, only the first few entities.
+/// Maximum path depth at which all links are followed; below it, only the links of the first few entities are followed.
 const WHOLE_PARTS: usize = 4;
 /// Number of entities followed below that depth.
 const ENTITIES: usize = 3;
@@ -49,7 +49,7 @@ fn every_link_leads_to_something() {
         if status(&answer) != "200" || !answer.to_ascii_lowercase().contains("application/json") {
             continue;
         }
-        // A list of values other than entities has no links.
+        // An answer that lists plain values has no links.
         if answer.split_once("\r\n\r\n").is_some_and(|(_, body)| body.starts_with('[')) {
             continue;
         }
@@ -74,7 +74,7 @@ fn every_link_leads_to_something() {
         let answer = ask(&place, "GET", &format!("/services/{nothing}"), &admin, "");
         assert_eq!(status(&answer), "404", "{nothing}: {answer}");
     }
-    // Also within a namespace.
+    // The same within a namespace.
     let answer = ask(&place, "GET", "/servicesNS/eva/search/data?output_mode=json", &admin, "");
     assert_eq!(status(&answer), "200", "{answer}");
     drop(server);

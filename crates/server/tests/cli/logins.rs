@@ -11,7 +11,7 @@ use crate::hostile_connections::resident_mb;
 use crate::server::{Server, ask, begin};
 use crate::support::{Place, Ran, lines, wait_until};
 
-/// Clients of a storm.
+/// Number of concurrent clients in a storm.
 const STORM: usize = 64;
 /// Maximum memory that a storm may take in total, in MB.
 const STORM_MB_MAX: u64 = 1_000;
@@ -47,7 +47,7 @@ fn key_of(answer: &str) -> String {
     answer.split("\"sessionKey\":\"").nth(1).unwrap().split('"').next().unwrap().to_owned()
 }
 
-/// Whether a request with this header is accepted.
+/// True if a request with this header is accepted.
 fn is_in(place: &Place, authorization: &str) -> bool {
     let answer = ask(place, "POST", "/services/search/jobs", authorization, SEARCH);
     assert!(answer.starts_with("HTTP/1.1 200") || answer.starts_with("HTTP/1.1 401"), "{answer}");
@@ -140,7 +140,7 @@ fn the_initial_password_is_mentioned_until_it_changes_and_refused_from_other_mac
     let place = Place::new();
     let server = Server::start(&place);
     let basic = "Authorization: Basic YWRtaW46Y2hhbmdlbWU=\r\n";
-    // As many failed logins as are not delayed. The port's own test covers all proxy headers.
+    // Only as many failed logins as the server does not delay. The port's own test covers all proxy headers.
     for (headers, status) in
         [("", "200"), ("CF-Connecting-IP: 192.0.2.1\r\n", "401"), ("Host: splunk.example.com\r\n", "401")]
     {
@@ -228,7 +228,7 @@ fn clients_that_read_nothing_hold_neither_turns_nor_memory() {
     }
     let resident = resident_mb(&server);
     assert!(resident <= STORM_MB_MAX, "{resident} MB");
-    // A client that resumes reading gets everything.
+    // A client that resumes reading receives the whole answer.
     let mut answer = String::new();
     stalled.remove(0).read_to_string(&mut answer).unwrap();
     assert_eq!(answer.matches("\"lastrow\":true").count(), 1);
@@ -292,7 +292,7 @@ fn a_silent_pipe_holds_nothing_when_its_client_has_left() {
     for has_writer in [false, true] {
         let pipe = place.path(if has_writer { "written" } else { "unwritten" });
         assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        // Opened for reading and writing, it never waits for a reader.
+        // Opening the pipe for reading and writing does not wait for a reader.
         let writer = has_writer.then(|| std::fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap());
         let client = begin(&place, "/services/data/inputs/oneshot", &format!("name={}", pipe.display()));
         let folder = format!("/proc/{}/fd", server.pid());
@@ -351,7 +351,7 @@ fn a_folder_of_something_else_is_no_data_directory_and_keeps_its_modes() {
             assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, *mode, "{arguments:?}");
         }
     }
-    // Notes of its owner in a data directory are no reason to refuse it.
+    // A data directory that contains the owner's notes is not refused.
     std::fs::create_dir_all(place.data().join("etc/system/local")).unwrap();
     place.run(&["add", "oneshot", &log]).good();
 }

@@ -18,7 +18,7 @@ fn form(pairs: &[(&str, &str)]) -> String {
     form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
 }
 
-/// The value that a search finds in the table, or the status of the search.
+/// The value that a search finds in the lookup table, or the HTTP status of a failed search.
 fn codes(place: &Place, key: &str) -> String {
     let answer = search(place, key, "| inputlookup codes.csv | stats values(action) AS a | eval a=mvjoin(a, \" \")");
     match status(&answer) {

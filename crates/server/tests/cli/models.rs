@@ -22,7 +22,7 @@ fn models_are_the_users_or_the_apps() {
     assert_eq!(run(&eva, ASK).good(), "told\n201.000\n");
     let refused = run(&shop, ASK);
     assert!(refused.code != 0 && refused.err.contains("there is no model line; there are no models"), "{refused:?}");
-    // The app's model, and the user's, which takes precedence.
+    // The app has a model, and the user has another one, which takes precedence.
     run(&eva, &format!("{} app:line", LEARN.replace("2*x", "3*x"))).good();
     assert!(is_file("apps/shop/lookups/__mlspl_line.mlmodel"));
     assert_eq!(run(&shop, ASK).good(), "told\n301.000\n");
@@ -31,13 +31,13 @@ fn models_are_the_users_or_the_apps() {
     assert_ne!(run(&web, ASK).code, 0, "another app sees what is shared");
     let listed = run(&eva, "| listmodels | table name type app owner").good();
     assert_eq!(listed, "name,type,app,owner\nline,LinearRegression,shop,eva\n");
-    // The user's is deleted first, then the app's; then there is none.
+    // The first deletion removes the user's model, the second the app's.
     for is_left in [true, false] {
         run(&eva, "| deletemodel line").good();
         assert_eq!(is_file("apps/shop/lookups/__mlspl_line.mlmodel"), is_left);
     }
     assert_ne!(run(&eva, "| deletemodel line").code, 0);
-    // A model that another app shares is visible and stays.
+    // A model that another app shares is visible and cannot be deleted here.
     std::fs::create_dir_all(etc.join("apps/web/metadata")).unwrap();
     std::fs::write(etc.join("apps/web/metadata/default.meta"), "[]\nexport = system\n").unwrap();
     run(&web, &format!("{LEARN} line")).good();

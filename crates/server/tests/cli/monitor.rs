@@ -1,4 +1,5 @@
-//! Watched files: searchable while they grow, each line once, whatever happens to the file and the server.
+//! Watched files: lines are searchable while the files grow, and each line is stored once, even if files are rotated or
+//! the server is killed.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -24,7 +25,7 @@ fn events(place: &Place) -> String {
     place.run(&["search", "index=web", "-o", "raw"]).good()
 }
 
-/// Waits until the expected number of lines is found, and compares them.
+/// Waits until the expected number of lines is found, and compares the lines.
 fn assert_found(place: &Place, expected: &str) {
     let count = format!("count\n{}\n", expected.lines().count());
     let counted = || place.run(&["search", "index=web | stats count", "-o", "csv"]).good().replace('\r', "");

@@ -53,7 +53,7 @@ fn check(place: &Place) {
     for all in [&[][..], &["--app", "-"], &["--app", "shop", "--user", "-"]] {
         assert_eq!(ask(all, WHO), "who\nshop\n", "the app that sorts first, and nothing of users");
     }
-    // Shared event types of the other app are added to the app's own; fields and tables are those of the app itself.
+    // Shared event types of the other app are added to the app's own; fields and tables come from the app itself.
     assert_eq!(
         ask(&shop, FIELDS),
         "number,meaning,eventtype\n1,shop,\"kind_shop\nkind_web\"\n3,,\"kind_shop\nkind_web\"\n"

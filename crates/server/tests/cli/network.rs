@@ -27,7 +27,7 @@ pub(crate) fn address_of(place: &Place, stanza: &str) -> String {
     run_file["inputs"][stanza].as_str().unwrap_or_else(|| panic!("{stanza} does not listen: {run_file}")).to_owned()
 }
 
-/// Rows of a search once `count` events are there, sorted, as CSV without its header.
+/// Waits until `count` events are found; returns the sorted rows of a search as CSV without its header.
 pub(crate) fn found(place: &Place, count: usize, search: &str) -> Vec<String> {
     let expected = format!("count\n{count}\n");
     let mut reported = String::new();
@@ -56,7 +56,7 @@ fn lines_over_tcp_are_found_as_they_were_sent() {
         })
     });
     senders.into_iter().for_each(|sender| sender.join().unwrap());
-    // The text was split in the middle of a line.
+    // The text is sent in parts that end in the middle of a line.
     let count = 20_001;
     found(&place, count, "* | stats count");
     let raw = place.run(&["search", "*", "-o", "raw"]).good();
@@ -152,7 +152,7 @@ fn senders_that_may_not_send_are_not_heard() {
 
 #[test]
 fn stanzas_of_one_port_part_its_senders() {
-    // Both need the same port number, so the test chooses one.
+    // Both stanzas need the same port number, so the test chooses one.
     let number = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let stanzas = |kind: &str| {
         format!(
@@ -228,7 +228,7 @@ fn the_management_port_speaks_tls_and_in_clear_with_this_machine() {
         assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
     }
     assert_eq!(server.stop("-TERM"), 0);
-    // Without TLS it accepts local clients only.
+    // Without TLS, the server accepts only local clients.
     std::fs::create_dir_all(place.path("data/etc/system/local")).unwrap();
     for (options, conf) in [(&["--insecure"][..], ""), (&[], "[sslConfig]\nenableSplunkdSSL = 0\n")] {
         place.write("data/etc/system/local/server.conf", conf);

@@ -1,5 +1,5 @@
-//! Objects of a node on the command line: the same with a server, without one, and of another node; and the habits of
-//! Splunk's command line.
+//! Objects of a node on the command line: with a local server, without a server, and on another node; and the
+//! conventions of Splunk's command line.
 
 use std::net::TcpListener;
 use std::process::Stdio;
@@ -10,8 +10,8 @@ use crate::permissions::with_users;
 use crate::server::Server;
 use crate::support::{Place, Ran, lines, wait_until};
 
-/// A kind, a name, a setting of a new one with its parameter and value, one that is changed, and the conf with the
-/// stanza.
+/// A kind; a name; option, parameter and value of a setting for a new object; the same for a setting that is changed;
+/// and the conf and the stanza that store the object.
 type Row = (&'static str, &'static str, [&'static str; 3], [&'static str; 3], &'static str, &'static str);
 
 const OBJECTS: &[Row] = &[
@@ -74,7 +74,7 @@ const OBJECTS: &[Row] = &[
     ),
 ];
 
-/// The only object that `show -o json` gives.
+/// The only object in the output of `show -o json`.
 fn shown(ran: Ran) -> Value {
     serde_json::from_str::<Value>(&ran.good()).unwrap()[0].take()
 }
@@ -118,7 +118,7 @@ fn objects_are_added_changed_listed_and_removed_with_a_server_and_without() {
             assert_eq!(place.run(&["remove", kind, name]).code, 2, "{about}");
         }
         assert_eq!(place.run(&["add", "monitor", "x", "--colour", "red"]).code, 2);
-        // The author of a change is recorded either way.
+        // The author of a change is recorded with and without a server.
         let found = "index=_audit action=edit_object operation=remove | stats count";
         let mut last = String::new();
         let is_found = wait_until(|| {
@@ -141,7 +141,7 @@ fn paths_are_absolute_and_a_missing_one_is_reported() {
     assert!(listed.contains(&log), "{listed}");
     let server = Server::start(&place);
     assert!(wait_until(|| place.run(&["search", "* | stats count", "-o", "csv"]).good() == "count\n3\n"));
-    // With or without a slash; the running server watches it until it ends.
+    // The name may be typed with or without a slash; the running server watches the folder until it stops.
     for (typed, meant) in [("watched/", "watched"), ("watched", "watched/")] {
         place.run(&["add", "monitor", typed]).good();
         let removed = place.run(&["remove", "monitor", meant]);
@@ -184,7 +184,7 @@ fn an_index_with_events_is_removed_only_when_that_is_confirmed() {
     place.run(&["remove", "index", "web", "--yes"]).good();
     assert_eq!((count(), place.run(&["show", "index", "web"]).code), ("count\n0\n".to_owned(), 2));
     assert_ne!(place.run(&["remove", "index", "main", "--yes"]).code, 0, "it comes with the program");
-    // The positions of its files were removed with the index.
+    // The positions of an index's files are removed with the index.
     place.run(&["add", "index", "web"]).good();
     for _ in 0..2 {
         place.run(&["add", "oneshot", &log, "-index", "web"]).good();
@@ -332,18 +332,19 @@ fn another_node_is_asked_over_tls_by_who_may() {
     assert!(
         ask(&["show", "jobs", sid.trim(), "-uri", &uri, "--insecure"], &["-auth", "tom:secret"]).good().contains("sid")
     );
-    // A password may be passed in a variable or a line of input, which other users of the machine cannot see.
+    // A password may be passed in an environment variable or a line of standard input, which other users of the machine
+    // cannot see.
     let mut from_variable = far.command(&[&count[..], &["-auth", "admin", "--insecure"]].concat());
     assert_eq!(Ran::of(from_variable.env("QUARRY_PASSWORD", "secret").output().unwrap()).good(), "count\n10\n");
     let mut from_input = far.command(&[&count[..], &["-auth", "admin", "--insecure"]].concat());
     let mut child = from_input.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"secret\n").unwrap();
     assert_eq!(Ran::of(child.wait_with_output().unwrap()).good(), "count\n10\n");
-    // Without TLS it is only sent to this machine.
+    // Without TLS, the password is only sent to this machine.
     let clear = far.run(&["search", "*", "-uri", "http://192.0.2.1:8089", "-auth", "admin:secret"]);
     assert_eq!((clear.code, clear.err.contains("https")), (2, true), "{clear:?}");
     assert!(!far.data().exists());
-    // A password authenticates a user also without a running server.
+    // A password also authenticates a user if no server runs.
     drop(server);
     let listed = place.run(&["list", "tcp", "-auth", "tom:secret"]);
     assert_eq!((listed.code, listed.err.contains("edit_tcp")), (2, true), "{listed:?}");

@@ -149,7 +149,8 @@ fn an_index_is_made_takes_events_and_is_closed() {
     let taken = ask(&place, "POST", receiver, &admin, "one event");
     assert_eq!((status(&taken), &body(&taken)["bytes"]), ("200", &9.into()), "{taken}");
     assert_eq!(status(&ask(&place, "POST", receiver, &eva, "one event")), "403");
-    // As the `attach` functions of Splunk's SDKs: no length, and no wait for an answer.
+    // As the `attach` functions of Splunk's SDKs do, the request has no length, and the client does not wait for an
+    // answer.
     let head = |authorization: &str| {
         format!(
             "POST /services/receivers/stream?index=web&sourcetype=generic_single_line HTTP/1.1\r\nHost: 127.0.0.1\r\n\

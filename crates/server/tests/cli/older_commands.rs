@@ -1,4 +1,4 @@
-//! Programs of an app that use the older protocol, which read all rows from standard input, and programs of `script`.
+//! Programs of an app that use protocol version 1 and read all rows from standard input, and programs of `script`.
 
 use crate::support::{Place, Ran};
 

@@ -35,7 +35,7 @@ pub(crate) fn status(answer: &str) -> &str {
     answer.split(' ').nth(1).unwrap_or_default()
 }
 
-/// Status, headers and body of a search.
+/// Runs a search; returns status, headers and body of the answer.
 pub(crate) fn search(place: &Place, key: &str, text: &str) -> String {
     let text: String = form_urlencoded::byte_serialize(text.as_bytes()).collect();
     ask(
@@ -47,7 +47,7 @@ pub(crate) fn search(place: &Place, key: &str, text: &str) -> String {
     )
 }
 
-/// A path of the table with its placeholders filled.
+/// Replaces the placeholders in a path of the table of endpoints.
 fn filled(path: &str) -> String {
     [
         ("{name}", "web"),
@@ -112,7 +112,7 @@ fn every_endpoint_takes_what_the_table_says() {
     drop(server);
 }
 
-/// In the URL and in the body, for every endpoint, even for parameters that it does not use.
+/// Tests every endpoint, with parameters in the URL and in the body, even parameters that the endpoint does not use.
 #[test]
 fn values_of_another_type_are_refused_by_every_endpoint() {
     let place = Place::new();
@@ -148,7 +148,7 @@ fn values_of_another_type_are_refused_by_every_endpoint() {
             "{answer}"
         );
     }
-    // Unknown roles, set by REST and by the command line, which calls the server or writes the file.
+    // Unknown roles are refused over REST and by the command line, which calls the server or writes the file itself.
     let unknown = "there is no role \\\"nosuch\\\"; there are user, power, admin, can_delete";
     let users = "/services/authentication/users";
     let made = ask(&place, "POST", users, &admin, "name=bob&password=longenough&roles=nosuch");
@@ -204,7 +204,8 @@ fn roles_say_what_a_search_may_do() {
     drop(server);
 }
 
-/// Lookup files, results files, collections and models: directly, in subsearches and in texts that a search runs.
+/// Access to lookup files, results files, collections and models is checked in the search itself, in its subsearches
+/// and in searches that it runs from a text.
 #[test]
 fn what_an_app_shares_is_changed_by_those_who_may() {
     let place = Place::new();
@@ -272,7 +273,7 @@ fn what_an_app_shares_is_changed_by_those_who_may() {
     for table in ["shared.csv", "people", "anns.csv", "results.report.csv"] {
         assert_eq!(who(eva, table), "admin", "{table}");
     }
-    // Allowed for users who have the role or own the file, or if everyone may write.
+    // Writing is allowed for users who have the role or own the file, and for everyone if the permissions say so.
     did(tom, &format!("{} | outputlookup shared.csv", rows("tom")));
     did(tom, &format!("{} | outputlookup people", rows("tom")));
     did(ann, &format!("{} | outputlookup anns.csv", rows("ann")));
@@ -281,7 +282,7 @@ fn what_an_app_shares_is_changed_by_those_who_may() {
         ["shared.csv", "people", "anns.csv", "open.csv"].map(|table| who(bob, table)),
         ["tom", "tom", "ann", "eva"]
     );
-    // New files of others are private, and take precedence over those of the app.
+    // New files of other users are private, and take precedence over those of the app.
     for (key, name) in [(eva, "eva"), (bob, "bob")] {
         did(key, &format!("{} | outputlookup new.csv", rows(name)));
         did(key, &format!("{} | outputlookup append=t new.csv", rows(name)));
@@ -349,7 +350,7 @@ fn a_new_table_goes_where_its_context_says_for_those_who_may_write_there() {
         let inner = format!("| makeresults | appendpipe [outputlookup {options} m{at}.csv]");
         assert_eq!(status(&search(&place, &eva, &inner)), status(&answer), "{inner}");
     }
-    // An existing file is written in its place.
+    // An existing file is overwritten where it is.
     assert_eq!(status(&write(&admin, "create_context=user", "a1")), "200");
     assert_eq!(places("admin", "a1"), app);
     let wrong = write(&admin, "create_context=ap", "b");
@@ -400,7 +401,7 @@ fn texts_that_become_names_of_files_are_checked_before_a_search_runs() {
     place.run(&["search", "* | outputlookup fine.csv"]).good();
 }
 
-/// Files and directories below `folder` that are accessible to others than the owner, without `etc`.
+/// Files and directories below `folder` that users other than the owner can access, except `etc`.
 fn open_to_others(folder: &Path, is_top: bool, found: &mut Vec<String>) {
     let mut entries: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.push(folder.to_owned());
@@ -439,8 +440,8 @@ fn nobody_else_reads_a_data_folder() {
     closed("after merging");
     assert_eq!(server.stop("-TERM"), 0);
     closed("after serving");
-    // The mode of an older directory is restricted when it is opened for writing; files that the owner wrote below etc
-    // keep theirs.
+    // The mode of an existing directory is restricted when it is opened for writing; files that the owner wrote below
+    // `etc` keep their mode.
     let open = |path: PathBuf, mode: u32| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     let own = place.data().join("etc/system/local");
     std::fs::create_dir_all(&own).unwrap();

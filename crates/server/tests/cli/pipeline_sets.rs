@@ -1,4 +1,5 @@
-//! Several pipeline sets: files in parallel, each line once and in its file's order, copies left out.
+//! Several pipeline sets: files are added in parallel, each line once and in the order of its file, and copies are
+//! skipped.
 
 use crate::server::Server;
 use crate::support::{Place, bytes_below, sorted, unsealed_bytes, wait_until};
@@ -12,7 +13,7 @@ fn place_with(sets: &str) -> Place {
     place
 }
 
-/// Lines of one file, all in one second, so that only their arrival orders them.
+/// Lines of one file with the same second, so that only the order of arrival distinguishes them.
 fn lines_of(file: &str, range: std::ops::Range<usize>) -> String {
     range.map(|at| format!("2026-11-20T00:00:00Z file={file} line={at} took={}\n", at * 7)).collect()
 }
@@ -62,7 +63,7 @@ fn copies_and_files_that_begin_alike_are_distinguished_whatever_set_reads_them()
     let place = place_with("4");
     let folder = place.path("logs");
     std::fs::create_dir(&folder).unwrap();
-    // All share their first 256 bytes; every third is a copy of the one before it.
+    // All files share their first 256 bytes; every third file is a copy of the one before it.
     let head = format!("{}\n", "#".repeat(300));
     for at in 0..60 {
         let line = at - usize::from(at % 3 == 2);

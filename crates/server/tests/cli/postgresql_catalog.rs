@@ -1,4 +1,4 @@
-//! The catalog in PostgreSQL: moved there and back, and killed under a running server.
+//! The catalog in PostgreSQL: it is moved there and back, and the database is killed while a server uses it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 

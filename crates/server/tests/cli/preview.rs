@@ -44,7 +44,7 @@ fn dates_far_into_a_file_show_their_order_to_preview_and_add() {
     let line = |day: usize, at: usize| {
         format!("{day:02}/11/2025 10:{:02}:{:02} request {at} was answered\n", at / 60 % 60, at % 60)
     };
-    // The first unambiguous date is far beyond what is read ahead.
+    // The first unambiguous date is far beyond the bytes that are read ahead.
     let text: String = (5..20).flat_map(|day| (0..2_000).map(move |at| line(day, at))).collect();
     let log = place.write("days.log", text);
     let preview = place.run(&["preview", &log, "-n", "1", "-o", "json"]).good();
@@ -81,7 +81,8 @@ fn oddities_are_reported() {
     assert_eq!(place.run(&["preview", "missing.log"]).code, 2);
 }
 
-/// Other faults are reported once; a wrong setting of a sourcetype changes whatever is read with it.
+/// Other configuration errors are reported once; an invalid setting of a sourcetype is reported at every use, because
+/// it changes the events.
 #[test]
 fn invalid_settings_of_a_sourcetype_are_reported_each_time_it_is_used() {
     let place = Place::new();

@@ -83,7 +83,7 @@ fn what_a_program_writes_when_it_is_ended_is_stored() {
          [script://./bin/deaf.py]\nsource = deaf\n",
         &[
             ("last.sh", &format!("#!/bin/sh\n{last}\ntrap last TERM\necho begun\nwhile :; do sleep 0.05; done\n")),
-            // It ends only when it is killed.
+            // This program ends only when it is killed.
             (
                 "deaf.py",
                 "import os, signal\n\

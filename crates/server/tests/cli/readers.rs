@@ -30,7 +30,7 @@ fn with_app(place: &Place) {
     write("local/transforms.conf", "[hidden_names]\nfilename = names.csv\n");
     write("lookups/names.csv", "amount,name\n7,hidden\n");
     write("local/data/models/Hidden_model.json", MODEL);
-    // The team is all users with the role `power`.
+    // The team has all users with the role `power`.
     write("metadata/local.meta", &metadata("power"));
 }
 
@@ -80,7 +80,7 @@ fn searches_do_not_see_what_a_role_may_not_read() {
     let [admin, eva, tom] = ["admin", "eva", "tom"].map(|user| key(&place, user));
     let sees = |key: &str, text: &str| {
         let answer = search(&place, key, text);
-        // Neither a value nor the name of another object.
+        // An object is visible if the answer has its value or the name of an object.
         answer.contains("\"results\":[{") && (answer.contains("hidden") || answer.contains("\"x\""))
     };
     for text in SEARCHES {
@@ -88,7 +88,7 @@ fn searches_do_not_see_what_a_role_may_not_read() {
             assert_eq!([&admin, &tom, &eva].map(|key| sees(key, text)), [true, true, false], "{text}");
         }
     }
-    // Everything else is unchanged.
+    // Unrestricted objects and all events are still visible.
     for key in [&admin, &tom, &eva] {
         assert!(search(&place, key, "| makeresults | eval x=`open` | table x").contains("shown"));
         assert!(search(&place, key, "search index=main amount=7 | stats count AS n").contains("\"n\":\"1\""));
@@ -104,7 +104,7 @@ fn searches_do_not_see_what_a_role_may_not_read() {
         };
         assert_eq!((listed(&tom), listed(&eva)), ([true; 2], [false; 2]), "{path}");
     }
-    // The readers of an object are changed over REST, with effect from the next search.
+    // The readers of an object are changed over REST; the change takes effect with the next search.
     let acl = "/servicesNS/nobody/shop/admin/macros/who/acl";
     let changed = ask(&place, "POST", acl, &admin, "sharing=global&owner=nobody&perms.read=*&output_mode=json");
     assert_eq!(status(&changed), "200", "{changed}");

@@ -1,4 +1,4 @@
-//! Buckets on volumes of indexes.conf: uploaded, searched there, and found again after kills.
+//! Buckets on volumes of indexes.conf: they are uploaded, searched there, and found again after kills.
 
 use quarry_s3world::{CONTAINER, Gateway, KEY_ID, SECRET};
 
@@ -17,12 +17,12 @@ fn place_on(volume: &str) -> Place {
          [here]\nremotePath =\n"
     );
     std::fs::write(local.join("indexes.conf"), indexes).unwrap();
-    // More free space than the disk has, so every copy that can be evicted is.
+    // This requires more free space than the disk has, so every local copy that can be evicted is evicted.
     std::fs::write(local.join("server.conf"), "[cachemanager]\neviction_padding = 1000000000\n").unwrap();
     place
 }
 
-/// A place as [`place_on`] makes, on an S3 server.
+/// Like [`place_on`], with a volume on an S3 server.
 pub(crate) fn on_s3(gateway: &Gateway) -> Place {
     let url = gateway.url();
     place_on(&format!(
@@ -164,7 +164,7 @@ fn encrypted_buckets_live_on_an_s3_store_and_keys_are_rotated() {
     assert!(!all.iter().any(|bytes| has(bytes, b"\"index\"")), "receipts are encrypted, too");
     let before = answers(&place);
     std::fs::write(&keys, format!("2026 {}\n2025 {}\n", "0b".repeat(32), "0a".repeat(32))).unwrap();
-    // Without a server, added events are sealed at once.
+    // Without a server, added events are sealed when the command ends.
     add(&place, 700..800, "main");
     let server = Server::start(&place);
     assert!(wait_until(|| is_uploaded(&place)), "{:?}", copies(&place));
@@ -212,7 +212,7 @@ fn a_lost_catalog_comes_back_from_an_s3_store() {
     let before = answers(&place);
     assert_eq!(before[0].lines().count(), 400);
     server.stop("-TERM");
-    // The events that the server wrote about itself are in the log, and lost with the machine.
+    // The server's own events are only in the log, so they are lost with the machine.
     let lost = Place::new();
     std::fs::create_dir_all(lost.data()).unwrap();
     std::fs::rename(place.data().join("etc"), lost.data().join("etc")).unwrap();
@@ -251,7 +251,7 @@ fn an_index_moves_to_a_folder_and_back_to_the_data_folder() {
         folder.path().display()
     );
     configure(&place, "[here]", &nas);
-    // By the server, then without one.
+    // First with the server, then without one.
     let server = Server::start(&place);
     let moved = place.run(&["index", "migrate", "main", "--to", "nas"]).good();
     assert!(moved.starts_with("3 buckets of "), "{moved}");

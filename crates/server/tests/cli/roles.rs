@@ -1,4 +1,4 @@
-//! Roles over REST and in authorize.conf: permissions and limits, effective from the next request.
+//! Roles over REST and in authorize.conf: permissions and limits, which take effect with the next request.
 
 use serde_json::Value;
 
@@ -76,11 +76,11 @@ fn a_role_is_made_given_changed_and_removed() {
     let shown = ask(&place, "GET", "/services/authentication/current-context?output_mode=json", &eva, "");
     let held = content(&shown)["capabilities"].to_string();
     assert!(held.contains("rtsearch") && held.contains("\"search\"") && !held.contains("edit_user"), "{held}");
-    // The administrators' role keeps the capabilities that no one else could restore.
+    // The administrators' role must keep the capabilities without which no user could restore it.
     let taken = ask(&place, "POST", &format!("{ROLES}/admin"), &admin, "capabilities=search");
     assert!(status(&taken) == "400" && taken.contains("keeps the capability"), "{taken}");
     assert_eq!(status(&ask(&place, "DELETE", &format!("{ROLES}/admin"), &admin, "")), "403");
-    // Also through the conf file.
+    // The same through the conf file.
     let conf = "/servicesNS/nobody/system/configs/conf-authorize/role_user";
     assert_eq!(status(&ask(&place, "POST", conf, &tom, "run_dump=disabled")), "403");
     assert_eq!(status(&ask(&place, "POST", conf, &admin, "search=disabled")), "200");
@@ -138,14 +138,14 @@ fn roles_say_which_events_their_users_find() {
             "{text}"
         );
     }
-    // A user's own definition of the field does not bypass the filter.
+    // A user's own definition of the field must not bypass the filter.
     let props = "/servicesNS/eva/search/configs/conf-props";
     let made = ask(&place, "POST", props, &eva, "name=orders&EVAL-host=%22web9%22&FIELDALIAS-x=sourcetype+AS+source");
     assert_eq!(status(&made), "201", "{made}");
     assert_eq!(count(&place, &eva, "search index=main | stats count AS n"), "2");
     let words = search(&place, &eva, "| walklex index=main type=term | search term=back OR term=d | stats count AS n");
     assert!(!words.contains("\"n\":\"1\"") && !words.contains("\"n\":\"2\""), "{words}");
-    // The window ends with the range of the search.
+    // The time window of the role ends at the end of the search's time range.
     let windowed = |latest: &str| {
         let text = format!("search index=main earliest=2026-11-20T00:00:00Z latest={latest} | stats count AS n");
         (count(&place, &admin, &text), count(&place, &tom, &text))

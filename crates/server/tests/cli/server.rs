@@ -1,4 +1,4 @@
-//! The server: found by the command line, one writer per data directory, stopped without loss.
+//! The server: the command line finds it, a data directory has one writer, and stopping loses nothing.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,24 +15,24 @@ impl Server {
         Server::start_with(place, &[])
     }
 
-    /// Starts it with additional arguments.
+    /// Starts a server with additional arguments.
     pub(crate) fn start_with(place: &Place, more: &[&str]) -> Server {
         Server::of(place, place.command(&[&["serve", "--mgmt", "127.0.0.1:0"], more].concat()))
     }
 
-    /// Starts it at a management address.
+    /// Starts a server at a management address.
     pub(crate) fn start_at(place: &Place, address: &str) -> Server {
         Server::of(place, place.command(&["serve", "--mgmt", address]))
     }
 
-    /// Starts it with another `PATH`.
+    /// Starts a server with another `PATH`.
     pub(crate) fn start_in(place: &Place, path: &str) -> Server {
         let mut command = place.command(&["serve", "--mgmt", "127.0.0.1:0"]);
         command.env("PATH", path);
         Server::of(place, command)
     }
 
-    /// Starts it in a zone other than UTC.
+    /// Starts a server in a time zone other than UTC.
     pub(crate) fn start_in_zone(place: &Place, zone: &str) -> Server {
         let mut command = place.command(&["serve", "--mgmt", "127.0.0.1:0"]);
         command.env("TZ", zone);
@@ -63,7 +63,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Until it has ended it still accepts connections, which then get no answer.
+        // Until the process has ended, it may still accept connections, which then get no answer.
         drop(self.0.kill().and_then(|()| self.0.wait()));
     }
 }
@@ -88,7 +88,7 @@ pub(crate) fn send(place: &Place, method: &str, path: &str, authorization: &str,
     stream
 }
 
-/// Starts a search as the command line would.
+/// Sends the request for a search as the command line would, without reading the answer.
 pub(crate) fn begin(place: &Place, path: &str, body: &str) -> TcpStream {
     let run_file = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
     let run: serde_json::Value = serde_json::from_str(&run_file).unwrap();
@@ -160,7 +160,7 @@ fn acknowledged_events_survive_the_death_of_the_server() {
     server.stop("-KILL");
     assert!(place.data().join("run/server.json").exists());
     assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).good(), "count\n700\n");
-    // Spill files of its searches are removed at the next start.
+    // Spill files of a killed server's searches are removed at the next start.
     let spilled = place.data().join("run/spill/datafusion-x");
     std::fs::create_dir_all(&spilled).unwrap();
     std::fs::write(spilled.join("1.arrow"), "rows").unwrap();

@@ -1,4 +1,5 @@
-//! Nodes that share users and knowledge objects: what was answered outlives a machine and is known to the others.
+//! Nodes that share users and knowledge objects: an acknowledged change survives the loss of a machine and reaches the
+//! other nodes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -27,14 +28,14 @@ fn join(place: &Place, database: &PostgreSql, wait_seconds: u32) {
     place.write("data/etc/system/local/server.conf", text);
 }
 
-/// The authorization of the account that runs the server.
+/// `Authorization` header of the account that runs the server.
 fn owner(place: &Place) -> String {
     let run_file = std::fs::read_to_string(place.path("data/run/server.json")).unwrap();
     let run: Value = serde_json::from_str(&run_file).unwrap();
     format!("Bearer {}", run["token"].as_str().unwrap())
 }
 
-/// The authorization of a user who logs in; `None` if the node refuses.
+/// Logs in; returns the `Authorization` header; `None` if the node refuses.
 fn login(place: &Place, user: &str, password: &str) -> Option<String> {
     let form = format!("username={user}&password={password}&output_mode=json");
     let answer = ask(place, "POST", "/services/auth/login", "", &form);
@@ -47,7 +48,7 @@ fn good(place: &Place, method: &str, path: &str, authorization: &str, form: &str
     answer
 }
 
-/// The first row's `m` of a search, or its status.
+/// Value of `m` in the first row of a search, or the HTTP status.
 fn result(place: &Place, authorization: &str, text: &str) -> String {
     let answer = search(place, authorization, text);
     match status(&answer) {
@@ -93,7 +94,7 @@ fn a_change_on_one_node_is_known_to_the_other_soon() {
     let here = login(&a, "eva", "her-own-secret").unwrap();
     good(&a, "POST", MACROS, &here, "name=m&definition=%221%22");
     assert!(wait_until(|| result(&b, &there, "| makeresults | eval m=`m` | table m") == "1"));
-    // Each node continues what the other has begun.
+    // Each node changes the objects that the other has created.
     good(&b, "POST", MACROS, &there, "name=n&definition=%222%22");
     good(&a, "POST", &format!("{MACROS}/m"), &here, "definition=%223%22");
     good(&b, "POST", &format!("{MACROS}/n"), &there, "definition=%224%22");
@@ -107,7 +108,7 @@ fn a_change_on_one_node_is_known_to_the_other_soon() {
         good(&a, "POST", "/services/authorization/tokens?output_mode=json", &owner(&a), "name=eva&audience=test");
     let token = format!("Bearer {}", body(&made)["entry"][0]["content"]["token"].as_str().unwrap());
     assert!(wait_until(|| result(&b, &token, both) == "34"));
-    // Who is removed is out everywhere, and a password counts everywhere.
+    // A removed user is refused by all nodes, and a new password applies on all nodes.
     good(&a, "POST", &format!("{USERS}/eva"), &owner(&a), "password=another-secret");
     assert!(wait_until(|| status(&search(&b, &there, both)) == "401"));
     assert!(login(&b, "eva", "another-secret").is_some());

@@ -156,7 +156,7 @@ fn a_search_that_finds_nothing_says_which_of_its_conditions_fails() {
         let says = "no event that the search selects lies in its time range";
         assert!(ran.err.contains(says) && ran.err.contains("change --earliest or --latest"), "{search}: {ran:?}");
     }
-    // Rows that later commands remove concern neither the range nor the conditions.
+    // If only later commands remove all rows, there are no hints about the time range or the conditions.
     let wide = ["--earliest", "11/20/2026:09:00:00", "--latest", "11/20/2026:11:00:00"];
     for (search, says) in [
         ("level=info | where status>900", "`where status>900` keeps none of the events before it"),
@@ -213,7 +213,7 @@ fn events_in_the_future_are_reported() {
             reported.starts_with("note: the newest of these events is ") && reported.contains(" h in the future"),
             "{reported}"
         );
-        // Earlier notes are not repeated.
+        // Notes on earlier events are not repeated.
         assert_eq!(place.run(&["add", "oneshot", &past, "--again"]).err, "");
     }
 }
@@ -293,7 +293,7 @@ fn events_without_their_text_show_their_fields() {
 #[test]
 fn an_invalid_new_user_is_reported_before_the_password_prompt() {
     let place = Place::new();
-    // Standard input has no password, which would be told as well.
+    // Standard input has no password, which would be reported if the roles were valid.
     let roles = place.run(&["add", "user", "carl"]);
     assert!(roles.code == 2 && roles.err.contains("at least one role"), "{roles:?}");
     let unknown = place.run(&["add", "user", "carl", "-role", "nosuch"]);
@@ -305,7 +305,7 @@ fn an_invalid_new_user_is_reported_before_the_password_prompt() {
 #[test]
 fn a_token_that_nothing_listens_for_yet_is_reported_once() {
     let place = Place::new();
-    // A server that starts with a token listens.
+    // If a token exists when the server starts, the collector listens.
     for is_served in [true, false] {
         let _server = is_served.then(|| Server::start(&place));
         let name = if is_served { "one" } else { "two" };

@@ -1,11 +1,11 @@
-//! Runs the binary: a data directory per test, sample lines, and waiting without a clock.
+//! Runs the binary: provides a data directory per test, sample lines, and waiting without a clock.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// Rounds of [`wait_until`]; far more than any test takes.
+/// Maximum rounds of [`wait_until`]; far more than any test needs.
 const ROUNDS_MAX: usize = 200_000;
 
 /// A directory with a data directory in it, removed at the end.
@@ -32,7 +32,7 @@ impl Place {
         path.display().to_string()
     }
 
-    /// The binary with this place's data directory.
+    /// A command of the binary with the data directory of this place.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_quarry"));
         // Tests do not depend on the zone of the machine.
@@ -44,7 +44,7 @@ impl Place {
         Ran::of(self.command(arguments).output().unwrap())
     }
 
-    /// Starts it without waiting for its end.
+    /// Starts the binary without waiting for its end.
     pub(crate) fn spawn(&self, arguments: &[&str]) -> Child {
         self.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
@@ -74,7 +74,7 @@ impl Ran {
     }
 }
 
-/// Calls `is_so` until it holds; `false` if it never does.
+/// Calls `is_so` until it returns true; returns `false` after [`ROUNDS_MAX`] rounds.
 pub(crate) fn wait_until(mut is_so: impl FnMut() -> bool) -> bool {
     let (_keeps_open, never) = channel::<()>();
     for _ in 0..ROUNDS_MAX {
@@ -117,10 +117,10 @@ pub(crate) fn bytes_below(folder: &Path) -> u64 {
     entries.map(size).sum()
 }
 
-/// Bytes of log segments in a data directory: events that no bucket has yet.
+/// Size of the log segments in a data directory, whose events are in no bucket yet.
 pub(crate) fn unsealed_bytes(data: &Path) -> u64 {
     let folders = std::fs::read_dir(data.join("wal")).into_iter().flatten().flatten();
-    // The marks beside the segments contain no events.
+    // The other files beside the segments contain no events.
     let files = folders.flat_map(|entry| match entry.path().is_dir() {
         true => std::fs::read_dir(entry.path()).into_iter().flatten().flatten().map(|entry| entry.path()).collect(),
         false => vec![entry.path()],

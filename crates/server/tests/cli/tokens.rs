@@ -39,7 +39,7 @@ fn a_token_stands_for_its_user_until_it_is_taken_away() {
     assert_eq!(status(&ask(&place, "POST", "/services/messages", &token, "name=n&value=v")), "201");
     assert_eq!(status(&ask(&place, "GET", TOKENS, &eva, "")), "401", "other roles end sessions, not tokens");
     let own = key(&place, "eva");
-    // Users whose tokens a user may create and see.
+    // A user may create and see only some users' tokens.
     let refused = ask(&place, "POST", TOKENS, &own, "name=admin&audience=x");
     assert!(status(&refused) == "403" && refused.contains("edit_tokens_own"), "{refused}");
     assert_eq!(status(&ask(&place, "GET", TOKENS, &norole, "")), "403");
@@ -72,7 +72,7 @@ fn a_token_stands_for_its_user_until_it_is_taken_away() {
         assert!(["400", "404"].contains(&status(&code)), "{wrong}: {code}");
     }
     assert_eq!(who(&made(&place, &admin, "name=tom&not_before=%2B1h").1), "401", "not yet");
-    // Disabled, enabled, after a restart, and deleted.
+    // The token is disabled, enabled, used after a restart, and deleted.
     assert_eq!(status(&ask(&place, "POST", &format!("{TOKENS}/{id}"), &admin, "status=odd")), "400");
     assert_eq!(status(&ask(&place, "POST", &format!("{TOKENS}/{id}"), &admin, "status=disabled")), "200");
     assert_eq!(who(&token), "401");
@@ -89,7 +89,7 @@ fn a_token_stands_for_its_user_until_it_is_taken_away() {
     assert_eq!((who(&token), who(&of_admin)), ("eva".to_owned(), "admin".to_owned()));
     assert_eq!(status(&ask(&place, "DELETE", &format!("{TOKENS}/{other}"), &admin, "")), "200");
     assert_eq!(who(&of_admin), "401");
-    // A later user with the name of a deleted one does not get their tokens.
+    // A later user with the name of a deleted one does not inherit the tokens.
     assert_eq!(status(&ask(&place, "DELETE", user, &admin, "")), "200");
     assert_eq!(
         status(&ask(
@@ -102,7 +102,7 @@ fn a_token_stands_for_its_user_until_it_is_taken_away() {
         "201"
     );
     assert_eq!(who(&token), "401");
-    // All tokens, through the conf file.
+    // All tokens are disabled in the conf file.
     let (_, third) = made(&place, &admin, "name=tom");
     let conf = "/servicesNS/nobody/system/configs/conf-authorize";
     assert_eq!(status(&ask(&place, "POST", conf, &admin, "name=tokens_auth&disabled=1")), "201");

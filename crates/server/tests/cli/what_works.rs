@@ -1,7 +1,6 @@
-//! `docs/splunk/what-works.md` is written from the tables that the program itself reads: commands, functions, settings,
-//! inputs, endpoints. What Splunk has in addition is listed here by name, from its public manuals; a name that a table
-//! contains is removed from the list of absent names automatically. `UPDATE_TEXTS=1 cargo test -p quarry --test cli
-//! what_works` writes the page.
+//! Generates `docs/splunk/what-works.md` from the tables that the program itself reads: commands, functions, settings,
+//! inputs, endpoints. The names in Splunk's public manuals are listed here; the page shows a name as absent if no table
+//! contains it. `UPDATE_TEXTS=1 cargo test -p quarry --test cli what_works` writes the page.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -23,12 +22,13 @@ const EVAL_OF_SPLUNK: &str = "abs acos acosh asin asinh atan atan2 atanh avg bit
     rtrim searchmatch sha1 sha256 sha512 sigfig sin sinh spath split sqrt strftime strptime substr sum tan tanh time toarray \
     tobool todouble toint tojson tomv tonumber toobject tostring trim true typeof upper urldecode validate";
 
-/// Functions of `stats` and its kin in Splunk's search reference, `percN` and the like by their stem.
+/// Functions of `stats` and related commands in Splunk's search reference; `percN` and similar functions are listed
+/// without the number.
 const STATS_OF_SPLUNK: &str = "avg c count dc distinct_count earliest earliest_time estdc estdc_error exactperc first last \
     latest latest_time list max mean median min mode p perc range rate rate_avg rate_sum stdev stdevp sum sumsq upperperc values \
     var varp";
 
-/// Commands of Splunk's machine learning add-on, which apps of Splunk's users take for granted.
+/// Commands of Splunk's machine learning add-on, which many apps use.
 const COMMANDS_OF_SPLUNK: &str = "apply deletemodel fit listmodels sample score summary";
 
 /// Conf files of Splunk's admin manual.
@@ -104,12 +104,12 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Names of a list.
+/// Splits a list into names.
 fn words(list: &'static str) -> impl Iterator<Item = &'static str> {
     list.split_whitespace()
 }
 
-/// A text as a cell of a table.
+/// Formats a text as a cell of a table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
@@ -186,7 +186,7 @@ fn settings_part(page: &mut String) {
     CONFS_WITHOUT_TABLE.iter().for_each(|(conf, what)| writeln!(page, "| {conf}.conf | {what} |").unwrap());
     let is_read =
         |conf: &str| ConfTable::of(conf).is_some() || CONFS_WITHOUT_TABLE.iter().any(|(known, _)| *known == conf);
-    // An app's default.meta is not a conf file by its name, but is read.
+    // An app's default.meta does not have the name of a conf file, but it is read as one.
     let others =
         words(CONFS_OF_SPLUNK).filter(|conf| !is_read(conf) && *conf != "default.meta" && *conf != "collections");
     writeln!(page, "\nNot supported: {}.", others.collect::<Vec<_>>().join(", ")).unwrap();

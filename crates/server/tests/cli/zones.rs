@@ -1,4 +1,5 @@
-//! The machine's zone, `--zone`, and `TZ` of props.conf: the zone of timestamps without one, and how times are shown.
+//! The machine's zone, `--zone`, and `TZ` of props.conf: the zone of timestamps that name none, and the zone in which
+//! times are shown.
 
 use serde_json::Value;
 

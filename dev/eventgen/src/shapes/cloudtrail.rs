@@ -1,7 +1,7 @@
 //! Cloud audit records as AWS CloudTrail writes them: deeply nested, different for every kind of call.
 //!
-//! Random: which services and calls there are, accounts, roles and users and how unevenly they call, how often calls
-//! fail, how many parameters each call has and their names, how often values are null, lists, or long.
+//! Random: services and calls; accounts, roles and users, and how unevenly they call; how often calls fail; the names
+//! and number of each call's parameters; how often values are null, lists, or long.
 
 use super::draw::{
     FOREIGN, Pool, Words, address, between, happens, hex, magnitude, noun, service, share, some_of, user, uuid,
@@ -55,7 +55,7 @@ const AGENTS: &[&str] = &[
     "aws-sdk-go-v2/1.{}",
 ];
 
-/// A kind of call.
+/// A kind of API call.
 struct Call {
     name: String,
     source: String,
@@ -63,7 +63,7 @@ struct Call {
     parameters: Vec<&'static str>,
 }
 
-/// The shape.
+/// Generator of this shape.
 pub(super) struct CloudTrail {
     calls: Vec<Call>,
     order: Pool,

@@ -79,7 +79,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// A pool of the given values; the skew is random.
+    /// Makes a pool of the given values with a random skew.
     pub(crate) fn new(values: Vec<String>, chance: &mut Chance) -> Pool {
         let skew = 0.5 + chance.unit() * 0.8;
         let mut sum = 0.0;
@@ -92,14 +92,14 @@ impl Pool {
         Pool { values, cumulative }
     }
 
-    /// A pool of fixed values in random order.
+    /// Makes a pool of fixed values in random order.
     pub(crate) fn of(values: &[&str], chance: &mut Chance) -> Pool {
         let mut values: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
         shuffle(&mut values, chance);
         Pool::new(values, chance)
     }
 
-    /// A pool of `count` distinct values from `make`, or fewer if it cannot make as many.
+    /// Makes a pool of `count` distinct values from `make`, or of fewer if `make` does not return as many.
     pub(crate) fn made(count: u64, chance: &mut Chance, mut make: impl FnMut(&mut Chance) -> String) -> Pool {
         let mut seen = BTreeSet::new();
         let mut values = Vec::new();
@@ -132,7 +132,7 @@ fn shuffle<T>(values: &mut [T], chance: &mut Chance) {
     }
 }
 
-/// `count` of `choices`, in random order.
+/// Picks `count` of `choices` in random order.
 pub(crate) fn some_of(choices: &[&'static str], count: usize, chance: &mut Chance) -> Vec<&'static str> {
     let mut choices = choices.to_vec();
     shuffle(&mut choices, chance);
@@ -151,7 +151,7 @@ pub(crate) fn magnitude(low: u64, high: u64, chance: &mut Chance) -> u64 {
     (low + (high - low) * chance.unit()).exp() as u64
 }
 
-/// Share between `low` and `high`.
+/// Random share between `low` and `high`.
 pub(crate) fn share(low: f64, high: f64, chance: &mut Chance) -> f64 {
     low + (high - low) * chance.unit()
 }
@@ -205,7 +205,7 @@ pub(crate) fn uuid(chance: &mut Chance) -> String {
 pub(crate) struct Words(Pool);
 
 impl Words {
-    /// Chooses a part of the vocabulary, in random order.
+    /// Chooses a part of the vocabulary in random order.
     pub(crate) fn draw(chance: &mut Chance) -> Words {
         let mut words = vocabulary();
         shuffle(&mut words, chance);

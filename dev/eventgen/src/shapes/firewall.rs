@@ -1,8 +1,8 @@
 //! A firewall's key=value records and the text messages of a Cisco ASA, mixed in one file.
 //!
-//! Random: the share of each, which messages there are, optional keys, whether values are quoted, networks and ports,
-//! rules, how often values are empty. The fields of the text messages come from rules such as an administrator would
-//! write.
+//! Random: the share of either kind, the messages that occur, optional keys, whether values are quoted, networks and
+//! ports, rules, how often values are empty. The fields of the text messages come from rules such as an administrator
+//! would write.
 
 use super::draw::{Pool, address, between, happens, magnitude, noun, service, share, some_of, user};
 use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
@@ -23,7 +23,7 @@ REGEX = (Built|Teardown) \w+ (TCP|UDP) connection (\d+) for (\w+):([\d.]+)/(\d+)
 FORMAT = verb::$1 transport::$2 connection::$3 src_zone::$4 src_ip::$5 src_port::$6 dest_zone::$7 dest_ip::$8 dest_port::$9
 ";
 
-/// The shape.
+/// Generator of this shape.
 pub(super) struct Firewall {
     inside: Pool,
     outside: Pool,
@@ -166,7 +166,7 @@ impl Firewall {
         Event { file: 0, text, values }
     }
 
-    /// Adds questions about the text messages, by rules and by phrases.
+    /// Adds questions about the text messages, which search by extracted fields and by phrases.
     fn add_message_questions(&self, questions: &mut QuestionList<'_>, samples: &Samples) {
         questions.text(
             "count by code",
@@ -269,7 +269,7 @@ impl Shape for Firewall {
     }
 
     fn queries(&self, samples: &Samples) -> Vec<Query> {
-        // The two kinds of event name an address differently; searches use the name of the records.
+        // The two kinds of events name an address differently; the questions use the name in the key=value records.
         let roles = Roles {
             base: "index=main type=traffic".to_owned(),
             only: "action is not null",

@@ -15,7 +15,7 @@ const ENDS: &[&str] =
     &["Handler", "Worker", "Router", "Session", "Client", "Codec", "Filter", "Loader", "Service", "Dao"];
 const ROOTS: &[&str] = &["com.example", "org.acme", "io.channel", "net.pool", "java.util", "jdk.internal"];
 
-/// The shape.
+/// Generator of this shape.
 pub(super) struct Java {
     classes: Pool,
     frames: Pool,

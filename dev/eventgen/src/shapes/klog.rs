@@ -1,6 +1,6 @@
 //! Logs of Kubernetes' own components (klog): severity and time, thread, file and line, then a message.
 //!
-//! Random: files and line numbers, structured messages with their keys and how often each is present, plain messages,
+//! Random: files and line numbers, structured messages, their keys and how often each key is present, plain messages,
 //! how often values contain quotes, pods and namespaces. Times have no year.
 
 use super::draw::{Pool, Words, address, between, happens, hex, magnitude, noun, service, share, some_of, uuid};
@@ -12,7 +12,7 @@ use crate::repeats::format_time;
 const KEYS: &[&str] =
     &["pod", "node", "volumeName", "containerID", "probe", "replicas", "plugin", "generation", "verb", "queue"];
 
-/// The shape.
+/// Generator of this shape.
 pub(super) struct Klog {
     places: Pool,
     pods: Pool,

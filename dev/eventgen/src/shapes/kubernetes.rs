@@ -1,7 +1,7 @@
 //! Container logs as Kubernetes log collectors write them: one JSON object per line, partly nested.
 //!
 //! Random: names of the optional keys and how often each is present, whether resource keys are nested or have dots in
-//! their names, how often numbers have decimals, texts have escapes, values are null, and lists are empty or long.
+//! their names, how often numbers have decimals, strings have escapes, values are null, and lists are empty or long.
 
 use super::draw::{FOREIGN, Pool, Words, between, happens, hex, magnitude, service, share, some_of};
 use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
@@ -13,7 +13,7 @@ use crate::repeats::format_time;
 const OPTIONAL: &[&str] =
     &["tenant", "region", "shard", "cohort", "flag", "zone", "revision", "queue", "locale", "release", "peer", "step"];
 
-/// The shape.
+/// Generator of this shape.
 pub(super) struct Kubernetes {
     services: Pool,
     pods: Pool,
@@ -23,7 +23,7 @@ pub(super) struct Kubernetes {
     labels: Pool,
     templates: Vec<String>,
     words: Words,
-    /// Name, share of events that have it, share of those in which it is null.
+    /// Name of a key, share of events that have it, and share of these events in which it is null.
     optional: Vec<(&'static str, f64, f64)>,
     is_nested: bool,
     is_severity_lower: bool,
@@ -118,7 +118,7 @@ impl Kubernetes {
                 None => out.push_str(&format!(",\"{name}\":null")),
             }
             if at == 0 {
-                // A search sees a null as this text.
+                // A search returns a JSON null as this text.
                 first = Some(value.unwrap_or_else(|| "null".to_owned()));
             }
         }
@@ -126,7 +126,7 @@ impl Kubernetes {
     }
 }
 
-/// A JSON string, sometimes with escapes where plain characters would be valid.
+/// Formats a JSON string, sometimes with escapes where plain characters would be valid.
 fn quoted(text: &str, chance: &mut Chance) -> String {
     let mut out = String::new();
     push_quoted(text, &mut out);
@@ -224,7 +224,7 @@ impl Shape for Kubernetes {
         questions.ask(
             "boolean",
             "stats count by attributes.retry",
-            // A search sees a JSON null as the text `null`.
+            // A search returns a JSON null as the text `null`.
             "select retry, count(*) from parsed where retry is not null group by retry",
         );
         questions.find(

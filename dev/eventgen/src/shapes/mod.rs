@@ -1,17 +1,18 @@
 //! Eleven log formats with randomised details, the fields of every event, and questions about them.
 //!
-//! A shape is a format: nginx' access log, container logs as JSON, Windows events as XML and so on. Whatever varies
-//! between two installations of the same format is random: how many services and users there are and how unevenly they
-//! are distributed, which optional keys exist, their names and how often they are present, how often a value is null,
-//! escaped, written with or without decimals, or very long. A new seed is therefore a different data set, not the same
-//! one in another order.
+//! A shape is a format: nginx' access log, container logs as JSON, Windows events as XML and so on. Everything that
+//! varies between two installations of the same format is random: the number of services and users and how unevenly
+//! they are distributed, the names of optional keys and how often they are present, how often a value is null, escaped,
+//! written with or without decimals, or very long. A new seed therefore generates a different data set, not the same
+//! events in another order.
 //!
-//! For each event a shape returns the text and the typed values that a parser of this format would find. They are
-//! written next to the text as newline-delimited JSON, so that a database can load the parsed data. [`Shape::queries`]
-//! states each question three times: in SPL, in SQL over the parsed table, and in SQL over the text alone (by default
-//! the second with every column replaced by the expression that extracts it from the text).
+//! For each event, a shape returns the text and the typed values that a parser of this format would find. The values
+//! are written next to the text as newline-delimited JSON, so that a database can load the parsed data.
+//! [`Shape::queries`] states each question three times: in SPL, in SQL over the parsed table, and in SQL over the text
+//! alone. By default, the last is the SQL over the parsed table in which each column is replaced by the expression that
+//! extracts it from the text.
 //!
-//! Not here: running anything; `cargo xtask bench --shapes` does that.
+//! Not here: running the questions; `cargo xtask bench --shapes` does that.
 
 mod cloudtrail;
 mod draw;
@@ -73,17 +74,17 @@ impl Column {
         Column { name: name.to_owned(), kind, from_raw: from_raw.into() }
     }
 
-    /// A column extracted by the first group of a regular expression.
+    /// Makes a column that the first group of a regular expression extracts.
     fn by_pattern(name: &str, kind: Kind, pattern: &str) -> Column {
         Column::new(name, kind, format!("part(raw, '{}')", pattern.replace('\'', "''")))
     }
 
-    /// A column at a JSON path whose value may be a JSON null, which a search sees as the text `null`.
+    /// Makes a column at a JSON path whose value may be a JSON null, which a search returns as the text `null`.
     fn by_path_or_null(name: &str, kind: Kind, path: &str) -> Column {
         Column::new(name, kind, format!("coalesce(json_part(raw, '{path}'), json_null(raw, '{path}'))"))
     }
 
-    /// A column at a path of the JSON object.
+    /// Makes a column at a path of the JSON object.
     fn by_path(name: &str, kind: Kind, path: &str) -> Column {
         Column::new(name, kind, format!("json_part(raw, '{path}')"))
     }
@@ -98,7 +99,7 @@ pub enum Value {
     Text(String),
     /// Integer.
     Integer(i64),
-    /// Number, which may be written with decimals.
+    /// Floating-point number.
     Number(f64),
 }
 
@@ -115,15 +116,15 @@ impl Value {
 /// One generated event.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// Index of its file in [`Shape::files`].
+    /// Index of the event's file in [`Shape::files`].
     pub file: usize,
-    /// Its text, without the final line feed.
+    /// Text without the final line feed.
     pub text: String,
     /// A value per column, in the order of [`Shape::columns`].
     pub values: Vec<Value>,
 }
 
-/// A file of a shape.
+/// A log file of a shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogFile {
     /// File name.
@@ -140,7 +141,8 @@ pub trait Shape {
     /// Files that the events go to; most shapes have one.
     fn files(&self) -> Vec<LogFile>;
 
-    /// Configuration that the sourcetype needs in addition to the built-in one: file name (`props.conf`) and text.
+    /// Configuration that the sourcetype needs in addition to the built-in configuration: file name (`props.conf`) and
+    /// text.
     fn conf(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }
@@ -148,10 +150,10 @@ pub trait Shape {
     /// Columns of the parsed table.
     fn columns(&self) -> Vec<Column>;
 
-    /// The next event; `millis` is its time since the epoch.
+    /// Generates the next event; `millis` is its time in milliseconds since the epoch.
     fn event(&mut self, millis: i64, chance: &mut Chance) -> Event;
 
-    /// At least 25 questions, with values that occur in `samples`.
+    /// At least 25 questions, whose values occur in `samples`.
     fn queries(&self, samples: &Samples) -> Vec<Query>;
 }
 
@@ -180,14 +182,14 @@ pub struct Samples {
     events: Vec<Event>,
 }
 
-/// Salt of the seed for the events, so that they do not depend on the details of their shape.
+/// Salt that makes the random numbers of the events independent of those of the shape's details.
 const EVENTS_SALT: u64 = 0x5DEE_CE66;
-/// Sample size for the parameters of queries.
+/// Number of sampled events, from which queries take their values.
 const SAMPLES: usize = 256;
 
 impl Samples {
-    /// The values of `columns` in the `at`-th sample that has all of them; samples repeat when there are fewer. Empty
-    /// texts if no sample has them all.
+    /// The values of `columns` in the `at`-th sample that has all of them; if there are fewer samples, they repeat.
+    /// Returns empty texts if no sample has all columns.
     pub(crate) fn row(&self, columns: &[&str], at: usize) -> Vec<String> {
         let places: Vec<usize> =
             columns.iter().filter_map(|name| self.columns.iter().position(|known| known == name)).collect();
@@ -202,7 +204,7 @@ impl Samples {
         self.row(&[column], at).swap_remove(0)
     }
 
-    /// The value of a numeric column that a fraction `share` of the samples does not exceed.
+    /// Quantile `share` of a numeric column in the samples.
     pub(crate) fn quantile(&self, column: &str, share: f64) -> String {
         let place = self.columns.iter().position(|known| known == column).unwrap_or_default();
         let mut numbers: Vec<f64> = self
@@ -220,7 +222,7 @@ impl Samples {
     }
 }
 
-/// The value as a search can ask for it, if it is present and not empty.
+/// Formats a value as a search condition needs it; `None` if it is absent or empty.
 fn shown(value: &Value) -> Option<String> {
     match value {
         Value::Absent => None,
@@ -230,7 +232,7 @@ fn shown(value: &Value) -> Option<String> {
     }
 }
 
-/// The first `count` events of a shape's data set, with their times in milliseconds since the epoch: one every second.
+/// The first `count` events of a shape's data set, one per second, each with its time in milliseconds since the epoch.
 pub fn events(shape: &mut dyn Shape, seed: u64, count: u32, start_s: i64) -> Vec<(i64, Event)> {
     let mut chance = Chance::new(seed ^ EVENTS_SALT);
     let times = (0..i64::from(count)).map(|at| (start_s + at) * 1_000);
@@ -254,7 +256,8 @@ pub struct Written {
 /// When a file cannot be written.
 pub fn write(shape: &mut dyn Shape, seed: u64, bytes: u64, start_s: i64, folder: &Path) -> io::Result<Written> {
     let mut chance = Chance::new(seed ^ EVENTS_SALT);
-    // The number of hours does not depend on the size: rates differ, spans of charts do not.
+    // The number of hours does not depend on the size, so a larger data set has a higher rate of events and the same
+    // time range.
     let hours = 6 + chance.below(12);
     let mut files = truth::Files::create(shape, folder)?;
     let mut samples =

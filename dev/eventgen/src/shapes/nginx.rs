@@ -1,7 +1,8 @@
 //! nginx' access log in the combined format: query strings, user agents with quotes, `-` for missing values.
 //!
-//! Random: sites and paths, query string parameters and how often they are present, how many clients, agents and users,
-//! whether quotes in headers are written `\"` or `\x22`, requests that are not HTTP, very long queries.
+//! Random: sites and paths, query string parameters and how often they are present, the number of clients, agents and
+//! users, whether quotes in headers are written `\"` or `\x22`, requests that are not HTTP, and very long query
+//! strings.
 
 use super::draw::{Pool, Words, address, between, happens, hex, magnitude, noun, service, share, some_of, user};
 use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
@@ -23,7 +24,7 @@ const AGENTS: &[&str] = &[
     "Acme-Scanner {} QUOTEnightlyQUOTE",
 ];
 
-/// The shape.
+/// Generator of this shape.
 pub(super) struct Nginx {
     clients: Pool,
     users: Pool,
@@ -175,7 +176,7 @@ impl Shape for Nginx {
             number: Field::same("bytes"),
             id: Field::same("sid"),
         };
-        // `sid` is not a field of the access log: automatic key=value extraction finds it in the query string.
+        // `sid` is not a field of the log format; automatic key=value extraction finds it in the query string.
         let mut questions = QuestionList::common(self.columns(), &roles, samples);
         questions.ask(
             "count by status",

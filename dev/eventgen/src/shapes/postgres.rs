@@ -1,7 +1,7 @@
 //! PostgreSQL's log as comma-separated columns (csvlog): quoted texts with doubled quotes, queries of several lines.
 //!
-//! Random: databases, users and applications, which statements there are and how they are written, how often statements
-//! fail, how many columns are empty, how long queries are.
+//! Random: databases, users and applications, the statements and the way they are written, how often statements fail,
+//! how many columns are empty, how long queries are.
 
 use super::draw::{Pool, Words, address, between, happens, hex, magnitude, noun, service, share};
 use super::queries::{Field, Query, QuestionList, Roles};
@@ -12,7 +12,7 @@ use crate::repeats::format_time;
 /// A cell of a row: quoted, with quotes inside doubled, or not quoted.
 const CELL: &str = r#"(?:"(?:[^"]|"")*"|[^",]*)"#;
 
-/// The shape.
+/// Generator of this shape.
 pub(super) struct Postgres {
     databases: Pool,
     users: Pool,

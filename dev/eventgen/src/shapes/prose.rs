@@ -1,7 +1,7 @@
 //! Application messages in whole sentences, without keys.
 //!
-//! Random: the sentences, the things they mention, their length, how often text is non-ASCII or quoted, how often a
-//! message is only words. All fields are extracted from the text by `rex`.
+//! Random: the sentences, the values they mention, their length, how often text is non-ASCII or quoted, and how often a
+//! message has only words. All fields are extracted from the text by `rex`.
 
 use super::draw::{FOREIGN, Pool, Words, between, happens, hex, magnitude, noun, service, share};
 use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
@@ -11,7 +11,7 @@ use crate::repeats::format_time;
 
 const BASE: &str = "index=main | rex \"The (?<component>[a-z-]+) could not reach (?<peer>[a-z-]+) after (?<attempts>\\d+) attempts\" | rex \"in (?<place>[a-z]+)\\. \" | rex \"ticket (?<ticket>[0-9a-f]{10})\" | rex \"order (?<number>\\d+) \"";
 
-/// The shape.
+/// Generator of this shape.
 pub(super) struct Prose {
     components: Pool,
     peers: Pool,

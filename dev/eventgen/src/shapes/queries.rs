@@ -1,24 +1,24 @@
 //! Questions as data, and the questions that apply to every shape.
 //!
-//! SQL is written once for DuckDB and ClickHouse. Where their functions differ it uses these, which the benchmark
-//! defines in both: `part(x, re)` the first group of a regular expression, null if it does not match; `matches(x, re)`;
-//! `json_part(x, path)` the text at a JSON path, null if absent; `holds`, `begins` and `ends(x, y)`; `chars(x)` the
-//! length in characters; `bucket(t, ms)` the start of a span in seconds; `whole(x)` and `number(x)`, null if the text
-//! is not a number; `shown(x)` a value as text; `json_null(x, path)` the text `null` for a JSON null, which is what a
-//! search sees. Regular expressions are RE2's.
+//! SQL is written once for DuckDB and ClickHouse. Where their functions differ, it uses the following ones, which the
+//! benchmark defines in both: `part(x, re)` the first group of a regular expression, null if it does not match;
+//! `matches(x, re)`; `json_part(x, path)` the text at a JSON path, null if absent; `holds`, `begins` and `ends(x, y)`;
+//! `chars(x)` the length in characters; `bucket(t, ms)` the start of a span in seconds; `whole(x)` and `number(x)`,
+//! null if the text is not a number; `shown(x)` a value as text; `json_null(x, path)` the text `null` for a JSON null,
+//! which is what a search returns. Regular expressions are RE2's.
 
 use super::{Column, Samples};
 
-/// A question in SPL and SQL. The answers have the same columns in the same order, whatever their names.
+/// A question in SPL and SQL. All answers have the same columns in the same order, but the names may differ.
 #[derive(Clone, Debug)]
 pub struct Query {
     /// Name of the question, unique within the shape.
     pub name: String,
     /// The search.
     pub spl: String,
-    /// The same over the table `parsed`.
+    /// The same question in SQL over the table `parsed`.
     pub parsed: String,
-    /// The same over the table `lines`, which has `n`, `t`, `sourcetype` and `raw`.
+    /// The same question in SQL over the table `lines`, which has `n`, `t`, `sourcetype` and `raw`.
     pub raw: String,
     /// Whether the order of rows is part of the answer.
     pub ordered: bool,
@@ -41,13 +41,13 @@ impl Field {
         Field::new(name, name)
     }
 
-    /// Its name in an expression.
+    /// Name of the field in an expression.
     fn in_eval(&self) -> String {
         let plain = self.spl.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         if plain { self.spl.clone() } else { format!("'{}'", self.spl) }
     }
 
-    /// Its name in lists of fields and in conditions of a search.
+    /// Name of the field in field lists and search conditions.
     fn name(&self) -> String {
         let plain = self.spl.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
         if plain { self.spl.clone() } else { format!("\"{}\"", self.spl) }
@@ -59,7 +59,7 @@ impl Field {
 pub(crate) struct Roles {
     /// Search that finds all events and extracts the fields; `index=main`, or more.
     pub(crate) base: String,
-    /// Condition in SQL of the events that the base search finds; empty for all.
+    /// SQL condition for the events that the base search finds; empty if it finds all.
     pub(crate) only: &'static str,
     /// Field with few values, all of them texts.
     pub(crate) few: Field,
@@ -71,7 +71,7 @@ pub(crate) struct Roles {
     pub(crate) most: Field,
     /// Numeric field.
     pub(crate) number: Field,
-    /// Field whose values occur in one event or a few.
+    /// Field whose values each occur in one or a few events.
     pub(crate) id: Field,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct QuestionList<'a> {
 }
 
 impl QuestionList<'_> {
-    /// Starts with the questions that apply to every shape.
+    /// Creates a list with the questions that apply to every shape.
     pub(crate) fn common<'a>(columns: Vec<Column>, roles: &'a Roles, samples: &Samples) -> QuestionList<'a> {
         let mut questions = QuestionList { columns, roles, queries: Vec::new() };
         questions.counts(samples);
@@ -99,7 +99,7 @@ impl QuestionList<'_> {
         self.queries
     }
 
-    /// Adds a question: commands behind the base search, and SQL over `parsed`.
+    /// Adds a question, given by the commands after the base search and by SQL over `parsed`.
     pub(crate) fn ask(&mut self, name: &str, commands: &str, sql: &str) {
         let spl = format!("{} | {commands}", self.roles.base);
         let sql = self.narrowed(sql);
@@ -131,7 +131,7 @@ impl QuestionList<'_> {
         self.queries.push(Query { name: name.to_owned(), spl, parsed: sql.to_owned(), raw, ordered: false });
     }
 
-    /// SQL restricted to the events that the base search finds.
+    /// Restricts SQL to the events that the base search finds.
     fn narrowed(&self, sql: &str) -> String {
         match self.roles.only {
             "" => sql.to_owned(),
@@ -139,7 +139,7 @@ impl QuestionList<'_> {
         }
     }
 
-    /// `parsed` as an expression over `lines`: databases compute only the columns that a question uses.
+    /// SQL that derives `parsed` from `lines`; databases compute only the columns that a question uses.
     fn parsing(&self) -> String {
         let columns: String = self
             .columns
@@ -156,7 +156,7 @@ impl QuestionList<'_> {
         format!("with parsed as (select n, t, sourcetype, raw{columns} from lines) ")
     }
 
-    /// The base search with a condition: in its first command, or after it where commands create the fields.
+    /// Adds a condition to the base search: in its first command, or at the end if commands create the fields.
     fn with(&self, condition: &str) -> String {
         let base = &self.roles.base;
         if base.contains('|') { format!("{base} | search {condition}") } else { format!("{base} {condition}") }
@@ -340,7 +340,7 @@ impl QuestionList<'_> {
     }
 }
 
-/// SQL condition that the text contains a word, not as part of a longer one.
+/// SQL condition that is true if the text contains `word` as a whole word.
 pub(crate) fn word_in_raw(word: &str) -> String {
     let mut pattern = String::new();
     for character in word.chars() {
@@ -350,11 +350,11 @@ pub(crate) fn word_in_raw(word: &str) -> String {
         pattern.push(character);
     }
     let (word, pattern) = (word.replace('\'', "''"), pattern.replace('\'', "''"));
-    // A word that begins or ends with a breaker needs no other border there.
+    // No border is checked at an end of the word that is itself a breaker.
     let is_of_word = |character: Option<char>| character.is_some_and(|character| character.is_ascii_alphanumeric());
     let before = if is_of_word(word.chars().next()) { "(^|[^0-9A-Za-z])" } else { "" };
     let behind = if is_of_word(word.chars().next_back()) { "($|[^0-9A-Za-z])" } else { "" };
-    // The substring test comes first: databases evaluate it fast, and the regular expression then on few rows.
+    // The substring test comes first because it is fast, so databases evaluate the regular expression on few rows.
     format!("holds(raw, '{word}') and matches(raw, '{before}{pattern}{behind}')")
 }
 

@@ -1,7 +1,7 @@
 //! Several sourcetypes in one index: interleaved events of four other shapes.
 //!
-//! Random: the share of each, and everything that is random in their own shapes. The parsed table has the columns of
-//! all of them, like a wide event table.
+//! Random: the share of each shape, and everything that is random in the shapes themselves. The parsed table has the
+//! columns of all four shapes, like a wide event table.
 
 use super::draw::Pool;
 use super::firewall::Firewall;
@@ -13,7 +13,7 @@ use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
 use super::{Column, Event, LogFile, Samples, Shape, Value};
 use crate::chance::Chance;
 
-/// The shape.
+/// Generator of this shape.
 pub(super) struct SourcetypeMix {
     parts: Vec<Box<dyn Shape>>,
     widths: Vec<usize>,

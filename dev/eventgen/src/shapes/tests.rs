@@ -59,7 +59,7 @@ fn every_shape_is_asked_enough_and_with_values_that_exist() {
         names.dedup();
         assert_eq!(names.len(), queries.len(), "{}: names repeat", shape.name());
         for query in &queries {
-            // A condition without a value would compare nothing.
+            // A condition with an empty value would be meaningless.
             assert!(!query.spl.contains("=\"\" ") && !query.spl.contains(" \"\" "), "{}: {}", shape.name(), query.spl);
             assert!(query.raw.contains("from lines"));
         }

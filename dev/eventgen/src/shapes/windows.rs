@@ -1,7 +1,7 @@
 //! Windows events as XML, as a forwarder sends them: one `<Event>` after another, with named `<Data>`.
 //!
-//! Random: which events there are and which data each has, computers, accounts and processes, whether an event is one
-//! line or many, single or double quotes, how often values are `-`, contain entities, or are long.
+//! Random: the events that occur and the data of each, computers, accounts and processes, whether an event is one line
+//! or many, single or double quotes, how often values are `-`, contain entities, or are long.
 
 use super::draw::{Pool, Words, address, between, happens, hex, magnitude, noun, share, some_of, user};
 use super::queries::{Field, Query, QuestionList, Roles, word_in_raw};
@@ -30,8 +30,8 @@ const DATA: &[&str] = &[
     "Hashes",
 ];
 
-/// Rules that add-ons define for such events: other names, and fields calculated from one field, from several and from
-/// a missing one.
+/// Rules that add-ons define for such events: aliases, and fields calculated from one field, from several fields and
+/// from a missing field.
 const PROPS: &str = r#"[XmlWinEventLog]
 FIELDALIAS-dest = Computer AS dest, IpAddress ASNEW src
 EVAL-severity_name = case(Level=1, "critical", Level=2, "error", Level=3, "warning", true(), "information")
@@ -39,13 +39,13 @@ EVAL-session = dest . ":" . coalesce(LogonType, "none")
 EVAL-account = if(isnull(TargetUserName), "nobody", upper(TargetUserName))
 "#;
 
-/// A kind of event and its data names.
+/// A kind of event with the names of its data.
 struct EventKind {
     id: u64,
     names: Vec<&'static str>,
 }
 
-/// The shape.
+/// Generator of this shape.
 pub(super) struct Windows {
     kinds: Vec<EventKind>,
     order: Pool,

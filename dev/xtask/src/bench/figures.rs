@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::root;
 
-/// The table, as far as it is filled.
+/// The figures of this run so far.
 pub(super) struct Figures {
     last: BTreeMap<String, f64>,
     baseline: BTreeMap<String, f64>,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::figures::Figures;
 use super::quarry;
 
-/// Interval of reading the memory of the process; the kernel records its peak.
+/// Interval at which the memory of the process is read; the kernel records its peak.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Adds `input` to a new data directory at `data`, compacts it and records the figures under `name`.

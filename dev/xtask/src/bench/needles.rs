@@ -1,7 +1,7 @@
-//! Needle searches: for one user id or one session, by 1 to 32 clients at once, through the server.
+//! Needle searches: searches for one user id or one session by 1 to 32 concurrent clients, through the server.
 //!
-//! The ids are taken from lines spread over the input, so that every one exists and none repeats soon. The clients
-//! share the machine with the server, as in the comparison.
+//! The ids are taken from lines spread over the input, so that every id exists and none repeats soon. The clients share
+//! the machine with the server, as in the comparison.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -12,11 +12,11 @@ use super::figures::Figures;
 use super::server::Server;
 
 const CLIENTS: [usize; 4] = [1, 4, 16, 32];
-/// Measuring time for each number of clients.
+/// Duration of the measurement for each number of clients.
 const MEASURED: Duration = Duration::from_secs(5);
 /// Number of lines whose user and session are searched for.
 const LINES: u64 = 4_096;
-/// Larger than the longest line of the comparison data.
+/// Bytes read to find a whole line; more than the longest line of the comparison data.
 const LINE_BYTES: usize = 4_096;
 
 /// Measures and records needle searches per minute and the median and 95th percentile of their latency.

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::figures::Figures;
 use super::server::Server;
 
-/// Runs per query after the first; their median counts.
+/// Runs per query after the first; the median of their times is recorded.
 pub(super) const RUNS: usize = 5;
 
 /// Name, search, and a text that the CSV answer must contain.
@@ -34,7 +34,7 @@ pub(super) fn run(server: &Server, figures: &mut Figures) -> Result<(), String> 
                 return Err(format!("{name}: the answer lacks {expected}:\n{answer}"));
             }
         }
-        // The first run opened the buckets, so it is the cold figure.
+        // The first run opens the buckets, so its time is recorded separately.
         figures.add(&format!("{name} first ms"), times.remove(0));
         times.sort_by(f64::total_cmp);
         figures.add(&format!("{name} ms"), times[times.len() / 2]);

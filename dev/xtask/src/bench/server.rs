@@ -14,7 +14,7 @@ pub(super) struct Server {
     child: Child,
     address: String,
     token: String,
-    /// Address of the event collector, if it listens.
+    /// Address of the event collector; empty if it does not listen.
     collector: String,
 }
 
@@ -24,7 +24,7 @@ impl Server {
         Server::start_with(data, &[])
     }
 
-    /// The same with further arguments.
+    /// Like [`Server::start`], with further arguments.
     pub(super) fn start_with(data: &Path, more: &[&str]) -> Result<Server, String> {
         let mut command = quarry(data);
         command.args(["serve", "--mgmt", "127.0.0.1:0"]).args(more).stderr(Stdio::piped());
@@ -42,7 +42,7 @@ impl Server {
         Ok(Server { child, address: text_of("mgmt"), token: text_of("token"), collector: text_of("hec") })
     }
 
-    /// User and system time of its process so far.
+    /// User and system time of the server's process so far, in seconds.
     pub(super) fn cpu_seconds(&self) -> Result<f64, String> {
         let file = format!("/proc/{}/stat", self.child.id());
         let text = std::fs::read_to_string(&file).map_err(|error| format!("{file}: {error}"))?;
@@ -56,7 +56,7 @@ impl Server {
         self.child.id()
     }
 
-    /// Stops it as an operator would, and waits for its end.
+    /// Stops the server as an operator would, and waits for its end.
     pub(super) fn stop(mut self) -> Result<(), String> {
         let process = self.child.id().to_string();
         let reported = std::process::Command::new("kill").args(["-TERM", &process]).status();
@@ -113,7 +113,7 @@ impl Connection<'_> {
         answer["sid"].as_str().map(str::to_owned).ok_or_else(|| format!("no job: {answer}"))
     }
 
-    /// Whether a job has a row to show.
+    /// True if a job has a row in its preview.
     pub(super) fn has_preview(&mut self, job: &str) -> Result<bool, String> {
         let path = format!("/services/search/jobs/{job}/results_preview?output_mode=json&count=1");
         let answer = self.ask("GET", &path, &self.server.token, b"")?;

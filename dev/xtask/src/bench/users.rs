@@ -1,15 +1,17 @@
-//! Many users during ingest, the first preview of a dense search, and what a oneshot costs.
+//! Benchmark of many users during ingest, of the first preview of a dense search, and of the cost of a oneshot search.
 //!
-//! `cargo xtask bench --users DIR` takes the directory of the comparison data (`syslog.log`) and indexes it unless that
-//! is done already. Then
+//! `cargo xtask bench --users DIR` takes the directory of the comparison data (`syslog.log`) and indexes it unless an
+//! earlier run has done so. Then
 //!
 //! - senders post the file to the event collector of the same server, into an index of its own, in bodies of
-//!   [`BODY_BYTES`] at [`RATE`] together, first alone and then while [`USERS`] users search for needles;
-//! - a job of a dense search over all events is created and its preview asked for until there is one;
-//! - one user runs [`ONESHOTS`] needles, and the CPU time of the server is divided by their number.
+//!   [`BODY_BYTES`] at a total rate of [`RATE`], first without searches and then while [`USERS`] users search for
+//!   needles;
+//! - a job of a dense search over all events is created, and its preview is polled until it has a row;
+//! - one user runs [`ONESHOTS`] needle searches, and the CPU time of the server is divided by their number.
 //!
-//! Goals: the 95th percentile of the needles at most 100 ms, 80 % of the rate alone, no errors; a preview after at most
-//! 300 ms. The CPU time of a oneshot is compared between binaries (`QUARRY_BENCH_BINARY`).
+//! Goals: needle searches take at most 100 ms at the 95th percentile, ingest keeps 80 % of its rate without searches,
+//! no request fails, and a preview appears within 300 ms. The CPU time of a oneshot is compared between binaries
+//! (`QUARRY_BENCH_BINARY`).
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
@@ -22,20 +24,20 @@ use super::needles::needles_of;
 use super::server::Server;
 use super::{ingest, keep_partial_states};
 
-/// Users that search at once.
+/// Number of users that search concurrently.
 const USERS: usize = 32;
-/// Time for which they search during ingest, and alone.
+/// Time during which users search, both during ingest and without it.
 const MEASURED: Duration = Duration::from_secs(60);
 const ALONE: Duration = Duration::from_secs(15);
-/// Bytes a second that the senders try to send together.
+/// Target rate of all senders together, in bytes per second.
 const RATE: f64 = 50e6;
-/// Connections that send.
+/// Number of sending connections.
 const SENDERS: usize = 4;
 /// Size of a body; it ends with a whole line.
 const BODY_BYTES: usize = 1 << 20;
-/// Oneshots whose cost is measured.
+/// Number of oneshot searches whose cost is measured.
 const ONESHOTS: usize = 2_000;
-/// Previews measured; the median counts.
+/// Number of previews measured; the median counts.
 const PREVIEWS: usize = 5;
 /// Index that the senders write to.
 const OTHER_INDEX: &str = "users_beside";
@@ -88,20 +90,20 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     figures.save(false)
 }
 
-/// The time that a share of sorted times does not exceed.
+/// Quantile `share` of sorted times.
 fn at(times: &[f64], share: f64) -> f64 {
     let place = (times.len() as f64 * share) as usize;
     times.get(place.min(times.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
 }
 
-/// Users that search for needles, each on a connection of its own. An error of one ends the measurement.
+/// Users that search for needles, each on a connection of its own. An error of one user ends the measurement.
 struct Users<'a> {
     server: &'a Server,
     needles: &'a [String],
 }
 
 impl Users<'_> {
-    /// Sorted milliseconds of all searches.
+    /// Runs searches for `time`; returns their sorted times in milliseconds.
     fn search_for(&self, time: Duration) -> Result<Vec<f64>, String> {
         let (start, next) = (Instant::now(), AtomicUsize::new(0));
         let user = || -> Result<Vec<f64>, String> {
@@ -129,7 +131,7 @@ impl Users<'_> {
     }
 }
 
-/// Senders that post a file again and again.
+/// Senders that post a file repeatedly.
 struct Sending<'a> {
     server: &'a Server,
     input: &'a Path,
@@ -142,8 +144,8 @@ impl<'a> Sending<'a> {
         Sending { server, input, sent: AtomicU64::new(0), is_over: AtomicBool::new(false) }
     }
 
-    /// Sends at least this long and while `work` runs; gives megabytes a second that were answered, and what `work`
-    /// found.
+    /// Sends for at least this time and as long as `work` runs; returns the acknowledged megabytes per second and the
+    /// result of `work`.
     fn during<T: Default + Send>(
         &self,
         time: Duration,
@@ -171,7 +173,7 @@ impl<'a> Sending<'a> {
         let size = file.metadata().map_err(failed)?.len();
         file.seek(SeekFrom::Start(size / SENDERS as u64 * number as u64)).map_err(failed)?;
         let mut lines = BufReader::with_capacity(BODY_BYTES, file);
-        // The first line is one that was cut.
+        // The first line is incomplete.
         lines.read_until(b'\n', &mut Vec::new()).map_err(failed)?;
         let mut connection = self.server.connect_to_collector()?;
         while !self.is_over.load(Ordering::Relaxed) {
@@ -191,7 +193,7 @@ impl<'a> Sending<'a> {
     }
 }
 
-/// Milliseconds from the request for a job to the first row of its preview.
+/// Measures the milliseconds from the request for a job to the first row of its preview.
 fn previews(server: &Server, figures: &mut Figures) -> Result<(), String> {
     for (name, search) in DENSE {
         let mut times = Vec::new();
@@ -212,7 +214,7 @@ fn previews(server: &Server, figures: &mut Figures) -> Result<(), String> {
     Ok(())
 }
 
-/// CPU time of the server for each of many needles.
+/// Measures the CPU time of the server per needle search.
 fn oneshots(server: &Server, needles: &[String], figures: &mut Figures) -> Result<(), String> {
     let mut connection = server.connect()?;
     let mut ask = |count: usize| -> Result<(), String> {

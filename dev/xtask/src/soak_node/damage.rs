@@ -12,7 +12,7 @@ const FLIPS: u64 = 4;
 /// Size of the log's tail that gets every second flip.
 const TAIL_BYTES: u64 = 2_000;
 
-/// Results of the flips.
+/// Counts of the flips and of their effects.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flips {
     /// Number of flips.
@@ -21,7 +21,7 @@ pub(crate) struct Flips {
     pub(crate) reported: u64,
 }
 
-/// Flips bits in a copy of the node's data; `found` are the texts of all events.
+/// Flips bits in a copy of the node's data; `found` has the texts of all events.
 pub(crate) fn check(node: &Node, place: &Path, found: &[String], chance: &mut Chance) -> Result<Flips, String> {
     let copy = place.join("damaged");
     copy_folder(node.data(), &copy).map_err(|error| format!("cannot copy the data: {error}"))?;
@@ -41,7 +41,7 @@ pub(crate) fn check(node: &Node, place: &Path, found: &[String], chance: &mut Ch
             let mut damaged = whole.clone();
             damaged[at] ^= 1 << chance.below(8);
             std::fs::write(&path, &damaged).map_err(failed)?;
-            // Files left by a reader beside the catalog belong to the unflipped bytes.
+            // Files that a reader left beside the catalog belong to the catalog without the flipped bit.
             drop(std::fs::remove_file(copy.join("catalog.sqlite-shm")));
             flips.all += 1;
             let (status, mut texts, errors) = node.search_in(&copy)?;

@@ -1,9 +1,10 @@
-//! Writes documents of a collection of the KV store, and checks that every answered write is there once after a kill.
+//! Writes documents of a collection of the KV store, and checks that every answered write is present exactly once after
+//! a kill.
 //!
-//! There is one writer, so that the collection has one known state. A write without an answer is there as a whole or
-//! not at all: then there are two possible states until the collection is read, which happens before the next write.
-//! Each document has a number of its own, so that none can be there twice unnoticed, and a group by which the
-//! collection is indexed.
+//! One writer makes all changes, so that the state of the collection is known. A write without an answer must be
+//! present as a whole or not at all, so two states are possible until the collection is read, which happens before the
+//! next write. Each document has a unique number, so that duplicates are detected, and a group, by which the collection
+//! is indexed.
 //!
 //! Not here: documents of several writers (the tests of `collections`).
 
@@ -15,9 +16,9 @@ use serde_json::{Value, json};
 use super::Chance;
 use super::management::Connection;
 
-/// The collection.
+/// REST path of the collection.
 const COLLECTION: &str = "storage/collections/data/soak";
-/// Its definition.
+/// Definition of the collection.
 pub(super) const COLLECTIONS_CONF: &str =
     "[soak]\nfield.number = number\naccelerated_fields.by_group = {\"group\": 1}\n";
 /// Number of keys that the writer chooses itself.
@@ -41,16 +42,16 @@ type State = BTreeMap<u64, Document>;
 #[derive(Default)]
 pub(super) struct DocumentWriter {
     state: State,
-    /// The state after a write that was not answered.
+    /// State that a write without an answer would have caused.
     pending: Option<State>,
     numbers: u64,
-    /// Answered writes.
+    /// Number of answered writes.
     pub(super) answered: u64,
     fault: Option<String>,
 }
 
 impl DocumentWriter {
-    /// The first unexpected state, as an error.
+    /// Returns the first unexpected state as an error.
     pub(super) fn fault(&mut self) -> Result<(), String> {
         self.fault.take().map_or(Ok(()), Err)
     }
@@ -70,7 +71,7 @@ impl DocumentWriter {
         }
     }
 
-    /// Checks all documents, read one group after the other by the index of the groups, too.
+    /// Checks all documents, also by reading one group after the other with the index of the groups.
     pub(super) fn check(&mut self, (address, token): (&str, &str)) -> Result<(), String> {
         let gone = || "the node did not answer when documents were looked at".to_owned();
         let mut connection = Connection::open(address, token).ok_or_else(gone)?;
@@ -90,8 +91,8 @@ impl DocumentWriter {
         }
     }
 
-    /// Reads the collection, which must be in a possible state; false if it cannot be read now, `None` when the node is
-    /// gone.
+    /// Reads the collection, which must be in a possible state; returns false if it cannot be read now, and `None` if
+    /// the node is gone.
     fn look(&mut self, connection: &mut Connection<'_>) -> Option<bool> {
         let Some(found) = read(connection, "")? else { return Some(false) };
         let is_possible =
@@ -109,10 +110,10 @@ impl DocumentWriter {
         (self.numbers, Document { key, group: chance.below(GROUPS) })
     }
 
-    /// Makes a write; whether it was answered with success, `None` when the node is gone.
+    /// Makes a write; returns true if it succeeded, and `None` if the node is gone.
     fn change(&mut self, connection: &mut Connection<'_>, chance: &mut Chance) -> Option<bool> {
         let (mut after, key) = (self.state.clone(), format!("k{}", chance.below(KEYS)));
-        // The number of a document whose key the node chooses.
+        // Number of the new document if the node chooses its key.
         let mut keyless = None;
         let request = match chance.below(6) {
             0 => {
@@ -179,7 +180,7 @@ fn holds(state: &State, key: &str) -> bool {
     state.values().any(|document| document.key.as_deref() == Some(key))
 }
 
-/// A document as JSON.
+/// Formats a document as JSON.
 fn shown(number: u64, document: &Document) -> Value {
     let mut shown = json!({ "number": number, "group": document.group });
     if let Some(key) = &document.key {
@@ -188,14 +189,14 @@ fn shown(number: u64, document: &Document) -> Value {
     shown
 }
 
-/// The documents of the collection; nothing if they cannot be read now, `None` when the node is gone.
+/// Reads documents of the collection; returns `Some(None)` if they cannot be read now, and `None` if the node is gone.
 fn read(connection: &mut Connection<'_>, query: &str) -> Option<Option<State>> {
     let (status, body) = connection.ask("GET", &format!("{COLLECTION}?limit=0{query}"), "")?;
     let documents = body.as_array().filter(|_| status == 200);
     Some(documents.map(|documents| state_of(documents)))
 }
 
-/// Replaces a duplicate number, so that the found state differs from every valid one.
+/// Converts documents to a state. A duplicate number is replaced, so that the state differs from every valid one.
 fn state_of(documents: &[Value]) -> State {
     let mut state = State::new();
     for (document, surplus) in documents.iter().zip((0..u64::MAX).rev()) {
@@ -209,7 +210,7 @@ fn state_of(documents: &[Value]) -> State {
     state
 }
 
-/// Whether what was found is a state; keys that are not known may be any.
+/// True if the found state equals `state`; a document whose key is unknown may have any key.
 fn is_like(found: &State, state: &State) -> bool {
     let is_same = |(found, wanted): (&Document, &Document)| {
         found.group == wanted.group && (wanted.key.is_none() || found.key == wanted.key)

@@ -1,9 +1,10 @@
-//! Soak test of a forwarder: lines of a file go through `quarry forward` to a node, and both are killed at random.
+//! Soak test of a forwarder: lines of a file are sent by `quarry forward` to a node, and both processes are killed at
+//! random.
 //!
-//! In each round one of them is killed, or both, or neither, while lines are written and the file is rotated; in some
-//! rounds the forwarder dies in the middle of a write to its queue. In the end every line must be found exactly once.
-//! The node keeps the number of the last batch that it has stored for the forwarder, so a batch that is sent again
-//! because its acknowledgement was lost is left out.
+//! In each round one, both or neither of them is killed while lines are written and the file is rotated; in some rounds
+//! the forwarder dies in the middle of a write to its queue. At the end every line must be found exactly once. The node
+//! keeps the number of the last batch that it has stored for the forwarder, so a batch that is sent again because its
+//! acknowledgement was lost is not stored again.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use super::{Chance, ROUND_MS_MAX, ROUNDS_PER_WORLD, TORN_WRITE_IN, verdict};
 /// Ports that a node can keep while it is down: below the kernel's ephemeral port range.
 const LASTING_PORTS: std::ops::Range<u16> = 20_000..32_000;
 
-/// Maximum time that a forwarder or node runs beyond the round, in milliseconds, so that it has time to send.
+/// Maximum time in milliseconds that a forwarder or node runs beyond the round, so that events can be sent.
 const LIFE_MS: u64 = 250;
 
 /// File size limit, in blocks of 512 bytes, of a forwarder that is to die in a write.
@@ -36,7 +37,7 @@ struct KillOnDrop(Child);
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
-        // It may have ended already.
+        // Killing fails if the process has ended.
         drop(self.0.kill());
         drop(self.0.wait());
     }
@@ -61,12 +62,12 @@ impl Forwarder {
         Ok(Forwarder { binary: binary.to_owned(), data, log: place.join("edge.log") })
     }
 
-    /// Starts it; with `blocks`, a write that would make a file larger kills it.
+    /// Starts the forwarder; with `blocks`, a write that would make a file larger kills it.
     fn start(&self, blocks: Option<u64>) -> Result<KillOnDrop, String> {
         if let Some(blocks) = blocks {
             let mut shell = Command::new("sh");
             shell.args(["-c", &format!("ulimit -f {blocks}; exec \"$0\" \"$@\"")]).arg(&self.binary);
-            // Writing its log to a file would run into the limit, too.
+            // The log is not written to a file, because such a write could also exceed the limit.
             shell.arg("--data-dir").arg(&self.data).arg("forward").stdout(Stdio::null()).stderr(Stdio::null());
             return shell.spawn().map(KillOnDrop).map_err(|error| format!("cannot start the forwarder: {error}"));
         }
@@ -78,11 +79,11 @@ impl Forwarder {
     }
 }
 
-/// A free port that is given to no connection and no other world while its node is down.
+/// Reserves a port that no connection and no other world uses while its node is down.
 fn lasting_port() -> Result<u16, String> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let count = LASTING_PORTS.end - LASTING_PORTS.start;
-    // Other soak runs on this machine start elsewhere.
+    // Other soak runs on this machine begin at other ports.
     let first = (std::process::id() % u32::from(count)) as u16;
     (0..count)
         .map(|_| LASTING_PORTS.start + (first + NEXT.fetch_add(1, Ordering::Relaxed) % count) % count)
@@ -90,7 +91,7 @@ fn lasting_port() -> Result<u16, String> {
         .ok_or_else(|| format!("no free port between {} and {}", LASTING_PORTS.start, LASTING_PORTS.end))
 }
 
-/// Runs one world; returns the number of lines that arrived and of kills.
+/// Runs one world; returns the number of lines that arrived and the number of kills.
 pub(super) fn one_world(
     binary: &Path,
     disk_fault: &Path,
@@ -120,7 +121,7 @@ pub(super) fn one_world(
             over.store(true, Ordering::SeqCst);
         });
         writer.fault()?;
-        // One with a write limit has died, or has to be killed.
+        // A forwarder with a write limit has died or must be killed.
         let dies = chance.below(4) | if is_limited { 2 } else { 0 };
         kills += (dies & 1) + (dies >> 1);
         if dies & 1 == 1 {

@@ -1,4 +1,4 @@
-//! A connection to the management port of a node that may be killed at any moment: no answer is not an error.
+//! A connection to the management port of a node that may be killed at any moment: a missing answer is not an error.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::senders::ANSWER_WAIT;
 
-/// A connection to the management port; paths are those of the app `search`.
+/// A connection to the management port; paths are relative to the app `search`.
 pub(super) struct Connection<'a> {
     stream: BufReader<TcpStream>,
     token: &'a str,
@@ -21,12 +21,12 @@ impl Connection<'_> {
         Some(Connection { stream: BufReader::new(stream), token })
     }
 
-    /// Status and body of an answer to a form; `None` if there was none.
+    /// Sends a form; returns status and body of the answer, or `None` if there was none.
     pub(super) fn ask(&mut self, method: &str, path: &str, form: &str) -> Option<(u16, Value)> {
         self.send(method, path, "application/x-www-form-urlencoded", form)
     }
 
-    /// The same for a JSON document.
+    /// Like [`Connection::ask`], with a JSON document.
     pub(super) fn post_json(&mut self, path: &str, document: &Value) -> Option<(u16, Value)> {
         self.send("POST", path, "application/json", &document.to_string())
     }

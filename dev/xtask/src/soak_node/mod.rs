@@ -1,19 +1,19 @@
-//! `cargo xtask soak-node`: repeatedly kills a node and makes its disk fail while senders send; everything acknowledged
+//! `cargo xtask soak-node`: repeatedly kills a node and makes its disk fail while senders send; all acknowledged data
 //! must be found exactly once.
 //!
-//! A world is a data directory that lasts for [`ROUNDS_PER_WORLD`] rounds. In a round the node starts and four senders
-//! send (events answered when they are stored, events with an acknowledgement that is polled for, even after a kill, packets of a
-//! forwarder with acknowledgements, lines of a watched file that is rotated) while knowledge objects are changed
-//! ([`objects`]) and documents of the KV store are written ([`documents`]). Then one of three things happens: the node
-//! is killed; or it dies in the middle of a write because of a file size limit; or changes of its log, its objects or
-//! its catalog fail for a while with ENOSPC or EIO, after which it is told to stop and is killed if it takes too long.
-//! In the end everything is looked up: acknowledged events and lines of the file must be there exactly once;
-//! unacknowledged events may be missing. Events sent again on their channel may be there twice if the disk did not take
-//! the records of answers; otherwise those of one request in 50 kills at most. Then bits are flipped in a copy of the
-//! data: [`damage`].
+//! A world is a data directory that is used for [`ROUNDS_PER_WORLD`] rounds. In a round the node starts and four
+//! senders send events: over HTTP with an answer when they are stored, over HTTP with acknowledgements that are polled
+//! even after a kill, as packets of a forwarder with acknowledgements, and as lines of a watched file that is rotated.
+//! At the same time, knowledge objects are changed ([`objects`]) and documents of the KV store are written
+//! ([`documents`]). Then one of three things happens: the node is killed; or it dies in the middle of a write because
+//! of a file size limit; or changes of its log, its objects or its catalog fail for a while with ENOSPC or EIO, after
+//! which it is asked to stop, and killed if stopping takes too long. At the end all events are searched: acknowledged
+//! events and lines of the file must be found exactly once; unacknowledged events may be missing. Events sent again on
+//! their channel may be found twice if the disk failed to store the records of answers; otherwise, this may happen to
+//! at most one request in 50 kills. Then bits are flipped in a copy of the data: [`damage`].
 //!
-//! Some worlds include a forwarder ([`forwarder`]); some consist only of files that are rotated in all ways
-//! ([`watched_files`]), and some have their buckets on remote volumes ([`volumes`]); with `--volumes` all do.
+//! Some worlds include a forwarder ([`forwarder`]); some have only files that are rotated in all ways
+//! ([`watched_files`]), and some, or all with `--volumes`, have their buckets on remote volumes ([`volumes`]).
 //!
 //! Not here: generated searches (`soak-searches`). Timing differs from run to run, so a seed determines the actions but
 //! not their times.
@@ -44,7 +44,7 @@ use self::senders::{AckSender, FileWriter, PlainSender};
 use self::volumes::VolumeTotals;
 use crate::root;
 
-/// Rounds of CI.
+/// Number of rounds in CI.
 pub(crate) const ROUNDS_OF_CI: u64 = 500;
 /// Default number of rounds.
 const ROUNDS: u64 = 10_000;
@@ -54,11 +54,11 @@ const ROUNDS_PER_WORLD: u64 = 20;
 const WORLDS_AT_ONCE: usize = 4;
 /// Maximum time between the start of the senders and the kill, in milliseconds.
 const ROUND_MS_MAX: u64 = 60;
-/// The same in worlds whose objects are changed more than once or twice a round: a change takes some milliseconds.
+/// The same in worlds with many changes of objects in a round, because each change takes some milliseconds.
 const LONG_ROUND_MS_MAX: u64 = 400;
-/// One world in this many has a forwarder, one has only watched files, one has remote volumes.
+/// Of this many worlds, one has a forwarder, one has only watched files, and one has remote volumes.
 const SPECIAL_IN: u64 = 5;
-/// Number among these of the world with remote volumes.
+/// Position among these of the world with remote volumes.
 const VOLUMES: u64 = 3;
 /// One round in this many ends in the middle of a write.
 const TORN_WRITE_IN: u64 = 4;
@@ -72,20 +72,20 @@ const FAILING: [&str; 6] =
 /// the events of one request are stored twice. These writes follow each other directly, but a machine with more threads
 /// than cores may run others between them.
 const DOUBLED_KILL_IN: u64 = 50;
-/// One event in this many that are sent again may be stored twice because the disk did not take the records of answers.
+/// One in this many events that are sent again may be stored twice because the disk failed to store the records of
+/// answers.
 const DOUBLED_IN: u64 = 20;
 /// ENOSPC and EIO.
 const DISK_ERRORS: [i32; 2] = [28, 5];
-/// Maximum number of file changes that succeed before some fail, and of those that fail.
+/// Maximum number of file changes that succeed before the first failure, and maximum number of failing changes.
 const PASSING_MAX: u64 = 40;
 const FAILING_MAX: u64 = 12;
-/// Maximum time for a stop, in milliseconds.
+/// Maximum time in milliseconds that stopping may take before the node is killed.
 const STOP_MS_MAX: u64 = 250;
-/// File size limit, in blocks of 512 bytes, of a round that ends in a write.
+/// File size limit, in blocks of 512 bytes, of a round that ends in the middle of a write.
 const BLOCKS_MAX: u64 = 600;
 
-/// `cargo xtask soak-node [--rounds N] [--seed S] [--volumes]`; with `--volumes` all worlds are such as [`volumes`]
-/// has.
+/// `cargo xtask soak-node [--rounds N] [--seed S] [--volumes]`; with `--volumes`, all worlds are those of [`volumes`].
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let value = |name: &str| {
         let at = arguments.iter().position(|argument| argument == name)?;
@@ -213,15 +213,15 @@ struct Totals {
     torn_writes: u64,
     disk_faults: u64,
     acknowledged: u64,
-    /// Number of these that were events in packets of a forwarder.
+    /// Number of those sent in packets of a forwarder.
     packets: u64,
     lines: u64,
     /// Lines that arrived through a forwarder.
     forwarded: u64,
     repeated: u64,
-    /// Events stored twice among those sent again on a channel because no answer came.
+    /// Events stored twice because they were sent again on a channel after a missing answer.
     doubled: u64,
-    /// Others of these, if the disk did not take the records of answers.
+    /// Events stored twice because the disk failed to store the records of answers.
     doubled_unrecorded: u64,
     flips: u64,
     flips_reported: u64,
@@ -238,14 +238,14 @@ struct Totals {
 }
 
 impl Totals {
-    /// Counts a round that ends with this fault.
+    /// Counts a round that ended with this fault.
     fn note(&mut self, fault: &Fault) {
         self.torn_writes += u64::from(matches!(fault, Fault::TornWrite { .. }));
         self.disk_faults += u64::from(matches!(fault, Fault::Disk { .. }));
         self.kills += 1;
     }
 
-    /// Counts events of a world with these faults that are stored twice.
+    /// Counts the events that were stored twice in a world with these faults.
     fn count_doubled(&mut self, doubled: &[(&str, Sent)], faults: &[Fault]) {
         for (text, sent) in doubled {
             let between = faults_between(faults, sent.rounds);
@@ -288,7 +288,7 @@ pub(crate) struct Sent {
     times: u32,
     /// Rounds in which it was sent, one bit each.
     rounds: u32,
-    /// Whether the node acknowledged it.
+    /// Set if the node acknowledged the event.
     acknowledged: bool,
 }
 
@@ -366,7 +366,7 @@ fn one_world(
     Ok(totals)
 }
 
-/// The faults of the rounds from the first to the last in which something was sent.
+/// The faults of all rounds between the first and the last in which an event was sent.
 fn faults_between(faults: &[Fault], rounds: u32) -> &[Fault] {
     let (first, end) = (rounds.trailing_zeros() as usize, (u32::BITS - rounds.leading_zeros()) as usize);
     faults.get(first..end.min(faults.len())).unwrap_or_default()

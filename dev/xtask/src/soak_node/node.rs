@@ -16,7 +16,7 @@ pub(crate) const ACK_TOKEN: &str = "44444444-4444-4444-4444-444444444444";
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Time between two checks.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Time that a node has to reach its file size limit; then it is killed.
+/// Time within which a node must reach its file size limit before it is killed.
 const TORN_WRITE_WAIT: Duration = Duration::from_millis(150);
 
 #[expect(clippy::disallowed_methods, reason = "a tool that waits for a process looks at the clock")]
@@ -24,7 +24,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Sleeps.
+/// Sleeps for `time`.
 pub(crate) fn pause(time: Duration) {
     let begun = now();
     while begun.elapsed() < time {
@@ -42,16 +42,16 @@ pub(crate) enum Fault {
         /// Time until the kill.
         after: Duration,
     },
-    /// A write that would make a file larger than this kills the process.
+    /// The process is killed by a write that would make a file larger than `blocks`.
     TornWrite {
         /// Blocks of 512 bytes.
         blocks: u64,
     },
-    /// Changes of some files fail for a while; then the node is told to stop, and is killed if that takes too long.
+    /// Changes of some files fail for a while; then the node is asked to stop, and killed if that takes too long.
     Disk {
-        /// The changes that fail: which files, which error, how many.
+        /// Files whose changes fail, the error, and the number of failures.
         errors: DiskErrors,
-        /// Time until it is told to stop.
+        /// Time until the node is asked to stop.
         after: Duration,
         /// Time limit for the stop; `None` kills it at once.
         stop_within: Option<Duration>,
@@ -59,7 +59,7 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// Whether it can keep the node from recording which requests it answered.
+    /// True if the fault can keep the node from recording which requests it answered.
     pub(crate) fn is_of_records(&self) -> bool {
         matches!(self, Fault::Disk { errors, .. } if ["/data/wal/", "/data/catalog.sqlite"].contains(&errors.path_part))
     }
@@ -72,13 +72,13 @@ pub(crate) struct DiskErrors {
     pub(crate) path_part: &'static str,
     /// Error number (errno).
     pub(crate) number: i32,
-    /// Changes that succeed before.
+    /// Number of changes that succeed before the first failure.
     pub(crate) after: u64,
-    /// Changes that fail.
+    /// Number of changes that fail.
     pub(crate) count: u64,
 }
 
-/// Builds the library that makes the disk fail, in the directory of the worlds.
+/// Builds the library that makes the disk fail, in `folder`, the directory of the worlds.
 pub(crate) fn build_disk_fault(folder: &Path) -> Result<PathBuf, String> {
     let built = folder.join("disk_fault.so");
     let source = root().join("dev/xtask/src/soak_node/disk_fault.c");
@@ -96,7 +96,7 @@ pub(crate) struct Node {
     binary: PathBuf,
     data: PathBuf,
     log: PathBuf,
-    /// See [`build_disk_fault`].
+    /// Path of the library that [`build_disk_fault`] builds.
     disk_fault: PathBuf,
 }
 
@@ -139,7 +139,7 @@ impl Node {
         Ok(Node { binary, data, log: place.join("node.log"), disk_fault })
     }
 
-    /// The same binary and configuration with another, empty data directory.
+    /// Creates a node with the same binary and configuration and another, empty data directory.
     pub(crate) fn with_data(&self, place: &Path) -> Result<Node, String> {
         let cannot = |error: std::io::Error| format!("cannot prepare {}: {error}", place.display());
         let local = place.join("etc/system/local");
@@ -152,20 +152,20 @@ impl Node {
         Ok(Node { binary, data: place.to_owned(), log: self.log.clone(), disk_fault })
     }
 
-    /// Writes a file of its configuration.
+    /// Writes a file of the node's configuration.
     pub(crate) fn write_conf(&self, name: &str, text: &str) -> Result<(), String> {
         let path = self.data.join("etc/system/local").join(name);
         std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// Runs a command on its data directory, through the running node if there is one.
+    /// Runs a command on the node's data directory, through the running node if there is one.
     pub(crate) fn run(&self, arguments: &[&str]) -> Result<Ran, String> {
         let ran = self.command(arguments).output().map_err(|error| format!("cannot run {arguments:?}: {error}"))?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Ok(Ran { code: ran.status.code(), out: text(&ran.stdout), err: text(&ran.stderr) })
     }
 
-    /// Runs a command and kills it after a time, if one is given; returns whether it was killed before its end.
+    /// Runs a command and kills it after the time `after`, if given; returns true if it was killed before its end.
     pub(crate) fn run_and_kill(&self, arguments: &[&str], after: Option<Duration>) -> Result<bool, String> {
         let spawned = self.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let mut child = spawned.map_err(|error| format!("cannot run {arguments:?}: {error}"))?;
@@ -174,13 +174,13 @@ impl Node {
         }
         let is_killed = after.is_some() && matches!(child.try_wait(), Ok(None));
         if is_killed {
-            // It may have ended at this moment.
+            // Killing fails if the command has just ended.
             drop(child.kill());
         }
         child.wait().map(|_| is_killed).map_err(|error| format!("cannot wait for {arguments:?}: {error}"))
     }
 
-    /// Its buckets, without those of internal indexes.
+    /// Lists the node's buckets without those of internal indexes.
     pub(crate) fn buckets(&self) -> Result<Vec<Value>, String> {
         let ran = self.run(&["bucket", "list", "-o", "json"])?;
         let listed: Result<Vec<Value>, _> = serde_json::from_str(&ran.out);
@@ -189,7 +189,7 @@ impl Node {
         Ok(buckets)
     }
 
-    /// Adds stanzas to its inputs.conf.
+    /// Adds stanzas to the node's inputs.conf.
     pub(crate) fn add_inputs(&self, stanzas: &str) -> Result<(), String> {
         let path = self.data.join("etc/system/local/inputs.conf");
         let before = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -206,7 +206,7 @@ impl Node {
         std::fs::read_to_string(self.data.join("run/server.json")).ok()
     }
 
-    /// Starts it; with a file size limit it may end before it listens.
+    /// Starts the node; with a file size limit, it may end before it listens.
     pub(crate) fn start(&self, fault: &Fault) -> Result<Running<'_>, String> {
         let before = self.run_file();
         let serve = ["serve", "--mgmt", "127.0.0.1:0", "--hec", "127.0.0.1:0"];
@@ -251,7 +251,7 @@ impl Node {
         Ok(Running { node: self, child: std::sync::Mutex::new(child), run_file })
     }
 
-    /// The texts of all events, once the given number of file lines has arrived.
+    /// Waits until the given number of file lines has arrived; returns the texts of all events.
     pub(crate) fn find_all(&self, lines: usize) -> Result<Vec<String>, String> {
         let begun = now();
         loop {
@@ -266,12 +266,12 @@ impl Node {
         }
     }
 
-    /// Its data directory.
+    /// The node's data directory.
     pub(crate) fn data(&self) -> &Path {
         &self.data
     }
 
-    /// Result of a search for all events of a data directory: exit status, texts, messages.
+    /// Searches for all events of a data directory; returns exit status, texts and messages.
     pub(crate) fn search_in(&self, data: &Path) -> Result<(Option<i32>, Vec<String>, String), String> {
         let mut command = Command::new(&self.binary);
         command.arg("--data-dir").arg(data).args(["search", "search index=* | table _raw", "-o", "raw"]);
@@ -289,7 +289,7 @@ impl Node {
         Ok(String::from_utf8_lossy(&ran.stdout).lines().map(str::to_owned).collect())
     }
 
-    /// Checks that no thread has panicked, whatever the disk reported.
+    /// Checks that no thread has panicked, even after errors of the disk.
     pub(crate) fn check_log(&self) -> Result<(), String> {
         let log = std::fs::read(&self.log).map_err(|error| format!("{}: {error}", self.log.display()))?;
         let log = String::from_utf8_lossy(&log);
@@ -326,7 +326,7 @@ impl Running<'_> {
         Some(self.run_file.as_ref()?["inputs"]["splunktcp://0"].as_str()?.to_owned())
     }
 
-    /// Stops it, and waits for its end.
+    /// Stops the node and waits for its end.
     pub(crate) fn stop(&self) -> Result<(), String> {
         self.tell_to_stop();
         let stop_sent = now();
@@ -341,7 +341,7 @@ impl Running<'_> {
 
     fn tell_to_stop(&self) {
         let process = self.child.lock().map(|child| child.id()).unwrap_or_default();
-        // It may have ended already.
+        // The signal fails if the process has ended.
         drop(Command::new("kill").args(["-TERM", &process.to_string()]).stderr(Stdio::null()).status());
     }
 
@@ -386,7 +386,7 @@ impl Running<'_> {
 
     fn kill(&self) {
         if let Ok(mut child) = self.child.lock() {
-            // It may have ended already.
+            // Killing fails if the process has ended.
             drop(child.kill());
             drop(child.wait());
         }

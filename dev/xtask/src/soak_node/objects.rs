@@ -1,9 +1,10 @@
-//! Changes knowledge objects and runs jobs over REST, and checks that everything acknowledged is there after a kill.
+//! Changes knowledge objects and runs jobs over REST, and checks that all acknowledged changes are present after a
+//! kill.
 //!
 //! An object has a name and one setting that identifies its last change. A change without an answer may or may not have
-//! been made, so the editor tracks the possible states of each object and reads it again where there is more than one.
-//! Rows of a finished job are read when it is done, and must never change afterwards: half of the jobs are kept for a day from the
-//! start, the others are saved when they are done.
+//! been made, so the editor tracks the possible states of each object, and reads the object again if several states are
+//! possible. Rows of a finished job are read when it is done, and must never change afterwards: half of the jobs are
+//! created with a lifetime of a day, and the others are saved when they are done.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +14,7 @@ use serde_json::Value;
 use super::Chance;
 use super::management::Connection;
 
-/// Collections, and the parameter that identifies the change.
+/// Collections, each with the parameter that identifies the last change.
 const KINDS: [(&str, &str); 5] = [
     ("admin/macros", "definition"),
     ("saved/searches", "search"),
@@ -25,7 +26,7 @@ const KINDS: [(&str, &str); 5] = [
 const NAMES: u64 = 6;
 /// One change in this many is a job instead.
 const JOB_IN: u64 = 8;
-/// Number of latest jobs that are checked in the end.
+/// Number of latest jobs that are checked at the end.
 const JOBS_MAX: usize = 20;
 /// State of an object that does not exist.
 const ABSENT: Option<String> = None;
@@ -57,7 +58,7 @@ impl Editor {
         Editor { objects, jobs: Vec::new(), changes: 0, answered: 0, fault: None }
     }
 
-    /// The first unexpected state, as an error.
+    /// Returns the first unexpected state as an error.
     pub(super) fn fault(&mut self) -> Result<(), String> {
         self.fault.take().map_or(Ok(()), Err)
     }
@@ -96,7 +97,7 @@ impl Editor {
         Ok(())
     }
 
-    /// Creates, changes or deletes an object; `None` when the node is gone.
+    /// Creates, changes or deletes an object; `None` if the node is gone.
     fn change(&mut self, connection: &mut Connection<'_>, object: (usize, u64), chance: &mut Chance) -> Option<()> {
         let mut possible = self.objects.get(&object)?.clone();
         if possible.len() > 1 || chance.below(10) == 0 {
@@ -135,7 +136,7 @@ impl Editor {
         let found = match status {
             404 => ABSENT,
             200 => body["entry"][0]["content"][setting].as_str().map(str::to_owned),
-            // The disk is failing at the moment.
+            // The disk is failing, so the object cannot be read now.
             _ => return Some(()),
         };
         let possible = self.objects.get_mut(&object)?;
@@ -146,7 +147,7 @@ impl Editor {
         Some(())
     }
 
-    /// Runs a job to its end, saves it if its rows are not to be kept anyway, and reads its rows.
+    /// Runs a job to its end, saves it if `is_saved`, and reads its rows.
     fn run_job(&mut self, connection: &mut Connection<'_>, is_saved: bool) -> Option<()> {
         let search = "search%3Dsearch%20index%3D*%20%7C%20head%205%20%7C%20table%20_raw";
         let kept = if is_saved { "" } else { "&timeout=86400" };

@@ -1,8 +1,7 @@
 //! A sender that behaves like Splunk's forwarders: S2S version 4 with acknowledgements.
 //!
 //! A request is one packet: lines that the node breaks into events, or one complete event. It counts as stored when its
-//! number is acknowledged. Not here: TLS, compression, and our own forwarder, which is tested by running it (see
-//! `forwarder`).
+//! number is acknowledged. Not here: TLS, compression, and Quarry's forwarder, which `forwarder` tests by running it.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -105,7 +104,7 @@ impl Connection {
         self.stream.write_all(&bytes).ok()
     }
 
-    /// First and last number of the next acknowledgement.
+    /// Reads the next acknowledgement; returns its first and last number.
     fn acknowledged(&mut self) -> Option<(u64, u64)> {
         let mut tag = [0];
         self.stream.read_exact(&mut tag).ok()?;
@@ -130,7 +129,7 @@ impl Connection {
     }
 }
 
-/// Sends packets and tracks which are acknowledged.
+/// Sends packets and tracks which of them are acknowledged.
 #[derive(Default)]
 pub(crate) struct Packets {
     pub(crate) ledger: Ledger,
@@ -166,7 +165,7 @@ impl Packets {
         self.again.truncate(OPEN_MAX);
     }
 
-    /// Waits for one acknowledgement; `false` when no more will come.
+    /// Waits for one acknowledgement; `false` if no more will arrive.
     fn hear(&mut self, connection: &mut Connection, open: &mut VecDeque<(u64, Request)>) -> bool {
         let Some((first, last)) = connection.acknowledged() else { return false };
         let ledger = &mut self.ledger;

@@ -1,7 +1,8 @@
-//! The senders: HTTP with an answer once stored, HTTP with acknowledgements, a file that grows and is rotated.
+//! The senders: over HTTP with an answer when events are stored, over HTTP with acknowledgements, and a file that grows
+//! and is rotated.
 //!
-//! Each keeps a ledger of what it sent and which answers it got. An unanswered request is sent again in the next round,
-//! or given up, at random.
+//! Each sender keeps a ledger of the events sent and of the answers received. An unanswered request is sent again in
+//! the next round, or given up, at random.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -23,9 +24,9 @@ pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(10);
 pub(crate) const EVENTS_MAX: u64 = 20;
 /// Maximum outstanding acknowledgements.
 pub(crate) const OPEN_MAX: usize = 8;
-/// Maximum ids of earlier rounds that are still asked for.
+/// Maximum number of ids from earlier rounds that are still queried.
 const EARLIER_MAX: usize = 64;
-/// One line in this many is the last before the file is rotated.
+/// One line in this many is followed by a rotation of the file.
 const ROTATE_IN: u64 = 150;
 /// Maximum pause of the file's writer, in microseconds.
 const WRITE_PAUSE_US: u64 = 600;
@@ -79,7 +80,7 @@ impl Connection {
         Some(Connection { stream: BufReader::new(stream), token })
     }
 
-    /// Status and body of the answer; `None` if there was none.
+    /// Posts a body; returns status and body of the answer, or `None` if there was none.
     fn post(&mut self, path: &str, body: &str) -> Option<(u16, Value)> {
         let request = format!(
             "POST /services/collector{path} HTTP/1.1\r\nHost: soak\r\nAuthorization: Splunk {}\r\n\
@@ -134,8 +135,8 @@ impl PlainSender {
     }
 }
 
-/// Sends events and asks later which are stored. It goes on asking for ids of earlier rounds, as a sender does that did
-/// not notice that the node was killed.
+/// Sends events and queries later which of them are stored. It continues to query ids of earlier rounds, like a sender
+/// that did not notice the kill.
 #[derive(Default)]
 pub(crate) struct AckSender {
     pub(crate) ledger: Ledger,
@@ -173,7 +174,7 @@ impl AckSender {
         self.earlier.drain(..surplus);
     }
 
-    /// Asks for the ids of this round and of earlier ones; `None` without an answer.
+    /// Queries the ids of this round and of earlier rounds; `None` if there was no answer.
     fn ask(&mut self, connection: &mut Connection, open: &mut Vec<(u64, Request)>) -> Option<()> {
         let ids: Vec<u64> = open.iter().chain(&self.earlier).map(|(id, _)| *id).collect();
         let (status, answer) = connection.post("/ack", &format!("{{\"acks\":{ids:?}}}"))?;
@@ -239,7 +240,7 @@ impl FileWriter {
         let number = self.ledger.len();
         let text = format!("file {number} {} {number}", "y".repeat(260 + chance.below(100) as usize));
         if let Some(file) = &mut self.file {
-            // A line may come in two parts.
+            // A line may be written in two parts.
             let cut = chance.below(text.len() as u64) as usize;
             file.write_all(&text.as_bytes()[..cut])?;
             file.write_all(&text.as_bytes()[cut..])?;

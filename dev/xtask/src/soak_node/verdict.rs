@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use super::{Ledger, Sent};
 
-/// Prefix of lines that may be truncated away before they are read.
+/// Prefix of lines that a truncation of the file may remove before they are read.
 const DOUBTFUL: &str = "doubtful ";
 /// Maximum number of faults listed.
 const LISTED_MAX: usize = 8;
 
-/// Compares the texts that were found with the ledgers.
+/// Compares the texts found with the ledgers of the senders.
 pub(crate) fn check(found: &[String], ledgers: &[&Ledger]) -> Result<(), String> {
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
     found.iter().for_each(|text| *counts.entry(text).or_default() += 1);
     let mut faults = Vec::new();
-    // A line that is truncated away while it is read may be found partially.
+    // A line that a truncation removes while it is read may be found partially.
     let is_doubtful = |text: &str| text.starts_with(DOUBTFUL) || DOUBTFUL.starts_with(text);
     let begun: Vec<&str> = counts
         .keys()
@@ -22,7 +22,7 @@ pub(crate) fn check(found: &[String], ledgers: &[&Ledger]) -> Result<(), String>
         .copied()
         .collect();
     for text in begun {
-        // Several lines may begin like this; complete ones are excluded.
+        // Several lines may begin with this text; those found completely are excluded.
         if let Some(line) = lines_begun_by(text, ledgers).into_iter().find(|line| !counts.contains_key(line)) {
             let count = counts.remove(text).unwrap_or(0);
             counts.insert(line, count);
@@ -42,7 +42,7 @@ pub(crate) fn check(found: &[String], ledgers: &[&Ledger]) -> Result<(), String>
     Err(format!("{} events are not as they should be:\n  {reported}", faults.len()))
 }
 
-/// The lines marked as doubtful that begin with a text.
+/// Lines marked as doubtful that begin with `text`.
 fn lines_begun_by<'l>(text: &str, ledgers: &[&'l Ledger]) -> Vec<&'l str> {
     let mut lines = Vec::new();
     for ledger in ledgers {
@@ -60,7 +60,7 @@ pub(crate) fn doubled<'l>(found: &[String], ledger: &'l Ledger) -> Vec<(&'l str,
     ledger.iter().filter(|(text, _)| is_doubled(text)).map(|(text, sent)| (text.as_str(), *sent)).collect()
 }
 
-/// Describes the error if an event was found `count` times.
+/// Describes the error, if finding an event `count` times is one.
 fn fault_of(count: u32, sent: &Sent) -> Option<String> {
     if sent.acknowledged && count == 0 {
         return Some("acknowledged and lost".to_owned());

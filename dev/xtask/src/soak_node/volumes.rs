@@ -2,13 +2,13 @@
 //! deletes, with a fault proxy between it and its S3 server.
 //!
 //! In each round the index `main` belongs to one of two volumes or to the data directory, the proxy fails requests in
-//! one of several ways, senders send, and an operator runs commands: adding files, merging, sealing, migrating. In the
-//! end the proxy lets everything through, and these must hold: every acknowledged event is found once; all buckets are
-//! where indexes.conf says; after the grace period no object on a volume belongs to no bucket; and a catalog rebuilt
-//! from the volumes alone has the same events. The index `old` is limited to one megabyte, so that its buckets are
-//! removed all the time; each of its events may be missing, but none may be found twice.
+//! one of several ways, senders send, and an operator runs commands: adding files, merging, sealing, migrating. At the
+//! end the proxy injects no faults, and the following must hold: every acknowledged event is found once; all buckets
+//! are where indexes.conf says; after the grace period every object on a volume belongs to a bucket; and a catalog
+//! rebuilt from the volumes alone has the same events. The index `old` is limited to one megabyte, so that its buckets
+//! are removed all the time; each of its events may be missing, but none may be found twice.
 //!
-//! Without an S3 server to start these worlds are skipped.
+//! If no S3 server is installed, these worlds are skipped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,22 +22,23 @@ use super::node::{Fault, Node, Running, pause};
 use super::senders::{AckSender, FileWriter, PlainSender};
 use super::{Chance, Ledger, Sent, verdict};
 
-/// Maximum time between the start of the senders and the kill, in milliseconds: some rounds end during the start of the
-/// node's background threads, others during a migration.
+/// Maximum time between the start of the senders and the kill, in milliseconds: some rounds end while the node's
+/// background threads start, others during a migration.
 const ROUND_MS_MAX: u64 = 900;
 /// Maximum time until an offline command is killed, in milliseconds.
 const SEAL_MS_MAX: u64 = 250;
-/// Age in seconds at which an object of no bucket is deleted.
+/// Age in seconds at which an object that belongs to no bucket is deleted.
 const GRACE_SECS: u64 = 1;
-/// Lines of a file added to `old`, and their hexadecimal digits: its bucket has some 100 KB.
+/// Number of lines in a file added to `old`, and hexadecimal digits of each line, which make a bucket of about 100 KB.
 const OLD_LINES: u64 = 200;
 const OLD_DIGITS: usize = 900;
-/// Maximum checks whether all buckets are at their places, and the pause between two checks.
+/// Maximum checks whether all buckets are at their locations, and the pause between two checks.
 const LOOKS_MAX: usize = 600;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Starts of a node, each of which begins with a sweep, until no orphaned object is left.
+/// Maximum starts of a node, each of which begins with a sweep, until no orphaned object remains.
 const SWEEPS_MAX: usize = 10;
-/// All sends count as one round, because no fault here keeps the node from recording its answers.
+/// Round recorded for all sends; they count as one round, because no fault here keeps the node from recording its
+/// answers.
 const ROUND: u64 = 0;
 /// Possible locations of `main`.
 const PLACES: [Option<&str>; 3] = [Some("far"), Some("near"), None];
@@ -45,22 +46,22 @@ const PLACES: [Option<&str>; 3] = [Some("far"), Some("near"), None];
 /// Totals of a world.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct VolumeTotals {
-    /// Kills.
+    /// Number of kills.
     pub(super) kills: u64,
-    /// Kills with a PUT, a DELETE or a read under way.
+    /// Number of kills during a PUT, a DELETE or a read.
     pub(super) in_put: u64,
-    /// Kills of a command that adds and seals.
+    /// Number of kills of a command that adds and seals.
     pub(super) in_seal: u64,
     pub(super) in_delete: u64,
     pub(super) in_read: u64,
-    /// Requests, and those that the proxy failed or damaged.
+    /// Number of requests, and of those that the proxy failed or damaged.
     pub(super) requests: u64,
     pub(super) faulty: u64,
-    /// Events acknowledged, and found once.
+    /// Number of acknowledged events, and of events found once.
     pub(super) acknowledged: u64,
-    /// Objects on the volumes in the end.
+    /// Number of objects on the volumes at the end.
     pub(super) objects: u64,
-    /// Buckets removed by retention.
+    /// Number of buckets removed by retention.
     pub(super) old_removed: u64,
 }
 
@@ -112,7 +113,7 @@ struct World<'a> {
     old: Ledger,
 }
 
-/// Runs a world; `None` where versitygw is not installed.
+/// Runs a world; `None` if versitygw is not installed.
 pub(super) fn one_world(
     binary: &Path,
     disk_fault: &Path,
@@ -172,9 +173,9 @@ fn faults_by(chance: &mut Chance) -> Faults {
     match chance.below(6) {
         0 => calm,
         1 => Faults { latency: Duration::from_millis(5 + chance.below(40)), ..calm },
-        // The server is down.
+        // The S3 server is down.
         2 => Faults { refused: 1000, ..calm },
-        // It throttles.
+        // The S3 server throttles requests.
         3 => Faults { refused: 400, ..calm },
         4 => each(100),
         _ => each(30),
@@ -182,7 +183,7 @@ fn faults_by(chance: &mut Chance) -> Faults {
 }
 
 impl World<'_> {
-    /// Writes indexes.conf and server.conf: local copies have no room in half of the rounds.
+    /// Writes indexes.conf and server.conf: in half of the rounds, no space is left for local copies.
     fn configure(&self, chance: &mut Chance) -> Result<(), String> {
         let url = self.proxy.url();
         let volume = |name: &str| {
@@ -204,7 +205,7 @@ impl World<'_> {
         self.node.write_conf("server.conf", &server)
     }
 
-    /// Adds a file while no node runs, which seals all events in memory; one in two is killed while doing so.
+    /// Adds a file while no node runs, which seals all events in memory; one in two of these commands is killed.
     fn seal(&mut self, chance: &mut Chance, totals: &mut VolumeTotals) -> Result<(), String> {
         let path = old_file(self.place, &mut self.old, chance)?;
         let add = ["add", "oneshot", &path, "--index", "old", "--sourcetype", "soak_lines"];
@@ -216,7 +217,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// One life of the node, which ends with a kill.
+    /// Runs the node once, until it is killed.
     fn round(
         &mut self,
         (plain, acked, writer): (&mut PlainSender, &mut AckSender, &mut FileWriter),
@@ -252,7 +253,7 @@ impl World<'_> {
         })
     }
 
-    /// Waits until the watched file is read, seals everything, and waits until all buckets are at their places.
+    /// Waits until the watched file is read, seals everything, and waits until all buckets are at their locations.
     fn settle(&mut self, lines: usize, chance: &mut Chance) -> Result<(), String> {
         let running = self.node.start(&Fault::None)?;
         self.node.find_all(lines)?;
@@ -271,7 +272,7 @@ impl World<'_> {
     fn arrived(&self, running: &Running<'_>) -> Result<(), String> {
         let mut left = String::new();
         for _ in 0..LOOKS_MAX {
-            // It fails while an earlier migration is in progress.
+            // The command fails while an earlier migration is in progress.
             drop(self.node.run(&["index", "migrate", "main", "--to", self.main.unwrap_or("local")]));
             left = self.astray()?;
             if left.is_empty() {
@@ -285,7 +286,7 @@ impl World<'_> {
         Err(format!("buckets are not where they belong, although all requests succeed: {left}"))
     }
 
-    /// Sealed buckets that are not where indexes.conf says.
+    /// Describes the sealed buckets that are not where indexes.conf says.
     fn astray(&self) -> Result<String, String> {
         let mut astray = Vec::new();
         for bucket in self.node.buckets()? {
@@ -303,7 +304,7 @@ impl World<'_> {
         Ok(astray.join(", "))
     }
 
-    /// Starts the node until it has swept orphaned objects from the volumes; returns the number of those that are left.
+    /// Starts the node until it has swept orphaned objects from the volumes; returns the number of starts needed.
     ///
     fn without_orphans(&self) -> Result<u64, String> {
         let mut orphans = Vec::new();
@@ -325,7 +326,7 @@ impl World<'_> {
         Err(format!("objects of no bucket, older than their grace: {}", orphans.join(", ")))
     }
 
-    /// Keys of all objects, from the folder of the server.
+    /// Keys of all objects, read from the folder of the S3 server.
     fn objects(&self) -> BTreeSet<String> {
         let root = self.gateway.file("");
         let mut keys = BTreeSet::new();
@@ -339,12 +340,12 @@ impl World<'_> {
                 }
             }
         }
-        // The server's own folder of unfinished puts.
+        // This is the server's own folder of unfinished puts.
         keys.retain(|key| !key.starts_with(".sgwtmp"));
         keys
     }
 
-    /// Objects that do not belong to a bucket which is on that volume, and buckets there without three objects.
+    /// Lists objects that belong to no bucket on their volume, and buckets on a volume that do not have three objects.
     fn orphans(&self, objects: &BTreeSet<String>) -> Result<Vec<String>, String> {
         let mut expected: BTreeSet<(String, String)> = BTreeSet::new();
         for bucket in self.node.buckets()? {
@@ -361,7 +362,7 @@ impl World<'_> {
         for key in objects {
             // VOLUME/INDEX/STORE/NUMBER-TIME.ENDING
             let parts: Vec<&str> = key.split('/').collect();
-            // Buckets of internal indexes come and go while this looks.
+            // Buckets of internal indexes are created and removed during this check.
             if parts.get(1).is_some_and(|index| index.starts_with('_')) {
                 continue;
             }
@@ -387,7 +388,7 @@ impl World<'_> {
         Ok(orphans)
     }
 
-    /// The machine is lost: a new data directory gets all events that were on volumes.
+    /// Simulates the loss of the machine: a new data directory must have all events that were on volumes.
     fn rebuilt(&self, mut found: Vec<String>) -> Result<(), String> {
         let lost = self.node.with_data(&self.place.join("rebuilt"))?;
         let listed = lost.run(&["bucket", "rebuild-catalog", "-o", "json"])?;
@@ -413,7 +414,8 @@ impl World<'_> {
     }
 }
 
-/// Runs commands until the round is over; failures because the node is killed or a volume does not answer are expected.
+/// Runs commands until the round is over; failures are expected, because the node is killed or a volume does not
+/// answer.
 fn operate(
     node: &Node,
     main: Option<&'static str>,
@@ -426,7 +428,7 @@ fn operate(
         match chance.below(5) {
             0 => drop(node.run(&["bucket", "compact"])?),
             1 => drop(node.run(&["index", "migrate", "main", "--to", main.unwrap_or("local")])?),
-            // Nothing matches; but events are sealed before any are deleted.
+            // The search matches nothing, but `delete` seals all events first.
             2 => drop(node.run(&["search", "index=* no_such_field=here | delete", "-o", "raw"])?),
             3 => drop(node.run(&["search", "index=* | stats count", "-o", "raw"])?),
             _ => {

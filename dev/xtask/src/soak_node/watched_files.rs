@@ -1,9 +1,9 @@
 //! Soak test of watched files: logs are copied slowly and truncated, renamed and compressed in place, or just
 //! truncated, while the node that watches them is killed.
 //!
-//! In the end every line must be found exactly once. Lines that may be truncated away before they are read (they are
-//! written between the end of a copy and the truncation of its origin, or to a log that is truncated without a copy)
-//! may be missing, but must not be found twice: no reader can do better.
+//! At the end every line must be found exactly once. An exception are lines written between the end of a copy and the
+//! truncation of its origin, or to a log that is truncated without a copy: they may be lost before any reader can read
+//! them, so they may be missing, but must not be found twice.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -19,11 +19,12 @@ use super::{Chance, Ledger, ROUND_MS_MAX, ROUNDS_PER_WORLD, Totals, fault_by, ve
 
 /// Maximum pause of a writer, in microseconds.
 const PAUSE_US: u64 = 600;
-/// One line in this many is the last before a log is rotated, once the log has its minimum number of lines.
+/// One line in this many is followed by a rotation of the log, if the log has its minimum number of lines.
 const ROTATE_IN: u64 = 60;
 /// Minimum lines of a log before it is rotated: a copy of less than 4 KiB may be found too late to be recognised.
 const LINES_MIN: u64 = 30;
-/// Maximum bytes copied or compressed between two lines: a little more than a line, so that the rotation takes long.
+/// Maximum bytes copied or compressed between two lines: only a little more than a line, so that the rotation takes
+/// long.
 const COPIED_MAX: u64 = 1_500;
 const PACKED_MAX: u64 = 60;
 /// Maximum lines between the end of a copy and the truncation of its origin, and maximum pause after each of them.
@@ -31,8 +32,8 @@ const DOUBTFUL_MAX: u64 = 4;
 const DOUBTFUL_PAUSE_US: u64 = 8_000;
 /// Maximum steps of a rotation.
 const STEPS_MAX: usize = 100_000;
-/// Time after the last line was found in which a file that is read again would be noticed: longer than a compressed
-/// file must be unchanged before it is read.
+/// Time to wait after the last line is found, in which a file that is read again would be noticed. It is longer than
+/// the time that a compressed file must be unchanged before it is read.
 const SETTLED_AFTER: Duration = Duration::from_secs(8);
 
 /// Method of rotating a log.
@@ -40,7 +41,7 @@ const SETTLED_AFTER: Duration = Duration::from_secs(8);
 enum Way {
     /// Copied slowly, then truncated.
     Copied,
-    /// Renamed and compressed beside itself, slowly, then removed.
+    /// Renamed and slowly compressed into another file, then removed.
     Packed,
     /// Truncated.
     Emptied,
@@ -84,7 +85,7 @@ impl RotatedLog {
         }
     }
 
-    /// Completes a rotation that has begun.
+    /// Completes the rotation in progress.
     fn finish(&mut self, chance: &mut Chance) -> std::io::Result<()> {
         for _ in 0..STEPS_MAX {
             if self.rotating.is_none() {
@@ -122,7 +123,7 @@ impl RotatedLog {
         Ok(())
     }
 
-    /// A line; if `is_certain` is false it may be truncated away before it is read.
+    /// Writes a line; if `is_certain` is false, a truncation may remove it before it is read.
     fn line(&mut self, is_certain: bool, chance: &mut Chance) -> std::io::Result<()> {
         if self.log.is_none() {
             self.log = Some(OpenOptions::new().create(true).append(true).open(self.path(""))?);
@@ -131,7 +132,7 @@ impl RotatedLog {
         let text =
             format!("{kind} {:?} {} {}", self.way, self.ledger.len(), "z".repeat(260 + chance.below(100) as usize));
         if let Some(log) = &mut self.log {
-            // A line may come in two parts.
+            // A line may be written in two parts.
             let cut = chance.below(text.len() as u64) as usize;
             log.write_all(&text.as_bytes()[..cut])?;
             log.write_all(&text.as_bytes()[cut..])?;
@@ -148,7 +149,7 @@ impl RotatedLog {
         self.log.as_ref().map_or(Ok(()), |log| log.set_len(0))
     }
 
-    /// The next step of a rotation.
+    /// Makes the next step of a rotation.
     fn go_on(&mut self, chance: &mut Chance) -> std::io::Result<()> {
         match &mut self.rotating {
             None => {}

@@ -1,5 +1,5 @@
-//! Runs the pages of `spec/rest` against a server and compares the answers, each also with its schema. A row of the
-//! table of endpoints without a request in some page is a failure.
+//! Runs the pages of `spec/rest` against a server and compares the answers, each also with its schema. The test fails
+//! if no page has a request for some row of the table of endpoints.
 
 mod page;
 mod schema;
@@ -21,7 +21,7 @@ use crate::support::{Place, wait_until};
 
 /// Maximum repetitions of a request marked `until`.
 const REPETITIONS_MAX: usize = 20_000;
-/// Events that all pages find.
+/// Events that the requests of all pages find.
 const EVENTS: &str = "2026-11-01T10:00:00Z level=info user=eva took=5\n2026-11-01T10:00:01Z level=warn user=tom took=7\n2026-11-01T10:00:02Z level=info user=tom took=9\n";
 
 /// A server with users and their sessions.
@@ -54,7 +54,8 @@ struct Answer {
 }
 
 impl World {
-    /// On the local disk or, with a server, on S3: then local copies and cached blocks are evicted at once.
+    /// Stores buckets on the local disk or, with `gateway`, on S3, where local copies and cached blocks are evicted at
+    /// once.
     fn new(gateway: Option<&Gateway>) -> World {
         let place = gateway.map_or_else(Place::new, on_s3);
         with_users(&place, &[("admin", &["admin"]), ("eva", &["power"]), ("tom", &["user"]), ("norole", &[])]);
@@ -135,7 +136,7 @@ impl World {
         answer
     }
 
-    /// Validates an answer against its schema.
+    /// Validates an answer against its schema and records a difference.
     fn hold(&mut self, method: &str, path: &str, answer: &Answer) {
         let Some(description) = &self.description else { return };
         let media_type = answer.headers.iter().find(|(name, _)| name == "content-type").map(|(_, kind)| kind.as_str());
@@ -153,7 +154,7 @@ impl World {
         }
         let json: Value = serde_json::from_str(&answer.text).unwrap_or(Value::Null);
         for line in &step.expected {
-            // A name defined by the line itself is not replaced by its earlier value.
+            // A name that the line defines must not be replaced by its earlier value.
             let line = if line.contains(" -> ") { line.clone() } else { filled(line, names) };
             if let Err(fault) = check(&line, answer, &json, names) {
                 faults.push(format!("{line}: {fault}"));
@@ -213,7 +214,7 @@ fn check(line: &str, answer: &Answer, json: &Value, names: &mut Names) -> Result
     };
     let wanted: Value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
     let holds = match verb {
-        // A name stands for a text, even one of digits only.
+        // The value of a name is a string, even if it has only digits.
         "=" => *found == wanted || names.values().any(|bound| bound == value) && found.as_str() == Some(value),
         "has" => has(found, value, &wanted),
         "lacks" => !has(found, value, &wanted),
@@ -255,7 +256,7 @@ fn size(found: &Value) -> Option<u64> {
     }
 }
 
-/// Whether a requested path matches a path of the table, with values for its placeholders.
+/// True if a requested path matches a path of the table, whose placeholders may have any value.
 fn is_of(asked: &str, row: &str) -> bool {
     let asked = match asked.strip_prefix("/servicesNS/") {
         Some(rest) => format!("/services/{}", rest.splitn(3, '/').nth(2).unwrap_or_default()),
@@ -278,11 +279,11 @@ fn run_pages(gateway: Option<&Gateway>) {
         faults.extend(world.run(&name, &std::fs::read_to_string(&file).unwrap()));
     }
     if gateway.is_some() {
-        // The page migrates an index to its current location, which has another name here ([`crate::remote_volumes`]
-        // tests migration).
+        // The page migrates an index to its current location, whose name differs on S3 ([`crate::remote_volumes`] tests
+        // migration).
         faults.retain(|fault| !fault.contains("/services/quarry/buckets/migrate"));
     }
-    // A path with placeholders is served by the row whose fixed parts match best, so each row counts by itself.
+    // The row whose fixed parts match best serves a path, so every row needs a request of its own.
     for row in ENDPOINTS.iter() {
         let path = row.path.replacen("/servicesNS/{user}/{app}", "/services", 1);
         let is_asked = |(method, asked): &(String, String)| *method == row.method.as_str() && is_of(asked, &path);
@@ -317,7 +318,7 @@ fn lists_are_answered_in_atom_unless_json_is_asked_for() {
     assert!(world.undescribed.is_empty(), "{:#?}", world.undescribed);
 }
 
-/// `| rest` shows entries as their endpoints do: title, author, permissions, and the members of the content.
+/// `| rest` shows entries as their endpoints do: title, author, permissions, and the fields of the content.
 #[test]
 fn the_rows_of_rest_are_within_the_schemas_of_their_endpoints() {
     let mut world = World::new(None);
@@ -332,7 +333,7 @@ fn the_rows_of_rest_are_within_the_schemas_of_their_endpoints() {
         let answer = world.ask(&step, &Names::new());
         let found: Value = serde_json::from_str(&answer.text).unwrap();
         let Some(found) = found["results"].as_array() else {
-            // Information of cluster members is unavailable to searches, too.
+            // Information about cluster members is unavailable to searches as well.
             faults.extend(
                 (!answer.text.contains("is not enabled on this node")).then(|| format!("{path}: {}", answer.text)),
             );

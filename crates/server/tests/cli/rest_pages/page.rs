@@ -1,8 +1,8 @@
 //! Parser of the pages of `spec/rest`: prose, requests, and the expected answers.
 //!
 //! A block `request` has the method and the path, then `as USER`, and `until` if it is repeated until the answer is as
-//! expected. Its further lines are parameters, `name=value` with `\n` for a new line, a JSON body, or any text if
-//! `text` is given. The block `answer` after it has a status and lines of conditions:
+//! expected. The following lines are parameters (`name=value`, with `\n` for a new line), a JSON body, or any text if
+//! the request has the word `text`. The block `answer` after it has a status and lines of conditions:
 //!
 //! - `POINTER = VALUE`: the value at this [JSON pointer](https://www.rfc-editor.org/rfc/rfc6901) of the answer; a value
 //!   that is not JSON is a string.
@@ -17,7 +17,7 @@
 
 use std::collections::BTreeMap;
 
-/// Names that begin with `$`, and their values.
+/// Values by name; names begin with `$`.
 pub(super) type Names = BTreeMap<String, String>;
 
 /// A parsed page.
@@ -28,7 +28,7 @@ pub(super) struct Page {
     pub(super) rows: Vec<Names>,
 }
 
-/// A request and its answer.
+/// A request and the expected answer.
 #[derive(Debug, Default)]
 pub(super) struct Step {
     /// Line of the page.
@@ -129,7 +129,7 @@ fn add_block(page: &mut Page, kind: &str, line: usize, lines: &[&str]) -> Result
     }
 }
 
-/// A text with names replaced by their values, the longest name first.
+/// Replaces the names in a text by their values, the longest name first.
 pub(super) fn filled(text: &str, names: &Names) -> String {
     let mut by_length: Vec<(&String, &String)> = names.iter().collect();
     by_length.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));

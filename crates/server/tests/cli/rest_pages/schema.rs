@@ -1,7 +1,8 @@
 //! Validates answers against the schemas of `/services/quarry/openapi.json`.
 //!
-//! The keywords of JSON Schema that the document uses are evaluated here; another one fails the test. Schemathesis
-//! (`tests/clients`) evaluates the same document with a library. Not here: the pages that send the requests.
+//! The keywords of JSON Schema that the document uses are evaluated here; any other keyword fails the test.
+//! Schemathesis (`tests/clients`) evaluates the same document with a library. Not here: the pages that send the
+//! requests.
 
 use quarry_api::{ENDPOINTS, EndpointRow};
 use serde_json::{Map, Value, json};
@@ -24,10 +25,10 @@ impl Description {
         Description(serde_json::from_str(document).unwrap())
     }
 
-    /// Difference between an answer and its description.
+    /// The first difference between an answer and its description, if any.
     pub(super) fn fault(&self, answer: &AnswerFacts<'_>) -> Option<String> {
         let Some(row) = row_of(answer.method, answer.path) else {
-            // Nothing is served there.
+            // No endpoint serves this path.
             return (answer.status < 400).then(|| "no endpoint of the description is asked".to_owned());
         };
         let operation = &self.0["paths"][&row.path][answer.method.to_lowercase()];
@@ -56,7 +57,7 @@ impl Description {
         })
     }
 
-    /// Members of the content of the entities at a path; `None` if they may have any name.
+    /// Names of the fields in the content of the entities at a path; `None` if any name is allowed.
     pub(super) fn content_members(&self, path: &str) -> Option<Vec<String>> {
         let row = row_of("GET", path)?;
         let feed = &self.0["paths"][&row.path]["get"]["responses"]["200"]["content"]["application/json"]["schema"];
@@ -146,7 +147,7 @@ fn shown(value: &Value) -> String {
     value.to_string().chars().take(200).collect()
 }
 
-/// The row that serves a path: of those that match, the one whose fixed parts match earliest, as in the router.
+/// The row that serves a path. If several rows match, it is the one whose fixed parts match earliest, as in the router.
 fn row_of(method: &str, path: &str) -> Option<&'static EndpointRow> {
     let rows = ENDPOINTS.iter().filter(|row| row.method == method && super::is_of(path, &row.path));
     rows.min_by_key(|row| row.path.split('/').map(|part| part.starts_with('{')).collect::<Vec<_>>())

@@ -4,9 +4,9 @@
 //! `cargo xtask bench --remote DIR [--latency MS]` takes a directory with the `syslog.log` of the comparison generator.
 //! The data is added and compacted once, copied, and the copy moved to a volume of versitygw, behind a proxy that
 //! delays every request. Each search then runs on a new server with an empty cache, and several more times on that
-//! server. Answers must equal those of the local data. Requests and bytes are counted by the proxy. Searches with a
-//! part of the data in the cache ([`shares`]), a search at the bandwidth limit of the store, and ingest with upload
-//! ([`upload`]) follow. In the end every missed goal is listed.
+//! server. Answers must equal those of the local data. Requests and bytes are counted by the proxy. Further
+//! measurements are searches with a part of the data in the cache ([`shares`]), a search at the bandwidth limit of the
+//! store, and ingest with upload ([`upload`]). At the end every missed goal is listed.
 
 mod shares;
 mod upload;
@@ -25,29 +25,31 @@ use super::{keep_partial_states, quarry};
 const USAGE: &str = "usage: cargo xtask bench --remote DIR [--latency MS] (DIR with syslog.log in it)";
 /// Default delay of a request.
 const LATENCY_MS: u64 = 20;
-/// Bandwidth of the store in the search at its limit: less than client, proxy and server reach on one machine.
+/// Limited bandwidth of the store for one search; lower than the rate that client, proxy and server reach on one
+/// machine.
 const LIMIT_BYTES_PER_SECOND: u64 = 20_000_000;
-/// Searches for rare events: at most three times as slow as on local data, plus four requests one after the other, and
+/// Searches for rare events. The goals: at most three times as slow as on local data plus four sequential requests, and
 /// at most this share of the data read.
 const RARE: [&str; 3] = ["Q3 every1k", "Q4 every100k dc", "Q5 needle"];
 const RARE_TIMES_MAX: f64 = 3.0;
 const RARE_SHARE_MAX: f64 = 2.0;
 const ROUND_TRIPS: f64 = 4.0;
-/// The search that reads every text, and how much longer than the transfer it may take.
+/// The search that reads every text, and how much more time than the transfer it may take.
 const DENSE: &str = "whole texts";
 const DENSE_TIMES_MAX: f64 = 1.3;
 /// The search for the first rows, and how long it may take in addition to its requests.
 const FIRST_ROWS: &str = "newest 100";
 const FIRST_ROWS_MS_MAX: f64 = 300.0;
-/// Maximum ratio of the times of searches on cached data and on local data, and the difference that counts: shorter
-/// ones are noise.
+/// Maximum ratio of the times of searches on cached data and on local data, and the minimum difference that counts,
+/// because smaller ones are noise.
 const CACHED_TIMES_MAX: f64 = 1.05;
 const NOISE_MS: f64 = 1.0;
-/// Part of the rate of ingest that must be left with upload.
+/// Minimum ratio of the ingest rate with upload to the rate without.
 const UPLOAD_RATIO_MIN: f64 = 0.8;
 /// Maximum checks whether all buckets are uploaded; each takes as long as starting a process.
 const LOOKS_MAX: usize = 5_000;
-/// Searches in addition to those of the comparison: all texts, the newest events, and a line that exists once.
+/// Searches in addition to those of the comparison: the texts of all events, the newest events, and a line that exists
+/// once.
 const MORE: &[(&str, &str)] = &[
     ("whole texts", "index=main | eval n=len(_raw) | stats sum(n)"),
     ("newest 100", "index=main | head 100 | table _raw"),
@@ -127,7 +129,7 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// The dense search with an empty cache, on a store of limited bandwidth.
+/// Measures the dense search with an empty cache on a store of limited bandwidth.
 fn at_the_limit(far: &Path, proxy: &FaultProxy, latency: Duration) -> Result<Option<String>, String> {
     let search = MORE.iter().find(|(name, _)| *name == DENSE).map(|(_, search)| *search).unwrap_or_default();
     empty_cache(far)?;
@@ -156,7 +158,7 @@ fn empty_cache(far: &Path) -> Result<(), String> {
     }
 }
 
-/// The answer of a search and the median of its times in milliseconds, without the first run.
+/// Runs a search repeatedly; returns its answer and the median time in milliseconds without the first run.
 fn median(connection: &mut Connection<'_>, search: &str) -> Result<(String, f64), String> {
     let answer = connection.search(search)?;
     let mut times = Vec::new();
@@ -185,7 +187,7 @@ fn copy_to_volume(local: &Path, far: &Path, proxy: &FaultProxy) -> Result<(), St
     }
     copy_folder(local, far)?;
     write(far, "indexes.conf", &volume_conf(&proxy.url(), "bench"))?;
-    // The disk has less free space than this, so no local copy is kept.
+    // This requires more free space than the disk has, so no local copy is kept.
     write(far, "server.conf", "[cachemanager]\neviction_padding = 1000000000\n")?;
     let server = Server::start(far)?;
     wait_until_far(far)?;
@@ -193,7 +195,7 @@ fn copy_to_volume(local: &Path, far: &Path, proxy: &FaultProxy) -> Result<(), St
     write(far, "server.conf", "")
 }
 
-/// indexes.conf of a data directory whose index `main` is on a volume.
+/// Text of indexes.conf for a data directory whose index `main` is on a volume.
 fn volume_conf(url: &str, prefix: &str) -> String {
     format!(
         "[main]\nremotePath = volume:far/$_index_name\n[volume:far]\nstorageType = remote\npath = s3://{CONTAINER}/{prefix}\n\
@@ -210,7 +212,7 @@ fn wait_until_far(far: &Path) -> Result<(), String> {
     Err("the buckets were not uploaded".to_owned())
 }
 
-/// Whether all sealed buckets of the data are only on the volume.
+/// True if all sealed buckets of the data are only on the volume.
 fn is_far(far: &Path) -> Result<bool, String> {
     let listed = quarry(far).args(["bucket", "list", "-o", "csv"]).output();
     let listed = listed.map_err(|error| format!("cannot run quarry: {error}"))?;

@@ -1,4 +1,5 @@
-//! Searches whose data is partly in the cache, as in the SmartStore paper's table: 100, 75, 50, 25 and 0 % of it.
+//! Searches whose data is partly in the cache, as in the SmartStore paper's table: with 100, 75, 50, 25 and 0 % of the
+//! data in the cache.
 //!
 //! A search fills the cache; then a part of the cache's files, chosen by a fixed rule, is deleted while no server runs.
 
@@ -13,10 +14,10 @@ const SHARES: [u64; 5] = [100, 75, 50, 25, 0];
 /// A sparse search, which finds one event in a thousand, and a dense one, which reads every text.
 const SEARCHES: [(&str, &str); 2] =
     [("sparse", "every1k | stats count"), ("dense", "index=main | eval n=len(_raw) | stats sum(n)")];
-/// Seconds in the SmartStore paper: sparse and dense, in the cache and out of it.
+/// Times in the SmartStore paper of a sparse and a dense search, with and without the data in the cache.
 const PAPER: &str = "SmartStore paper: sparse 2.2 s in the cache, 419 s out of it; dense 204 s and 460 s";
 
-/// Prints the table.
+/// Measures the searches and prints the table.
 pub(super) fn run(far: &Path) -> Result<(), String> {
     println!("\nmilliseconds with a part of the data in the cache ({PAPER})");
     println!("{:<10} {:>9} {:>9} {:>9} {:>9} {:>9}", "search", "100 %", "75 %", "50 %", "25 %", "0 %");
@@ -46,13 +47,13 @@ pub(super) fn run(far: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Deletes files of the cache, so that about `share` percent are left, evenly spread.
+/// Deletes files of the cache, so that about `share` percent of them remain, evenly spread.
 fn remove_all_but(share: u64, cache: &Path) -> Result<(), String> {
     let mut files = Vec::new();
     collect(cache, &mut files).map_err(|error| format!("{}: {error}", cache.display()))?;
     files.sort();
     for (number, file) in (0_u64..).zip(files) {
-        // 61 is coprime to 100, so each hundred files lose the right number.
+        // 61 is coprime to 100, so exactly `share` of each hundred files are kept.
         if number * 61 % 100 >= share {
             fs::remove_file(&file).map_err(|error| format!("{}: {error}", file.display()))?;
         }

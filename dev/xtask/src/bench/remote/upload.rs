@@ -1,4 +1,5 @@
-//! Ingest by a server that uploads its buckets at the same time, compared with one that keeps them.
+//! Ingest by a server that uploads its buckets at the same time, compared with a server that keeps its buckets on the
+//! local disk.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -11,7 +12,7 @@ use super::{is_far, volume_conf, wait_until_far, write};
 
 /// Lines added: the beginning of the comparison data.
 const LINES: usize = 600_000;
-/// Runs of each; the fastest counts.
+/// Runs of either server; the fastest counts.
 const RUNS: usize = 2;
 
 /// Prints the rates and returns the ratio.
@@ -30,7 +31,7 @@ pub(super) fn run(input: &Path, folder: &Path, url: &str) -> Result<f64, String>
     Ok(ratio)
 }
 
-/// Seconds that adding takes; all sealed buckets must arrive on the volume.
+/// Measures the seconds that adding takes, and checks that all sealed buckets arrive on the volume.
 fn one(input: &Path, data: &Path, url: Option<&str>) -> Result<f64, String> {
     if data.exists() {
         fs::remove_dir_all(data).map_err(|error| format!("{}: {error}", data.display()))?;
@@ -45,7 +46,7 @@ fn one(input: &Path, data: &Path, url: Option<&str>) -> Result<f64, String> {
     add_by_server(input, "comparison", "main", data)?;
     let seconds = start.elapsed().as_secs_f64();
     if url.is_some() {
-        // A seal that is under way is finished by the stop; uploads go on with the next start.
+        // Stopping finishes a seal in progress; uploads continue after the next start.
         server.stop()?;
         let server = Server::start(data)?;
         wait_until_far(data)?;

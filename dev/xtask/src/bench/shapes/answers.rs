@@ -1,13 +1,13 @@
 //! Answers of different engines in a common form, and the comparison of two answers.
 //!
-//! Columns are compared by position, since engines name them differently. Texts that are numbers count as numbers,
-//! since search results have no types; null and the empty text are the same.
+//! Columns are compared by position, since engines name them differently. Texts that look like numbers are compared as
+//! numbers, because search results have no types; null and the empty text are equal.
 
 use serde_json::Value;
 
-/// Numbers may differ in their last digits: sums of fractions depend on the order.
+/// Relative difference up to which numbers are equal, because sums of fractions depend on the order.
 const TOLERANCE: f64 = 1e-9;
-/// Rows printed of each answer when two differ.
+/// Number of rows printed from each answer if two answers differ.
 const SHOWN_ROWS: usize = 3;
 
 /// A value of an answer.
@@ -29,7 +29,7 @@ impl Cell {
         if text.is_empty() {
             return Cell::Nothing;
         }
-        // Excludes words that Rust parses as numbers, such as `inf`.
+        // The check excludes words that Rust parses as numbers, such as `inf`.
         let may_be_number = text.starts_with(|first: char| first.is_ascii_digit() || first == '-' || first == '.');
         match text.parse() {
             Ok(number) if may_be_number => Cell::Number(number),

@@ -1,14 +1,14 @@
 //! Load on a server: searches during ingest, and many clients at once.
 //!
-//! `--load` measures this in place of single questions. A shape's events are indexed and compacted as ever. Then
+//! `--load` measures this instead of single questions. A shape's events are first indexed and compacted as usual. Then
 //!
-//! - one client asks the shape's questions over and over while the same server adds a second draw of the shape to the
-//!   same index, and once more when all is sealed, so that both measurements cover the same number of events;
-//!   the added draw is also added alone, to an index of its own, before anybody searches;
-//! - [`CLIENTS`] clients ask all questions, each from another one on, of Quarry and then of as many threads of DuckDB
-//!   over the parsed table.
+//! - one client repeatedly asks the shape's questions while the same server adds a second draw of the shape to the same
+//!   index, and again when everything is sealed, so that both measurements cover the same number of events; before
+//!   that, the second draw is added to another index without searches, for comparison;
+//! - [`CLIENTS`] clients ask Quarry all questions, each client beginning at a different one, and then the same is
+//!   measured with as many threads of DuckDB over the parsed table.
 //!
-//! Only wall times are compared; answers are those of the single questions.
+//! Only wall times are compared; answers are checked by the runs of single questions.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,20 +24,20 @@ use super::peer::Peer;
 
 /// Concurrent clients, as in the goal.
 const CLIENTS: usize = 16;
-/// Time for which clients ask.
+/// Time during which clients send queries.
 const MEASURED: Duration = Duration::from_secs(10);
-/// Rounds over all questions when nothing is added.
+/// Rounds over all questions while no events are added.
 const ROUNDS_ALONE: usize = 2;
-/// Index that the events are added to when nobody searches them.
+/// Index to which events are added without concurrent searches.
 const OTHER_INDEX: &str = "load_alone";
 
 /// Load test of a server: events are added while it is searched.
 pub(super) struct Load<'a> {
-    /// The data directory with the first draw in it.
+    /// Data directory that contains the first draw.
     pub(super) data: &'a Path,
     /// Folder with the files of the second draw.
     pub(super) more: &'a Path,
-    /// Bytes of these files.
+    /// Total size of these files.
     pub(super) more_bytes: u64,
     pub(super) shape: &'a dyn Shape,
     pub(super) queries: &'a [Query],
@@ -129,7 +129,7 @@ impl Load<'_> {
     }
 }
 
-/// Milliseconds of all queries, run in this number of rounds.
+/// Times in milliseconds of all queries, run in this number of rounds.
 fn latencies(server: &Server, queries: &[Query], rounds: usize) -> Result<Vec<f64>, String> {
     let mut connection = server.connect()?;
     let mut times = Vec::new();
@@ -141,7 +141,7 @@ fn latencies(server: &Server, queries: &[Query], rounds: usize) -> Result<Vec<f6
     Ok(times)
 }
 
-/// Milliseconds of all queries, run one after the other until `is_done`, each at least once.
+/// Times in milliseconds of all queries, run in sequence until `is_done` is set, each at least once.
 fn latencies_until(server: &Server, queries: &[Query], is_done: &AtomicBool) -> Result<Vec<f64>, String> {
     let mut connection = server.connect()?;
     let mut times = Vec::new();
@@ -156,7 +156,7 @@ fn latencies_until(server: &Server, queries: &[Query], is_done: &AtomicBool) -> 
     Ok(times)
 }
 
-/// The value that `share` of the times do not exceed; NaN without times.
+/// Quantile `share` of the times; NaN if there are no times.
 fn quantile(times: &[f64], share: f64) -> f64 {
     let mut times = times.to_vec();
     times.sort_by(f64::total_cmp);

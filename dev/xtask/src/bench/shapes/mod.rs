@@ -1,4 +1,5 @@
-//! Randomised log formats: the same questions for Quarry, DuckDB and ClickHouse (chdb), one engine after the other.
+//! Randomised log formats: benchmark that asks Quarry, DuckDB and ClickHouse (chdb) the same questions, one engine
+//! after the other.
 //!
 //! ```text cargo xtask bench --shapes [--seed N] [--start SECONDS] [--mb M] [--only SHAPE,…] [--sealed] [--load |
 //!   --ingest] [--quick] [--no-chdb] [--folder DIR] [--keep]
@@ -7,13 +8,13 @@
 //! Each run uses a new seed unless one is given, so that no engine can be tuned to the data. Per shape, the generator
 //! writes the texts and the parsed table; `quarry add oneshot` indexes the texts (wall, CPU, memory, disk before and
 //! after compaction, compared with zstd and Parquet); then each of these answers every question once: a Quarry server
-//! over HTTP without the cache of partial states, DuckDB over Parquet with parsed columns, DuckDB over Parquet with the text
-//! alone, and ClickHouse over both. All have two threads. CPU time is that of the answering process without its
-//! startup, in nanoseconds. Answers are compared; each difference is listed and fails the run.
+//! over HTTP without the cache of partial states, DuckDB over Parquet with parsed columns, DuckDB over Parquet with the
+//! text alone, and ClickHouse over both. All have two threads. CPU time is that of the answering process without its
+//! startup; its resolution is a nanosecond. Answers are compared; each difference is listed and fails the run.
 //!
 //! The databases are installed from the Python package index into an environment in the target directory. Without
-//! DuckDB nothing can be compared and the run ends; without chdb it continues and says so. Every measurement is a line
-//! of JSON in `shapes.jsonl` of the directory.
+//! DuckDB nothing can be compared and the run ends; without chdb it continues and says so. Every measurement is written
+//! as a line of JSON to `shapes.jsonl` in the directory.
 //!
 //! Not here: the shapes and their questions (`dev/eventgen/src/shapes`).
 
@@ -42,7 +43,7 @@ const USAGE: &str = "usage: cargo xtask bench --shapes [--seed N] [--start SECON
 const DAY_S: u64 = 86_400;
 /// Salt of the seed for the second draw of a shape.
 const MORE_SALT: u64 = 0x4C0A_D5ED;
-/// Default megabytes of text per shape: more than a slab holds, so that there is something to compact.
+/// Default megabytes of text per shape: more than a slab holds, so that compaction has several buckets to merge.
 const MEGABYTES: u64 = 100;
 
 /// Command line options.
@@ -56,9 +57,9 @@ struct Options {
     /// Skip zstd -19, which takes most of the time.
     is_quick: bool,
     has_chdb: bool,
-    /// Searches during ingest and with many clients, instead of single queries.
+    /// Measure searches during ingest and with many clients instead of single queries.
     is_load: bool,
-    /// Runs no queries.
+    /// Run no queries.
     is_ingest: bool,
     folder: PathBuf,
     keep: bool,
@@ -67,7 +68,8 @@ struct Options {
 impl Options {
     fn read(arguments: &[String]) -> Result<Options, String> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        // The day before yesterday: recent enough for formats without a year or with an age limit.
+        // The events are of the day before yesterday, which is recent enough for formats without a year or with an age
+        // limit.
         let start_s = (now.as_secs() / DAY_S - 2) * DAY_S;
         let mut options = Options {
             seed: now.as_nanos() as u64 % 1_000_000_007,
@@ -105,7 +107,7 @@ impl Options {
     }
 }
 
-/// Measures all shapes, or those that are named.
+/// Measures all shapes, or the named ones.
 pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     let options = Options::read(arguments)?;
     let (seed, start_s) = (options.seed, options.start_s);
@@ -156,7 +158,7 @@ fn measure(
     report.ingested(shape.name(), written.bytes, written.events, &figures, &loaded);
     keep_partial_states(&data, false)?;
     if options.is_ingest {
-        // The figures of indexing are reported above.
+        // With `--ingest`, only the figures of indexing are reported, which is done above.
     } else if options.is_load {
         measure_load(shape, &written, options, &data, duckdb, report)?;
     } else {
@@ -168,7 +170,7 @@ fn measure(
     Ok(())
 }
 
-/// Runs every query on its own.
+/// Runs every query separately.
 fn measure_questions(
     shape: &dyn Shape,
     written: &Written,
@@ -179,7 +181,7 @@ fn measure_questions(
 ) -> Result<(), String> {
     let server = Server::start(data)?;
     let mut connection = server.connect()?;
-    // Opens the buckets and the Parquet files, so that no question includes that cost.
+    // These queries open the buckets and the Parquet files, so that no question includes that cost.
     connection.search("index=main | head 1 | fields _time")?;
     duckdb.ask(&json!({"sql": "select max(t) from parsed"}))?;
     duckdb.ask(&json!({"sql": "select max(t) from lines"}))?;
@@ -249,7 +251,7 @@ fn index(
     Ok(figures)
 }
 
-/// Writes the configuration of a shape. Mixed shapes have several texts for a file.
+/// Writes the configuration of a shape. A mixed shape may have several texts for one file.
 fn configure(shape: &dyn Shape, data: &Path) -> Result<(), String> {
     let folder = data.join("etc/system/local");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -292,7 +294,7 @@ fn ask(
             Ok((cost, expected)) => {
                 costs.push((engine, cost));
                 let difference = differs(&found, &expected, query.ordered);
-                // DuckDB is the reference. A difference from ClickHouse alone is a remark.
+                // DuckDB is the reference. A difference from ClickHouse is only a remark.
                 let place = if engine.is_chdb() { &mut remarks } else { &mut differences };
                 place.extend(difference.map(|what| format!("{}: {what}", engine.name())));
             }

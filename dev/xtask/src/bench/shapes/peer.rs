@@ -11,7 +11,7 @@ use super::report::Cost;
 use crate::python::{prepare, target_folder};
 use crate::root;
 
-/// Threads of a database, as many as the reference machine has.
+/// Threads of a database, as many as the reference machine has cores.
 const THREADS: &str = "2";
 
 /// A running database; it stops when the value is dropped.

@@ -10,11 +10,11 @@ use serde_json::{Map, Value, json};
 
 /// Number of slowest questions shown per shape.
 const WORST: usize = 5;
-/// No question may take more than this many times the CPU time of DuckDB over the parsed table.
+/// Maximum ratio of a question's CPU time to that of DuckDB over the parsed table.
 const RATIO_MAX: f64 = 6.0;
-/// Longest that a search for one value may take, in milliseconds of wall time.
+/// Maximum wall time of a search for one value, in milliseconds.
 const NEEDLE_MS_MAX: f64 = 3.0;
-/// Lower bound of a time, limited by the clock resolution.
+/// Lower bound used for a time, because of the clock resolution.
 const SHORTEST_S: f64 = 1e-5;
 
 /// An engine and the data it uses.
@@ -45,7 +45,7 @@ impl Engine {
         }
     }
 
-    /// Whether ClickHouse answers.
+    /// True if the engine is ClickHouse.
     pub(super) fn is_chdb(self) -> bool {
         matches!(self, Engine::ChDbParsed | Engine::ChDbRaw)
     }
@@ -76,7 +76,7 @@ impl AnsweredQuestion {
         self.costs.iter().find(|(known, _)| *known == engine).map(|(_, cost)| *cost)
     }
 
-    /// Quarry's CPU time divided by that of an engine; wall time with `of_wall`.
+    /// Quarry's CPU time divided by that of an engine; the ratio of wall times if `of_wall` is set.
     fn ratio(&self, engine: Engine, of_wall: bool) -> Option<f64> {
         let seconds = |cost: Cost| if of_wall { cost.wall_s } else { cost.cpu_s }.max(SHORTEST_S);
         Some(seconds(self.cost(Engine::Quarry)?) / seconds(self.cost(engine)?))
@@ -105,7 +105,7 @@ impl AnsweredQuestion {
     }
 }
 
-/// The report, as far as it is filled.
+/// The report of the questions so far.
 pub(super) struct Report {
     seed: u64,
     lines: BufWriter<File>,
@@ -113,7 +113,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// An empty report; its lines go to `path`.
+    /// Creates an empty report, whose lines are written to `path`.
     pub(super) fn new(seed: u64, path: &Path) -> Result<Report, String> {
         let file = File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(Report { seed, lines: BufWriter::new(file), answered: Vec::new() })
@@ -131,7 +131,7 @@ impl Report {
         self.line(&line);
     }
 
-    /// Notes what a shape's server did under load.
+    /// Records the figures of a shape's server under load.
     pub(super) fn loaded(&mut self, shape: &str, figures: &[(&str, f64)]) {
         let mut line = json!({"seed": self.seed, "shape": shape, "load": true});
         for (name, figure) in figures {
@@ -201,7 +201,7 @@ impl Report {
         Err(ended)
     }
 
-    /// Prints every question that misses a goal, those that miss it by most first.
+    /// Prints every question that misses a goal, in descending order of the excess.
     fn print_missed(&self) {
         let beyond = |engine, limit: f64| {
             let ratio = move |answered: &AnsweredQuestion| answered.ratio(engine, false).filter(|ratio| *ratio > limit);
@@ -239,7 +239,8 @@ impl Report {
     }
 }
 
-/// Geometric means of Quarry's CPU and wall time over those of each engine, and how many questions take too long.
+/// Geometric means of Quarry's CPU and wall time over those of each engine, and the number of questions that take too
+/// long.
 fn print_means(answered: &[&AnsweredQuestion]) {
     for engine in Engine::PEERS {
         let mean = |of_wall| geometric_mean(answered.iter().filter_map(|answered| answered.ratio(engine, of_wall)));
