@@ -304,8 +304,7 @@ impl World<'_> {
         Ok(astray.join(", "))
     }
 
-    /// Starts the node until it has swept orphaned objects from the volumes; returns the number of starts needed.
-    ///
+    /// Restarts the node until it has swept all orphaned objects from the volumes; returns the number of objects left.
     fn without_orphans(&self) -> Result<u64, String> {
         let mut orphans = Vec::new();
         for _ in 0..SWEEPS_MAX {
