@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // Asked when it runs: clones that share a target folder share this program, too.
+    // The variable is read at run time, because clones that share a target folder also share this program.
     let package = std::env::var_os("CARGO_MANIFEST_DIR").ok_or("cargo names no CARGO_MANIFEST_DIR")?;
     let pages = Path::new(&package).join("../../spec/spl").canonicalize()?;
     writeln!(std::io::stdout(), "cargo:rerun-if-env-changed=CARGO_MANIFEST_DIR")?;

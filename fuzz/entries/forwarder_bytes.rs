@@ -16,7 +16,8 @@ thread_local! {
     static PROPS: Arc<PropsResolver> = Arc::new(PropsResolver::new(&Layers::new([])));
 }
 
-/// The first byte tells whether packets are offered, the second the size of the pieces; the rest is sent.
+/// The first byte decides whether packets are offered, and the second is the size of the pieces; the other bytes are
+/// sent.
 pub(crate) fn run(data: &[u8]) {
     let [offers, size, bytes @ ..] = data else { return };
     let props = PROPS.with(Arc::clone);

@@ -105,7 +105,7 @@ fn line(record: &AuditRecord, zone: &TimeZone) -> String {
     line
 }
 
-/// A name as a field value: quoted, because a name may contain any text and must not look like another field.
+/// Quotes a name as a field value, because a name may contain any text and must not look like another field.
 fn value(name: &str) -> String {
     let is_plain = |character: char| character.is_alphanumeric() || "._-@/".contains(character);
     if !name.is_empty() && name.chars().all(is_plain) {

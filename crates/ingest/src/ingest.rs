@@ -26,7 +26,7 @@ pub struct Ingest {
     claims: Arc<Claims>,
     /// Counters of indexed events.
     pub(crate) throughput: Arc<Throughput>,
-    /// Messages already logged.
+    /// Messages that have been logged.
     logged: Mutex<BTreeSet<String>>,
     /// Number of batches distributed so far, for round-robin over the pipeline sets.
     sets_used: AtomicUsize,

@@ -1,4 +1,4 @@
-//! The threads behind watched files, inputs.conf `[monitor://]` and `[batch://]`.
+//! The threads that watch and read files: `[monitor://]` and `[batch://]`.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;

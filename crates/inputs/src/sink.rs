@@ -19,7 +19,7 @@ pub struct FileIdentity {
     pub scope: String,
     /// The first 256 bytes, or the whole content of a file that was shorter when first read.
     pub head: Vec<u8>,
-    /// Number among the files with the same head.
+    /// Number that distinguishes files with the same head.
     pub variant: u32,
 }
 

@@ -23,7 +23,7 @@ const ACK: &str = "Splunk 44444444-4444-4444-4444-444444444444";
 
 const BODY_BYTES: u64 = 100_000;
 
-/// Stores what it receives; `broken` makes it fail.
+/// A store that keeps the batches it receives; `broken` makes it fail.
 #[derive(Default)]
 struct RecordingStore {
     batches: Mutex<Vec<EventBatch>>,

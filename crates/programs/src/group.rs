@@ -149,7 +149,7 @@ impl ProgramGroup {
     pub fn end(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
             self.signal(Signal::KILL);
-            // The id is removed before reaping the process makes it reusable.
+            // The id is removed first, because it may be reused once the process is reaped.
             RUNNING.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.child.id());
             self.ended = self.child.wait().ok();
         }

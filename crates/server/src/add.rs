@@ -51,7 +51,7 @@ type AddResult = Result<FileReport, (String, Option<FileReport>)>;
 /// Adds the named files; returns the exit code.
 pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failure> {
     let (files, mut wrong) = expand_each(&arguments.files);
-    // If some names match nothing, the files of the other names are still added, if there are any.
+    // If some names match no file, the files of the other names are still added.
     if files.is_empty() && !wrong.is_empty() {
         return Err(wrong.swap_remove(0).into());
     }

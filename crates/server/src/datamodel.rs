@@ -1,6 +1,7 @@
 //! `quarry datamodel status|rebuild`: the summaries of accelerated data models.
 //!
-//! If a server runs, the status is that of its last round of building; otherwise every summary is inspected.
+//! If a server runs, the status is the result of the server's last building round; otherwise every summary is
+//! inspected.
 //!
 //! Not here: building summaries, which the server does.
 

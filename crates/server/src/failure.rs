@@ -60,7 +60,7 @@ const EXCERPT_INDENT: usize = 2;
 /// Failure of a verb.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The command line asks for something impossible.
+    /// The command line requests something impossible.
     Usage(String),
     /// The search has errors.
     Spl {
@@ -69,7 +69,7 @@ pub(crate) enum Failure {
         /// Errors and warnings with their positions in it.
         diagnostics: Vec<Diagnostic>,
     },
-    /// The search cannot be run; no position is known.
+    /// The search cannot be run; the error has no position.
     Search(String),
     /// No app has this name.
     NoApp(String),

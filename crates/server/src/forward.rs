@@ -201,7 +201,7 @@ impl Sinks for Forwarding {
     }
 }
 
-/// A sink in which files with the same beginning are read one after the other.
+/// A sink that lets files with the same beginning be read only one after the other.
 struct ClaimedSink {
     sink: OutletSink,
     claims: Arc<Claims>,

@@ -1,4 +1,4 @@
-//! The node behind the REST interface: one open store, used by requests.
+//! The node behind the REST interface: one open store, shared by all requests.
 //!
 //! Files of several requests are distributed over the pipeline sets of the store, each to the least busy one.
 

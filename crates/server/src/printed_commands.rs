@@ -36,8 +36,8 @@ const BEGIN: &str = "`quarry ";
 /// Option `--data-dir DIR ` of this process; empty for the default directory.
 static OPTION: OnceLock<String> = OnceLock::new();
 
-/// Sets the data directory of this process. A server's messages are read by users in other folders, so its path is made
-/// absolute.
+/// Sets the data directory of this process. For a server the path is made absolute, because users may read its messages
+/// in other folders.
 pub(crate) fn set_data_dir(data_dir: &Path, is_server: bool) {
     let option = match std::path::absolute(data_dir) {
         Ok(absolute) if is_server => option_of(&absolute),

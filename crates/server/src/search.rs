@@ -102,7 +102,7 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&EndedJob>) ->
         return Ok(failure::INTERRUPTED);
     }
     let answer = match answer {
-        // A user who quits the pager early has not seen all results, and there may be more.
+        // A user who quits the pager early has not seen all results, and the search may have had more.
         Err(Failure::ReaderLeft) if stop.interrupt.is_set() => return Ok(failure::PARTIAL),
         answer => answer?,
     };

@@ -68,7 +68,8 @@ impl Remote {
         std::net::TcpStream::connect_timeout(&address, CONNECT_WAIT).ok().map(|_| remote)
     }
 
-    /// The server to send requests to, if any: the one that the command line names, else that of the data directory.
+    /// The server to send requests to, if any: the server that the command line names, or else the server of the data
+    /// directory.
     pub(crate) fn of(node: &NodeArgs, data_dir: &Path) -> Result<Option<Remote>, Failure> {
         let shown = address::authorization(node)?;
         let Some(uri) = &node.uri else {
@@ -249,7 +250,7 @@ impl Remote {
         answer.map_err(|error| self.failure_of(&error))
     }
 
-    /// The body of a successful answer; otherwise the server's error.
+    /// Reads the body of a successful answer, or returns the server's error.
     fn read(&self, answer: Result<Response, ureq::Error>) -> Result<String, Failure> {
         let mut answer = self.answer(answer)?;
         if !answer.status().is_success() {

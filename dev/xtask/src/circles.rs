@@ -77,7 +77,7 @@ fn read_ratchet() -> BTreeMap<String, usize> {
 struct CrateFiles {
     /// File of each module.
     file_of: BTreeMap<Segments, String>,
-    /// Paths that names in a module stand for through `use`.
+    /// Paths of the names that a module imports with `use`.
     aliases: BTreeMap<(Segments, String), Segments>,
     /// Pairs of a module and an absolute path that it uses.
     named: Vec<(Segments, Segments)>,

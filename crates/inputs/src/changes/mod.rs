@@ -2,7 +2,7 @@
 //!
 //! A scan records every file and folder with size, owner, mode, time and optionally a hash of the content. The
 //! difference of two scans is a list of changes, which become events. The last scan is saved as text, so that changes
-//! made while the program is not running are found by the next start's scan.
+//! made while the node is not running are found by the first scan after its start.
 //!
 //! Not here: scheduling, storing events and saved scans.
 
@@ -47,7 +47,7 @@ pub struct Entry {
     pub is_folder: bool,
     /// Size in bytes.
     pub size: u64,
-    /// User id of its owner.
+    /// User id of the owner.
     pub user: u32,
     /// Group id.
     pub group: u32,

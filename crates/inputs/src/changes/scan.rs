@@ -25,7 +25,7 @@ const NANOSECONDS: i64 = 1_000_000_000;
 pub struct Scan {
     /// Entries found.
     pub entries: Entries,
-    /// Descriptions of what could not be read.
+    /// Descriptions of read errors.
     pub problems: Vec<String>,
 }
 

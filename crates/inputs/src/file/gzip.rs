@@ -13,7 +13,7 @@ use flate2::bufread::GzDecoder;
 /// Magic bytes of a member.
 pub(crate) const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 
-/// A source preceded by bytes already read from it.
+/// A source preceded by bytes that were read from it before.
 pub(crate) type PrefixedReader<R> = Chain<Cursor<Vec<u8>>, R>;
 
 /// Returns a reader of `taken`, then of the rest of `source`.

@@ -49,7 +49,7 @@ const ORIGINS_MAX: usize = 16;
 pub(crate) struct Start {
     /// Identity under which the file's positions are stored.
     pub(crate) identity: Arc<FileIdentity>,
-    /// Decompressed bytes whose events are already stored.
+    /// Number of decompressed bytes whose events are stored.
     pub(crate) offset: u64,
     /// Path under which the stored positions know the file.
     pub(crate) stored_as: Option<String>,
@@ -92,7 +92,7 @@ enum KnownPosition {
     At(MatchedPosition),
     /// It is a new file.
     Nothing,
-    /// Like [`Next::Undecided`]; the position is the other file's.
+    /// Like [`Next::Undecided`]; the position belongs to the other file.
     Undecided(FilePosition),
     /// Like [`Next::Copied`]; `own` is the position of the copy itself, if any.
     Copied { own: Option<MatchedPosition>, origin: String, end: u64, tail_hash: u64 },

@@ -1,10 +1,10 @@
 //! Milestones: hashes of a file's content at doubling lengths, stored with its position.
 //!
 //! When a log is copied and truncated, the copy often ends before the position up to which the log was read, because
-//! the log grew during the copy. Once the log is truncated, nothing is left to compare the copy with, and the bytes
-//! before the position prove nothing, because the copy does not reach it. Therefore 32-bit hashes of the 256 bytes
-//! before each of the lengths 512, 1024, 2048 … are stored: four bytes per doubling. A file that matches all milestones
-//! it reaches is a copy.
+//! the log grew during the copy. Once the log is truncated, the copy cannot be compared with it any more, and the bytes
+//! before the position prove nothing, because the copy ends before that position. Therefore 32-bit hashes of the 256
+//! bytes before each of the lengths 512, 1024, 2048 … are stored: four bytes per doubling. A file that matches all
+//! milestones it reaches is a copy.
 //!
 //! Not here: consequences of being a copy ([`super::identity`]).
 
@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::fingerprint::TAIL_BYTES;
 use super::open::Handle;
 
-/// Length at the first milestone; what precedes is mostly covered by the file's identity.
+/// Length at the first milestone; shorter files are mostly covered by their identity.
 const FIRST_BYTES: u64 = 512;
 /// Minimum milestones that a copy must reach: files below 4 KiB may begin alike by chance, for example with a common
 /// header.

@@ -196,7 +196,7 @@ impl Handle {
         self.file.read_exact_at(into, self.hole + offset)
     }
 
-    /// Whole lines sampled from a plain file at even distances, the last ones included; empty if the file is
+    /// Whole lines sampled from a plain file at even distances, including the last lines; empty if the file is
     /// compressed, or no larger than its first sample.
     pub(crate) fn samples(&self) -> io::Result<Vec<u8>> {
         let bytes = self.content_bytes();
@@ -305,7 +305,7 @@ impl OpenFile {
         open().map(|file| file.until(ended)).map_err(|error| InputError::read(path, &error))
     }
 
-    /// Makes reading end once `ended` is set. A pipe checks it while it waits: see [`Stream`].
+    /// Makes reading end once `ended` is set. A pipe checks `ended` while it waits: see [`Stream`].
     pub(crate) fn until(self, ended: &Arc<AtomicBool>) -> OpenFile {
         OpenFile { ended: Arc::clone(ended), ..self }
     }

@@ -1,7 +1,7 @@
 //! A zip archive with one file, read as that file.
 //!
 //! The directory at the archive's end locates the file (APPNOTE.TXT 6.3, sections 4.3 and 4.5), including ZIP64.
-//! Checksum and length are verified at the end of the content. Archives with several files, encrypted ones and rare
+//! Checksum and length are verified at the end of the content. Archives with several files, encrypted archives and rare
 //! compression methods are refused with an explanation; folders are ignored.
 
 use std::fs::File;

@@ -144,7 +144,7 @@ pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Response {
     json_text(status, serde_json::to_string(body).unwrap_or_default())
 }
 
-/// An answer that already is JSON.
+/// A response whose text is JSON.
 pub(crate) fn json_text(status: StatusCode, text: String) -> Response {
     let mut response = (status, text).into_response();
     let kind = HeaderValue::from_static("application/json; charset=UTF-8");

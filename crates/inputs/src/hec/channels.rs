@@ -1,4 +1,4 @@
-//! Acknowledgment channels, on which a sender queries which of its requests are stored.
+//! Acknowledgment channels, on which a sender queries whether its requests are stored.
 //!
 //! A channel numbers its requests, from 0 in the first process of a data directory. A number is never issued twice on a
 //! channel, neither after a crash ([`AckNumbers`]) nor after the channel was idle and forgotten, because its sender may

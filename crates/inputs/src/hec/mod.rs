@@ -103,7 +103,7 @@ impl Collector {
         }
     }
 
-    /// Replaces the tokens; requests already admitted continue.
+    /// Replaces the tokens; requests in progress continue.
     pub fn set_tokens(&self, tokens: Vec<HttpToken>) {
         *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = by_what_is_shown(tokens);
     }
@@ -401,7 +401,8 @@ fn must_repeat(outcome: &Result<Answer, BodyError>) -> bool {
     }
 }
 
-/// Stores the events `take` decodes from a body; answers once they are stored, or at once with an acknowledgment id.
+/// Stores the events `take` decodes from a body; answers when they are stored, or immediately with an acknowledgment
+/// id.
 fn store(
     collector: &Collector,
     token: &HttpToken,

@@ -1,7 +1,7 @@
 //! Stores a request's events: adds metadata and makes batches, each for one index.
 //!
-//! Values missing in an event come from the URL, then the token, then the collector. Events before a bad one are
-//! stored; the answer names the bad one, as in Splunk.
+//! A value that is missing in an event comes from the URL, else from the token, else from the collector's defaults.
+//! Events before an invalid event are stored; the answer names the invalid event, as in Splunk.
 //!
 //! Not here: HTTP, authentication.
 

@@ -26,7 +26,7 @@ const MONTHS: [&[u8]; 12] =
 /// A datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
-    /// `host` of its events.
+    /// `host` of the datagram's events.
     pub host: &'a str,
     /// Sender's address, for the prefix.
     pub address: &'a str,

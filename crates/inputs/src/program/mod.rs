@@ -33,7 +33,7 @@ pub trait OutputReader: Send {
     fn take_faults(&mut self) -> Vec<String> {
         Vec::new()
     }
-    /// The position after the returned events, if known; the program can resume there.
+    /// The position after the returned events, if known, from which a later run can resume.
     fn mark(&self) -> Option<&str> {
         None
     }

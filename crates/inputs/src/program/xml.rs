@@ -150,7 +150,7 @@ fn tag_of(tag: &str) -> Result<XmlToken, Fault> {
     }
 }
 
-/// Replaces known entities; others stay.
+/// Replaces known entities; other entities are kept.
 fn unescape(text: &str) -> String {
     let Some(first) = text.find('&') else { return text.to_owned() };
     let (mut out, mut rest) = (text[..first].to_owned(), &text[first..]);

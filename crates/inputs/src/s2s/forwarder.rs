@@ -48,7 +48,7 @@ pub struct ForwarderDefaults {
     pub source: String,
     /// Default `sourcetype`; guessed if empty.
     pub sourcetype: String,
-    /// Accepted tokens: a forwarder must present one of them; `None` requires none.
+    /// Accepted tokens: a forwarder must present one of them; with `None`, no token is required.
     pub tokens: Option<Arc<[String]>>,
     /// Whether version 4 is offered.
     pub offers_packets: bool,

@@ -2,7 +2,7 @@
 //!
 //! The declaration consists of lines: `Y` with seconds east of UTC for each kind of time of the zone (`Y3600 NW 43 45
 //! 54`: no daylight saving time, name in hexadecimal), `@` with the time from which a kind applies (`@1793494800 1`),
-//! and `$` at the end. If there are several kinds, the one in force now is used, so times from the other half of the
+//! and `$` at the end. If there are several kinds, the kind in force now is used, so times from the other half of the
 //! year are an hour off.
 
 use jiff::tz::TimeZone;

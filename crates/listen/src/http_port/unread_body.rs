@@ -1,6 +1,6 @@
 //! Handling of a request body that is not read completely when its answer is ready. A short rest is read and discarded,
-//! so that the connection can be reused. Otherwise the answer says `Connection: close`, because otherwise the client's
-//! next request would be lost.
+//! so that the connection can be reused. If the rest is long, the answer says `Connection: close`, because without this
+//! notice the client's next request would be lost.
 
 use std::future::poll_fn;
 use std::pin::Pin;

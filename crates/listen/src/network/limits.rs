@@ -1,4 +1,4 @@
-//! Limits of network inputs, and counts of what was refused or lost.
+//! Limits of network inputs, and counts of refused connections and lost events.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -83,7 +83,7 @@ impl Limits {
     /// Permit for one more connection; `None` if all permits are in use.
     pub(crate) fn place(&self) -> Option<ConnectionPermit<'_>> {
         let is_full = self.connections.fetch_add(1, Ordering::Relaxed) >= self.connections_max;
-        // A connection asked to close frees its permit shortly afterwards.
+        // A connection that was requested to close frees its permit shortly afterwards.
         if is_full && self.mute.close_oldest() {
             self.closed.fetch_add(1, Ordering::Relaxed);
         } else if is_full {

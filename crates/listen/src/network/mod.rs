@@ -251,7 +251,7 @@ pub async fn stopped(stopping: &mut watch::Receiver<bool>) {
     drop(stopping.wait_for(|stopping| *stopping).await);
 }
 
-/// Periodically logs what was refused or lost.
+/// Periodically logs the counts of refused connections and lost events.
 async fn tell_limits(shared: Arc<Shared>) {
     let mut stopping = shared.stopping.clone();
     while tokio::time::timeout(TELL_EVERY, stopped(&mut stopping)).await.is_err() {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedMutexGuard, watch};
 
-/// Maximum remembered names; unused ones are dropped first.
+/// Maximum number of remembered names; beyond it, names without a connection are dropped.
 const SENDERS_MAX: usize = 65_536;
 
 /// All connected forwarders.

@@ -1,7 +1,7 @@
 //! `[fschange:PATH]`: periodic scans that report changes of files.
 //!
 //! A scan is saved before its events are stored, and its last event carries the scan's number into the store. After a
-//! crash, the number in the store tells which of the two saved scans to continue from, so that each change is reported
+//! crash, the number in the store determines which of the two saved scans is used, so that each change is reported
 //! once.
 //!
 //! Not here: the content of a scan and the text of a change (`quarry_inputs::changes`).
@@ -110,7 +110,7 @@ impl Watch {
         Ok(scan)
     }
 
-    /// Scans, reports changes and saves the scan; `told` are the problems already reported.
+    /// Scans, reports changes and saves the scan; `told` has the problems that were reported before.
     fn round(&self, known: &mut SavedScan, told: &mut Vec<String>, shared: &Shared) -> Result<(), Fault> {
         let mut files = 0;
         let mut goes_on = || {

@@ -34,7 +34,7 @@ pub struct ModularInputKind {
     pub is_xml: bool,
     /// Whether a single process serves all its stanzas.
     pub is_single: bool,
-    /// Settings of its stanzas.
+    /// Settings of the kind's stanzas.
     pub arguments: Vec<SchemeArgument>,
 }
 

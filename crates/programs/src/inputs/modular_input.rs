@@ -94,7 +94,7 @@ impl ModularProgram {
         self.inputs.len()
     }
 
-    /// Asks the program about itself and runs its inputs until shutdown.
+    /// Queries the program's scheme and runs its inputs until shutdown.
     pub(crate) fn run(&self, shared: &Shared) {
         let tell = |fault: &str| log::warning(format!("inputs.conf [{}://…]: {fault}", self.scheme));
         let environment = scripts::environment(&shared.home);

@@ -48,7 +48,7 @@ pub(crate) struct Mark {
 
 /// An input that runs a program.
 pub(crate) struct Task {
-    /// Name of its stanza, for messages.
+    /// Name of the input's stanza, for messages.
     pub(crate) stanza: String,
     pub(crate) schedule: Schedule,
     pub(crate) program: Program,
@@ -183,7 +183,8 @@ impl Run<'_> {
         }
     }
 
-    /// Reads what remains in the pipes of an ended program. Does not wait for other processes that hold the pipes open.
+    /// Reads the remaining bytes in the pipes of an ended program. Does not wait for other processes that hold the
+    /// pipes open.
     fn read_left(&mut self, stdout: &mut ChildStdout, stderr: &mut ChildStderr, log: &mut Log) -> Result<(), Fault> {
         let mut buffer = vec![0; READ_BYTES];
         let (mut out_open, mut err_open) = (true, true);

@@ -36,7 +36,7 @@ pub(crate) struct Grid {
     terminal: Option<usize>,
 }
 
-/// Widths of the displayed columns, which are the first ones of the grid.
+/// Widths of the displayed columns, which are the leading columns of the grid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fit(Vec<usize>);
 
@@ -79,8 +79,9 @@ impl Grid {
         Fit(shared(&natural[..columns], &least[..columns], terminal))
     }
 
-    /// Computes the widths for rows that follow others: the same columns, wider if these rows have longer values. A
-    /// line may then be longer than the terminal, which is better than breaking a value into single letters.
+    /// Computes the widths for a further part of the rows: the columns are the same, but wider if these rows have
+    /// longer values. A line may then be longer than the terminal, which is better than breaking a value into single
+    /// letters.
     pub(crate) fn fit_after(&self, before: &Fit) -> Fit {
         let (natural, least) = self.wanted_widths();
         let at_least = |wanted: &[usize]| -> Vec<usize> {

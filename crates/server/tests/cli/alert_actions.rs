@@ -231,7 +231,7 @@ fn a_program_ends_with_the_command_line_that_began_it() {
     let mut ran = place.spawn(&["search", "| makeresults | sendalert sleeps"]);
     let started = || left_by(&place, "pid").trim().parse::<u32>().ok();
     assert!(wait_until(|| started().is_some()));
-    // The first Ctrl-C asks for partial results, the second ends the search.
+    // The first Ctrl-C requests partial results, the second ends the search.
     let mut interrupted = || {
         let sent = std::process::Command::new("kill").args(["-INT", &ran.id().to_string()]).status().unwrap();
         assert!(sent.success());

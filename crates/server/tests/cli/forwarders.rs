@@ -258,7 +258,7 @@ fn a_batch_that_comes_again_is_acknowledged_and_left_out() {
         heard.extend(acknowledged(&mut second));
     }
     assert_eq!(heard, [5, 9]);
-    // The stored batches are also known after a crash.
+    // The server also recognises the stored batches after a crash.
     server.stop("-KILL");
     let server = Server::start(&place);
     let mut third = ours(&address_of(&place, "splunktcp://0"));

@@ -13,7 +13,8 @@ fn write(place: &Place, path: &str, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
-/// Two apps with the same names, the second of which shares some objects, and a user's private objects.
+/// Installs two apps whose objects have the same names, of which the second app shares some, and a user's private
+/// objects.
 fn install(place: &Place) {
     let log = place.write("shop.log", EVENTS);
     place.run(&["add", "oneshot", &log, "--sourcetype", "orders"]).good();
@@ -53,7 +54,8 @@ fn check(place: &Place) {
     for all in [&[][..], &["--app", "-"], &["--app", "shop", "--user", "-"]] {
         assert_eq!(ask(all, WHO), "who\nshop\n", "the app that sorts first, and nothing of users");
     }
-    // Shared event types of the other app are added to the app's own; fields and tables come from the app itself.
+    // Shared event types of the other app apply in addition to the app's own; fields and tables come only from the app
+    // itself.
     assert_eq!(
         ask(&shop, FIELDS),
         "number,meaning,eventtype\n1,shop,\"kind_shop\nkind_web\"\n3,,\"kind_shop\nkind_web\"\n"

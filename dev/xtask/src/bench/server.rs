@@ -42,7 +42,7 @@ impl Server {
         Ok(Server { child, address: text_of("mgmt"), token: text_of("token"), collector: text_of("hec") })
     }
 
-    /// User and system time of the server's process so far, in seconds.
+    /// CPU time (user and system) of the server's process so far, in seconds.
     pub(super) fn cpu_seconds(&self) -> Result<f64, String> {
         let file = format!("/proc/{}/stat", self.child.id());
         let text = std::fs::read_to_string(&file).map_err(|error| format!("{file}: {error}"))?;

@@ -1,7 +1,7 @@
 //! Soak test of watched files: logs are copied slowly and truncated, renamed and compressed in place, or just
 //! truncated, while the node that watches them is killed.
 //!
-//! At the end every line must be found exactly once. An exception are lines written between the end of a copy and the
+//! At the end every line must be found exactly once. The exceptions are lines written between the end of a copy and the
 //! truncation of its origin, or to a log that is truncated without a copy: they may be lost before any reader can read
 //! them, so they may be missing, but must not be found twice.
 

@@ -1,5 +1,5 @@
-//! New files held open from discovery until they are read, so that files removed in the meantime are still read,
-//! however long the queue.
+//! New files are held open from their discovery until they are read, so that a file that is removed while it waits in
+//! the queue is still read.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -17,7 +17,7 @@ pub(crate) struct Slots(AtomicUsize);
 #[derive(Debug)]
 struct Slot(Arc<Slots>);
 
-/// A file held open.
+/// A file that is held open.
 #[derive(Clone, Debug)]
 pub(crate) struct HeldFile {
     pub(crate) file: Arc<File>,

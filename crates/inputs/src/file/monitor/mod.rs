@@ -65,7 +65,7 @@ impl fmt::Debug for MonitorOptions {
 /// Statistics of monitoring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MonitorCounters {
-    /// Files that are known.
+    /// Number of known files.
     pub files: u64,
     /// Bytes read.
     pub bytes: u64,

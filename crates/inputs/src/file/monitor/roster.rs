@@ -1,9 +1,9 @@
-//! The roster: known files, and which of them have something to read.
+//! The roster: the known files, and queues of those with data to read.
 //!
 //! A file is identified by device and inode, so that a renamed file is recognised and a file with two names is read
 //! once. The watcher reports files as it finds them. Each file always belongs to the same worker, because the events of
 //! a file must stay in order. Files that changed after they were first seen alternate with new ones, so that a new line
-//! does not wait for a hundred thousand files that are seen for the first time.
+//! does not wait for a hundred thousand new files.
 
 use std::collections::VecDeque;
 use std::fs::Metadata;
@@ -34,7 +34,7 @@ impl Inode {
     }
 }
 
-/// Number of a file while it is known.
+/// Number that identifies a file as long as it is known.
 pub(crate) type FileNumber = u64;
 
 /// A file with something to read.
@@ -60,7 +60,7 @@ struct Entry {
     queued: Option<Queue>,
     /// Set if the file was already too old to be read when it was discovered.
     is_left: bool,
-    /// The held file, until it is first read under its name.
+    /// The file held open, until it is first read under its name.
     held: Option<HeldFile>,
 }
 
@@ -72,8 +72,8 @@ enum Queue {
     Changed,
 }
 
-/// A worker's files with something to read. A file that changes while in the backlog is added to the other queue as
-/// well, and its entry in the backlog becomes void.
+/// A worker's files with data to read. A file that changes while in the backlog is added to the other queue as well,
+/// and its entry in the backlog becomes void.
 #[derive(Clone, Debug, Default)]
 struct Ready {
     backlog: VecDeque<FileNumber>,
@@ -255,7 +255,7 @@ impl Roster {
         inner.round = inner.round.wrapping_add(1);
     }
 
-    /// Forgets files not seen in this scan, except held ones, which are read first.
+    /// Ends a scan: forgets files that it did not find, except held files, which must be read first.
     pub(crate) fn end_round(&self) {
         let mut inner = self.lock();
         let Inner { entries, numbers, round, .. } = &mut *inner;

@@ -25,7 +25,7 @@ const LOOK_EVERY_NS: i64 = NANOSECONDS / 2;
 pub(crate) struct Session {
     pub(crate) tail: Box<Tail>,
     pub(crate) job: Job,
-    /// Time of its last growth.
+    /// Time at which the file last grew.
     pub(crate) grown_at: i64,
     /// Time at which the oldest byte not yet handed over was read.
     waiting_since: i64,

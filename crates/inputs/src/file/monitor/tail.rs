@@ -51,7 +51,7 @@ pub(crate) struct TailOptions<'a> {
     /// Whether an unknown file is read from its end.
     pub(crate) follow_tail: bool,
     pub(crate) rotation: Rotation,
-    /// Whether a short file may still become a copy of one beside it.
+    /// Whether a short file may still become a copy of a neighbouring file.
     pub(crate) may_be_begun_copy: bool,
 }
 

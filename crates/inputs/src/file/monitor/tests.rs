@@ -331,7 +331,8 @@ fn an_unreadable_file_is_reported_once_and_retried() {
     assert!(told[0].contains("a.log.gz"), "{told:?}");
 }
 
-/// Lines of a file may be read at once, after enough bytes to determine its format, when it is quiet, or at its end.
+/// Lines may be handed over at once, after enough bytes to determine the file's format, when the file is quiet, or at
+/// its end.
 #[test]
 fn dates_of_an_unknown_order_are_reported() {
     for settings in ["sourcetype = other\n", "sourcetype =\n"] {

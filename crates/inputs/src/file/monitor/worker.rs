@@ -27,7 +27,7 @@ use crate::{FilePosition, InputError, Sink};
 
 /// Maximum bytes read from a file in one turn.
 const TURN_BYTES: usize = 8 << 20;
-/// Maximum wait for a file before quiet ones are checked.
+/// Maximum wait for a file with new data before quiet files are checked.
 const TICK: Duration = Duration::from_millis(100);
 /// Pause before an unreadable file is tried again.
 const RETRY_AFTER_NS: i64 = 10 * NANOSECONDS;
@@ -198,7 +198,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Whether files of a stanza are rotated; those of a batch are removed and never renamed.
+    /// Tells whether the files of a stanza are rotated; files of a `batch` stanza are removed and never renamed.
     fn rotation(&self, stanza: usize, of_monitor: Rotation) -> Rotation {
         if self.monitor.stanzas[stanza].settings.is_batch { Rotation::None } else { of_monitor }
     }

@@ -147,7 +147,7 @@ fn a_sink_that_fails_in_the_middle_gets_nothing_more_and_is_resumed() {
     let text = lines(0..300_000);
     for (name, content) in [("a.log", text.clone().into_bytes()), ("a.gz", gzip(&text))] {
         let path = file(&folder, name, content);
-        // A disk that is full for a single batch: later batches must not be stored after the gap.
+        // The disk is full for a single batch; later batches must not be stored after the gap.
         let mut sink = MemorySink { fails_once_at: Some(2), ..MemorySink::default() };
         let error = add_with(&path, &options(), &mut sink).unwrap_err();
         assert!(matches!(error, InputError::Sink { .. }), "{error}");

@@ -1,11 +1,11 @@
 //! Other protocols on the collector's port, with its tokens: OpenTelemetry (OTLP over HTTP; over gRPC on its own port),
 //! Elasticsearch's `_bulk` and `_doc`, Loki push, Prometheus remote write; collectd at the collector's own endpoint.
 //!
-//! Each is decoded into envelopes like those of `/services/collector/event`, and answered in its own format when its
-//! events are on disk. The token is passed as `Authorization: Splunk`, `Bearer`, `ApiKey` (after the colon), or as a
-//! password.
+//! A request is decoded into envelopes like those of `/services/collector/event`, and answered in the format of its
+//! protocol when its events are on disk. The token is passed as `Authorization: Splunk`, `Bearer`, `ApiKey` (after the
+//! colon), or as a password.
 //!
-//! Not here: queries of these systems.
+//! Not here: the query interfaces of these systems.
 
 mod bulk;
 pub(super) mod calls;

@@ -283,7 +283,7 @@ fn run_pages(gateway: Option<&Gateway>) {
         // migration).
         faults.retain(|fault| !fault.contains("/services/quarry/buckets/migrate"));
     }
-    // The row whose fixed parts match best serves a path, so every row needs a request of its own.
+    // A path is served only by the row whose fixed parts match best, so every row needs its own request.
     for row in ENDPOINTS.iter() {
         let path = row.path.replacen("/servicesNS/{user}/{app}", "/services", 1);
         let is_asked = |(method, asked): &(String, String)| *method == row.method.as_str() && is_of(asked, &path);

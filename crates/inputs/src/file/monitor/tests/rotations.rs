@@ -18,7 +18,7 @@ use crate::file::Rotation;
 use crate::file::monitor::roster::Inode;
 use crate::file::monitor::tail::{OpenOutcome, ReadOutcome, Tail, TailOptions};
 
-/// Length that makes the first bytes identify a file.
+/// Bytes of padding that make a file long enough to be identified by its first bytes.
 const PADDING: usize = 60;
 
 /// A log and the lines written to it.

@@ -39,7 +39,7 @@ struct Logs {
     expected: Vec<String>,
     open: [String; 2],
     rotated: usize,
-    /// First line of every file, the same for all, or none.
+    /// First line of every file, the same for all files; empty for none.
     header: &'static str,
     headers: usize,
 }
