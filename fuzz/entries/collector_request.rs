@@ -73,7 +73,7 @@ thread_local! {
     };
 }
 
-/// The first byte chooses the path, the second the encoding of the body; the rest is the body.
+/// The first byte chooses the path and the second the encoding; the other bytes are the body.
 pub(crate) fn run(data: &[u8]) {
     let [path, form, body @ ..] = data else { return };
     answer(usize::from(*path), usize::from(*form), body);

@@ -14,7 +14,8 @@ thread_local! {
     static PROPS: Arc<PropsResolver> = Arc::new(PropsResolver::new(&Layers::new([])));
 }
 
-/// The first byte chooses the sourcetype and the kind of port, the second the size of the pieces; the rest is sent.
+/// The first byte chooses the sourcetype and the kind of port, and the second is the size of the pieces; the other
+/// bytes are sent.
 pub(crate) fn run(data: &[u8]) {
     let [choice, size, bytes @ ..] = data else { return };
     let choice = usize::from(*choice);

@@ -12,7 +12,7 @@ thread_local! {
     static PROPS: PropsResolver = PropsResolver::new(&Layers::new([]));
 }
 
-/// The first byte chooses the sourcetype, the second the size of the pieces; the rest is the source.
+/// The first byte chooses the sourcetype, and the second is the size of the pieces; the other bytes are the source.
 pub(crate) fn run(data: &[u8]) {
     let [choice, size, bytes @ ..] = data else { return };
     let sourcetype = SOURCETYPES[usize::from(*choice) % SOURCETYPES.len()];

@@ -4,7 +4,7 @@
 //! name only when it is complete and synced. A script receives the path of such a folder, which contains hard links and
 //! is removed when the script ends; if the script succeeds, the bucket may be removed.
 //!
-//! Not here: which buckets are expired, and retries after a failure.
+//! Not here: finding expired buckets, and retries after a failure.
 
 use std::fs::{self, File};
 use std::io::{self, Read};

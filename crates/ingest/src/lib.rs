@@ -5,7 +5,7 @@
 //! starts the threads behind `[monitor://]`; [`add_files`] adds files in parallel. The node's own metrics and audit
 //! events go to `_internal` and `_audit`. [`archive`] archives expired buckets.
 //!
-//! Not here: the meaning of an input's bytes (`quarry_inputs`), storage after an append (`quarry_store`), ports.
+//! Not here: decoding the bytes of inputs (`quarry_inputs`), storage after an append (`quarry_store`), ports.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod archive;

@@ -17,7 +17,7 @@ const TICKETS_MAX: usize = 64;
 /// Passes an input's events to a store.
 pub struct StoreSink<'a> {
     store: &'a Store,
-    /// Its pipeline set.
+    /// Pipeline set of the sink.
     set: usize,
     claims: Arc<Claims>,
     /// Claim of the file being read.

@@ -11,8 +11,8 @@ pub type SinkError = Box<dyn Error + Send + Sync>;
 
 /// Identity of a file: its first bytes (decompressed), within a scope.
 ///
-/// It does not include the name, so a rotated or compressed copy is recognised. Files with equal first bytes are
-/// distinguished by [`FilePosition::tail_hash`] and have different variants.
+/// The identity does not include the name, so a rotated or compressed copy is recognised. Files with equal first bytes
+/// are distinguished by [`FilePosition::tail_hash`] and have different variants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileIdentity {
     /// Separates files of equal content: name of the index, followed by a salt that the user may set.

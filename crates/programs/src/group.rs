@@ -50,19 +50,19 @@ pub fn end_all() {
 pub struct Program {
     /// Path of a file, or a name to look up in `PATH`.
     pub executable: PathBuf,
-    /// Its arguments.
+    /// Arguments of the program.
     pub arguments: Vec<String>,
-    /// Its working directory.
+    /// Working directory of the program.
     pub folder: PathBuf,
 }
 
 /// The pipes of a program.
 pub struct Pipes {
-    /// Its standard input.
+    /// Pipe to the program's standard input.
     pub stdin: ChildStdin,
-    /// Its standard output.
+    /// Pipe from the program's standard output.
     pub stdout: ChildStdout,
-    /// Its standard error.
+    /// Pipe from the program's standard error.
     pub stderr: ChildStderr,
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Settings {
     pub(crate) layers: Layers,
     /// The namespace's view that `layers` are restricted to, if any.
     pub(crate) view: Option<Arc<View>>,
-    /// Without a view: the user whose private objects searches use besides those of all apps, if any.
+    /// User whose private objects searches use in addition to the objects of all apps; only set without a view.
     pub(crate) own: Option<Namespace>,
     /// Readable objects of apps; `layers` contain nothing else.
     pub(crate) readable: Arc<Readable>,

@@ -4,7 +4,7 @@
 //! difference of two scans is a list of changes, which become events. The last scan is saved as text, so that changes
 //! made while the node is not running are found by the first scan after its start.
 //!
-//! Not here: scheduling, storing events and saved scans.
+//! Not here: the schedule, and storing events and saved scans.
 
 mod event;
 mod saved_scan;
@@ -65,11 +65,11 @@ pub type Entries = BTreeMap<PathBuf, Entry>;
 /// Kind of change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// It is new.
+    /// The file or folder is new.
     Add,
-    /// It changed.
+    /// The file or folder changed.
     Update,
-    /// It was removed.
+    /// The file or folder was removed.
     Delete,
 }
 
@@ -80,7 +80,7 @@ pub struct Change<'a> {
     pub action: Action,
     /// Path.
     pub path: &'a Path,
-    /// Its current entry, or the last one before removal.
+    /// Current state, or the last state before the removal.
     pub entry: &'a Entry,
     /// Changed attributes.
     pub different: Vec<&'static str>,

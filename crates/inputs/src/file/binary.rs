@@ -20,9 +20,9 @@ const WIDE_MARKS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
 /// Reason for skipping a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeftOut {
-    /// It is binary.
+    /// The file is binary.
     Binary,
-    /// It is an unsupported archive or compression format.
+    /// The file is an unsupported archive or compression format.
     Archive(NotRead),
 }
 

@@ -90,7 +90,7 @@ struct MatchedPosition {
 enum KnownPosition {
     /// Reading resumes at this position.
     At(MatchedPosition),
-    /// It is a new file.
+    /// The file is new.
     Nothing,
     /// Like [`Next::Undecided`]; the position belongs to the other file.
     Undecided(FilePosition),

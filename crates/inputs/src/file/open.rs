@@ -151,7 +151,7 @@ impl Handle {
         Ok(Handle { file, metadata, packing: packing.unwrap_or(Packing::None), is_unclear, hole })
     }
 
-    /// Its content from the start.
+    /// Reader of the content from the start.
     pub(crate) fn reader(&self) -> io::Result<OpenFile> {
         let taken = Arc::new(AtomicU64::new(0));
         let source = CountingReader { inner: OffsetReader::new(self.file.clone(), self.hole), taken: taken.clone() };

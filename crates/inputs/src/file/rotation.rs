@@ -5,8 +5,8 @@
 //! renamed, or copied and truncated, and the new file takes over its position. While one file contains all of the
 //! other, the original may be about to be truncated or a copy may be in progress; this is decided later.
 //!
-//! For long plain files only both ends of the common part are compared, because of a position, too, only the last bytes
-//! are compared.
+//! In long plain files only both ends of the common part are compared, just as a position is verified only by the bytes
+//! before it.
 
 use std::ffi::OsStr;
 use std::io;

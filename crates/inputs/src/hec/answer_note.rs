@@ -4,7 +4,7 @@
 //! sent, so this is recorded as late as possible before it is sent. Only the port knows that moment, so the note is an
 //! extension of the response, and the port runs it directly before it writes to the connection.
 //!
-//! It runs before the answer is sent, never after (docs/decisions/0030). A note that is dropped without having run
+//! A note runs before the answer is sent, never after (docs/decisions/0030). A note that is dropped without having run
 //! means that the answer was never sent. Not here: writing answers.
 
 use std::sync::{Arc, Mutex, PoisonError};

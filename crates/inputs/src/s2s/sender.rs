@@ -66,7 +66,7 @@ pub struct SenderSettings {
     pub token: Option<String>,
 }
 
-/// One connection.
+/// State of one connection.
 #[derive(Debug)]
 pub struct Sender {
     settings: SenderSettings,

@@ -431,7 +431,7 @@ async fn plain_http_from_another_machine_is_answered_with_the_reason() {
     assert!(body.contains("https://"), "{reported}");
 }
 
-/// A request of `/noted`.
+/// Text of a request for `/noted`.
 fn ask_noted(headers: &str) -> String {
     format!("GET /noted HTTP/1.1\r\nHost: h\r\n{headers}\r\n")
 }

@@ -138,7 +138,7 @@ struct Session<'a> {
 struct Numbers {
     identity: Arc<FileIdentity>,
     held: SenderEntry,
-    /// The last stored number.
+    /// Number of the last stored batch.
     last: u64,
 }
 

@@ -53,7 +53,7 @@ impl Names {
         name
     }
 
-    /// Like [`Names::of`], blocking.
+    /// Like [`Names::of`], but blocks the thread.
     pub(crate) fn of_blocking(&self, address: IpAddr) -> String {
         let address = address.to_canonical();
         self.known(address).unwrap_or_else(|| {

@@ -15,7 +15,7 @@ const SENDERS_MAX: usize = 65_536;
 #[derive(Debug, Default)]
 pub(crate) struct Senders(Mutex<BTreeMap<String, Arc<SenderTurn>>>);
 
-/// One forwarder's entry.
+/// Entry of one forwarder.
 #[derive(Debug)]
 struct SenderTurn {
     busy: Arc<tokio::sync::Mutex<()>>,

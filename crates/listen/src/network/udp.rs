@@ -38,7 +38,7 @@ const WAIT: Duration = Duration::from_millis(50);
 #[derive(Debug, Default)]
 struct Pack {
     bytes: Vec<u8>,
-    /// For each datagram, its end in `bytes` and its sender.
+    /// End of each datagram in `bytes`, and its sender.
     ends: Vec<(usize, IpAddr)>,
 }
 

@@ -22,7 +22,7 @@ const KINDS_MAX: usize = 256;
 /// A kind of modular input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModularInputKind {
-    /// Its scheme: stanzas of inputs.conf are `[SCHEME://NAME]`.
+    /// Scheme of the kind, whose stanzas in inputs.conf are `[SCHEME://NAME]`.
     pub scheme: String,
     /// Name of the app that contains its program.
     pub app: String,
@@ -53,7 +53,7 @@ impl ModularInputKinds {
         ModularInputKinds { home, known: Mutex::default() }
     }
 
-    /// All kinds by scheme. Runs programs that were not queried before.
+    /// All kinds by scheme. Queries the programs that were not queried before.
     pub fn list(&self) -> Vec<ModularInputKind> {
         let apps = std::fs::read_dir(self.home.join("etc/apps")).into_iter().flatten().flatten();
         let mut schemes: Vec<String> = apps.flat_map(|app| declared_schemes(&app.path())).collect();

@@ -122,7 +122,7 @@ fn lines_shown(bytes: &[u8], columns: usize) -> usize {
             b'\n' => (lines, column) = (lines + 1, 0),
             0x1b => in_code = true,
             b'm' if in_code => in_code = false,
-            // The first byte of a character.
+            // Only the first byte of each character is counted.
             byte if !in_code && byte & 0xc0 != 0x80 => {
                 if column == columns {
                     (lines, column) = (lines + 1, 0);

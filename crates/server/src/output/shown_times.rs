@@ -10,7 +10,7 @@ const DIGITS: usize = 3;
 pub(crate) fn to_millis(text: &str) -> Option<Cow<'static, str>> {
     let (seconds, rest) = text.split_once('.')?;
     let zone = rest.find(|c: char| !c.is_ascii_digit())?;
-    // As in 2026-11-26T11:06:32.442880320+05:30.
+    // For example 2026-11-26T11:06:32.442880320+05:30.
     let is_time = seconds.len() == "2026-11-26T11:06:32".len() && seconds.as_bytes()[10] == b'T';
     let is_zone = rest[zone..].starts_with(['+', '-', 'Z']);
     (is_time && is_zone && zone > DIGITS).then(|| Cow::Owned(format!("{seconds}.{}{}", &rest[..DIGITS], &rest[zone..])))

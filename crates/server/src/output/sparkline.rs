@@ -4,7 +4,7 @@
 
 use quarry_search::Cell;
 
-/// The first value of a sparkline.
+/// Mark that is the first value of a sparkline.
 const MARK: &str = "##__SPARKLINE__##";
 /// Bars from the lowest to the highest.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];

@@ -122,7 +122,7 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<&str> {
             Some(blank) if !is_longer(&rest[blank + 1..]) => blank,
             blank => {
                 let end = joint(&rest[..cut], columns);
-                // At the end of a line, there is little use in only a few characters of the word.
+                // Only a few characters of the word at the end of a line would be of little use.
                 blank.filter(|&blank| width(&rest[blank..end.max(blank)]) <= columns / 3).unwrap_or(end)
             }
         };

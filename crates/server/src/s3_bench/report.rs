@@ -105,7 +105,7 @@ fn whole_seconds(series: &[(u64, u64)], end_ns: i64) -> &[(u64, u64)] {
     if whole == 0 { series } else { &series[..whole] }
 }
 
-/// Megabytes for operations that transfer bytes, else requests, in one second.
+/// Megabytes per second for operations that transfer bytes, else requests per second.
 fn speed((requests, bytes): &(u64, u64), moves_bytes: bool) -> f64 {
     if moves_bytes { *bytes as f64 / 1e6 } else { *requests as f64 }
 }

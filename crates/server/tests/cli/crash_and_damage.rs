@@ -43,7 +43,7 @@ fn an_add_killed_at_any_point_stores_every_line_once() {
     assert!(place.run(&["bucket", "verify"]).good().contains("true"));
 }
 
-/// A place with two buckets, and the object of the first.
+/// A place with two buckets, and the path of the first bucket's object.
 fn two_buckets() -> (Place, PathBuf) {
     let place = Place::new();
     for (name, range) in [("a.log", 0..2_000), ("b.log", 2_000..4_000)] {

@@ -20,7 +20,7 @@ const IDLE: usize = 10_000;
 const RESERVE: u64 = 200;
 /// Maximum memory for the idle connections of a port, in MB.
 const GROWN_MB_MAX: u64 = 200;
-/// One in this many connections is a sender.
+/// Number of connections opened for each well-behaved sender among them.
 const SEND_EVERY: usize = 500;
 
 /// Lets one test run at a time, because all share the open-file limit of this process.

@@ -9,7 +9,7 @@ use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
 use crate::chance::Chance;
 use crate::repeats::format_time;
 
-/// A cell of a row: quoted, with quotes inside doubled, or not quoted.
+/// Pattern of a cell, which is quoted with doubled inner quotes, or not quoted.
 const CELL: &str = r#"(?:"(?:[^"]|"")*"|[^",]*)"#;
 
 /// Generator of this shape.

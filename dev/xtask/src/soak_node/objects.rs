@@ -24,7 +24,7 @@ const KINDS: [(&str, &str); 5] = [
 ];
 /// Number of objects of each kind.
 const NAMES: u64 = 6;
-/// One change in this many is a job instead.
+/// One in this many changes is replaced by a job.
 const JOB_IN: u64 = 8;
 /// Number of latest jobs that are checked at the end.
 const JOBS_MAX: usize = 20;

@@ -26,7 +26,7 @@ pub(crate) const EVENTS_MAX: u64 = 20;
 pub(crate) const OPEN_MAX: usize = 8;
 /// Maximum number of ids from earlier rounds that are still queried.
 const EARLIER_MAX: usize = 64;
-/// One line in this many is followed by a rotation of the file.
+/// Mean number of lines between two rotations of the file.
 const ROTATE_IN: u64 = 150;
 /// Maximum pause of the file's writer, in microseconds.
 const WRITE_PAUSE_US: u64 = 600;

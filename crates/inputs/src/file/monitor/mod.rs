@@ -1,7 +1,7 @@
 //! Watched files: `[monitor://]` and `[batch://]` of inputs.conf.
 //!
-//! One thread finds files ([`Monitor::watch`]), workers read those with new data ([`Monitor::work`]), and the roster of
-//! files connects them. Only the sink knows how far a file has been read, so a crash cannot invalidate any state here:
+//! One thread finds files ([`Monitor::watch`]), workers read files with new data ([`Monitor::work`]), and the roster of
+//! files connects both. Only the sink knows how far a file has been read, so a crash cannot invalidate any state here:
 //! each file, when opened, looks up its position.
 //!
 //! Not here: threads, stores, parsing inputs.conf.
@@ -87,8 +87,8 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// A monitor of these stanzas, and the errors of invalid ones. If several match a file, the one with the longest
-    /// path applies.
+    /// Creates a monitor of these stanzas; also returns the errors of invalid stanzas. If several stanzas match a file,
+    /// the one with the longest path applies.
     pub fn new(settings: Vec<MonitorSettings>, options: MonitorOptions) -> (Monitor, Vec<InputError>) {
         let (mut stanzas, mut wrong) = (Vec::new(), Vec::new());
         for one in settings {

@@ -37,7 +37,7 @@ impl Inode {
 /// Number that identifies a file as long as it is known.
 pub(crate) type FileNumber = u64;
 
-/// A file with something to read.
+/// A file with data to read.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub(crate) number: FileNumber,

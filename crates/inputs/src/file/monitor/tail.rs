@@ -85,7 +85,7 @@ pub(crate) struct Tail {
     node: Inode,
     path: String,
     identity: Arc<FileIdentity>,
-    /// The first bytes of the file read so far, at most as many as identify a file.
+    /// Leading bytes of the file, as far as they were read and at most as many as identify a file.
     head: Vec<u8>,
     pipeline: Pipeline,
     /// Offset in the file of the first byte given to the pipeline.
@@ -114,7 +114,7 @@ pub(crate) enum Standing {
     Here,
     /// At another offset, because a copy of the file was read.
     Elsewhere,
-    /// At none, because the content of the file changed.
+    /// Nowhere, because the content of the file changed.
     Cut,
 }
 

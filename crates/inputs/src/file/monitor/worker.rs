@@ -44,7 +44,7 @@ const LOOK_EVERY_NS: i64 = NANOSECONDS;
 /// Maximum number of truncated files whose last line waits for a copy; beyond it, the oldest line is handed over.
 const REMNANTS_MAX: usize = 100;
 
-/// A reader of a monitor.
+/// A worker, which reads the files assigned to it.
 pub(crate) struct Worker<'a> {
     monitor: &'a Monitor,
     props: &'a PropsResolver,

@@ -14,7 +14,7 @@ pub(super) struct Schema(pub(super) &'static [Field]);
 
 pub(super) struct Field {
     pub(super) number: u64,
-    /// Its name in JSON.
+    /// Name of the field in JSON.
     pub(super) name: &'static str,
     pub(super) kind: Kind,
     pub(super) is_repeated: bool,

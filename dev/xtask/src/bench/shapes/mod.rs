@@ -1,15 +1,18 @@
 //! Randomised log formats: benchmark that asks Quarry, DuckDB and ClickHouse (chdb) the same questions, one engine
 //! after the other.
 //!
-//! ```text cargo xtask bench --shapes [--seed N] [--start SECONDS] [--mb M] [--only SHAPE,…] [--sealed] [--load |
-//!   --ingest] [--quick] [--no-chdb] [--folder DIR] [--keep]
-//! ```  Each run uses a new seed unless one is given, so that no engine can be tuned to the data. Per shape, the
-//! generator writes the texts and the parsed table; `quarry add oneshot` indexes the texts (wall, CPU, memory, disk
-//! before and after compaction, compared with zstd and Parquet); then each of the following engines answers every
-//! question once: a Quarry server over HTTP without the cache of partial states, DuckDB over Parquet with parsed
-//! columns, DuckDB over Parquet with the text alone, and ClickHouse over both. All have two threads. CPU time is that
-//! of the answering process without its startup; its resolution is a nanosecond. Answers are compared; each difference
-//! is listed and fails the run.
+//! ```text
+//! cargo xtask bench --shapes [--seed N] [--start SECONDS] [--mb M] [--only SHAPE,…] [--sealed]
+//!   [--load | --ingest] [--quick] [--no-chdb] [--folder DIR] [--keep]
+//! ```
+//!
+//! Each run uses a new seed unless one is given, so that no engine can be tuned to the data. Per shape, the generator
+//! writes the texts and the parsed table; `quarry add oneshot` indexes the texts (wall, CPU, memory, disk before and
+//! after compaction, compared with zstd and Parquet); then each of the following engines answers every question once: a
+//! Quarry server over HTTP without the cache of partial states, DuckDB over Parquet with parsed columns, DuckDB over
+//! Parquet with the text alone, and ClickHouse over both. All have two threads. CPU time is that of the answering
+//! process without its startup; its resolution is a nanosecond. Answers are compared; each difference is listed and
+//! fails the run.
 //!
 //! The databases are installed from the Python package index into an environment in the target directory. Without
 //! DuckDB nothing can be compared and the run ends; without chdb it continues and says so. Every measurement is written

@@ -459,7 +459,7 @@ fn the_kernel_reports_changes_behind_a_link_even_after_rotation() {
     let (pods, real) = (elsewhere.path().join("pods"), elsewhere.path().join("real"));
     [&pods, &real].iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
     let mut world = World::new("");
-    // As in container logs: a link to a link to a file, the second one relative.
+    // A link to a relative link to a file, as in container logs.
     std::fs::write(real.join("0-json.log"), "one\n").unwrap();
     std::os::unix::fs::symlink("../real/0-json.log", pods.join("0.log")).unwrap();
     std::os::unix::fs::symlink(pods.join("0.log"), world.path("web.log")).unwrap();
