@@ -354,7 +354,7 @@ struct ResultReporter<'a> {
 #[derive(Default)]
 struct Results {
     total: Total,
-    /// The next file to report.
+    /// Number of the next file to report.
     next: usize,
     /// Results of files after `next` that are done.
     done: BTreeMap<usize, AddResult>,

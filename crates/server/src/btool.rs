@@ -1,5 +1,5 @@
-//! `quarry btool CONF list [STANZA] [--debug]`: merged configuration and the origin of each setting; `quarry btool
-//! check`: errors, and settings without effect.
+//! `quarry btool CONF list [STANZA] [--debug]` prints the merged configuration and the origin of each setting; `quarry
+//! btool check` prints errors and settings without effect.
 
 use std::collections::BTreeSet;
 use std::io::Write;

@@ -28,7 +28,7 @@ pub(crate) use address::authorization as credentials;
 use answer::NextPage;
 pub(crate) use answer::{AnswerRow, RemoteAnswer};
 
-/// Root of paths.
+/// Root of the REST paths.
 const SERVICES: &str = "/services";
 /// Maximum columns shown of an error that is not in Splunk's format.
 const REASON_COLUMNS: usize = 200;
@@ -47,7 +47,7 @@ pub(crate) struct Remote {
     /// `Authorization` header of the requests.
     authorization: String,
     agent: ureq::Agent,
-    /// Root of search paths.
+    /// Root of the paths of searches, which depends on the namespace.
     root: String,
 }
 

@@ -9,7 +9,7 @@ use crate::InputError;
 /// Maximum depth below a named folder.
 const FOLDER_DEPTH_MAX: usize = 64;
 
-/// Files named by `patterns`, in the order of the patterns and without duplicates. A name or glob without a match is an
+/// Returns the files named by `patterns`, in the order of the patterns and without duplicates. A name or glob without a match is an
 /// error.
 pub fn expand(patterns: &[String]) -> Result<Vec<PathBuf>, InputError> {
     let (files, mut wrong) = expand_each(patterns);

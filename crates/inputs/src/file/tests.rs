@@ -258,7 +258,7 @@ fn what_has_no_end_ends_when_nobody_waits() {
     let (opened, ended) = (pipe.clone(), Arc::clone(&options.ended));
     let writer = std::thread::spawn(move || {
         let mut pipe = std::fs::OpenOptions::new().write(true).open(opened).unwrap();
-        // More than a pipe holds, so that it was read; and no line has ended.
+        // These bytes exceed the capacity of a pipe, so the reader has read some of them; no line has ended.
         pipe.write_all(&vec![b'x'; 4 << 20]).unwrap();
         ended.store(true, Ordering::Relaxed);
         pipe

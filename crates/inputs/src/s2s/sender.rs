@@ -35,7 +35,7 @@ const NUMBERED_TEXT: u64 = 1 << 2 | 2;
 /// Number of the name `_subsecond`.
 const SUBSECOND: u64 = 0;
 const NANOS: i64 = 1_000_000_000;
-/// UTC, as in the first packet.
+/// Declaration of UTC as the time zone, sent in the first packet.
 const ZONE_UTC: &[u8] = b"### SERIALIZED TIMEZONE FORMAT 1.0\nC0\nY0 NW 55 54 43\n$\n";
 
 /// Encoding of events on a connection.

@@ -14,7 +14,7 @@ use crate::group::{CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGro
 
 /// Maximum number of lines reported; the last lines are kept.
 const LINES_MAX: usize = 20;
-/// Prefixes of lines that set a level, and how each is reported.
+/// Line prefixes that set a level, each with the prefix of the reported message; `None` drops the line.
 const LEVELS: [(&str, Option<&str>); 8] = [
     ("DEBUG", None),
     ("INFO", Some("")),

@@ -84,7 +84,7 @@ impl Task {
             let fault = match self.run_once(&mut log, shared) {
                 Ok(Some(status)) if status.success() => None,
                 Ok(Some(status)) => Some(format!("its program ended: {status}")),
-                // The program was ended by this process.
+                // This process ended the program at shutdown.
                 Ok(None) => return,
                 Err(fault) => Some(fault.to_string()),
             };

@@ -43,7 +43,7 @@ const PREVIEWS: usize = 5;
 const OTHER_INDEX: &str = "users_beside";
 /// Token of the senders.
 const TOKEN: &str = "0c1a5f54-6f4e-4a3b-9a70-7d5e9c8b2f11";
-/// Dense searches: a report, and all events.
+/// Dense searches by name: a report, and a search for all events.
 const DENSE: [(&str, &str); 2] = [("report", "index=main | stats count BY level"), ("events", "index=main")];
 const USAGE: &str = "usage: cargo xtask bench --users DIR (DIR with syslog.log in it)";
 

@@ -38,7 +38,7 @@ pub(crate) struct Notices {
     folders: HashMap<i32, Vec<Box<Path>>, FixedState>,
 }
 
-/// Notifications of a period.
+/// Notifications received during one wait.
 #[derive(Debug, Default)]
 pub(crate) struct NoticeBatch {
     /// Paths to examine.

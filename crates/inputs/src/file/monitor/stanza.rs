@@ -1,4 +1,4 @@
-//! A compiled `[monitor://]` or `[batch://]` stanza: which paths it matches, and metadata of their events.
+//! A compiled `[monitor://]` or `[batch://]` stanza: matches paths and sets the metadata of their events.
 //!
 //! `*` matches any part of one segment, `...` any number of folders. Scanning begins at the longest prefix of the path
 //! that has neither.

@@ -232,7 +232,7 @@ impl Tail {
                     return Ok(Standing::Cut);
                 }
                 if self.kept == 0 && start.offset == 0 {
-                    // Nothing was handed over yet, so its identity may have grown since it was opened.
+                    // Before the first batch, the identity may have grown since the file was opened.
                     self.identity = start.identity.clone();
                 }
                 let goes_on = matches!(start.next, Next::Read | Next::AtEnd);

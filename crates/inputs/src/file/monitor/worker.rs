@@ -82,14 +82,14 @@ impl<'a> Worker<'a> {
         Worker { monitor, props, sink, open, due, waiting, undecided, remnants, buffer }
     }
 
-    /// Runs until monitoring ends, or until the sink fails: then positions must be looked up in a new one.
+    /// Runs until monitoring ends or the sink fails; after a failure, positions must be looked up in a new sink.
     pub(crate) fn run(&mut self, number: usize) -> Result<(), InputError> {
         while !self.monitor.roster.is_over() {
             if !self.step(number, TICK)? {
                 self.sink.flush().map_err(|error| InputError::sink(Path::new("watched files"), error))?;
             }
         }
-        // These bytes are no longer in any file.
+        // The lines of the remnants are no longer in any file.
         self.take_remnants(i64::MAX)?;
         self.sink.flush().map_err(|error| InputError::sink(Path::new("watched files"), error))
     }

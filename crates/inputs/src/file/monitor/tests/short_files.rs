@@ -103,7 +103,7 @@ impl Logs {
                 self.world.copy(&Logs::name(*file), &to);
                 self.world.empty(&Logs::name(*file));
             }
-            // Unread data would be lost to any reader. Two bytes may be half a byte-order mark for a second.
+            // No reader could find data that is overwritten unread. For a second, two bytes may be half a byte-order mark.
             Step::Rewrite { file } if self.is_calm() && self.is_whole(*file) => {
                 self.world.wait(1.5);
                 self.world.empty(&Logs::name(*file));
