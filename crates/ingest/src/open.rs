@@ -19,7 +19,7 @@ use crate::volumes::remote_options;
 
 /// Time in seconds between the expiry of an index's last events and their removal.
 const EMPTIES_AFTER_SECS: u64 = 24 * 60 * 60;
-/// A merged bucket holds at most one Nth of the size and of the time span that its index keeps.
+/// Reciprocal of the share of an index's retained size and time span that a merged bucket may hold.
 const KEPT_PARTS: u64 = 8;
 /// Maximum length of a cluster's name.
 const CLUSTER_BYTES_MAX: usize = 40;

@@ -78,7 +78,7 @@ pub struct Turns {
 
 #[derive(Debug, Default)]
 struct Turn {
-    /// The file whose turn it is.
+    /// Number of the file whose turn it is.
     now: usize,
     /// Files after `now` that have passed their turn in advance.
     done: BTreeSet<usize>,

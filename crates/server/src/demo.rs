@@ -57,7 +57,7 @@ const STORY: &[Question] = &[
     },
 ];
 
-/// Hosts of the sample logs: the host that collected logs of others, and hosts with logs of their own.
+/// Hosts of the sample logs: `shop`, which collects them, and the hosts that the lines of their logs name.
 const HOSTS: &[(&str, &[LogFile])] = &[
     ("shop", &[LogFile::Access, LogFile::Payments, LogFile::Orders, LogFile::Metrics]),
     ("bastion", &[LogFile::Auth]),

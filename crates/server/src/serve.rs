@@ -215,7 +215,7 @@ fn cannot_listen(address: SocketAddr, source: std::io::Error) -> ListenError {
     ListenError::Address { name: "management port".to_owned(), setting: "--mgmt", address, source }
 }
 
-/// Prints messages about the start of the node.
+/// Messages about the start of the node.
 fn started(
     data_dir: &Path,
     management: &str,

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::root;
 
-/// Rows of a name and the names that belong to it.
+/// A table whose rows have a name and the names that belong to it.
 type Table<'a> = &'a [(&'a str, &'a [&'a str])];
 
 /// Crates and the workspace crates that each may use besides stdx and event.

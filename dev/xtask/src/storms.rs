@@ -2,10 +2,10 @@
 //! searches.
 //!
 //! First 64 clients log in with wrong passwords. Then 70 concurrent clients request events, with rows of some bytes, of
-//! a kilobyte, of 64 KB and of a megabyte. They request exports, of which some read nothing and some only the
-//! beginning, and answers of 8 MB (from oneshot searches, from jobs, and pages of one job), which some read at once and
-//! some do not read. From the start of a storm, the test measures and limits the memory of the server and the duration
-//! of other searches, by the same user and by another user.
+//! a kilobyte, of 64 KB and of a megabyte. Some clients do not read their export at all, and others read only its
+//! beginning. Answers of 8 MB (from oneshot searches, from jobs, and pages of one job) are read at once by some clients
+//! and not read by others. From the start of a storm, the test measures and limits the memory of the server and the
+//! duration of other searches, by the same user and by another user.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

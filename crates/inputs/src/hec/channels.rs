@@ -117,7 +117,7 @@ impl Channels {
         Ok(number)
     }
 
-    /// Looks up the requests with these numbers; each stored request is returned with its key and then forgotten.
+    /// Looks up the requests with these numbers; each stored request is returned and then forgotten.
     pub(crate) fn ask(&self, token: &str, name: &str, numbers: &[u64], now_ns: i64) -> Vec<(u64, Option<SentRequest>)> {
         let Inner { channels, pending, .. } = &mut *self.lock();
         let mut channel = channels.get_mut(&(token.to_owned(), name.to_owned()));

@@ -1,8 +1,8 @@
 //! A small thread pool for decoding large bodies.
 //!
 //! Decoding multiplies a body's size, and the allocator retains memory freed by a thread for that thread. If hundreds
-//! of threads decoded bodies, each would retain the memory of its largest one long after that body was stored. Large
-//! bodies are therefore queued for a few threads here, together with their share of the body budget.
+//! of threads decoded bodies, each thread would retain the memory of its largest body long after that body was stored.
+//! Large bodies are therefore queued for a few threads here, together with their share of the body budget.
 //!
 //! Not here: the body budget ([`super::body`]).
 

@@ -106,7 +106,7 @@ pub(super) fn first_too_deep(body: &str) -> Option<usize> {
     None
 }
 
-/// Offset of the closing quote of the string that opens at `at`; or the length of the text if there is none.
+/// Offset of the closing quote of the string that opens at `at`, or the length of the text if there is none.
 fn end_of_text(bytes: &[u8], at: usize) -> usize {
     let mut from = at + 1;
     while let Some(found) = bytes.get(from..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {

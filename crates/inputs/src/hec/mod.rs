@@ -371,7 +371,7 @@ async fn collect(
         }
         stored
     };
-    // Dropped here if the sender closes its connection; the work continues.
+    // If the sender closes its connection, this future is dropped here, but the work continues.
     let outcome = pool.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into()));
     // A request with an acknowledgment id counts as answered only when its sender has queried that id.
     let has_number = matches!(&outcome, Ok(Answer { ack: Some(_), .. }));
@@ -506,7 +506,7 @@ fn numbers_of(body: &Value) -> Result<Vec<u64>, Code> {
     numbers.ok_or(Code::InvalidFormat)
 }
 
-/// Health needs no token; if one is sent, it must be valid.
+/// Answers a health check, which needs no token; if a token is sent, it must be valid.
 async fn health(State(collector): State<Arc<Collector>>, request: Request) -> Response {
     let query = Query::of(request.uri());
     let shows_token = request.headers().contains_key(header::AUTHORIZATION) || query.get("token").is_some();

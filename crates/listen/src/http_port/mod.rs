@@ -136,7 +136,7 @@ struct Shared {
     counts: Counts,
 }
 
-/// Events since the last log message.
+/// Counts of closed and refused connections since the last log message.
 #[derive(Default)]
 struct Counts {
     closed: AtomicU64,

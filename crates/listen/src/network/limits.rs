@@ -48,7 +48,7 @@ pub(crate) struct Limits {
 pub(crate) struct ConnectionPermit<'a> {
     limits: &'a Limits,
     held_bytes: usize,
-    /// `Some` until the connection has sent something.
+    /// Entry among the connections that have sent nothing; `None` once the connection has sent something.
     mute: Option<Waiter>,
 }
 

@@ -220,7 +220,7 @@ struct Host<'a> {
 }
 
 impl Host<'_> {
-    /// Address and host.
+    /// Returns the text of the address `from` and its host.
     fn of(&mut self, from: IpAddr) -> (&str, &str) {
         if self.known.as_ref().is_none_or(|(address, ..)| *address != from) {
             let host = match self.port.input.sender_host {

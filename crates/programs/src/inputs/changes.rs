@@ -136,7 +136,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Stores an event per change; returns false at shutdown; the changes are then reported after the next start.
+    /// Stores an event per change. Returns false at shutdown; the changes are then reported after the next start.
     fn store_changes(&self, before: &Entries, after: &Entries, number: u64, shared: &Shared) -> Result<bool, Fault> {
         let now = shared.settings.clock.now_ns();
         let mut batch = EventBatch { index_time: now, ..EventBatch::default() };
@@ -167,7 +167,7 @@ impl Watch {
         self.append(batch, Some(number), shared)
     }
 
-    /// Stores a batch, the last batch of a scan with the scan's number; waits while the store is busy.
+    /// Stores a batch and waits while the store is busy. `number` is the scan's number, given with its last batch.
     fn append(&self, batch: EventBatch, number: Option<u64>, shared: &Shared) -> Result<bool, Fault> {
         loop {
             let appended = match number {

@@ -67,8 +67,8 @@ impl Schedule {
         }
     }
 
-    /// Waits for the next start after a run that began at `started` (monotonic nanoseconds) and was followed by
-    /// `failures` failures in a row; returns false if there is none.
+    /// Waits for the next start after a run that began at `started` (monotonic nanoseconds); returns false if there is
+    /// none. `failures` is the number of consecutive failed runs up to this one.
     pub(crate) fn wait_next(&self, started: i64, failures: u32, settings: &InputSettings, stop: &Stop) -> bool {
         let penalty = if failures == 0 { Duration::ZERO } else { backoff(failures) };
         let since = Duration::from_nanos((settings.clock.elapsed_ns() - started).unsigned_abs());

@@ -354,7 +354,7 @@ fn every_line_is_stored_once_however_a_log_is_rotated() {
                     for _ in 0..9 {
                         log.line();
                     }
-                    // Data truncated before it is read is lost to any reader.
+                    // No reader could find data that is truncated before it is read.
                     log.world.look();
                     way(&mut log);
                     if restarts {
