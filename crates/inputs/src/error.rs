@@ -41,7 +41,7 @@ pub enum InputError {
     Pattern {
         /// The name or glob as typed.
         pattern: String,
-        /// Why it is invalid or matches nothing.
+        /// Reason why it is invalid or matches nothing.
         reason: String,
     },
     /// The configuration of the file's sourcetype is invalid.

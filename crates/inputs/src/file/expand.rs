@@ -9,8 +9,8 @@ use crate::InputError;
 /// Maximum depth below a named folder.
 const FOLDER_DEPTH_MAX: usize = 64;
 
-/// Returns the files named by `patterns`, in the order of the patterns and without duplicates. A name or glob without a match is an
-/// error.
+/// Returns the files that `patterns` name, in the order of the patterns and without duplicates. A name or glob without
+/// a match is an error.
 pub fn expand(patterns: &[String]) -> Result<Vec<PathBuf>, InputError> {
     let (files, mut wrong) = expand_each(patterns);
     if wrong.is_empty() { Ok(files) } else { Err(wrong.swap_remove(0)) }

@@ -103,7 +103,7 @@ impl Logs {
                 self.world.copy(&Logs::name(*file), &to);
                 self.world.empty(&Logs::name(*file));
             }
-            // No reader could find data that is overwritten unread. For a second, two bytes may be half a byte-order mark.
+            // No reader can find data that was overwritten unread. For a second, two bytes may be half a BOM.
             Step::Rewrite { file } if self.is_calm() && self.is_whole(*file) => {
                 self.world.wait(1.5);
                 self.world.empty(&Logs::name(*file));
