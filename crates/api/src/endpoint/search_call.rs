@@ -14,7 +14,7 @@ use quarry_search::{SearchError, SearchParams, SearchService};
 use quarry_spl::ast::Pipeline;
 
 use super::blocking;
-use super::search_jobs::{PathParts, params_of, service_of};
+use super::search_jobs::{PathParts, params_of, required_search, service_of};
 use crate::ApiState;
 use crate::caller::Caller;
 use crate::message::ApiError;
@@ -54,9 +54,10 @@ impl SearchCall {
         self.state.auth.now()
     }
 
-    /// The search that the parameters describe.
+    /// The search that the parameters describe, as it is typed into a search bar: it may begin with search terms.
     pub(super) fn params(&self) -> Result<SearchParams, ApiError> {
-        params_of(&self.parameters, &self.caller, None)
+        let params = params_of(&self.parameters, &self.caller, None)?;
+        Ok(SearchParams { text: required_search(&self.parameters)?, ..params })
     }
 
     /// A search of this text by the caller.

@@ -130,8 +130,8 @@ pub(super) fn explicit(text: &str) -> String {
     if is_whole { text.to_owned() } else { format!("|{text}") }
 }
 
-/// The required search, or Splunk's error without it.
-fn required_search(parameters: &Parameters) -> Result<String, ApiError> {
+/// The required search as typed, which may begin with search terms; Splunk's error if it is missing.
+pub(super) fn required_search(parameters: &Parameters) -> Result<String, ApiError> {
     let text = parameters.get("search").filter(|text| !text.trim().is_empty());
     let missing = || ApiError::bad_request("The required 'search' parameter is not specified: give the search to run");
     text.map(str::to_owned).ok_or_else(missing)
@@ -148,8 +148,29 @@ pub(super) async fn explain(
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let service = service_of(&state, &caller, &place).await?;
     let params = params_of(&parameters, &caller, None)?;
+    explained(state, place, caller, parameters, params).await
+}
+
+/// Like [`explain`], for a search as it is typed into a search bar: it may begin with search terms.
+pub(super) async fn explain_typed(
+    State(state): State<ApiState>,
+    place: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let params = SearchParams { text: required_search(&parameters)?, ..params_of(&parameters, &caller, None)? };
+    explained(state, place, caller, parameters, params).await
+}
+
+async fn explained(
+    state: ApiState,
+    place: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+    params: SearchParams,
+) -> Result<Response, ApiError> {
+    let service = service_of(&state, &caller, &place).await?;
     let node = state.node.clone();
     let zone = params.zone.clone().unwrap_or_else(|| service.zone());
     let is_json = parameters.get("output_mode") != Some("text");

@@ -18,7 +18,7 @@ use super::json as answer;
 use super::plan_shape::EXPLAINED;
 use super::row::{Access, Endpoint};
 use super::search_call::SearchCall;
-use super::search_jobs::explain;
+use super::search_jobs::explain_typed;
 use super::shape::Shape;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
@@ -56,7 +56,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .needs(&["search"])
             .takes(&["positions"])
             .answers(EXPANDED),
-        row("spl/explain", "Shows the plan of a search.", post(explain))
+        row("spl/explain", "Shows the plan of a search.", post(explain_typed))
             .needs(&["search"])
             .takes(&["earliest_time", "latest_time", "zone"])
             .answers(AnswerShape::JsonOrText(EXPLAINED)),
