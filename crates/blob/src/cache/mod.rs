@@ -259,6 +259,16 @@ impl BlockCache {
         claim
     }
 
+    /// Whether all blocks are cached.
+    fn holds(&self, name: &Arc<str>, blocks: &BTreeSet<u64>) -> bool {
+        let mut state = lock(&self.state);
+        blocks.iter().all(|block| {
+            let (key, bit) = place_of(name, *block);
+            self.file(&mut state, &key).is_some()
+                && state.extents.get(&key).is_some_and(|extent| extent.present & bit != 0)
+        })
+    }
+
     /// Waits until a fetch ends.
     fn wait(&self) {
         let state = lock(&self.state);
@@ -461,6 +471,21 @@ impl CachedObject {
         blocks.start * BLOCK_BYTES..(blocks.end * BLOCK_BYTES).min(self.size)
     }
 
+    /// The blocks that contain these ranges.
+    fn blocks_of(&self, ranges: &[Range<u64>]) -> Result<BTreeSet<u64>, ReadError> {
+        let mut blocks = BTreeSet::new();
+        for range in ranges {
+            let len = range.end.saturating_sub(range.start);
+            if range.end > self.size || range.start > range.end {
+                return Err(ReadError::PastEnd { offset: range.start, len: len as usize, size: self.size });
+            }
+            if len > 0 {
+                blocks.extend(range.start / BLOCK_BYTES..range.end.div_ceil(BLOCK_BYTES));
+            }
+        }
+        Ok(blocks)
+    }
+
     /// Adds the missing blocks to `found`.
     fn complete(&self, blocks: &BTreeSet<u64>, found: &mut BTreeMap<u64, Bytes>) -> Result<(), ReadError> {
         let mut left = blocks.clone();
@@ -561,17 +586,12 @@ impl ReadAt for CachedObject {
         Ok(read.pop().unwrap_or_default())
     }
 
+    fn is_at_hand(&self, ranges: &[Range<u64>]) -> bool {
+        self.blocks_of(ranges).is_ok_and(|blocks| self.cache.holds(&self.name, &blocks))
+    }
+
     fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, ReadError> {
-        let mut blocks = BTreeSet::new();
-        for range in ranges {
-            let len = range.end.saturating_sub(range.start);
-            if range.end > self.size || range.start > range.end {
-                return Err(ReadError::PastEnd { offset: range.start, len: len as usize, size: self.size });
-            }
-            if len > 0 {
-                blocks.extend(range.start / BLOCK_BYTES..range.end.div_ceil(BLOCK_BYTES));
-            }
-        }
+        let blocks = self.blocks_of(ranges)?;
         let mut found = BTreeMap::new();
         self.complete(&blocks, &mut found)?;
         Ok(ranges.iter().map(|range| assemble(&found, range)).collect())
