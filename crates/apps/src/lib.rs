@@ -1,4 +1,4 @@
-//! Files of apps and users in the data directory, and what each namespace sees of them.
+//! Files of apps and users in the data directory, and their visibility in each namespace.
 //!
 //! [`read_configuration`] merges the `.conf` files of all apps, [`read_view`] those visible to a user in an app.
 //! Searches look up what apps define: [`KnowledgeFiles`] has macros, saved searches, event types, tags and data models;

@@ -1,7 +1,8 @@
 //! Apps as folders of `etc/apps`: listing, creating, changing and removing them.
 //!
-//! The attributes of an app are in `app.conf`: `[ui]`, `[launcher]` and `[install]`, `local` over `default`. An app
-//! being removed is first renamed, so that a half-removed one is never visible, and while nobody writes into it. Not here: packing ([`crate::app_packages`]) and installing archives.
+//! The attributes of an app are in `app.conf`: `[ui]`, `[launcher]` and `[install]`, `local` over `default`. An app to
+//! be removed is first renamed, while no other change is running, so that a half-removed app is never visible. Not
+//! here: packing ([`crate::app_packages`]) and installing archives.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -2,13 +2,13 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-/// The origin of a request, as far as the port that accepted it can tell.
+/// The origin of a request, as seen by the port that accepted it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The peer's address.
     pub address: IpAddr,
-    /// Whether it certainly comes from this machine: peer and listener are loopback addresses, and no proxy forwarded
-    /// it.
+    /// Whether the request certainly comes from this machine: peer and listener are loopback addresses, and no proxy
+    /// forwarded it.
     pub is_local: bool,
 }
 

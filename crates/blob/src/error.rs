@@ -75,7 +75,7 @@ pub enum BlobError {
     /// The settings of a remote store are invalid.
     #[error("the remote store cannot be used: {reason}")]
     Settings {
-        /// Problem and remedy.
+        /// The problem and its remedy.
         reason: String,
     },
 }

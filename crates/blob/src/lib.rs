@@ -5,7 +5,7 @@
 //!
 //! [`Encrypted`] encrypts the objects of another store. [`BlockCache`] caches parts of remote objects on the local disk.
 //!
-//! Not here: what the bytes mean, and which objects should exist (the catalog knows).
+//! Not here: the meaning of the bytes, and the record of objects that should exist (the catalog).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod cache;
@@ -47,7 +47,8 @@ pub trait BlobStore: Debug + Send + Sync {
     /// Opens an object. An open object stays readable after it is deleted or replaced.
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError>;
 
-    /// Like [`BlobStore::open`], with a hint that the last `end_bytes` will be read first, so they can be fetched along.
+    /// Like [`BlobStore::open`], with the hint that the last `end_bytes` will be read first, so that the store can
+    /// fetch them on opening.
     fn open_with_end(&self, name: &str, _end_bytes: u64) -> Result<Arc<dyn ReadAt>, BlobError> {
         self.open(name)
     }

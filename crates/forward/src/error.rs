@@ -12,7 +12,7 @@ pub enum ForwardError {
     Disk {
         /// The file or folder.
         path: PathBuf,
-        /// Operation.
+        /// The failed operation, for the message.
         what: &'static str,
         /// The system's reason.
         reason: String,
@@ -23,7 +23,7 @@ pub enum ForwardError {
         /// The folder.
         path: PathBuf,
     },
-    /// An earlier write failed in a way that leaves the state on disk unknown.
+    /// An earlier write failed and left the state on disk unknown.
     #[error("the queue has failed and accepts nothing until the forwarder is restarted: {0}")]
     Failed(String),
     /// The forwarder stops.

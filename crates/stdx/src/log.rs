@@ -56,7 +56,7 @@ pub fn set_layout(layout: fn(&str) -> String) {
 /// Writes a line to standard error.
 pub type LineWriter = fn(&[u8]);
 
-/// Writer of lines, if they do not go to standard error alone.
+/// Writer of lines; unset, they are written directly to standard error.
 static WRITER: OnceLock<LineWriter> = OnceLock::new();
 
 /// Sets how lines are written, once per process; a program that draws on the terminal writes them above its drawing.
@@ -78,7 +78,7 @@ pub fn warning(text: impl Display) {
     write(&format!("warning: {text}"));
 }
 
-/// Logs something that may surprise but needs no action.
+/// Logs a condition that may surprise but needs no action.
 pub fn note(text: impl Display) {
     write(&format!("note: {text}"));
 }
@@ -94,6 +94,6 @@ fn write(text: &str) {
     if let Some(writer) = WRITER.get() {
         return writer(line.as_bytes());
     }
-    // If standard error is closed, there is no one left to tell.
+    // If standard error is closed, the message is lost.
     let _closed = std::io::stderr().lock().write_all(line.as_bytes());
 }

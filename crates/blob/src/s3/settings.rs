@@ -21,7 +21,7 @@ pub struct S3Settings {
     pub endpoints: Vec<String>,
     /// The region requests are signed for.
     pub region: String,
-    /// `ENDPOINT/CONTAINER/KEY` instead of `CONTAINER.ENDPOINT/KEY`.
+    /// Whether URLs are `ENDPOINT/CONTAINER/KEY` instead of `CONTAINER.ENDPOINT/KEY`.
     pub path_style: bool,
     /// Credentials.
     pub credentials: S3Credentials,
@@ -157,7 +157,7 @@ impl S3Settings {
         builder.with_client_options(options).build().map_err(refused)
     }
 
-    /// The address of an endpoint, with the container in the host name unless paths contain it.
+    /// The address of an endpoint, with the container in the host name unless `path_style` is set.
     fn address(&self, url: &str) -> String {
         match url.split_once("://") {
             Some((scheme, host)) if !self.path_style => format!("{scheme}://{}.{host}", self.container),
