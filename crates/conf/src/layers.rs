@@ -106,7 +106,7 @@ impl Layers {
         self.confs.keys().map(String::as_str)
     }
 
-    /// Bytes of all names and values: about the size of the files they come from.
+    /// Total bytes of all names and values, which is about the size of the files.
     pub fn text_bytes(&self) -> usize {
         let of_stanza = |stanza: &MergedStanza| {
             let settings = stanza.settings.iter().map(|(key, setting)| key.len() + setting.value.len());

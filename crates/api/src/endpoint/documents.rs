@@ -35,11 +35,11 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-/// Stands for all users or apps.
+/// Name that means all users or all apps.
 const ALL: &str = "-";
 /// Timeout of receiving a request's documents.
 const BODY_WAIT: Duration = Duration::from_secs(60);
-/// Maximum size of documents that need no permit.
+/// Maximum size of a body of documents that needs no permit.
 const SMALL_BYTES_MAX: u64 = 1 << 20;
 /// Maximum size of the queries of one `batch_find`.
 const QUERIES_BYTES_MAX: usize = 16 << 20;
@@ -87,7 +87,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// A document; a projection may leave its key and its user out.
+/// A document; a projection may omit its key and its user.
 const DOCUMENT: Shape =
     Shape::Open(&[("_key", Shape::Optional(&Shape::Text)), ("_user", Shape::Optional(&Shape::Text))], &Shape::Any);
 const DOCUMENTS: Shape = Shape::List(&DOCUMENT);
@@ -136,7 +136,7 @@ impl Target {
     }
 }
 
-/// Resolves the collection of a path for reading or writing and runs work on it when there is a permit.
+/// Waits for a permit, resolves the collection of a path for reading or writing, and runs work on it.
 async fn with_target<T: Send + 'static>(
     state: &ApiState,
     Path(parts): PathParts,
@@ -195,7 +195,7 @@ fn target(
 /// The documents of a request.
 struct Arrived {
     bytes: Bytes,
-    /// Permit of large ones, released with them.
+    /// Permit of a large body, released with the documents.
     _place: Option<OwnedSemaphorePermit>,
 }
 

@@ -1,9 +1,9 @@
-//! Knowledge objects over REST: generic collections whose entities are stanzas of a conf file, each described by a
-//! table row.
+//! Knowledge objects over REST: generic collections whose entities are stanzas of a conf file. A table row describes
+//! each collection.
 //!
 //! `GET` lists and shows, `POST` creates and changes, `DELETE` removes. `ID/acl` shows and changes owner and sharing;
-//! `ID/enable` and `ID/disable` switch an entity, `ID/move` changes its owner; `_new` shows a template and creates an
-//! entity when a name is posted to it; `_reload` reads changes made by hand. [`quarry_apps::objects`] implements
+//! `ID/enable` and `ID/disable` switch an entity, `ID/move` changes its owner; `GET _new` shows a template, and `POST
+//! _new` with a name creates an entity; `_reload` rereads files changed by hand. [`quarry_apps::objects`] implements
 //! visibility and permissions. Not here: other actions of saved searches ([`super::saved_searches`]), conf files by
 //! name ([`super::configurations`]).
 
@@ -43,7 +43,7 @@ type OfPath = dyn Fn(&PathParts) -> Result<Kind, ApiError> + Send + Sync;
 pub(super) enum KindOf {
     /// The kind follows from the path.
     Path(Arc<OfPath>),
-    /// The kind is asked of the node, which may take time.
+    /// The node determines the kind, which may take time.
     Node(fn(&ApiState, &PathParts) -> Result<Kind, ApiError>),
 }
 
@@ -232,7 +232,7 @@ impl Request {
     fn settings(&self) -> Vec<(String, String)> {
         let is_setting = |key: &str| !matches!(key, "output_mode" | "name" | "namespace");
         let given = self.parameters.clone().all().into_iter().filter(|(key, _)| is_setting(key));
-        // Clients compare it with what Splunk stores, however it was sent.
+        // Clients expect `iseval` as 1 or 0, as Splunk stores it, however it was sent.
         let stored = |(key, value): (String, String)| match parse_bool(&value).filter(|_| key == "iseval") {
             Some(is_set) => (key, u8::from(is_set).to_string()),
             None => (key, value),
@@ -368,7 +368,7 @@ async fn create_named(state: ApiState, request: Request) -> Result<Response, Api
     }
 }
 
-/// The defaults of a new entity. They cannot be changed, because that would change all others.
+/// The defaults of a new entity. They cannot be changed, because that would change all other entities.
 async fn template(state: ApiState, request: Request) -> Result<Response, ApiError> {
     let default = found(&state, &Request { name: DEFAULT_STANZA.to_owned(), ..request.clone() }).await?;
     let content = request.entry(&default).content;
@@ -401,7 +401,7 @@ async fn create(state: ApiState, request: Request) -> Result<Response, ApiError>
         if kind.includes(&made) {
             return Ok(made);
         }
-        // It would be answered but never listed.
+        // The collection would never list the new stanza, so it is removed again.
         objects.remove(&kind.conf, &name, &scope, viewer)?;
         Err(ObjectError::Invalid(format!(
             "{name} would not be listed under {0} with these settings: give the settings that {0} requires",

@@ -24,11 +24,11 @@ pub(super) struct Kind {
     pub(super) path: Cow<'static, str>,
     /// Its title in Atom.
     pub(super) title: Cow<'static, str>,
-    /// The conf whose stanzas its entities are.
+    /// The conf whose stanzas are the entities.
     pub(super) conf: Cow<'static, str>,
     /// Parameters of an entity; others are refused unless anything is accepted.
     pub(super) fields: Fields,
-    /// Whether the request names the conf: then an unknown one is not found.
+    /// Whether the request names the conf, so that an unknown conf is answered with 404.
     pub(super) is_by_name: bool,
     /// Whether a stanza is one of its entities.
     pub(super) holds: fn(&ConfObject) -> bool,
@@ -38,7 +38,7 @@ pub(super) struct Kind {
     pub(super) more: &'static [&'static str],
     /// Prefix of its stanzas' names, not part of its entities' names.
     pub(super) prefix: Cow<'static, str>,
-    /// Its only entity and the stanza of it, if there is only one. It exists even without a stanza.
+    /// Name and stanza of the entity in a collection that has exactly one. The entity exists even without a stanza.
     pub(super) only: Option<(&'static str, &'static str)>,
     /// Further parameters of an entity, known only at run time.
     pub(super) more_fields: Arc<[String]>,
@@ -63,7 +63,7 @@ pub(super) fn take_all(_: &ApiState, _: &Kind, _: Option<&str>, _: &[(String, St
     Ok(())
 }
 
-/// Cleanup for kinds whose entities consist of nothing but a stanza.
+/// No cleanup, for kinds whose entities consist of a stanza only.
 pub(super) fn nothing_besides(_: &ApiState, _: &ConfObject) -> Result<(), ApiError> {
     Ok(())
 }
@@ -111,7 +111,7 @@ pub(super) static GLOBAL_BANNER: LazyLock<Kind> = LazyLock::new(|| {
 /// The only stanza of the collection.
 const BANNER: &str = "BANNER_MESSAGE_SINGLETON";
 
-/// Collections that cannot be changed: their entities come with apps.
+/// Read-only collections, whose entities come with apps.
 pub(super) static SHOWN_KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     let of = |path, title, conf| Kind {
         verbs: &[],
@@ -331,7 +331,7 @@ impl Kind {
             && (self.holds)(object)
     }
 
-    /// The only entity while it has no stanza.
+    /// The collection's only entity, if it has no stanza yet.
     pub(super) fn without_stanza(&self, viewer: &Permissions) -> Option<ConfObject> {
         let (_, stanza) = self.only?;
         let roles = [ANYONE.to_owned()];

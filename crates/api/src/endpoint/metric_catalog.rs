@@ -1,7 +1,7 @@
 //! `catalog/metricstore`: the names of metrics, their dimensions, and the values of a dimension.
 //!
-//! Each list is the result of an `mcatalog` search over the caller's indexes. `filter` has comparisons as after its `WHERE`;
-//! `earliest` and `latest` are the time range. Not here: the search itself (engine).
+//! Each list is the result of an `mcatalog` search over the caller's indexes. `filter` contains comparisons as after
+//! `WHERE` in that command; `earliest` and `latest` are the time range. Not here: the search itself (engine).
 
 use axum::http::Method;
 use axum::response::Response;
@@ -26,7 +26,7 @@ const METRICS: &str = "catalog/metricstore/metrics";
 const DIMENSIONS: &str = "catalog/metricstore/dimensions";
 /// Field with a listed name.
 const NAME: &str = "name";
-/// The search in messages.
+/// The search shown in messages.
 const SHOWN: &str = "| mcatalog";
 /// Parameters of lists, and those that select data points.
 const TAKEN: &[&str] =

@@ -1,6 +1,6 @@
 //! `datamodel/pivot/{name}`: the searches for a pivot over a data model.
 //!
-//! A pivot is given as JSON ([`super::pivot_specification`]) or as a `pivot` command. Nothing is run.
+//! A request describes the pivot as JSON ([`super::pivot_specification`]) or as a `pivot` command. No search is run.
 
 use axum::http::Method;
 use axum::response::Response;

@@ -35,12 +35,12 @@ pub struct SearchTimeRules {
     pub evals: Vec<(String, String)>,
     /// `LOOKUP-class` by class, with the arguments as the `lookup` command takes them.
     pub lookups: Vec<(String, String)>,
-    /// `KV_MODE = multi:STANZA`: how tables in events are read.
+    /// `KV_MODE = multi:STANZA`: the stanza with the rules for reading tables in events.
     pub table: Option<Arc<TableStanza>>,
 }
 
 impl SearchTimeRules {
-    /// Whether nothing is added.
+    /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         let no_classes = self.reports.is_empty() && self.aliases.is_empty() && self.evals.is_empty();
         no_classes && self.lookups.is_empty() && self.table.is_none()

@@ -66,7 +66,7 @@ pub struct PropsSettings {
     pub auto_kv_json: bool,
     /// `INDEXED_EXTRACTIONS = json`: whether JSON fields count as index-time fields.
     pub indexed_json: bool,
-    /// `HEADER_MODE`: which `***SPLUNK*** host=…` lines set the metadata of the events after them.
+    /// `HEADER_MODE`: selects the `***SPLUNK*** host=…` lines that set the metadata of the events after them.
     pub header_mode: HeaderMode,
     /// Settings of delimited text (csv, tsv …), in which each line is an event.
     pub header: Option<HeaderSettings>,
@@ -124,10 +124,10 @@ pub struct ExtractRule {
     pub field: String,
 }
 
-/// Source of an event's time.
+/// Source of an event's timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatetimeConfig {
-    /// From its text.
+    /// The event's text.
     Auto,
     /// The clock on arrival (`CURRENT`).
     Current,
@@ -138,9 +138,9 @@ pub enum DatetimeConfig {
 /// Header lines that set the metadata of the events after them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderMode {
-    /// No line.
+    /// No header line.
     Never,
-    /// Only the first of the source.
+    /// Only the first line of the source.
     FirstLine,
     /// Every header line.
     Always,

@@ -36,7 +36,7 @@ pub static PROPS: ConfTable = ConfTable {
         "unarchive_cmd",
     ],
     unused: &[
-        // Only for forwarders, which split the data that they send to several indexers.
+        // Used only by forwarders that distribute unparsed data over several indexers.
         "EVENT_BREAKER",
         "EVENT_BREAKER_ENABLE",
         "LINE_BREAKER_LOOKBEHIND",

@@ -118,7 +118,7 @@ pub enum ConnectionHost {
     Server,
     /// The sender's address.
     Address,
-    /// The sender's address as given by a proxy, or else that of the connection.
+    /// The sender's address as reported by a proxy, or else the peer address of the connection.
     ProxiedAddress,
 }
 

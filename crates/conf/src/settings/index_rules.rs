@@ -11,7 +11,7 @@ use crate::settings::transforms::ROWS;
 use crate::text::DEFAULT_STANZA;
 use crate::values::Values;
 
-/// Default key that a rule reads, and the one that most rules write.
+/// Key of an event's text; the default key that a rule reads.
 pub const RAW_KEY: &str = "_raw";
 /// Key of an event's index-time fields.
 pub const META_KEY: &str = "_meta";
@@ -137,7 +137,7 @@ pub(crate) fn index_rules(layers: &Layers) -> BTreeMap<String, Arc<IndexRule>> {
 fn read(name: &str, values: &Values<'_>) -> IndexRule {
     let dest_key = dest_key(values.text("DEST_KEY"));
     let format = values.optional("FORMAT");
-    // A host rule without FORMAT can only mean the first group.
+    // A host rule without FORMAT sets the host to the first group.
     let usual = || if dest_key == HOST_KEY { HOST_FORMAT.to_owned() } else { format!("{name}::$1") };
     let format = format.unwrap_or_else(usual);
     IndexRule {

@@ -74,7 +74,7 @@ pub struct MonitorSettings {
     pub host: Option<String>,
     /// Pattern over the path whose first group is the host.
     pub host_regex: Option<String>,
-    /// Segment of the path, from 1, that gives the host.
+    /// Number, from 1, of the path segment that is the host.
     pub host_segment: Option<usize>,
     /// `source` of the events.
     pub source: Option<String>,

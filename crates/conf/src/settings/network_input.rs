@@ -190,7 +190,7 @@ pub struct NetworkInputSettings {
     /// `[SSL]`.
     pub ssl: SslSettings,
     /// Tokens, one of which a forwarder must present; `None` if there is no token stanza. A stanza that is disabled or
-    /// has no token admits nobody, but still makes tokens required.
+    /// has no token adds no valid token, but tokens are required all the same.
     pub forwarder_tokens: Option<Vec<String>>,
 }
 

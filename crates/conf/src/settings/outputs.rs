@@ -196,7 +196,7 @@ pub struct OutputGroup {
     pub name: String,
     /// Its servers in order; never empty.
     pub servers: Vec<OutputServer>,
-    /// Whether servers other than Quarry are asked to acknowledge.
+    /// Whether acknowledgements are requested from servers other than Quarry, which always acknowledges.
     pub use_ack: bool,
     /// Whether the Splunk-to-Splunk protocol is used, rather than raw text.
     pub is_cooked: bool,
