@@ -32,7 +32,7 @@ use crate::wire::OutputMode;
 
 /// Default number of events on each side.
 const AROUND: usize = 20;
-/// Fields that select the stream of events around an event.
+/// Fields whose values the surrounding events can be required to share.
 const PLACED_BY: [&str; 4] = ["index", "host", "source", "sourcetype"];
 /// Default and maximum number of patterns in an answer.
 const PATTERNS: usize = 50;

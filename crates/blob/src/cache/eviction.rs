@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-/// Uses within this time of the last one count as the same use, in nanoseconds.
+/// Uses within this time, in nanoseconds, after the first one count as the same use.
 const SAME_USE_NS: i64 = 5_000_000_000;
 /// Share of the cache for entries used again, in quarters.
 const AGAIN_QUARTERS: u64 = 2;
@@ -32,7 +32,7 @@ struct Entry {
     class: Class,
     /// Sequence number of the last use, which orders entries.
     used: u64,
-    /// Time of the first of the uses that count as the last one.
+    /// Time at which the last use began; later uses within [`SAME_USE_NS`] belong to it.
     used_at: i64,
     bytes: u64,
 }
