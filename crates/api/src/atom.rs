@@ -1,4 +1,4 @@
-//! Splunk's representation of entities: an Atom feed, or the same as JSON.
+//! Splunk's representation of entities: an Atom feed or its JSON equivalent.
 //!
 //! [`Feed`] and [`Entry`] are plain data. The content of an entity is a JSON value, which Atom writes as `s:dict`,
 //! `s:list` and text, with 1 and 0 for true and false. Members and their order follow Splunk (REST API Reference

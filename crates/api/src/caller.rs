@@ -13,7 +13,7 @@ use crate::ApiState;
 use crate::endpoint::blocking;
 use crate::message::ApiError;
 
-/// The authenticated sender of a request; extracting it fails for unknown ones.
+/// The authenticated sender of a request; the extractor fails for unauthenticated requests.
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) identity: Identity,

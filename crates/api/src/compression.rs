@@ -53,7 +53,7 @@ async fn packed(answer: Response) -> Response {
         return answer;
     }
     let (mut parts, body) = answer.into_parts();
-    // Its size is known to be within the limit.
+    // The body's size was checked, so reading it cannot fail.
     let Ok(body) = to_bytes(body, BYTES_MAX).await else {
         return ApiError::internal("the answer cannot be compressed").into_response();
     };

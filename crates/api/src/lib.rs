@@ -2,8 +2,8 @@
 //! line sends to its server.
 //!
 //! One file per endpoint family; all endpoints are in one table ([`ENDPOINTS`]). Only this crate defines wire formats:
-//! results have every value as a string, entities are an Atom feed or the same as JSON, errors are `{"messages":
-//! [...]}` or the same as XML. The search service and the node implement the operations.
+//! results have every value as a string, entities are an Atom feed or its JSON equivalent, errors are `{"messages":
+//! [...]}` or the XML equivalent. The search service and the node implement the operations.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod atom;

@@ -1,4 +1,4 @@
-//! Splunk's form of an error: a status and `{"messages":[{"type":"FATAL","text":"..."}]}`, or the same as XML.
+//! Splunk's form of an error: a status and `{"messages":[{"type":"FATAL","text":"..."}]}`, or the XML equivalent.
 //!
 //! All errors, of endpoints or of the router itself, have this form: [`in_envelope`] wraps everything.
 
@@ -303,7 +303,7 @@ fn accepts_xml(headers: &HeaderMap) -> Option<bool> {
     })
 }
 
-/// Gives every error Splunk's form.
+/// Writes the body of every error in Splunk's form.
 pub(crate) async fn in_envelope(mut request: Request, next: Next) -> Response {
     let form = RefusalForm::default();
     let path = request.uri().path();

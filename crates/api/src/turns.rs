@@ -42,7 +42,7 @@ struct Bounds {
 pub(crate) enum Use {
     /// A search whose rows are collected before they are sent.
     Search,
-    /// A search whose rows are sent as they are made, or are many.
+    /// A search whose rows are sent as they are found, or which has many rows.
     Stream,
 }
 
@@ -120,7 +120,7 @@ impl Turns {
         self.is_ending.store(true, Ordering::Relaxed);
     }
 
-    /// Whether searches that do not end by themselves were asked to end.
+    /// Whether searches that do not end by themselves must end.
     pub(crate) fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::Relaxed)
     }

@@ -24,7 +24,7 @@ use crate::objects::{ObjectError, Objects};
 const FOLDER: &str = "share/splunk/app_packages";
 /// Ending of a package's name.
 const ENDING: &str = ".spl";
-/// The file of an app that is left out.
+/// The file of an app that packages omit.
 const SECRETS: &str = "local/passwords.conf";
 /// Maximum total size of the files of a packed app, in bytes.
 const APP_BYTES_MAX: u64 = 256 << 20;

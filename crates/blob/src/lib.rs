@@ -67,8 +67,8 @@ pub trait BlobStore: Debug + Send + Sync {
     /// Names of all objects in ascending order. For tests and manual checks; the catalog is authoritative.
     fn list(&self) -> Result<Vec<String>, BlobError>;
 
-    /// Passes every object to `visit`, those of one folder in ascending order, without holding all of them in memory. A
-    /// listing that had to be restarted passes some of them again.
+    /// Passes every object to `visit` without holding all of them in memory; objects of one folder come in ascending
+    /// order. A listing that had to be restarted passes some of them again.
     fn list_each(&self, visit: &mut dyn FnMut(Listed)) -> Result<(), BlobError> {
         let listed = |name| Listed { name, bytes: 0, modified_ns: 0 };
         self.list()?.into_iter().map(listed).for_each(visit);

@@ -226,8 +226,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// Drops the checkpoints of record `from_lsn` and later, because records were lost there, and stores the older ones
-    /// that replace them.
+    /// Drops the checkpoints of log records from `from_lsn` on, which were lost, and stores the older checkpoints that
+    /// replace them.
     pub fn forget_checkpoints(
         &self,
         from_lsn: u64,

@@ -1,8 +1,8 @@
 //! Remote copies of buckets, and the eviction of their local copies.
 //!
-//! Every step is recorded before it begins, so that a crash leaves no unknown objects: an upload before its objects are
-//! put, an eviction before the local files are deleted. While a bucket moves to another volume or off all volumes, a
-//! second copy is on record, which is being uploaded or deleted.
+//! Every step is recorded before it begins, so that a crash leaves no unknown objects: uploads before objects are put,
+//! evictions before local files are deleted. While a bucket moves to another volume or off all volumes, a second copy
+//! is on record, which is being uploaded or deleted.
 //!
 //! Not here: the keys of objects inside the folder, which the store derives from the row.
 

@@ -266,7 +266,7 @@ impl<'a> Act<'a> {
         Ok(self.row(sql, values, |_| Ok(()))?.is_some())
     }
 
-    /// Notes that a row's checksum changes from `old` to `new`; 0 stands for no row.
+    /// Records that a row's checksum changes from `old` to `new`; 0 stands for no row.
     pub(crate) fn note_change(&self, table: Table, old: i64, new: i64) {
         let changed = &self.changed[table as usize];
         changed.set(changed.get() ^ old ^ new);

@@ -83,7 +83,7 @@ impl<'de> Visitor<'de> for Documents<'_> {
     }
 }
 
-/// Validates a document and converts it as its collection's definition says.
+/// Validates a document and converts it to the types of its collection's definition.
 pub(crate) fn prepare(mut members: Object, definition: &CollectionDefinition) -> Result<Prepared, CollectionError> {
     let key = match members.remove(KEY) {
         None | Some(Value::Null) => None,

@@ -16,7 +16,7 @@ use crate::{CollectionError, KEY, USER};
 const TEXT_BYTES_MAX: usize = 1_024;
 /// Maximum entries of one document per acceleration.
 const ENTRIES_MAX: usize = 1_000;
-/// Sorts after every entry with the same prefix.
+/// Byte that, appended to a prefix, sorts after every entry with that prefix.
 pub(crate) const BEHIND: u8 = 0xff;
 /// Type byte of an empty array.
 const EMPTY: u8 = 0x08;

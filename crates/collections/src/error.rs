@@ -58,7 +58,7 @@ impl CollectionError {
         CollectionError::Invalid(text.into())
     }
 
-    /// Classifies an SQLite error by what the caller can do about it.
+    /// Classifies an SQLite error by the remedy.
     pub(crate) fn at(path: &Path, error: &rusqlite::Error) -> CollectionError {
         let (path, reason) = (path.to_owned(), error.to_string());
         match error.sqlite_error_code() {

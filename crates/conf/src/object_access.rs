@@ -27,7 +27,7 @@ const READ: &str = "read";
 const WRITE: &str = "write";
 /// Setting with the owner.
 const OWNER: &str = "owner";
-/// Stands for all roles.
+/// Word that stands for all roles.
 const EVERYBODY: &str = "*";
 /// Roles that may write by default.
 const WRITERS: [&str; 2] = ["admin", "power"];

@@ -358,7 +358,8 @@ impl Flight<'_> {
         }
     }
 
-    /// With nothing in flight, everything read from the queue was delivered or is not for this group.
+    /// Advances the cursor if nothing is in flight: all records read from the queue were then delivered or are not for
+    /// this group.
     fn settle(&mut self) -> Result<(), LinkError> {
         if self.sender.waiting() == 0 {
             self.progress = self.link.clock.elapsed_ns();

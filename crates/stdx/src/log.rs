@@ -15,7 +15,7 @@ const KEPT_MAX: usize = 1_000;
 /// Recent messages; `None` until [`keep`] is called.
 static KEPT: Mutex<Option<VecDeque<RecentMessage>>> = Mutex::new(None);
 
-/// A message that is kept.
+/// A kept message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecentMessage {
     /// `ERROR` or `WARN`.
@@ -29,7 +29,7 @@ pub fn keep() {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
 }
 
-/// Takes what was kept, oldest first.
+/// Takes the kept messages, oldest first.
 pub fn take() -> Vec<RecentMessage> {
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     kept.as_mut().map(std::mem::take).unwrap_or_default().into()

@@ -1,4 +1,4 @@
-//! Authorisation of requests: the one place that checks what endpoints require of their callers.
+//! Authorisation of requests: the only place that checks the access that endpoints require.
 //!
 //! A request is admitted if the table ([`ENDPOINTS`]) has its path and method and the caller's roles grant the required
 //! capability. Paths below `/servicesNS/USER/APP` are treated like those below `/services`. Changes of objects are

@@ -1,8 +1,8 @@
 //! `storage/collections/data`: documents of the KV store, singly and in batches.
 //!
-//! Below `/servicesNS/USER/APP` they are private to USER; with `nobody` they are shared, and searches see them as
-//! lookup tables. Answers are JSON; errors have the usual form. Not here: queries and files (`quarry_collections`),
-//! definitions of collections ([`super::collection_entities`]).
+//! Below `/servicesNS/USER/APP`, documents are private to USER. With `nobody` as USER they are shared, and searches see
+//! them as lookup tables. Answers are JSON; errors have the usual form. Not here: queries and files
+//! (`quarry_collections`), definitions of collections ([`super::collection_entities`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

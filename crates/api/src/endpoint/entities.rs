@@ -48,7 +48,7 @@ pub(super) enum KindOf {
 }
 
 impl KindOf {
-    /// The same kind for every request.
+    /// A lookup that returns the same kind for every request.
     pub(super) fn always(kind: Kind) -> KindOf {
         KindOf::Path(Arc::new(move |_| Ok(kind.clone())))
     }
@@ -485,7 +485,8 @@ async fn acl_changed(state: &ApiState, request: &Request, asked: AclChange) -> R
     change(state, &request.caller, &conf, make).await
 }
 
-/// Changes the owner of an entity, `nobody` for its app. Moving it to another app is not supported.
+/// Changes the owner of an entity; the owner `nobody` makes it the app's. Moving an entity to another app is not
+/// supported.
 async fn give_away(state: ApiState, request: Request) -> Result<Response, ApiError> {
     let object = found(&state, &request).await?;
     let app = request.parameters.get("app").unwrap_or(object.place.app());

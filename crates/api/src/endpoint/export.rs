@@ -99,7 +99,7 @@ impl Streamed {
     /// Sends rows as they are found.
     fn send(mut self, outlet: &mut Outlet) {
         let sent = match self.mode {
-            // These formats begin with all columns and therefore need all rows.
+            // These formats begin with the list of all columns, so they need all rows first.
             OutputMode::Csv(_) | OutputMode::JsonRows | OutputMode::JsonCols => {
                 match self.running.collect_rows_to_send(&self.zone, |_| {}) {
                     Ok(rows) => {

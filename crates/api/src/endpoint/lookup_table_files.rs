@@ -24,7 +24,7 @@ use crate::message::ApiError;
 const PATH: &str = "data/lookup-table-files";
 /// Its title in Atom.
 const TITLE: &str = "lookup-table-files";
-/// Parameters of such a file.
+/// Parameters of a lookup file.
 const FIELDS: Fields = Fields { required: &[TEXT], optional: &[], wildcard: &[] };
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {

@@ -154,7 +154,7 @@ static SYSLOG: LazyLock<Kind> = LazyLock::new(|| {
 });
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    // Reading requires the same capability as changing: the conf may contain passwords.
+    // Reading requires the same capability as changing, because the conf may contain passwords.
     let access = Access::Capability(EDIT_FORWARDERS);
     let one = format!("{SERVERS}/{{name}}");
     let kinds = [&*GROUPS, &*ALL_GROUPS, &*SYSLOG].into_iter();

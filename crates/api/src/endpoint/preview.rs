@@ -67,7 +67,7 @@ const PREVIEW: AnswerShape = AnswerShape::Json(Shape::Object(&[
     ("props_conf", Shape::Nullable(&Shape::Text)),
 ]));
 
-/// Source of a text whose request names none.
+/// Default source of a text.
 const SOURCE: &str = "preview";
 
 async fn preview_text(State(state): State<ApiState>, uri: Uri, body: Bytes) -> Result<Response, ApiError> {

@@ -60,7 +60,7 @@ impl SearchCall {
         Ok(SearchParams { text: required_search(&self.parameters)?, ..params })
     }
 
-    /// A search of this text by the caller.
+    /// A search with this text, run as the caller.
     pub(super) fn params_for(&self, text: &str) -> SearchParams {
         let permissions = Arc::clone(&self.caller.permissions);
         SearchParams { text: text.to_owned(), permissions, ..SearchParams::default() }

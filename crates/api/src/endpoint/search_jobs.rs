@@ -115,8 +115,9 @@ pub(super) fn params_of(
     })
 }
 
-/// The search of a request. It begins with a command, with or without `|`, as in Splunk's REST API: an unknown word is
-/// an error, not a search term. Searches of the command line may begin with search terms (`implied_search`).
+/// The search of a request. It begins with a command, with or without `|`, as in Splunk's REST API; an unknown first
+/// word is an error, not a search term. With `implied_search`, which the command line sends, it may begin with search
+/// terms.
 fn search_text(parameters: &Parameters) -> Result<String, ApiError> {
     let text = required_search(parameters)?;
     Ok(if parameters.is_set("implied_search") { text } else { explicit(&text) })
@@ -411,7 +412,7 @@ impl Drop for TimeBound {
     }
 }
 
-/// Registers the running search, unless its client has left.
+/// Registers the running search, unless its client has disconnected.
 fn begin_attended(attended: &Attended, running: &RunningSearch) {
     if attended.get_or_init(|| Some(running.stopper())).is_none() {
         running.cancel();

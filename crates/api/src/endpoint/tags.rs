@@ -21,7 +21,7 @@ use super::shape::Shape;
 use crate::atom::{Acl, Entry, escaped};
 use crate::message::ApiError;
 
-/// The conf of tags, and that of fields.
+/// The confs of tags and of fields.
 const TAGS: &str = "tags";
 const FIELDS: &str = "fields";
 /// Fields that are stored with every event.

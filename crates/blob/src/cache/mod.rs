@@ -233,7 +233,8 @@ impl BlockCache {
         Some(file)
     }
 
-    /// Divides blocks into cached ones, ones the caller must now fetch, and ones other readers are fetching.
+    /// Divides blocks into those in the cache, those that the caller must now fetch, and those that other readers are
+    /// fetching.
     fn claim(&self, name: &Arc<str>, blocks: &BTreeSet<u64>, lasting: bool) -> Claim {
         let now = self.clock.elapsed_ns();
         let mut state = lock(&self.state);
@@ -434,7 +435,7 @@ impl fmt::Debug for CachedObject {
 }
 
 impl CachedObject {
-    /// The same object; blocks read through it are protected from eviction.
+    /// The same object; blocks read through the returned handle are evicted last.
     pub fn lasting(&self) -> CachedObject {
         CachedObject { lasting: true, ..self.clone() }
     }

@@ -16,8 +16,8 @@ pub struct S3Settings {
     pub container: String,
     /// Prefix of every key in the container, without leading or trailing slashes; may be empty.
     pub prefix: String,
-    /// URLs of servers that hold the same container, such as `https://10.0.0.1:9000`. Requests are spread over them.
-    /// Empty for AWS's endpoint of the region.
+    /// URLs of servers that hold the same container, such as `https://10.0.0.1:9000`. Requests are spread over these
+    /// servers. Empty for AWS's endpoint of the region.
     pub endpoints: Vec<String>,
     /// The region requests are signed for.
     pub region: String,

@@ -2,7 +2,8 @@
 //!
 //! One process writes at a time. It holds an advisory lock in its session. Every writing transaction first updates the
 //! row of `writer`, which must name this process's run, with the transaction's number. So
-//! - a second process on the same schema is refused, and one that has been replaced cannot write any more;
+//! - a second process on the same schema is refused, and a process that was replaced as the writer cannot write any
+//!   more;
 //! - whether a transaction whose `COMMIT` had no answer was committed is read from that row after reconnecting. The
 //!   lock is taken before the row is read, so that no transaction of the lost session is still running.
 //!

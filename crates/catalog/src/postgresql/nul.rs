@@ -1,6 +1,6 @@
 //! Escapes the character NUL, which PostgreSQL does not store. It can occur in the name of an archive member.
 //!
-//! The character SUBSTITUTE escapes: followed by `0` it stands for NUL, by `1` for itself.
+//! SUBSTITUTE is the escape character: followed by `0` it stands for NUL, followed by `1` for itself.
 
 use std::borrow::Cow;
 

@@ -91,7 +91,7 @@ pub struct AliasRule {
     pub source: String,
     /// New name for it.
     pub target: String,
-    /// `ASNEW`: an existing value of the target is kept.
+    /// `ASNEW`: whether an existing value of the target is kept.
     pub only_new: bool,
 }
 

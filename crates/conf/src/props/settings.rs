@@ -24,11 +24,11 @@ pub struct PropsSettings {
     pub should_line_merge: bool,
     /// `BREAK_ONLY_BEFORE`: a line that matches starts an event.
     pub break_only_before: Option<String>,
-    /// `BREAK_ONLY_BEFORE_DATE`: a line that holds a timestamp starts an event.
+    /// `BREAK_ONLY_BEFORE_DATE`: whether a line with a timestamp starts an event.
     pub break_only_before_date: bool,
     /// `MUST_BREAK_AFTER`: a line that matches ends an event.
     pub must_break_after: Option<String>,
-    /// `MUST_NOT_BREAK_AFTER`: a line that matches holds the event open until `must_break_after`.
+    /// `MUST_NOT_BREAK_AFTER`: after a line that matches, the event continues until a line matches `must_break_after`.
     pub must_not_break_after: Option<String>,
     /// `MUST_NOT_BREAK_BEFORE`: a line that matches never starts an event.
     pub must_not_break_before: Option<String>,
@@ -102,7 +102,7 @@ pub struct HeaderSettings {
     pub names: Vec<String>,
     /// `FIELD_HEADER_REGEX`: prefix of the header line, before its names.
     pub header_pattern: Option<String>,
-    /// Whether a later header line replaces the header from there on.
+    /// Whether a later header line replaces the header for the lines after it.
     pub repeats: bool,
     /// `TIMESTAMP_FIELDS`: columns that hold the time.
     pub timestamp_fields: Vec<String>,

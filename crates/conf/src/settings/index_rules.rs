@@ -25,7 +25,7 @@ pub const SOURCETYPE_KEY: &str = "MetaData:Sourcetype";
 pub const INDEX_KEY: &str = "_MetaData:Index";
 /// Key of an event's time, in seconds.
 pub const TIME_KEY: &str = "_time";
-/// Key of the queue that an event goes to next.
+/// Key of the queue to which an event is sent next.
 pub const QUEUE_KEY: &str = "queue";
 /// Key of the indexer groups that an event is sent to.
 pub const ROUTING_KEY: &str = "_TCP_ROUTING";

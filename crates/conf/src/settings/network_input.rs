@@ -230,7 +230,7 @@ impl NetworkInputSettings {
 }
 
 impl NetworkInput {
-    /// A forwarder port on the given address, with the settings of inputs.conf for such a port.
+    /// A forwarder port on the given address, with the settings of inputs.conf for forwarder ports.
     pub fn of_forwarders(layers: &Layers, address: SocketAddr) -> NetworkInput {
         let (kind, port) = (NetworkKind::Forwarders, address.port());
         let stanza = format!("splunktcp://{port}");

@@ -257,7 +257,7 @@ impl SharedFileTable {
             _ => return Err(Failure::Damaged("its schema has tables of something else".to_owned())),
         }
         in_transaction(session, "BEGIN", || {
-            // A role without the right to create schemas can be given one that is empty.
+            // A role without the right to create schemas can use an empty one that an administrator has created.
             if !act.exists("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ?1", values![name])? {
                 session.run_script(&format!("CREATE SCHEMA {name}"))?;
             }
