@@ -42,7 +42,7 @@ impl Form {
     }
 }
 
-/// An entity.
+/// An entity of a collection, as shown to clients.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     /// Name in the collection, by default also the last part of the entity's path.
@@ -50,7 +50,7 @@ pub(crate) struct Entry {
     pub(crate) path: String,
     pub(crate) author: String,
     pub(crate) app: String,
-    /// Its permissions.
+    /// Owner, sharing and roles.
     pub(crate) acl: Acl,
     /// Parameters that can change the entity, if known.
     pub(crate) fields: Option<Fields>,

@@ -36,7 +36,7 @@ impl Severity {
     }
 }
 
-/// A message.
+/// A message to all users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bulletin {
     pub(crate) text: String,

@@ -135,7 +135,7 @@ pub enum TokenError {
     /// No token has this name.
     #[error("there is no token {name}: GET data/inputs/http lists the existing ones")]
     Unknown {
-        /// Its name.
+        /// The requested name.
         name: String,
     },
     /// A token with this name or secret exists.
@@ -201,7 +201,7 @@ pub struct SearchLimits {
 /// State of a node: name, resources, background failures.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeCondition {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
     /// Name of its machine.
     pub host: String,
@@ -249,7 +249,7 @@ pub struct ReceivedText {
     pub source: String,
     /// Sourcetype, whose rules break the text into events.
     pub sourcetype: String,
-    /// The text.
+    /// The text, which may contain several events.
     pub text: Vec<u8>,
 }
 

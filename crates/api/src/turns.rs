@@ -25,7 +25,7 @@ pub const SEARCHES_WAITING_MAX: usize = 1_024;
 /// without waiting.
 pub(crate) const LARGE_WAITING_MAX: usize = 64;
 
-/// Limits.
+/// Limits of the slots of a server.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     /// Maximum concurrent searches. Each may use every core and a blocking thread; logins and inputs need some of both

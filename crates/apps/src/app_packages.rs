@@ -48,7 +48,7 @@ const NAME_BYTES_MAX: usize = 100;
 pub struct AppPackage {
     /// Name of the app.
     pub app: String,
-    /// The file.
+    /// Path of the package.
     pub path: PathBuf,
 }
 

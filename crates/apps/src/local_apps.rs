@@ -31,7 +31,7 @@ const MEMBERS: [(&str, &str, &str); 7] = [
     ("visible", "ui", "is_visible"),
 ];
 
-/// An app.
+/// An app and its attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalApp {
     /// Name of its folder.
@@ -54,7 +54,7 @@ impl Objects {
         names.into_iter().map(|name| self.shown_app(name)).collect()
     }
 
-    /// One app.
+    /// One app by name.
     pub fn app(&self, name: &str) -> Result<LocalApp, ObjectError> {
         let found = self.apps().into_iter().find(|app| app.name == name);
         found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))

@@ -453,7 +453,7 @@ impl<W: Write> Write for LimitedWriter<W> {
 /// Lookup tables: stanzas of transforms.conf, and CSV files by name.
 #[derive(Clone)]
 pub struct Lookups {
-    /// The files.
+    /// Lookup tables that are files.
     pub files: LookupFiles,
     /// The definitions of transforms.conf.
     pub transforms: Arc<Transforms>,

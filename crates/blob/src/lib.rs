@@ -79,7 +79,7 @@ pub trait BlobStore: Debug + Send + Sync {
 /// An object in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Its name.
+    /// Name of the object.
     pub name: String,
     /// Its size in the store; 0 if the store does not report it.
     pub bytes: u64,

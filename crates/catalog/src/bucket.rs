@@ -29,12 +29,12 @@ const LOG_POSITION: &str = "log_position";
 /// The catalog's record of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketRow {
-    /// Its number, unique in the store. Numbers of sealed buckets ascend in the order in which their first events
-    /// arrived.
+    /// Number of the bucket, unique in the store. Numbers of sealed buckets ascend in the order in which their first
+    /// events arrived.
     pub number: u64,
     /// Index to which its events belong.
     pub index: String,
-    /// Its state.
+    /// State in the life cycle.
     pub state: BucketState,
     /// Name of the bucket object.
     pub object: String,
@@ -144,7 +144,7 @@ impl BucketState {
 /// A bucket whose seal is complete.
 #[derive(Clone, Copy, Debug)]
 pub struct Sealed<'a> {
-    /// The bucket, live from now on.
+    /// The sealed bucket, which becomes live.
     pub bucket: &'a BucketRow,
     /// All buckets of the same index up to this number are sealed.
     pub sealed_through: u64,
@@ -153,7 +153,7 @@ pub struct Sealed<'a> {
 /// The atomic change that completes one or more seals.
 #[derive(Clone, Copy, Debug)]
 pub struct SealCommit<'a> {
-    /// The buckets.
+    /// The buckets that become live.
     pub buckets: &'a [Sealed<'a>],
     /// Checkpoints that became durable in the log since the last commit.
     pub checkpoints: &'a [LoggedCheckpoint],
@@ -164,7 +164,7 @@ pub struct SealCommit<'a> {
 /// The atomic change of a compaction.
 #[derive(Clone, Copy, Debug)]
 pub struct CompactionCommit<'a> {
-    /// The bucket, live from now on.
+    /// The compacted bucket, which becomes live.
     pub bucket: &'a BucketRow,
     /// The buckets it replaces, which are retired.
     pub inputs: &'a [u64],

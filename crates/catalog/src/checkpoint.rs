@@ -54,7 +54,7 @@ pub struct CheckpointKey {
 /// Stored read position of a file. Inputs keep the first bytes of the file; this has only their hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileCheckpoint {
-    /// Its file.
+    /// Identifies the file.
     pub key: CheckpointKey,
     /// Bytes hashed for the identity: at most [`HEAD_BYTES_MAX`].
     pub head_bytes: u32,
@@ -71,7 +71,7 @@ pub struct FileCheckpoint {
 /// A checkpoint and the log record it came with; a newer record wins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedCheckpoint {
-    /// The checkpoint.
+    /// The read position.
     pub checkpoint: FileCheckpoint,
     /// Sequence number of its log record.
     pub lsn: u64,

@@ -54,7 +54,7 @@ pub enum CatalogError {
     TooNew {
         /// Database file, or the place in a database.
         place: String,
-        /// Its version.
+        /// Version of the catalog.
         found: i64,
         /// Newest version known here.
         known: i64,

@@ -30,7 +30,7 @@ static STATEMENTS: LazyLock<[String; NAMES_AT_ONCE.len()]> = LazyLock::new(|| NA
 /// The times of a live bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BucketSpan {
-    /// Its number.
+    /// Number of the bucket.
     pub number: u64,
     /// Smallest `_time`, nanoseconds.
     pub time_min: i64,

@@ -26,7 +26,7 @@ pub enum CollectionError {
     /// The file is damaged.
     #[error("the collection {} is damaged: {reason}; restore it from a copy", path.display())]
     Corrupt {
-        /// Its file.
+        /// File of the collection.
         path: PathBuf,
         /// The database's error.
         reason: String,
@@ -34,9 +34,9 @@ pub enum CollectionError {
     /// Any other failure.
     #[error("the collection {}: {reason}", path.display())]
     Failed {
-        /// Its file.
+        /// File of the collection.
         path: PathBuf,
-        /// The error.
+        /// The database's error.
         reason: String,
     },
 }

@@ -42,7 +42,7 @@ const NANOS: i64 = 1_000_000_000;
 
 /// A group of indexers with everything that its connections need.
 pub struct Link {
-    /// The group's settings in outputs.conf.
+    /// Settings of the group in outputs.conf.
     pub group: OutputGroup,
     /// Number of the group.
     pub number: usize,

@@ -26,7 +26,7 @@ use crate::atom::{Acl, Entry, Fields, escaped};
 use crate::message::ApiError;
 use crate::parameter_types::parse_flag;
 
-/// The collection.
+/// Path of the collection after the root.
 const PATH: &str = "datamodel/model";
 /// Its title in Atom.
 const TITLE: &str = "datamodel";

@@ -21,7 +21,7 @@ use super::views::shown;
 use crate::atom::{Entry, Fields};
 use crate::message::ApiError;
 
-/// The collection.
+/// Path of the collection after the root.
 const PATH: &str = "directory";
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {

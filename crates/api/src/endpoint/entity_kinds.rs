@@ -17,7 +17,7 @@ use crate::ApiState;
 use crate::atom::Fields;
 use crate::message::ApiError;
 
-/// A collection.
+/// A collection of stanzas, as a row of the table.
 #[derive(Clone, Debug)]
 pub(super) struct Kind {
     /// Its path after the root.
@@ -30,7 +30,7 @@ pub(super) struct Kind {
     pub(super) fields: Fields,
     /// Whether the request names the conf, so that an unknown conf is answered with 404.
     pub(super) is_by_name: bool,
-    /// Whether a stanza is one of its entities.
+    /// Whether a stanza is an entity of the collection.
     pub(super) holds: fn(&ConfObject) -> bool,
     /// The supported subset of [`VERBS`].
     pub(super) verbs: &'static [&'static str],
@@ -195,7 +195,7 @@ pub(super) static OTHER_PATHS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     ]
 });
 
-/// The collections.
+/// All collections of stanzas.
 pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     vec![
         Kind { more: &["dispatch", "history"], ..kind("saved/searches", "savedsearch", "savedsearches", SAVED_SEARCH) },
@@ -324,7 +324,7 @@ impl Kind {
         }
     }
 
-    /// Whether a stanza is one of its entities.
+    /// Whether a stanza is an entity of the collection.
     pub(super) fn includes(&self, object: &ConfObject) -> bool {
         object.name.starts_with(self.prefix.as_ref())
             && self.only.is_none_or(|(_, stanza)| stanza == object.name)

@@ -32,9 +32,9 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-/// All inputs.
+/// Path of the collection of all inputs.
 const ALL: &str = "data/inputs/all";
-/// The inputs of a kind that an app defines.
+/// Path of the inputs of a kind that an app defines.
 const OF_SCHEME: &str = "data/inputs/{scheme}";
 /// Settings of every modular input.
 const MODULAR: Fields = Fields {

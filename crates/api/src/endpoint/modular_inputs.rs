@@ -21,7 +21,7 @@ use crate::message::ApiError;
 use crate::parameters::Parameters;
 use crate::{ApiState, ModularInput};
 
-/// The collection.
+/// Path of the collection after the root.
 const PATH: &str = "data/modular-inputs";
 /// Its title in Atom.
 const TITLE: &str = "modular-inputs";

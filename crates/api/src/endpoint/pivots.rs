@@ -18,7 +18,7 @@ use super::shape::Shape;
 use crate::atom::{Acl, Entry, escaped};
 use crate::message::ApiError;
 
-/// The collection.
+/// Path of the collection after the root.
 const PATH: &str = "datamodel/pivot";
 /// Its title in Atom.
 const TITLE: &str = "datamodelpivot";

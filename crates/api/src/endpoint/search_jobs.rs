@@ -217,7 +217,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// All rows.
+    /// Shows all rows in this format.
     pub(super) fn all(mode: OutputMode) -> Shown {
         Shown {
             mode,
@@ -230,7 +230,7 @@ impl Shown {
         }
     }
 
-    /// A page of rows.
+    /// Shows a page of rows.
     pub(super) fn page(mode: OutputMode, offset: usize, count: usize, fields: Vec<String>) -> Shown {
         Shown { offset, count, fields, ..Shown::all(mode) }
     }

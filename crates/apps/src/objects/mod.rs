@@ -71,7 +71,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// The app.
+    /// The app of the place; `system` for [`Place::System`].
     pub fn app(&self) -> &str {
         match self {
             Place::System => APP_SYSTEM,
@@ -154,9 +154,9 @@ impl Scope {
 pub struct ConfObject {
     /// Name of its conf file without `.conf`.
     pub conf: String,
-    /// Its name.
+    /// Name of the stanza.
     pub name: String,
-    /// Its place.
+    /// Place in which the object is defined.
     pub place: Place,
     /// Its settings including inherited ones, by name.
     pub settings: BTreeMap<String, String>,
@@ -208,7 +208,7 @@ impl Objects {
         self.files.data_dir()
     }
 
-    /// Its files.
+    /// Access to the files, which may be shared with other nodes.
     pub(crate) fn files(&self) -> &NodeFiles {
         &self.files
     }

@@ -57,7 +57,7 @@ impl Objects {
         Ok(found)
     }
 
-    /// One object.
+    /// One object by name.
     pub fn text(&self, kind: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<ConfObject, ObjectError> {
         let found = self.texts(kind, scope, viewer)?.into_iter().find(|object| object.name == name);
         found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))

@@ -24,7 +24,7 @@ pub(crate) struct Endpoints<T> {
     clock: SharedClock,
 }
 
-/// One server.
+/// A server, its client and its health.
 #[derive(Debug)]
 pub(crate) struct Endpoint<T> {
     /// Its URL, which identifies it.

@@ -54,7 +54,7 @@ struct Ask<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) bytes: Bytes,
-    /// Its offset.
+    /// Offset of the part in the object.
     pub(crate) start: u64,
     /// Size of the whole stored object.
     pub(crate) stored: u64,

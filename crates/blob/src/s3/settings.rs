@@ -69,7 +69,7 @@ pub enum S3Credentials {
     Key {
         /// The access key's id.
         id: String,
-        /// Its secret.
+        /// The secret key.
         secret: String,
         /// Session token of temporary credentials.
         token: Option<String>,

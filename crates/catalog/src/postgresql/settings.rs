@@ -99,7 +99,7 @@ impl PostgreSqlPlace {
         Ok(PostgreSqlPlace { config, tls, schema: schema.to_owned(), wait: settings.wait, shown })
     }
 
-    /// Its schema.
+    /// Name of the schema.
     pub fn schema(&self) -> &str {
         &self.schema
     }

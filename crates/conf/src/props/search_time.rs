@@ -50,7 +50,7 @@ impl SearchTimeRules {
 /// A stanza of multikv.conf that `KV_MODE` names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableStanza {
-    /// Name.
+    /// Name of the stanza.
     pub name: String,
     /// Its settings; `None` if the stanza does not exist.
     pub settings: Option<BTreeMap<String, String>>,

@@ -158,7 +158,7 @@ const EXTRA_TIMES: Kind =
 const HEADER_MODES: Kind = Kind::Choice(&["empty", "always", "firstline"]);
 const KV_MODES: Kind = Kind::Choice(&["none", "auto", "auto_escaped", "multi", "multi:", "json", "xml"]);
 
-/// All rows.
+/// All rows, for stanzas of any kind.
 pub(crate) const fn rows() -> &'static [Row] {
     ROWS
 }

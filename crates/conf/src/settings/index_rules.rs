@@ -47,7 +47,7 @@ pub(crate) const DEST_KEYS: &[&str] = &[
 /// Default `FORMAT` of a rule that sets the host.
 const HOST_FORMAT: &str = "host::$1";
 
-/// One rule.
+/// An index-time rule: one stanza of transforms.conf.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct IndexRule {
     /// Stanza name.

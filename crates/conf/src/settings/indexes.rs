@@ -128,7 +128,7 @@ pub struct MergeSettings {
     pub max_merge_count: usize,
 }
 
-/// One index.
+/// Settings of one index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexSettings {
     /// `frozenTimePeriodInSecs`: how long events are kept.

@@ -61,7 +61,7 @@ pub(crate) const MONITOR_ROWS: &[Row] = &[
     row("move_policy", Kind::Choice(&[SINKHOLE]), "", "", "sinkhole: a batch's files are removed once they are stored"),
 ];
 
-/// One stanza.
+/// Settings of one `[monitor://…]` or `[batch://…]` stanza.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MonitorSettings {
     /// The path; `*` matches part of a segment and `...` any number of folders.

@@ -122,7 +122,7 @@ pub enum NetworkKind {
     Forwarders,
 }
 
-/// One port.
+/// Settings of one port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkInput {
     /// Stanza name.

@@ -178,7 +178,7 @@ pub struct OutputTls {
     pub name: Option<String>,
 }
 
-/// One server.
+/// An indexer of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputServer {
     /// `host:port`.
@@ -189,10 +189,10 @@ pub struct OutputServer {
     pub token: Option<String>,
 }
 
-/// One group.
+/// A group of indexers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputGroup {
-    /// Its name.
+    /// Name of the group.
     pub name: String,
     /// Its servers in order; never empty.
     pub servers: Vec<OutputServer>,

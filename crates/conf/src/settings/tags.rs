@@ -18,11 +18,11 @@ pub struct EventType {
 /// A tag on a field value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// The tag.
+    /// Name of the tag.
     pub name: String,
-    /// Field.
+    /// Field that has the tagged value.
     pub field: String,
-    /// Its value.
+    /// The tagged value.
     pub value: String,
 }
 

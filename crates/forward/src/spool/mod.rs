@@ -55,7 +55,7 @@ const CURSOR_BYTES: usize = 16;
 /// A group's options.
 #[derive(Clone, Debug)]
 pub struct GroupOptions {
-    /// Its name.
+    /// Name of the group.
     pub name: String,
     /// Whether a full queue waits for this group; otherwise the group loses unread records.
     pub blocks: bool,
@@ -85,7 +85,7 @@ pub struct SpoolOptions {
 pub struct Record<'a> {
     /// Groups, as bits of their numbers.
     pub groups: u64,
-    /// The batch.
+    /// The compressed batch.
     pub packed: &'a [u8],
     /// Events in it.
     pub events: u64,
@@ -94,7 +94,7 @@ pub struct Record<'a> {
 /// State of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupFigures {
-    /// Its name.
+    /// Name of the group.
     pub name: String,
     /// Number of the last record that the group no longer needs.
     pub cursor: u64,
@@ -102,7 +102,7 @@ pub struct GroupFigures {
     pub lost: u64,
 }
 
-/// The queue.
+/// The queue on disk, shared by inputs, the sync thread and the readers.
 #[derive(Debug)]
 pub struct Spool {
     folder: PathBuf,

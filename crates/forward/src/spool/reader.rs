@@ -26,7 +26,7 @@ pub struct SpoolReader {
 /// A record read from the queue.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueRecord<'a> {
-    /// Its number.
+    /// Number of the record.
     pub number: u64,
     /// The packed batch.
     pub packed: &'a [u8],
