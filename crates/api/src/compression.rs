@@ -45,7 +45,7 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
     })
 }
 
-/// The answer compressed, if it is a complete text of a suitable size.
+/// Returns the answer compressed if it is a complete text of a suitable size, else unchanged.
 async fn packed(answer: Response) -> Response {
     let size = answer.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
     let is_of_size = size.is_some_and(|bytes| (BYTES_MIN..=BYTES_MAX).contains(&bytes));

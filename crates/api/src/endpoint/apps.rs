@@ -28,7 +28,7 @@ use crate::parameters::Parameters;
 
 /// Path of the collection after the root.
 const COLLECTION: &str = "apps/local";
-/// Its title in Atom.
+/// Title of the collection in Atom feeds.
 const TITLE: &str = "localapps";
 /// The conf with an app's own settings.
 const CONF: &str = "app";

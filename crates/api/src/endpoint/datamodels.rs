@@ -28,7 +28,7 @@ use crate::parameter_types::parse_flag;
 
 /// Path of the collection after the root.
 const PATH: &str = "datamodel/model";
-/// Its title in Atom.
+/// Title of the collection in Atom feeds.
 const TITLE: &str = "datamodel";
 /// The conf of accelerations.
 const CONF: &str = "datamodels";

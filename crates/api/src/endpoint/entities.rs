@@ -252,7 +252,7 @@ impl Request {
     }
 }
 
-/// The scope of a request; private objects are for their user and administrators.
+/// The scope of a request; only the user and administrators may see a user's private objects.
 pub(super) fn scope_of(Path(parts): &PathParts, caller: &Caller) -> Result<Scope, ApiError> {
     match (parts.get("user"), parts.get("app")) {
         (Some(user), Some(app)) => Ok(Scope::of_namespace(user, app)?),

@@ -22,7 +22,7 @@ use crate::message::ApiError;
 pub(super) struct Kind {
     /// Its path after the root.
     pub(super) path: Cow<'static, str>,
-    /// Its title in Atom.
+    /// Title of the collection in Atom feeds.
     pub(super) title: Cow<'static, str>,
     /// The conf whose stanzas are the entities.
     pub(super) conf: Cow<'static, str>,

@@ -31,7 +31,7 @@ use crate::parameters::{Parameters, Settings};
 
 /// Path of the collection after the root.
 const COLLECTION: &str = "data/indexes";
-/// Its title in Atom.
+/// Title of the collection in Atom feeds.
 const TITLE: &str = "indexes";
 /// The conf of indexes.
 const CONF: &str = "indexes";

@@ -28,7 +28,7 @@ const DIMENSIONS: &str = "catalog/metricstore/dimensions";
 const NAME: &str = "name";
 /// The search shown in messages.
 const SHOWN: &str = "| mcatalog";
-/// Parameters of lists, and those that select data points.
+/// Parameters of the lists, and parameters that select data points.
 const TAKEN: &[&str] =
     &["count", "offset", "search", "sort_key", "sort_dir", "sort_mode", "earliest", "latest", "filter", "metric_name"];
 
@@ -80,7 +80,7 @@ async fn list(request: SearchCall, place: String, field: String) -> Result<Respo
     page("metricstore", format!("/services/{place}"), entries, parameters)
 }
 
-/// Condition of a filter: comparisons only, no subsearch.
+/// Parses a filter, which may contain comparisons only, no subsearch.
 fn comparisons(filter: &str) -> Result<SearchExpr, ApiError> {
     let condition = parse_condition(filter).ok().filter(|condition| condition.subsearches().is_empty());
     condition.ok_or_else(|| {

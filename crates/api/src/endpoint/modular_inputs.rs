@@ -23,7 +23,7 @@ use crate::{ApiState, ModularInput};
 
 /// Path of the collection after the root.
 const PATH: &str = "data/modular-inputs";
-/// Its title in Atom.
+/// Title of the collection in Atom feeds.
 const TITLE: &str = "modular-inputs";
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {

@@ -30,7 +30,7 @@ use crate::parameters::{Parameters, Settings};
 
 /// Collection of servers below a root.
 const SERVERS: &str = "data/outputs/tcp/server";
-/// Its title in Atom.
+/// Title of the collection in Atom feeds.
 const TITLE: &str = "tcpout-server";
 /// Conf of servers and groups.
 const CONF: &str = "outputs";

@@ -20,7 +20,7 @@ use crate::message::ApiError;
 
 /// Path of the collection after the root.
 const PATH: &str = "datamodel/pivot";
-/// Its title in Atom.
+/// Title of the collection in Atom feeds.
 const TITLE: &str = "datamodelpivot";
 const COMMAND: &str = "pivot";
 

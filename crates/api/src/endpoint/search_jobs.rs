@@ -66,10 +66,10 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// Path segments by name: user and app, or nothing.
+/// Variable segments of a path by name, such as `user` and `app`.
 pub(super) type PathParts = Path<BTreeMap<String, String>>;
 
-/// The search service of a path for the caller; private knowledge is for its user and administrators.
+/// The search service of a path for the caller; only the user and administrators may use a user's private objects.
 pub(super) async fn service_of(
     state: &ApiState,
     caller: &Caller,
@@ -549,7 +549,7 @@ pub(super) fn flag(is_set: bool) -> &'static str {
 /// Whether the answer is partial; the command line derives its exit code from it.
 pub(super) const PARTIAL_HEADER: header::HeaderName = header::HeaderName::from_static("x-quarry-partial");
 
-/// Whether the rows are events; the command line then shows time and text.
+/// Whether the rows are events; if so, the command line shows only time and text.
 pub(super) const EVENTS_HEADER: header::HeaderName = header::HeaderName::from_static("x-quarry-events");
 
 /// Releases memory of a search whose client is not reading.

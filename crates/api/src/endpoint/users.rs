@@ -29,7 +29,7 @@ use crate::parameters::Parameters;
 
 /// Path of the collection after the root.
 const COLLECTION: &str = "authentication/users";
-/// Its title in Atom.
+/// Title of the collection in Atom feeds.
 const TITLE: &str = "users";
 /// The absolute path.
 const PATH: &str = "/services/authentication/users";

@@ -58,7 +58,7 @@ const LISTINGS_MAX: u32 = 5;
 /// Maximum reads of a range whose checksums do not match.
 const READS_MAX: u32 = 4;
 
-/// Objects in a container of an S3-compatible store.
+/// A store of objects in one container (bucket) of an S3-compatible service.
 pub struct S3 {
     core: Arc<Core>,
 }
@@ -125,7 +125,7 @@ impl BlobStore for S3 {
     fn put_all(&self, objects: &[(&str, &[u8])]) -> Result<(), BlobError> {
         objects.iter().try_for_each(|(name, _)| crate::name::check(name))?;
         for some in objects.chunks(PUTS_AT_ONCE) {
-            // The data is copied, because it must live as long as its requests; in groups, to bound memory.
+            // The data must outlive the requests, so it is copied, in groups to bound memory.
             let objects: Vec<(String, Bytes)> =
                 some.iter().map(|(name, bytes)| ((*name).to_owned(), with_trailer(bytes))).collect();
             let requests = Arc::clone(&self.core.requests);
@@ -189,7 +189,7 @@ impl BlobStore for S3 {
 }
 
 impl S3 {
-    /// Passes every object to `visit`; fails if any request after the first fails.
+    /// Passes every object to `visit`. Only the first request is retried; the listing fails if a later one does.
     fn list_once(&self, visit: &mut dyn FnMut(Listed)) -> Result<(), BlobError> {
         let requests = Arc::clone(&self.core.requests);
         let mut listing = self.core.wait(async move { requests.list().await })?;
