@@ -2,8 +2,8 @@
 //! without a data directory. A namespace sees the files of its view, private ones first. Collections (KV store) are
 //! tables too. Names must be bare file names; paths are refused, so that a search cannot read other folders.
 //!
-//! Users can change files of an app if its metadata permits it ([`ObjectAccess`]). New files of other users are
-//! private.
+//! Users can change files of an app if its metadata permits it ([`ObjectAccess`]). New files of users without this
+//! permission are private.
 
 use std::cell::OnceCell;
 use std::io::{BufWriter, ErrorKind, Write};
@@ -193,7 +193,7 @@ impl LookupFiles {
 
     /// The folder in which the file `name` is written: its current one, else the one that `context` selects. Without a
     /// context it is the app's (of the namespace, or `search`), or the user's private one if the user may not write
-    /// there. An error names the roles that may.
+    /// there. An error names the roles that may write.
     fn target(&self, name: &str, context: Option<TableContext>) -> Result<PathBuf, Fault> {
         check_written(name)?;
         let is_here = matches!(self.place, TableFolders::WorkingFolder(_));

@@ -109,7 +109,7 @@ impl From<CollectionError> for ApiError {
     }
 }
 
-/// The collection a path names, and the owner of the documents.
+/// The collection named by a path, and the owner of the documents.
 struct Target {
     collection: Arc<Collection>,
     definition: CollectionDefinition,

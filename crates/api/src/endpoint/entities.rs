@@ -339,7 +339,7 @@ async fn found(state: &ApiState, request: &Request) -> Result<ConfObject, ApiErr
             }
             found => found?,
         };
-        // Stanzas that the collection does not list are not its entities, except `default`.
+        // Stanzas that the collection does not list are not found, except `default`.
         let is_one = name == DEFAULT_STANZA || kind.includes(&object);
         if is_one { Ok(object) } else { Err(ObjectError::Unknown(name)) }
     };

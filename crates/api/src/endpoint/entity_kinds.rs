@@ -46,7 +46,7 @@ pub(super) struct Kind {
     pub(super) told: Option<&'static str>,
     /// Validates settings.
     pub(super) refuse: Refuse,
-    /// Called before an entity is removed, to remove what belongs to it.
+    /// Called before an entity is removed, to remove its other data.
     pub(super) before_removal: fn(&ApiState, &ConfObject) -> Result<(), ApiError>,
 }
 

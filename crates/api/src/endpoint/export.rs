@@ -156,7 +156,7 @@ impl Streamed {
             let last = rows.len() - 1;
             let head = ResultsHead { offset, fields: rows.fields(), ..ResultsHead::default() };
             let leave = &mut || let_go(&mut self.running);
-            // In XML each batch is a document of its own, as in Splunk.
+            // In XML, each batch is a separate document, as in Splunk.
             outlet.write(|out| begin(mode, &head, out), leave)?;
             for (row, offset) in rows.rows().take(last).zip(offset..) {
                 outlet.write(|out| write_row(row, offset, false, mode, out), leave)?;

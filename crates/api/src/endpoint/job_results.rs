@@ -4,7 +4,7 @@
 //! far. `offset` and `count` (default 100, 0 for the maximum) select rows, `f` and `field_list` columns. Rows are
 //! written as they are read, with the limits of export.
 //!
-//! The events of a report are not stored; a request for them searches the report's time range again.
+//! The events of a report are not stored; a request for them repeats the search over the data that the report read.
 //!
 //! Not here: previews of reports (engine).
 
@@ -57,7 +57,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         let row = |method, name, summary, serve| Endpoint::new(method, path(name), search, summary, serve);
         let rows = |method, name, summary, serve| {
             let row = row(method, name, summary, serve).takes(ROWS).answers(AnswerShape::Rows);
-            // `results` of an unfinished job are answered with 204.
+            // The job may not have rows yet; the answer is then 204.
             if name == "events" { row } else { row.or_answers(StatusCode::NO_CONTENT, AnswerShape::Nothing) }
         };
         [
@@ -97,7 +97,7 @@ const TIMELINE: Shape = Shape::Object(&[
         ])),
     ),
 ]);
-/// A number of a field's statistics; infinite ones are null.
+/// A number in a field's statistics; null if infinite.
 const STATISTIC: Shape = Shape::Optional(&Shape::Nullable(&Shape::Number));
 /// Statistics of fields.
 const SUMMARY: Shape = Shape::Object(&[

@@ -53,7 +53,7 @@ const PRIORITY_MAX: u8 = 10;
 
 /// Answer to `action=finalize`.
 const FINALIZED: &str = "Search job finalized.";
-/// Parameters of a new job besides those of the search.
+/// Parameters of a new job, in addition to those of its search.
 const CREATED: &[&str] = &[
     "earliest_time",
     "latest_time",

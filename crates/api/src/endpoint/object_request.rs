@@ -20,10 +20,10 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-/// A request for an object, or for those of its kind.
+/// A request for an object, or for all objects of a kind.
 pub(super) struct ObjectRequest {
     state: ApiState,
-    /// Path segments by the names in the table row.
+    /// Variable segments of the path, by name.
     pub(super) parts: PathParts,
     /// The object's name in the path; empty if there is none.
     pub(super) name: String,

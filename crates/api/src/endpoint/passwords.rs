@@ -20,7 +20,7 @@ use super::shape::Shape;
 use crate::atom::{Entry, Fields};
 use crate::message::ApiError;
 
-/// The collection and its older name.
+/// Path of the collection, and its older path.
 const COLLECTIONS: [&str; 2] = ["storage/passwords", "admin/passwords"];
 /// The conf of passwords.
 const CONF: &str = "passwords";

@@ -37,7 +37,7 @@ use crate::parameters::Parameters;
 use crate::turns::Use;
 use crate::wire::{OutputMode, ResultsHead, WireMessage, column_cell};
 
-/// Default rows of a oneshot answer (Splunk's).
+/// Default number of rows of a oneshot answer, as in Splunk.
 const COUNT_DEFAULT: usize = 100;
 
 /// Names in paths that mean all users and no user.
