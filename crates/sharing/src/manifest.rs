@@ -11,7 +11,7 @@ use quarry_stdx::{Fault, log, private_file};
 use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The manifest's file, in the same folder as the shared files, so that a restored backup contains both.
+/// The manifest's file. It is below `etc` like the shared files, so that a backup of `etc` contains both.
 const FILE: &str = "etc/shared_files.json";
 
 /// The entry of one file.
