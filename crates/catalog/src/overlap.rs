@@ -39,7 +39,7 @@ pub struct BucketSpan {
 }
 
 impl Catalog {
-    /// The live buckets of these indexes that overlap `range`, ascending by number. Only the index is read, not the rows
+    /// The live buckets of these indexes that overlap `range`, ascending by number. Reads only the index, not the rows
     /// with their checksums.
     pub fn overlapping(&self, indexes: &[&str], range: &TimeRange) -> Result<Vec<BucketSpan>, CatalogError> {
         self.read(|act| overlapping(act, indexes, range))

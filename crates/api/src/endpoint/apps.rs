@@ -1,5 +1,5 @@
-//! `apps/local`: the apps of the node as folders: listing, creating, changing, removing ([`quarry_apps::local_apps`]), and
-//! packing ([`quarry_apps::app_packages`]).
+//! `apps/local`: the apps of the node, which are folders: listing, creating, changing, removing
+//! ([`quarry_apps::local_apps`]), and packing ([`quarry_apps::app_packages`]).
 //!
 //! Not here: installing packages, and update checks.
 

@@ -1,5 +1,5 @@
-//! `POST /services/indexing/preview` and `/api/v1/ingest/preview`: show how a file on the server, or a text sent with the
-//! request, would be split into events.
+//! `POST /services/indexing/preview` and `/api/v1/ingest/preview`: show the events into which a file on the server, or
+//! a text in the request, would be split.
 
 use axum::body::Bytes;
 use axum::extract::State;
