@@ -1,8 +1,8 @@
 //! `/api/v1/spl`: services for search editors: tokens, errors and warnings, completion, help, formatting, macros and
 //! plans.
 //!
-//! Positions are byte offsets in the search, or UTF-16 units with `positions=utf-16`, as editors in browsers count.
-//! Nothing is run. Not here: the analysis itself (`quarry_spl::editing`).
+//! Positions are byte offsets in the search, or UTF-16 units with `positions=utf-16`, as editors in browsers count. No
+//! search is run. Not here: the analysis itself (`quarry_spl::editing`).
 
 use axum::http::Method;
 use axum::response::Response;
