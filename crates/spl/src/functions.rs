@@ -11,7 +11,7 @@ pub use stats::{
     DependsOn, PercentileKind, PercentileMethod, STATS_FUNCTIONS, StatsFunction, StatsRow, stats_function,
 };
 
-/// A function for help and for the parser.
+/// Description of a function for help and for the parser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FunctionHelp {
     /// Name in lower case.
@@ -27,7 +27,7 @@ pub struct FunctionHelp {
 /// Number of arguments that a function takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arity {
-    /// Fewest.
+    /// Minimum.
     pub least: usize,
     /// Maximum; `None` is unlimited.
     pub most: Option<usize>,

@@ -14,7 +14,7 @@ pub struct SplitField {
 }
 
 impl SplitField {
-    /// Binning of the field as a command in front of the chart; `None` without options.
+    /// The `bin` command that runs before the chart; `None` without binning options.
     pub fn bin_command(&self) -> Option<BinCommand> {
         let is_binned = self.bin != BinOptions::default();
         is_binned.then(|| BinCommand { field: self.field.clone(), output: None, options: self.bin.clone() })

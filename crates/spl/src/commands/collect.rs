@@ -47,7 +47,7 @@ pub struct CollectCommand {
     pub add_time: bool,
     /// `addinfo=t`: whether the search's time range and start are added after the time.
     pub add_info: bool,
-    /// `timeformat=`: format of that time.
+    /// `timeformat=`: format of the prepended time.
     pub time_format: Option<String>,
     /// `output_format=hec`: fields as a JSON object.
     pub as_json: bool,

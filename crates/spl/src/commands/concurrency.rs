@@ -1,4 +1,4 @@
-//! `concurrency`: number of rows that were running when each began.
+//! `concurrency`: for each row, the number of rows whose intervals contain its start.
 
 use serde::{Deserialize, Serialize};
 

@@ -11,7 +11,7 @@ use crate::parse::{OptionNames, ParseResult, Parser};
 const OPTIONS: OptionNames =
     OptionNames { command: "dump", names: &["basefilename", "rollsize", "compress", "format", "fields"], ignored: &[] };
 
-/// Field that gives a row's subfolder.
+/// Field with the subfolder to which a row is written.
 pub const DUMP_FOLDER_FIELD: &str = "_dstpath";
 /// Default of `rollsize=`, in MB.
 const ROLL_MB: u64 = 63;

@@ -22,11 +22,11 @@ const OPTIONS: OptionNames = OptionNames {
 pub struct KMeansCommand {
     /// `k=2`: number of clusters, or the range of numbers to try.
     pub groups: (usize, usize),
-    /// `reps=10`: number of starts, of which the best is used.
+    /// `reps=10`: number of runs with different starting centres; the best one is used.
     pub starts: usize,
     /// `maxiters=10000`.
     pub rounds: usize,
-    /// `t=0`: movement of the centres at which a run ends.
+    /// `t=0`: a run ends when the centres move by at most this distance.
     pub tolerance: f64,
     /// `dt=sqeuclidean`.
     pub distance: KMeansDistance,

@@ -68,7 +68,7 @@ impl Semantics for RangeMapCommand {
     }
 }
 
-/// `a-b`; both numbers may be negative.
+/// Parses `a-b`; both numbers may be negative.
 fn number_range(text: &str) -> Option<(f64, f64)> {
     let dashes = text.char_indices().skip(1).filter(|(_, character)| *character == '-');
     let ends = dashes.filter_map(|(at, _)| {

@@ -125,7 +125,7 @@ impl Semantics for StreamStatsCommand {
 }
 
 impl Parser<'_> {
-    /// `reset_before=(EXPR)`; the condition may be in quotes.
+    /// Parses `reset_before=(EXPR)` or `reset_after=(EXPR)`; the condition may be in quotes.
     fn reset_condition(&mut self, name_len: usize) -> ParseResult<Expr> {
         self.skip_blank();
         self.pos += name_len;
@@ -148,7 +148,7 @@ impl Parser<'_> {
         expr
     }
 
-    /// `"("EXPR")"`, where the expression may contain quoted texts.
+    /// Parses `"("EXPR")"`, where the expression may contain quoted texts.
     fn condition_between_quotes(&mut self) -> ParseResult<Expr> {
         self.pos += "\"(\"".len();
         let rest = self.rest();

@@ -20,7 +20,7 @@ pub struct ToJsonCommand {
     pub fields: Vec<(JsonType, String)>,
     /// `default_type=none`.
     pub default_type: JsonType,
-    /// `fill_null=f`: whether unwritable values become `null`.
+    /// `fill_null=f`: whether values that cannot be written in their type become `null`.
     pub fill_null: bool,
     /// `include_internal=f`: whether fields whose names begin with `_` are included.
     pub internal: bool,

@@ -18,11 +18,11 @@ pub struct XPathCommand {
     pub output: String,
     /// `default=`: value if the path selects nothing.
     pub default: Option<String>,
-    /// Steps of the path.
+    /// The parsed path.
     pub path: XPath,
 }
 
-/// A path to elements of XML, to an attribute or to their text.
+/// A path to XML elements, to their attributes or to their text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XPath {
     /// Steps from the root, or from anywhere if the first is [`XPathStep::anywhere`].

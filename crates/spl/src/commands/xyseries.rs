@@ -76,7 +76,7 @@ impl Semantics for XySeriesCommand {
     }
 }
 
-/// Three fields are missing.
+/// The error for a command that lacks some of its three fields.
 pub(super) fn three_fields(parser: &Parser<'_>, command: &str, example: &str) -> Diagnostic {
     let remark = Diagnostic::error(format!("{command}: three fields are needed"), parser.here());
     remark.with_hint(format!("write `{command} {example}`"))
