@@ -24,7 +24,7 @@ use crate::source::SnapshotSource;
 
 /// A runner with the context of one pipeline.
 pub(crate) struct Surroundings<'a> {
-    /// The search at work.
+    /// Runner of the search.
     pub runner: &'a Runner,
     pub context: &'a CommandContext,
     /// Results of subsearches.

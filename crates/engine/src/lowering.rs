@@ -1,5 +1,5 @@
-//! Lowering: from a command of the syntax tree to the steps that run it. Defines what a command states about itself
-//! ([`Execute`]), its [`Environment`], and its steps.
+//! Lowering: from a command of the syntax tree to the steps that run it. Defines the interface of commands
+//! ([`Execute`]), their [`Environment`] and their steps.
 //!
 //! Patterns and expressions are compiled here, once, so that a fault is reported with its position before any event is
 //! read. Results of subsearches and lookup tables come from the [`Environment`].
@@ -103,7 +103,7 @@ pub(crate) trait Environment {
     fn admit(&self, pipeline: &Pipeline) -> Result<(), EngineError>;
 }
 
-/// Additional environment for commands that generate rows; they begin a search that is not only explained.
+/// Additional environment for commands that generate rows. They begin a search that is run, not merely explained.
 pub(crate) trait SearchEnvironment: Environment {
     /// The rows of a search.
     fn run(&self, pipeline: &Pipeline) -> Result<RowIter, EngineError>;
@@ -189,7 +189,7 @@ impl Lowering<'_> {
         Regex::new(&pattern.text).map_err(|fault| EngineError::at(fault, pattern.span))
     }
 
-    /// Tells the user which given options have no effect.
+    /// Warns the user about given options that have no effect.
     pub(crate) fn tell_idle(&self, idle: &[(bool, &str)]) {
         for (_, option) in idle.iter().filter(|(given, _)| *given) {
             self.environment.context().messages.push(format!("{option} is not supported yet; it has no effect"));
@@ -211,7 +211,7 @@ impl Lowering<'_> {
         self.must_be_first(self.name, "")
     }
 
-    /// The same for a command that is allowed elsewhere with certain options, given by `or`.
+    /// Error for a command that can begin a search, or be used elsewhere with the options described by `or`.
     pub(crate) fn must_be_first(&self, command: &str, or: &str) -> EngineError {
         let message = format!("{command} must be the first command of a search{or}");
         EngineError::Invalid { message, span: Some(self.span) }

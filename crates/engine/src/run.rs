@@ -52,12 +52,12 @@ use crate::source::SnapshotSource;
 
 /// Error text for a command that does not generate rows.
 const NOT_FIRST: &str = "this command cannot come first: it processes rows of a command before it";
-/// One search at work.
+/// A running search with everything that it accesses.
 #[derive(Clone)]
 pub(crate) struct Runner {
-    /// Events.
+    /// Store of the events.
     pub source: Arc<dyn SnapshotSource>,
-    /// Tables.
+    /// Store of lookup tables and models.
     pub lookups: Arc<dyn LookupSource>,
     /// Rules of field extraction.
     pub rules: ScanRules,
@@ -71,7 +71,7 @@ pub(crate) struct Runner {
     pub default_indexes: Vec<String>,
     /// Context of the commands.
     pub context: CommandContext,
-    /// Figures.
+    /// Progress of the search.
     pub progress: Arc<ScanProgress>,
     /// Cached partial states of earlier searches.
     pub states: Option<Arc<PartialStates>>,
@@ -117,7 +117,7 @@ impl Runner {
         CommandContext { range: plan.range(self.context.range), ..self.context.clone() }
     }
 
-    /// The rows of a plan; `exchanged` are those of its exchange if they were made elsewhere.
+    /// The rows of a plan; `exchanged` has the rows of its exchange if they come from elsewhere.
     fn rows_of(
         &self,
         plan: &Plan,
@@ -220,7 +220,7 @@ impl Runner {
         if plan.fold.is_some() || !matches!(&plan.source, Source::Scan(scan) if scan.is_open()) {
             return self.steps(&plan.reduce, context);
         }
-        // Dropping rows may leave columns without a value. How many depends on which rows were read at all.
+        // If rows are dropped, some columns may have no values; which ones depends on the rows that were read.
         let (first, rest) = plan.reduce.split_at(dropping(&plan.reduce));
         let mut steps = self.steps(first, context)?;
         steps.push(row(|| WithoutEmptyColumns));
@@ -350,7 +350,7 @@ impl Runner {
         environment.steps(stages)
     }
 
-    /// Rows through commands.
+    /// Passes rows through commands.
     pub(crate) fn chain(
         &self,
         rows: RowIter,
@@ -382,8 +382,8 @@ impl PreparedFold {
     }
 }
 
-/// Number of leading commands up to the last that drops rows, if no other command comes before it that looks at which
-/// columns there are.
+/// Number of commands up to the last one that drops rows, among the leading commands that drop rows or are `eval`.
+/// Other commands may depend on which columns exist.
 fn dropping(stages: &[Stage]) -> usize {
     let drops = |command: &Command| match command {
         Command::Search(_)

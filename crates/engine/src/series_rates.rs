@@ -3,8 +3,8 @@
 //!
 //! A series consists of measurements with equal dimensions: all fields other than the measurement and its time. Each
 //! series is folded separately, then the rates of a group are folded. If a span has a single point of a series, its
-//! increase is relative to the last point of an earlier span. A decrease of a counter is taken as a reset; the increase
-//! before it counts too.
+//! increase is relative to the last point of an earlier span. A decrease of a counter counts as a reset; the increase
+//! before the reset is included.
 //!
 //! Not here: other aggregates of the same command; they are folded over the same rows, and the results are combined.
 
@@ -163,7 +163,7 @@ fn field_of(split: &TstatsSplit) -> &str {
     if split.field == "_time" { SPAN } else { &split.field }
 }
 
-/// Adds spans and substitutes for the BY fields.
+/// Commands that add spans and replace missing values of the BY fields.
 fn prepared(tstats: &TstatsCommand, span: Span) -> Vec<Stage> {
     let make = NodeBuilder::at(span);
     let times = tstats.by.iter().filter(|split| split.field == "_time").map(|split| {
@@ -266,7 +266,7 @@ fn with_series(batch: &RecordBatch, made: &[String], wanted: &[String]) -> Resul
         series.push_text(&text);
     }
     let keyed = rows::with_column(batch, SERIES, series.finish())?;
-    // Names matched by a wildcard begin like a measurement.
+    // Names that a wildcard matches begin like a measurement field.
     let is_read = |name: &str| name == SERIES || name.starts_with(MEASURED) || wanted.iter().any(|read| read == name);
     rows::without(&keyed, |name| !is_read(name))
 }

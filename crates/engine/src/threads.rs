@@ -68,7 +68,7 @@ impl SearchThreads {
         let ended: Vec<JoinHandle<()>> = all.extract_if(.., |handle| handle.is_finished()).collect();
         all.push(handle);
         drop(all);
-        // They have ended; joining only frees their memory. A panic was reported when it happened.
+        // These threads have ended; joining only frees their memory. A panic was reported when it happened.
         ended.into_iter().for_each(|handle| drop(handle.join()));
         Ok(())
     }
@@ -114,7 +114,8 @@ mod tests {
         let threads = SearchThreads::default();
         let (said, heard) = channel();
         let mut seen = Vec::new();
-        // A thread is idle a moment after it has answered, so that another one may be made in between now and then.
+        // A thread becomes idle only a moment after it has answered, so another thread is sometimes created in
+        // between.
         let reused = (0..10_000).any(|_| {
             let said = said.clone();
             threads.run(move || said.send(std::thread::current().id()).unwrap()).unwrap();

@@ -14,7 +14,7 @@ const SMALL_STACK_BYTES: usize = 512 << 10;
 /// Default stack size of a thread.
 const THREAD_STACK_BYTES: usize = 2 << 20;
 
-/// The last line of the answer, or the error; with the messages.
+/// The last line of the answer, or the error, followed by the messages.
 fn ask(store: &Arc<MemoryStore>, search: &str) -> String {
     let engine = engine(&EngineOptions::default());
     let mut job = match engine.start(request(search), store.clone()) {

@@ -78,7 +78,7 @@ fn statistics_of(points: &[(usize, f64)], classes: usize) -> FieldStatistics {
     let mut right = 0.0;
     for (class, number) in points {
         let likelihood = |class: &usize| known[*class].likelihood(*number, least);
-        // The first of equally probable classes.
+        // Of equally probable classes, the first one is chosen.
         let best = present.iter().rev().max_by(|a, b| likelihood(a).total_cmp(&likelihood(b)));
         if best == Some(class) {
             known[*class].right += 1.0;

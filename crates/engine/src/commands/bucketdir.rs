@@ -60,7 +60,8 @@ impl BlockingTable for BucketDir {
                     sum.parts += 1;
                 }
             }
-            // Prefers one with several entries; among the deepest, the smallest.
+            // Directories with several entries are preferred; of the deepest ones, the one with the smallest size is
+            // merged.
             if folders.values().any(|sum| sum.parts > 1) {
                 folders.retain(|_, sum| sum.parts > 1);
             }

@@ -9,7 +9,7 @@ pub(super) const SEARCH_FIELD: &str = "search";
 /// Maximum bytes of a condition.
 const CONDITION_BYTES_MAX: usize = 1 << 20;
 
-/// The value in quotes, such that the parser reads it back.
+/// The value in quotes, escaped so that the parser restores it.
 pub(super) fn quoted(value: &str) -> String {
     format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
 }

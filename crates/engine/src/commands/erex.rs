@@ -1,6 +1,6 @@
 //! `erex`: learns a regular expression from example values.
 //!
-//! Rows that contain an example show where it stands; [`patterns_of`] makes the pattern.
+//! The first rows show the texts around each example, from which [`patterns_of`] derives the pattern.
 
 use std::sync::Arc;
 

@@ -60,7 +60,7 @@ impl Blocking for Fit {
         let mut account = context.dataflow.account("fit");
         account.set(table.num_rows() * wanted.len() * CELL_BYTES + table.get_array_memory_size())?;
         let fitted = match self.fitted(&table, &features, &options, context) {
-            // No consumer is left.
+            // The search was cancelled, so nobody needs the predictions.
             Err(LearnError::Cancelled) => return Ok(kept.into_rows()),
             other => other.map_err(|error| self.fault(&error))?,
         };

@@ -25,7 +25,7 @@ const TURNS_MAX: usize = 1_000_000;
 
 impl Execute for CustomCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
-        // Also if it is the first command of a subpipeline that receives rows, as in appendpipe.
+        // Here the command receives rows, even if it is the first of a subpipeline, as in `appendpipe`.
         let command = CustomCommand { is_first: false, ..self.clone() };
         Ok(vec![blocking(Custom::new(command, lowering.environment))])
     }
@@ -78,7 +78,7 @@ impl Custom {
         EngineError::Invalid { message: format!("{}: {fault}", self.command.name), span: Some(self.command.span) }
     }
 
-    /// The rows after the commands that the program requires before it.
+    /// Applies the commands that the program requires before it.
     fn rows_through(&self, before: &str, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
         let parsed = quarry_spl::parse_commands(before, false, &self.source.names());
         if !parsed.is_ok() {
@@ -122,14 +122,14 @@ impl Custom {
     }
 }
 
-/// Questions and answers.
+/// Exchange of requests and answers with a program.
 struct Dialogue {
     name: String,
     process: Box<dyn CommandProcess>,
     context: CommandContext,
     /// Error messages reported by the program.
     told: Option<String>,
-    /// Whether the last answer contained one.
+    /// Whether the last answer contained an error message.
     told_now: bool,
 }
 

@@ -61,7 +61,7 @@ impl Blocking for Sort {
         if !is_cut {
             return Ok(Box::new(sorted));
         }
-        // Only a consumer of all rows is affected by the limit; `sort x | head 5` is not.
+        // The limit matters only to a consumer that reads all rows; `sort x | head 5` is not.
         let messages = Arc::clone(&context.messages);
         let limit = self.0.limit;
         let report = std::iter::once_with(move || {

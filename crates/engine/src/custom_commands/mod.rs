@@ -25,7 +25,7 @@ pub struct CommandChunk {
 
 /// A running program; dropping it ends it.
 pub trait CommandProcess: Send {
-    /// Sends a message and waits for the answer, until `is_cancelled`.
+    /// Sends a message and waits until the answer arrives or `is_cancelled` returns true.
     fn exchange(&mut self, chunk: &CommandChunk, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, Fault>;
 }
 

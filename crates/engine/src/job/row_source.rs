@@ -1,4 +1,4 @@
-//! The rows of a search, made on whichever thread requests them.
+//! The rows of a search, computed on the thread that requests them.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -95,7 +95,7 @@ impl MadeRows {
         Ok(State::Begun(formats, rows))
     }
 
-    /// The next rows; at the end, the sources are dropped before the reader is told.
+    /// The next rows; at the end, the sources are dropped before the reader learns of it.
     fn advance_or_end(&mut self) -> Result<Option<RecordBatch>, EngineError> {
         let next = self.advance();
         if !matches!(next, Ok(Some(_))) {
@@ -130,7 +130,7 @@ impl Iterator for MadeRows {
         match caught("commands were run", || self.advance_or_end()) {
             Ok(rows) => rows.map(Ok),
             Err(error) => {
-                // A panic left the state unchanged.
+                // After a panic, the sources have not been dropped yet.
                 self.end();
                 Some(Err(self.placed(error)))
             }

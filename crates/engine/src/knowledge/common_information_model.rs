@@ -3,7 +3,7 @@
 //!
 //! Fields that searches group by are `unknown` if an event lacks them, so that no event is lost.
 
-/// Name and JSON text of each.
+/// Name and JSON text of each model.
 pub(crate) static MODELS: &[(&str, &str)] = &[
     ("Alerts", include_str!("../../models/Alerts.json")),
     ("Application_State", include_str!("../../models/Application_State.json")),

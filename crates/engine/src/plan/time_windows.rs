@@ -9,11 +9,11 @@ use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern, Span};
 
-/// The time range of a search without modifiers inside its condition.
+/// Replaces time modifiers inside a condition.
 pub(crate) struct TimeWindows<'a> {
-    /// For "now" and the time zone.
+    /// Context with "now" and the time zone.
     pub context: &'a CommandContext,
-    /// Time range of searches that name none.
+    /// Time range of branches without time modifiers.
     pub default: TimeRange,
 }
 
@@ -56,7 +56,7 @@ impl TimeWindows<'_> {
         }
     }
 
-    /// Conjuncts; time modifiers among them form one range.
+    /// Reads a conjunction, whose time modifiers form one range.
     fn all(&self, parts: &[SearchExpr]) -> Result<(SearchExpr, TimeRange), EngineError> {
         let (mut own, mut named) = (TimeRange { earliest: None, latest: None }, false);
         let mut tested = Vec::with_capacity(parts.len());

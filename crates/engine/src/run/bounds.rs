@@ -12,7 +12,7 @@ use quarry_event::TimeNs;
 use quarry_scan::{EventScan, PageRef, Window};
 use quarry_spl::ast::Stage;
 
-/// First and last instant.
+/// First and last time.
 type Bounds = Option<(TimeNs, TimeNs)>;
 
 /// The time bounds of the rows that `commands`, built from `stages`, produce from the events of `windows`. The pages are

@@ -1,4 +1,4 @@
-//! Commands whose cost is measured: each step of a command passes its calls on and meters them.
+//! Measures the cost of commands: a wrapper around each of a command's steps passes calls on and meters them.
 //!
 //! A command within brackets (`appendpipe [...]`) counts as part of the command around it.
 //!

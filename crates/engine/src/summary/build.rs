@@ -91,7 +91,7 @@ pub struct SummaryObject {
     pub bytes: u64,
     /// Smallest `_time` of summarised pages.
     pub earliest: Option<TimeNs>,
-    /// Largest.
+    /// Largest `_time` of summarised pages.
     pub latest: Option<TimeNs>,
     /// Reasons why the object or some of its slabs have no summary, without duplicates.
     pub faults: Vec<String>,

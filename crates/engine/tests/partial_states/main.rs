@@ -13,7 +13,7 @@ use tempfile::tempdir;
 
 use crate::world::{Answer, PLENTY, Question, SECOND, START, World, append_keys, engine, every, open};
 
-/// Two searches in one.
+/// A search with a subsearch over events.
 const SUBSEARCH: &str = "[search status=500 | head 1 | fields user] | stats count by user, status";
 
 /// Searches whose states are cached.
@@ -132,7 +132,7 @@ fn the_third_run_reads_no_sealed_page_and_gives_the_same() {
             assert_eq!(answer, expected, "{text} at run {run}");
             match run {
                 1 | 2 => assert_eq!(pages, 0, "{text} at run {run}"),
-                // A subsearch for events reads some.
+                // A subsearch over events reads pages in every run.
                 _ if text.starts_with('[') => assert!(pages > 0, "{text} at run {run}"),
                 _ => assert_eq!(world.reads(), 0, "{text} at run {run}"),
             }

@@ -104,7 +104,7 @@ impl Question {
 }
 
 impl Question {
-    /// Starts and stops at once.
+    /// Starts the search and stops it immediately.
     pub(crate) fn stop_early(&self, engine: &Engine, world: &Arc<World>) {
         let request =
             SearchRequest { range: self.range, now: self.now, zone: self.zone.clone(), ..request(&self.text) };

@@ -142,7 +142,7 @@ fn instant(ns: i64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// An instant in another field: epoch seconds with their fraction.
+/// A time in a field other than `_time`: epoch seconds with their fraction.
 fn seconds(ns: i64) -> String {
     let mut text = String::new();
     write_nanos(ns, &mut text);

@@ -128,7 +128,7 @@ fn a_changed_definition_finds_no_summary() {
     let other = other_model();
     let changed = |summaries: Option<Arc<Summaries>>| engine(PROPS, PEOPLE, Some(&other), summaries);
     check(&changed(Some(Arc::clone(&summaries))), &changed(None), &world, None, "another model");
-    // The digest covers settings and tables by what the store returns for them.
+    // The digest covers settings and tables through the values that the store returns for them.
     *summaries.configuration.lock().unwrap() = "another".to_owned();
     let props = PROPS.replace("user.\"-\"", "user.\"+\"");
     let people = PEOPLE.replace("red", "green");

@@ -164,7 +164,7 @@ pub(crate) fn engine(props: &str, people: &str, model: Option<&str>, summaries: 
 
 pub(crate) const PEOPLE: &str = "user,team\nalice,red\nbob,blue\nunknown,none\n";
 
-/// The model with another rule of `slow`.
+/// The model with a different definition of `slow`.
 pub(crate) fn other_model() -> String {
     MODEL.replace("took>20", "took>5")
 }

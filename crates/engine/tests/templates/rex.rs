@@ -1,4 +1,4 @@
-//! `rex` that the scan runs on templates gives what it gives on texts.
+//! `rex` has the same results whether the scan runs it on templates or on texts.
 
 use quarry_event::TimeRange;
 

@@ -84,7 +84,7 @@ impl Events {
         self.times.len()
     }
 
-    /// Writes the values of the transaction's fields to `key`; false if there is none.
+    /// Writes the values of the transaction's fields to `key`; false if the event has none of them.
     pub(super) fn write_key(&self, row: usize, key: &mut [Option<String>]) -> bool {
         let mut any = false;
         for (place, column) in key.iter_mut().zip(&self.keys) {
@@ -178,7 +178,7 @@ impl Member {
         }
     }
 
-    /// Marks the fields it may have values of; `last` is the batch marked last.
+    /// Marks the fields in which the event may have values; `last` is the batch marked last.
     pub(super) fn mark_fields(&self, last: &mut Option<*const Events>, marked: &mut [bool]) {
         let mut mark = |number: u32| marked[number as usize] = true;
         match &self.place {

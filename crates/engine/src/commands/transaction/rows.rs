@@ -22,13 +22,13 @@ use super::members::{Member, Names};
 
 /// Number of finished rows that form a batch.
 const BATCH_ROWS: usize = 1_024;
-/// Or their size in bytes.
+/// Bytes of finished rows that form a batch, if these are reached first.
 const BATCH_BYTES: usize = 1 << 20;
 /// Maximum number of finished rows that wait for their place in the order.
 const WAITING_ROWS_MAX: usize = 32_768;
-/// Maximum of their bytes.
+/// Maximum bytes of finished rows that wait.
 const WAITING_BYTES_MAX: usize = 16 << 20;
-/// They are also bounded by the search's memory divided by this.
+/// Divisor: waiting rows may take at most the search's memory divided by this.
 const WAITING_SHARE: usize = 32;
 
 /// A finished transaction.
