@@ -11,7 +11,7 @@ const SOUGHT_MAX: usize = 64;
 pub struct SoughtText {
     /// The text, without stars.
     pub text: String,
-    /// Whether the text may begin inside a word, because the search writes it after `*`.
+    /// Whether the text may begin inside a word, because the pattern starts with `*`.
     pub begins_inside: bool,
     /// Whether the text may end inside a word.
     pub ends_inside: bool,

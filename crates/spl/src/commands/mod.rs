@@ -330,7 +330,7 @@ pub enum Beginning<'a> {
     },
     /// One row without fields.
     EmptyRow,
-    /// Rows that are not events.
+    /// Rows that are not events; no rows if the command only processes those of other commands.
     Rows,
 }
 

@@ -94,7 +94,7 @@ struct Pivot {
 pub struct PivotSearches {
     /// The search for the events.
     pub events: String,
-    /// The commands that make the report.
+    /// The search for the report, which begins with the search for the events.
     pub report: String,
 }
 
@@ -449,8 +449,8 @@ impl Pivot {
         commands
     }
 
-    /// Adds the sums of rows and columns. Columns whose names begin with an underscore, such as those of split
-    /// fields, are not summed.
+    /// Adds the sums of rows and columns. Split fields are renamed in the meantime, because columns whose names begin
+    /// with an underscore are not summed.
     fn add_totals(&self, commands: &mut Vec<Command>) {
         if !self.row_totals && !self.column_totals {
             return;
