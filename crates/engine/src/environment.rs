@@ -1,6 +1,6 @@
-//! The environment of commands: what they can access of the search they run in.
+//! The environment of commands: the parts of the running search that they can access.
 //!
-//! If a search is only explained, subsearches return no rows.
+//! While a search is only explained, subsearches return no rows.
 
 use std::sync::Arc;
 

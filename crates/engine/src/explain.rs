@@ -1,8 +1,8 @@
 //! `explain`: what a search would read and do, determined without reading events.
 //!
-//! The [`Plan`] is explained, so that searches that expand to others (data models, saved searches, `tstats`) are shown
-//! expanded. The steps of all commands are built, which finds their faults, but not run. Subsearches have no results
-//! here; their conditions are assumed to match everything.
+//! The [`Plan`] is explained, so that searches that expand to others (data models, saved searches, `tstats`) are
+//! shown expanded. The steps of all commands are built, which reveals faults, but they are not run. Subsearches are
+//! not run; as conditions, they are assumed to match everything.
 //!
 //! Not here: formatting of an explanation (server).
 

@@ -55,9 +55,9 @@ use crate::run::preview::Previews;
 use crate::source::SnapshotSource;
 use crate::threads::{SearchThreads, with_stack};
 
-/// Maximum depth of saved searches followed to determine the kind of a result.
+/// Maximum nesting depth of saved searches that are followed to determine the kind of a result.
 const SAVED_DEPTH_MAX: usize = 8;
-/// Batches queued for the reader.
+/// Maximum number of batches queued for the reader.
 const QUEUE_BATCHES: usize = 4;
 
 /// Limits and settings of an engine.
@@ -328,9 +328,9 @@ impl Engine {
         self.job_of(RowThread::Own, Work::Plan(Box::new(plan)), kind, SpanMap::default(), runner)
     }
 
-    /// Runs the part of a plan that runs next to the data, over the events of `source`. The job yields the rows of the
-    /// plan's next [exchange](Plan::exchange): [times](crate::ExchangedRows::Times) for [`Plan::with_times`], others for
-    /// [`Engine::start_reduce`], here or on another node.
+    /// Runs the part of a plan that runs next to the data, over the events of `source`. The job yields the rows of
+    /// the plan's next [exchange](Plan::exchange): [times](crate::ExchangedRows::Times) go to [`Plan::with_times`],
+    /// other rows to [`Engine::start_reduce`], on this node or another.
     pub fn start_map(&self, plan: Plan, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Job {
         let runner = self.runner(request, source);
         self.job_of(RowThread::Own, Work::Map(Box::new(plan)), ResultKind::Results, SpanMap::default(), runner)
@@ -555,7 +555,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Name of the search.
+    /// Id of the search.
     pub fn id(&self) -> &str {
         &self.id
     }

@@ -113,7 +113,7 @@ impl Runner {
         // Nested texts are appended.
         let mut at = 0;
         while let Some((text, span)) = texts.0.get(at).cloned() {
-            // Parse errors are reported when it runs.
+            // Parse errors are reported when the text runs.
             let parsed = match text {
                 RunText::Search(text) => quarry_spl::parse_with_commands(&text, &self.commands.names()),
                 RunText::Commands(text) => quarry_spl::parse_commands(&text, true, &self.commands.names()),

@@ -1,8 +1,8 @@
 //! Runs a plan: passes events through the steps and yields result rows.
 //!
-//! Up to the first step that needs order or all rows, slices of events are mapped in parallel; if that step is a fold,
-//! it is also folded per slice. Everything after it runs on one thread, batch by batch, and stops reading as soon as a
-//! step needs no more rows.
+//! Up to the first step that needs order or all rows, slices of events are mapped in parallel; if that step is a
+//! fold, it is also folded per slice. All later steps run on one thread, batch by batch, and stops reading as soon as
+//! a step needs no more rows.
 
 mod bounds;
 mod chain;

@@ -1,12 +1,12 @@
 //! Thread pool of searches: threads are kept and reused, and joined when the engine is dropped.
 //!
-//! A search needs a deep stack, and creating a thread for each would take longer than a search for one event. A search
-//! never waits for a thread: if none is idle, a new one is created. Threads are never detached: common C libraries
-//! (glibc bug 19951) may touch a detached thread's memory after it has ended, which does happen at thousands of short
-//! searches per second.
+//! A search needs a deep stack. Creating a thread for each search would take longer than a search for one event. A
+//! search never waits for a thread: if none is idle, a new one is created. Threads are never detached: common C
+//! libraries (glibc bug 19951) may touch a detached thread's memory after it has ended, which happens in practice at
+//! thousands of short searches per second.
 //!
-//! A panic in a search becomes an error of that search ([`quarry_eval::panics::caught`]); a result that merely ended
-//! would look complete.
+//! A panic in a search becomes an error of that search ([`quarry_eval::panics::caught`]); if the result merely ended,
+//! it would look complete.
 
 use std::io;
 use std::sync::mpsc::{Sender, channel};

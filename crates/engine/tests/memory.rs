@@ -130,7 +130,7 @@ fn mostly_empty_columns_take_the_memory_of_their_values() {
 
 #[test]
 fn long_rows_come_a_few_at_a_time_and_a_search_that_let_go_reads_them_again() {
-    // Pages of megabytes whose times overlap: an event of each source a second.
+    // Pages of several megabytes with overlapping times: each second has one event of each source.
     let store = Arc::new(MemoryStore::new("main"));
     for source in 0..3_usize {
         let mut batch = EventBatch::default();

@@ -1,8 +1,8 @@
 //! Field flow analysis: which fields a search needs from its events, and whether it returns rows or events.
 //!
-//! Commands are walked from last to first. Fields that a command creates are not needed before it, fields that it
-//! reads are; commands that keep only named fields drop all others. When in doubt the answer is "all": too many fields
-//! are slow, too few are wrong.
+//! Commands are walked from last to first. Fields that a command creates are not needed before the command; fields
+//! that it reads are needed. Commands that keep only named fields drop all others. When in doubt the answer is "all":
+//! too many fields are slow, too few are wrong.
 
 mod field_needs;
 mod named_values;

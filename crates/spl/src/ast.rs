@@ -1,7 +1,7 @@
 //! The syntax tree of a search, with the position of every part in the text.
 //!
 //! One struct per command, with documented defaults filled in and names unescaped. The tree is independent of
-//! execution; the engine lowers it. Wildcards in field names stay patterns ([`FieldPattern`]).
+//! execution; the engine turns it into steps. Wildcards in field names stay patterns ([`FieldPattern`]).
 
 use serde::{Deserialize, Serialize};
 

@@ -27,7 +27,7 @@ pub struct Diagnostic {
     pub message: String,
     /// Position in the text.
     pub span: Span,
-    /// Suggestion what to write instead.
+    /// Suggested correction.
     pub hint: Option<String>,
 }
 

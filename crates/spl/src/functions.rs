@@ -1,7 +1,7 @@
-//! Functions of eval and stats: a table row each, with name, arguments, help line and planner properties.
+//! Functions of eval and stats: one table row for each, with name, arguments, help line and planner properties.
 //!
 //! The parser checks calls against these rows, help pages and completion read them, and the cache of partial states
-//! skips results of functions whose value may change. Their bodies are in `crates/eval`.
+//! skips results of functions whose value may change. The functions are implemented in `crates/eval`.
 
 mod eval;
 mod stats;

@@ -1,7 +1,7 @@
 //! Writes generated commands as SPL, for clients that show the search to which a `pivot` expands.
 //!
-//! Only the commands to which `pivot` expands can be written; parsing the text gives equal nodes. Not here: the searches
-//! of users, whose text is kept as they wrote it.
+//! Only the commands to which `pivot` expands can be written; parsing the text yields equal nodes. Not here: searches
+//! of users, which are kept as text.
 
 use crate::ast::{
     AddTotalsCommand, Aggregate, AggregateArg, AssignTarget, Assignment, BinCommand, BinOptions, BinSpan, BinaryOp,

@@ -1,7 +1,7 @@
 //! Output columns of chart and timechart: aggregates, and expressions over aggregates.
 //!
-//! Expressions are evaluated per group once the groups are complete; the aggregates they use are hidden. A cell without
-//! rows is empty, whatever the expression would yield.
+//! Expressions are evaluated per group once the groups are complete; the aggregates they use are hidden. A cell
+//! without rows is empty; its expression is not evaluated.
 
 use std::sync::Arc;
 

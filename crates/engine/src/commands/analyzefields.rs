@@ -1,8 +1,8 @@
 //! `analyzefields`: how well each numeric field predicts the value of one field, its class.
 //!
-//! A number is assigned to its most probable class, assuming that the numbers of each class are normally distributed
-//! and weighting classes by frequency (Gaussian naive Bayes with one feature). Splunk documents the output columns but
-//! not the method; this is the simplest classifier that uses location and spread.
+//! A number is assigned to its most probable class. The numbers of each class are assumed to be normally distributed,
+//! and classes are weighted by frequency (Gaussian naive Bayes with one feature). Splunk documents the output columns
+//! but not the method; this is the simplest classifier that uses location and spread.
 
 use std::collections::BTreeMap;
 use std::f64::consts::PI;

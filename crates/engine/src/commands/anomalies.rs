@@ -1,6 +1,6 @@
 //! `anomalies`: how much new text each row contains compared with the rows before it.
 //!
-//! Splunk's scores differ; the same rows stand out.
+//! Scores differ from Splunk's, but the same rows stand out.
 
 use std::collections::{BTreeMap, VecDeque};
 

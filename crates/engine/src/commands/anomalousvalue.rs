@@ -1,6 +1,6 @@
 //! `anomalousvalue`: values that are rare in their field, or numbers far from its mean.
 //!
-//! Splunk's scores differ; the same rows stand out.
+//! Scores differ from Splunk's, but the same rows stand out.
 
 use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;

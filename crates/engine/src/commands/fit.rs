@@ -1,4 +1,4 @@
-//! `fit`: fits a model to the rows, stores it, and passes the rows on with its predictions.
+//! `fit`: fits a model to the rows, stores it, and passes the rows on with the model's predictions.
 //!
 //! All rows are buffered ([`KeptRows`], which may spill). The model is fitted to a sample with a bounded number of rows
 //! and only the named fields; it is then applied to all rows.

@@ -72,7 +72,7 @@ impl BlockingTable for Predict {
     }
 }
 
-/// Mean and variance of a prediction; `None` where there is none.
+/// Mean and variance of a prediction; `None` if there is no prediction.
 type Prediction = Option<(f64, f64)>;
 
 /// The numbers of a field in the first rows.

@@ -60,7 +60,7 @@ impl Blocking for Custom {
         };
         let text = |field: &Value| field.as_str().map(str::to_owned);
         let required: Vec<String> = info["required_fields"].as_array().into_iter().flatten().filter_map(text).collect();
-        // Other types process all rows, which are sent at once if they fit into a chunk.
+        // Programs of other types process all rows, which are sent at once if they fit into a chunk.
         let gathers = !matches!(info["type"].as_str(), Some("streaming" | "stateful"));
         let rows = (!makes_rows).then_some(rows);
         let waiting = Vec::new();
@@ -232,7 +232,7 @@ impl ProgramRows {
         if let Some(told) =
             self.dialogue.told.as_ref().filter(|_| self.done && self.dialogue.told_now && body.is_empty())
         {
-            // The program gave up; the rows it returned before are incomplete.
+            // The program has failed, so the rows that it returned before are incomplete.
             return Err(EngineError::invalid(format!("{}: {told}", self.dialogue.name)));
         }
         self.turns += usize::from(is_last);

@@ -1,8 +1,8 @@
 //! `sort`: sorts rows by fields; also sorts the groups of `stats`.
 //!
-//! As the type of a value is known only per row, each row gets a rank per key: numbers before texts, missing values
-//! last in either direction. The ranks are ordinary columns, by which [`rows::sorted`] sorts and spills; rows beyond
-//! the limit are dropped on the way.
+//! Types differ from row to row, so each row gets a rank for each key: numbers before texts, missing values last in
+//! either direction. The ranks are ordinary columns, by which [`rows::sorted`] sorts and spills; rows beyond the
+//! limit are dropped on the way.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! `transaction`: groups related events into one row.
 //!
-//! Events come newest first, so a transaction begins with its last event: one that matches `endswith=` opens it, one
-//! that matches `startswith=` closes it. Open transactions are found by their field values. Those that no older event
-//! can join are closed as time goes back; beyond the limits, the one unchanged for longest is evicted. Open
-//! transactions count towards the search's memory ([`members`]); closed ones wait for their place in the order in
-//! [`rows`], on disk if necessary.
+//! Events come newest first, so the last event of a transaction comes first: an event that matches `endswith=` opens
+//! a transaction, and one that matches `startswith=` closes it. Open transactions are found by their field values. A
+//! transaction that no older event can join is closed; if a limit is exceeded, the transaction that has been
+//! unchanged for longest is evicted. Open transactions count towards the search's memory ([`members`]). Closed
+//! transactions wait until their position in the output order is known ([`rows`]), on disk if necessary.
 
 mod members;
 mod rows;
@@ -146,7 +146,7 @@ struct TransactionGroups<'c> {
     open_events: usize,
     /// Bytes of the events of open transactions.
     open_bytes: usize,
-    /// Open transactions with events that keep their batch alive, and possibly others.
+    /// Open transactions whose events may keep batches alive.
     unsettled: Vec<u64>,
     /// Bytes of the batches kept alive, and their maximum.
     held_bytes: usize,

@@ -16,8 +16,7 @@ use crate::plan::Plan;
 use crate::run::Runner;
 use crate::run::preview::Previews;
 
-/// The result of a search: all rows or an error, after which there is nothing more. Nothing is read before the first
-/// request.
+/// The result of a search: all rows, or an error that ends them. No event is read before the first request.
 pub(super) struct MadeRows {
     runner: Runner,
     work: Work,
@@ -42,7 +41,7 @@ pub(super) enum Work {
 enum State {
     New,
     Begun(Arc<ShownFormats>, RowIter),
-    /// Rows of an exchange, which are handed over as they are.
+    /// Rows of an exchange, which are returned unchanged.
     Exchanged(RowIter),
     Ended,
 }

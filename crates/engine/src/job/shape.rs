@@ -165,7 +165,7 @@ fn cut_to_events(pipeline: &mut Pipeline, until: TimeNs) {
         Some((span, Command::Search(search))) => {
             search.time.index_latest.get_or_insert(time_text(until, span));
         }
-        // Rows from other sources are not events.
+        // Rows from other sources are not events, so there are no events to return.
         _ => pipeline.commands.clear(),
     }
 }

@@ -1,5 +1,5 @@
-//! Bundled data models: the names of Splunk's Common Information Model, and of its model of the audit trail, defined in
-//! our own words, so that searches written for them run without an app.
+//! Bundled data models: the names of Splunk's Common Information Model, and of its model of the audit trail, defined
+//! in our own words, so that searches written for these models run without an app.
 //!
 //! Fields that searches group by are `unknown` if an event lacks them, so that no event is lost.
 

@@ -116,7 +116,7 @@ impl<'a> Labels<'a> {
         self.any_of(field, &|known| is_name.is_match(known), depth)
     }
 
-    /// Expansion of `field!=name`; `None` as for `field=name`, or if there is no other label.
+    /// Expansion of `field!=name`; `None` if the field has no label with another name.
     fn others(&self, field: &str, name: &str, depth: usize) -> Result<Option<SearchExpr>, EngineError> {
         let is_name = Wildcard::new(name, false);
         self.any_of(field, &|known| !is_name.is_match(known), depth)

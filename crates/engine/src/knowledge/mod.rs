@@ -1,7 +1,7 @@
 //! Named knowledge objects used by searches: data models, macros, saved searches.
 //!
-//! The engine asks a [`KnowledgeSource`], whose implementation finds the files. Models that no app defines may be
-//! [`common_information_model`].
+//! The engine asks a [`KnowledgeSource`], whose implementation finds the files. Models that no app defines are looked
+//! up among the bundled ones ([`common_information_model`]).
 
 pub(crate) mod common_information_model;
 pub(crate) mod labels;

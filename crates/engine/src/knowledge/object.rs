@@ -89,8 +89,8 @@ const EVENT_FIELDS: [&str; 9] =
     ["_time", "_raw", "host", "source", "sourcetype", "index", "_indextime", "splunk_server", "linecount"];
 
 impl ModelObject {
-    /// The object `name` of a model; without a name, the only root object, or the one whose name begins the `mentioned`
-    /// names.
+    /// The object `name` of a model; without a name, the only root object, or the root object with whose name the
+    /// `mentioned` names begin.
     pub(crate) fn new(
         model: &DataModel,
         name: Option<&str>,

@@ -59,7 +59,7 @@ pub enum ExchangedRows {
         count: usize,
         /// The first sort key.
         field: String,
-        /// Whether its large values come first.
+        /// Whether large values come first.
         descending: bool,
     },
     /// Like `Events`, but without events for which `count` newer events have the same values.

@@ -278,7 +278,7 @@ fn tests_fields(expr: &SearchExpr) -> bool {
     }
 }
 
-/// Whether a name is that of one extracted field: not of metadata, a time or a label.
+/// Whether a name refers to a single extracted field rather than to metadata, a time or a label.
 fn is_plain_field(name: &str) -> bool {
     let is_label = name == "eventtype" || name == "tag" || name.contains("::");
     !is_label && !name.contains('*') && !name.starts_with('_') && !METADATA_FIELDS.contains(&name)

@@ -1,8 +1,8 @@
 //! Time bounds of a search's rows, for a command that must know them before the first row.
 //!
-//! A page's time range covers all its events, not just the matching ones, which may be years apart. So pages are read
+//! A page's time range covers all its events, whereas the matching events may lie years inside it. So pages are read
 //! from both ends of time inward, until no other page can hold an earlier or later row. If every event of a page is a
-//! row, its time range is used as it is.
+//! row, the page's time range is used without reading the page.
 
 use quarry_eval::EngineError;
 use quarry_eval::command::MakeRowCommand;

@@ -2,7 +2,7 @@
 //!
 //! A command within brackets (`appendpipe [...]`) counts as part of the command around it.
 //!
-//! Not here: what is counted ([`quarry_eval::costs`]).
+//! Not here: the counters ([`quarry_eval::costs`]).
 
 use std::sync::Arc;
 

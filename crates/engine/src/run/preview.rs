@@ -1,13 +1,12 @@
 //! Previews: intermediate results of a running search.
 //!
 //! For a fold over events, the states of all workers so far are merged and finished, and the commands after the fold
-//! run on the result. For other blocking commands, the rows read so far, which are the newest, are used in place of
-//! all. A preview uses new instances of the commands, so that those of the search are unaffected; its messages are
-//! dropped.
+//! run on the result. Other blocking commands run on the rows read so far, which are the newest. A preview uses new
+//! instances of the commands, so that those of the search are unaffected; messages of a preview are dropped.
 //!
 //! The first preview is made soon after the start. Each further one is made after a client has read the previous one,
-//! and rarely enough that previews take a tenth of the search's time. There are none for searches with side effects,
-//! with subsearches in the commands after the fold, or with external programs.
+//! and rarely enough that previews take at most a tenth of the search's time. There are no previews for searches with
+//! side effects, with subsearches in the commands after the fold, or with external programs.
 //!
 //! Not here: copying the states of workers (scan), showing previews (search).
 
@@ -125,7 +124,7 @@ impl Previews {
         is_wanted && !self.is_over.load(Ordering::Relaxed) && clock.elapsed_ns() >= self.due_ns.load(Ordering::Relaxed)
     }
 
-    /// Stores the preview returned by `make`. After a failure there are no more.
+    /// Stores the preview returned by `make`. After a failure, no more previews are made.
     fn take(&self, make: impl FnOnce() -> Result<Vec<RecordBatch>, EngineError>) -> Result<(), EngineError> {
         let Some(clock) = self.clock.get() else { return Ok(()) };
         self.is_seen.store(false, Ordering::Relaxed);

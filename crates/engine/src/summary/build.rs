@@ -1,7 +1,7 @@
-//! Building summaries: finds out which slabs have one, and builds missing ones, the newest first.
+//! Building summaries: determines which slabs have summaries, and builds missing ones, newest slabs first.
 //!
-//! A slab is read as a search would read it. The summary is stored only if nothing was left out and there were no
-//! messages: a message raised by a search over the events must also be raised by the next one.
+//! A slab is read as a search would read it. The summary is stored only if no event was left out and no message was
+//! raised, because a search that reads the summary instead of the events would not raise the message.
 //!
 //! Not here: scheduling, rate limiting and removal of obsolete summaries (server).
 

@@ -1,7 +1,7 @@
 //! Random searches made from the texts and fields of events: conditions that some events meet, and patterns that match
 //! them.
 //!
-//! The same seed and the same events give the same search.
+//! The same seed and the same events yield the same search.
 
 use crate::generator::Chance;
 

@@ -1,4 +1,4 @@
-//! Answers of searches in the notation of the pages, and how they differ from what a page expects.
+//! Answers of searches in the notation of the pages, and their differences from the expected answers.
 
 use arrow::array::cast::AsArray;
 use arrow::array::{Array, ArrayRef};

@@ -49,7 +49,7 @@ pub(crate) enum EventStorage {
     Summarised,
 }
 
-/// Alert actions of examples: `note` prints what it is given.
+/// Alert actions of examples: `note` prints its input.
 struct Actions;
 
 impl CommandSource for Actions {

@@ -295,7 +295,7 @@ fn a_deletion_between_two_searches_counts_with_and_without_events() {
     summarise(&world, &with, ALL);
     let check_both = |what: &str| -> Vec<_> {
         check(&with, &without, &world, None, what);
-        // Everything is summarised, or was before some of it was deleted.
+        // All events are summarised, or were before some of them were deleted.
         let each = ASKED.iter().map(|text| {
             let expected = ask(&without, &world, text, None);
             assert_eq!(ask(&with, &world, &only(text), None), expected, "{what}: {text} of summaries alone");

@@ -1,4 +1,4 @@
-//! A store that counts what is read of its sealed slabs, a data model over it, and summaries in memory.
+//! A store that counts reads of its sealed slabs, a data model over this store, and summaries in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

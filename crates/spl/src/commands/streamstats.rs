@@ -153,7 +153,7 @@ impl Parser<'_> {
         self.pos += "\"(\"".len();
         let rest = self.rest();
         let mut length = rest.find("\")\"").unwrap_or(rest.len());
-        // A text at the end of the expression closes before the parenthesis of a call.
+        // If the expression ends with a quoted text inside a call, the first match is the end of that text.
         while rest[length..].starts_with("\")\")\"") {
             length += 2;
         }

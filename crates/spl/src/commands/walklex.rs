@@ -1,7 +1,7 @@
 //! `walklex`: lists the words and fields of an index.
 //!
-//! Rewritten to a search of events: the term dictionaries of sealed buckets omit words that columns contain, and hot
-//! events have no dictionary yet, so a list from dictionaries would be incomplete.
+//! Rewritten to a search of events. A list from term dictionaries would be incomplete: the dictionaries of sealed
+//! buckets omit words that columns contain, and hot events have no dictionary yet.
 
 use quarry_event::segment::{is_breaker, is_major};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Completion: what may be written at a cursor.
+//! Completion: the texts that may follow at a cursor.
 //!
 //! The tokens before the cursor decide: commands after a pipe, values after an option, functions and fields in an
 //! expression, fields after `by`. A candidate must begin with the text already written, in either case.

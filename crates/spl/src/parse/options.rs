@@ -1,6 +1,6 @@
 //! `name=value` options, shared by all commands.
 //!
-//! A command declares the options it knows in one place and reads the next one until none is left; unknown ones are
+//! A command declares the options it knows in one place and then reads one option after another. Unknown options are
 //! reported with a suggestion and skipped, so that one typing error does not hide the rest.
 
 use std::str::FromStr;

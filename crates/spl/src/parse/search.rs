@@ -1,7 +1,7 @@
 //! Search expressions: keywords, phrases, comparisons, IN, TERM, CASE, subsearches, inline time modifiers.
 //!
-//! NOT binds tightest, then OR, then AND, explicit or implied. Operators are upper-case; the same words in lower case
-//! are search terms, with a warning.
+//! NOT binds tightest, then OR, then AND, which may be implied. Operators are upper-case; the same words in lower
+//! case are search terms, with a warning.
 
 use jiff::tz::TimeZone;
 use quarry_event::time::parse_time;

@@ -1,7 +1,7 @@
 //! Event storage of `transaction`.
 //!
-//! Most events leave soon, with a transaction that is closed or evicted, so they stay in the batch they came in. An
-//! event that remains when the batches take too much memory is copied, so that it keeps no batch alive.
+//! Most events leave soon, with a transaction that is closed or evicted, so they stay in the batch in which they
+//! arrived. If the batches take too much memory, the remaining events are copied, so that they keep no batch alive.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ pub(super) struct Member {
 enum MemberValues {
     /// A row of a batch.
     Row(Arc<Events>, u32),
-    /// Copied values, concatenated, with field and end of each, by field number.
+    /// Concatenated copies of the values; for each value, the field number and the end position.
     Own(Box<str>, Box<[(u32, u32)]>),
 }
 

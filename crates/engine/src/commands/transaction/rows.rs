@@ -1,7 +1,8 @@
 //! Output rows of `transaction`.
 //!
-//! Finished transactions wait until no open or future one can come before them; then they become rows, in the search's
-//! memory or spilled to files. Rows that come out of order because too many would have to wait are sorted at the end.
+//! A finished transaction waits until no open or future transaction can precede it. It then becomes a row, in the
+//! search's memory or spilled to a file. If too many would have to wait, rows are made out of order and sorted at the
+//! end.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -94,8 +95,8 @@ impl ClosedRows {
         self.waiting.len() >= self.look_at.0 || self.waiting_bytes >= self.look_at.1.min(self.bytes_max)
     }
 
-    /// Makes rows of the transactions that no other transaction at `latest` or earlier can precede; of all if too many
-    /// would remain.
+    /// Turns into rows the transactions that no other transaction at `latest` or earlier can precede. If too many
+    /// would remain, turns all of them into rows.
     pub(super) fn make_rows(
         &mut self,
         latest: TimeNs,
