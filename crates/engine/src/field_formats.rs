@@ -20,7 +20,7 @@ pub(crate) struct ShownFormats(Vec<ShownFormat>);
 struct ShownFormat {
     /// Name of the field in the result.
     field: String,
-    /// Its name at the `fieldformat` command, which the expression uses.
+    /// Name of the field at the `fieldformat` command, which the expression uses.
     known_as: String,
     expr: CompiledExpr,
 }

@@ -81,7 +81,7 @@ fn read_now(expr: &mut Expr) {
 struct IngestExpression {
     compiled: CompiledExpr,
     names: Vec<String>,
-    /// Whether a pipeline thread may have too little stack to evaluate it.
+    /// Whether a pipeline thread may have too little stack to evaluate the expression.
     is_deep: bool,
 }
 

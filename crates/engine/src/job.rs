@@ -350,7 +350,8 @@ impl Engine {
         self.job_of(RowThread::Own, work, kind, SpanMap::default(), self.runner(request, source))
     }
 
-    /// Makes the rows on a thread of the search: all of them or an error, unless the reader drops the queue.
+    /// Makes rows on a thread of the search's own and queues them, up to the end or an error, unless the reader drops
+    /// the queue.
     fn queued(&self, made: MadeRows) -> Receiver<Result<RecordBatch, EngineError>> {
         let (sender, batches) = sync_channel(QUEUE_BATCHES);
         let failed = sender.clone();
@@ -519,7 +520,7 @@ fn kind_of(
     }
 }
 
-/// The base search of a data model object, if it is based on one.
+/// The base search of a data model object, if the object is based on one.
 fn base_search_of(name: &DataModelName, knowledge: &dyn KnowledgeSource) -> Option<String> {
     let model = data_model(knowledge, &name.model).ok()?;
     let object = name.object.clone().or_else(|| model.roots().next().map(|root| root.name.clone()))?;

@@ -26,7 +26,7 @@ use crate::knowledge::KnowledgeSource;
 use crate::node::NodeSource;
 use crate::source::SnapshotSource;
 
-/// Maximum number of rows of a subsearch of append, join and set commands (limits.conf `[searchresults]
+/// Maximum number of rows that a subsearch of `append`, `join` or `set` returns (limits.conf `[searchresults]
 /// maxresultrows`).
 pub(crate) const SUBSEARCH_ROWS: usize = 50_000;
 

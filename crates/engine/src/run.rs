@@ -1,8 +1,8 @@
 //! Runs a plan: passes events through the steps and yields result rows.
 //!
 //! Up to the first step that needs order or all rows, slices of events are mapped in parallel; if that step is a
-//! fold, it is also folded per slice. All later steps run on one thread, batch by batch, and stops reading as soon as
-//! a step needs no more rows.
+//! fold, it is also folded per slice. All later steps run on one thread, batch by batch, and stop reading as soon as
+//! one of them needs no more rows.
 
 mod bounds;
 mod chain;
@@ -285,7 +285,7 @@ impl Runner {
         Ok(rows.filter_map(Step::into_row).collect())
     }
 
-    /// The partial states, if the search is a repeated one.
+    /// The plan's cached partial states; `None` if they cannot be cached, or if the search has not been repeated yet.
     fn states_of(&self, plan: &Plan, reduce: &dyn Reduce, context: &CommandContext) -> Option<PlanStates> {
         let states = self.states.as_ref()?;
         let fold = reduce.fold_name(context)?;
@@ -363,10 +363,10 @@ impl Runner {
 
 /// The fold of a plan over events, ready to run.
 struct PreparedFold {
-    /// The row commands before it.
+    /// Row commands before the fold.
     commands: Vec<MakeRowCommand>,
     reduce: Arc<dyn Reduce>,
-    /// The steps after it that belong to the same command.
+    /// Steps after the fold that belong to the same command.
     after: Vec<Step>,
 }
 
@@ -400,8 +400,8 @@ fn dropping(stages: &[Stage]) -> usize {
     leading.iter().rposition(|stage| drops(&stage.command)).map_or(0, |last| last + 1)
 }
 
-/// Whether the results of these commands may depend on the order of rows. They do not if the first command that is not
-/// row by row is a `stats` whose functions read only values.
+/// Whether the results of these commands may depend on the order of rows. They do not if the first command other than
+/// row commands is a `stats` whose functions read only values.
 fn reads_order(stages: &[Stage]) -> bool {
     let next = stages.iter().find(|stage| stage.command.kind() != Kind::Row);
     let Some(Command::Stats(stats)) = next.map(|stage| &stage.command) else { return true };

@@ -244,7 +244,7 @@ fn argument_names(aggregates: &[Aggregate]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The columns `wanted` and the series of each row: its dimensions in order of name.
+/// The columns `wanted`, and a column that identifies each row's series by its dimensions, in order of name.
 fn with_series(batch: &RecordBatch, made: &[String], wanted: &[String]) -> Result<RecordBatch, EngineError> {
     let mut names = names_of(batch);
     names.retain(|name| is_dimension(name) && !made.contains(name));

@@ -30,8 +30,8 @@ type Work = Box<dyn FnOnce() + Send>;
 /// Work sent to an idle thread.
 struct Order {
     work: Work,
-    /// Sender with which the thread returns to the idle list. An idle thread does not hold it, so that it ends when the
-    /// list is dropped.
+    /// Sender with which the thread returns to the idle list. An idle thread does not hold this sender, so that the
+    /// thread ends when the list is dropped.
     back: Sender<Order>,
 }
 

@@ -1,4 +1,4 @@
-//! An explanation says what the search would do, and does none of it.
+//! An explanation says what the search would do, without doing any of it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

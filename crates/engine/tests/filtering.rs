@@ -151,7 +151,7 @@ fn values_are_found_however_json_escapes_them() {
     }
 }
 
-/// Rules whose values are whole tokens of the text, begin tokens, are cut out of tokens, or are cells between breakers.
+/// Rules whose values are whole tokens of the text, prefixes of tokens, parts of tokens, or cells between breakers.
 const RULES: &str = r#"
 [lines]
 SHOULD_LINEMERGE = false

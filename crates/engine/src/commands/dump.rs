@@ -220,7 +220,7 @@ impl Writing<'_> {
         }
     }
 
-    /// A row in output form; `None` if it has nothing to write.
+    /// A row in output form; `None` if the row has nothing to write.
     fn line(&self, readers: &[ColumnReader], row: usize) -> Result<Option<String>, EngineError> {
         let mut scratch = String::new();
         Ok(Some(match self.dump.command.format {

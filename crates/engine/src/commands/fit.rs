@@ -164,7 +164,7 @@ fn learning_table(kept: &KeptRows, names: &[&str], drawn: Option<&[usize]>) -> R
     rows::concat_rows(parts)
 }
 
-/// The rows with the labels of the sampled ones.
+/// All rows; those of the sample have labels.
 fn labelled(kept: KeptRows, name: &str, labels: &[Answer], drawn: Option<&[usize]>) -> Result<RowIter, EngineError> {
     let by_row: Option<BTreeMap<usize, Answer>> =
         drawn.map(|drawn| drawn.iter().copied().zip(labels.iter().cloned()).collect());

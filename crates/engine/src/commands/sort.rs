@@ -105,8 +105,8 @@ impl Sort {
     }
 }
 
-/// Class, number and text of each row for one key. The text of a large number tells integers with the same double
-/// apart.
+/// Class, number and text of each row for one key. The text of a large number distinguishes integers that map to the
+/// same double.
 fn ranks(reader: &ColumnReader, key: &SortKey, descending: bool) -> [ArrayRef; 3] {
     let (mut classes, mut numbers, mut texts) = (Vec::new(), Vec::new(), StringViewBuilder::new());
     let mut scratch = String::new();

@@ -31,7 +31,7 @@ pub trait CommandProcess: Send {
 
 /// Commands of apps.
 pub trait CommandSource: Send + Sync {
-    /// Their names, lower-cased.
+    /// Lower-case names of the commands.
     fn names(&self) -> BTreeSet<String> {
         BTreeSet::new()
     }
@@ -48,8 +48,8 @@ pub trait CommandSource: Send + Sync {
     fn check_alert(&self, name: &str) -> Result<(), Fault> {
         Err(Fault::not_found(format!("there is no alert action {name}")))
     }
-    /// Runs an alert action until it ends or `is_cancelled`; returns messages for the user. A failure of the action is
-    /// such a message; an error means that it could not be started.
+    /// Runs an alert action until it ends or `is_cancelled` returns true; returns messages for the user. If the
+    /// action fails, a message says so; an error means that the action could not be started.
     fn send_alert(&self, call: AlertCall<'_>, _is_cancelled: &dyn Fn() -> bool) -> Result<Vec<String>, Fault> {
         self.check_alert(call.action).map(|()| Vec::new())
     }

@@ -193,7 +193,7 @@ fn keep_named_fields(pipeline: &mut Pipeline) {
     pipeline.commands.insert(1, kept);
 }
 
-/// Keeps one event in `of`: those for which a hash of time and text is a multiple of it.
+/// Keeps one event in `of`: events for which a hash of time and text is a multiple of `of`.
 fn sample(pipeline: &mut Pipeline, of: u32) {
     let Some(Stage { command: Command::Search(_), span }) = pipeline.commands.first() else { return };
     let make = behind(*span);

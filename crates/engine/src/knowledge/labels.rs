@@ -110,7 +110,7 @@ impl<'a> Labels<'a> {
         }
     }
 
-    /// Expansion of `field=name`; `None` if it is not a label, or an unknown one.
+    /// Expansion of `field=name`; `None` if the field has no label of this name.
     fn named(&self, field: &str, name: &str, depth: usize) -> Result<Option<SearchExpr>, EngineError> {
         let is_name = Wildcard::new(name, false);
         self.any_of(field, &|known| is_name.is_match(known), depth)

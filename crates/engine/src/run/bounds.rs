@@ -15,8 +15,8 @@ use quarry_spl::ast::Stage;
 /// First and last time.
 type Bounds = Option<(TimeNs, TimeNs)>;
 
-/// The time bounds of the rows that `commands`, built from `stages`, produce from the events of `windows`. The pages are
-/// read again later, so they are not counted here.
+/// The time bounds of the rows that `commands`, built from `stages`, produce from the events of `windows`. Progress
+/// does not count these pages, because they are read again later.
 pub(super) fn bounds_of_rows(
     scan: &mut EventScan,
     windows: &[Window],

@@ -393,12 +393,12 @@ fn slabs_of_many_pages_are_kept_in_parts() {
     }
 }
 
-/// Deletes the events of a store whose row is a multiple of `by`, of one index.
+/// Deletes the events of one index whose row number is a multiple of `by`.
 fn delete_every(world: &World, index: &str, by: usize) -> u64 {
     world.store.delete(&every(&world.store, index, by)).unwrap().values().sum()
 }
 
-/// A deletion that commits while a search reads is part neither of its answer nor of the states cached from it.
+/// A deletion that commits while a search reads affects neither the search's answer nor the states cached from it.
 #[test]
 fn a_deletion_in_the_middle_of_a_search_counts_from_the_next_one_on() {
     let plain = off();

@@ -29,7 +29,7 @@ pub(crate) fn open(dir: &Path, slab_events: usize) -> Arc<World> {
     World::open(dir, slab_events, true, text)
 }
 
-/// Appends events of one key each, all different.
+/// Appends events, each with a key of its own.
 pub(crate) fn append_keys(world: &World, keys: u64) {
     let mut batch = EventBatch { index_time: START, ..EventBatch::default() };
     let meta = batch.intern(&Metadata {

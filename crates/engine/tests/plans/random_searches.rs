@@ -20,7 +20,7 @@ use crate::{PLENTY, SHOWN, columns_sorted, difference};
 
 /// Number of events in a data set: more than are needed to recognise the templates of a shape.
 const EVENTS: u32 = 400;
-/// Searches per generated data set; the next ones run on another.
+/// Number of searches per generated data set; later searches use another data set.
 const SEARCHES_PER_DRAW: u64 = 500;
 /// Number of searches of each shape per test run.
 const SEARCHES: u64 = 10;

@@ -17,8 +17,8 @@ pub struct EvalFunction {
     pub result: ResultType,
 }
 
-/// Dependence of a function's value on anything besides its arguments, as databases classify functions. A result is
-/// cached for later searches only if all its functions are immutable.
+/// Dependence of a function's value on anything besides its arguments, in the volatility classes of databases. A
+/// result is cached for later searches only if all its functions are immutable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Volatility {
     /// Depends on the event and the user's time zone only: the same in every search.

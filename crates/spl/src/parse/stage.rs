@@ -209,8 +209,8 @@ impl Parser<'_> {
         alone && !operator && known
     }
 
-    /// Whether a subsearch without leading `|` starts with a word that is not compared. As in Splunk that word is a
-    /// command, known or not, and never a search term.
+    /// Whether a subsearch without leading `|` starts with a word without a comparison operator. As in Splunk, that
+    /// word is a command, known or not, and never a search term.
     fn at_bare_word(&self) -> bool {
         let rest = self.rest();
         let name = self.peek_name();
