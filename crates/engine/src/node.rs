@@ -18,7 +18,7 @@ pub type NodeEntry = Vec<(String, Vec<String>)>;
 /// The stored result of a search.
 #[derive(Clone, Debug, Default)]
 pub struct KeptJob {
-    /// Its rows.
+    /// Rows of the result.
     pub rows: Vec<RecordBatch>,
     /// Whether they are events.
     pub events: bool,
@@ -31,9 +31,9 @@ pub struct KeptJob {
 /// A search that deletes events.
 #[derive(Clone, Copy, Debug)]
 pub struct DeletionRecord<'a> {
-    /// Its name.
+    /// Id of the search.
     pub sid: &'a str,
-    /// Its text as written.
+    /// Text of the search as written.
     pub search: &'a str,
     /// Number of events it found.
     pub events: u64,

@@ -283,7 +283,7 @@ pub struct Pattern {
 /// Limits of a subsearch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubsearchLimits {
-    /// `maxout=`.
+    /// `maxout=`: maximum number of rows.
     pub max_out: Option<usize>,
     /// `maxtime=` seconds.
     pub max_time_s: Option<u64>,

@@ -89,9 +89,9 @@ impl Test {
 /// The command with its tests compiled.
 struct Transaction {
     command: TransactionCommand,
-    /// `startswith=`.
+    /// `startswith=`: test of the first event.
     starts: Option<Test>,
-    /// `endswith=`.
+    /// `endswith=`: test of the last event.
     ends: Option<Test>,
 }
 

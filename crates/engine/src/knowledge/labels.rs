@@ -42,7 +42,7 @@ pub struct Tag {
     pub name: String,
     /// Field.
     pub field: String,
-    /// Its value.
+    /// Value that the tag names.
     pub value: String,
 }
 

@@ -4,7 +4,7 @@
 //! down to it (`lineage`), inherited fields, constraints and calculations with the path of their owner, and searches.
 //! A client may send such a description; [`stored_model`] keeps only the parts that define the model.
 //!
-//! Not here: reading definitions for searches ([`super::model`]), where they are stored (`quarry_apps`).
+//! Not here: reading definitions for searches ([`super::model`]), storing definitions (`quarry_apps`).
 
 use quarry_stdx::Fault;
 use serde_json::{Map, Value, json};

@@ -34,7 +34,7 @@ const PLACE: &str = "__place";
 /// Name of the row for all indexes together.
 const ALL: &str = "__ALL__";
 
-/// Numbers of an index's events that were deleted and that could not be deleted.
+/// Number of an index's events that were deleted, and number of those that could not be deleted.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     deleted: u64,

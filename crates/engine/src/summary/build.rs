@@ -73,7 +73,7 @@ pub struct SummaryReport {
 /// The summaries of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SummaryObject {
-    /// Its name.
+    /// Name of the object.
     pub object: String,
     /// Directory of its summaries; empty if it cannot have any.
     pub folder: String,

@@ -73,7 +73,7 @@ const NOT_KEPT: &[&str] = &[
     "* | head 10 | stats count by user",
 ];
 
-/// Commands that drop rows, which the scan may leave out.
+/// Commands that drop rows; the scan may omit these rows.
 const DROPPING: &[&str] = &[
     "rex \"code-(?<code>\\d+)\" | rex \"of (?<u>\\w+) code\" | search u=bob | stats count by code",
     "rex \"code-(?<code>\\d+)\" | rex \"of (?<u>\\w+) code\" | stats count by code, u",

@@ -37,7 +37,7 @@ pub struct AnomaliesCommand {
     pub normalizes: bool,
     /// `maxvalues=100`: number of preceding rows compared.
     pub window: usize,
-    /// `field=_raw`.
+    /// `field=_raw`: field with the text.
     pub field: String,
     /// `denylist=`: a table of texts that are never unexpected, and its position.
     pub denied: Option<(String, Span)>,

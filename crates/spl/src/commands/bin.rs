@@ -28,15 +28,15 @@ pub struct BinCommand {
 /// Binning options shared by bin, chart and timechart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BinOptions {
-    /// `span=`.
+    /// `span=`: width of a bin.
     pub span: Option<BinSpan>,
-    /// `bins=`.
+    /// `bins=`: maximum number of bins, if no width is set.
     pub bins: Option<usize>,
-    /// `minspan=`.
+    /// `minspan=`: minimum width, if the width is derived.
     pub min_span: Option<BinSpan>,
-    /// `start=`.
+    /// `start=`: start of the range that is divided into bins.
     pub start: Option<f64>,
-    /// `end=`.
+    /// `end=`: end of that range.
     pub end: Option<f64>,
     /// `aligntime=`: as written (`earliest`, `latest` or a time).
     pub align_time: Option<String>,

@@ -13,11 +13,11 @@ const OPTIONS: OptionNames =
 /// `concurrency`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConcurrencyCommand {
-    /// `duration=`.
+    /// `duration=`: field with the duration of a row.
     pub duration: String,
-    /// `start=_time`.
+    /// `start=_time`: field with the start of a row.
     pub start: String,
-    /// `output=concurrency`.
+    /// `output=concurrency`: output field.
     pub output: String,
 }
 

@@ -30,7 +30,7 @@ const CONVERSIONS: &[(&str, ConvertFunction)] = &[
 /// `convert`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConvertCommand {
-    /// `timeformat=`.
+    /// `timeformat=`: format of dates.
     pub time_format: String,
     /// Conversions in order.
     pub conversions: Vec<Conversion>,

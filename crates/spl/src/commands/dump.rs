@@ -35,7 +35,7 @@ pub struct DumpCommand {
     pub roll_bytes: u64,
     /// `compress=2`: level of gzip; 0 is none.
     pub compression: u32,
-    /// `format=raw`.
+    /// `format=raw`: file format.
     pub format: DumpFormat,
     /// `fields=`; if empty, all.
     pub fields: Vec<String>,

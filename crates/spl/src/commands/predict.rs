@@ -19,7 +19,7 @@ const NAMES: [&str; 5] = ["algorithm", "correlate", "future_timespan", "holdback
 pub struct PredictCommand {
     /// Series, each with its output name.
     pub series: Vec<(String, String)>,
-    /// `algorithm=LLP5`.
+    /// `algorithm=LLP5`: the model.
     pub algorithm: PredictAlgorithm,
     /// `future_timespan=5`: rows added after the last.
     pub future: usize,
@@ -31,7 +31,7 @@ pub struct PredictCommand {
     pub period: Option<usize>,
     /// `upperNN=NAME`: percentage and name of the upper bound.
     pub upper: (f64, Option<String>),
-    /// `lowerNN=NAME`.
+    /// `lowerNN=NAME`: percentage and name of the lower bound.
     pub lower: (f64, Option<String>),
 }
 

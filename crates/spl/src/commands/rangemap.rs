@@ -13,11 +13,11 @@ const NO_RANGE: &str = "None";
 /// `rangemap field=FIELD [NAME=START-END]... [default=TEXT]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RangeMapCommand {
-    /// `field=`.
+    /// `field=`: field with the number.
     pub field: String,
     /// Name, minimum and maximum of each range.
     pub ranges: Vec<(String, f64, f64)>,
-    /// `default=None`.
+    /// `default=None`: value if no range contains the number.
     pub default: String,
 }
 

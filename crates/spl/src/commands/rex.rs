@@ -29,9 +29,9 @@ pub struct RexExtraction {
     pub pattern: Pattern,
     /// Names of its groups, in order.
     pub groups: Vec<String>,
-    /// `max_match=1`; 0 is unlimited.
+    /// `max_match=1`: maximum number of matches; 0 is unlimited.
     pub max_match: usize,
-    /// `offset_field=`.
+    /// `offset_field=`: field with the positions of the matches.
     pub offset_field: Option<String>,
 }
 

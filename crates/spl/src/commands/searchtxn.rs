@@ -19,7 +19,7 @@ const TERMS: usize = 1_000;
 pub struct SearchTxnCommand {
     /// Stanza of transactiontypes.conf.
     pub kind: String,
-    /// Its position in the text.
+    /// Position of the stanza's name in the text.
     pub span: Span,
     /// `max_terms=1000`: maximum number of events whose values select further events.
     pub terms_max: usize,

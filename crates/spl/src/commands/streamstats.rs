@@ -29,15 +29,15 @@ pub struct StreamStatsCommand {
     pub window: usize,
     /// `global=t`: whether all groups share one window.
     pub global: bool,
-    /// `time_window=`.
+    /// `time_window=`: length of the window in time.
     pub time_window: Option<TimeSpan>,
-    /// `reset_on_change=f`.
+    /// `reset_on_change=f`: whether the aggregates restart when a BY value changes.
     pub reset_on_change: bool,
-    /// `reset_before=(EXPR)`.
+    /// `reset_before=(EXPR)`: condition on which the aggregates restart before a row.
     pub reset_before: Option<Expr>,
-    /// `reset_after=(EXPR)`.
+    /// `reset_after=(EXPR)`: condition on which the aggregates restart after a row.
     pub reset_after: Option<Expr>,
-    /// `allnum=f`.
+    /// `allnum=f`: whether numeric functions require all values to be numbers.
     pub all_num: bool,
 }
 

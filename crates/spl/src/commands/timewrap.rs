@@ -20,7 +20,7 @@ pub struct TimeWrapCommand {
     pub unit: String,
     /// `align=now`: whether periods end now rather than at the end of the range.
     pub ends_now: bool,
-    /// `series=`.
+    /// `series=`: naming of the series.
     pub series: WrapSeries,
 }
 

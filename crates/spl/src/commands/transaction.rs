@@ -46,19 +46,19 @@ pub struct TransactionCommand {
     pub max_span: Option<TimeSpan>,
     /// `maxpause=-1`: maximum time between two events.
     pub max_pause: Option<TimeSpan>,
-    /// `maxevents=1000`.
+    /// `maxevents=1000`: maximum number of events.
     pub max_events: usize,
-    /// `startswith=`.
+    /// `startswith=`: test of the first event.
     pub starts_with: Option<EventTest>,
-    /// `endswith=`.
+    /// `endswith=`: test of the last event.
     pub ends_with: Option<EventTest>,
-    /// `connected=t`.
+    /// `connected=t`: whether an event must share a value with the transaction to join it.
     pub connected: bool,
     /// `unifyends=t`.
     pub unify_ends: bool,
-    /// `keeporphans=f`.
+    /// `keeporphans=f`: whether events without a transaction are shown.
     pub keep_orphans: bool,
-    /// `keepevicted=f`.
+    /// `keepevicted=f`: whether incomplete transactions are shown.
     pub keep_evicted: bool,
     /// `mvlist=`: fields that keep all values in order.
     pub lists: TransactionLists,
@@ -79,7 +79,7 @@ pub struct TransactionCommand {
 /// The stanza that defines a transaction type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransactionKind {
-    /// Its name.
+    /// Name of the stanza.
     pub name: String,
     /// Position of its name in the text.
     pub span: Span,

@@ -51,7 +51,7 @@ pub struct TstatsCommand {
     pub append: bool,
     /// `chart=t` of mstats: a column for each value of the BY field, as in timechart; contains the limits.
     pub chart: Option<SeriesOptions>,
-    /// `summariesonly=f`.
+    /// `summariesonly=f`: whether events without a summary are ignored.
     pub summaries_only: bool,
     /// `fillnull_value=`: replacement for a missing BY value; without it the row is dropped.
     pub fill_null: Option<String>,

@@ -20,9 +20,9 @@ pub struct XySeriesCommand {
     pub name: String,
     /// Fields whose values are the cells.
     pub data: Vec<String>,
-    /// `sep=": "`.
+    /// `sep=": "`: separator between the names of a column, if there are several fields of cells.
     pub separator: String,
-    /// `format=`.
+    /// `format=`: pattern for column names.
     pub format: Option<String>,
 }
 
