@@ -99,7 +99,8 @@ pub(crate) trait Environment {
     fn is_open(&self, _command: &Command) -> bool {
         false
     }
-    /// Refuses a search that the user may not run, and one with side effects that has a fault, before any of it runs.
+    /// Refuses, before any command runs, a search that the user may not run, or a search with side effects and a
+    /// fault.
     fn admit(&self, pipeline: &Pipeline) -> Result<(), EngineError>;
 }
 

@@ -58,7 +58,7 @@ pub trait NodeSource: Send + Sync {
     fn job(&self, _sid: &str, _viewer: &Permissions) -> Result<Option<KeptJob>, Fault> {
         Ok(None)
     }
-    /// Id of a job of a saved search, `offset` runs back, among those that the user may see.
+    /// Id of the job of a saved search, `offset` runs back among the jobs that the user may see.
     fn saved_job(&self, _name: &str, _offset: usize, _viewer: &Permissions) -> Option<String> {
         None
     }

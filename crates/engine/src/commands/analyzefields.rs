@@ -29,7 +29,7 @@ impl Execute for AnalyzeFieldsCommand {
     }
 }
 
-/// The command; holds the field with the classes.
+/// The command with the name of its class field.
 struct AnalyzeFields(String);
 
 /// The numbers of a class.

@@ -4,7 +4,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::rows::{ColumnBuilder, batch_of};
 
-/// Field with the condition; a subsearch whose result has it is used as a condition.
+/// Field with the condition; a subsearch result with this field is used as a condition.
 pub(super) const SEARCH_FIELD: &str = "search";
 /// Maximum bytes of a condition.
 const CONDITION_BYTES_MAX: usize = 1 << 20;

@@ -19,7 +19,7 @@ impl Execute for DataModelCommand {
     }
 }
 
-/// The JSON texts of all models, of one, or of one object.
+/// The JSON texts of all models, of one model, or of one object.
 fn definitions(name: Option<&DataModelName>, source: &dyn KnowledgeSource) -> Result<RecordBatch, EngineError> {
     let mut texts = Vec::new();
     match name {

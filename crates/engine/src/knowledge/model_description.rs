@@ -23,7 +23,7 @@ const COMPUTED: [&str; 7] = [
 ];
 /// Members of a model that are not stored.
 const COMPUTED_OF_MODEL: [&str; 2] = ["objectSummary", "objectNameList"];
-/// Fields that events have without a definition, with their types.
+/// Fields that events have even if no definition lists them, with their types.
 const EVENT_FIELDS: [(&str, &str); 4] =
     [("_time", "timestamp"), ("host", "string"), ("source", "string"), ("sourcetype", "string")];
 /// Name under which a summary counts the objects with each base.
@@ -205,7 +205,7 @@ fn described_calculation(mut calculation: Map<String, Value>, id: &str) -> Value
         .and_then(Value::as_str)
         .is_some_and(|kind| kind.eq_ignore_ascii_case("lookup"));
     if is_lookup && !calculation.contains_key("lookupInputs") {
-        // Definitions with one input have it as plain members; clients expect a list.
+        // A definition with one input stores it as plain members, but clients expect a list.
         let input = calculation.get("inputField").cloned().unwrap_or_default();
         let column = calculation.get("lookupField").cloned().unwrap_or_else(|| input.clone());
         calculation.insert("lookupInputs".to_owned(), json!([{ "lookupField": column, "inputField": input }]));
