@@ -1,11 +1,11 @@
-//! Demands: conditions that the first commands after the scan make of each row, such as `| search peer=x` after a `rex`,
-//! or a field that `stats` groups by.
+//! Demands: conditions that the first commands after the scan impose on each row, such as `| search peer=x` after a
+//! `rex`, or `stats` by a field, which drops rows without that field.
 //!
-//! The commands drop the rows that fail one, so the scan extracts no further fields of these, and does not read pages
-//! that cannot have a row that meets them. That only saves work: the commands decide. Rows that are left out count as
-//! matching events.
+//! The commands drop the rows that fail one, so the scan extracts no further fields of such rows and skips pages
+//! without a row that could pass. This only saves work: the commands test every row again. Rows that the scan drops
+//! this way still count as matching events.
 //!
-//! Not here: which commands demand what (engine); leaving out rows of a page (`template_pages::row_demands`).
+//! Not here: which commands demand what (engine); dropping rows of a page (`template_pages::row_demands`).
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -27,12 +27,12 @@ pub(crate) struct Demands {
     terms: TermQuery,
 }
 
-/// Place of a field's value in the event text, as far as the commands of the scan tell.
+/// Where the event text contains a field's value, judging by the commands that run within the scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ValueBorder {
     /// No command of the scan makes the field.
     Rules,
-    /// A command makes it of a group with these borders; where the command finds nothing, rules extract it.
+    /// A command takes it from a capture group with these borders; if the command finds nothing, rules extract it.
     Group(GroupBorders),
 }
 
@@ -74,7 +74,7 @@ impl Demands {
         &self.all
     }
 
-    /// The terms of events that match and meet the demands; all if the demands add nothing to those of the condition.
+    /// Term query for events that match the condition and meet the demands; `All` if the demands narrow it no further.
     pub(crate) fn terms(&self) -> &TermQuery {
         &self.terms
     }

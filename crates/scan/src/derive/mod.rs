@@ -54,7 +54,7 @@ pub(crate) struct Derivations {
     tables: Tables,
     context: ExprContext,
     wanted: Wanted,
-    /// Fields to take from columns, without those of events whose texts are rebuilt for display anyway.
+    /// Fields to take from columns; a field that is read only from texts rebuilt for display anyway is not among them.
     of_columns: Wanted,
     /// Fields that the condition tests, each with the events in which a rule may produce it.
     tested: Vec<(String, Option<Scope>)>,
@@ -62,7 +62,7 @@ pub(crate) struct Derivations {
     /// Events for which a rule may produce a requested field; `None` if there are none.
     by_rules: Option<Scope>,
     defaults: DefaultFields,
-    /// Whether a field requested by name can only come from the event texts.
+    /// Whether a field requested by name can be obtained only from the event texts.
     asks_texts: bool,
     plans: Mutex<Plans>,
     column_plans: Mutex<Plans>,
@@ -91,7 +91,7 @@ pub(crate) struct Asked<'a> {
     pub node: String,
 }
 
-/// An event type or tag: events that pass the condition get its name as a value of some fields.
+/// An event type or tag; its name becomes a value of some fields of the events that pass its condition.
 struct Label {
     fields: Vec<String>,
     name: String,
@@ -257,8 +257,8 @@ impl Derivations {
         Ok(Some(wide))
     }
 
-    /// Adds the requested search-time fields to the rows. `selected` has each row's position in the page, `wide` the
-    /// extracted fields.
+    /// Adds the requested search-time fields to the rows. `selected` has each row's position in the page, `wide` has
+    /// the extracted fields.
     pub(crate) fn add(
         &self,
         rows: RecordBatch,
