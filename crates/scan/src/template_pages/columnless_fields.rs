@@ -1,7 +1,7 @@
 //! Fields without a column, for some rows of a page: those computed by rules from columns, and those found by patterns.
 //!
-//! A condition requests them last, for the rows still undecided; the values are kept for the rows that match. Rows in
-//! which an input field can only be extracted from text are left to the text.
+//! A condition evaluates these fields last, for the rows still undecided; the values of matching rows are reused. If
+//! an input field of a row can be extracted only from text, the row is read as text.
 //!
 //! Not here: what rules compute ([`crate::derive`]); evaluating patterns on templates ([`super::rex`]).
 
@@ -58,7 +58,7 @@ impl EventScan {
         Ok(ComputedRows::new(sure, batch))
     }
 
-    /// A stored field, excluding values found by patterns.
+    /// The column of a stored field, without values found by patterns.
     fn held_column(&self, name: &str, rows: &Rows, page: &mut PageReader<'_>) -> Result<Option<ArrayRef>, EngineError> {
         if name == "_time" {
             let events = page.events()?;
