@@ -32,7 +32,6 @@ use crate::event_fields::metadata_text;
 use crate::fields::cells::append_undoubled;
 
 /// If at least one in this many texts of a column is requested, all are validated at once instead of one by one.
-///
 const FEW_IN: usize = 8;
 /// Number of rows up to which searching for a common column does not pay off.
 const FEW_ROWS: usize = 64;

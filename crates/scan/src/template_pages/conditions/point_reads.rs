@@ -74,7 +74,7 @@ impl FieldTest {
         for (place, row) in rows.iter().enumerate() {
             let key = keys[*row as usize];
             match field.places.get(key as usize) {
-                // Such values are tested on the text: those found by a pattern, doubtful ones, and repeated fields.
+                // Values found by a pattern, doubtful values and repeated fields are tested on the text.
                 _ if field.is_patterned(key) || field.is_doubted(key) || repeated.binary_search(row).is_ok() => {}
                 Some(ValueLocation::Absent) => each[place] = NO,
                 Some(

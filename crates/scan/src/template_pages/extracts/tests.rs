@@ -27,7 +27,7 @@ fn template_set(sourcetype: &str, lines: impl Iterator<Item = String>) -> Arc<Te
     segments[0].template_set().unwrap().unwrap()
 }
 
-/// The number of templates in which values determine the field's location, and of those in which the field is one
+/// The number of templates in which values determine the field's location, and the number in which the field is one
 /// column.
 fn told(sourcetype: &str, template_set: &TemplateSet, name: &str) -> (usize, usize) {
     let rules = FieldRules::new(Arc::new(PropsResolver::new(&Layers::new(builtin_sources()))));
