@@ -94,7 +94,7 @@ enum Lexed {
 }
 
 impl<'a> JsonColumns<'a> {
-    /// No facts yet about the columns of `template_set`, whose dictionaries `dictionary` reads.
+    /// An empty cache of facts about the columns of `template_set`; `dictionary` reads their dictionaries.
     pub(super) fn new(
         template_set: &'a TemplateSet,
         dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
