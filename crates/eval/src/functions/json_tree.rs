@@ -97,7 +97,7 @@ impl Json {
         }
     }
 
-    /// Sets the value at a path, creating objects on the way; false if the path crosses a value that is not an object.
+    /// Sets the value at a path, creating objects on the way; false if an existing value does not fit the path.
     pub fn set(&mut self, path: &[Step], value: Json) -> bool {
         match path.split_first() {
             None => *self = value,
