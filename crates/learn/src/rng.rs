@@ -5,7 +5,7 @@
 pub(crate) struct Rng(u64);
 
 impl Rng {
-    /// The sequence of a seed.
+    /// The sequence for a seed.
     pub(crate) fn new(seed: u64) -> Rng {
         Rng(seed)
     }
@@ -24,7 +24,7 @@ impl Rng {
         ((u128::from(self.next()) * limit as u128) >> 64) as usize
     }
 
-    /// A number from 0 to 1, 1 excluded.
+    /// A number from 0 up to, but not including, 1.
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }

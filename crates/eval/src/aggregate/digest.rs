@@ -97,7 +97,7 @@ impl Digest {
             + self.buffer.capacity() * size_of::<f64>()
     }
 
-    /// The serialized state: whether the sketch is rounded, then [`STATE_POINT`] numbers per value.
+    /// The serialized state: whether the sketch is rounded, then `STATE_POINT` numbers per value.
     pub fn into_state(mut self) -> Vec<f64> {
         self.settle();
         assert!(
