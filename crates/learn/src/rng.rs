@@ -1,4 +1,5 @@
-//! A seeded random number generator: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
+//! A seeded random number generator: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
+//! 2014).
 
 /// A sequence of numbers determined by its seed.
 #[derive(Clone, Debug)]

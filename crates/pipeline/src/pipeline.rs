@@ -137,7 +137,7 @@ struct Opening {
     plan: Plan,
 }
 
-/// How a pipeline starts: with settings, or with a guess of the sourcetype.
+/// Start of a pipeline: with known settings, or with a guess of the sourcetype.
 #[derive(Debug)]
 enum Plan {
     Ready(Box<Running>),

@@ -27,7 +27,7 @@ pub(crate) struct Demands {
     terms: TermQuery,
 }
 
-/// Where the event text contains a field's value, judging by the commands that run within the scan.
+/// Location of a field's value in the event text, as determined by the commands that run within the scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ValueBorder {
     /// No command of the scan makes the field.

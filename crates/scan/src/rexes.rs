@@ -104,7 +104,7 @@ impl Rexes {
         self.only_sources.iter().any(|source| source == name)
     }
 
-    /// Where the event text contains a field's value.
+    /// Location of a field's value in the event text.
     pub(crate) fn border_of(&self, field: &str) -> ValueBorder {
         if self.is_of_path(field) {
             return ValueBorder::Group(GroupBorders::Unknown);

@@ -1,4 +1,4 @@
-//! Fields that the search-time rules of any source may produce. Values of most rules need not occur in the event text, so
+//! Fields that search-time rules of any source may produce. Values of most rules need not occur in the event text, so
 //! a condition on such a field must not rule out events by their text. Transforms that split the text at breakers are
 //! an exception: their values consist of whole tokens of the text.
 

@@ -256,7 +256,8 @@ impl Report {
         own.iter().filter(is_wanted).all(|name| extract.group(name).is_some()).then_some(extract)
     }
 
-    /// How the transform extracts fields from the event text; `None` if it reads another field or appends values.
+    /// Method by which the transform extracts fields from the event text; `None` if it reads another field or appends
+    /// values.
     pub(crate) fn of_text(&self) -> Option<ReportText<'_>> {
         if self.source != "_raw" || self.adds_values {
             return None;

@@ -6,9 +6,9 @@
 //! escape; elsewhere, each value is exactly one scalar. Both properties are checked per column, down to the entries of
 //! its dictionary, and cached for the slab ([`JsonColumns`]).
 //!
-//! What cannot be proven for a variable affects only the fields concerned: if a string may contain escapes that the
-//! template cannot resolve, its path is read from the text; if a key contains a variable, so are the paths that the
-//! key may form.
+//! If nothing can be proven for a variable, only the fields concerned are affected: if a string may contain escapes
+//! that the template cannot resolve, its path is read from the text; if a key contains a variable, so are the paths
+//! that the key may form.
 //!
 //! Not here: `key=value` ([`super::fields`]).
 

@@ -4,7 +4,7 @@
 //! concatenated and searched, row by row. If the answer depends on one variable with few values, the search runs once
 //! per value and slab.
 //!
-//! Where a span shortens a part, the text continues beyond the cut, so the cut does not bound a match.
+//! If a span contains only one end of a part, the text continues beyond the cut, so the cut does not bound a match.
 
 use std::sync::Arc;
 
