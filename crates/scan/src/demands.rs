@@ -30,17 +30,18 @@ pub(crate) struct Demands {
 /// Location of a field's value in the event text, as determined by the commands that run within the scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ValueBorder {
-    /// No command of the scan makes the field.
+    /// No command of the scan produces the field; rules extract it.
     Rules,
-    /// A command takes it from a capture group with these borders; if the command finds nothing, rules extract it.
+    /// A command takes the field from a capture group with these borders; if the command finds nothing, rules extract
+    /// the field.
     Group(GroupBorders),
 }
 
 /// A compiled demand.
 pub(crate) struct Demand {
-    /// Fields that it tests.
+    /// Fields that the condition tests.
     pub fields: Vec<String>,
-    /// The test.
+    /// The compiled condition.
     pub filter: RowFilter,
 }
 
@@ -108,7 +109,7 @@ fn terms_of(condition: &SearchExpr, border_of: &dyn Fn(&str) -> ValueBorder, ori
 }
 
 fn terms_of_value(field: &str, value: &SearchPattern, border: ValueBorder, origins: &Origins<'_>) -> TermQuery {
-    // A number equals texts that write it in another way.
+    // A number also equals texts that spell it differently.
     let is_anywhere = is_made_elsewhere(field) || is_given(field);
     if is_anywhere || !is_in_text(field, value) || Literal::new(&value.text).is_number() {
         return TermQuery::All;
@@ -117,7 +118,7 @@ fn terms_of_value(field: &str, value: &SearchPattern, border: ValueBorder, origi
     match border {
         ValueBorder::Rules => extracted,
         ValueBorder::Group(GroupBorders::Whole) => TermQuery::or([TermQuery::for_keyword(&value.text), extracted]),
-        // What follows the value may belong to the same token.
+        // The text after the value may belong to the same token.
         ValueBorder::Group(GroupBorders::Begin) => {
             TermQuery::or([TermQuery::for_keyword(&format!("{}*", value.text)), extracted])
         }

@@ -109,7 +109,7 @@ impl ScanProgress {
         self.pages_kept.load(Ordering::Relaxed)
     }
 
-    /// Events scanned by this search or, for cached states, by the search that made them.
+    /// Number of events scanned by this search or, for cached states, by the search that created them.
     pub fn events_scanned(&self) -> u64 {
         self.events_scanned.load(Ordering::Relaxed)
     }
@@ -220,7 +220,7 @@ impl EventScan {
         }
     }
 
-    /// Pages of a segment that may hold a match; `None` if it is damaged, which is reported.
+    /// Pages of a segment that may hold a match; `None` if the segment is damaged, which is reported.
     pub fn pages_of(
         &self,
         segment: &Arc<dyn Segment>,

@@ -51,7 +51,7 @@ impl ShownFields {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(names.cloned());
     }
 
-    /// Admits a field if it is admitted already or there is room for one more.
+    /// Whether a field is admitted, either earlier or now because there is room for one more.
     fn admits(&self, name: &str) -> bool {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if names.contains(name) {
@@ -199,9 +199,9 @@ impl FieldExtraction {
 pub(crate) struct Extract {
     /// The pattern.
     pub regex: Regex,
-    /// The field it reads, usually `_raw`.
+    /// The field that the pattern reads, usually `_raw`.
     pub field: String,
-    /// For each group, the field it produces.
+    /// For each group, the field that the group produces.
     pub names: Vec<Option<String>>,
     /// Whether an empty value produces no field.
     pub skips_empty: bool,
@@ -236,7 +236,7 @@ impl Extract {
     }
 }
 
-/// Automatic extraction of a source, as far as templates can reproduce it.
+/// The part of a source's automatic extraction that templates can reproduce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cutting {
     /// Automatic extraction.
@@ -285,7 +285,7 @@ struct SourceRules {
 }
 
 impl FieldRules {
-    /// Rules of these settings.
+    /// The rules in these settings.
     pub(crate) fn new(props: Arc<PropsResolver>) -> FieldRules {
         FieldRules::of_props(props, false)
     }

@@ -2,7 +2,7 @@
 //!
 //! Terms are looked up in the term dictionary, words and metadata are tested on the raw page, and all other conditions
 //! once fields are extracted. Early tests are conservative: they may keep an event that does not match, but never drop
-//! one that does. If they decide the condition completely, the final test is skipped.
+//! one that does. If the early tests decide the condition completely, the final test is skipped.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -60,7 +60,8 @@ enum Early {
     Maybe,
     /// The text contains a word.
     Word(WordPattern),
-    /// The text contains a value of the field, unless it is written with escapes or the field is an index-time field.
+    /// The text contains a value of the field, unless the value is written with escapes or the field is an index-time
+    /// field.
     Value { pattern: WordPattern, field: Box<str>, extracted: Option<Extracted> },
     /// A metadata field matches a pattern.
     Meta(MetaField, WordPattern),

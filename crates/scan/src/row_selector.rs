@@ -5,9 +5,9 @@
 //! costs ten to a hundred times as much as reading one from a column. So each page is read twice: first a scan of the
 //! few deciding fields, on whose rows the commands run; then the rows that remain are rebuilt whole from their texts.
 //!
-//! The commands run again on the whole rows, so the selection may contain rows that they drop, but must not lack a row
-//! that they keep. Not here: which commands decide (engine); limits of scans that read few fields ([`crate::top_k`],
-//! [`crate::first_rows`]).
+//! The commands run again on the whole rows, so the selection may contain rows that they drop, but it must contain
+//! every row that they keep. Not here: which commands decide (engine); limits of scans that read few fields
+//! ([`crate::top_k`], [`crate::first_rows`]).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -36,8 +36,8 @@ pub(crate) struct ComputedFields {
     gives: Vec<String>,
     /// Fields that are mere aliases of stored fields.
     pub aliases: Vec<Alias>,
-    /// Fields that the condition tests and, by metadata code, whether an event can have a value that its text does not
-    /// contain verbatim.
+    /// Fields that the condition tests. For each metadata code: whether an event may have a value of the field that
+    /// its text does not contain verbatim.
     unwritten: Vec<(String, Vec<bool>)>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Alias {
 
 impl ComputedFields {
     /// `of_metas` has one plan per metadata code. `tested` lists the condition's fields, each with the events in which
-    /// a rule may produce it.
+    /// a rule may produce the field.
     pub(super) fn new(
         metas: &[Metadata],
         of_metas: &[Arc<Plan>],

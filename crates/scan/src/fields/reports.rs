@@ -355,7 +355,7 @@ fn run_pattern(regex: &Regex, pairs: &[Pair], repeats: bool, text: &str, give: &
     }
 }
 
-/// Substitutes the groups; `None` if one of them did not take part in the match.
+/// Substitutes the groups; `None` if a group did not take part in the match.
 fn filled<'t>(parts: &'t [NamePart], captures: &Captures, text: &'t str) -> Option<Cow<'t, str>> {
     if let [part] = parts {
         return match part {

@@ -1,4 +1,5 @@
-//! Fields without a column, for some rows of a page: those computed by rules from columns, and those found by patterns.
+//! Fields without a column, for some rows of a page: fields that rules compute from columns, and fields that patterns
+//! find.
 //!
 //! A condition evaluates these fields last, for the rows still undecided; the values of matching rows are reused. If
 //! an input field of a row can be extracted only from text, the row is read as text.
@@ -21,7 +22,7 @@ use super::page::{ComputedRows, PageReader, Rows};
 use crate::EventScan;
 
 impl EventScan {
-    /// The computed fields of these rows of a page; rows that need their text are left out.
+    /// The computed fields of these rows of a page; rows whose text must be read are left out.
     pub(super) fn computed_rows(&self, rows: Rows, page: &mut PageReader<'_>) -> Result<ComputedRows, EngineError> {
         let slab = page.slab;
         let names = slab.computed_of();

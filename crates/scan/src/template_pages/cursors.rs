@@ -10,7 +10,7 @@ use quarry_event::template::{ColumnKind, ColumnValues, PageColumn};
 
 use super::page::PageReader;
 
-/// Rows a cursor passes one by one before it skips ahead.
+/// Number of rows that a cursor passes one by one before it skips ahead.
 const CURSOR_STEPS: usize = 8;
 
 /// The position in each column of a page. Access is fast if rows are mostly visited in ascending order.

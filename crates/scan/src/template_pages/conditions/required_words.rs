@@ -23,7 +23,7 @@ use crate::template_pages::words::Word;
 const RUN_MIN: usize = 2;
 /// Maximum number of runs searched per phrase.
 const RUNS_MAX: usize = 4;
-/// If fewer than one in this many rows of a page are undecided, their texts are rebuilt without looking for runs.
+/// If fewer than one in this many rows of a page are undecided, their texts are rebuilt without searching for runs.
 const FEW_DOUBTS: usize = 8;
 /// Shortest word of a value that is searched for, in bytes.
 const WORD_MIN: usize = 3;
