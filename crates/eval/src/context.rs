@@ -105,7 +105,7 @@ impl Stop {
         self.open_gate();
     }
 
-    /// Stops reading events; the result is based on those read.
+    /// Stops reading events; the result is based on the events read so far.
     pub fn finish_early(&self) {
         self.finishing.store(true, Ordering::Relaxed);
         self.open_gate();

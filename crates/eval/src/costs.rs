@@ -52,7 +52,7 @@ pub struct CostFigures {
     pub rows_out: u64,
 }
 
-/// Slabs and pages within the time range, and how many of them had to be read.
+/// Slabs and pages within the time range, and how many of them may hold a match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PruneFigures {
     /// Number of slabs that overlap the time range.

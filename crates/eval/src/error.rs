@@ -41,7 +41,7 @@ pub enum EngineError {
     /// A limit was reached.
     #[error("{what}: limit {limit} = {value} reached")]
     Limit {
-        /// The command or function that exceeded it.
+        /// The command or function that exceeded the limit.
         what: String,
         /// Name of the limit.
         limit: &'static str,

@@ -34,7 +34,7 @@ pub enum Body {
     Moments(fn(&Moments) -> Option<f64>),
     /// The smallest or the largest value; numbers come before texts.
     Extreme {
-        /// Whether it is the largest.
+        /// Whether the largest value is selected.
         largest: bool,
     },
     /// Computed from the smallest and the largest number.

@@ -61,7 +61,7 @@ pub struct AggregateColumn {
     pub function: StatsFunction,
     /// Implementation of the function.
     pub body: Body,
-    /// Source of its values.
+    /// Source of the aggregate's values.
     pub argument: Argument,
     /// Output name.
     pub name: String,

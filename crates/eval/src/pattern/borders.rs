@@ -119,7 +119,8 @@ mod tests {
     }
 
     proptest! {
-        /// A keyword search for a group's text, or for its beginning, finds the event, in accordance with the borders.
+        /// If the borders are known, a keyword search for the group's text, or for a word that begins with it, finds
+        /// the event.
         #[test]
         fn texts_hold_the_tokens_that_borders_say(
             before in r"(\^|a|b |=|\[ =\]|\\s\+|\\s\*|\[ b\]|%|\(\?:=\|a \)){0,3}",

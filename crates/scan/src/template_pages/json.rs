@@ -239,7 +239,7 @@ impl<'a> JsonColumns<'a> {
         if let Some(known) = known {
             return known;
         }
-        // A column is never below itself, and nothing requested here is below its own templates.
+        // The recursion ends, because a column is never nested in itself.
         let found = self.find_comma(column);
         self.comma.borrow_mut()[column as usize] = Some(found);
         found

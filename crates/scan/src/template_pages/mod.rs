@@ -6,7 +6,7 @@
 //! location of a field ([`fields`]). The fields of other events come from the slab's columns ([`columns`]); their text
 //! is rebuilt only if the search needs `_raw` or fields whose names it does not know.
 //!
-//! A count is answered without reading a page if the slab stores how often its values occur ([`counts`]).
+//! A page is counted without being read if the slab stores how often each value occurs in it ([`counts`]).
 //!
 //! Not here: reading and decoding columns (bucket); the meaning of coded columns for commands (`rows`).
 

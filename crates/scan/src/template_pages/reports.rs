@@ -289,7 +289,7 @@ fn place_of(value: &[TemplatePart], report: &Report, template_set: &TemplateSet)
     }
 }
 
-/// Substitutes the groups; `None` if one of them did not take part in the match.
+/// Substitutes the groups; `None` if a group did not take part in the match.
 fn filled(parts: &[NamePart], groups: &GroupPlaces, flat: &FlatTemplate) -> Option<Vec<TemplatePart>> {
     let mut all: Vec<TemplatePart> = Vec::new();
     for part in parts {
