@@ -78,7 +78,7 @@ pub(crate) struct Timestamper {
 pub(crate) struct TimeHistory {
     /// Last accepted time.
     pub(crate) last: Option<TimeNs>,
-    /// Form of most accepted times, by majority vote.
+    /// Form of most times, by majority vote.
     usual: Option<Form>,
     votes: u32,
     /// Order of the numbers in dates, according to the last date that showed it.
@@ -91,7 +91,7 @@ impl TimeHistory {
         TimeHistory { order: self.order, ..TimeHistory::default() }
     }
 
-    /// The majority form, if it is that of more than one line.
+    /// The majority form; `None` if only one line has it.
     fn settled(&self) -> Option<Form> {
         self.usual.filter(|_| self.votes >= SETTLED_VOTES)
     }
@@ -115,7 +115,7 @@ pub enum TimeReason {
     Arrival,
     /// The file's modification time (`DATETIME_CONFIG = NONE`).
     FileTime,
-    /// The text; with a description of the timestamp's form.
+    /// The event's text; with a description of the timestamp's form.
     Text(&'static str),
     /// The previous event, because the text yields no time.
     Previous(NoTime),

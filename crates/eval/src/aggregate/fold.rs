@@ -1,4 +1,4 @@
-//! Folds: the state of each group for one [`StateColumn`]; states of two workers can be merged.
+//! Folds: one state per group for one [`StateColumn`]; the states of two workers can be merged.
 //!
 //! A fold keeps its states in plain vectors, processes whole batches, and knows nothing about keys. Numbers of a column
 //! are read once per batch for all folds of its field ([`super::numbers`]), and once per code for dictionaries.

@@ -54,7 +54,7 @@ pub(crate) struct Derivations {
     tables: Tables,
     context: ExprContext,
     wanted: Wanted,
-    /// Fields to take from columns; a field that is read only from texts rebuilt for display anyway is not among them.
+    /// Fields to compute over columns; if all texts are rebuilt in any case, only those that the condition tests.
     of_columns: Wanted,
     /// Fields that the condition tests, each with the events in which a rule may produce the field.
     tested: Vec<(String, Option<Scope>)>,

@@ -28,8 +28,8 @@ use quarry_store::SlabIdentity;
 
 /// Plans whose names are kept; the least recently used are evicted first.
 const PLANS_MAX: usize = 512;
-/// Upper bound of one window's states: this fraction (1/32) of the cache's bytes. A fold that keeps nearly every row
-/// saves nothing.
+/// Divisor of the cache's bytes for the states of one window; larger states are not cached. A fold that keeps nearly
+/// every row saves nothing.
 const PART_SHARE: usize = 32;
 /// Bytes of an entry besides its states.
 const ENTRY_BYTES: usize = 256;

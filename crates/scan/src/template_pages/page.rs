@@ -18,7 +18,7 @@ use super::slab::Slab;
 pub(super) struct PageReader<'a> {
     pub slab: &'a Slab,
     page: &'a PageRef,
-    /// Columns of the events to read besides those of their texts.
+    /// Columns that [`PageReader::events`] reads.
     columns: PageColumns,
     shaped: Option<Box<dyn TemplatePage>>,
     events: Option<Arc<Page>>,

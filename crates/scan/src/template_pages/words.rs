@@ -74,7 +74,7 @@ enum ProbePlan {
     Same(u8),
     /// An answer for each dictionary code.
     Codes(Vec<u8>),
-    /// For numbers: the only one that matches.
+    /// For numbers: the only number that matches.
     Equals(i64),
     /// For decimals: a number matches if its part before or after the point is the given one.
     Decimals { unit: u64, whole: Option<u64>, fraction: Option<u64> },
