@@ -91,7 +91,7 @@ impl TimeHistory {
         TimeHistory { order: self.order, ..TimeHistory::default() }
     }
 
-    /// The majority form; `None` if only one line has it.
+    /// The majority form, if its lead over other forms is at least [`SETTLED_VOTES`].
     fn settled(&self) -> Option<Form> {
         self.usual.filter(|_| self.votes >= SETTLED_VOTES)
     }
