@@ -6,7 +6,7 @@
 //! few deciding fields, on whose rows the commands run; then the rows that remain are rebuilt whole from their texts.
 //!
 //! The commands run again on the whole rows, so the selection may contain rows that they drop, but it must contain
-//! every row that they keep. Not here: which commands decide (engine); limits of scans that read few fields
+//! every row that they keep. Not here: the choice of the commands (engine); limits of scans that read few fields
 //! ([`crate::top_k`], [`crate::first_rows`]).
 
 use std::cmp::Reverse;

@@ -1,8 +1,8 @@
 //! Serialized form of partial states: the columns in which a fold passes on its groups and their states.
 //!
 //! A [`StateLayout`] is plain data. It depends on the aggregates only, so that a plan can announce it before any row
-//! is folded. Folders write and read states in this layout only, whether they spill them, merge those of another
-//! worker or send them to another node.
+//! is folded. Folders write and read states in this layout only, whether they spill states, merge the states of
+//! another worker or send states to another node.
 //!
 //! Not here: states in memory, which workers of one process merge as they are ([`super::fold`]).
 

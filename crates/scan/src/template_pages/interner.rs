@@ -1,7 +1,8 @@
 //! Interner for the distinct texts that a pattern's group finds in a slab, numbered in order of appearance.
 //!
-//! While there are few, all pages share one array. Once there are many, each page gets an array with the texts of its
-//! own rows: nearly every page adds texts, and building an array of all texts for each page would take quadratic time.
+//! While there are few texts, all pages share one array. Once there are many, each page gets an array with the texts
+//! of its own rows: nearly every page adds texts, and building an array of all texts for each page would take
+//! quadratic time.
 
 use std::hash::BuildHasher;
 use std::ops::Range;
