@@ -1,4 +1,4 @@
-//! Splunk's representation of entities: an Atom feed, or the same as JSON.
+//! Splunk's representation of entities: an Atom feed or its JSON equivalent.
 //!
 //! [`Feed`] and [`Entry`] are plain data. The content of an entity is a JSON value, which Atom writes as `s:dict`,
 //! `s:list` and text, with 1 and 0 for true and false. Members and their order follow Splunk (REST API Reference
@@ -42,17 +42,17 @@ impl Form {
     }
 }
 
-/// An entity.
+/// An entity of a collection, as shown to clients.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// Its name in the collection, by default the last part of its path.
+    /// Name in the collection, by default also the last part of the entity's path.
     pub(crate) name: String,
     pub(crate) path: String,
     pub(crate) author: String,
     pub(crate) app: String,
-    /// Its permissions.
+    /// Owner, sharing and roles.
     pub(crate) acl: Acl,
-    /// Parameters of a change, if known.
+    /// Parameters that can change the entity, if known.
     pub(crate) fields: Option<Fields>,
     /// Time of its last change.
     pub(crate) updated: TimeNs,
@@ -78,7 +78,7 @@ pub(crate) struct Acl {
 }
 
 impl Acl {
-    /// Permissions of an entity of the node: everyone sees it, nobody changes it.
+    /// Permissions of an entity that belongs to the node: everyone may read it, and nobody may change it.
     pub(crate) fn of_node() -> Acl {
         let (readers, sharing) = (vec!["*".to_owned()], ObjectSharing::System);
         Acl { sharing, readers, writers: Vec::new(), can_write: false, can_remove: false, can_share: false }
@@ -97,7 +97,7 @@ impl Acl {
 pub(crate) struct Fields {
     pub(crate) required: &'static [&'static str],
     pub(crate) optional: &'static [&'static str],
-    /// Patterns of further parameters.
+    /// Patterns of the names of further parameters.
     pub(crate) wildcard: &'static [&'static str],
 }
 
@@ -109,7 +109,7 @@ pub(crate) struct Feed {
     pub(crate) path: String,
     pub(crate) updated: TimeNs,
     pub(crate) entries: Vec<Entry>,
-    /// Number of entities in the collection, of which these are a part.
+    /// Total number of entities in the collection; these may be only one page.
     pub(crate) total: usize,
     pub(crate) offset: usize,
     pub(crate) per_page: usize,
@@ -157,7 +157,7 @@ impl Entry {
         entry
     }
 
-    /// The XML element; `namespaces` are those of a root element, or empty.
+    /// Writes the XML element; `namespaces` are the namespace attributes of a root element, or empty.
     fn write_xml(&self, namespaces: &str, out: &mut String) {
         out.push_str(&format!(
             "<entry{namespaces}>\n  <title>{}</title>\n  <id>{}</id>\n  <updated>{}</updated>\n  <link href=\"{}\" \

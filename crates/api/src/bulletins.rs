@@ -1,6 +1,6 @@
 //! Messages shown to all users until they are removed (Splunk's bulletin board).
 //!
-//! They are in memory only. Messages of the node itself are separate ([`crate::NodeCondition::faults`]).
+//! Messages are kept in memory only. Messages of the node itself are separate ([`crate::NodeCondition::faults`]).
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -36,7 +36,7 @@ impl Severity {
     }
 }
 
-/// A message.
+/// A message to all users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bulletin {
     pub(crate) text: String,
@@ -51,7 +51,7 @@ pub(crate) struct Bulletins(Mutex<BTreeMap<String, Bulletin>>);
 
 impl Bulletins {
     fn locked(&self) -> MutexGuard<'_, BTreeMap<String, Bulletin>> {
-        // Each change is a single call.
+        // A poisoned lock is safe to use, because each change is a single call.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -84,7 +84,7 @@ mod tests {
     fn the_oldest_goes_for_a_new_one() {
         let bulletins = Bulletins::default();
         let bulletin = |time| Bulletin { text: "t".into(), severity: Severity::Info, author: "eva".into(), time };
-        // The newest have the first names.
+        // The newest messages have the names that sort first.
         for at in 0..BULLETINS_MAX + 10 {
             bulletins.put(format!("{:04}", 9_999 - at), bulletin(at as i64));
         }

@@ -1,4 +1,4 @@
-//! Authentication of a request, before anything else of it is read.
+//! Authentication of a request, before its body is read.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::ApiState;
 use crate::endpoint::blocking;
 use crate::message::ApiError;
 
-/// The authenticated sender of a request; extracting it fails for unknown ones.
+/// The authenticated sender of a request; the extractor fails for unauthenticated requests.
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) identity: Identity,
     /// The caller's effective permissions.
     pub(crate) permissions: Arc<Permissions>,
     pub(crate) origin: Origin,
-    /// The `Authorization` header, or its replacement from a cookie.
+    /// The `Authorization` header, or the equivalent built from a session cookie.
     pub(crate) shown: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl FromRequestParts<ApiState> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Caller, ApiError> {
-        // The check against the table of endpoints has authenticated the request.
+        // The access check has already authenticated the request.
         if let Some(known) = parts.extensions.get::<Caller>() {
             return Ok(known.clone());
         }
@@ -65,7 +65,8 @@ pub(crate) const COOKIE: &str = "splunkd_";
 /// Default port in cookie names.
 const PORT: &str = "8089";
 
-/// Name of the cookie for the requested node: nodes on one machine differ by port, which cookies do not distinguish.
+/// Name of the cookie for the requested node. It contains the port, because browsers send cookies to all ports of a
+/// host.
 pub(crate) fn cookie_name(headers: &HeaderMap) -> String {
     let host = headers.get(header::HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let port = host.rsplit_once(':').map(|(_, port)| port);
@@ -73,12 +74,12 @@ pub(crate) fn cookie_name(headers: &HeaderMap) -> String {
     format!("{COOKIE}{}", port.filter(is_port).unwrap_or(PORT))
 }
 
-/// A cookie that holds the key of a session, for as long as the session lasts without requests.
+/// A cookie with the key of a session; its lifetime is the session's idle timeout.
 pub(crate) fn session_cookie(headers: &HeaderMap, key: &str) -> String {
     format!("{}={key}; Path=/; HttpOnly; SameSite=Strict; Max-Age={SESSION_IDLE_LIMIT_S}", cookie_name(headers))
 }
 
-/// The cookie with its time extended, if a request is authenticated by it.
+/// The cookie with a renewed lifetime, if the request was authenticated by a cookie.
 pub(crate) fn renewed_cookie(headers: &HeaderMap) -> Option<HeaderValue> {
     let key = cookie_of(headers).filter(|_| !headers.contains_key(header::AUTHORIZATION))?;
     session_cookie(headers, key).parse().ok()

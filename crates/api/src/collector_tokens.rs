@@ -1,7 +1,9 @@
-//! Managing tokens of the HTTP Event Collector: written to `etc/system/local/inputs.conf`, effective at once.
+//! Management of the tokens of the HTTP Event Collector. Changes are written to `etc/system/local/inputs.conf` and take
+//! effect at once.
 //!
-//! Only the token's stanza is edited, and the file is replaced atomically. A token of another file can be overridden
-//! here by a stanza of the same name, but not removed. Changes made by hand take effect with the next change.
+//! Only the token's stanza is edited, and the file is replaced atomically. A token defined in another file can be
+//! overridden by a stanza of the same name in this file, but not removed. Changes made by hand take effect with the
+//! next change.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -54,11 +56,11 @@ impl CollectorTokens {
 
     /// Applies changes to `collector` from now on.
     pub fn attach(&self, collector: &Arc<Collector>) {
-        // A node has only one.
+        // A node has only one collector, so later calls have no effect.
         self.collector.get_or_init(|| Arc::clone(collector));
     }
 
-    /// Whether a collector listens, so that changes count at once.
+    /// Whether a collector listens, so that changes take effect at once.
     pub fn is_attached(&self) -> bool {
         self.collector.get().is_some()
     }
@@ -68,7 +70,7 @@ impl CollectorTokens {
         self.read().into_iter().map(told).collect()
     }
 
-    /// Writes a token; `check_index` says why an index accepts no events.
+    /// Writes a token; `check_index` returns an error if an index accepts no events.
     pub fn write(
         &self,
         change: &TokenChange,
@@ -91,7 +93,7 @@ impl CollectorTokens {
             return Err(TokenError::Invalid(format!("a node has at most {TOKENS_MAX} tokens; remove one first")));
         }
         let mut settings = change.settings.clone();
-        // Answers use this text for a token without an index.
+        // Answers show `default` for a token without an index, and clients send it back.
         settings.iter_mut().filter(|(key, value)| key == "index" && value == "default").for_each(|(_, value)| {
             value.clear();
         });
@@ -139,7 +141,7 @@ impl CollectorTokens {
 
     fn put_in_force(&self) -> Vec<HttpToken> {
         let tokens = self.read();
-        // Without one, the answer to the change says so.
+        // Without a collector, the answer says that the change takes effect later.
         if let Some(collector) = self.collector.get() {
             collector.set_tokens(tokens.clone());
         }

@@ -1,8 +1,7 @@
 //! Answers compressed with gzip, for clients that accept it.
 //!
-//! Only complete texts that need more than a packet are compressed. Rows and events that are sent as they come are not: they
-//! would have to wait for each other. Compressed bodies of requests are not read here either, except by the collector
-//! (`quarry_inputs`).
+//! Only complete texts larger than a packet are compressed. Streamed rows and events are not, because compression would
+//! delay them. Compressed request bodies are accepted only by the collector (`quarry_inputs`).
 
 use std::io::Write;
 
@@ -21,19 +20,19 @@ use crate::message::ApiError;
 const BYTES_MIN: usize = 1_400;
 /// Maximum bytes of a compressed answer.
 const BYTES_MAX: usize = 16 << 20;
-/// Bytes that are compressed on the thread of the connection.
+/// Maximum bytes that are compressed on the thread of the connection.
 const QUICK_BYTES: usize = 32 << 10;
 /// The coding's name.
 const GZIP: &str = "gzip";
 
-/// Compresses the answer if the client accepts that.
+/// Compresses the answer if the client accepts gzip.
 pub(crate) async fn compressed(request: Request, next: Next) -> Response {
     let is_accepted = accepts_gzip(request.headers());
     let answer = next.run(request).await;
     if is_accepted { packed(answer).await } else { answer }
 }
 
-/// Whether `Accept-Encoding` names gzip, and not with the weight 0.
+/// Whether `Accept-Encoding` names gzip with a weight other than 0.
 fn accepts_gzip(headers: &HeaderMap) -> bool {
     let Some(accepted) = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()) else {
         return false;
@@ -46,7 +45,7 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
     })
 }
 
-/// The answer compressed, if it is a complete text of a suitable size.
+/// Returns the answer compressed if it is a complete text of a suitable size, else unchanged.
 async fn packed(answer: Response) -> Response {
     let size = answer.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
     let is_of_size = size.is_some_and(|bytes| (BYTES_MIN..=BYTES_MAX).contains(&bytes));
@@ -54,7 +53,7 @@ async fn packed(answer: Response) -> Response {
         return answer;
     }
     let (mut parts, body) = answer.into_parts();
-    // Its size is known to be within the limit.
+    // The body's size was checked, so reading it cannot fail.
     let Ok(body) = to_bytes(body, BYTES_MAX).await else {
         return ApiError::internal("the answer cannot be compressed").into_response();
     };

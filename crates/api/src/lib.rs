@@ -1,9 +1,9 @@
-//! Splunk-compatible REST API on the management port: logins, searches, objects, and what the command line needs of its
-//! server.
+//! Splunk-compatible REST API on the management port: logins, searches, objects, and the operations that the command
+//! line sends to its server.
 //!
 //! One file per endpoint family; all endpoints are in one table ([`ENDPOINTS`]). Only this crate defines wire formats:
-//! results have every value as a string, entities are an Atom feed or the same as JSON, errors are `{"messages":
-//! [...]}` or the same as XML. The search service and the node do the actual work.
+//! results have every value as a string, entities are an Atom feed or its JSON equivalent, errors are `{"messages":
+//! [...]}` or the XML equivalent. The search service and the node implement the operations.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod atom;
@@ -55,8 +55,8 @@ pub fn router(state: ApiState) -> Router {
     Router::new().fallback_service(endpoints(state)).layer(from_fn(as_clients_write))
 }
 
-/// Normalises paths as clients write them: drops a trailing slash, reads a plus sign in a name as a blank, and a slash
-/// that is encoded twice as one that is encoded once.
+/// Normalises paths as clients write them: drops a trailing slash, replaces a plus sign in a name by a blank, and
+/// replaces a doubly encoded slash by one that is encoded once.
 async fn as_clients_write(mut request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let bare = path.trim_end_matches('/');

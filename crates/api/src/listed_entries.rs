@@ -1,8 +1,8 @@
-//! The entries of collections for `| rest`: requests on behalf of a search's user, answered by the same endpoints
-//! without a port.
+//! The entries of collections for `| rest`. Requests on behalf of a search's user are answered in the process by the
+//! same endpoints as over HTTP.
 //!
-//! What a user may not read over HTTP, a search of that user may not read. Endpoints that run searches or stream are
-//! left out. Not here: the command itself (engine).
+//! A search can read exactly what its user may read over HTTP. Endpoints that run searches or stream are excluded. Not
+//! here: the command itself (engine).
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::endpoint::table::ENDPOINTS;
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Root of the endpoints.
 const ROOT: &str = "/services/";
-/// Beginnings of paths, after the root, that are not lists of entries.
+/// Path prefixes, after the root, of endpoints that do not list entries.
 const OTHERS: [&str; 9] = [
     "auth/",
     "catalog/",
@@ -47,7 +47,7 @@ fn is_listed(path: &str) -> bool {
     !OTHERS.iter().any(|begin| path.starts_with(begin)) && !path.ends_with("_reload")
 }
 
-/// Whether a path is one of the table.
+/// Whether a path is in the table.
 fn is_served(path: &str) -> bool {
     let asked: Vec<&str> = path.split('/').collect();
     ENDPOINTS.iter().filter(|row| row.method == Method::GET).filter_map(|row| row.path.strip_prefix(ROOT)).any(|row| {
@@ -114,7 +114,7 @@ fn entry_of(entry: &Value) -> NodeEntry {
 fn add_members(prefix: &str, members: &Map<String, Value>, row: &mut NodeEntry) {
     for (name, value) in members.iter().filter(|(name, _)| *name != "eai:acl") {
         match value {
-            // One level, as in Splunk: deeper values are JSON texts.
+            // Only one level is expanded, as in Splunk; deeper values are JSON texts.
             Value::Object(inner) => {
                 inner.iter().for_each(|(inner, value)| add(&format!("{prefix}{name}.{inner}"), value, row));
             }

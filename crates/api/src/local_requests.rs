@@ -1,7 +1,7 @@
-//! Requests from the process that has the node open, answered by the same endpoints without a port.
+//! Requests from the process that has the node open, answered by the same endpoints but without HTTP.
 //!
-//! The command line uses it to change a data directory that no server has open, so that each change is implemented once. Not
-//! here: streamed answers and searches with many rows.
+//! The command line uses them to change a data directory that no server has open, so that each change is implemented
+//! only once. Not here: streamed answers and searches with many rows.
 
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderValue, Method, Request, header};
@@ -23,8 +23,8 @@ pub struct InProcessAnswer {
     pub body: String,
 }
 
-/// Answers a request for a path with its query. `shown` is the `Authorization` header; without it, the owner of the data
-/// folder asks. The form is sent with `POST`.
+/// Answers a request for a path with its query. `shown` is the `Authorization` header; without it, the request runs as
+/// the owner of the data directory. With a form, the method is `POST`.
 pub async fn answer_in_process(
     state: &ApiState,
     method: Method,

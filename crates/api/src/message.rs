@@ -1,4 +1,4 @@
-//! Splunk's form of an error: a status and `{"messages":[{"type":"FATAL","text":"..."}]}`, or the same as XML.
+//! Splunk's form of an error: a status and `{"messages":[{"type":"FATAL","text":"..."}]}`, or the XML equivalent.
 //!
 //! All errors, of endpoints or of the router itself, have this form: [`in_envelope`] wraps everything.
 
@@ -17,7 +17,7 @@ use quarry_spl::ast::Span;
 use quarry_spl::{Diagnostic, Severity, excerpt};
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 
-/// Path prefixes that default to JSON; others default to XML, because that is what Splunk's clients parse.
+/// Path prefixes that default to JSON; others default to XML, which Splunk's clients parse.
 const JSON_PATHS: [&str; 7] = [
     "/api/v1/",
     "/quarry/",
@@ -38,16 +38,16 @@ pub(crate) struct ApiError {
     status: StatusCode,
     messages: Vec<Message>,
     retry_after_s: Option<u64>,
-    /// Type of its messages.
+    /// Type of the error's messages.
     kind: &'static str,
-    /// Whether the client may send a password instead.
+    /// Whether the answer invites the client to send a password (`WWW-Authenticate`).
     asks_password: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Message {
     text: String,
-    /// Splunk's code for it.
+    /// Splunk's code for the error.
     code: Option<&'static str>,
     /// Position in the search, in bytes.
     place: Option<Span>,
@@ -80,12 +80,12 @@ impl ApiError {
         ApiError { status, messages, retry_after_s: None, kind, asks_password: false }
     }
 
-    /// The path or the method is not served, in Splunk's type for the router's own refusals.
+    /// The path or the method is not served; has the message type that Splunk uses for such errors.
     pub(crate) fn unserved(status: StatusCode, text: impl Into<String>) -> ApiError {
         ApiError { kind: "ERROR", ..ApiError::with_status(status, text) }
     }
 
-    /// The request is not that of a known user; `shown` are its credentials.
+    /// The request's credentials `shown` were not accepted.
     pub(crate) fn of_credentials(error: AuthError, shown: Option<&str>) -> ApiError {
         let is_password =
             shown.is_some_and(|shown| shown.get(..6).is_some_and(|kind| kind.eq_ignore_ascii_case("basic ")));
@@ -190,7 +190,7 @@ impl ApiError {
     }
 }
 
-/// A diagnostic as plain text: what, where, and a correction.
+/// A diagnostic as plain text: the problem, its place, and a correction.
 fn message_of(search: &str, diagnostic: &Diagnostic) -> Message {
     let Span { start, end } = diagnostic.span;
     let mut text = diagnostic.message.clone();
@@ -267,7 +267,7 @@ impl From<Fault> for ApiError {
 }
 
 impl IntoResponse for ApiError {
-    /// Without a body: [`in_envelope`] writes it in the requested format.
+    /// The response has no body yet; [`in_envelope`] writes it in the requested format.
     fn into_response(self) -> Response {
         let mut response = self.status.into_response();
         response.extensions_mut().insert(self);
@@ -280,12 +280,12 @@ impl IntoResponse for ApiError {
 pub(crate) struct RefusalForm(Arc<AtomicBool>);
 
 impl RefusalForm {
-    /// Whether it is XML.
+    /// Whether the format is XML.
     pub(crate) fn is_xml(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Processes a parameter.
+    /// Sets the format if the parameter is `output_mode`.
     pub(crate) fn note(&self, name: &str, value: &str) {
         if name == "output_mode" {
             self.0.store(matches!(value, "xml" | "atom"), Ordering::Relaxed);
@@ -303,12 +303,12 @@ fn accepts_xml(headers: &HeaderMap) -> Option<bool> {
     })
 }
 
-/// Gives every error Splunk's form.
+/// Writes the body of every error in Splunk's form.
 pub(crate) async fn in_envelope(mut request: Request, next: Next) -> Response {
     let form = RefusalForm::default();
     let path = request.uri().path();
     let by_path = !JSON_PATHS.iter().any(|part| path.contains(part));
-    // An error may precede the reading of the body, which `output_mode` may be in.
+    // The default format, for errors that occur before the body is read, which may contain `output_mode`.
     form.0.store(accepts_xml(request.headers()).unwrap_or(by_path), Ordering::Relaxed);
     for (name, value) in form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes()) {
         form.note(&name, &value);

@@ -15,7 +15,7 @@ use quarry_stdx::{ErrorKind, Fault, HasKind};
 pub struct AddFile {
     /// Path on the node's machine.
     pub path: String,
-    /// Index that takes the events.
+    /// Index of the events.
     pub index: String,
     /// Sourcetype; guessed when absent.
     pub sourcetype: Option<String>,
@@ -23,7 +23,7 @@ pub struct AddFile {
     pub host: Option<String>,
     /// Source field.
     pub source: Option<String>,
-    /// Index it even if the same bytes were indexed before.
+    /// Whether to index the file even if the same bytes were indexed before.
     pub again: bool,
     /// Zone of times without one; default is the node's.
     pub zone: Option<String>,
@@ -45,7 +45,7 @@ pub struct PreviewFile {
 /// A text to preview.
 #[derive(Clone, Debug)]
 pub struct PreviewText {
-    /// The beginning of a file.
+    /// The text, usually the beginning of a file.
     pub text: Vec<u8>,
     /// Source field, usually the name of the file.
     pub source: String,
@@ -57,12 +57,12 @@ pub struct PreviewText {
     pub events: Option<usize>,
 }
 
-/// A kind of modular input that an app brings along.
+/// A kind of modular input that comes with an app.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModularInput {
     /// Its scheme: stanzas of inputs.conf are `[SCHEME://NAME]`.
     pub scheme: String,
-    /// The app of its program.
+    /// The app that contains its program.
     pub app: String,
     /// Display name.
     pub title: String,
@@ -114,7 +114,7 @@ pub struct CollectorToken {
     pub source: Option<String>,
     /// Default `sourcetype`.
     pub sourcetype: Option<String>,
-    /// Whether answers carry an acknowledgment id.
+    /// Whether answers contain an acknowledgment id.
     pub use_ack: bool,
 }
 
@@ -135,7 +135,7 @@ pub enum TokenError {
     /// No token has this name.
     #[error("there is no token {name}: GET data/inputs/http lists the existing ones")]
     Unknown {
-        /// Its name.
+        /// The requested name.
         name: String,
     },
     /// A token with this name or secret exists.
@@ -181,9 +181,9 @@ pub struct DiskActivity {
     pub writes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Time during which requests were under way.
+    /// Time during which at least one request was in progress, in milliseconds.
     pub busy_ms: u64,
-    /// Sum of the times of all requests.
+    /// Sum of the durations of all requests, in milliseconds.
     pub waited_ms: u64,
 }
 
@@ -201,7 +201,7 @@ pub struct SearchLimits {
 /// State of a node: name, resources, background failures.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeCondition {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
     /// Name of its machine.
     pub host: String,
@@ -247,9 +247,9 @@ pub struct ReceivedText {
     pub host: String,
     /// Source of its events.
     pub source: String,
-    /// Sourcetype, which says how it is broken into events.
+    /// Sourcetype, whose rules break the text into events.
     pub sourcetype: String,
-    /// The text.
+    /// The text, which may contain several events.
     pub text: Vec<u8>,
 }
 
@@ -264,7 +264,7 @@ pub trait Node: Send + Sync {
     /// Like [`Node::search_of`] without blocking; `None` if files have to be read.
     fn ready_search_of(&self, viewer: &Permissions) -> Option<Arc<SearchService>>;
 
-    /// Writes the events of an index that are only in the log to buckets, and waits until they are there.
+    /// Writes the events of an index that are only in the write-ahead log to buckets; returns when this is done.
     fn roll_hot_buckets(&self, index: &str) -> Result<(), Fault>;
 
     /// Notifies the node that a conf file has changed.
@@ -276,7 +276,8 @@ pub trait Node: Send + Sync {
     /// Limits of collections.
     fn collection_limits(&self) -> CollectionLimits;
 
-    /// Indexes a file, until `has_left` says that the client is gone; returns the report as a JSON object.
+    /// Indexes a file; stops if `has_left` is set because the client has disconnected. Returns the report as a JSON
+    /// object.
     fn add_file(&self, request: &AddFile, has_left: &Arc<AtomicBool>) -> Result<String, Fault>;
     /// Validates the name of an index.
     fn check_index_name(&self, name: &str) -> Result<(), Fault>;
@@ -308,7 +309,7 @@ pub trait Node: Send + Sync {
     fn compact(&self) -> Result<String, Fault>;
     /// Thaws an archived bucket from a folder on the server; returns its id as a JSON object.
     fn thaw(&self, index: &str, folder: &str) -> Result<String, Fault>;
-    /// Brings the buckets of an index to a volume, or to the data directory with `local`; gives the report as a JSON
+    /// Moves the buckets of an index to a volume, or to the data directory with `local`; returns the report as a JSON
     /// object.
     fn migrate(&self, index: &str, to: &str) -> Result<String, Fault>;
     /// Removes the events of an index; returns the number of its buckets.

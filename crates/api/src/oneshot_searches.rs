@@ -1,8 +1,8 @@
-//! Running searches that clients wait for (`exec_mode=oneshot`), by the `id` that a client gave its own.
+//! Running searches that clients wait for (`exec_mode=oneshot`), by the `id` that the client has chosen.
 //!
-//! They are not jobs, but `POST search/jobs/ID/control` with `action=finalize` ends one with the rows found so far: the
-//! command line does so on Ctrl-C. The number is bounded by that of running searches. Not here: jobs, which outlive
-//! their request ([`crate::endpoint`]).
+//! They are not jobs, but `POST search/jobs/ID/control` with `action=finalize` ends one with the rows found so far; the
+//! command line does this on Ctrl-C. Their number is bounded by the limit of running searches. Not here: jobs, which
+//! outlive their request ([`crate::endpoint`]).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,8 @@ type Name = (String, String);
 pub(crate) struct AttendedSearches(Mutex<BTreeMap<Name, Stopper>>);
 
 impl AttendedSearches {
-    /// Adds a search of a user until the result is dropped. An ID in use keeps its search.
+    /// Registers a search of a user until the returned value is dropped. If the ID is in use, the earlier search keeps
+    /// it.
     pub(crate) fn add(self: &Arc<AttendedSearches>, user: &str, id: &str, stopper: Stopper) -> Option<Attended> {
         let name = (user.to_owned(), id.to_owned());
         let mut searches = self.lock();

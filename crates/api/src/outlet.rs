@@ -2,8 +2,8 @@
 //! resources.
 //!
 //! A client that reads nothing for [`STALL_AFTER`] is *stalled*: its search gives up its slot and waits, with little
-//! memory, until the client reads again and a slot is free. After [`STALL_MAX`] the answer is cut off, and immediately
-//! if stalled answers together hold [`STALLED_BYTES_MAX`], because rows may be long.
+//! memory, until the client reads again and a slot is free. After [`STALL_MAX`] the answer is cut off. An answer is
+//! also cut off at once if all stalled answers together hold [`STALLED_BYTES_MAX`], because rows may be long.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::turns::{Turn, Turns, Use};
 pub const ANSWERS_MAX: usize = 256;
 /// Approximate size of a chunk.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Chunks buffered for a client.
+/// Number of chunks buffered for a client.
 const CHUNKS_MAX: usize = 2;
 /// Maximum bytes of rows and text held by stalled answers together.
 pub(crate) const STALLED_BYTES_MAX: usize = 256 << 20;
@@ -31,7 +31,7 @@ const STALL_AFTER: Duration = Duration::from_millis(100);
 /// Time without reading after which its answer is cut off.
 const STALL_MAX: Duration = Duration::from_secs(60);
 
-/// A chunk of a body, or why there are no more.
+/// A chunk of a body, or the error that ends it.
 pub(crate) type Chunk = Result<Bytes, SearchError>;
 
 /// The client has disconnected or reads nothing.
@@ -45,7 +45,7 @@ struct Patience {
     stall_max: Duration,
 }
 
-/// Sends rows to a client. Its calls block: not for async threads.
+/// Sends rows to a client. Its methods block and must not be called on async threads.
 pub(crate) struct Outlet {
     sender: mpsc::Sender<Chunk>,
     /// Text of the next chunk so far.
@@ -64,7 +64,7 @@ pub(crate) struct Outlet {
 #[derive(Clone)]
 pub(crate) struct AnswerPlaces {
     answers: Arc<Semaphore>,
-    /// Kilobytes available to stalled ones.
+    /// Kilobytes available to stalled answers.
     stalled: Arc<Semaphore>,
 }
 
@@ -87,14 +87,14 @@ impl AnswerPlaces {
         }
     }
 
-    /// A place, if there is one.
+    /// A permit, if one is available.
     pub(crate) fn take(&self) -> Option<AnswerPlace> {
         let permit = Arc::clone(&self.answers).try_acquire_owned().ok()?;
         Some(AnswerPlace { stalled: Arc::clone(&self.stalled), _permit: permit })
     }
 }
 
-/// Called before waiting for a stalled client, to release what can be recomputed.
+/// Called before waiting for a stalled client, to release data that can be recomputed.
 pub(crate) type LetGo<'l> = &'l mut dyn FnMut();
 
 /// Receiver of a body's chunks.
@@ -123,7 +123,7 @@ impl Outlet {
     /// Sends buffered output.
     pub(crate) fn flush(&mut self, let_go: LetGo<'_>) -> Result<(), Gone> {
         let mut text = Bytes::from(std::mem::take(&mut self.text));
-        // A row may be long: its text is released when its last chunk is sent, and no chunk is that long.
+        // A long row is split into several chunks; its text is released when the last one is sent.
         while !text.is_empty() {
             let len = if text.len() < 2 * CHUNK_BYTES { text.len() } else { CHUNK_BYTES };
             let chunk = text.split_to(len);
@@ -132,7 +132,7 @@ impl Outlet {
         Ok(())
     }
 
-    /// Ends the answer with an error in place of everything that was written, if none of it has been sent.
+    /// Ends the answer with an error; if nothing has been sent, discards what was written.
     pub(crate) fn fail_at_once(&mut self, error: SearchError) -> Result<(), Gone> {
         if !self.has_sent {
             self.text.clear();
@@ -140,7 +140,7 @@ impl Outlet {
         self.fail(error)
     }
 
-    /// Ends the answer with an error in place of a chunk, because the status has been sent.
+    /// Ends the answer with an error in place of a chunk, because the status may have been sent.
     pub(crate) fn fail(&mut self, error: SearchError) -> Result<(), Gone> {
         self.flush(&mut || {})?;
         self.send(Err(error), 0, &mut || {})
@@ -167,7 +167,7 @@ impl Outlet {
         // A row takes about as much memory as its text.
         let kilobytes = u32::try_from((STALLED_BYTES + 2 * more) >> 10).map_err(|_| Gone)?;
         let _held = self.place.stalled.try_acquire_many(kilobytes).map_err(|_| Gone)?;
-        // Others may run in the meantime.
+        // Gives up the slot, so that other searches can run during the wait.
         let had_turn = self.turn.take().is_some();
         let room = timeout(stall_max, self.sender.reserve()).await;
         room.map_err(|_| Gone)?.map_err(|_| Gone)?.send(chunk);

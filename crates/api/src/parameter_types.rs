@@ -1,8 +1,8 @@
 //! Types of request parameters: one table by name for all endpoints.
 //!
-//! A value of the wrong type is refused with a correction, even if the endpoint ignores the parameter, because
-//! `max_count=abc` is certainly a mistake. An empty value counts as absent. Parameters not in the table are texts that
-//! the endpoint interprets. Types and words are those of Splunk's REST reference.
+//! A value of the wrong type is refused with a correction, even if the endpoint ignores the parameter, because a value
+//! such as `max_count=abc` is certainly a mistake. An empty value counts as absent. Parameters not in the table are
+//! texts that the endpoint interprets. Types and words are those of Splunk's REST reference.
 
 use jiff::tz::TimeZone;
 use quarry_event::time::{parse_time, parse_zone};
@@ -19,7 +19,7 @@ pub(crate) enum ParameterType {
     Limit,
     /// A non-negative number.
     Number,
-    /// A time: absolute, in seconds or relative.
+    /// A time: absolute, relative, or in seconds since 1970.
     Time,
     /// A time, or a bound of a real-time window such as `rt-5m`.
     SearchTime,
@@ -150,7 +150,7 @@ fn is_time(text: &str) -> bool {
     parse_time(text, 0, &TimeZone::UTC).is_ok()
 }
 
-/// All, as some clients write an unlimited count.
+/// Means all; some clients write an unlimited count this way.
 pub(crate) const ALL: &str = "-1";
 
 /// Maximum characters of a wrong value that are shown.

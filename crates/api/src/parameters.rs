@@ -16,7 +16,7 @@ const FORM: &str = "application/x-www-form-urlencoded";
 
 /// Maximum size of a form that is read only for the format of a refusal.
 const UNREAD_BYTES_MAX: usize = 16 << 10;
-/// Maximum time that such a form is waited for.
+/// Maximum wait for such a form.
 const UNREAD_WAIT: Duration = Duration::from_millis(500);
 
 /// Parameters that every handler of objects accepts.
@@ -67,8 +67,7 @@ impl Parameters {
         self.get(name).and_then(parse_flag) == Some(true)
     }
 
-    /// Refuses parameters of other names, in Splunk's words; a name that ends with `*` stands for those that begin with
-    /// it.
+    /// Refuses parameters with unknown names, in Splunk's words. A known name that ends with `*` is a prefix.
     pub(crate) fn refuse_others(&self, known: &[&[&str]]) -> Result<(), ApiError> {
         let is_known = |name: &str| {
             let mut all = known.iter().copied().flatten().chain(&ANYWHERE);
@@ -99,7 +98,7 @@ impl Parameters {
         self
     }
 
-    /// The same, listing all entities of a collection unless a count is given.
+    /// The same parameters, with an unlimited `count` if none is given.
     pub(crate) fn unpaged(mut self) -> Parameters {
         if self.get("count").is_none() {
             self.0.push(("count".to_owned(), "0".to_owned()));
@@ -119,7 +118,7 @@ fn check<N: AsRef<str>, V: AsRef<str>>(parameters: &[(N, V)]) -> Result<(), ApiE
     fault.map_or(Ok(()), |fault| Err(ApiError::bad_request(fault)))
 }
 
-/// Like [`check`] for parameters in a URL, which every endpoint has.
+/// Like [`check`], for the parameters in a URL; applies to every endpoint.
 pub(crate) fn check_query(query: &str) -> Result<(), ApiError> {
     check(&form_urlencoded::parse(query.as_bytes()).collect::<Vec<_>>())
 }
@@ -134,8 +133,8 @@ impl<S: Send + Sync> FromRequest<S> for Parameters {
     }
 }
 
-/// Reads the form of a request that is refused before its handler would, because the form may say in which format. Larger
-/// forms, and those that do not come at once, are not waited for: whoever sends them may be nobody.
+/// Reads the form of a request that was refused before its handler could read it, because the form may select the
+/// format of the refusal. Large or late forms are ignored, because the client may not be authenticated.
 pub(crate) async fn note_unread_form(request: Request) {
     let Some(form) = request.extensions().get::<RefusalForm>().cloned() else { return };
     if !is_small_form(request.headers()) {
@@ -154,7 +153,7 @@ fn is_small_form(headers: &HeaderMap) -> bool {
     text(&header::CONTENT_TYPE).is_some_and(is_form) && bytes.is_some_and(|bytes| bytes <= UNREAD_BYTES_MAX)
 }
 
-/// Whether a content type is that of forms.
+/// Whether a content type is the one of forms.
 fn is_form(kind: &str) -> bool {
     kind.trim().to_ascii_lowercase().starts_with(FORM)
 }

@@ -95,12 +95,12 @@ impl ApiState {
         self.real_time_turns.searches_max()
     }
 
-    /// Ends real-time searches, because the server stops; their clients would keep it for as long as it waits for them.
+    /// Ends real-time searches when the server stops; otherwise it would wait for their clients until a timeout.
     pub fn end_real_time(&self) {
         self.real_time_turns.end();
     }
 
-    /// A slot for a caller's search, as soon as one is free.
+    /// Waits for a slot for a caller's search.
     pub(crate) async fn turn(&self, caller: &Caller, purpose: Use) -> Result<Turn, ApiError> {
         let user = &caller.identity.user;
         self.turns.limit(user, caller.permissions.limits.jobs);

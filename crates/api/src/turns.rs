@@ -1,8 +1,8 @@
-//! Search slots: a maximum number of concurrent searches, in all and per user, with a fair queue.
+//! Search slots: limit the number of concurrent searches, in total and per user, with a fair queue.
 //!
 //! A user at the limit does not block others: the next to run is the first in the queue whose user is below the limit.
-//! Streams, which last as long as their readers do, leave some slots of their user to short searches; so do searches
-//! once they are known to have many rows.
+//! Streams last as long as their clients read, so some of a user's slots are reserved for short searches. Searches that
+//! turn out to have many rows count as streams.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,9 +14,9 @@ use quarry_search::jobs::WorkTurn;
 
 use crate::message::ApiError;
 
-/// One user may have at most three of four slots; the rest is for others.
+/// Maximum share of all slots that one user may have: three of four.
 const OF_USER: (usize, usize) = (3, 4);
-/// Streams may have at most two of three of a user's slots, not counting those of stalled clients.
+/// Maximum share of a user's slots that streams may have, not counting those of stalled clients: two of three.
 const STREAMS_OF_USER: (usize, usize) = (2, 3);
 /// Maximum waiting searches; further ones are refused.
 pub const SEARCHES_WAITING_MAX: usize = 1_024;
@@ -25,7 +25,7 @@ pub const SEARCHES_WAITING_MAX: usize = 1_024;
 /// without waiting.
 pub(crate) const LARGE_WAITING_MAX: usize = 64;
 
-/// Limits.
+/// Limits of the slots of a server.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     /// Maximum concurrent searches. Each may use every core and a blocking thread; logins and inputs need some of both
@@ -42,7 +42,7 @@ struct Bounds {
 pub(crate) enum Use {
     /// A search whose rows are collected before they are sent.
     Search,
-    /// A search whose rows are sent as they are made, or are many.
+    /// A search whose rows are sent as they are found, or which has many rows.
     Stream,
 }
 
@@ -115,12 +115,12 @@ impl Turns {
         Arc::new(Turns { bounds, queue: Mutex::default(), is_ending: AtomicBool::new(false) })
     }
 
-    /// Asks searches that do not end by themselves to end.
+    /// Requests the end of searches that do not end by themselves.
     pub(crate) fn end(&self) {
         self.is_ending.store(true, Ordering::Relaxed);
     }
 
-    /// Whether searches that do not end by themselves were asked to end.
+    /// Whether searches that do not end by themselves must end.
     pub(crate) fn is_ending(&self) -> bool {
         self.is_ending.load(Ordering::Relaxed)
     }
@@ -150,7 +150,7 @@ impl Turns {
                 let text = format!("{} searches wait for a slot, the maximum: try again", self.bounds.waiting);
                 return Err(ApiError::too_many(text));
             }
-            // A queue filled by one user would lock out all others.
+            // A user's waiting searches are limited, because a queue filled by one user would lock out all others.
             let of_user =
                 queue.waiting.iter().filter(|(other, _, waiter)| other == user && !waiter.is_closed()).count();
             if of_user >= self.bounds.waiting.div_ceil(2) {
@@ -166,8 +166,8 @@ impl Turns {
 }
 
 impl Turn {
-    /// Reclassifies a search with many rows as a stream. If its user has too many of those, others run first; `let_go`
-    /// is called before waiting. Blocks.
+    /// Reclassifies a search with many rows as a stream. If the user has too many streams, the search gives up its slot
+    /// and waits; `let_go` is called before. Blocks.
     pub(crate) fn grow(mut self, let_go: impl FnOnce()) -> Option<Turn> {
         let turns = Arc::clone(&self.turns);
         let waiting = {
@@ -189,7 +189,7 @@ impl Turn {
         drop(self);
         let turn = waiting.blocking_recv();
         turns.locked().large_waiting -= 1;
-        // The queue is alive and drops no waiter, so a slot arrives.
+        // The queue drops no waiter, so a slot always arrives.
         turn.ok()
     }
 }
@@ -260,7 +260,7 @@ impl Drop for Turn {
             queue.next(&self.turns.bounds)
         };
         if let Some((user, purpose, waiter)) = next {
-            // If the waiter is gone, the slot returns and goes to the next.
+            // If the waiter is gone, the returned slot is dropped and goes to the next one.
             drop(waiter.send(Turn { turns: Arc::clone(&self.turns), user, purpose }));
         }
     }

@@ -1,8 +1,8 @@
 //! Files sent with a request, on disk until they are indexed.
 //!
-//! A file is received completely before its first event is indexed, so that a client that disconnects early adds nothing.
-//! It is stored under its own name, from which format and sourcetype may be recognised, in a folder of its own, and is
-//! removed when the request ends. Files that a crash left behind are removed at the next start.
+//! A file is received completely before its first event is indexed, so that a client that disconnects early adds
+//! nothing. It is stored in a separate folder under its original name, from which format and sourcetype may be
+//! recognised, and is removed when the request ends. Files left behind by a crash are removed at the next start.
 //!
 //! Not here: indexing them ([`crate::Node::add_file`]).
 
@@ -24,10 +24,10 @@ pub(crate) const UPLOADS_MAX: usize = 4;
 const NAME_BYTES: usize = 8;
 /// Maximum bytes of a file's own name; a longer one keeps its end, which has the extension.
 const NAME_BYTES_MAX: usize = 200;
-/// The name of a file whose path ends with none.
+/// Name of a file whose path has no valid last part.
 const NAMELESS: &str = "upload";
 
-/// The place for files of requests.
+/// The folder for files of requests.
 #[derive(Clone)]
 pub(crate) struct Uploads {
     folder: PathBuf,
@@ -79,7 +79,7 @@ impl Upload {
         &self.path
     }
 
-    /// Appends bytes, unless the disk would then have less than the node needs to accept events.
+    /// Appends bytes; fails if the disk would then have less free space than the node needs to accept events.
     pub(crate) fn write(&mut self, bytes: &[u8], condition: &NodeCondition) -> Result<(), Fault> {
         let left = condition.disk.free.saturating_sub(bytes.len() as u64);
         if left < condition.disk_free_min {

@@ -27,7 +27,7 @@ pub(crate) enum OutputMode {
 /// Metadata before the rows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ResultsHead<'a> {
-    /// Whether other rows may replace these.
+    /// Whether these rows are a preview that later rows may replace.
     pub(crate) is_preview: bool,
     /// Number of the first row.
     pub(crate) offset: usize,
@@ -76,7 +76,7 @@ impl OutputMode {
         }
     }
 
-    /// Row number `offset` of the result. Writes nothing in `JsonCols`, whose cells [`column_cell`] writes.
+    /// Writes row number `offset` of the result; nothing in `JsonCols`, whose cells [`column_cell`] writes.
     pub(crate) fn row(self, row: Row<'_>, offset: usize, is_first: bool, out: &mut String) {
         match self {
             OutputMode::Xml => xml_row(row, offset, out),
@@ -173,7 +173,7 @@ fn json_head(mode: OutputMode, head: &ResultsHead<'_>, out: &mut String) {
     });
 }
 
-/// A row as an array, `null` where it lacks a field.
+/// A row as an array, with `null` for missing fields.
 fn array_row(row: Row<'_>, is_first: bool, out: &mut String) {
     out.push_str(if is_first { "[" } else { ",[" });
     for (at, (_, cell)) in row.cells().enumerate() {
@@ -205,7 +205,7 @@ pub(crate) fn export_row(row: Row<'_>, offset: usize, is_last: bool, out: &mut S
     write_export_row(row, (offset, is_last), false, out);
 }
 
-/// Like [`export_row`], for a row that others may replace.
+/// Like [`export_row`], for a row of a preview.
 pub(crate) fn export_preview_row(row: Row<'_>, offset: usize, is_last: bool, out: &mut String) {
     write_export_row(row, (offset, is_last), true, out);
 }

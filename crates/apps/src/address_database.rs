@@ -1,7 +1,8 @@
 //! The geolocation database of `iplocation`: a file in MaxMind's format (GeoLite2, GeoIP2, DB-IP).
 //!
-//! It is the file of limits.conf `[iplocation] db_path`, else one in the folder `share` of the data directory. It is
-//! loaded into memory and reloaded when it changes. Only the layout of the *City* and *Country* databases is supported.
+//! The file is the one set by limits.conf `[iplocation] db_path`, else one in the folder `share` of the data directory.
+//! It is loaded into memory and reloaded when it changes. Only the layout of the *City* and *Country* databases is
+//! supported.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ const DATABASE_BYTES_MAX: u64 = 1 << 30;
 const FOLDER: &str = "share";
 /// Preferred file names in the folder.
 const PREFERRED: [&str; 3] = ["GeoLite2-City.mmdb", "GeoIP2-City.mmdb", "dbip-city-lite.mmdb"];
-/// Prefix of paths in Splunk's installation folder; here it is the data directory.
+/// Prefix of paths in Splunk's installation folder, which stands for the data directory here.
 const HOME: &str = "$SPLUNK_HOME/";
 /// Default language of names.
 const ENGLISH: &str = "en";
@@ -58,7 +59,7 @@ impl AddressDatabase {
         entries.filter(|path| path.extension().is_some_and(|extension| extension == "mmdb")).min()
     }
 
-    /// The database; `None` if there is none. A configured one must exist.
+    /// The database; `None` if there is none. A configured database must exist.
     pub fn open(&self) -> Result<Option<Arc<dyn AddressLocations>>, Fault> {
         let Some(path) = self.path() else { return Ok(None) };
         let shown = path.display();

@@ -1,8 +1,9 @@
 //! Apps packed into files for other nodes: `NAME.spl`, a gzip-compressed tar archive of the app's folder, as in Splunk.
 //!
-//! Packages are in [`FOLDER`] of the data directory, one per app; packing again replaces it. The archive holds regular
-//! files only: symbolic links could lead out of the app. It leaves out hidden files, and `local/passwords.conf`, because
-//! its secrets are encrypted with a key of this data directory and would only be lost elsewhere.
+//! Packages are in [`FOLDER`] of the data directory, one per app; packing an app again replaces its package. An archive
+//! contains regular files only, because symbolic links could lead out of the app. Hidden files are left out. So is
+//! `local/passwords.conf`, because its secrets are encrypted with a key of this data directory and could not be
+//! decrypted elsewhere.
 //!
 //! Not here: installing packages.
 
@@ -19,27 +20,27 @@ use quarry_stdx::random;
 
 use crate::objects::{ObjectError, Objects};
 
-/// Folder of the packages, relative to the data directory (Splunk's, relative to its home).
+/// Folder of the packages, relative to the data directory; Splunk has the same one below its home.
 const FOLDER: &str = "share/splunk/app_packages";
 /// Ending of a package's name.
 const ENDING: &str = ".spl";
-/// The file of an app that is left out.
+/// The file of an app that packages omit.
 const SECRETS: &str = "local/passwords.conf";
-/// Maximum bytes of the files of an app that is packed.
+/// Maximum total size of the files of a packed app, in bytes.
 const APP_BYTES_MAX: u64 = 256 << 20;
 /// Maximum bytes of all packages.
 const PACKAGES_BYTES_MAX: u64 = 1 << 30;
-/// Maximum files and folders of an app that is packed.
+/// Maximum number of files and folders of a packed app.
 const ENTRIES_MAX: usize = 20_000;
-/// Maximum depth of its folders.
+/// Maximum nesting depth of a packed app's folders.
 const DEPTH_MAX: usize = 32;
 /// Readable and writable by the owner alone.
 const PRIVATE_MODE: u32 = 0o600;
 /// Random bytes in the name of an unfinished package.
 const ID_BYTES: usize = 8;
-/// Size of a header and of the unit to which contents are filled up.
+/// Size of a header, and of the blocks to which contents are padded.
 const BLOCK: usize = 512;
-/// Maximum bytes of a name in a header; longer ones are in a record before it.
+/// Maximum bytes of a name in a header; a longer name is stored in an attribute record before the header.
 const NAME_BYTES_MAX: usize = 100;
 
 /// A packed app.
@@ -47,7 +48,7 @@ const NAME_BYTES_MAX: usize = 100;
 pub struct AppPackage {
     /// Name of the app.
     pub app: String,
-    /// The file.
+    /// Path of the package.
     pub path: PathBuf,
 }
 
@@ -69,12 +70,12 @@ impl Objects {
         check_room(&folder, &file).map_err(failed)??;
         let mut id = [0; ID_BYTES];
         random::fill(&mut id);
-        // A name of its own, because several requests may pack an app at the same time.
+        // The temporary name is random, because several requests may pack an app at the same time.
         let unfinished = folder.join(format!(".{file}.{:016x}", u64::from_le_bytes(id)));
         let written = write_package(&unfinished, &app.name, &entries);
         let path = folder.join(&file);
         if let Err(error) = written.and_then(|()| std::fs::rename(&unfinished, &path)) {
-            // The disk may be full: what was written must not stay.
+            // The disk may be full, so the partial file must not stay.
             drop(std::fs::remove_file(&unfinished));
             return Err(failed(error));
         }
@@ -95,13 +96,13 @@ impl Objects {
     }
 }
 
-/// Refuses a further package if all of them take too much.
+/// Refuses a new package if the existing ones take too much space.
 fn check_room(folder: &Path, file: &str) -> io::Result<Result<(), ObjectError>> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_name() != file {
-            // A package that is being finished is there under another name afterwards.
+            // A package may be renamed during the listing; then its size counts as 0.
             bytes += entry.metadata().map_or(0, |metadata| metadata.len());
         }
     }
@@ -130,7 +131,7 @@ fn entries_of(app: &Path) -> Result<Vec<PackedEntry>, ObjectError> {
     let (mut found, mut bytes) = (Vec::new(), 0);
     while let Some((folder, prefix, depth)) = folders.pop() {
         let entries = match std::fs::read_dir(&folder) {
-            // It may have been removed since it was listed.
+            // The folder may have been removed since it was listed.
             Err(error) if error.kind() == io::ErrorKind::NotFound && depth > 0 => continue,
             entries => entries.map_err(|error| failed(&folder, error))?,
         };
@@ -163,7 +164,7 @@ fn entries_of(app: &Path) -> Result<Vec<PackedEntry>, ObjectError> {
 }
 
 fn write_package(path: &Path, app: &str, entries: &[PackedEntry]) -> io::Result<()> {
-    // Settings of an app may hold keys, which only the node's account reads in the app itself.
+    // An app's settings may contain keys, and in the app itself only the node's account can read them.
     let file = OpenOptions::new().write(true).create_new(true).mode(PRIVATE_MODE).open(path)?;
     let mut out = GzEncoder::new(BufWriter::new(file), Compression::default());
     write_header(&mut out, &format!("{app}/"), TarEntry::Folder, 0, 0)?;
@@ -209,14 +210,14 @@ fn write_header(out: &mut impl Write, name: &str, kind: TarEntry, bytes: usize, 
     write_block(out, name, kind, bytes, seconds)
 }
 
-/// A line of attributes, `LENGTH NAME=VALUE`, where the length counts itself.
+/// An attribute line, `LENGTH NAME=VALUE`; the length includes its own digits.
 fn attribute(name: &str, value: &str) -> String {
     let rest = format!(" {name}={value}\n");
     let digits = (1..20).find(|digits| (rest.len() + digits).to_string().len() == *digits).unwrap_or(1);
     format!("{}{rest}", rest.len() + digits)
 }
 
-/// One header; a longer name is cut, because the attributes before it have it whole.
+/// Writes one header. A long name is truncated, because the attributes before the header contain the whole name.
 fn write_block(out: &mut impl Write, name: &str, kind: TarEntry, bytes: usize, seconds: u64) -> io::Result<()> {
     let mut block = [0u8; BLOCK];
     let mut put = |at: usize, text: &[u8]| block[at..at + text.len()].copy_from_slice(text);
@@ -235,14 +236,14 @@ fn write_block(out: &mut impl Write, name: &str, kind: TarEntry, bytes: usize, s
         },
     );
     put(257, b"ustar\x0000");
-    // The sum is over the header with blanks in its own place.
+    // The checksum is computed over the header with blanks in the checksum's field.
     put(148, b"        ");
     let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
     block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
     out.write_all(&block)
 }
 
-/// Writes a content, filled up to whole blocks.
+/// Writes content, padded to whole blocks.
 fn write_filled(out: &mut impl Write, content: &[u8]) -> io::Result<()> {
     out.write_all(content)?;
     let rest = content.len().next_multiple_of(BLOCK) - content.len();

@@ -2,7 +2,8 @@
 //! documents to rows and back.
 //!
 //! A table contains the shared documents of a collection. Documents change one by one: rows written by a search leave
-//! other documents, and fields the table does not list, unchanged, and concurrent writers lose nothing of each other.
+//! other documents unchanged, as well as fields that the table does not list. Concurrent writers do not overwrite each
+//! other's documents.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,8 +52,8 @@ impl Lookups {
         }
     }
 
-    /// The collection that the lookup `name` reads: in an app of the view that defines it, else in any app, else in the
-    /// lookup's app.
+    /// The home of the collection that the lookup `name` reads: an app of the view that defines it, else any app that
+    /// defines it, else the lookup's app.
     fn home(&self, name: &str, collection: &str) -> Result<Home, Fault> {
         let data_dir = self.data_dir().ok_or_else(|| no_data_dir("collections"))?;
         let system = data_dir.join("etc/system");

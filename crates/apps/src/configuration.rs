@@ -15,7 +15,7 @@ use crate::objects::APP_DEFAULT;
 /// Maximum size of a conf file in bytes.
 const CONF_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// Apps that exist without a folder; clients name them by default.
+/// Apps that exist even without a folder, because clients use them by default.
 const APPS_OF_OLD: [&str; 2] = ["search", "system"];
 
 /// The merged configuration of a data directory, including built-in defaults.
@@ -35,7 +35,7 @@ pub(crate) fn access_of(app: &Path) -> ObjectAccess {
     ObjectAccess::new(&text("default.meta"), &text("local.meta"))
 }
 
-/// The objects that a reader may read.
+/// The permissions that decide which objects a reader may read.
 pub fn read_readable(data_dir: &Path, reader: &Reader) -> Readable {
     match *reader == Reader::of_everything() {
         true => Readable::everything(),
@@ -111,7 +111,7 @@ fn collect(folder: &Path, layer: Layer, app: Option<String>, sources: &mut Vec<C
 
 /// Warnings already logged; files are read again for each namespace.
 static LOGGED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-/// Maximum remembered warnings; beyond it they are logged again.
+/// Maximum remembered warnings; beyond it, repeated warnings are logged again.
 const LOGGED_MAX: usize = 1_000;
 
 fn log_once(text: String) {

@@ -24,14 +24,14 @@ pub fn app_name(folder: &Path) -> String {
     folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// The app whose `conf` has a stanza of this name; with a view and an object kind, only an app that shows it in the
-/// view.
+/// The folder of the app whose `conf` has a stanza of this name; with a view and an object kind, only an app whose
+/// stanza is visible in the view.
 pub fn app_folder(data_dir: &Path, conf: &str, name: &str, seen: Option<(&View, &str)>) -> Option<PathBuf> {
     let apps = seen_apps(data_dir, name, seen);
     apps.into_iter().find(|app| has_stanza(app, conf, name))
 }
 
-/// All such apps, in order of precedence.
+/// The folders of all such apps, in order of precedence.
 pub fn app_folders_with(data_dir: &Path, conf: &str, name: &str, seen: Option<(&View, &str)>) -> Vec<PathBuf> {
     let mut apps = seen_apps(data_dir, name, seen);
     apps.retain(|app| has_stanza(app, conf, name));

@@ -15,7 +15,7 @@ use crate::folders::{app_folders, app_name, user_folder};
 /// Location of knowledge files that are not part of the configuration.
 #[derive(Clone, Copy, Debug)]
 pub enum KnowledgePlace<'a> {
-    /// Nowhere: only the configuration counts.
+    /// No files; only the configuration is used.
     None,
     /// All apps of a data directory, and the private objects of a namespace if one is given.
     Apps(&'a Path, Option<&'a Namespace>),
@@ -34,7 +34,7 @@ pub struct KnowledgeFiles {
 }
 
 impl KnowledgeFiles {
-    /// Readable knowledge of the configuration and a place.
+    /// Collects the readable knowledge of the configuration and a place.
     pub fn new(layers: &Layers, place: KnowledgePlace<'_>, readable: &Readable) -> KnowledgeFiles {
         let models = match place {
             KnowledgePlace::None => BTreeMap::new(),
@@ -61,7 +61,7 @@ fn all_models(data_dir: &Path, readable: &Readable) -> BTreeMap<String, PathBuf>
     folders.flat_map(readable_of).collect()
 }
 
-/// Whether a model may be read; metadata calls it `models` or `datamodels`.
+/// Whether a model may be read; its kind in metadata is `models` or `datamodels`.
 fn may_read(readable: &Readable, app: &str, name: &str) -> bool {
     ["models", "datamodels"].iter().all(|kind| readable.includes(app, &[kind, name]))
 }
@@ -78,7 +78,7 @@ fn seen_models(data_dir: &Path, view: &View, readable: &Readable) -> BTreeMap<St
     models
 }
 
-/// Data models of a namespace's user, who may read them all.
+/// Private data models of a namespace's user, who may read all of them.
 fn private_models(data_dir: &Path, own: &Namespace) -> Vec<(String, PathBuf)> {
     user_folder(data_dir, own).map(|folder| models_in(&folder.join("local"))).unwrap_or_default()
 }

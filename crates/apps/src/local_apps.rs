@@ -1,7 +1,8 @@
 //! Apps as folders of `etc/apps`: listing, creating, changing and removing them.
 //!
-//! The attributes of an app are in `app.conf`: `[ui]`, `[launcher]` and `[install]`, `local` over `default`. An app
-//! being removed is first renamed, so that a half-removed one is never visible, and while nobody writes into it. Not here: packing ([`crate::app_packages`]) and installing archives.
+//! The attributes of an app are in `app.conf`: `[ui]`, `[launcher]` and `[install]`, `local` over `default`. An app to
+//! be removed is first renamed, while no other change is running, so that a half-removed app is never visible. Not
+//! here: packing ([`crate::app_packages`]) and installing archives.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,7 +31,7 @@ const MEMBERS: [(&str, &str, &str); 7] = [
     ("visible", "ui", "is_visible"),
 ];
 
-/// An app.
+/// An app and its attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalApp {
     /// Name of its folder.
@@ -53,7 +54,7 @@ impl Objects {
         names.into_iter().map(|name| self.shown_app(name)).collect()
     }
 
-    /// One app.
+    /// One app by name.
     pub fn app(&self, name: &str) -> Result<LocalApp, ObjectError> {
         let found = self.apps().into_iter().find(|app| app.name == name);
         found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))

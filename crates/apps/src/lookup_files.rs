@@ -1,8 +1,9 @@
 //! Lookup tables as files: `D/etc/apps/*/lookups`, `D/etc/system/lookups`, and the working directory for searches
-//! without a data directory. In a namespace: the files visible to its view, private ones first. Collections (KV store)
-//! are tables too. A name is a bare file name; paths are refused, so that a search cannot read elsewhere.
+//! without a data directory. A namespace sees the files of its view, private ones first. Collections (KV store) are
+//! tables too. Names must be bare file names; paths are refused, so that a search cannot read other folders.
 //!
-//! Files of an app can be changed by those its metadata permits ([`ObjectAccess`]). New files of others are private.
+//! Users can change files of an app if its metadata permits it ([`ObjectAccess`]). New files of users without this
+//! permission are private.
 
 use std::cell::OnceCell;
 use std::io::{BufWriter, ErrorKind, Write};
@@ -21,7 +22,7 @@ use crate::collection_tables::Rewrite;
 use crate::configuration::access_of;
 use crate::folders::{app_folders, app_name};
 
-/// Kind of these files in metadata.
+/// Kind of lookup files in metadata.
 pub(crate) const KIND: &str = "lookups";
 /// App for new files of searches without a namespace.
 const APP_WRITTEN: &str = "search";
@@ -29,13 +30,13 @@ const APP_WRITTEN: &str = "search";
 /// Maximum size of a lookup file in bytes.
 pub(crate) const LOOKUP_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// Extension of these files.
+/// Extension of lookup files.
 pub(crate) const CSV: &str = ".csv";
 /// Maximum size of a model in bytes.
 const MODEL_BYTES_MAX: u64 = 15 * 1024 * 1024;
 /// Prefix of model files, as in Splunk.
 const MODEL_PREFIX: &str = "__mlspl_";
-/// Their extension.
+/// Extension of model files.
 const MODEL_SUFFIX: &str = ".mlmodel";
 
 /// Finds and reads lookup files.
@@ -44,7 +45,7 @@ pub struct LookupFiles {
     pub(crate) place: TableFolders,
     /// The acting user; `None` for the node itself, which may do everything.
     user: Option<Arc<Permissions>>,
-    /// The files of the node, if other nodes share them.
+    /// The files of the node through which writes are shared, if other nodes share them.
     shared: Option<NodeFiles>,
 }
 
@@ -54,14 +55,14 @@ pub(crate) enum TableFolders {
     DataFolder(PathBuf),
     /// A data directory restricted to a namespace.
     Namespace(PathBuf, Arc<View>),
-    /// The working directory, and behind it a data directory that is only read.
+    /// The working directory, and with lower precedence a data directory, which is only read.
     WorkingFolder(Option<PathBuf>),
 }
 
 /// A folder with lookup files.
 struct Folder {
     path: PathBuf,
-    /// The app whose metadata decides which are visible.
+    /// The app whose metadata decides which files are visible.
     app: Option<String>,
     /// Read permissions from the app's metadata, loaded on demand.
     access: OnceCell<ObjectAccess>,
@@ -72,7 +73,7 @@ impl Folder {
         Folder { path, app: None, access: OnceCell::new() }
     }
 
-    /// Whether a user may read one of its files.
+    /// Whether a user may read a file of this folder.
     fn may_read(&self, name: &str, user: &Permissions) -> bool {
         let (Some(_), Some(app)) = (&self.app, self.path.parent()) else { return true };
         self.access.get_or_init(|| access_of(app)).may_read(KIND, name, user)
@@ -84,7 +85,7 @@ struct OwnFolder {
     user: String,
     app: String,
     path: PathBuf,
-    /// Whether the namespace names the user.
+    /// Whether the namespace names the user explicitly.
     is_named: bool,
 }
 
@@ -94,18 +95,18 @@ impl LookupFiles {
         LookupFiles { place: TableFolders::DataFolder(data_dir.to_owned()), user: None, shared: None }
     }
 
-    /// Lookups visible to a view: the user's, the app's, those other apps share, the system's.
+    /// Lookups visible to a view: those of the user, of the app, shared by other apps, and of the system.
     pub fn of_view(data_dir: &Path, view: &Arc<View>) -> LookupFiles {
         let place = TableFolders::Namespace(data_dir.to_owned(), Arc::clone(view));
         LookupFiles { place, user: None, shared: None }
     }
 
-    /// Lookups of the working directory, and behind them those of a data directory, which are only read.
+    /// Lookups of the working directory, and with lower precedence those of a data directory, which are only read.
     pub fn of_working_folder(data_dir: Option<&Path>) -> LookupFiles {
         LookupFiles { place: TableFolders::WorkingFolder(data_dir.map(Path::to_owned)), user: None, shared: None }
     }
 
-    /// These lookup files, written for all nodes that share `files`.
+    /// These lookup files, with writes that reach all nodes that share `files`.
     #[must_use]
     pub fn shared_by(self, files: Option<&NodeFiles>) -> LookupFiles {
         LookupFiles { shared: files.filter(|files| files.are_shared()).cloned(), ..self }
@@ -185,14 +186,14 @@ impl LookupFiles {
         self.folders().iter().flat_map(names_in).collect()
     }
 
-    /// Writes the file `name` atomically: in its place, or where `context` says.
+    /// Writes the file `name` atomically: where it exists, else in the folder that `context` selects.
     pub fn write(&self, name: &str, context: Option<TableContext>, fill: FillTable<'_>) -> Result<(), Fault> {
         self.write_whole(&self.target(name, context)?, name, fill)
     }
 
-    /// The folder in which the file `name` is written: its current one, else the one `context` says. Without a context
-    /// it is the app's (of the namespace, or `search`), or the user's own if the user may not write there. An error
-    /// says who may.
+    /// The folder in which the file `name` is written: its current one, else the one that `context` selects. Without a
+    /// context it is the app's (of the namespace, or `search`), or the user's private one if the user may not write
+    /// there. An error names the roles that may write.
     fn target(&self, name: &str, context: Option<TableContext>) -> Result<PathBuf, Fault> {
         check_written(name)?;
         let is_here = matches!(self.place, TableFolders::WorkingFolder(_));
@@ -215,7 +216,7 @@ impl LookupFiles {
         }
     }
 
-    /// The folder of files that belong to no app.
+    /// The lookup folder of `etc/system`, for files that belong to no app.
     fn of_system(&self) -> PathBuf {
         match &self.place {
             TableFolders::WorkingFolder(_) => PathBuf::from("."),
@@ -296,7 +297,7 @@ impl LookupFiles {
     }
 
     /// Writes a model into the private folder of the namespace's user, or, with `shared` or without a user, into the
-    /// app's. A user who may not write there gets a private model, except with `shared`.
+    /// app's. For a user who may not write there, the model becomes private, except with `shared`.
     pub(crate) fn write_model(&self, name: &str, shared: bool, bytes: &[u8]) -> Result<(), Fault> {
         let (file, app) = (model_file(name), self.written());
         let may = self.check_access(&app, KIND, &file);
@@ -347,7 +348,7 @@ impl LookupFiles {
     fn write_whole(&self, folder: &Path, name: &str, fill: FillTable<'_>) -> Result<(), Fault> {
         let failed = |error: std::io::Error| Fault::io(folder.join(name).display(), error);
         std::fs::create_dir_all(folder).map_err(failed)?;
-        // A file of its own, because several searches may write one table at the same time.
+        // The temporary file's name is unique, because several searches may write one table at the same time.
         let unfinished = folder.join(format!(".{name}.{}.new", WRITES.fetch_add(1, Ordering::Relaxed)));
         let file = std::fs::File::create(&unfinished).map_err(failed)?;
         let mut out = LimitedWriter { out: BufWriter::new(file), left: LOOKUP_BYTES_MAX };
@@ -360,7 +361,7 @@ impl LookupFiles {
             None => std::fs::rename(&unfinished, folder.join(name)).map_err(failed),
         });
         if moved.is_err() {
-            // A leftover is not a table, and the error is reported already.
+            // A leftover file does not count as a table, and the first error is returned.
             drop(std::fs::remove_file(&unfinished));
         }
         moved
@@ -412,7 +413,7 @@ fn model_file(name: &str) -> String {
     format!("{MODEL_PREFIX}{name}{MODEL_SUFFIX}")
 }
 
-/// Number of tables that this process has begun to write.
+/// Number of tables that this process has begun to write; makes temporary names unique.
 static WRITES: AtomicU64 = AtomicU64::new(0);
 
 /// Content of a file up to a maximum size; `what` names it in messages.
@@ -452,7 +453,7 @@ impl<W: Write> Write for LimitedWriter<W> {
 /// Lookup tables: stanzas of transforms.conf, and CSV files by name.
 #[derive(Clone)]
 pub struct Lookups {
-    /// The files.
+    /// Lookup tables that are files.
     pub files: LookupFiles,
     /// The definitions of transforms.conf.
     pub transforms: Arc<Transforms>,

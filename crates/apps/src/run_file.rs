@@ -1,8 +1,8 @@
 //! `run/server.json` of a data directory: the addresses of the server that has it open.
 //!
-//! The file may be part of a copy of the directory, or be left by a server that was killed. It is therefore valid only
-//! in the directory whose device and inode it records, and only while its server holds a lock on it. Otherwise a
-//! command on a copy would read and change the original.
+//! The file may be part of a copy of the directory, or a leftover of a killed server. It is therefore valid only in the
+//! directory whose device and inode it records, and only while its server holds a lock on it. Without this check, a
+//! command on a copy of the directory would read and change the original.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 pub const RUN_FILE: &str = "run/server.json";
 /// Path at which the file is written before it has a lock.
 const UNLOCKED: &str = "run/server.starting";
-/// Key of the data directory's device and inode.
+/// Member with the device and inode of the data directory.
 const PLACE: &str = "place";
 
 /// The run file of this process, removed when dropped.
@@ -28,20 +28,20 @@ pub struct RunFile {
 }
 
 impl RunFile {
-    /// Writes the file with these facts, and locks it until it is dropped.
+    /// Writes the file with these facts, and locks it until the returned value is dropped.
     pub fn write(data_dir: &Path, mut facts: Map<String, Value>) -> Result<RunFile, Fault> {
         let (unlocked, path) = (data_dir.join(UNLOCKED), data_dir.join(RUN_FILE));
         let cannot = |error| Fault::io(format_args!("cannot write {}", path.display()), error);
         facts.insert(PLACE.to_owned(), json!(place_of(data_dir).map_err(cannot)?));
         private_file::write(&unlocked, &Value::Object(facts).to_string())?;
-        // Locked before it has its name: nobody sees it without a lock while the server runs.
+        // The file is locked before it gets its name, so that no process sees it without a lock while the server runs.
         let file = OpenOptions::new().write(true).open(&unlocked).map_err(cannot)?;
         file.lock().map_err(cannot)?;
         fs::rename(&unlocked, &path).map_err(cannot)?;
         Ok(RunFile { path, _locked: file })
     }
 
-    /// Removes the file of a server that was killed. The caller has the data directory locked.
+    /// Removes the file of a server that was killed. The caller holds the lock of the data directory.
     pub fn remove_left(data_dir: &Path) {
         // A file that cannot be removed is harmless, because it is not locked.
         drop(fs::remove_file(data_dir.join(RUN_FILE)));
@@ -50,7 +50,7 @@ impl RunFile {
 
 impl Drop for RunFile {
     fn drop(&mut self) {
-        // The lock ends with the process, and the file counts no longer.
+        // If removal fails, the file is still invalid, because its lock ends with the process.
         drop(fs::remove_file(&self.path));
     }
 }
@@ -102,7 +102,7 @@ mod tests {
         fs::hard_link(data.join(RUN_FILE), linked.join(RUN_FILE)).unwrap();
         assert_eq!([&copy, &linked].map(|other| management_address(other)), [None, None]);
         assert_eq!(management_address(&data).as_deref(), Some("127.0.0.1:1"));
-        // A moved directory is the same.
+        // A moved directory keeps its device and inode.
         let moved = folder.path().join("moved");
         fs::rename(&data, &moved).unwrap();
         assert!(management_address(&moved).is_some());

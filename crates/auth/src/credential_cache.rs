@@ -1,17 +1,17 @@
-//! Cache of recently checked credentials, right or wrong, by keyed hash. A client that sends credentials with every
-//! request costs a password hash only now and then. A client that keeps sending an old password is refused without a
-//! hash, and its failures count once.
+//! Cache of recently checked credentials, right or wrong, by keyed hash. For a client that sends credentials with every
+//! request, the password is hashed only once every few minutes. A client that keeps sending an old password is refused
+//! without hashing, and its failures count once.
 
 use std::collections::BTreeMap;
 
 use crate::keyed_hash::KeyedHash;
 
-/// Seconds for which checked credentials are trusted without a new hash.
+/// Seconds for which the outcome of a check is used without hashing again.
 pub const VERIFIED_S_MAX: i64 = 300;
 /// Maximum cached credentials; the oldest is evicted.
 const VERIFIED_MAX: usize = 1_000;
 
-/// Recently checked credentials that had the same outcome.
+/// Recently checked credentials with the same outcome.
 #[derive(Default)]
 pub(crate) struct OutcomeCache(BTreeMap<KeyedHash, (String, i64)>);
 

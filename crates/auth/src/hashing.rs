@@ -1,6 +1,6 @@
 //! Concurrency limit and memory reuse for password hashing.
 //!
-//! One hash takes 19 MB and about 20 ms by design, and anyone can cause one before logging in. The number of running
+//! By design, one hash takes 19 MB and about 20 ms, and anyone can trigger one before logging in. The number of running
 //! and of waiting hashes is therefore bounded, and the memory of each slot is allocated once and reused.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,11 +11,11 @@ use crate::password::Memory;
 
 /// Maximum concurrent hashes.
 pub const HASHES_MAX: usize = 2;
-/// Logins that may wait for a slot; further ones are refused at once.
+/// Maximum number of logins waiting for a slot; further ones are refused at once.
 pub const HASH_WAITERS_MAX: usize = 64;
 /// Longest wait for a slot.
 const HASH_WAIT: Duration = Duration::from_secs(10);
-/// `Retry-After` of a refused client.
+/// `Retry-After` sent to a refused client.
 const RETRY_AFTER_S: u64 = 2;
 
 /// The hashing slots.

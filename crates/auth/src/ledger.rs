@@ -1,10 +1,10 @@
-//! Authentication events waiting to be written to the audit index. Equal events of a round are counted, not repeated,
-//! so that a storm of failed logins becomes a few lines.
+//! Authentication events waiting to be written to the audit index. Equal events of a round are counted instead of
+//! repeated, so that a burst of failed logins becomes a few lines.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Maximum distinct events per round; further ones are counted as one without a user.
+/// Maximum number of distinct events per round; further ones are counted together as one event without a user.
 const EVENTS_MAX: usize = 100;
 /// Maximum characters of a recorded name: failed logins contain arbitrary names.
 const NAME_CHARS_MAX: usize = 100;

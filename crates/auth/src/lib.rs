@@ -1,11 +1,11 @@
 //! Authentication: users with passwords, sessions, tokens, and the ways a client proves its identity.
 //!
 //! A request carries `Authorization: Splunk KEY`, `Bearer KEY`, `Bearer TOKEN` or `Basic USER:PASSWORD`;
-//! [`Auth::authenticate`] turns it into an [`Identity`]. Anyone may try, so every resource is bounded: running and
-//! waiting hashes (`hashing`), failed logins (`throttle`), sessions, and audit records (`ledger`). Unknown users cost
-//! the same and get the same answer as wrong passwords. Users are records persisted by a [`UserKeeper`]; [`UsersFile`]
-//! keeps them in `etc/passwd` of a data directory. [`permissions`] computes the effective permissions of an identity
-//! from the current authorize.conf. Not here: LDAP, SAML.
+//! [`Auth::authenticate`] turns it into an [`Identity`]. Anyone may send requests, so every resource is bounded:
+//! running and waiting hashes (`hashing`), failed logins (`throttle`), sessions, and audit records (`ledger`). A login
+//! with an unknown user takes the same time and gets the same answer as one with a wrong password. Users are records
+//! persisted by a [`UserKeeper`]; [`UsersFile`] keeps them in `etc/passwd` of a data directory. [`permissions`]
+//! computes the effective permissions of an identity from the current authorize.conf. Not here: LDAP, SAML.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod credential_cache;
@@ -124,7 +124,7 @@ pub struct Auth {
     clock: SharedClock,
     random: RandomBytes,
     key: HashKey,
-    /// Stands in for unknown users.
+    /// Record used for unknown users, so that their logins take the same time.
     unknown: UserRecord,
     local_token: String,
     /// Current roles.
@@ -153,7 +153,7 @@ pub struct NewToken {
     pub audience: String,
     /// Expiry, in seconds since 1970.
     pub expires_s: Option<i64>,
-    /// Time before which it is refused.
+    /// Time in seconds since 1970 before which the token is refused.
     pub not_before_s: i64,
 }
 
@@ -169,8 +169,8 @@ impl Auth {
         self.clock.now_ns()
     }
 
-    /// Authentication of `users`, which are persisted by `keeper` when they change. The holder of [`Auth::local_token`]
-    /// is the local administrator.
+    /// Creates the authentication of `users`; `keeper` persists them when they change. The holder of
+    /// [`Auth::local_token`] is the local administrator.
     pub fn new(
         users: Vec<UserRecord>,
         keeper: Box<dyn UserKeeper>,
@@ -240,7 +240,7 @@ impl Auth {
         Ok((id, token))
     }
 
-    /// Begins a change of users or tokens, with the records as other nodes have left them.
+    /// Begins a change of users or tokens, after loading the changes of other nodes.
     fn begin_change(&self) -> Result<(MutexGuard<'_, ()>, Option<ChangingFiles>), UserError> {
         let alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let change = self.keeper.begin().map_err(UserError::Failed)?;
@@ -248,7 +248,7 @@ impl Auth {
         Ok((alone, change))
     }
 
-    /// Takes over users and tokens that other nodes have changed. Sessions of users who were changed or removed end.
+    /// Loads users and tokens that other nodes have changed. Ends the sessions of users who were changed or removed.
     pub fn reread(&self) -> Result<(), Fault> {
         let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.reread_records()
@@ -270,7 +270,7 @@ impl Auth {
         tokens.as_mut().map_or(Ok(()), Tokens::reread)
     }
 
-    /// Persists a change of tokens and then puts it in force. Logins continue while it is written.
+    /// Persists a change of tokens and then applies it. Logins are not blocked during the write.
     fn put_tokens(&self, draft: Draft) -> Result<(), UserError> {
         draft.keep()?;
         if let Some(tokens) = self.locked().tokens.as_mut() {
@@ -362,8 +362,8 @@ impl Auth {
         Arc::clone(&self.roles.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Replaces the roles, which apply to the next request of every session. They are read by `read` under the lock, so
-    /// that of two concurrent changes the later reading wins.
+    /// Replaces the roles, which apply to the next request of every session. The closure `read` runs under the lock, so
+    /// that of two concurrent changes the later read wins.
     pub fn set_roles(&self, read: impl FnOnce() -> Roles) {
         let mut roles = self.roles.write().unwrap_or_else(PoisonError::into_inner);
         *roles = Arc::new(read());
@@ -383,7 +383,7 @@ impl Auth {
         &self.local_token
     }
 
-    /// Checks a password and opens a session; returns its key. Blocks for a hash.
+    /// Checks a password and opens a session; returns its key. Blocks while the password is hashed.
     pub fn login(&self, user: &str, password: &str, origin: &Origin) -> Result<String, AuthError> {
         let key = token(&self.random);
         let (opened, address) = (self.key.hash(&[key.as_bytes()]), origin.address);
@@ -412,7 +412,7 @@ impl Auth {
         }
     }
 
-    /// Open sessions of `by`, or all if it is an administrator.
+    /// Open sessions of `by`, or all sessions if `by` is an administrator.
     pub fn sessions(&self, by: &Identity) -> Vec<ShownSession> {
         let may_see_all = self.permissions(by).holds(EDIT_USER);
         let mut shown = self.locked().sessions.shown(self.clock.now_ns());
@@ -461,7 +461,8 @@ impl Auth {
         password::verify(&first, FIRST_USER.1, &mut self.hashing.place()?.memory)
     }
 
-    /// Changes the users on behalf of `by`; ends sessions of users whose password or roles change. Blocks for hashes.
+    /// Changes the users on behalf of `by`; ends sessions of users whose password or roles change. Blocks while
+    /// passwords are hashed.
     pub fn change(&self, by: &Identity, change: &UserChange, origin: &Origin) -> Result<(), UserError> {
         let name = change.name();
         let is_own_password = by.user == name && matches!(change, UserChange::Edit { roles: None, .. });
@@ -502,8 +503,8 @@ impl Auth {
         self.check_grants(by, change, &before)?;
         let users = changed_users(&before, change, hash, &self.roles())?;
         if let UserChange::Remove { name } = change {
-            // A later user of the same name must not inherit tokens. They are removed first: if that alone succeeds,
-            // the user can create new ones.
+            // A later user of the same name must not inherit tokens. They are removed before the user, because if only
+            // this step succeeds, the user can still create new ones.
             let draft = self.locked().tokens.as_ref().map(Tokens::draft);
             if let Some(mut draft) = draft
                 && draft.remove(|record| record.user == *name)
@@ -511,7 +512,7 @@ impl Auth {
                 self.put_tokens(draft)?;
             }
         }
-        // Persisted before it is put in force, so that a restart cannot undo a change in force.
+        // Persisted before it takes effect, so that a restart cannot undo an effective change.
         self.keeper.keep(&users).map_err(UserError::Failed)?;
         let mut state = self.locked();
         state.users = users;
@@ -575,7 +576,7 @@ impl Auth {
         self.locked().sessions.touch(&key, self.clock.now_ns()).ok_or(AuthError::Denied)
     }
 
-    /// Checks a password; `found` runs while the user cannot change.
+    /// Checks a password; `found` runs under the lock, while the user cannot change.
     fn check_password(
         &self,
         user: &str,
@@ -626,7 +627,7 @@ impl Auth {
         Ok(identity)
     }
 
-    /// The result of an attempt, if it is known without a hash: throttled, or recently checked.
+    /// The result of an attempt if it needs no hash: it is throttled, or its credentials were checked recently.
     fn known(
         &self,
         attempt: &Attempt<'_>,
@@ -672,9 +673,9 @@ struct Attempt<'a> {
     origin: &'a Origin,
     user_hash: KeyedHash,
     credentials: KeyedHash,
-    /// Keyed hash of the credentials and the address, so that other addresses' failures do not count here.
+    /// Keyed hash of the credentials and the address, so that a failure from one address does not affect others.
     credentials_here: KeyedHash,
-    /// Whether correct credentials would be accepted from there.
+    /// Whether correct credentials would be accepted from this origin.
     may_be_right: bool,
 }
 

@@ -2,13 +2,13 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-/// The origin of a request, as far as the port that accepted it can tell.
+/// The origin of a request, as seen by the port that accepted it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The peer's address.
     pub address: IpAddr,
-    /// Whether it certainly comes from this machine: peer and listener are loopback addresses, and no proxy forwarded
-    /// it.
+    /// Whether the request certainly comes from this machine: peer and listener are loopback addresses, and no proxy
+    /// forwarded it.
     pub is_local: bool,
 }
 
@@ -26,8 +26,8 @@ impl Origin {
         Origin { address, is_local }
     }
 
-    /// Key of the limits an origin shares: an IPv4 address, or the /64 of an IPv6 address, because one sender has many
-    /// of those.
+    /// Key under which failures are counted: an IPv4 address, or the /64 prefix of an IPv6 address, because one sender
+    /// may use all addresses of a /64.
     pub(crate) fn neighbourhood(&self) -> u128 {
         match self.address {
             IpAddr::V4(address) => u128::from(address.to_bits()),

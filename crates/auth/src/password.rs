@@ -5,7 +5,7 @@ use argon2::{ARGON2ID_IDENT, Algorithm, Argon2, Block, Params, Version};
 
 use crate::{AuthError, UserRecord};
 
-/// Maximum memory a stored hash may request, in KiB: the file may be edited by hand.
+/// Maximum memory that a stored hash may require, in KiB; limited because the file may be edited by hand.
 const MEMORY_KIB_MAX: u32 = 64 << 10;
 /// Maximum number of passes over the memory.
 const PASSES_MAX: u32 = 16;
@@ -20,7 +20,7 @@ pub fn hash_password(password: &str, salt: &[u8; 16]) -> Result<String, AuthErro
     hash_in(password, salt, &mut Memory::new())
 }
 
-/// Like [`hash_password`], in the given memory.
+/// Like [`hash_password`], computed in the given memory.
 pub(crate) fn hash_in(password: &str, salt: &[u8; 16], memory: &mut Memory) -> Result<String, AuthError> {
     let mut output = [0; OUTPUT_BYTES];
     compute(Algorithm::Argon2id, Version::default(), Params::default(), password, salt, &mut output, memory)
@@ -28,7 +28,7 @@ pub(crate) fn hash_in(password: &str, salt: &[u8; 16], memory: &mut Memory) -> R
     phc_text(salt, &output).map_err(|reason| bad_record("", reason))
 }
 
-/// A hash that matches no password and is as costly to check as a real one; it stands in for unknown users.
+/// A hash that matches no password and is as costly to check as a real one; used for unknown users.
 pub(crate) fn unknown_user_hash(salt: &[u8; 16], output: &[u8; OUTPUT_BYTES]) -> Result<String, AuthError> {
     phc_text(salt, output).map_err(|reason| bad_record("", reason))
 }
@@ -45,7 +45,7 @@ fn phc_text(salt: &[u8; 16], output: &[u8]) -> argon2::password_hash::Result<Str
     Ok(hash.to_string())
 }
 
-/// Whether `password` belongs to the record.
+/// Whether `password` is the password of the record's user.
 pub(crate) fn verify(record: &UserRecord, password: &str, memory: &mut Memory) -> Result<bool, AuthError> {
     let bad = |reason: argon2::password_hash::Error| bad_record(&record.name, reason);
     let stored = PasswordHash::new(&record.password_hash).map_err(bad)?;

@@ -1,9 +1,9 @@
 //! The effective permissions of a user's roles.
 //!
-//! They are the union of the capabilities and indexes of all roles, including imported ones, minus
-//! `srchIndexesDisallowed`. The most generous limit applies. Filters are joined by OR, those of roles with
-//! `srchFilterSelecting = false` by AND. An unknown role grants nothing. The rules are those of Splunk's
-//! authorize.conf. Not here: parsing it ([`Roles`]).
+//! A user has the capabilities and indexes of all roles, including imported ones, except the indexes in
+//! `srchIndexesDisallowed`. Of different limits, the most generous applies. Filters are joined by OR; filters of roles
+//! with `srchFilterSelecting = false` are joined by AND. An unknown role grants nothing. The rules are those of
+//! Splunk's authorize.conf. Not here: parsing it ([`Roles`]).
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use quarry_conf::{Permissions, RoleSettings, Roles};
 
 use crate::Identity;
 
-/// The filter that lifts all filters joined with it by OR.
+/// A filter that matches everything, and thus cancels all filters joined with it by OR.
 const EVERYTHING: &str = "*";
 
 /// The effective permissions of a user.
@@ -25,7 +25,7 @@ pub fn permissions(known: &Roles, identity: &Identity) -> Permissions {
     let capabilities = roles.iter().flat_map(|role| role.capabilities.iter().cloned()).collect();
     let (allowed, default) = (joined(|role| &role.allowed_indexes), joined(|role| &role.default_indexes));
     let most = |of: fn(&RoleSettings) -> usize| -> Option<usize> {
-        // 0 means unlimited; without a known role there is no limit either.
+        // 0 means unlimited. Without a known role there is no limit.
         if roles.iter().any(|role| of(role) == 0) { None } else { roles.iter().map(|role| of(role)).max() }
     };
     let limits = SearchLimits {
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!((user.allowed_indexes, power.allowed_indexes), (vec!["*".to_owned()], vec!["*".to_owned()]));
         assert_eq!(admin.allowed_indexes, ["*", "_*"]);
         assert_eq!(admin.default_indexes, ["main"]);
-        // Nobody may delete by default, not even administrators.
+        // By default no role may delete events, not even the administrators' role.
         assert!(!admin.holds("delete_by_keyword") && of(&["admin", "can_delete"]).holds("delete_by_keyword"));
         assert!(!of(&["can_delete"]).holds("search"));
         assert_eq!(

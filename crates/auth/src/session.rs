@@ -1,7 +1,7 @@
 //! Open sessions by key. A session ends after an hour without use, by logout, or when its user's password changes.
 //!
-//! A new session beyond the limit ends the user's least recently used one, preferring those from the same address, so
-//! that a client that logs in for each call locks nobody out.
+//! A new session beyond the limit ends the user's least recently used session, preferably one from the same address, so
+//! that a client that logs in for each call does not end other clients' sessions.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -21,10 +21,10 @@ pub const SESSIONS_MAX: usize = 10_000;
 #[derive(Default)]
 pub(crate) struct Sessions(BTreeMap<KeyedHash, Session>);
 
-/// An open session as others may see it. Its id can end it and opens nothing.
+/// An open session as shown to users. With its id, a client can end the session but not use it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownSession {
-    /// Hash of its key.
+    /// Hash of the session's key.
     pub id: String,
     /// Its user.
     pub user: String,
@@ -59,7 +59,7 @@ impl Sessions {
         self.0.insert(key, Session { identity, address, last_use_ns: now_ns });
     }
 
-    /// Ends the session that is first in this order; ties go to the least recently used.
+    /// Ends the session that is first in this order; among equals, the least recently used one.
     fn end_first<K: Ord>(&mut self, order: impl Fn(&Session) -> K) {
         let first = self.0.iter().min_by_key(|(_, session)| (order(session), session.last_use_ns)).map(|(key, _)| *key);
         first.map(|key| self.0.remove(&key));
@@ -89,7 +89,7 @@ impl Sessions {
         shown
     }
 
-    /// The session of an id.
+    /// The keyed hash of the session with an id.
     pub(crate) fn of_id(&self, id: &str) -> Option<KeyedHash> {
         self.0.keys().find(|key| hex(key.as_slice()) == id).copied()
     }

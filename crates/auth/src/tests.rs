@@ -248,7 +248,7 @@ fn a_session_is_ended_by_its_user_or_an_administrator() {
     assert!(auth.authenticate(Some(&format!("Splunk {other}")), &AFAR).is_ok());
 }
 
-/// Records that another node changes, too.
+/// Shared records, which another node changes, too.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<UserRecord>>>);
 

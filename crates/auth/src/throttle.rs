@@ -1,8 +1,8 @@
 //! Throttling of failed logins: after some free attempts the next must wait one second, then two, four, up to a minute.
 //!
-//! Failures are counted per user and address, per address, and per user. A user who logged in successfully from an
-//! address within a day is subject only to the first count there, so that password guessing from elsewhere does not
-//! lock out legitimate users. Not here: the response.
+//! Failures are counted per user and address, per address, and per user. For a user who logged in successfully from an
+//! address within the last day, only the first count applies there, so that password guessing from other addresses does
+//! not lock out legitimate users. Not here: the response.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ struct Tally {
 pub(crate) struct Throttle(BTreeMap<Key, Tally>);
 
 impl Throttle {
-    /// Seconds until `user` (its keyed hash) may try again from there; `None` means now.
+    /// Seconds until `user` (a keyed hash) may try again from `origin`; `None` means now.
     pub(crate) fn wait_s(&self, user: KeyedHash, origin: &Origin, now_ns: i64) -> Option<u64> {
         let at = Key::UserAt(user, origin.neighbourhood());
         let good = self.0.get(&at).and_then(|tally| tally.good_ns);

@@ -1,8 +1,8 @@
 //! Authentication tokens: JSON Web Tokens (RFC 7519), signed with a key of the data directory (HMAC-SHA-256, `HS256`).
 //!
-//! A token names its user and expiry. Its record, which can be disabled or removed, and the user's current roles decide
-//! whether and what it permits. The token itself is not stored. Not here: who may create one ([`crate::Auth`]),
-//! sessions, tokens of the HTTP Event Collector.
+//! A token names its user and expiry. Its record, which can be disabled or removed, decides whether it is accepted; the
+//! user's current roles decide what it permits. The token itself is not stored. Not here: who may create one
+//! ([`crate::Auth`]), sessions, tokens of the HTTP Event Collector.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -40,7 +40,7 @@ pub struct TokenRecord {
     pub user: String,
     /// Audience: free text for the purpose.
     pub audience: String,
-    /// User and node that created it.
+    /// User and node that created the token.
     pub issuer: String,
     /// Creation time in seconds since 1970, like the following.
     pub issued_s: i64,
@@ -90,7 +90,7 @@ pub trait TokenKeeper: Send + Sync {
     /// Atomically replaces all records; the error is shown to the user.
     fn keep(&self, records: &[TokenRecord]) -> Result<(), Fault>;
 
-    /// The records as other nodes that share them have left them; `None` if none does.
+    /// The current records, including other nodes' changes; `None` if no other node shares them.
     fn current(&self) -> Result<Option<BTreeMap<String, TokenRecord>>, Fault>;
 }
 
@@ -173,7 +173,7 @@ pub struct Tokens {
     keeper: Arc<dyn TokenKeeper>,
 }
 
-/// Changed records that are not in force yet: they are written to disk while requests use the current ones.
+/// Changed records that are not effective yet; requests use the current ones while these are written to disk.
 pub(crate) struct Draft {
     records: BTreeMap<String, TokenRecord>,
     keeper: Arc<dyn TokenKeeper>,
@@ -201,13 +201,13 @@ impl Tokens {
         Draft { records: self.records.clone(), keeper: Arc::clone(&self.keeper) }
     }
 
-    /// Puts written records in force; removed tokens are refused from now on.
+    /// Makes written records effective; removed tokens are refused from now on.
     pub(crate) fn put_in_force(&mut self, draft: Draft) {
         self.records = draft.records;
         self.uses.retain(|id, _| self.records.contains_key(id));
     }
 
-    /// Takes over what other nodes have changed.
+    /// Loads the records that other nodes have changed.
     pub(crate) fn reread(&mut self) -> Result<(), Fault> {
         if let Some(records) = self.keeper.current()? {
             self.put_in_force(Draft { records, keeper: Arc::clone(&self.keeper) });

@@ -15,7 +15,7 @@ pub const PASSWORD_BYTES_MAX: usize = 1_024;
 const NAME_CHARS_MAX: usize = 100;
 /// Maximum users of a node.
 const USERS_MAX: usize = 10_000;
-/// Names that are not users: in paths they mean any user or none.
+/// Names that users cannot have, because in paths they mean any user or none.
 const NOT_USERS: [&str; 2] = ["-", "nobody"];
 
 /// A user who may log in.
@@ -31,12 +31,13 @@ pub struct UserRecord {
 
 /// Persists the records; the server writes a file.
 pub trait UserKeeper: Send + Sync {
-    /// Begins a change: others who share the records wait until the value is dropped. `None` if nobody shares them.
+    /// Begins a change. Other nodes that share the records wait until the returned value is dropped. `None` if no node
+    /// shares them.
     fn begin(&self) -> Result<Option<ChangingFiles>, Fault> {
         Ok(None)
     }
 
-    /// The records as others who share them have left them; `None` if nobody shares them.
+    /// The current records, including other nodes' changes; `None` if no node shares them.
     fn current(&self) -> Result<Option<Vec<UserRecord>>, Fault> {
         Ok(None)
     }
@@ -140,7 +141,7 @@ impl HasKind for UserError {
     }
 }
 
-/// The records after a change; `hash` is that of the new password.
+/// The records after a change; `hash` is the hash of the new password.
 pub fn changed_users(
     users: &[UserRecord],
     change: &UserChange,

@@ -1,6 +1,7 @@
 //! The file of users: `etc/passwd` of the data directory, readable only by its owner.
 //!
-//! A server keeps the users in memory and writes the file when they change; without a server, `quarry user` does.
+//! A server keeps the users in memory and writes the file when they change; without a running server, `quarry user`
+//! writes it.
 
 use std::path::PathBuf;
 
@@ -26,13 +27,13 @@ impl UsersFile {
         UsersFile { path: files.data_dir().join(USERS_FILE), files: files.clone() }
     }
 
-    /// Reads the users; a new folder gets the initial one. Logs users' roles that are not `known`.
+    /// Reads the users; a new folder gets the initial one. Logs roles of users that are not in `known`.
     pub fn read_or_begin(&self, known: &Roles) -> Result<Vec<UserRecord>, Fault> {
         if let Some(users) = self.read(known)? {
             return Ok(users);
         }
         let _change = self.files.change()?;
-        // Another node may have been the first.
+        // Another node may have created the initial user.
         if let Some(users) = self.read(known)? {
             return Ok(users);
         }
@@ -60,7 +61,7 @@ impl UsersFile {
     }
 }
 
-/// An unknown role grants nothing, which would look like a permission error.
+/// Logs unknown roles of a user, which grant nothing and would otherwise only show as permission errors.
 fn tell_unknown_roles(file: &str, user: &UserRecord, known: &Roles) {
     for role in user.roles.iter().filter(|role| known.get(role).is_none()) {
         let known = known.names();
@@ -82,7 +83,7 @@ impl UserKeeper for UsersFile {
         }
         match std::fs::read_to_string(&self.path) {
             Ok(text) => Ok(Some(parse_users(&text).0)),
-            // It comes back at the next start; until then the known users stay.
+            // A missing file is restored at the next start; until then the loaded users stay valid.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Fault::io(format_args!("cannot read {}", self.path.display()), error)),
         }

@@ -1,7 +1,8 @@
 //! Objects as files in a folder.
 //!
-//! A put writes `NAME.unfinished`, fsyncs it, renames it and fsyncs the folder. A crash leaves the complete object or a
-//! leftover that nobody opens and that [`BlobStore::delete`] or the next put of the name removes.
+//! A put writes `NAME.unfinished`, fsyncs it, renames it and fsyncs the folder. A crash leaves the complete object or
+//! an unfinished file. Unfinished files are never opened; [`BlobStore::delete`] or the next put of the name removes
+//! them.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -18,9 +19,9 @@ use rustix::io::Errno;
 
 use crate::{BlobError, BlobStore, Listed, name};
 
-/// Maximum threads that write and sync the objects of one call.
+/// Maximum number of threads that write and sync the objects of one call.
 const SYNC_THREADS_MAX: usize = 8;
-/// Their name.
+/// Name of these threads.
 const SYNC_THREAD: &str = "quarry-put";
 
 /// Objects below one folder.
@@ -50,7 +51,7 @@ impl LocalFolder {
         self.root.join(format!("{name}{}", name::UNFINISHED))
     }
 
-    /// A file as an object; `None` if it was removed since it was listed, or its name is not that of an object.
+    /// A file as a listed object; `None` if it was removed after the listing or its name is not an object name.
     fn listed(&self, path: &Path) -> Option<Listed> {
         let name = path.strip_prefix(&self.root).ok().and_then(Path::to_str)?.to_owned();
         let facts = fs::metadata(path).ok()?;
@@ -184,8 +185,8 @@ fn side_by_side<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<(), BlobError>
     let next = AtomicUsize::new(0);
     let some = || std::iter::from_fn(|| items.get(next.fetch_add(1, Ordering::Relaxed))).try_for_each(&work);
     std::thread::scope(|scope| {
-        // One thread fewer than items, because the calling thread works too. A thread that fails to start is not
-        // needed.
+        // One thread fewer than items, because the calling thread works too. If a thread fails to start, the others do
+        // its work.
         let further = SYNC_THREADS_MAX.min(items.len()).saturating_sub(1);
         let start = |_| std::thread::Builder::new().name(SYNC_THREAD.to_owned()).spawn_scoped(scope, some).ok();
         let threads: Vec<_> = (0..further).filter_map(start).collect();
@@ -219,8 +220,8 @@ impl ReadAt for LocalObject {
     }
 }
 
-/// `len` bytes of a file from `offset`. The buffer is not filled with zeros first: profiles of searches for rare words
-/// showed it.
+/// Reads `len` bytes of a file from `offset`. The buffer is not zeroed first, because zeroing was visible in profiles
+/// of searches for rare words.
 fn read_exactly(file: &File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
     let mut buffer = Vec::with_capacity(len);
     while buffer.len() < len {
@@ -231,7 +232,7 @@ fn read_exactly(file: &File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
             Err(error) => return Err(error.into()),
         }
     }
-    // The allocator may give more room than was asked for.
+    // The allocator may return more capacity than requested.
     buffer.truncate(len);
     Ok(buffer)
 }

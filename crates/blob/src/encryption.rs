@@ -1,8 +1,8 @@
 //! Client-side encryption: a store in front of another that encrypts objects with AES-256-GCM.
 //!
 //! Every object has its own random data key, which is stored with it, encrypted with a key of the key file. New objects
-//! use the file's first key; the others are only for reading, so keys are rotated by adding one at the top. An object
-//! is encrypted in blocks that can be read one by one:
+//! use the file's first key; the other keys only decrypt existing objects. To rotate keys, an operator adds one at the
+//! top. An object is encrypted in blocks that can be read one by one:
 //!
 //! ```text
 //! ciphertext   blocks of 16 KiB, at the offsets of the plaintext
@@ -12,9 +12,9 @@
 //! key id       32 bytes, padded with zeros
 //! length       of the plaintext, 8 bytes
 //! magic        "QRYENC01"
-//! ```
-//! The nonce of a block is its number: a data key encrypts one object once. Object name, length and key id are
-//! authenticated with the data key, so that blocks and objects cannot be exchanged, and objects not cut.
+//! ``` The nonce of a block is its number, which is safe because a data key encrypts only one object, once. Object
+//! name, length and key id are authenticated with the data key, so that swapped blocks or objects and truncated objects
+//! are detected.
 //!
 //! Not here: server-side encryption (S3), names and sizes of objects, which stay visible, and the block cache on the
 //! local disk, which holds plaintext.
@@ -112,7 +112,7 @@ fn bound_to(name: &str, id: &str, len: u64) -> Vec<u8> {
     [name.as_bytes(), &[0], id.as_bytes(), &[0], &len.to_le_bytes()].concat()
 }
 
-/// A store whose objects are encrypted before they reach the store behind it.
+/// A store that encrypts its objects before it passes them to an inner store.
 #[derive(Debug)]
 pub struct Encrypted {
     store: Arc<dyn BlobStore>,
@@ -202,7 +202,7 @@ struct Trailer {
 }
 
 impl Trailer {
-    /// Parses a trailer; `None` if it is none.
+    /// Parses a trailer; `None` if the bytes are not one.
     fn read(bytes: &[u8]) -> Option<Trailer> {
         let (data_key, rest) = bytes.split_first_chunk()?;
         let (nonce, rest) = rest.split_first_chunk()?;
@@ -211,7 +211,7 @@ impl Trailer {
         let (id, padding) = id.split_at(id.iter().position(|byte| *byte == 0).unwrap_or(ID_BYTES_MAX));
         let id = std::str::from_utf8(id).ok().filter(|_| padding.iter().all(|byte| *byte == 0))?;
         let len = u64::from_le_bytes(*len);
-        // The object's size is computed from it.
+        // Bounded, so that computing the stored size cannot overflow.
         let is_sane = len < u64::MAX / 2;
         (magic == MAGIC && is_sane).then(|| Trailer { data_key: *data_key, nonce: *nonce, id: id.to_owned(), len })
     }
@@ -234,7 +234,8 @@ impl BlobStore for Encrypted {
     }
 
     fn open_with_end(&self, name: &str, end_bytes: u64) -> Result<Arc<dyn ReadAt>, BlobError> {
-        // The end includes the tags, a thousandth of the object, of which callers ask for a two-hundredth.
+        // The stored end also includes the tags, which are a thousandth of the object. Callers request about a
+        // two-hundredth of the object, so a quarter more is enough.
         let end_bytes = end_bytes + end_bytes / 4 + TRAILER_BYTES as u64;
         self.decrypted(name, self.store.open_with_end(name, end_bytes)?)
     }
@@ -338,7 +339,7 @@ impl ReadAt for EncryptedObject {
         if start % BLOCK_BYTES != 0 || end == 0 {
             return None;
         }
-        // A block that fails authentication is read again, and reported after that.
+        // A block that fails authentication is read again; a second failure is reported.
         Some((start, self.decrypt(start, bytes.get(..end)?).ok()?))
     }
 }

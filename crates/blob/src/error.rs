@@ -11,13 +11,13 @@ pub enum BlobError {
     /// No object of this name.
     #[error("object {name} does not exist")]
     NotFound {
-        /// Its name.
+        /// Name of the object.
         name: String,
     },
     /// The name breaks the rules of object names.
     #[error("object name {name:?} is not allowed: {reason}")]
     InvalidName {
-        /// The name.
+        /// The refused name.
         name: String,
         /// The broken rule.
         reason: &'static str,
@@ -31,7 +31,7 @@ pub enum BlobError {
     /// The operating system failed; after a put, nothing of the object was stored.
     #[error("cannot {action} {}: {reason}", path.display())]
     Io {
-        /// Operation.
+        /// The failed operation, for the message.
         action: &'static str,
         /// File or folder it was tried on.
         path: PathBuf,
@@ -41,9 +41,9 @@ pub enum BlobError {
     /// A remote store did not answer, or answered with errors, in all attempts.
     #[error("cannot {action} {name} in {place}: {reason} (attempts: {attempts})")]
     Remote {
-        /// Operation.
+        /// The failed operation, for the message.
         action: &'static str,
-        /// Object.
+        /// Name of the object.
         name: String,
         /// Container and servers.
         place: String,
@@ -55,27 +55,27 @@ pub enum BlobError {
     /// A remote store denied access.
     #[error("access denied: cannot {action} {name} in {place}; check the access key and its permissions: {reason}")]
     Denied {
-        /// Operation.
+        /// The failed operation, for the message.
         action: &'static str,
-        /// Object.
+        /// Name of the object.
         name: String,
         /// Container and servers.
         place: String,
-        /// Its answer.
+        /// The server's answer.
         reason: String,
     },
     /// An object's content does not match its checksums.
     #[error("object {name} is damaged: {reason}")]
     Damaged {
-        /// Its name.
+        /// Name of the object.
         name: String,
-        /// The difference.
+        /// The mismatch that was found.
         reason: String,
     },
     /// The settings of a remote store are invalid.
     #[error("the remote store cannot be used: {reason}")]
     Settings {
-        /// Problem and remedy.
+        /// The problem and its remedy.
         reason: String,
     },
 }

@@ -3,9 +3,10 @@
 //! An object has a name (`index/0000000001.bucket`) and bytes that never change. [`LocalFolder`] keeps objects as
 //! files, [`Memory`] in a map, [`S3`] on a remote store; one conformance suite tests them all.
 //!
-//! [`Encrypted`] encrypts the objects of another store. [`BlockCache`] caches parts of remote objects on the local disk.
+//! [`Encrypted`] encrypts the objects of another store before they are stored. [`BlockCache`] caches parts of remote
+//! objects on the local disk.
 //!
-//! Not here: what the bytes mean, and which objects should exist (the catalog knows).
+//! Not here: the meaning of the bytes, and the record of objects that should exist (the catalog).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod cache;
@@ -47,7 +48,8 @@ pub trait BlobStore: Debug + Send + Sync {
     /// Opens an object. An open object stays readable after it is deleted or replaced.
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError>;
 
-    /// Like [`BlobStore::open`], with a hint that the last `end_bytes` will be read first, so they can be fetched along.
+    /// Like [`BlobStore::open`], with the hint that the last `end_bytes` will be read first, so that the store can
+    /// fetch them on opening.
     fn open_with_end(&self, name: &str, _end_bytes: u64) -> Result<Arc<dyn ReadAt>, BlobError> {
         self.open(name)
     }
@@ -66,8 +68,8 @@ pub trait BlobStore: Debug + Send + Sync {
     /// Names of all objects in ascending order. For tests and manual checks; the catalog is authoritative.
     fn list(&self) -> Result<Vec<String>, BlobError>;
 
-    /// Passes every object to `visit`, those of one folder in ascending order, without holding all of them in memory. A
-    /// listing that had to be restarted passes some of them again.
+    /// Passes every object to `visit` without holding all of them in memory; objects of one folder come in ascending
+    /// order. A listing that had to be restarted passes some of them again.
     fn list_each(&self, visit: &mut dyn FnMut(Listed)) -> Result<(), BlobError> {
         let listed = |name| Listed { name, bytes: 0, modified_ns: 0 };
         self.list()?.into_iter().map(listed).for_each(visit);
@@ -78,7 +80,7 @@ pub trait BlobStore: Debug + Send + Sync {
 /// An object in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Its name.
+    /// Name of the object.
     pub name: String,
     /// Its size in the store; 0 if the store does not report it.
     pub bytes: u64,

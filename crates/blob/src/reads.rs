@@ -1,8 +1,9 @@
 //! Reads of remote objects, counted for the search that makes them.
 //!
-//! Objects are shared by all searches, so an object cannot tell who reads it. Instead each thread of a search says so
-//! ([`SearchReads::count_here`]), and the cache adds to the counts of the thread that asks. A block that two searches
-//! wait for counts as fetched for the one that requests it, and as cached for the other.
+//! All searches share the open objects, so an object cannot tell which search reads it. Instead, each thread of a
+//! search registers the search's counters ([`SearchReads::count_here`]), and the cache adds to the counters of the
+//! reading thread. A block that two searches wait for counts as fetched for the one that requested it, and as cached
+//! for the other.
 //!
 //! Not here: totals of the process ([`crate::CacheFigures`]).
 
@@ -36,7 +37,7 @@ pub struct ReadFigures {
 }
 
 impl ReadFigures {
-    /// Whether nothing was read of remote objects.
+    /// Whether no remote object was read.
     pub fn is_empty(&self) -> bool {
         self.cached_reads == 0 && self.requests == 0
     }
@@ -58,12 +59,13 @@ impl Drop for Counting {
 }
 
 impl SearchReads {
-    /// The search for which reads of this thread count, if any; a thread that reads on its behalf counts for it, too.
+    /// The counters to which this thread's reads are added, if any; helper threads of the search register the same
+    /// ones.
     pub fn of_thread() -> Option<Arc<SearchReads>> {
         SEARCH.with(|search| search.borrow().clone())
     }
 
-    /// Counts the reads of this thread from now on.
+    /// Adds this thread's reads to these counters until the returned guard is dropped.
     pub fn count_here(self: &Arc<SearchReads>) -> Counting {
         Counting(SEARCH.with(|search| search.borrow_mut().replace(Arc::clone(self))))
     }

@@ -1,15 +1,15 @@
 //! Encoder: from event batches to a bucket's two objects.
 //!
 //! For each page, its tokens go into the term table, and its columns and text blocks to the end of the object. After
-//! the last page of a slab follow the columns of its texts, if they were split into any, and its term dictionaries.
-//! What follows the last slab is in [`crate::tail`].
+//! the last page of a slab follow the columns of its texts, if they were split into any, and the pages of its term
+//! dictionaries. What follows the last slab, directories above all, is in [`crate::tail`].
 
 use bytes::Bytes;
 use quarry_event::{EventBatch, IndexedField, TimeNs};
 use quarry_stdx::number::u32_of;
 
 use crate::block::{BlockAt, BlockKind, BlockWriter};
-use crate::columns::{SharedColumns, can_be_written, write_columns};
+use crate::columns::{SharedColumns, can_be_written, layout_content, write_columns};
 use crate::directory::{PageHead, SlabHead, header};
 use crate::error::BucketError;
 use crate::fields::write_fields;
@@ -20,7 +20,7 @@ use crate::locator::{LocatorTables, RarePages};
 use crate::metas::MetaCount;
 use crate::slab_source::{CheckedSlab, MetaCodes};
 use crate::summary::{BucketSummary, SummaryBuilder};
-use crate::tail::ObjectTail;
+use crate::tail::{ObjectTail, SlabBlock};
 use crate::templates::{TemplateSlab, split_slab};
 use crate::term_dictionary::table::TermTable;
 use crate::term_dictionary::template_terms::add_terms;
@@ -111,6 +111,8 @@ pub struct BucketEncoder {
     blocks: BlockWriter,
     shared: SharedColumns,
     heads: Vec<SlabHead>,
+    /// Term dictionary directories and column layouts, which are written last.
+    directories: Vec<SlabBlock>,
     /// Locators and the numbers of their slabs. They are written last, when it is known whether there is room for them.
     locators: Vec<(usize, LocatorTables)>,
     tokens: TermTable,
@@ -130,6 +132,7 @@ impl BucketEncoder {
             blocks: BlockWriter::new(header().to_vec(), options.zstd_level)?,
             shared: SharedColumns::default(),
             heads: Vec::new(),
+            directories: Vec::new(),
             locators: Vec::new(),
             tokens: TermTable::new(Namespace::Tokens),
             fields: TermTable::new(Namespace::Fields),
@@ -173,21 +176,22 @@ impl BucketEncoder {
         let in_pages: usize = pages.iter().map(|page| page.events as usize).sum();
         assert_eq!(in_pages, slab.events.len(), "every event is in a page");
         self.summary.add_slab(slab, &codes.metas, &counts);
-        let mut blocks = Vec::new();
+        let slab_number = self.heads.len();
         if let Some(template_slab) = &template_slab {
             add_terms(template_slab, &mut self.tokens, &mut self.hashes);
             if self.options.locators != Locators::Omitted {
                 let tables = LocatorTables::of(RarePages::of(template_slab), pages.len())?;
-                self.locators.extend(tables.map(|tables| (self.heads.len(), tables)));
+                self.locators.extend(tables.map(|tables| (slab_number, tables)));
             }
-            let shared = (self.heads.len(), &mut self.shared);
-            let times = &slab.events.time;
-            blocks.extend(write_columns(template_slab, times, &mut self.blocks, self.options.zstd_level, shared)?);
+            let (times, shared) = (&slab.events.time, (slab_number, &mut self.shared));
+            let layout = write_columns(template_slab, times, &mut self.blocks, self.options.zstd_level, shared)?;
+            let block = |content| SlabBlock { slab: slab_number, kind: BlockKind::ColumnLayout, content };
+            self.directories.extend(layout.map(block));
         }
-        blocks.extend(self.term_dictionaries(pages.len())?);
+        self.write_term_dictionaries(slab_number, pages.len())?;
         self.filter.add_slab(&mut self.hashes)?;
         self.hashes.clear();
-        Ok(SlabHead { metas: codes.metas.into(), pages, blocks })
+        Ok(SlabHead { metas: codes.metas.into(), pages, blocks: Vec::new() })
     }
 
     fn page(
@@ -280,32 +284,29 @@ impl BucketEncoder {
     }
 
     /// Writes the term dictionaries of the slab whose terms are in the tables. An empty one is omitted.
-    fn term_dictionaries(&mut self, pages: usize) -> Result<Vec<BlockAt>, BucketError> {
-        let mut blocks = Vec::new();
+    fn write_term_dictionaries(&mut self, slab: usize, pages: usize) -> Result<(), BucketError> {
         for table in [&mut self.tokens, &mut self.fields] {
             table.finish();
             if table.entries().is_empty() {
                 continue;
             }
             self.hashes.extend(table.entries().iter().map(|entry| table.hash_of(entry)));
-            let written = write_term_dictionary(table, pages, &mut self.blocks)?;
-            blocks.push(BlockAt {
-                kind: table.namespace().directory_kind(),
-                offset: written.directory_offset,
-                stored_len: written.directory_len,
-            });
+            let content = write_term_dictionary(table, pages, &mut self.blocks)?;
+            self.directories.push(SlabBlock { slab, kind: table.namespace().directory_kind(), content });
         }
-        Ok(blocks)
+        Ok(())
     }
 
     /// Completes the bucket.
     pub fn finish(self) -> Result<EncodedBucket, BucketError> {
-        let BucketEncoder { options, mut blocks, shared, heads, locators, filter, summary, .. } = self;
-        let layouts = shared.finish(&mut blocks)?;
+        let BucketEncoder { options, mut blocks, shared, heads, mut directories, locators, filter, summary, .. } = self;
+        for (slab, layout) in shared.finish(&mut blocks)? {
+            directories.push(SlabBlock { slab, kind: BlockKind::ColumnLayout, content: layout_content(&layout)? });
+        }
         let filter = filter.finish()?;
         let mut summary = summary.finish();
         summary.filter_bytes = filter.len() as u64;
-        let mut tail = ObjectTail { heads, layouts, locators, summary };
+        let mut tail = ObjectTail { heads, directories, locators, summary };
         let start = blocks.object.len();
         tail.write(&mut blocks)?;
         if let Locators::IncludedWithin(limit) = options.locators

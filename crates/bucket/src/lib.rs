@@ -20,6 +20,7 @@ mod encode;
 mod error;
 mod fields;
 mod filter;
+mod identifier_lookup;
 mod integers;
 mod limits;
 mod locator;
@@ -46,6 +47,7 @@ pub use columns::{FEW_ROWS, TemplatePage};
 pub use encode::{BucketEncoder, EncodeOptions, EncodedBucket, Locators, SlabSource, encode, encode_slabs};
 pub use error::{BlockPosition, BucketError, ReadError};
 pub use filter::{RemoteFilter, TermFilter};
+pub use identifier_lookup::IdentifierLookup;
 pub use limits::{
     MAX_PAGE_EVENTS, MAX_SLAB_EVENTS, MAX_SLAB_PAGES, MAX_SLAB_RAW_BYTES, MAX_SUMMARY_VALUES, TARGET_SLAB_RAW_BYTES,
 };

@@ -104,6 +104,12 @@ impl ReadAhead {
         !self.is_certain && self.pages.0.count_ones() <= FEW_PAGES
     }
 
+    /// The page that a search of few events reads first, until it is opened: its newest.
+    pub(crate) fn first_of_few(&self) -> Option<usize> {
+        let newest = self.pages.0.checked_ilog2()? as usize;
+        (self.is_for_few_events() && self.locked().opened.0 == 0).then_some(newest)
+    }
+
     /// These columns and, unless all pages were fetched with the first one, those read in earlier pages.
     pub(crate) fn with_earlier(&self, columns: Vec<u32>) -> Vec<u32> {
         if self.is_certain {
@@ -264,6 +270,18 @@ mod tests {
         assert!(held[0] * 3 < held[1] && held[1] < held[5], "{held:?}");
         let grown = held.windows(2).filter(|pair| pair[1] > pair[0]).count();
         assert!(grown <= 3, "{held:?}");
+    }
+
+    #[test]
+    fn a_dictionary_comes_with_the_page_of_a_few() {
+        let (reader, requests) = bucket();
+        let ahead = reader.reading_ahead(0, PageSet::one(3), false, &ReadAheadBudget::default());
+        let columns = ahead.template_set(0).unwrap().unwrap().columns.len() as u32;
+        requests.store(0, Ordering::Relaxed);
+        (0..columns).for_each(|column| drop(ahead.dictionary(0, column).unwrap()));
+        let mut values = ahead.template_page(0, 3).unwrap().unwrap();
+        (0..columns).for_each(|column| drop(values.column(column).unwrap()));
+        assert_eq!(requests.load(Ordering::Relaxed), 1);
     }
 
     #[test]

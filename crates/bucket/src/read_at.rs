@@ -28,6 +28,11 @@ pub trait ReadAt: Send + Sync {
         ranges.iter().map(read).collect()
     }
 
+    /// Whether these ranges are certainly read without a network request. A hint: they may be evicted meanwhile.
+    fn is_at_hand(&self, _ranges: &[Range<u64>]) -> bool {
+        false
+    }
+
     /// Number of network requests sent for it so far.
     fn requests(&self) -> u64 {
         0

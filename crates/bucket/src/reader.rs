@@ -63,6 +63,15 @@ pub(crate) struct SlabParts {
     pub(crate) locator: LocatorSlot,
 }
 
+impl SlabParts {
+    /// Byte ranges of the directories of tokens and locator that are not open yet.
+    pub(crate) fn unopened_directories(&self) -> Vec<Range<u64>> {
+        let tokens = self.tokens.at.filter(|_| self.tokens.opened.get().is_none());
+        let locator = self.locator.at.filter(|_| self.locator.opened.get().is_none());
+        tokens.into_iter().chain(locator).map(|at| at.range()).collect()
+    }
+}
+
 /// Locator of a slab, opened on first use; `at` is `None` if it has none.
 #[derive(Debug)]
 pub(crate) struct LocatorSlot {
@@ -429,10 +438,12 @@ impl BucketReader {
     /// The texts of a dictionary column, read once and cached; empty for any other column. Panics if there is no such
     /// slab, as slice indexing does.
     pub fn dictionary(&self, slab: usize, column: u32) -> Result<Arc<Dictionary>, BucketError> {
-        match self.columns(slab)? {
-            Some(columns) => columns.dictionary(&self.source, column),
-            None => Ok(Arc::default()),
+        let Some(columns) = self.columns(slab)? else { return Ok(Arc::default()) };
+        // A search of few events fetches its page as a whole, with all dictionaries: it need not wait for this one first.
+        if let Some(page) = self.source.search().and_then(|search| search.first_of_few()) {
+            columns.fetch_page_for_search(&self.source, page)?;
         }
+        columns.dictionary(&self.source, column)
     }
 
     /// Opens a page to read single columns; `None` if it holds plain text. Panics if there is no such page, as slice

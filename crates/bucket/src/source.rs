@@ -48,6 +48,19 @@ impl ObjectSource {
         self.object.requests()
     }
 
+    /// The ranges that are neither in the tail nor cached, as far as that is known.
+    pub(crate) fn not_at_hand(&self, mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+        let tail_start = self.len - self.tail.len() as u64;
+        ranges.retain(|range| range.start < tail_start && range.end <= self.len);
+        if self.object.is_at_hand(&ranges) { Vec::new() } else { ranges }
+    }
+
+    /// Reads ranges only to have a remote object's cache hold them.
+    pub(crate) fn prefetch(&self, ranges: &[Range<u64>]) -> Result<(), BucketError> {
+        self.object.read_ranges(ranges)?;
+        Ok(())
+    }
+
     /// The same object, read ahead for `search`.
     pub(crate) fn reading_ahead(&self, search: Arc<ReadAhead>) -> ObjectSource {
         ObjectSource { search: Some(search), ..self.clone() }

@@ -1,26 +1,35 @@
 //! Tail of a bucket object: what follows the blocks of the last slab.
 //!
-//! Locators, then the column layout blocks that waited for the shared dictionaries, the slab heads, the directory and
-//! the trailer. One read of the end thus tells a reader everything it needs for the next read. As nothing before the
-//! tail refers to it, an encoder may discard one and write another, without locators.
+//! The parts of the locators, then everything that says where something is: the directories of locators and term
+//! dictionaries, the column layouts, the slab heads, the directory and the trailer. A reader of a remote object fetches
+//! the end first and then knows where to look up a term. As nothing before the tail refers to it, an encoder may
+//! discard one and write another, without locators.
 //!
 //! Not here: reading it (`crate::reader`); the layout of its blocks (`crate::directory`, `crate::locator`,
 //! `crate::columns`).
 
 use crate::block::{BlockAt, BlockKind, BlockWriter};
-use crate::columns::{Layout, finish_layout};
 use crate::directory::{Directory, SlabHead, put_trailer};
 use crate::error::BucketError;
 use crate::limits::{MAX_DIRECTORY_BYTES, MAX_SLAB_HEAD_BYTES, within};
 use crate::locator::LocatorTables;
 use crate::summary::BucketSummary;
 
+/// A block of a slab that is written with the tail.
+pub(crate) struct SlabBlock {
+    /// Number of the slab.
+    pub(crate) slab: usize,
+    pub(crate) kind: BlockKind,
+    /// What the block holds, not compressed.
+    pub(crate) content: Vec<u8>,
+}
+
 /// Content of a tail.
 pub(crate) struct ObjectTail {
     /// Heads of all slabs, without the blocks of the tail.
     pub(crate) heads: Vec<SlabHead>,
-    /// Column layouts that are not yet written, and the numbers of their slabs.
-    pub(crate) layouts: Vec<(usize, Layout)>,
+    /// Column layouts and directories of term dictionaries.
+    pub(crate) directories: Vec<SlabBlock>,
     /// Locators and the numbers of their slabs.
     pub(crate) locators: Vec<(usize, LocatorTables)>,
     /// Everything but `object_bytes`, which follows from the object itself.
@@ -31,11 +40,16 @@ impl ObjectTail {
     /// Appends the tail.
     pub(crate) fn write(&self, blocks: &mut BlockWriter) -> Result<(), BucketError> {
         let mut added: Vec<Vec<BlockAt>> = vec![Vec::new(); self.heads.len()];
-        for (slab, tables) in &self.locators {
-            added[*slab].push(tables.write(blocks)?);
-        }
-        for (slab, layout) in &self.layouts {
-            added[*slab].push(finish_layout(layout, blocks)?);
+        let of_locator = |(slab, tables): &(usize, LocatorTables)| SlabBlock {
+            slab: *slab,
+            kind: BlockKind::Locator,
+            content: tables.write_parts(blocks),
+        };
+        let of_locators: Vec<SlabBlock> = self.locators.iter().map(of_locator).collect();
+        for SlabBlock { slab, kind, content } in of_locators.iter().chain(&self.directories) {
+            let offset = blocks.object.len() as u64;
+            let stored_len = blocks.write(*kind, content)?;
+            added[*slab].push(BlockAt { kind: *kind, offset, stored_len });
         }
         let mut directory = Directory { summary: self.summary.clone(), slabs: Vec::with_capacity(self.heads.len()) };
         let mut scratch = Vec::new();

@@ -1,8 +1,8 @@
 //! The life cycle of a bucket: sealing, live, retired, forgotten.
 //!
 //! A bucket is sealed from the log, or compacted from older buckets, which it replaces in one transaction. `begin_seal`
-//! records the object names before the objects are written, and `retire` keeps them until they are deleted. A crash
-//! therefore never leaves an unknown object, and no folder needs to be listed.
+//! records the names of its objects before they are written, and a retired bucket stays on record until they are
+//! deleted. A crash therefore never leaves an unknown object, and no folder needs to be listed.
 //!
 //! Not here: the buckets of a time range (`crate::overlap`).
 
@@ -21,20 +21,20 @@ use crate::{Catalog, CatalogError};
 const COLUMNS: &str = "number, index_name, state, object, filter, slabs, time_min, time_max, events, raw_bytes, \
                        object_bytes, filter_bytes, created, level, thawed, volume, folder, remote, receipt, stem, \
                        other_volume, other_folder, other_going, merged_into, checksum";
-/// Buckets read at once when all are verified.
+/// Number of buckets read at once when all are verified.
 const PAGE_MAX: u32 = 4_096;
-/// Setting with the newest log record that a commit covers.
+/// Name of the setting that holds the newest log record covered by a commit.
 const LOG_POSITION: &str = "log_position";
 
 /// The catalog's record of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketRow {
-    /// Its number, unique in the store. Numbers of sealed buckets ascend in the order in which their first events
-    /// arrived.
+    /// Number of the bucket, unique in the store. Numbers of sealed buckets ascend in the order in which their first
+    /// events arrived.
     pub number: u64,
-    /// Index of its events.
+    /// Index to which its events belong.
     pub index: String,
-    /// Its state.
+    /// State in the life cycle.
     pub state: BucketState,
     /// Name of the bucket object.
     pub object: String,
@@ -66,8 +66,8 @@ pub struct BucketRow {
     pub remote: Option<RemoteCopy>,
     /// A second copy on a remote store, while the bucket moves from one volume to another or away from its volume.
     pub other: Option<OtherCopy>,
-    /// Stem of its remote objects, if it does not follow from number and time: it was found on a volume, and its number
-    /// belonged to another bucket.
+    /// Stem of its remote objects, if not derived from number and time. Set for a bucket that was found on a volume and
+    /// whose original number was already taken.
     pub stem: Option<String>,
     /// The bucket that now contains the events of a merged bucket, after any number of merges.
     pub merged_into: Option<u64>,
@@ -144,16 +144,16 @@ impl BucketState {
 /// A bucket whose seal is complete.
 #[derive(Clone, Copy, Debug)]
 pub struct Sealed<'a> {
-    /// The bucket, live from now on.
+    /// The sealed bucket, which becomes live.
     pub bucket: &'a BucketRow,
-    /// All buckets of its index up to this number are sealed.
+    /// All buckets of the same index up to this number are sealed.
     pub sealed_through: u64,
 }
 
-/// The atomic change at the end of some seals.
+/// The atomic change that completes one or more seals.
 #[derive(Clone, Copy, Debug)]
 pub struct SealCommit<'a> {
-    /// The buckets.
+    /// The buckets that become live.
     pub buckets: &'a [Sealed<'a>],
     /// Checkpoints that became durable in the log since the last commit.
     pub checkpoints: &'a [LoggedCheckpoint],
@@ -164,7 +164,7 @@ pub struct SealCommit<'a> {
 /// The atomic change of a compaction.
 #[derive(Clone, Copy, Debug)]
 pub struct CompactionCommit<'a> {
-    /// The bucket, live from now on.
+    /// The compacted bucket, which becomes live.
     pub bucket: &'a BucketRow,
     /// The buckets it replaces, which are retired.
     pub inputs: &'a [u64],
@@ -226,8 +226,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// Drops the checkpoints of record `from_lsn` and later, because records were lost there, and stores the older ones
-    /// that replace them.
+    /// Drops the checkpoints of log records from `from_lsn` on, which were lost, and stores the older checkpoints that
+    /// replace them.
     pub fn forget_checkpoints(
         &self,
         from_lsn: u64,
@@ -248,8 +248,8 @@ impl Catalog {
         self.write(|act| retire(act, numbers))
     }
 
-    /// Drops a sealing or retired bucket whose objects are deleted. A retired one beyond its index's position stays
-    /// recorded, because the log still contains its events and a replay must not restore them.
+    /// Drops a sealing or retired bucket whose objects are deleted. A retired bucket beyond the sealing position of its
+    /// index stays on record, because the log still contains its events and a replay must not restore them.
     pub fn forget(&self, number: u64) -> Result<(), CatalogError> {
         self.forget_all(&[number])
     }
@@ -271,7 +271,8 @@ impl Catalog {
     /// All buckets in one state, ascending by number. Live buckets may be too many for this: see
     /// [`Catalog::live_after`].
     pub fn buckets(&self, state: BucketState) -> Result<Vec<BucketRow>, CatalogError> {
-        // A literal, by which the databases recognise the index of buckets that are not live.
+        // The state is a literal, not a parameter, so that the databases can use the partial index on buckets that are
+        // not live.
         self.read(|act| buckets_where(act, &format!("bucket.state = {}", state.code()), &[]))
     }
 
@@ -296,12 +297,12 @@ impl Catalog {
         self.read(|act| bucket_of(act, number))
     }
 
-    /// The bucket whose remote objects have this stem, if the stem is not made of its number and time.
+    /// The bucket on which this stem is recorded, as one that is not derived from number and time.
     pub fn bucket_with_stem(&self, stem: &str) -> Result<Option<BucketRow>, CatalogError> {
         self.read(|act| one_bucket(act, "bucket.stem = ?1", values![stem]))
     }
 
-    /// Retired buckets whose events a bucket holds, as far as they are on record.
+    /// Retired buckets that were merged into a bucket and are still on record.
     pub fn merged_into(&self, number: u64) -> Result<Vec<BucketRow>, CatalogError> {
         self.read(|act| merged_into(act, number))
     }
@@ -441,7 +442,7 @@ fn buckets_where(act: &Act<'_>, condition: &str, values: &[Value<'_>]) -> Outcom
     Ok(summed_buckets_where(act, condition, values)?.into_iter().map(|(bucket, _)| bucket).collect())
 }
 
-/// The same with the checksums of their rows, which are verified.
+/// Like [`buckets_where`], and returns the verified checksums of the rows.
 fn summed_buckets_where(act: &Act<'_>, condition: &str, values: &[Value<'_>]) -> Outcome<Vec<(BucketRow, i64)>> {
     let select = format!("SELECT {COLUMNS} FROM bucket WHERE {condition} ORDER BY number");
     let found = act.rows(&select, values, read_bucket)?;
@@ -459,7 +460,8 @@ fn page(act: &Act<'_>, condition: &str, number: u64, most: u32) -> Outcome<Vec<(
     with_origins(act, found, &of_page, values![number.cast_signed(), last])
 }
 
-/// Adds the origins of the found buckets, which fulfil `condition`, with one query; verifies their checksums.
+/// Adds their origins to the found buckets with one query, and verifies their checksums; `condition` selects exactly
+/// these buckets.
 fn with_origins(
     act: &Act<'_>,
     found: Vec<StoredBucket>,
@@ -479,7 +481,7 @@ fn with_origins(
     found.into_iter().map(whole).collect()
 }
 
-/// Reads one page after the other: a catalog may have a million buckets.
+/// Sum of all buckets' checksums. Reads page by page, because a catalog may have a million buckets.
 pub(crate) fn sum_of_buckets(act: &Act<'_>) -> Outcome<i64> {
     let (mut all, mut last) = (0, i64::MIN.cast_unsigned());
     loop {

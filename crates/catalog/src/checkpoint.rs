@@ -45,40 +45,40 @@ pub fn tail_hash(tail: &[u8]) -> u64 {
 /// Key of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CheckpointKey {
-    /// Content head.
+    /// Hash of the head of the content.
     pub identity: SourceIdentity,
     /// Number among the files with the same head.
     pub variant: u32,
 }
 
-/// Stored read position of a file: inputs have the first bytes of the file where this has their hash.
+/// Stored read position of a file. Inputs keep the first bytes of the file; this has only their hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileCheckpoint {
-    /// Its file.
+    /// Identifies the file.
     pub key: CheckpointKey,
     /// Bytes hashed for the identity: at most [`HEAD_BYTES_MAX`].
     pub head_bytes: u32,
-    /// Bytes of the (decompressed) file whose events are stored.
+    /// Number of bytes of the (decompressed) file whose events are stored.
     pub offset: u64,
     /// [`tail_hash`] of the bytes before `offset`.
     pub tail_hash: u64,
     /// Name of the file when it was last read.
     pub source: String,
-    /// Hashes at smaller offsets; interpreted by the reader of files.
+    /// Hashes at smaller offsets; only the file reader interprets them.
     pub milestones: Vec<u32>,
 }
 
 /// A checkpoint and the log record it came with; a newer record wins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedCheckpoint {
-    /// The checkpoint.
+    /// The read position.
     pub checkpoint: FileCheckpoint,
     /// Sequence number of its log record.
     pub lsn: u64,
 }
 
-/// The lengths of heads that have checkpoints. Few are in use at a time, usually just 256, and only prefixes of these
-/// lengths are hashed to find a file.
+/// The head lengths that occur in checkpoints: few, usually just 256. To find a file, only its prefixes of these
+/// lengths are hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadLengths([bool; HEAD_BYTES_MAX + 1]);
 
@@ -102,8 +102,8 @@ impl HeadLengths {
 }
 
 impl Catalog {
-    /// Candidate checkpoints of a file that starts with `head`: its whole head, or its head as it was when it was
-    /// shorter. Whole heads come first; the caller compares tail hashes.
+    /// Candidate checkpoints of a file that starts with `head`, including those written while the file was shorter than
+    /// `head`. Longest heads come first; the caller compares tail hashes.
     pub fn checkpoints_of(&self, head: &[u8], salt: &str) -> Result<Vec<LoggedCheckpoint>, CatalogError> {
         let known = self.known_of(head, salt)?;
         if known.is_empty() {
@@ -118,7 +118,7 @@ impl Catalog {
         })
     }
 
-    /// Identities of such a file that have checkpoints.
+    /// Possible identities of a file that starts with `head` that have checkpoints.
     fn known_of(&self, head: &[u8], salt: &str) -> Result<Vec<SourceIdentity>, CatalogError> {
         let mut heads = self.heads.lock();
         if heads.is_none() || !self.heads.is_writer {
@@ -138,8 +138,9 @@ impl Catalog {
     }
 }
 
-/// The identities of all checkpoints, loaded on first use. A file of 256 bytes may match by any prefix, and most files
-/// looked up are new. Takes 16 bytes for each file ever read; identities of removed files do no harm.
+/// The identities of all checkpoints, loaded on first use. Kept in memory because a file may match by any prefix up to
+/// 256 bytes, and most files looked up are new. Takes 16 bytes for each file ever read; identities of removed files are
+/// harmless.
 #[derive(Debug)]
 pub(crate) struct KnownHeads {
     /// Whether no other process writes, so that the set stays valid.
@@ -169,7 +170,7 @@ impl KnownHeads {
         KnownHeads { is_writer: false, heads: Mutex::new(None) }
     }
 
-    /// Held while identities are loaded, so that none committed meanwhile is missed.
+    /// Locks the set. The lock is held while identities are loaded, so that none committed during the load is missed.
     fn lock(&self) -> MutexGuard<'_, Option<Heads>> {
         self.heads.lock().unwrap_or_else(PoisonError::into_inner)
     }

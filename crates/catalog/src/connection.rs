@@ -32,13 +32,13 @@ pub(crate) trait Database: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Database file, or the place in a database, for messages.
+    /// Database file, or server and schema, for messages.
     fn place(&self) -> &str;
 
-    /// Closes it; a database that is a file is then complete in that file.
+    /// Closes the database; one in a file is then complete in that single file.
     fn close(self: Box<Self>) -> Result<(), CatalogError>;
 
-    /// Runs statements outside the domain, as damage or another program would.
+    /// Runs any statements, to simulate damage or another program.
     #[cfg(test)]
     fn run_script(&self, sql: &str);
 }
@@ -65,7 +65,7 @@ impl Catalog {
         value.ok_or_else(|| self.not_run())
     }
 
-    /// The error of a bug: a database reports success only after it has run the steps.
+    /// Error for a database that reports success without having run the steps, which is a bug.
     fn not_run(&self) -> CatalogError {
         let reason = "a transaction ended without having run; this is a bug".to_owned();
         CatalogError::Failed { place: self.database.place().to_owned(), reason }

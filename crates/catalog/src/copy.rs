@@ -1,4 +1,4 @@
-//! Copies a catalog into another, empty one, on whichever databases they are.
+//! Copies a catalog into another, empty one; the two may be in different kinds of databases.
 //!
 //! Rows are copied as they are, with their checksums and the digests of the tables, in one transaction, and verified
 //! there.
@@ -22,7 +22,7 @@ const TABLES: &[(&str, &str)] = &[
     ("unanswered", "run, number, key, time, checksum"),
     ("deletion", "bucket, rows, checksum"),
 ];
-/// Rows of one statement.
+/// Maximum number of rows inserted by one statement.
 const ROWS_AT_ONCE: usize = 100;
 
 impl Catalog {
@@ -60,7 +60,7 @@ fn copy(from: &Act<'_>, to: &Act<'_>) -> Outcome<u64> {
     Ok(copied)
 }
 
-/// Inserts rows, whose cells follow one another.
+/// Inserts rows; `cells` has the cells of all rows, one row after the other.
 fn insert(to: &Act<'_>, table: &str, columns: &str, cells: &[Cell]) -> Outcome<()> {
     if cells.is_empty() {
         return Ok(());

@@ -1,6 +1,6 @@
 //! The deleted events of each bucket, as encoded by the store; a bucket without deleted events has no row.
 //!
-//! All deletions of one search are one transaction, including the retirement of buckets with no events left.
+//! All deletions of one search are one transaction, which also retires buckets with no events left.
 
 use crate::bucket::{is_live, retire};
 use crate::checksum::{RowSum, Table, check_row, delete_rows, known_sum};
@@ -14,7 +14,7 @@ const COLUMNS: &str = "bucket, rows, checksum";
 pub struct DeletionRow {
     /// Number of the bucket.
     pub bucket: u64,
-    /// Rows of the deleted events, encoded.
+    /// Row numbers of the deleted events, encoded.
     pub rows: Vec<u8>,
 }
 

@@ -1,6 +1,6 @@
 //! Verification of whole tables against their digests, the XOR of their rows' checksums.
 //!
-//! Not here: the rows ([`crate::checksum`]), and how a digest is updated.
+//! Not here: checksums of rows and the update of digests ([`crate::checksum`]).
 
 use crate::bucket::sum_of_buckets;
 use crate::checkpoint::sum_of_checkpoints;
@@ -13,9 +13,9 @@ use crate::transaction::{Act, Failure, Outcome, upsert, values};
 use crate::unanswered_requests::sum_of_unanswered;
 use crate::{Catalog, CatalogError};
 
-/// First version with checksums.
+/// First schema version with checksums.
 pub(crate) const WITH_CHECKSUMS: usize = 3;
-/// First version with deletions.
+/// First schema version with the table of deletions.
 const WITH_DELETIONS: usize = 5;
 
 impl Catalog {
@@ -31,7 +31,7 @@ fn tables_of(version: usize) -> impl Iterator<Item = Table> {
     TABLES.into_iter().filter(move |table| version >= since(*table))
 }
 
-/// First version with this table.
+/// First schema version with this table.
 fn since(table: Table) -> usize {
     match table {
         Table::Deletion => WITH_DELETIONS,

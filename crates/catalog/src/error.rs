@@ -22,7 +22,7 @@ pub enum CatalogError {
         /// Database file, or the place in a database.
         place: String,
     },
-    /// The database server does not answer. If it had been told to commit, the next start shows whether it did.
+    /// The database server does not answer. If a commit had been sent, the next start shows whether it took effect.
     #[error(
         "catalog {place} has been unreachable for {waited} s: {reason}; start the server, or correct the network or \
          [catalog] url in server.conf"
@@ -35,7 +35,7 @@ pub enum CatalogError {
         /// The last error.
         reason: String,
     },
-    /// The destination of a copy has a catalog already.
+    /// The destination of a copy already contains a catalog.
     #[error("catalog {place} is not empty, so another cannot be copied there")]
     NotEmpty {
         /// Destination of the copy.
@@ -54,7 +54,7 @@ pub enum CatalogError {
     TooNew {
         /// Database file, or the place in a database.
         place: String,
-        /// Its version.
+        /// Version of the catalog.
         found: i64,
         /// Newest version known here.
         known: i64,
@@ -92,7 +92,7 @@ impl CatalogError {
             Failure::NotEmpty => return CatalogError::NotEmpty { place },
             Failure::Final(error) => return error,
             Failure::Sqlite(error) => error,
-            // A catalog in a file has no sessions.
+            // Failures of sessions, which a catalog in a file does not have.
             other @ (Failure::PostgreSql(_) | Failure::Lost(_) | Failure::Locked) => {
                 return CatalogError::Failed { place, reason: format!("{other:?}") };
             }

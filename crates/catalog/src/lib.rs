@@ -1,8 +1,8 @@
 //! The metadata database: the authoritative record of buckets, file checkpoints and sealing positions.
 //!
 //! One method is one transaction with a meaning in the domain ([`Catalog::commit_seals`], [`Catalog::retire`], …);
-//! there is no table interface. The methods are written once, for every database that a catalog can be in (`connection`);
-//! when one returns, its change is durable. Ids are numbers assigned in order by the store, never random.
+//! there is no table interface. The methods are written once, for every supported database (`connection`). When one
+//! returns, its change is durable. Ids are numbers assigned in order by the store, never random.
 //!
 //! Every row has a checksum and every table a digest of them (`checksum`): damage is an error, never a wrong answer.
 //!

@@ -34,7 +34,7 @@ impl Catalog {
         })
     }
 
-    /// Records segments; for a known first record, updates the last one.
+    /// Records segments; for one already on record, by its first record, updates the last record.
     pub fn note_log_segments(&self, segments: &[LogSegmentRow]) -> Result<(), CatalogError> {
         self.write(|act| segments.iter().try_for_each(|segment| write(act, segment)))
     }

@@ -1,7 +1,7 @@
 //! Origins: which sealed buckets the events of a compacted bucket came from.
 //!
-//! Events of several indexes arrive interleaved, so buckets of other indexes lie between those that are compacted into
-//! one. To preserve the order of arrival, rows keep the number of the bucket they were sealed in.
+//! Events of several indexes arrive interleaved, so the buckets compacted into one do not have consecutive numbers. To
+//! preserve the order of arrival across indexes, rows keep the number of the bucket in which they were sealed.
 
 use std::collections::BTreeMap;
 

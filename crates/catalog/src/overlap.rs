@@ -1,13 +1,13 @@
 //! The live buckets of some indexes that overlap a time range.
 //!
 //! A B-tree of first and last times alone does not bound this search: any older bucket may be long enough to reach into
-//! the range. The index `bucket_by_span` therefore sorts the buckets of an index by the class of their span, and those of
-//! a class by time. All spans of a class are shorter than its limit, so only the buckets that begin less than this limit
-//! before the range are read, once for each class. Classes grow by a factor of eight: few of them need few descents into
-//! the B-tree, and the longest span of a class is not much longer than the others.
+//! the range. The index `bucket_by_span` therefore sorts the buckets of an index by the class of their span, and those
+//! of a class by time. All spans of a class are shorter than its limit, so only the buckets that begin less than this
+//! limit before the range are read, once for each class. The limit grows by a factor of eight from class to class:
+//! there are few classes and thus few descents into the B-tree, yet the spans in a class differ little in length.
 //!
-//! The class is an expression of the columns that both databases evaluate, not a column: it cannot differ from the times
-//! in its row (docs/decisions/0073-buckets-by-time.md).
+//! The class is not a column but an expression that both databases evaluate, so it cannot contradict the times in its
+//! row (docs/decisions/0073-buckets-by-time.md).
 
 use std::fmt::Write;
 use std::sync::LazyLock;
@@ -17,19 +17,20 @@ use quarry_event::TimeRange;
 use crate::transaction::{Act, Outcome, Value};
 use crate::{Catalog, CatalogError};
 
-/// Spans of class `i` are shorter than two to the power of `SPAN_BITS[i]` nanoseconds (8.6 s, 69 s, 9 minutes, … 4.6 years)
-/// and two more, because halves are compared, whose difference cannot overflow. A last class has all others.
+/// Spans of class `i` are shorter than 2 to the power of `SPAN_BITS[i]`, plus 2, nanoseconds (8.6 s, 69 s, 9 minutes, …
+/// 4.6 years). The 2 comes from comparing halves of times, whose difference cannot overflow. One more class has all
+/// longer spans.
 const SPAN_BITS: [u32; 9] = [33, 36, 39, 42, 45, 48, 51, 54, 57];
-/// Numbers of index names in one statement: the texts of statements must be few, to stay prepared.
+/// Possible numbers of index names in a statement; few, so that all statements stay prepared.
 const NAMES_AT_ONCE: [usize; 3] = [1, 8, 64];
 
-/// Statements by the count of index names in them.
+/// The statement for each of [`NAMES_AT_ONCE`].
 static STATEMENTS: LazyLock<[String; NAMES_AT_ONCE.len()]> = LazyLock::new(|| NAMES_AT_ONCE.map(statement));
 
 /// The times of a live bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BucketSpan {
-    /// Its number.
+    /// Number of the bucket.
     pub number: u64,
     /// Smallest `_time`, nanoseconds.
     pub time_min: i64,
@@ -38,7 +39,7 @@ pub struct BucketSpan {
 }
 
 impl Catalog {
-    /// The live buckets of these indexes that overlap `range`, ascending by number. Only the index is read, not the rows
+    /// The live buckets of these indexes that overlap `range`, ascending by number. Reads only the index, not the rows
     /// with their checksums.
     pub fn overlapping(&self, indexes: &[&str], range: &TimeRange) -> Result<Vec<BucketSpan>, CatalogError> {
         self.read(|act| overlapping(act, indexes, range))
@@ -77,7 +78,7 @@ fn last_of(range: &TimeRange) -> Option<i64> {
     }
 }
 
-/// All of `some`, and the last of them again up to `count`: a parameter list names something twice at no cost.
+/// Pads `some` to `count` items by repeating the last one; repeated parameters cost nothing.
 fn padded<T>(some: &[T], count: usize) -> impl Iterator<Item = &T> {
     some.iter().chain(some.last().into_iter().cycle()).take(count)
 }
@@ -92,8 +93,8 @@ fn class() -> String {
     class + &format!(" ELSE {} END", SPAN_BITS.len())
 }
 
-/// The statement for this many index names. Its parameters are the first and the last instant, the earliest begin of a
-/// bucket of each class but the last, and the names.
+/// The statement for this many index names. Its parameters are the first and the last instant of the range, for each
+/// class but the last the earliest start of a bucket that can reach into the range, and the names.
 fn statement(names: usize) -> String {
     let (class, names) = (class(), places(3 + SPAN_BITS.len(), names));
     let of_class = |number: usize| {

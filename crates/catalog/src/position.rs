@@ -7,7 +7,7 @@ use crate::{Catalog, CatalogError};
 const COLUMNS: &str = "index_name, sealed_through, checksum";
 
 impl Catalog {
-    /// Per index, the bucket number up to which all buckets are sealed.
+    /// The position of each index: the bucket number up to which all of its buckets are sealed.
     pub fn positions(&self) -> Result<Vec<(String, u64)>, CatalogError> {
         self.read(|act| {
             let select = format!("SELECT {COLUMNS} FROM position ORDER BY index_name");

@@ -1,8 +1,7 @@
-//! Rebuilds a catalog from buckets that were found elsewhere.
+//! Rebuilds a catalog from buckets found outside it, for example on volumes.
 //!
-//! Buckets are added as they are found, in any order and possibly twice. The buckets that each one replaces are
-//! recorded with it, so an interrupted rebuild continues with the results so far. At its end, replaced buckets are
-//! retired.
+//! Buckets are added as they are found, in any order and possibly twice. The stems of the buckets that a bucket
+//! replaces are recorded with it, so an interrupted rebuild can be continued. At its end, replaced buckets are retired.
 //!
 //! Not here: where buckets are found, and the receipts that describe them (the store).
 
@@ -14,9 +13,9 @@ use crate::setting::write_setting;
 use crate::transaction::{Act, Outcome, values};
 use crate::{BucketRow, BucketState, Catalog, CatalogError, DeletionRow};
 
-/// Name prefix of settings that record the stem of a replaced bucket.
+/// Name prefix of the settings that record stems of replaced buckets.
 const REPLACED: &str = "replaced ";
-/// The least name after all with that prefix, in the order of bytes.
+/// The smallest name, in byte order, after all names with that prefix.
 const AFTER_REPLACED: &str = "replaced!";
 
 /// A bucket described by a source outside the catalog.
@@ -47,8 +46,8 @@ impl Catalog {
         })
     }
 
-    /// Ends a rebuild: retires the buckets whose stem another bucket replaces, returns their numbers, and marks all
-    /// numbers up to the largest as used, in every index.
+    /// Ends a rebuild: retires the buckets whose stem another bucket replaces, and advances the sealing position of
+    /// each index to the largest bucket number. Returns how many buckets were retired.
     pub fn end_rebuild(&self, stem: &dyn Fn(&BucketRow) -> String) -> Result<u64, CatalogError> {
         let live = self.buckets(BucketState::Live)?;
         let max = self.bucket_number_max()?;

@@ -1,8 +1,8 @@
-//! Copies of buckets on a remote store, and whether the local copy may be or has been deleted.
+//! Remote copies of buckets, and the eviction of their local copies.
 //!
-//! Every step is recorded before it begins, so that a crash leaves no unknown objects: an upload before its objects are
-//! put, an eviction before the local files are deleted. A bucket that moves to another volume, or off all volumes, has
-//! a second copy meanwhile, which is being added or removed.
+//! Every step is recorded before it begins, so that a crash leaves no unknown objects: uploads before objects are put,
+//! evictions before local files are deleted. While a bucket moves to another volume or off all volumes, a second copy
+//! is on record, which is being uploaded or deleted.
 //!
 //! Not here: the keys of objects inside the folder, which the store derives from the row.
 
@@ -17,7 +17,7 @@ pub struct RemoteCopy {
     pub volume: String,
     /// Folder of the objects, relative to the path of the volume.
     pub folder: String,
-    /// Copies that are complete.
+    /// State of the remote and the local copy.
     pub state: RemoteState,
     /// Number of deleted events in the receipt stored with its objects; `None` before the first receipt.
     pub receipt: Option<u64>,
@@ -30,20 +30,20 @@ pub struct OtherCopy {
     pub volume: String,
     /// Folder of the objects below the path of the volume.
     pub folder: String,
-    /// Whether its objects are being deleted; else they are being put.
+    /// Whether its objects are being deleted; otherwise they are being uploaded.
     pub going: bool,
 }
 
-/// Complete copies of a bucket.
+/// The copies of a bucket that are complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemoteState {
-    /// The local one; the remote objects are being uploaded.
+    /// Only the local copy; the remote objects are being uploaded.
     Uploading,
-    /// In the data directory and on the volume.
+    /// Both the local copy and the remote one.
     Uploaded,
-    /// On the volume; the local objects are being deleted.
+    /// Only the remote copy; the local objects are being deleted.
     Evicting,
-    /// Only on the volume.
+    /// Only the remote copy; the local objects are deleted.
     Evicted,
 }
 
@@ -76,8 +76,8 @@ impl RemoteState {
         }
     }
 
-    /// Whether one step leads to `next`; a local copy that is brought back makes an evicted bucket an uploaded one, and
-    /// until it is whole one that is being evicted.
+    /// Whether `next` may directly follow this state. When an evicted bucket's local copy is restored, its state is
+    /// `Evicting` until the copy is complete and `Uploaded` from then on.
     fn leads_to(self, next: RemoteState) -> bool {
         use RemoteState::{Evicted, Evicting, Uploaded, Uploading};
         matches!(
@@ -91,9 +91,9 @@ impl RemoteState {
 }
 
 impl Catalog {
-    /// Records where the objects of live buckets will be uploaded; skips buckets that are not live, already have a
-    /// remote copy, or still have objects at a place they left: those may be at this very place, and are about to be
-    /// deleted. Returns the numbers of the others.
+    /// Records where the objects of live buckets will be uploaded, and returns the numbers of these buckets. Skips
+    /// buckets that are not live, already have a remote copy, or still have a second copy, because that one may be at
+    /// this very place and is about to be deleted.
     pub fn begin_uploads(&self, numbers: &[u64], volume: &str, folder: &str) -> Result<Vec<u64>, CatalogError> {
         let (volume, folder) = (volume.to_owned(), folder.to_owned());
         let copy = RemoteCopy { volume, folder, state: RemoteState::Uploading, receipt: None };
@@ -128,7 +128,8 @@ impl Catalog {
         })
     }
 
-    /// Notes the end of an upload, and of the receipt that came with it. `false`, and nothing is changed, as above.
+    /// Records that an upload and its receipt are complete. Returns `false`, without changes, if the bucket is not live
+    /// or not being uploaded.
     pub fn end_upload(&self, number: u64, receipt: u64) -> Result<bool, CatalogError> {
         self.change_copies(number, |bucket| {
             let copy = bucket.remote.as_mut().filter(|copy| copy.state == RemoteState::Uploading)?;
@@ -137,7 +138,7 @@ impl Catalog {
         })
     }
 
-    /// Notes which receipt lies beside the objects of a live bucket whose remote copy is whole.
+    /// Records the receipt stored with the remote objects of a live bucket whose remote copy is complete.
     pub fn note_receipt(&self, number: u64, receipt: u64) -> Result<bool, CatalogError> {
         self.change_copies(number, |bucket| {
             let copy = bucket.remote.as_mut().filter(|copy| copy.state.is_remote_whole())?;
@@ -146,7 +147,8 @@ impl Catalog {
         })
     }
 
-    /// Records where another copy of a live bucket will be put, both of whose copies are complete.
+    /// Records where a second remote copy of a live bucket will be uploaded; its local and its remote copy must be
+    /// complete.
     pub fn begin_move(&self, number: u64, volume: &str, folder: &str) -> Result<bool, CatalogError> {
         self.change_copies(number, |bucket| {
             let has_both = bucket.remote.as_ref().is_some_and(|copy| copy.state == RemoteState::Uploaded);
@@ -158,7 +160,8 @@ impl Catalog {
         })
     }
 
-    /// Makes the second copy, which was put with this receipt, the one that counts; the first is deleted from now on.
+    /// Makes the second copy, which was uploaded with this receipt, the bucket's remote copy; the first one can then be
+    /// deleted.
     pub fn end_move(&self, number: u64, receipt: u64) -> Result<bool, CatalogError> {
         self.change_copies(number, |bucket| {
             let other = bucket.other.as_mut().filter(|other| !other.going)?;
@@ -170,7 +173,7 @@ impl Catalog {
         })
     }
 
-    /// Gives up the remote copy of a live bucket whose local copy is whole: it is deleted from now on.
+    /// Abandons the remote copy of a live bucket whose local copy is complete; the remote copy can then be deleted.
     pub fn leave_volume(&self, number: u64) -> Result<bool, CatalogError> {
         self.change_copies(number, |bucket| {
             let copy = bucket.remote.take_if(|copy| copy.state.is_local_whole())?;
@@ -190,7 +193,7 @@ impl Catalog {
         })
     }
 
-    /// Notes that nothing is left of the second copy of a live bucket.
+    /// Records that the second copy of a live bucket is completely deleted.
     pub fn end_leaving(&self, number: u64) -> Result<bool, CatalogError> {
         self.change_copies(number, |bucket| bucket.other.take_if(|other| other.going).map(drop))
     }
@@ -209,7 +212,7 @@ impl Catalog {
     }
 }
 
-/// Reads the four columns from `at` on.
+/// Reads the four columns of a remote copy from column `at` on.
 pub(crate) fn read_remote(row: &mut Row, at: usize) -> Outcome<Option<RemoteCopy>> {
     let (volume, folder, state): (Option<String>, Option<String>, Option<i64>) =
         (row.take(at)?, row.take(at + 1)?, row.take(at + 2)?);
@@ -223,7 +226,7 @@ pub(crate) fn read_remote(row: &mut Row, at: usize) -> Outcome<Option<RemoteCopy
     })
 }
 
-/// Reads the three columns from `at` on.
+/// Reads the three columns of a second copy from column `at` on.
 pub(crate) fn read_other(row: &mut Row, at: usize) -> Outcome<Option<OtherCopy>> {
     let (volume, folder, going): (Option<String>, Option<String>, Option<bool>) =
         (row.take(at)?, row.take(at + 1)?, row.take(at + 2)?);

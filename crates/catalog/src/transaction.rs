@@ -2,7 +2,7 @@
 //!
 //! The SQL of the domain methods is the common subset of SQLite and PostgreSQL: parameters are `?1`, `?2`, …, all
 //! numbers are 64-bit integers, rows are replaced by [`upsert`], and a word that one of the databases reserves is
-//! quoted. A backend implements [`Transaction`]; [`Act`] adds typed rows and gathers the changes of digests.
+//! quoted. A backend implements [`Transaction`]; [`Act`] adds typed rows and collects the changes of digests.
 //!
 //! Not here: how a transaction begins, ends and is repeated (`crate::sqlite`, `crate::postgresql`).
 
@@ -36,7 +36,7 @@ pub(crate) enum Failure {
     Locked,
     /// The destination of a copy has a catalog already.
     NotEmpty,
-    /// An error that no other attempt would mend.
+    /// An error that a retry cannot resolve.
     Final(CatalogError),
 }
 
@@ -150,7 +150,7 @@ impl Row {
     }
 }
 
-/// A type that columns are read as.
+/// A type to which columns can be converted.
 pub(crate) trait FromCell: Sized {
     fn from_cell(cell: Cell) -> Option<Self>;
 }
@@ -200,8 +200,8 @@ impl<T: FromCell> FromCell for Option<T> {
 /// A running transaction, and the digests it has changed so far.
 pub(crate) struct Act<'a> {
     transaction: &'a dyn Transaction,
-    /// Per table, the XOR of the checksums of added and removed rows. Written once, at the end: a commit of many rows
-    /// changes each digest with one statement.
+    /// For each table, the XOR of the checksums of added and removed rows. It is written once, at the end of the
+    /// transaction, so that a commit of many rows changes each digest with one statement.
     changed: [Shared<i64>; TABLES.len()],
 }
 
@@ -221,7 +221,7 @@ impl<'a> Act<'a> {
         self.transaction.execute(sql, values)
     }
 
-    /// All result rows as `read` reads them; it must not run another statement.
+    /// All result rows, converted by `read`, which must not run another statement.
     pub(crate) fn rows<T>(
         &self,
         sql: &str,
@@ -236,7 +236,7 @@ impl<'a> Act<'a> {
         Ok(all)
     }
 
-    /// Gives each result row to `each`, which must not run another statement.
+    /// Passes each result row to `each`, which must not run another statement.
     pub(crate) fn for_each(
         &self,
         sql: &str,
@@ -266,18 +266,18 @@ impl<'a> Act<'a> {
         Ok(self.row(sql, values, |_| Ok(()))?.is_some())
     }
 
-    /// Notes that a row's checksum changes from `old` to `new`; 0 stands for no row.
+    /// Records that a row's checksum changes from `old` to `new`; 0 stands for no row.
     pub(crate) fn note_change(&self, table: Table, old: i64, new: i64) {
         let changed = &self.changed[table as usize];
         changed.set(changed.get() ^ old ^ new);
     }
 
-    /// Forgets the changes so far, because digests are computed anew.
+    /// Discards the changes so far, because digests are computed anew.
     pub(crate) fn forget_changes(&self) {
         self.changed.iter().for_each(|changed| changed.set(0));
     }
 
-    /// Writes the changed digests: the last statements of every transaction that changes rows.
+    /// Writes the changed digests; must be the last statements of every transaction that changes rows.
     pub(crate) fn write_digests(&self) -> Outcome<()> {
         for table in TABLES {
             let changed = self.changed[table as usize].replace(0);
@@ -294,7 +294,7 @@ impl<'a> Act<'a> {
     }
 }
 
-/// A statement that inserts a row or replaces the one with the same `key`, which is the first columns.
+/// A statement that inserts a row or replaces the one with the same `key`, whose columns are the first of `columns`.
 pub(crate) fn upsert(table: &str, columns: &str, key: &str) -> String {
     let names: Vec<&str> = columns.split(", ").collect();
     let places: Vec<String> = (1..=names.len()).map(|number| format!("?{number}")).collect();

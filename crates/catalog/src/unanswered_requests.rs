@@ -1,5 +1,5 @@
-//! Parts of requests that were stored but possibly not answered before a crash. When a sender repeats them, they are
-//! not stored again.
+//! Request parts that were stored but possibly not answered before a crash. When a sender repeats such a request, these
+//! parts are not stored again.
 //!
 //! The store decides which parts these are and how long they are kept.
 

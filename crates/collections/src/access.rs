@@ -1,7 +1,7 @@
 //! Access paths of a query: by keys, by ranges of index entries, or a full scan.
 //!
-//! An access path may return more documents than match, never fewer; each document is compared with the whole query.
-//! The choice affects only the time of an answer.
+//! An access path may return documents that do not match, but never misses one that does; each document is compared
+//! with the whole query. The choice of path affects only the speed.
 
 use serde_json::Value;
 
@@ -12,15 +12,15 @@ use crate::field_path::FieldPath;
 use crate::query::{Condition, Query, Relation, Test};
 use crate::sort::Sort;
 
-/// Maximum ranges and keys of one query; beyond it, all documents are read.
+/// Maximum number of ranges and keys of one query; beyond it, all documents are read.
 const PROBES_MAX: usize = 20_000;
 
-/// An acceleration stored in a file.
+/// An acceleration (index) stored in a file.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredAcceleration {
     pub(crate) id: i64,
     pub(crate) acceleration: Acceleration,
-    /// Whether each document has exactly one entry, which sorts exactly as its values do.
+    /// Whether each document has exactly one entry and the entries sort exactly as the values do.
     pub(crate) is_exact: bool,
 }
 
@@ -80,7 +80,7 @@ fn plan(conditions: &[Condition], kept: &[StoredAcceleration]) -> Option<Plan> {
     best
 }
 
-/// Collects tests that must hold, and lists of tests of which one must hold.
+/// Collects the tests that must all hold, and the alternatives: lists of which at least one test must hold.
 fn collect<'q>(
     condition: &'q Condition,
     tests: &mut Vec<(&'q FieldPath, &'q Test)>,
@@ -130,7 +130,8 @@ impl Reach {
                 reach.worth += WORTH_OF_EQUAL;
                 continue;
             }
-            // With several values, one may be above and another below; only single values satisfy both bounds.
+            // Both bounds can be combined only for single values: of several values, one may satisfy the lower bound
+            // and another the upper one.
             let bounds = own.by_ref().filter_map(bounds);
             reach.bounds = match kept.is_exact {
                 true => bounds.reduce(|(from, to), (other_from, other_to)| (from.max(other_from), to.min(other_to))),
@@ -173,7 +174,7 @@ fn encoded_values(test: &Test, most: usize) -> Option<Vec<Vec<u8>>> {
     }
 }
 
-/// Entries of values with the same type, above or below a value.
+/// Range of the entries of values that have the same type as a bound and lie above or below it.
 fn bounds(test: &Test) -> Option<(Vec<u8>, Vec<u8>)> {
     let Test::Compare(relation, value) = test else { return None };
     let kind = type_byte(value)?;
@@ -188,7 +189,7 @@ fn bounds(test: &Test) -> Option<(Vec<u8>, Vec<u8>)> {
     })
 }
 
-/// A range that contains all matching documents in the order of `sort`, and whether it is read backwards.
+/// A range of entries that contains all matching documents in the order of `sort`, and whether to read it backwards.
 pub(crate) fn sorted_range(query: &Query, sort: &Sort, kept: &[StoredAcceleration]) -> Option<(Range, bool)> {
     let is_descending = sort.0.first()?.is_descending;
     if sort.0.iter().any(|field| field.is_descending != is_descending) {
@@ -207,7 +208,7 @@ pub(crate) fn sorted_range(query: &Query, sort: &Sort, kept: &[StoredAcceleratio
     Some((range, is_descending))
 }
 
-/// Texts that must occur in the JSON of every matching document: required values of fields.
+/// Texts that must occur in the JSON of every matching document, from the query's required field values.
 pub(crate) fn needed_texts(query: &Query) -> Vec<String> {
     let (mut tests, mut alternatives) = (Vec::new(), Vec::new());
     query.0.iter().for_each(|condition| collect(condition, &mut tests, &mut alternatives));

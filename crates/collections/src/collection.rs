@@ -1,11 +1,12 @@
 //! One collection: a SQLite file with its documents and the index entries of its accelerated fields.
 //!
-//! There is one writer at a time; a write is one transaction, which is on disk (`synchronous=FULL`) before it is
-//! answered. Readers have their own connections and see the committed state when they began; readers and writers do not
-//! block each other. A document keeps its row id when it is replaced; row ids are the default order of answers.
+//! There is one writer at a time. A write is one transaction, which is on disk (`synchronous=FULL`) before the request
+//! is answered. Readers have their own connections and see the state committed when they began; readers and writers do
+//! not block each other. A document keeps its row id when it is replaced; row ids are the default order of answers.
 //!
-//! A commit that fails may have left a complete transaction in SQLite's log: nobody sees it, but a process that opens the
-//! file after a crash would. Before anything else is read or written, a small transaction takes its place there.
+//! A failed commit may leave a complete transaction in SQLite's log. This process does not see it, but one that opens
+//! the file after a crash would. Before any further read or write, a small transaction therefore overwrites it in the
+//! log.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -35,7 +36,8 @@ const VERSION: i64 = 1;
 const WRITER_KIB: i64 = 4_096;
 /// Page cache of a reader, in KiB.
 const READER_KIB: i64 = 1_024;
-/// Settings of the writer. The file keeps the journal mode, and a reader that set it too would contend with the writer.
+/// Settings of the writer. Readers do not set them: the journal mode is stored in the file, and setting it would
+/// contend with the writer.
 const DURABLE: &str = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;";
 /// Size to which the log is truncated after a checkpoint.
 const LOG_BYTES_KEPT: i64 = 16 << 20;
@@ -61,9 +63,9 @@ pub struct CollectionSize {
 pub enum Removed<'r> {
     /// No document, except those whose keys are written again.
     Nothing,
-    /// All.
+    /// All documents.
     All,
-    /// Those selected by a predicate on their members, including key and user.
+    /// The documents selected by a predicate on their members, including key and user.
     Matching(&'r dyn Fn(&Object) -> bool),
 }
 
@@ -72,13 +74,13 @@ pub enum Removed<'r> {
 pub struct Collection {
     name: String,
     path: PathBuf,
-    /// File of its documents in the older format.
+    /// File in the older format that may still contain documents of this collection.
     former: PathBuf,
     writer: Mutex<Writer>,
-    /// Whether the last commit failed, so that its transaction may come back after a crash.
+    /// Whether the last commit failed, so that its transaction may reappear after a crash.
     is_in_doubt: AtomicBool,
     idle: Mutex<Vec<Connection>>,
-    /// The accelerations the file is known to have.
+    /// The accelerations that the file has; `None` if not yet known.
     adopted: Mutex<Option<Vec<Acceleration>>>,
 }
 
@@ -140,8 +142,8 @@ impl Collection {
         })
     }
 
-    /// Writes documents atomically, replacing those with existing keys; returns their keys. `fill` passes each document
-    /// to its argument.
+    /// Writes documents atomically, replacing those with existing keys; returns their keys. `fill` must pass each
+    /// document to the consumer that is its argument.
     pub fn save_all(
         &self,
         user: &str,
@@ -242,7 +244,7 @@ impl Collection {
         Ok(())
     }
 
-    /// Number of a user's documents. It reads keys only.
+    /// Number of a user's documents; reads keys only.
     pub fn count(&self, user: &str) -> Result<usize, CollectionError> {
         let found = self.read(&[user], |reading| {
             let text = "SELECT count(*) FROM documents WHERE user = ?1";
@@ -287,7 +289,7 @@ impl Collection {
         if self.is_in_doubt.load(Ordering::Acquire) {
             self.settle(&mut locked(&self.writer))?;
         }
-        // A reader does not create the file: it may be removed by now.
+        // A reader must not create the file, which may have been removed.
         let existing = OpenFlags::default().difference(OpenFlags::SQLITE_OPEN_CREATE);
         let idle = locked(&self.idle).pop();
         let connection = match idle.map_or_else(|| self.connect(READER_KIB, existing, ""), Ok) {
@@ -302,7 +304,7 @@ impl Collection {
             Ok(Some(done))
         };
         let done = match run() {
-            // Its file went while it was read.
+            // The file was removed during the read.
             Err(Failure::Sqlite(_)) if locked(&self.writer).is_removed => return Ok(None),
             done => done.map_err(|failure| failure.at(&self.path))?,
         };
@@ -315,9 +317,9 @@ impl Collection {
 
     /// Begins a transaction of a reader; `None` if the file has no tables yet.
     ///
-    /// A file exists a moment before its first transaction, which creates the tables, sets the version and migrates the
-    /// older documents at once. A reader that arrives in between waits for that transaction: older documents must not
-    /// seem to be missing meanwhile. If the file still has no tables then, its writer failed or is another process that
+    /// A file exists for a moment before its first transaction, which creates the tables, sets the version and migrates
+    /// the older documents. A reader that arrives in between waits for that transaction, so that older documents never
+    /// seem to be missing. If the file still has no tables after the wait, its writer failed or is another process that
     /// has written nothing yet.
     fn begin_reading<'c>(&self, connection: &'c Connection) -> Result<Option<Transaction<'c>>, Failure> {
         let begin = || -> Result<Option<Transaction<'c>>, rusqlite::Error> {
@@ -383,7 +385,7 @@ impl Collection {
         transaction.execute_batch(SCHEMA)?;
         transaction.pragma_update(None, "user_version", VERSION)?;
         let mut file = File { transaction: &transaction, kept: Vec::new() };
-        // Not whether the file exists: a process that ended here left one without tables.
+        // The version decides, not the existence of the file: a process that died here left a file without tables.
         let takes_over = version == 0 && self.former.is_file();
         let documents = if takes_over { migration::documents(&self.former, &self.name)? } else { Vec::new() };
         for (key, body) in &documents {
@@ -426,7 +428,7 @@ impl Collection {
         Ok(done)
     }
 
-    /// Takes the place of a transaction whose commit failed in SQLite's log, if there is one.
+    /// Overwrites a transaction in SQLite's log whose commit failed, if there is one.
     fn settle(&self, writer: &mut Writer) -> Result<(), CollectionError> {
         if !self.is_in_doubt.load(Ordering::Acquire) {
             return Ok(());
@@ -434,7 +436,7 @@ impl Collection {
         if let Some(connection) = &mut writer.connection {
             let mut run = || -> Result<(), rusqlite::Error> {
                 let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-                // Writes a page even though the value stays.
+                // Setting the same value still writes a page.
                 transaction.pragma_update(None, "user_version", VERSION)?;
                 transaction.commit()
             };
@@ -447,7 +449,8 @@ impl Collection {
     /// Removes the file; later writers to this object get an error.
     pub(crate) fn remove_file(&self) -> Result<(), CollectionError> {
         let mut writer = locked(&self.writer);
-        // Otherwise documents in the older format would reappear in the next collection of this name.
+        // Removes documents in the older format, which would otherwise be migrated into the next collection of this
+        // name.
         if writer.connection.is_none() && self.former.is_file() {
             migration::forget(&self.former, &self.name).map_err(|failure| failure.at(&self.former))?;
         }
@@ -496,7 +499,7 @@ struct File<'t> {
 }
 
 impl File<'_> {
-    /// Row id and JSON of a document.
+    /// Row id and JSON of the existing document with this key.
     fn old(&self, user: &str, key: &str) -> Result<Option<(i64, String)>, Failure> {
         let text = "SELECT place, body FROM documents WHERE user = ?1 AND key = ?2";
         let mut statement = self.transaction.prepare_cached(text)?;

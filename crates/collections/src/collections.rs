@@ -31,7 +31,8 @@ struct Open {
     accesses: u64,
 }
 
-/// All instances in this process, by folder: the one that removes a file must be the one that has it open.
+/// All instances in this process, by folder. One folder has one instance, so that the object that removes a file is the
+/// one that has it open.
 static KNOWN: Mutex<BTreeMap<PathBuf, Weak<Collections>>> = Mutex::new(BTreeMap::new());
 
 impl Collections {
@@ -67,7 +68,8 @@ impl Collections {
         let collection = Arc::new(Collection::new(path, name, self.folder.join(FORMER_FILE)));
         open.collections.insert(key, (Arc::clone(&collection), access));
         while open.collections.len() > OPEN_MAX {
-            // Collections in use stay open: two handles for one file would still be serialised by SQLite.
+            // Only unused collections are closed. Even two handles to one file would be safe, because SQLite serialises
+            // them.
             let idle = open.collections.iter().filter(|(_, (collection, _))| Arc::strong_count(collection) == 1);
             let Some(oldest) = idle.min_by_key(|(_, (_, last))| *last).map(|(key, _)| key.clone()) else { break };
             open.collections.remove(&oldest);
@@ -81,7 +83,7 @@ impl Collections {
         let removed = collection.remove_file();
         let key = (app.to_owned(), name.to_owned());
         let mut open = self.open();
-        // A new one of this name may be there by now.
+        // Another thread may have opened a new collection of this name.
         if open.collections.get(&key).is_some_and(|(known, _)| Arc::ptr_eq(known, &collection)) {
             open.collections.remove(&key);
         }

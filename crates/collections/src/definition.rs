@@ -12,7 +12,7 @@ use crate::{CollectionError, Pairs};
 const FIELD: &str = "field.";
 /// Prefix of settings with accelerated fields.
 const ACCELERATED: &str = "accelerated_fields.";
-/// Whether values of another type are refused rather than dropped.
+/// Setting that refuses values of another type instead of dropping them.
 const ENFORCED: &str = "enforceTypes";
 /// Maximum accelerations, regardless of limits.conf.
 const ACCELERATIONS_MAX: usize = 100;
@@ -143,7 +143,7 @@ impl CollectionDefinition {
                     let text = format!("the value of the field {} is not of its type", path.name());
                     return Err(CollectionError::Invalid(text));
                 }
-                // Dropped, as in Splunk.
+                // The value is dropped, as in Splunk.
                 None => {}
             }
         }
@@ -151,7 +151,8 @@ impl CollectionDefinition {
     }
 }
 
-/// Parses `{"field": 1, "other": -1}`; an empty value is none. Directions are ignored: entries can be read both ways.
+/// Parses `{"field": 1, "other": -1}`; `None` for an empty value. Directions are ignored, because entries can be read
+/// both ways.
 fn acceleration(name: &str, value: &str) -> Result<Option<Acceleration>, CollectionError> {
     if value.trim().is_empty() {
         return Ok(None);

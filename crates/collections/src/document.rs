@@ -41,7 +41,7 @@ pub fn parse_object(bytes: &[u8]) -> Result<Object, CollectionError> {
     }
 }
 
-/// Parses a list of documents and passes each to `take`; an error of `take` ends it.
+/// Parses a list of documents and passes each to `take`; stops at its first error.
 pub fn parse_objects(bytes: &[u8], take: TakeObject<'_>) -> Result<(), CollectionError> {
     let mut failed = None;
     let mut reader = serde_json::Deserializer::from_slice(bytes);
@@ -83,7 +83,7 @@ impl<'de> Visitor<'de> for Documents<'_> {
     }
 }
 
-/// Validates a document and converts it as its collection's definition says.
+/// Validates a document and converts it to the types of its collection's definition.
 pub(crate) fn prepare(mut members: Object, definition: &CollectionDefinition) -> Result<Prepared, CollectionError> {
     let key = match members.remove(KEY) {
         None | Some(Value::Null) => None,
@@ -127,7 +127,7 @@ pub(crate) fn new_key() -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Writes a document as returned to clients: its members with user and key. `body` is a JSON object.
+/// Writes a document in the form returned to clients, with user and key added to its members. `body` is a JSON object.
 pub(crate) fn write_answer(user: &str, key: &str, body: &str, out: &mut String) {
     let members = body.strip_suffix('}').unwrap_or(body);
     out.push_str(members);

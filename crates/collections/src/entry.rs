@@ -1,9 +1,9 @@
-//! Index entries of accelerated fields: a document's values encoded so that their bytes sort as the values do.
+//! Index entries of accelerated fields: a document's values, encoded so that the bytes sort like the values.
 //!
 //! A value is a type byte followed by the value: numbers as order-preserving float bits, texts with escaped zero bytes
 //! and a double zero terminator. Several fields are concatenated. Long texts are truncated and integers beyond a
-//! float's precision are rounded, so entries only narrow a search: documents found are compared again. A field with an
-//! array has one entry per element.
+//! float's precision are rounded, so entries only narrow a search; each document found is compared with the query
+//! again. A field with an array has one entry per element.
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ use crate::{CollectionError, KEY, USER};
 const TEXT_BYTES_MAX: usize = 1_024;
 /// Maximum entries of one document per acceleration.
 const ENTRIES_MAX: usize = 1_000;
-/// Sorts after every entry with the same prefix.
+/// Byte that, appended to a prefix, sorts after every entry with that prefix.
 pub(crate) const BEHIND: u8 = 0xff;
 /// Type byte of an empty array.
 const EMPTY: u8 = 0x08;
@@ -31,7 +31,7 @@ const FLAG: u8 = 0x60;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Entries {
     pub(crate) values: Vec<Vec<u8>>,
-    /// Whether there is a single entry that sorts exactly as the values do.
+    /// Whether there is a single entry that sorts exactly like the values.
     pub(crate) is_exact: bool,
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn encode(value: &Value, out: &mut Vec<u8>) -> bool {
             number.is_f64() || number.as_i64().is_some_and(|whole| whole.unsigned_abs() <= WHOLE_MAX)
         }
         Value::String(text) => encode_text(TEXT, text, out),
-        // The order of objects is not that of their texts.
+        // Objects do not sort in the order of their texts.
         Value::Object(_) => {
             encode_text(OBJECT, &value.to_string(), out);
             false

@@ -26,7 +26,7 @@ pub enum CollectionError {
     /// The file is damaged.
     #[error("the collection {} is damaged: {reason}; restore it from a copy", path.display())]
     Corrupt {
-        /// Its file.
+        /// File of the collection.
         path: PathBuf,
         /// The database's error.
         reason: String,
@@ -34,9 +34,9 @@ pub enum CollectionError {
     /// Any other failure.
     #[error("the collection {}: {reason}", path.display())]
     Failed {
-        /// Its file.
+        /// File of the collection.
         path: PathBuf,
-        /// The error.
+        /// The database's error.
         reason: String,
     },
 }
@@ -58,7 +58,7 @@ impl CollectionError {
         CollectionError::Invalid(text.into())
     }
 
-    /// Classifies an SQLite error by what the caller can do about it.
+    /// Classifies an SQLite error by the remedy.
     pub(crate) fn at(path: &Path, error: &rusqlite::Error) -> CollectionError {
         let (path, reason) = (path.to_owned(), error.to_string());
         match error.sqlite_error_code() {

@@ -1,7 +1,7 @@
 //! Dotted field names, which address members of nested objects: `address.city`, `tags.0`.
 //!
 //! A path through an array continues in each of its objects, as in MongoDB. A member whose own name contains dots is
-//! also found.
+//! found, too.
 
 use serde_json::{Map, Value};
 
@@ -42,7 +42,7 @@ impl FieldPath {
         found
     }
 
-    /// The slot of the value, created if missing; `None` if something else is in the way.
+    /// The slot of the value, created if missing; `None` if a part of the path is not an object.
     pub(crate) fn slot<'v>(&self, object: &'v mut Map<String, Value>) -> Option<&'v mut Value> {
         let (last, way) = self.parts.split_last()?;
         let mut object = object;
@@ -78,7 +78,8 @@ pub fn member<'v>(object: &'v Map<String, Value>, name: &str) -> Option<&'v Valu
     FieldPath::new(name)?.values(object).into_iter().next()
 }
 
-/// Sets an object's field; with dots in the name, in a nested object unless something else is in the way.
+/// Sets an object's field. A name with dots sets a member of a nested object, unless a part of the path is not an
+/// object.
 pub fn set_member(object: &mut Map<String, Value>, name: &str, value: Value) {
     let path = FieldPath::new(name).filter(|path| path.parts.iter().all(|part| !part.is_empty()));
     match path.as_ref().and_then(|path| path.slot(object)) {

@@ -12,10 +12,10 @@ use crate::error::Failure;
 use crate::sort::FirstFew;
 use crate::{CollectionError, KEY, Projection, Query, Sort, USER};
 
-/// Maximum row ids collected; beyond it, all documents are read.
+/// Maximum number of row ids collected; beyond it, all documents are read.
 const PLACES_MAX: usize = 4_000_000;
 
-/// A find request; the default is all documents.
+/// A find request; the default selects all documents.
 #[derive(Clone, Debug, Default)]
 pub struct Find {
     /// Condition.
@@ -64,14 +64,14 @@ impl<'r> StoredDocument<'r> {
     }
 }
 
-/// Consumer of documents; says whether to continue.
+/// Consumer of documents; returns whether to continue.
 type Take<'t> = &'t mut dyn FnMut(&StoredDocument<'_>) -> Result<ControlFlow<()>, Failure>;
 
-/// Consumer of matching documents, with their members if they were parsed; says whether to continue.
+/// Consumer of matching documents, with their members if they were parsed; returns whether to continue.
 pub(crate) type TakeFitting<'t> =
     &'t mut dyn FnMut(&StoredDocument<'_>, Option<Object>) -> Result<ControlFlow<()>, Failure>;
 
-/// Documents of some users in a file.
+/// View of the documents of some users in a file.
 pub(crate) struct Reading<'c> {
     pub(crate) connection: &'c Connection,
     pub(crate) users: &'c [&'c str],

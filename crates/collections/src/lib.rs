@@ -1,9 +1,9 @@
 //! Collections of JSON documents: the KV store used by REST and lookup tables.
 //!
 //! A document is a JSON object with a key that is unique per user and collection. A collection is its own SQLite file
-//! ([`Collection`]); all collections of a data directory are opened through one [`Collections`] per process. Writes are on
-//! disk before they are answered. Queries ([`Query`]) are the subset of MongoDB's language that Splunk supports.
-//! Accelerated fields have sorted index entries, which narrow what is read and never change an answer.
+//! ([`Collection`]); all collections of a data directory are opened through one [`Collections`] per process. Writes are
+//! on disk before they are answered. Queries ([`Query`]) are the subset of MongoDB's language that Splunk supports.
+//! Accelerated fields have sorted index entries, which reduce the documents read and never change an answer.
 //!
 //! Not here: `collections.conf` files and permissions (`apps`), request paths and formats (`api`).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]

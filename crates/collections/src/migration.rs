@@ -17,7 +17,7 @@ pub(crate) fn documents(path: &Path, collection: &str) -> Result<Vec<(String, St
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Removes them from the shared file once they are stored elsewhere.
+/// Removes a collection's documents from the shared file once they are stored in the collection's own file.
 pub(crate) fn forget(path: &Path, collection: &str) -> Result<(), Failure> {
     let connection = Connection::open(path)?;
     connection.execute("DELETE FROM documents WHERE collection = ?1", params![collection])?;

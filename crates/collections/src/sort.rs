@@ -17,7 +17,7 @@ const SORT_BYTES_MAX: usize = 64 << 20;
 /// Approximate memory of a value besides its text, in bytes.
 const VALUE_BYTES: usize = 48;
 
-/// A sort order; the default is the order of first writing.
+/// A sort order; the default is the order in which documents were first written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sort(pub(crate) Vec<SortField>);
 

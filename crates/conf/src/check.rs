@@ -14,9 +14,9 @@ use crate::text::{Conf, Setting};
 use crate::values::{self, parse_bool};
 use crate::warning::{ConfWarning, Problem, shown};
 
-/// Setting whose values `[accepted_keys]` adds to.
+/// Setting that also accepts the keys listed in `[accepted_keys]`.
 const DEST_KEY: &str = "DEST_KEY";
-/// Setting of stanzas that are to have no effect.
+/// Setting that disables a stanza.
 const DISABLED: &str = "disabled";
 
 /// Removes bad values from `conf` and reports them; unknown and unsupported settings are reported and kept.
@@ -32,7 +32,7 @@ pub(crate) fn check(name: &str, conf: &mut Conf, warnings: &mut Vec<ConfWarning>
         if name == "props" && !pattern_reads(&stanza.name) {
             warn(stanza.line, Problem::StanzaPattern);
         }
-        // Apps may add kinds of inputs, so what starts the inputs tells which of them nobody knows.
+        // Apps may add kinds of inputs, so unknown kinds are reported when the inputs are started.
         let meant = if name == INPUTS.conf { None } else { stanza_kinds::meant(table, &stanza.name) };
         let Some(sections) = table.sections_of(&stanza.name) else {
             let near = nearest(&stanza.name, stanza_names(table)).map(str::to_owned).or(meant);
@@ -40,7 +40,8 @@ pub(crate) fn check(name: &str, conf: &mut Conf, warnings: &mut Vec<ConfWarning>
                 stanza.settings.iter().any(|it| it.key == DISABLED && parse_bool(&it.value) == Some(true));
             match near {
                 Some(nearest) => warn(stanza.line, Problem::UnknownStanza { nearest }),
-                // The node does everything that other stanzas tune; data that should be sent is another matter.
+                // Unknown stanzas of other confs only tune what the node does anyway. In outputs.conf they may name
+                // destinations, so that data would silently not be sent.
                 None if name == OUTPUTS.conf && !is_disabled => warn(stanza.line, Problem::StanzaWithoutEffect),
                 None => {}
             }
@@ -61,7 +62,7 @@ pub(crate) fn check(name: &str, conf: &mut Conf, warnings: &mut Vec<ConfWarning>
     }
 }
 
-/// Splunk's files that nothing reads, each with the feature that does not exist.
+/// Splunk's conf files that nothing reads here, each with the missing feature.
 const WITHOUT_EFFECT: [(&str, &str); 4] = [
     ("authentication", "users are those of quarry user, with passwords; there is no LDAP, SAML or scripted login"),
     ("deploymentclient", "there is no deployment server"),
@@ -107,11 +108,11 @@ fn problem(table: &ConfTable, sections: &'static [Section], stanza: &str, settin
     let listed = |entries: &'static [&str]| entries.iter().filter_map(|entry| listed_name(entry, stanza));
     let is_listed = |entries: &'static [&'static str]| listed(entries).any(|name| name_fits(name, &setting.key));
     let (is_unused, is_unsupported) = (is_listed(table.unused), is_listed(table.unsupported));
-    // The row for any name applies to names that no list contains.
+    // The row for any name applies only to settings in neither list.
     let is_named = is_unused || is_unsupported;
     let mut fitting = rows().filter(|row| row.fits(&setting.key) && !(is_named && row.name == ANY_NAME)).peekable();
     if fitting.peek().is_some() {
-        // In [default] several sections may have a setting of this name; one that accepts the value is enough.
+        // In [default], several sections may have a setting of this name; the value is valid if one of them accepts it.
         let refused: Vec<&Row> = fitting.collect();
         if refused.iter().any(|row| row.kind.takes(&setting.value)) {
             return None;

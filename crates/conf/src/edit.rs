@@ -1,6 +1,6 @@
-//! Edits the text of a conf file and leaves the rest of it, including comments, as it is.
+//! Edits settings in the text of a conf file and leaves everything else, including comments, unchanged.
 //!
-//! Text written here is read back as the same settings ([`crate::text`]): a line break in a value becomes a continued
+//! Settings written here are read back unchanged by [`crate::text`]; a line break in a value is written as a continued
 //! line. Not here: reading and writing files, and the meaning of settings.
 
 use quarry_stdx::Fault;
@@ -137,7 +137,8 @@ fn pieces(text: &str) -> Vec<&str> {
     pieces
 }
 
-/// Ends the last line so that text can be appended: a trailing backslash there continues nothing.
+/// Ends the last line so that text can be appended; removes a trailing backslash, which would continue into the new
+/// text.
 fn end_text(text: &mut String) {
     let is_setting = pieces(text).last().is_some_and(|piece| !piece.trim_start().starts_with(['#', '[']));
     let bare = text.strip_suffix('\n').map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line));

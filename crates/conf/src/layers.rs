@@ -32,7 +32,7 @@ pub struct ConfSource {
     pub app: Option<String>,
     /// Label shown in origins and warnings, usually the path. Its last part names the conf: `…/props.conf`.
     pub file: String,
-    /// Its text.
+    /// Content of the file.
     pub text: String,
 }
 
@@ -62,7 +62,7 @@ pub struct MergedConf {
 /// One stanza, merged over all layers, without the settings it inherits from `[default]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergedStanza {
-    /// Name.
+    /// Name of the stanza.
     pub name: String,
     /// Settings by name.
     pub settings: BTreeMap<String, MergedSetting>,
@@ -106,7 +106,7 @@ impl Layers {
         self.confs.keys().map(String::as_str)
     }
 
-    /// Bytes of all names and values: about the size of the files they come from.
+    /// Total bytes of all names and values, which is about the size of the files.
     pub fn text_bytes(&self) -> usize {
         let of_stanza = |stanza: &MergedStanza| {
             let settings = stanza.settings.iter().map(|(key, setting)| key.len() + setting.value.len());

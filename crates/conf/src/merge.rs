@@ -25,8 +25,8 @@ impl Layers {
         Layers::merged(builtin_sources().into_iter().chain(sources), readable)
     }
 
-    /// Merges files over the built-in defaults as a namespace sees them, without the objects that may not be read. Any
-    /// user files in `sources` must belong to the view's user.
+    /// Merges files over the built-in defaults as a namespace sees them, without the objects that may not be read. User
+    /// files in `sources` must all belong to the view's user.
     pub fn of_view(sources: impl IntoIterator<Item = ConfSource>, view: &View, readable: &Readable) -> Layers {
         let sources: Vec<ConfSource> = builtin_sources().into_iter().chain(sources).collect();
         let is_followed = |source: &&ConfSource| View::concerns(source.conf_name());
@@ -51,7 +51,7 @@ impl Layers {
                 view.keep_seen(name, source, conf);
                 readable.keep(name, source, conf);
             });
-            // Only user files are not checked above.
+            // All files but user files were already checked above.
             if source.layer != Layer::User {
                 layers.warnings.truncate(warnings_before);
             }
@@ -71,7 +71,7 @@ impl Layers {
         layers
     }
 
-    /// Merges files alone.
+    /// Merges files without the built-in defaults.
     pub fn without_builtin(sources: impl IntoIterator<Item = ConfSource>) -> Layers {
         Layers::merged(sources, &Readable::everything())
     }
@@ -79,7 +79,8 @@ impl Layers {
     fn merged(sources: impl IntoIterator<Item = ConfSource>, readable: &Readable) -> Layers {
         let mut sources: Vec<ConfSource> = sources.into_iter().collect();
         sources.retain(|source| source.layer != Layer::User);
-        // Lowest first, so that later files overwrite: within a layer the app whose name sorts first comes last.
+        // Lowest precedence first, because later files overwrite earlier ones: within a layer, the app whose name sorts
+        // first comes last.
         sources.sort_by(|a, b| a.layer.cmp(&b.layer).then_with(|| b.app.cmp(&a.app)));
         let mut layers = Layers::default();
         for source in &sources {

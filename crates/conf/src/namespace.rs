@@ -1,8 +1,8 @@
-//! The settings that searches of one app and user see: those of the app, those that other apps share, and the user's
-//! own.
+//! The settings visible to searches of one user in one app: those of the app, those shared by other apps, and the
+//! user's own.
 //!
-//! An app declares in `metadata/default.meta` and `local.meta` what it shares with other apps. A stanza names a kind
-//! (`[props]`), an object of it (`[props/STANZA]`, `[props/STANZA/SETTING]`) or everything (`[]`), each part
+//! An app declares in `metadata/default.meta` and `local.meta` which objects it shares with other apps. A stanza names
+//! a kind (`[props]`), an object of it (`[props/STANZA]`, `[props/STANZA/SETTING]`) or everything (`[]`), each part
 //! URL-encoded. The most specific stanza that sets `export` applies; if none does, nothing is shared.
 //!
 //! Not here: files and folders, permission to read or change an object ([`crate::object_access`]).
@@ -79,7 +79,7 @@ impl Namespace {
 /// The objects that an app shares with other apps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sharing {
-    /// Whether an object is shared, by the parts of its stanza's name.
+    /// Values of `export`, by the parts of the metadata stanza's name.
     exports: BTreeMap<Vec<String>, bool>,
 }
 
@@ -170,12 +170,12 @@ fn decoded(text: &str) -> Cow<'_, str> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     namespace: Namespace,
-    /// The other apps.
+    /// The other apps, with the objects that they share.
     others: BTreeMap<String, Sharing>,
 }
 
 impl View {
-    /// The view of a namespace; `apps` are all installed apps, with what they share.
+    /// The view of a namespace; `apps` are all installed apps, with the objects that they share.
     pub fn new(namespace: Namespace, apps: impl IntoIterator<Item = (String, Sharing)>) -> View {
         let others = apps.into_iter().filter(|(app, _)| *app != namespace.app).collect();
         View { namespace, others }
@@ -207,13 +207,13 @@ impl View {
         SEARCH_TIME.contains(&conf)
     }
 
-    /// Precedence of an app among the app layers, highest for the namespace's own.
+    /// Precedence of an app among the app layers; the namespace's own app has the highest.
     pub(crate) fn rank<'a>(&self, app: &'a str) -> (bool, &'a str) {
         (app == self.namespace.app, app)
     }
 
     /// Whether a setting depends on app and user: in props.conf only search-time settings do. Index-time settings are
-    /// the same for everyone, although searches also read them (`date_hour`, `punct`).
+    /// the same for everyone, even where searches read them (`date_hour`, `punct`).
     pub(crate) fn concerns_setting(conf: &str, key: &str) -> bool {
         View::concerns(conf) && (conf != PROPS.conf || is_search_time(key))
     }

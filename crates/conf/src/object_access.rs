@@ -2,12 +2,12 @@
 //! `local.meta`.
 //!
 //! `access = read : [ * ], write : [ admin, power ]` names roles. The most specific stanza for an object applies:
-//! `[lookups/codes.csv]`, then `[lookups]`, then `[]`. If none names writers, the roles `admin` and `power` may write,
-//! as in the metadata of Splunk's own apps. Owners may change their own objects.
+//! `[lookups/codes.csv]`, then `[lookups]`, then `[]`. If no stanza names writers, the roles `admin` and `power` may
+//! write, as in the metadata of Splunk's own apps. Owners may change their own objects.
 //!
 //! Without a setting, everybody may read. Objects that a user may not read are also hidden from that user's searches:
-//! [`Readable`] removes them from the files that searches read. All users whom no metadata name have the same rights,
-//! so they share one cached set of files ([`Reader`]).
+//! [`Readable`] removes them from the files that searches read. All users for whom the metadata have the same effect
+//! share one cached set of files ([`Reader`]).
 //!
 //! Not here: sharing between apps ([`crate::namespace::Sharing`]).
 
@@ -27,7 +27,7 @@ const READ: &str = "read";
 const WRITE: &str = "write";
 /// Setting with the owner.
 const OWNER: &str = "owner";
-/// Stands for all roles.
+/// Word that stands for all roles.
 const EVERYBODY: &str = "*";
 /// Roles that may write by default.
 const WRITERS: [&str; 2] = ["admin", "power"];
@@ -127,14 +127,14 @@ impl ObjectAccess {
     }
 }
 
-/// An equivalence class of users: those whom all metadata treat alike are one reader.
+/// An equivalence class of users with the same read permissions in all metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reader(Option<Who>);
 
 /// The properties of a user on which permissions in metadata depend.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Who {
-    /// The user's name, if it owns an object.
+    /// The user's name, if the user owns an object.
     owner: Option<String>,
     /// The user's roles that some metadata name.
     roles: BTreeSet<String>,
@@ -160,7 +160,7 @@ impl Readership {
         Readership { apps: apps.into_iter().filter(|(_, access)| access.restricts_reading()).collect() }
     }
 
-    /// The reader that a user belongs to.
+    /// The class that a user belongs to.
     pub fn reader(&self, user: &Permissions) -> Reader {
         if self.apps.is_empty() || user.holds(ADMIN_ALL_OBJECTS) {
             return Reader::of_everything();
@@ -188,7 +188,7 @@ impl Readable {
         Readable { readership, reader }
     }
 
-    /// Everything.
+    /// All objects, without restriction.
     pub fn everything() -> Readable {
         Readable::default()
     }
@@ -216,7 +216,7 @@ impl Readable {
     }
 }
 
-/// The roles of the most specific stanza for an object.
+/// The roles in the most specific stanza for an object; `None` if no stanza names any.
 fn said(roles: &BTreeMap<Vec<String>, Vec<String>>, kind: &str, name: &str) -> Option<Vec<String>> {
     let path = [kind.to_owned(), name.to_owned()];
     (0..=path.len()).rev().find_map(|length| roles.get(&path[..length])).cloned()

@@ -1,13 +1,13 @@
 //! The permissions of a user as plain data: the combined capabilities and indexes of the user's roles.
 //!
-//! `auth` knows roles and makes a [`Permissions`]; a request carries it into the search, where commands and index
-//! reads are checked against it. Capabilities are strings, because apps may define their own.
+//! `auth` computes a [`Permissions`] from the roles. A request passes it to its search, which checks commands and index
+//! reads against it. Capabilities are strings, because apps may define their own.
 //!
 //! Not here: roles and how they are combined, passwords, sessions.
 
 use std::collections::BTreeSet;
 
-/// Runs searches at all.
+/// Allows running searches.
 pub const SEARCH: &str = "search";
 /// Allows writing to and managing internal indexes, whose names begin with `_`.
 pub const INDEXES_EDIT: &str = "indexes_edit";
@@ -15,11 +15,11 @@ pub const INDEXES_EDIT: &str = "indexes_edit";
 pub const ADMIN_ALL_OBJECTS: &str = "admin_all_objects";
 /// Allows listing, creating, changing and removing users, and ending their sessions.
 pub const EDIT_USER: &str = "edit_user";
-/// Changes one's own password.
+/// Allows changing one's own password.
 pub const CHANGE_OWN_PASSWORD: &str = "change_own_password";
-/// Sees everybody's authentication tokens.
+/// Allows listing everybody's authentication tokens.
 pub const LIST_TOKENS_ALL: &str = "list_tokens_all";
-/// Sees one's own.
+/// Allows listing one's own authentication tokens.
 pub const LIST_TOKENS_OWN: &str = "list_tokens_own";
 /// Allows creating, switching on or off, and removing everybody's authentication tokens.
 pub const EDIT_TOKENS_ALL: &str = "edit_tokens_all";

@@ -1,6 +1,6 @@
-//! The form of a settings table: one row per setting with its type, default, unit and meaning.
+//! The structure of a settings table: one row per setting with its type, default, unit and meaning.
 //!
-//! Settings are defined only in a table: the checker, the typed views and the manual read it. A conf without a table
+//! Settings are defined only in a table, which the checker, the typed views and the manual read. A conf without a table
 //! (macros, saved searches) is merged unchecked.
 //!
 //! Not here: the tables themselves ([`crate::tables`]), checking values against a type ([`crate::check`]).
@@ -12,8 +12,8 @@ pub struct ConfTable {
     pub conf: &'static str,
     /// Kinds of stanza; the first that matches applies.
     pub sections: &'static [Section],
-    /// Splunk settings that are not supported: each raises a warning. A name that ends in `-` is followed by a class. One
-    /// that is supported in another stanza is listed with its own, as `[STANZA] NAME`.
+    /// Splunk settings that are not supported: each raises a warning. A name that ends in `-` is followed by a class. A
+    /// setting that is supported only in some stanzas is listed for the others as `[STANZA] NAME`.
     pub unsupported: &'static [&'static str],
     /// Splunk settings that have no effect here and raise no warning, listed in the same way.
     pub unused: &'static [&'static str],
@@ -22,13 +22,13 @@ pub struct ConfTable {
 /// Settings of one kind of stanza.
 #[derive(Clone, Copy, Debug)]
 pub struct Section {
-    /// Stanzas it stands for.
+    /// Stanzas to which the section applies.
     pub stanza: StanzaName,
     /// Settings.
     pub rows: &'static [Row],
 }
 
-/// The sections of several modules in one list of `N`, for a table.
+/// Concatenates the sections of several modules, `N` in all, for a table.
 pub(crate) const fn joined<const N: usize>(parts: &[&'static [Section]]) -> [Section; N] {
     let mut all = [Section { stanza: StanzaName::Any, rows: &[] }; N];
     let (mut part, mut count) = (0, 0);
@@ -132,7 +132,7 @@ impl ConfTable {
     /// Sections whose settings are allowed in a stanza: one, or all for `[default]`. `None` for an unknown stanza.
     pub fn sections_of(&self, stanza: &str) -> Option<&'static [Section]> {
         if stanza == crate::text::DEFAULT_STANZA {
-            // A row that matches any name would hide misspelt ones.
+            // A section that accepts any setting would hide misspelt ones, so it is left out for `[default]`.
             let takes_any = |section: &&Section| section.rows.iter().any(|row| row.name == ANY_NAME);
             let from = self.sections.iter().take_while(takes_any).count();
             return self.sections.get(from..);
@@ -160,7 +160,8 @@ impl Row {
     }
 }
 
-/// The name that an entry of [`ConfTable::unsupported`] or [`ConfTable::unused`] lists in a stanza, if it applies there.
+/// The setting's name in an entry of [`ConfTable::unsupported`] or [`ConfTable::unused`], if the entry applies to the
+/// stanza.
 pub(crate) fn listed_name(entry: &'static str, stanza: &str) -> Option<&'static str> {
     match entry.strip_prefix('[').and_then(|entry| entry.split_once("] ")) {
         Some((of, name)) => (of == stanza).then_some(name),

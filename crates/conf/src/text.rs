@@ -90,7 +90,7 @@ impl Stanza {
 
 struct Parser {
     conf: Conf,
-    /// Positions of the stanzas by name: a file may contain thousands.
+    /// Positions of the stanzas by name, because a file may contain thousands of them.
     places: BTreeMap<String, usize>,
     /// Position of the current stanza; `None` before the first.
     current: Option<usize>,
@@ -104,7 +104,7 @@ impl Parser {
             Some(end) => self.current = Some(self.stanza_at(&line[1..end], number)),
             None => {
                 self.warn(number, Problem::OpenStanza { line: shown(line) });
-                // Settings that follow must not go to the previous stanza.
+                // The settings that follow must not become part of the previous stanza.
                 self.current = Some(self.stanza_at(&line[1..], number));
             }
         }

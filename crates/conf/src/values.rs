@@ -110,7 +110,7 @@ fn single_char(text: &str) -> Option<char> {
 }
 
 /// Number of capture groups of a PCRE pattern; `None` if its parentheses are unbalanced. Everything else is checked by
-/// the engine that compiles the pattern, which supports look-around and the like.
+/// the engine that compiles the pattern.
 pub(crate) fn capture_groups(pattern: &str) -> Option<usize> {
     let bytes = pattern.as_bytes();
     let (mut depth, mut groups, mut at) = (0usize, 0, 0);

@@ -62,7 +62,7 @@ pub enum Problem {
     /// A stanza that nothing reads here.
     #[error("nothing reads a stanza of this kind; it has no effect")]
     StanzaWithoutEffect,
-    /// A setting that no table has.
+    /// A setting that is in no table.
     #[error("unknown setting {key}{}", nearest_hint(nearest.as_deref()))]
     UnknownSetting {
         /// The setting as written.
@@ -85,7 +85,7 @@ pub enum Problem {
     /// Saved searches with a schedule.
     #[error("enableSched has no effect: searches are not run by a schedule yet ({searches} of this file ask for it)")]
     NotScheduled {
-        /// Number of them.
+        /// Number of such searches.
         searches: usize,
     },
     /// A pattern in a stanza name that is not a valid regular expression.
@@ -112,7 +112,7 @@ pub enum Problem {
 }
 
 impl HasKind for Problem {
-    /// All of these are faults of files.
+    /// Every fault is a mistake in a file, so the kind is always the same.
     fn kind(&self) -> ErrorKind {
         ErrorKind::Invalid
     }

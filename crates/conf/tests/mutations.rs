@@ -1,4 +1,4 @@
-//! Mutated conf files: whatever they contain, reading gives settings and warnings, never a panic.
+//! Mutated conf files: reading any content yields settings and warnings, never a panic.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 #[path = "../../../fuzz/entries/conf_text.rs"]

@@ -1,5 +1,6 @@
-//! Conf texts as data: what `valid/*.conf` says and what is wrong in `invalid/*.conf`, each in the `.txt` beside it.
-//! The part of the name before the dash is the conf. `UPDATE_TEXTS=1 cargo test` rewrites the expected results.
+//! Conf files with expected results: the settings of each `valid/*.conf` and the warnings of each `invalid/*.conf` are
+//! in the `.txt` file of the same name. The part of the name before the dash is the name of the conf. `UPDATE_TEXTS=1
+//! cargo test` rewrites the expected results.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods)]
 

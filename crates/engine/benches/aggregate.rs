@@ -1,7 +1,7 @@
 //! Throughput of aggregation on one core, compared with what the hardware allows.
 //!
 //! `cargo bench -p quarry-engine --features measure --bench aggregate`. Rows are synthetic and come in batches as a
-//! scan delivers them; a run folds all of them and makes the result. The ceiling is a loop that does nothing but count.
+//! scan delivers them; a run folds all of them and returns the result. The upper bound is a loop that only counts.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, missing_docs)]
 
 use std::hint::black_box;
@@ -64,14 +64,14 @@ fn batches() -> Vec<RecordBatch> {
     batches
 }
 
-/// Lower bound: counting rows by a one-byte code.
+/// Upper bound of throughput: counting rows by a one-byte code.
 fn count_codes(codes: &[u8]) -> u64 {
     let mut counts = [0u64; 256];
     codes.iter().for_each(|code| counts[usize::from(*code)] += 1);
     counts[3]
 }
 
-/// Lower bound: counting rows by a key with many distinct values.
+/// Upper bound of throughput: counting rows by a key with many distinct values.
 fn count_keys(keys: &[u64]) -> u64 {
     let mut counts: HashMap<u64, u64, FixedState> = HashMap::default();
     keys.iter().for_each(|key| *counts.entry(*key).or_default() += 1);

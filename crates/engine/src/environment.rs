@@ -1,6 +1,6 @@
-//! The environment of commands: what they can access of the search they run in.
+//! The environment of commands: the parts of the running search that they can access.
 //!
-//! If a search is only explained, subsearches return no rows.
+//! While a search is only explained, subsearches return no rows.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::source::SnapshotSource;
 
 /// A runner with the context of one pipeline.
 pub(crate) struct Surroundings<'a> {
-    /// The search at work.
+    /// Runner of the search.
     pub runner: &'a Runner,
     pub context: &'a CommandContext,
     /// Results of subsearches.

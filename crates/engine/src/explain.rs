@@ -1,8 +1,8 @@
 //! `explain`: what a search would read and do, determined without reading events.
 //!
-//! The [`Plan`] is explained, so that searches that expand to others (data models, saved searches, `tstats`) are shown
-//! expanded. The steps of all commands are built, which finds their faults, but not run. Subsearches have no results
-//! here; their conditions are assumed to match everything.
+//! The [`Plan`] is explained, so that searches that expand to others (data models, saved searches, `tstats`) are
+//! shown expanded. The steps of all commands are built, which reveals faults, but they are not run. Subsearches are
+//! not run; as conditions, they are assumed to match everything.
 //!
 //! Not here: formatting of an explanation (server).
 
@@ -48,18 +48,18 @@ pub struct Explanation {
 pub struct ExplainedPlan {
     /// Events that are read; `None` if the first command generates rows.
     pub events: Option<ExplainedEvents>,
-    /// The rows that pass from the workers to the part that runs once, round by round; empty if no events are read.
+    /// Exchanges between the workers and the part that runs once, round by round; empty if no events are read.
     pub exchanges: Vec<Exchange>,
     /// The commands in order.
     pub stages: Vec<ExplainedStage>,
-    /// Subsearches that run first, and searches that it expands to.
+    /// Subsearches that run first, and searches to which this one expands.
     pub subsearches: Vec<ExplainedPlan>,
 }
 
 /// Events that a search reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExplainedEvents {
-    /// Instants searched.
+    /// Time range that is searched.
     pub range: TimeRange,
     /// Patterns of the indexes read.
     pub indexes: Vec<String>,
@@ -73,13 +73,13 @@ pub struct ExplainedEvents {
     pub fields: Vec<String>,
     /// Field patterns that commands read.
     pub field_patterns: Vec<String>,
-    /// Fields that the condition tests on every event left by the terms.
+    /// Fields that the condition tests in every event that the terms do not exclude.
     pub tested_fields: Vec<String>,
     /// Whether the event text is needed.
     pub reads_text: bool,
     /// Whether pages are read newest first, because the result depends on the order.
     pub in_order: bool,
-    /// Data left after each pruning step; empty if there is no data.
+    /// Data that remains after each pruning step; empty if there is no data.
     pub pruning_steps: Vec<PruningStep>,
     /// Work that the scan does on behalf of later commands.
     pub pushed: Vec<String>,
@@ -94,14 +94,15 @@ pub struct ExplainedSummaries {
     pub object: String,
     /// Slabs in the time range with a usable summary.
     pub slabs: u64,
-    /// Slabs in the range.
+    /// Number of slabs in the time range.
     pub of: u64,
 }
 
 /// A command and where it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainedStage {
-    /// The command as written, the generated command that replaces it, or the name of one that the request adds.
+    /// The command as written, the generated command that replaces it, or the name of a command that the request
+    /// adds.
     pub text: String,
     /// Phase in which it runs.
     pub phase: Phase,
@@ -139,16 +140,16 @@ pub enum StageShape {
     Makes,
 }
 
-/// Data left after a pruning step.
+/// Data that remains after a pruning step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PruningStep {
     /// Name of the step: `stored`, `index`, `time`, `metadata`, `terms`.
     pub by: &'static str,
-    /// Buckets left.
+    /// Number of remaining buckets.
     pub buckets: u64,
-    /// Slabs left.
+    /// Number of remaining slabs.
     pub slabs: u64,
-    /// Pages left.
+    /// Number of remaining pages.
     pub pages: u64,
     /// Events in these pages.
     pub events: u64,
@@ -159,7 +160,7 @@ pub(crate) struct FaultSearch;
 
 impl SearchChecker for FaultSearch {
     fn check(&self, runner: &Runner, pipeline: &Pipeline, effects: Effects) -> Result<(), EngineError> {
-        // Messages and statistics are produced when it runs.
+        // Messages and statistics are produced later, when the search runs.
         let context = CommandContext { messages: Arc::default(), ..runner.context.clone() };
         let runner = Runner { context, progress: Arc::default(), ..runner.clone() };
         let explainer = Explainer { is_shown: false, ..Explainer::new(false, effects) };
@@ -204,7 +205,8 @@ impl Explainer {
         self.within(text.into(), || self.explained(runner, &planner.plan_search(pipeline)?))
     }
 
-    /// Explains the inner search that the current one begins with; `text` is its text if it is written elsewhere.
+    /// Explains the inner search with which the current one begins; `text` is the inner text if it is not part of the
+    /// current search.
     fn explain_source(&self, runner: &Runner, plan: &Plan, text: Option<&str>) -> Result<(), EngineError> {
         let inner = self.within(text.map_or_else(|| self.text(), Arc::from), || self.explained(runner, plan))?;
         self.note(inner);
@@ -357,7 +359,7 @@ impl SubsearchExplainer for Explainer {
     }
 
     fn is_open(&self, command: &Command) -> bool {
-        // A command with substituted subsearches is shown as it parses without their results.
+        // A command with substituted subsearches is shown in the form that it has without their results.
         (!self.is_shown && matches!(command, Command::Substitution(_))) || self.effects.reach(command)
     }
 }

@@ -1,8 +1,8 @@
 //! Display formats set by `fieldformat`, applied only to the final rows of a search.
 //!
 //! Commands after `fieldformat` see the original values. A format follows its field through `rename`, and ends at a
-//! reporting command, which makes new rows. If it yields null, for example because a field it reads no longer exists,
-//! the value itself is shown.
+//! reporting command, which makes new rows. If a format yields null, for example because a field that it reads no
+//! longer exists, the original value is shown.
 //!
 //! Not here: subsearches, whose rows are read by commands and keep their values.
 
@@ -20,7 +20,7 @@ pub(crate) struct ShownFormats(Vec<ShownFormat>);
 struct ShownFormat {
     /// Name of the field in the result.
     field: String,
-    /// Its name at the `fieldformat` command, which the expression uses.
+    /// Name of the field at the `fieldformat` command, which the expression uses.
     known_as: String,
     expr: CompiledExpr,
 }

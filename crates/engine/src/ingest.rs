@@ -1,7 +1,7 @@
 //! Expressions of the index pipeline, implementing [`quarry_event::expression`].
 //!
-//! The language is that of `eval`. Values go in and out one event at a time, without rows. `now()` is supplied by the
-//! pipeline and unknown when an expression is compiled, so it is read like a field.
+//! Expressions are written in the language of `eval`. They process the values of one event at a time, without rows.
+//! `now()` is supplied by the pipeline and unknown when an expression is compiled, so it is read like a field.
 //!
 //! Not here: names of keys and fields, assignments (pipeline); `searchmatch()`, which needs an event's rows.
 
@@ -81,7 +81,7 @@ fn read_now(expr: &mut Expr) {
 struct IngestExpression {
     compiled: CompiledExpr,
     names: Vec<String>,
-    /// Whether a pipeline thread may have too little stack to evaluate it.
+    /// Whether a pipeline thread may have too little stack to evaluate the expression.
     is_deep: bool,
 }
 
@@ -94,7 +94,7 @@ impl Expression for IngestExpression {
         let column = |(name, value): (&String, &ExpressionValue<'_>)| {
             let mut column = ColumnBuilder::new(1);
             match value {
-                // The clock has whole seconds here, as in a search.
+                // `now()` has whole seconds here, as in a search.
                 _ if name == NOW => column.push(Value::Int(now.div_euclid(quarry_event::time::NS_PER_SEC))),
                 value => column.push(value_of(value)),
             }

@@ -1,8 +1,8 @@
 //! The engine's public interface: a request starts a job, a job yields batches.
 //!
-//! A job has a thread that runs until the result is read or the job is dropped ([`crate::threads`]); a bounded queue
-//! makes a slow reader slow the search down instead of filling memory. Alternatively, rows are made on the thread that
-//! reads them, because the two hand-overs take a fifth of the time of a search for one event.
+//! A job has a thread that runs until the result is read or the job is dropped ([`crate::threads`]). A bounded queue
+//! slows the search down to the pace of its reader, so that memory does not fill. Alternatively, rows are made on the
+//! reader's own thread. This saves two hand-overs, which take a fifth of the time of a search for one event.
 
 mod language;
 mod row_source;
@@ -55,9 +55,9 @@ use crate::run::preview::Previews;
 use crate::source::SnapshotSource;
 use crate::threads::{SearchThreads, with_stack};
 
-/// Maximum depth of saved searches followed to determine the kind of a result.
+/// Maximum nesting depth of saved searches that are followed to determine the kind of a result.
 const SAVED_DEPTH_MAX: usize = 8;
-/// Batches queued for the reader.
+/// Maximum number of batches queued for the reader.
 const QUEUE_BATCHES: usize = 4;
 
 /// Limits and settings of an engine.
@@ -102,7 +102,7 @@ pub struct Engine {
     knowledge: Arc<dyn KnowledgeSource>,
     commands: Arc<dyn CommandSource>,
     node: Arc<dyn NodeSource>,
-    /// Valid for one set of rules, so both are kept here.
+    /// Cached partial states, which are valid only for these extraction rules.
     states: Option<Arc<PartialStates>>,
     transactions: TransactionLimits,
     percentiles: PercentileMethod,
@@ -112,7 +112,8 @@ pub struct Engine {
     started: AtomicU64,
 }
 
-/// A search with all that its run depends on: nothing is looked up afterwards, such as the clock or a default.
+/// A search with everything that its run depends on. Nothing else, such as the clock or a default, is looked up
+/// later.
 #[derive(Clone, Debug)]
 pub struct SearchRequest {
     /// The search.
@@ -121,7 +122,7 @@ pub struct SearchRequest {
     pub pipeline: Option<Pipeline>,
     /// Options that change the search.
     pub shape: SearchShape,
-    /// Time range unless the search has its own.
+    /// Time range that applies if the search text has none.
     pub range: TimeRange,
     /// Value of `now`.
     pub now: TimeNs,
@@ -170,8 +171,8 @@ impl Engine {
         })
     }
 
-    /// Shares memory limit, threads and partial state cache with another engine, so that both together stay within
-    /// them.
+    /// Shares the memory limit, threads and partial state cache of another engine, so that the limits apply to both
+    /// engines together.
     pub fn sharing(self, other: &Engine) -> Engine {
         let states = other.states.as_ref().map(|states| states.of_another_engine());
         Engine { dataflow: Arc::clone(&other.dataflow), threads: Arc::clone(&other.threads), states, ..self }
@@ -235,7 +236,7 @@ impl Engine {
         })
     }
 
-    /// Refuses a data model with an object that no search could use; `request` says for whom macros are expanded.
+    /// Refuses a data model with an object that no search could use; `request` determines which user's macros apply.
     pub fn check_data_model(&self, name: &str, text: &str, request: SearchRequest) -> Result<(), EngineError> {
         with_stack(|| {
             let model = DataModel::of_json(name, text)?;
@@ -248,8 +249,8 @@ impl Engine {
         })
     }
 
-    /// Refuses a search with a command that its user may not run, before it is started. Faults of its text are left to
-    /// the start.
+    /// Refuses, before it is started, a search with a command that its user may not run. Faults of the text are
+    /// reported when the search starts.
     pub fn permit(&self, request: SearchRequest) -> Result<(), EngineError> {
         with_stack(|| {
             let Ok((_, parsed, spans)) = self.shaped(&request) else { return Ok(()) };
@@ -306,7 +307,7 @@ impl Engine {
         Job { id, rows, messages, stop, holdings, costs, progress, previews, kind, dataflow, _threads }
     }
 
-    /// Plans a search. Subsearches of its condition are run for this.
+    /// Plans a search. This runs the subsearches in its condition.
     pub fn plan(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Result<Plan, Vec<Diagnostic>> {
         with_stack(|| {
             let (expansion, parsed, spans) = self.shaped(&request)?;
@@ -327,16 +328,16 @@ impl Engine {
         self.job_of(RowThread::Own, Work::Plan(Box::new(plan)), kind, SpanMap::default(), runner)
     }
 
-    /// Runs the part of a plan that runs next to the data, over the events of `source`. The job yields the rows of the
-    /// plan's next [exchange](Plan::exchange): [times](crate::ExchangedRows::Times) for [`Plan::with_times`], others for
-    /// [`Engine::start_reduce`], here or on another node.
+    /// Runs the part of a plan that runs next to the data, over the events of `source`. The job yields the rows of
+    /// the plan's next [exchange](Plan::exchange): [times](crate::ExchangedRows::Times) go to [`Plan::with_times`],
+    /// other rows to [`Engine::start_reduce`], on this node or another.
     pub fn start_map(&self, plan: Plan, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Job {
         let runner = self.runner(request, source);
         self.job_of(RowThread::Own, Work::Map(Box::new(plan)), ResultKind::Results, SpanMap::default(), runner)
     }
 
     /// Runs the part of a plan that runs once, on the rows that the jobs of [`Engine::start_map`] yielded: events
-    /// merged newest first, groups in any order. `source` has what subsearches read.
+    /// merged newest first, groups in any order. Subsearches read events from `source`.
     pub fn start_reduce(
         &self,
         plan: Plan,
@@ -349,7 +350,8 @@ impl Engine {
         self.job_of(RowThread::Own, work, kind, SpanMap::default(), self.runner(request, source))
     }
 
-    /// Makes the rows on a thread of the search: all of them or an error, unless the reader drops the queue.
+    /// Makes rows on a thread of the search's own and queues them, up to the end or an error, unless the reader drops
+    /// the queue.
     fn queued(&self, made: MadeRows) -> Receiver<Result<RecordBatch, EngineError>> {
         let (sender, batches) = sync_channel(QUEUE_BATCHES);
         let failed = sender.clone();
@@ -361,7 +363,7 @@ impl Engine {
             }
         };
         if let Err(error) = self.threads.run(work) {
-            // The queue is empty and its receiver still exists.
+            // Sending cannot fail: the queue is empty and its receiver still exists.
             drop(failed.try_send(Err(EngineError::invalid(format!("cannot start a thread for the search: {error}")))));
         }
         batches
@@ -518,7 +520,7 @@ fn kind_of(
     }
 }
 
-/// The base search of a data model object, if it is based on one.
+/// The base search of a data model object, if the object is based on one.
 fn base_search_of(name: &DataModelName, knowledge: &dyn KnowledgeSource) -> Option<String> {
     let model = data_model(knowledge, &name.model).ok()?;
     let object = name.object.clone().or_else(|| model.roots().next().map(|root| root.name.clone()))?;
@@ -549,12 +551,12 @@ pub struct Job {
     previews: Arc<Previews>,
     kind: ResultKind,
     dataflow: Arc<Dataflow>,
-    /// Last field, so that the thread is told to end before anyone waits for it.
+    /// The last field, so that the thread is already ending when it is waited for.
     _threads: Arc<SearchThreads>,
 }
 
 impl Job {
-    /// Name of the search.
+    /// Id of the search.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -567,7 +569,7 @@ impl Job {
         }
     }
 
-    /// Drops whatever can be computed again, while nobody reads.
+    /// Drops everything that can be computed again; for use while nobody reads.
     pub fn let_go(&self) {
         self.holdings.let_go();
     }
@@ -597,14 +599,14 @@ impl Job {
         Arc::clone(&self.progress)
     }
 
-    /// Measures what its parts cost from now on; shared, for use on another thread. A search that its reader runs has
-    /// not begun before the first rows are requested.
+    /// Measures the costs of the search's parts from now on; the result is shared, for use on another thread. A
+    /// search that runs on its reader's thread begins when the first rows are requested.
     pub fn measure_costs(&self, clock: SharedClock) -> Arc<Costs> {
         self.costs.measure(clock);
         Arc::clone(&self.costs)
     }
 
-    /// Its previews; they are made once someone has begun to look at them.
+    /// Its previews, which are made only after a client has requested them.
     pub fn previews(&self) -> &Arc<Previews> {
         &self.previews
     }
@@ -655,7 +657,7 @@ impl Stopper {
         self.0.pause();
     }
 
-    /// Goes on reading.
+    /// Resumes reading.
     pub fn resume(&self) {
         self.0.resume();
     }

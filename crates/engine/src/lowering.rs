@@ -1,5 +1,5 @@
-//! Lowering: from a command of the syntax tree to the steps that run it. Defines what a command states about itself
-//! ([`Execute`]), its [`Environment`], and its steps.
+//! Lowering: from a command of the syntax tree to the steps that run it. Defines the interface of commands
+//! ([`Execute`]), their [`Environment`] and their steps.
 //!
 //! Patterns and expressions are compiled here, once, so that a fault is reported with its position before any event is
 //! read. Results of subsearches and lookup tables come from the [`Environment`].
@@ -26,7 +26,7 @@ use crate::knowledge::KnowledgeSource;
 use crate::node::NodeSource;
 use crate::source::SnapshotSource;
 
-/// Maximum number of rows of a subsearch of append, join and set commands (limits.conf `[searchresults]
+/// Maximum number of rows that a subsearch of `append`, `join` or `set` returns (limits.conf `[searchresults]
 /// maxresultrows`).
 pub(crate) const SUBSEARCH_ROWS: usize = 50_000;
 
@@ -99,11 +99,12 @@ pub(crate) trait Environment {
     fn is_open(&self, _command: &Command) -> bool {
         false
     }
-    /// Refuses a search that the user may not run, and one with side effects that has a fault, before any of it runs.
+    /// Refuses, before any command runs, a search that the user may not run, or a search with side effects and a
+    /// fault.
     fn admit(&self, pipeline: &Pipeline) -> Result<(), EngineError>;
 }
 
-/// Additional environment for commands that generate rows; they begin a search that is not only explained.
+/// Additional environment for commands that generate rows. They begin a search that is run, not merely explained.
 pub(crate) trait SearchEnvironment: Environment {
     /// The rows of a search.
     fn run(&self, pipeline: &Pipeline) -> Result<RowIter, EngineError>;
@@ -189,7 +190,7 @@ impl Lowering<'_> {
         Regex::new(&pattern.text).map_err(|fault| EngineError::at(fault, pattern.span))
     }
 
-    /// Tells the user which given options have no effect.
+    /// Warns the user about given options that have no effect.
     pub(crate) fn tell_idle(&self, idle: &[(bool, &str)]) {
         for (_, option) in idle.iter().filter(|(given, _)| *given) {
             self.environment.context().messages.push(format!("{option} is not supported yet; it has no effect"));
@@ -211,7 +212,7 @@ impl Lowering<'_> {
         self.must_be_first(self.name, "")
     }
 
-    /// The same for a command that is allowed elsewhere with certain options, given by `or`.
+    /// Error for a command that can begin a search, or be used elsewhere with the options described by `or`.
     pub(crate) fn must_be_first(&self, command: &str, or: &str) -> EngineError {
         let message = format!("{command} must be the first command of a search{or}");
         EngineError::Invalid { message, span: Some(self.span) }

@@ -18,7 +18,7 @@ pub type NodeEntry = Vec<(String, Vec<String>)>;
 /// The stored result of a search.
 #[derive(Clone, Debug, Default)]
 pub struct KeptJob {
-    /// Its rows.
+    /// Rows of the result.
     pub rows: Vec<RecordBatch>,
     /// Whether they are events.
     pub events: bool,
@@ -31,9 +31,9 @@ pub struct KeptJob {
 /// A search that deletes events.
 #[derive(Clone, Copy, Debug)]
 pub struct DeletionRecord<'a> {
-    /// Its name.
+    /// Id of the search.
     pub sid: &'a str,
-    /// Its text as written.
+    /// Text of the search as written.
     pub search: &'a str,
     /// Number of events it found.
     pub events: u64,
@@ -58,7 +58,7 @@ pub trait NodeSource: Send + Sync {
     fn job(&self, _sid: &str, _viewer: &Permissions) -> Result<Option<KeptJob>, Fault> {
         Ok(None)
     }
-    /// Id of a job of a saved search, `offset` runs back, among those that the user may see.
+    /// Id of the job of a saved search, `offset` runs back among the jobs that the user may see.
     fn saved_job(&self, _name: &str, _offset: usize, _viewer: &Permissions) -> Option<String> {
         None
     }

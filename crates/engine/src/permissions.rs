@@ -1,8 +1,8 @@
 //! Permissions of a search's user: which commands may run, and which indexes are read and written.
 //!
 //! All commands of a search are checked before the first event is read, including those of its subsearches, of saved
-//! searches and of the texts of `map` and `foreach` ([`Runner::permit_all`]). Each is checked again when its steps are
-//! built, because commands may result from data: from values substituted by `map`, from subsearch results, or from a
+//! searches and of the texts of `map` and `foreach` ([`Runner::permit_all`]). Each command is checked again when its
+//! steps are built, because commands may result from data: values substituted by `map`, subsearch results, or a
 //! program that requires commands before it. Indexes that the user may not search appear empty ([`permitted`]), as in
 //! Splunk. The capability of a command is in its row of `quarry_spl::commands`.
 
@@ -93,8 +93,8 @@ fn not_writable(permissions: &Permissions, index: &str) -> Fault {
 }
 
 impl Runner {
-    /// Refuses a search that the user may not run. One with side effects is also checked for faults, so that nothing
-    /// has run when a later command is refused.
+    /// Refuses a search that the user may not run. A search with side effects is also checked for faults, so that no
+    /// command has run when a later one is refused.
     pub(crate) fn admit(&self, pipeline: &Pipeline) -> Result<(), EngineError> {
         let effects = self.permit_all(pipeline)?;
         if effects.any { self.checker.check(self, pipeline, effects) } else { Ok(()) }
@@ -113,7 +113,7 @@ impl Runner {
         // Nested texts are appended.
         let mut at = 0;
         while let Some((text, span)) = texts.0.get(at).cloned() {
-            // Parse errors are reported when it runs.
+            // Parse errors are reported when the text runs.
             let parsed = match text {
                 RunText::Search(text) => quarry_spl::parse_with_commands(&text, &self.commands.names()),
                 RunText::Commands(text) => quarry_spl::parse_commands(&text, true, &self.commands.names()),

@@ -1,7 +1,7 @@
 //! Result rows that must be complete before the first can be shown.
 //!
-//! They are kept in the memory of searches, or spilled to a file, because a table's header names the columns of all
-//! rows.
+//! A table's header names the columns of all rows, so the rows are first collected in the memory of searches, or
+//! spilled to a file.
 
 use std::sync::Arc;
 

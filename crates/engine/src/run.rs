@@ -1,8 +1,8 @@
 //! Runs a plan: passes events through the steps and yields result rows.
 //!
-//! Up to the first step that needs order or all rows, slices of events are mapped in parallel; if that step is a fold,
-//! it is also folded per slice. Everything after it runs on one thread, batch by batch, and stops reading as soon as a
-//! step needs no more rows.
+//! Up to the first step that needs order or all rows, slices of events are mapped in parallel; if that step is a
+//! fold, it is also folded per slice. All later steps run on one thread, batch by batch, and stop reading as soon as
+//! one of them needs no more rows.
 
 mod bounds;
 mod chain;
@@ -52,12 +52,12 @@ use crate::source::SnapshotSource;
 
 /// Error text for a command that does not generate rows.
 const NOT_FIRST: &str = "this command cannot come first: it processes rows of a command before it";
-/// One search at work.
+/// A running search with everything that it accesses.
 #[derive(Clone)]
 pub(crate) struct Runner {
-    /// Events.
+    /// Store of the events.
     pub source: Arc<dyn SnapshotSource>,
-    /// Tables.
+    /// Store of lookup tables and models.
     pub lookups: Arc<dyn LookupSource>,
     /// Rules of field extraction.
     pub rules: ScanRules,
@@ -71,7 +71,7 @@ pub(crate) struct Runner {
     pub default_indexes: Vec<String>,
     /// Context of the commands.
     pub context: CommandContext,
-    /// Figures.
+    /// Progress of the search.
     pub progress: Arc<ScanProgress>,
     /// Cached partial states of earlier searches.
     pub states: Option<Arc<PartialStates>>,
@@ -117,7 +117,7 @@ impl Runner {
         CommandContext { range: plan.range(self.context.range), ..self.context.clone() }
     }
 
-    /// The rows of a plan; `exchanged` are those of its exchange if they were made elsewhere.
+    /// The rows of a plan; `exchanged` has the rows of its exchange if they come from elsewhere.
     fn rows_of(
         &self,
         plan: &Plan,
@@ -220,7 +220,7 @@ impl Runner {
         if plan.fold.is_some() || !matches!(&plan.source, Source::Scan(scan) if scan.is_open()) {
             return self.steps(&plan.reduce, context);
         }
-        // Dropping rows may leave columns without a value. How many depends on which rows were read at all.
+        // If rows are dropped, some columns may have no values; which ones depends on the rows that were read.
         let (first, rest) = plan.reduce.split_at(dropping(&plan.reduce));
         let mut steps = self.steps(first, context)?;
         steps.push(row(|| WithoutEmptyColumns));
@@ -285,7 +285,7 @@ impl Runner {
         Ok(rows.filter_map(Step::into_row).collect())
     }
 
-    /// The partial states, if the search is a repeated one.
+    /// The plan's cached partial states; `None` if they cannot be cached, or if the search has not been repeated yet.
     fn states_of(&self, plan: &Plan, reduce: &dyn Reduce, context: &CommandContext) -> Option<PlanStates> {
         let states = self.states.as_ref()?;
         let fold = reduce.fold_name(context)?;
@@ -350,7 +350,7 @@ impl Runner {
         environment.steps(stages)
     }
 
-    /// Rows through commands.
+    /// Passes rows through commands.
     pub(crate) fn chain(
         &self,
         rows: RowIter,
@@ -363,10 +363,10 @@ impl Runner {
 
 /// The fold of a plan over events, ready to run.
 struct PreparedFold {
-    /// The row commands before it.
+    /// Row commands before the fold.
     commands: Vec<MakeRowCommand>,
     reduce: Arc<dyn Reduce>,
-    /// The steps after it that belong to the same command.
+    /// Steps after the fold that belong to the same command.
     after: Vec<Step>,
 }
 
@@ -382,8 +382,8 @@ impl PreparedFold {
     }
 }
 
-/// Number of leading commands up to the last that drops rows, if no other command comes before it that looks at which
-/// columns there are.
+/// Number of commands up to the last one that drops rows, among the leading commands that drop rows or are `eval`.
+/// Other commands may depend on which columns exist.
 fn dropping(stages: &[Stage]) -> usize {
     let drops = |command: &Command| match command {
         Command::Search(_)
@@ -400,8 +400,8 @@ fn dropping(stages: &[Stage]) -> usize {
     leading.iter().rposition(|stage| drops(&stage.command)).map_or(0, |last| last + 1)
 }
 
-/// Whether the results of these commands may depend on the order of rows. They do not if the first command that is not
-/// row by row is a `stats` whose functions read only values.
+/// Whether the results of these commands may depend on the order of rows. They do not if the first command other than
+/// row commands is a `stats` whose functions read only values.
 fn reads_order(stages: &[Stage]) -> bool {
     let next = stages.iter().find(|stage| stage.command.kind() != Kind::Row);
     let Some(Command::Stats(stats)) = next.map(|stage| &stage.command) else { return true };

@@ -3,10 +3,11 @@
 //!
 //! A series consists of measurements with equal dimensions: all fields other than the measurement and its time. Each
 //! series is folded separately, then the rates of a group are folded. If a span has a single point of a series, its
-//! increase is relative to the last point of an earlier span. A decrease of a counter is taken as a reset; the increase
-//! before it counts too.
+//! increase is relative to the last point of an earlier span. A decrease of a counter counts as a reset; the increase
+//! before the reset is included.
 //!
-//! Not here: other aggregates of the same command; they are folded over the same rows, and the results are combined.
+//! Not here: other aggregates of the same command, which are folded over the same rows; both results are then
+//! combined.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -28,7 +29,7 @@ const SERIES: &str = "_timeseries";
 pub(crate) const SPAN: &str = "__span";
 /// Prefix of measurement fields.
 const MEASURED: &str = "metric_name:";
-/// Event fields that are not dimensions: those of the text, and aliases of the time.
+/// Event fields that are not dimensions: fields about the event's text and node, and aliases of the time.
 const NO_DIMENSIONS: &[&str] =
     &["punct", "linecount", "timestartpos", "timeendpos", "time", "timestamp", "splunk_server"];
 
@@ -163,7 +164,7 @@ fn field_of(split: &TstatsSplit) -> &str {
     if split.field == "_time" { SPAN } else { &split.field }
 }
 
-/// Adds spans and substitutes for the BY fields.
+/// Commands that add spans and replace missing values of the BY fields.
 fn prepared(tstats: &TstatsCommand, span: Span) -> Vec<Stage> {
     let make = NodeBuilder::at(span);
     let times = tstats.by.iter().filter(|split| split.field == "_time").map(|split| {
@@ -197,8 +198,8 @@ fn rate_stages(make: NodeBuilder, rates: &[Aggregate], by: &[&str]) -> Vec<Stage
     let (mut ends, mut before, mut assignments) = (Vec::new(), Vec::new(), Vec::new());
     for (at, aggregate) in rates.iter().enumerate() {
         let field = argument_names(std::slice::from_ref(aggregate)).next().unwrap_or_default();
-        // First and last value of a series in a span, their times, and the largest value; then those of the span
-        // before.
+        // First and last value of a series in a span, their times, and the largest value; then the same for the
+        // previous span.
         let [first, last, first_time, last_time, largest] =
             ["e", "l", "s", "t", "m"].map(|part| format!("__{part}{at}"));
         let [last_before, time_before, from, since] = ["p", "q", "f", "b"].map(|part| format!("__{part}{at}"));
@@ -215,7 +216,7 @@ fn rate_stages(make: NodeBuilder, rates: &[Aggregate], by: &[&str]) -> Vec<Stage
         let either = |one: &str, other: &str| make.call("if", [has_two(), make.field(one), make.field(other)]);
         assignments.push(make.assignment(&from, either(&first, &last_before)));
         assignments.push(make.assignment(&since, either(&first_time, &time_before)));
-        // After a reset, what was counted before it is added.
+        // After a reset, the count before the reset is added.
         let peak = || make.call("max", [make.field(&largest), make.field(&from)]);
         let was_reset = make.compare(CompareOp::Gt, peak(), make.field(&last));
         let counted_before = make.call("if", [was_reset, peak(), make.number(0)]);
@@ -243,7 +244,7 @@ fn argument_names(aggregates: &[Aggregate]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The columns `wanted` and the series of each row: its dimensions in order of name.
+/// The columns `wanted`, and a column that identifies each row's series by its dimensions, in order of name.
 fn with_series(batch: &RecordBatch, made: &[String], wanted: &[String]) -> Result<RecordBatch, EngineError> {
     let mut names = names_of(batch);
     names.retain(|name| is_dimension(name) && !made.contains(name));
@@ -266,7 +267,7 @@ fn with_series(batch: &RecordBatch, made: &[String], wanted: &[String]) -> Resul
         series.push_text(&text);
     }
     let keyed = rows::with_column(batch, SERIES, series.finish())?;
-    // Names matched by a wildcard begin like a measurement.
+    // Names that a wildcard matches begin like a measurement field.
     let is_read = |name: &str| name == SERIES || name.starts_with(MEASURED) || wanted.iter().any(|read| read == name);
     rows::without(&keyed, |name| !is_read(name))
 }

@@ -19,7 +19,7 @@ pub trait SnapshotSource: Send + Sync {
     fn buckets(&self) -> Option<Vec<BucketListing>> {
         None
     }
-    /// Follows the new events of these indexes; `None` if that is not possible here, or too many do.
+    /// Follows the new events of these indexes; `None` if the source cannot do this, or has too many followers.
     fn follow(&self, _indexes: &IndexSelector) -> Option<Follower> {
         None
     }

@@ -1,12 +1,12 @@
 //! Thread pool of searches: threads are kept and reused, and joined when the engine is dropped.
 //!
-//! A search needs a deep stack, and creating a thread for each would take longer than a search for one event. A search
-//! never waits for a thread: if none is idle, a new one is created. Threads are never detached: common C libraries
-//! (glibc bug 19951) may touch a detached thread's memory after it has ended, which does happen at thousands of short
-//! searches per second.
+//! A search needs a deep stack. Creating a thread for each search would take longer than a search for one event. A
+//! search never waits for a thread: if none is idle, a new one is created. Threads are never detached: common C
+//! libraries (glibc bug 19951) may touch a detached thread's memory after it has ended, which happens in practice at
+//! thousands of short searches per second.
 //!
-//! A panic in a search becomes an error of that search ([`quarry_eval::panics::caught`]); a result that merely ended
-//! would look complete.
+//! A panic in a search becomes an error of that search ([`quarry_eval::panics::caught`]); if the result merely ended,
+//! it would look complete.
 
 use std::io;
 use std::sync::mpsc::{Sender, channel};
@@ -30,8 +30,8 @@ type Work = Box<dyn FnOnce() + Send>;
 /// Work sent to an idle thread.
 struct Order {
     work: Work,
-    /// Sender with which the thread returns to the idle list. An idle thread does not hold it, so that it ends when the
-    /// list is dropped.
+    /// Sender with which the thread returns to the idle list. An idle thread does not hold this sender, so that the
+    /// thread ends when the list is dropped.
     back: Sender<Order>,
 }
 
@@ -68,7 +68,7 @@ impl SearchThreads {
         let ended: Vec<JoinHandle<()>> = all.extract_if(.., |handle| handle.is_finished()).collect();
         all.push(handle);
         drop(all);
-        // They have ended; joining only frees their memory. A panic was reported when it happened.
+        // These threads have ended; joining only frees their memory. A panic was reported when it happened.
         ended.into_iter().for_each(|handle| drop(handle.join()));
         Ok(())
     }
@@ -114,7 +114,8 @@ mod tests {
         let threads = SearchThreads::default();
         let (said, heard) = channel();
         let mut seen = Vec::new();
-        // A thread is idle a moment after it has answered, so that another one may be made in between now and then.
+        // A thread becomes idle only a moment after it has answered, so another thread is sometimes created in
+        // between.
         let reused = (0..10_000).any(|_| {
             let said = said.clone();
             threads.run(move || said.send(std::thread::current().id()).unwrap()).unwrap();

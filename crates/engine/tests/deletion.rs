@@ -37,7 +37,7 @@ fn store(folder: &Path) -> Arc<Store> {
     store
 }
 
-/// The first cell of the first row, or why there is none.
+/// The first cell of the first row, or the error.
 fn ask(engine: &Engine, store: &Arc<Store>, text: &str) -> Result<String, EngineError> {
     let request = request(text);
     let mut job = engine.start(request, Arc::<Store>::clone(store)).unwrap();
@@ -57,7 +57,7 @@ fn more_than_the_memory_of_a_deletion_is_refused_and_nothing_is_deleted() {
         "{refused}"
     );
     assert_eq!(left(), "200");
-    // What fits is deleted: 100 of one index, then all that is left.
+    // Deletions that fit the limit succeed: 100 events of one index, then all that remain.
     assert_eq!(ask(&small, &store, "index=other | delete").unwrap(), "100");
     assert_eq!(left(), "100");
     assert_eq!(ask(&usual, &store, "index=* n<40 | delete").unwrap(), "40");

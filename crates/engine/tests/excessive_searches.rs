@@ -14,7 +14,7 @@ const SMALL_STACK_BYTES: usize = 512 << 10;
 /// Default stack size of a thread.
 const THREAD_STACK_BYTES: usize = 2 << 20;
 
-/// The last line of the answer, or the error; with the messages.
+/// The last line of the answer, or the error, followed by the messages.
 fn ask(store: &Arc<MemoryStore>, search: &str) -> String {
     let engine = engine(&EngineOptions::default());
     let mut job = match engine.start(request(search), store.clone()) {
@@ -114,7 +114,7 @@ fn too_much_is_refused_or_cut_with_a_word() {
         ("| makeresults | eval x=mvrange(0,1000000) | eval n=mvcount(x) | table n", "values of a multivalue = 100000"),
         ("| makeresults | eval e=1000000 | eval n=mvcount(mvrange(0,e)) | table n", "values of a multivalue = 100000"),
         ("| makeresults | eval n=mvcount(mvrange(0,100000)) | table n", "100000 "),
-        // More rows than one batch of other commands: none may be missing.
+        // More rows than other commands return in one batch; none may be missing.
         ("| makeresults count=5000 | eval y=mvrange(0,1000) | mvexpand y | stats count", "5000000 "),
     ] {
         let answer = ask(&store, search);

@@ -1,4 +1,4 @@
-//! An explanation says what the search would do, and does none of it.
+//! An explanation says what the search would do, without doing any of it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -50,7 +50,8 @@ impl SnapshotSource for Source {
     }
 }
 
-/// Two sealed slabs of ten events in main, an hour apart, the second with an error, and one in other.
+/// A store with two sealed slabs in `main`, an hour apart and with ten events each, the second with an error, and one
+/// slab in `other`.
 fn store(folder: &std::path::Path) -> Arc<Store> {
     let options = StoreOptions { slab_events: 10, ..StoreOptions::at(folder) };
     let store = Store::open(options, ManualClock::shared(START + 10_000 * SECOND)).unwrap();
@@ -78,7 +79,7 @@ fn request(text: &str) -> SearchRequest {
 
 fn engine() -> Engine {
     let props = Arc::new(PropsResolver::new(&Layers::new([])));
-    // A search that wrote it would end with an error.
+    // A search that wrote the table would fail.
     let tables = OneTable::of_csv("teams", "user,team\neva,red\n");
     let engine = Engine::new(&EngineOptions::default(), props, tables).unwrap();
     engine.with_knowledge(Arc::new(KnownObjects))

@@ -151,7 +151,7 @@ fn values_are_found_however_json_escapes_them() {
     }
 }
 
-/// Rules whose values are whole tokens of the text, begin tokens, are cut out of tokens, or are cells between breakers.
+/// Rules whose values are whole tokens of the text, prefixes of tokens, parts of tokens, or cells between breakers.
 const RULES: &str = r#"
 [lines]
 SHOULD_LINEMERGE = false
@@ -207,7 +207,8 @@ fn lines_with_rules(count: u64) -> Vec<(&'static str, String)> {
     all
 }
 
-/// Whether a condition behind a `rex` whose group may end inside a token finds events; the same as on finished rows.
+/// Whether a condition after a `rex` whose group may end inside a token finds events; checks that it finds the same
+/// on finished rows.
 fn is_found_behind_rex(engine: &Engine, store: &Arc<Store>, value: &str) -> bool {
     let rex = r#"* | rex "id:(?<b>[^ !]{3,6})" | rex "who=.(?<w>[^\]]*)""#;
     let early = times(engine, store, &format!("{rex} | search b=\"{value}\""));
@@ -264,14 +265,14 @@ fn values_of_rules_are_found_wherever_they_begin_and_end() {
             for store in &stores {
                 let same = |condition: &str| {
                     let early = times(&engine, store, condition);
-                    // Behind an `eval`, a condition is tested on finished rows only.
+                    // After an `eval`, a condition is tested on finished rows only.
                     let late = times(&engine, store, &format!("* | eval later=1 | search {condition}"));
                     assert!(early == late, "{condition}: {} events instead of {}", early.len(), late.len());
                     early
                 };
                 assert!(!same(&format!("{field}=\"{value}\"")).is_empty(), "{field}={value:?}");
                 same(&format!("{field} IN (\"{value}\", \"{value}x\")"));
-                // `*` alone also means fields of the time.
+                // `*` alone also matches fields derived from the time.
                 if field.len() > 1 {
                     same(&format!("{}*=\"{value}\"", &field[..field.len() - 1]));
                 }

@@ -120,7 +120,7 @@ fn mostly_empty_columns_take_the_memory_of_their_values() {
         let ask = |memory_bytes| ask_of(&search, memory_bytes, sparse_events(6_000, 300));
         let (mut expected, mut found) = (ask(1 << 30).unwrap(), ask(6 << 20).unwrap());
         assert!(!expected.is_empty(), "{commands}");
-        // How many columns a batch has depends on how rows are held.
+        // The number of columns in a batch depends on how rows are stored.
         for lines in [&mut expected, &mut found] {
             lines.iter_mut().for_each(|line| *line = line.split(' ').filter(|cell| !cell.ends_with('=')).collect());
         }
@@ -130,7 +130,7 @@ fn mostly_empty_columns_take_the_memory_of_their_values() {
 
 #[test]
 fn long_rows_come_a_few_at_a_time_and_a_search_that_let_go_reads_them_again() {
-    // Pages of megabytes whose times overlap: an event of each source a second.
+    // Pages of several megabytes with overlapping times: each second has one event of each source.
     let store = Arc::new(MemoryStore::new("main"));
     for source in 0..3_usize {
         let mut batch = EventBatch::default();

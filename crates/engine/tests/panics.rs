@@ -55,7 +55,7 @@ fn world() -> (Engine, Arc<ArmedStore>) {
     (engine(&EngineOptions::default()), Arc::new(ArmedStore { store, armed: Arc::new(AtomicBool::new(true)) }))
 }
 
-/// Number of rows, or the error; it is the same on both threads that may make the rows.
+/// Number of rows, or the error; checks that it is the same on a search thread and on the reader's thread.
 fn ask(engine: &Engine, world: &Arc<ArmedStore>, search: &str, range: TimeRange) -> Result<usize, String> {
     let queued = rows_of(engine, Engine::start, world, search, range);
     assert_eq!(rows_of(engine, Engine::start_here, world, search, range), queued, "{search}");

@@ -1,5 +1,5 @@
-//! A search may do no more than its user: refused commands fail before anything runs, wherever they stand, and indexes
-//! that may not be searched appear empty.
+//! A search may do no more than its user: refused commands fail before anything runs, wherever they occur in the
+//! search, and indexes that may not be searched appear empty.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,4 +1,4 @@
-//! A plan that is written to bytes and read back is the same plan, and gives the same rows.
+//! A plan that is serialized and deserialized equals the original and yields the same rows.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

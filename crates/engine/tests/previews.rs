@@ -82,7 +82,7 @@ impl World {
     }
 }
 
-/// Numbers of events that a preview may cover: those of the newest pages, or the count that it states itself.
+/// Numbers of events that a preview may cover: those of the newest pages, or the count in the preview itself.
 fn events_of(preview: &Preview, slab_events: u64) -> Vec<u64> {
     let rows = preview.rows.iter().map(|batch| batch.num_rows() as u64).sum();
     let counts = preview.rows.iter().filter_map(|batch| batch.column_by_name("count"));

@@ -159,7 +159,7 @@ fn ask(search: &str, memory_bytes: usize, source: Arc<dyn SnapshotSource>) -> An
         let schema = batch.schema();
         let cells = schema.fields().iter().zip(batch.columns()).map(|(field, column)| {
             let text = arrow::util::display::array_value_to_string(column, 0).unwrap();
-            // Numbers as they are shown.
+            // Numbers are compared as displayed.
             format!("{}={}", field.name(), text.trim_end_matches(".0"))
         });
         answer.first = cells.collect::<Vec<_>>().join(" ");

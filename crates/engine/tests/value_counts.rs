@@ -74,7 +74,7 @@ fn store(folder: &std::path::Path) -> Arc<Store> {
         });
         events.for_each(|at| batch.push(text(at).as_bytes(), at as i64 * 1_000_000_000, meta));
         store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
-        // One slab for each.
+        // One slab for each host.
         store.seal_all().unwrap();
     }
     store

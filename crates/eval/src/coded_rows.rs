@@ -1,4 +1,5 @@
-//! Test data: rows as texts, and as a scan codes them (numbers, addresses, decimals, dictionaries).
+//! Test data: the same rows as texts and in the forms that a scan returns (numbers, addresses, decimals,
+//! dictionaries).
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -12,9 +13,9 @@ use quarry_event::template::NumberFormat;
 
 use crate::rows::{ColumnReader, batch_of};
 
-/// Rows of a batch.
+/// Number of rows in a batch.
 pub const BATCH: usize = 50;
-/// Number of batches; every third keeps its texts.
+/// Number of batches; every third one has plain texts.
 const BATCHES: usize = 12;
 
 /// Values of a column, by row.
@@ -29,7 +30,7 @@ fn texts_of(values: Values, batch: usize) -> Vec<Option<String>> {
     (batch * BATCH..(batch + 1) * BATCH).map(values).collect()
 }
 
-/// Columns by name, and their values.
+/// Names of the columns, and the values of each.
 pub const COLUMNS: [(&str, Values); 7] = [
     ("word", |row| (!mixed(row).is_multiple_of(11)).then(|| format!("word {}", mixed(row) % 5))),
     ("path", |row| Some(["/a", "/b", "/a/long/path/that/needs/a/buffer", "7"][mixed(row + 1) % 4].to_owned())),
@@ -41,7 +42,7 @@ pub const COLUMNS: [(&str, Values); 7] = [
             .then(|| format!("{}{}.{:02}", if cents < 0 { "-" } else { "" }, cents.abs() / 100, cents.abs() % 100))
     }),
     ("address", |row| Some(format!("10.0.{}.{}", mixed(row) % 3, mixed(row) % 6))),
-    // Numbers in forms that no integer column supports, next to ones that it does.
+    // Numbers that no integer column supports, next to some that it does.
     ("odd", |row| {
         Some(
             ["007", "7", "1.0", "1", "-0", "1e3", "10.0.0.1", "", "1.50", "12345678901234567890"][mixed(row) % 10]
@@ -70,7 +71,7 @@ pub fn dictionary_values(texts: &[Option<String>], shift: usize, has_null: bool)
     Arc::new(values.finish())
 }
 
-/// The texts as codes; a missing one gets the code of the null entry, if there is one.
+/// The texts as codes; a missing text gets the code of the null entry, if there is one.
 pub fn dictionary(texts: &[Option<String>], values: &ArrayRef) -> ArrayRef {
     let known = values.as_string_view();
     let code_of = |text: Option<&str>| known.iter().position(|known| known == text).map(|code| code as u32);
@@ -78,7 +79,7 @@ pub fn dictionary(texts: &[Option<String>], values: &ArrayRef) -> ArrayRef {
     Arc::new(DictionaryArray::new(codes, Arc::clone(values)))
 }
 
-/// Texts as integers in a format; `None` if one has another form.
+/// Texts as integers of a format; `None` if a text has another form.
 fn integers(texts: &[Option<String>], format: NumberFormat) -> Option<Vec<Option<i64>>> {
     let parse = |text: &Option<String>| match text {
         None => Some(None),
@@ -104,7 +105,7 @@ fn coded(texts: &[Option<String>], batch: usize) -> ArrayRef {
 /// Number of batches that share dictionaries.
 const SLAB: usize = 4;
 
-/// The dictionaries of a column, slab by slab.
+/// The dictionaries of a column, one per slab.
 fn slabs(values: Values) -> Vec<ArrayRef> {
     let texts =
         |slab: usize| (slab * SLAB..(slab + 1) * SLAB).flat_map(|batch| texts_of(values, batch)).collect::<Vec<_>>();
@@ -121,7 +122,7 @@ pub fn batches() -> [Vec<RecordBatch>; 3] {
             let times: ArrayRef = Arc::new(TimestampNanosecondArray::from_iter_values(times));
             let columns = COLUMNS.iter().zip(slabs).map(move |((name, values), slabs)| {
                 let texts = texts_of(*values, batch);
-                // Some batches in between have plain texts, in one column or all.
+                // Some of the batches have plain texts, in one column or in all.
                 let is_plain = coding == 0 || batch % 5 == 4 || (coding == 1 && (batch + name.len()) % 3 == 0);
                 let column = match coding {
                     _ if is_plain => plain(&texts),

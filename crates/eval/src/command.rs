@@ -1,8 +1,8 @@
-//! Command traits: how commands process rows.
+//! Command traits: the ways in which commands process rows.
 //!
 //! *Row* commands process rows as they pass (eval, where, rex, head). *Reduce* commands fold rows into groups (stats,
-//! top, chart). Blocking commands need all rows at once (sort, eventstats, join); these are in the engine, which builds
-//! a search from all three.
+//! top, chart). Blocking commands need all rows at once (sort, eventstats, join); they are in the engine, which builds
+//! a search from commands of all three kinds.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::rows::RowIter;
 pub trait RowCommand: Send {
     /// Transforms a batch.
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError>;
-    /// Whether it needs no more rows, such as `head` at its limit.
+    /// Whether the command needs no more rows, such as `head` at its limit.
     fn is_done(&self) -> bool {
         false
     }
@@ -32,23 +32,25 @@ pub trait Reduce: Send + Sync {
     fn needs_bounds(&self, _context: &CommandContext) -> bool {
         false
     }
-    /// Whether events that differ only in `_time` may be passed as two rows, the first and the last, with a column
-    /// [`crate::rows::EVENTS`] of the number of events that each represents.
+    /// Whether events that differ only in `_time` may be passed as two rows, the first and the last, with the number
+    /// of events that each represents in the column [`crate::rows::EVENTS`].
     fn takes_extremes(&self) -> bool {
         false
     }
-    /// Whether events with equal values may be passed as one row without `_time`, with a column [`crate::rows::EVENTS`]
-    /// of the number of events.
+    /// Whether events with equal values may be passed as one row without `_time`, with the number of events in the
+    /// column [`crate::rows::EVENTS`].
     fn takes_counts(&self) -> bool {
         false
     }
-    /// Called once before the first row with the time range of the rows, which may be too wide but never too narrow.
+    /// Called once before the first row. `data` is the time range of the rows; it may be too wide but never too
+    /// narrow.
     fn prepare(&self, _data: Option<(quarry_event::TimeNs, quarry_event::TimeNs)>, _context: &CommandContext) {}
-    /// Everything the states depend on besides the command and the rows; `None` if that is not known in advance.
+    /// A name for everything on which the states depend besides the command and the rows; `None` if that is not known
+    /// in advance.
     fn fold_name(&self, _context: &CommandContext) -> Option<String> {
         Some(String::new())
     }
-    /// The aggregates that it folds rows into; their [layout](AggregatePlan::layout) is that of its states.
+    /// The aggregates of the fold; their [layout](AggregatePlan::layout) is that of its states.
     fn aggregates(&self) -> &AggregatePlan;
     /// Creates the folder for the rows of one worker.
     fn folder(&self, context: &CommandContext) -> Result<Folder, EngineError> {
@@ -56,7 +58,7 @@ pub trait Reduce: Send + Sync {
     }
     /// The result rows from the folders of all workers.
     fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError>;
-    /// The same rows in any order, for callers to which the order does not matter.
+    /// Like [`Reduce::finish`], with the rows in any order, for callers to which the order does not matter.
     fn finish_unordered(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError> {
         self.finish(folders, context)
     }

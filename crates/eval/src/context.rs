@@ -16,7 +16,7 @@ const OPEN_TRANSACTIONS: usize = 5_000;
 /// Maximum events of open transactions (limits.conf `[transactions] maxopenevents`).
 const OPEN_TRANSACTION_EVENTS: usize = 100_000;
 
-/// Access of a command to the search it runs in.
+/// Access of a command to the search in which it runs.
 #[derive(Clone)]
 pub struct CommandContext {
     /// Id of the search, unique on its server.
@@ -27,7 +27,7 @@ pub struct CommandContext {
     pub now: quarry_event::TimeNs,
     /// Time zone of the user.
     pub zone: jiff::tz::TimeZone,
-    /// Range the search reads; `timechart` shows it.
+    /// Time range of the search; `timechart` shows it.
     pub range: quarry_event::TimeRange,
     /// Memory pool and spill files (DataFusion).
     pub dataflow: Arc<Dataflow>,
@@ -39,13 +39,13 @@ pub struct CommandContext {
     pub tables: ExprTables,
     /// Messages for the user: limits reached, data skipped.
     pub messages: Arc<Messages>,
-    /// Whether and how to stop.
+    /// Signals whether and how the search must stop.
     pub stop: Arc<Stop>,
     /// Memory that can be released while the reader is slow.
     pub holdings: Arc<Holdings>,
     /// Permissions of the user.
     pub permissions: Arc<Permissions>,
-    /// Costs of its parts.
+    /// Costs of the search's parts.
     pub costs: Arc<Costs>,
 }
 
@@ -67,26 +67,26 @@ pub trait LetGo: Send + Sync {
     fn let_go(&self);
 }
 
-/// All releasable data of one search.
+/// All data of one search that can be released.
 #[derive(Default)]
 pub struct Holdings(Mutex<Vec<Weak<dyn LetGo>>>);
 
 impl Holdings {
-    /// Registers releasable data, as long as it exists elsewhere.
+    /// Registers data that can be released, as long as its owner keeps it.
     pub fn add(&self, holding: Weak<dyn LetGo>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|other| other.strong_count() > 0);
         all.push(holding);
     }
 
-    /// Releases everything, since nobody is waiting for rows of the search.
+    /// Releases everything, because nobody is waiting for rows of the search.
     pub fn let_go(&self) {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         all.iter().filter_map(Weak::upgrade).for_each(|holding| holding.let_go());
     }
 }
 
-/// The user's control over a running search: end or pause.
+/// The user's control over a running search: end it or pause it.
 #[derive(Debug, Default)]
 pub struct Stop {
     cancelled: AtomicBool,
@@ -105,25 +105,25 @@ impl Stop {
         self.open_gate();
     }
 
-    /// Stops reading events; the result is based on those read.
+    /// Stops reading events; the result is based on the events read so far.
     pub fn finish_early(&self) {
         self.finishing.store(true, Ordering::Relaxed);
         self.open_gate();
     }
 
-    /// Stops reading events until [`Stop::resume`], or until the search is ended.
+    /// Stops reading events until [`Stop::resume`] is called or the search ends.
     pub fn pause(&self) {
         self.paused.store(true, Ordering::Relaxed);
     }
 
-    /// Goes on reading.
+    /// Continues reading.
     pub fn resume(&self) {
         self.paused.store(false, Ordering::Relaxed);
         self.open_gate();
     }
 
-    /// Wakes waiting threads. Flags are set before: a thread that holds the lock has either not checked them yet or is
-    /// already waiting.
+    /// Wakes waiting threads. Callers set flags before: a thread that holds the lock either has not checked the flags
+    /// yet or is already waiting.
     fn open_gate(&self) {
         let (lock, waiters) = &self.gate;
         drop(lock.lock().unwrap_or_else(PoisonError::into_inner));
@@ -149,7 +149,7 @@ impl Stop {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Whether to stop reading events; called before each page. A paused search waits here.
+    /// Whether to stop reading events; called before each page. While the search is paused, the call waits.
     pub fn stops_reading(&self) -> bool {
         self.wait_while_paused();
         self.finishing.load(Ordering::Relaxed) || self.is_cancelled()
@@ -166,12 +166,12 @@ impl Stop {
     }
 }
 
-/// Limits of open transactions; beyond them the least recently changed one is evicted.
+/// Limits of open transactions; beyond them, the least recently changed transaction is evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionLimits {
-    /// Open transactions.
+    /// Maximum number of open transactions.
     pub max_open: usize,
-    /// Events of all of them.
+    /// Maximum number of events in all open transactions.
     pub max_open_events: usize,
 }
 

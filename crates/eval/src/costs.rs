@@ -1,8 +1,8 @@
-//! The cost of each part of a search: time, calls, rows in and out, and what was left out before reading.
+//! The cost of each part of a search: time, calls, rows in and out, and the data ruled out before reading.
 //!
-//! Nothing is measured until [`Costs::measure`] provides a clock: nobody asks for the costs of a search that returns its
-//! rows at once. A part's time excludes the time of the parts whose rows it takes, and is the sum over all workers, so it
-//! may exceed the run time of the search. Commands of subsearches count under their own names.
+//! Nothing is measured until [`Costs::measure`] provides a clock: nobody requests the costs of a search that returns
+//! its rows at once. A part's time excludes that of the parts that produce its input, and is the sum over all workers,
+//! so it may exceed the run time of the search. Commands of subsearches count under their own names.
 //!
 //! Not here: the names under which clients see the parts (api), and advice (search).
 
@@ -19,9 +19,9 @@ use crate::rows::RowIter;
 /// A part of reading events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScanPart {
-    /// Finding the pages and rows that may match, by times, filters and term dictionaries.
+    /// Finding the pages and rows that may match, with the help of times, filters and term dictionaries.
     Index,
-    /// Reading pages, which includes all the parts below.
+    /// Reading pages; includes all the parts below.
     Pages,
     /// Reading the text of events.
     RawData,
@@ -42,39 +42,39 @@ impl ScanPart {
 /// Figures of one part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CostFigures {
-    /// Time, in nanoseconds of all workers together.
+    /// Time in nanoseconds, summed over all workers.
     pub time_ns: u64,
     /// Number of calls.
     pub calls: u64,
-    /// Rows that it received.
+    /// Number of rows received.
     pub rows_in: u64,
-    /// Rows that it passed on.
+    /// Number of rows passed on.
     pub rows_out: u64,
 }
 
-/// Slabs and pages within the time range, and those that were left to read.
+/// Slabs and pages within the time range, and how many of them may hold a match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PruneFigures {
-    /// Slabs that overlap the time range.
+    /// Number of slabs that overlap the time range.
     pub slabs: u64,
-    /// Those with a page that may hold a match.
+    /// Number of these slabs with a page that may hold a match.
     pub slabs_left: u64,
-    /// Pages of all these slabs.
+    /// Number of pages in all slabs that overlap the time range.
     pub pages: u64,
-    /// Those that may hold a match.
+    /// Number of these pages that may hold a match.
     pub pages_left: u64,
-    /// Bytes of the text of the pages that were read.
+    /// Bytes of text in the pages that were read.
     pub text_bytes: u64,
 }
 
 /// Costs of a search so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CostReport {
-    /// By part of reading events.
+    /// Costs of reading events, by part.
     pub scan: [CostFigures; ScanPart::ALL.len()],
-    /// By name of the command, in the order in which they were prepared.
+    /// Costs of the commands by name, in the order in which the commands were prepared.
     pub commands: Vec<(String, CostFigures)>,
-    /// Data left out before reading.
+    /// Data ruled out before reading.
     pub pruned: PruneFigures,
 }
 
@@ -98,7 +98,7 @@ pub struct Costs(OnceLock<Measurement>);
 struct Measurement {
     clock: SharedClock,
     scan: [Counter; ScanPart::ALL.len()],
-    /// By name; a search has few distinct ones.
+    /// Counters by command name; a search has few distinct names.
     commands: Mutex<Vec<(String, Arc<Counter>)>>,
     pruned: Mutex<PruneFigures>,
     text_bytes: AtomicU64,
@@ -133,7 +133,7 @@ impl Counter {
 }
 
 impl Costs {
-    /// Measures from now on; without effect if it does already.
+    /// Starts measuring; has no effect if measurement has started before.
     pub fn measure(&self, clock: SharedClock) {
         self.0.get_or_init(|| Measurement {
             clock,
@@ -144,7 +144,7 @@ impl Costs {
         });
     }
 
-    /// Runs a part of reading events.
+    /// Runs `work` and counts it towards a part of reading events.
     pub fn of_part<T>(&self, part: ScanPart, work: impl FnOnce() -> T) -> T {
         let Some(measurement) = self.0.get() else { return work() };
         let began_ns = measurement.clock.elapsed_ns();
@@ -213,7 +213,7 @@ impl Debug for Meter {
 }
 
 impl Meter {
-    /// Runs a call of the command on this many rows.
+    /// Runs `work` as a call of the command on this many rows.
     pub fn call<T>(&self, rows_in: u64, work: impl FnOnce() -> T) -> T {
         let began_ns = self.clock.elapsed_ns();
         let done = work();
@@ -227,7 +227,8 @@ impl Meter {
         self.counter.rows_out.fetch_add(rows, Ordering::Relaxed);
     }
 
-    /// Rows made by a command from the rows that it takes, without the time in which these are made.
+    /// Passes rows through a command that transforms its input iterator; the time in which the input is produced is
+    /// not counted.
     pub fn pass(
         &self,
         rows: RowIter,
@@ -241,10 +242,10 @@ impl Meter {
     }
 }
 
-/// Times a command without what its input takes.
+/// Measures the time of a command without that of its input.
 struct Stopwatch {
     meter: Meter,
-    /// Time spent in the command's input.
+    /// Time spent producing the command's input.
     waited_ns: Arc<AtomicU64>,
 }
 
@@ -260,7 +261,7 @@ impl Stopwatch {
     }
 }
 
-/// The rows that a command takes.
+/// The rows that a command receives.
 struct Input {
     rows: RowIter,
     meter: Meter,
@@ -282,7 +283,7 @@ impl Iterator for Input {
     }
 }
 
-/// The rows that a command makes.
+/// The rows that a command produces.
 struct Output {
     rows: RowIter,
     watch: Stopwatch,
@@ -309,7 +310,7 @@ mod tests {
     use super::*;
     use crate::rows::{batch_of, of_batches};
 
-    /// A clock that its test moves.
+    /// A clock that its test sets.
     #[derive(Debug, Default)]
     struct Hand(AtomicI64);
 

@@ -1,8 +1,8 @@
 //! Memory limit and spill files of searches.
 //!
-//! All searches of an engine share one memory pool of DataFusion's runtime. Buffered rows reserve memory from it and go
-//! to a file when it refuses ([`crate::rows::KeptRows`]). What cannot be spilled fails with an error that names the
-//! limit ([`MemoryAccount`]).
+//! All searches of an engine share one memory pool of DataFusion's runtime. Buffered rows reserve memory from the pool
+//! and are written to a file when it refuses ([`crate::rows::KeptRows`]). Data that cannot be spilled fails the search
+//! with an error that names the limit ([`MemoryAccount`]).
 //!
 //! Not here: sorting ([`crate::rows::sort`]), grouping ([`crate::aggregate`]).
 
@@ -24,11 +24,11 @@ use crate::EngineError;
 /// Sizes of the portions in which rows are read and passed on; no result depends on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slicing {
-    /// Pages of a segment that one worker reads and folds together.
+    /// Number of pages of a segment that one worker reads and folds together.
     pub window_pages: usize,
-    /// Reader threads; one per core if absent.
+    /// Number of reader threads; one per core if absent.
     pub workers: Option<usize>,
-    /// Rows passed to a row command at once.
+    /// Number of rows passed to a row command at once.
     pub step_rows: usize,
 }
 
@@ -38,7 +38,7 @@ impl Default for Slicing {
     }
 }
 
-/// Bytes of wide pages (pages with long rows) held at once by time-ordered searches, per worker.
+/// Maximum bytes of wide pages (pages with long rows) that time-ordered searches hold at once, per worker.
 const WIDE_PAGE_BYTES: usize = 64 << 20;
 
 /// A memory pool and a place for spill files.
@@ -60,7 +60,7 @@ impl Debug for Dataflow {
 pub struct MemoryAccount(MemoryReservation);
 
 impl MemoryAccount {
-    /// Sets the number of bytes held; an error if they exceed the search's memory.
+    /// Sets the number of bytes held; an error if they exceed the memory that searches may use.
     pub fn set(&mut self, bytes: usize) -> Result<(), EngineError> {
         self.0.try_resize(bytes).map_err(EngineError::from)
     }
@@ -85,22 +85,22 @@ impl Dataflow {
         Dataflow { slicing: Slicing { window_pages, workers: slicing.workers, step_rows }, ..self }
     }
 
-    /// Pages of a segment that one worker reads and folds together.
+    /// Number of pages of a segment that one worker reads and folds together.
     pub fn window_pages(&self) -> usize {
         self.slicing.window_pages
     }
 
-    /// Rows passed to a row command at once.
+    /// Number of rows passed to a row command at once.
     pub fn step_rows(&self) -> usize {
         self.slicing.step_rows
     }
 
-    /// Reader threads.
+    /// Number of reader threads.
     pub fn workers(&self) -> usize {
         self.slicing.workers.map_or_else(worker_count, |workers| workers.max(1))
     }
 
-    /// Bytes it may hold.
+    /// Maximum bytes that searches may hold.
     pub fn memory_bytes(&self) -> usize {
         self.memory_bytes
     }
@@ -125,15 +125,15 @@ impl Dataflow {
         MemoryAccount(self.reservation(what, false))
     }
 
-    /// A new file, deleted when it is dropped.
+    /// A new spill file, deleted on drop.
     pub fn spill_file(&self) -> Result<Arc<dyn SpillFile>, EngineError> {
         Ok(self.environment.disk_manager.create_tmp_file("keeping rows")?)
     }
 }
 
-/// One per core.
+/// The default number of workers: one per core.
 fn worker_count() -> usize {
-    // Finding out reads several files, which would be noticeable in a search for one id.
+    // Determining the number of cores reads several files, which would be noticeable in a search for one id.
     static CORES: OnceLock<usize> = OnceLock::new();
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }

@@ -15,13 +15,13 @@ pub enum EngineError {
         /// Position in the search, if known.
         span: Option<Span>,
     },
-    /// A command that the user's roles do not allow.
+    /// The user's roles do not allow a command.
     #[error(
         "user {user} may not run `{command}`: it requires the capability {capability}, which none of the user's roles \
          has"
     )]
     Forbidden {
-        /// The command; `search` if nothing may be searched.
+        /// The command; `search` if the user may not search at all.
         command: String,
         /// Splunk's name of the required capability.
         capability: String,
@@ -30,7 +30,7 @@ pub enum EngineError {
         /// Position in the search, if known.
         span: Option<Span>,
     },
-    /// Something the search needs other than events failed: a table, a program, the node.
+    /// Something other than events that the search needs failed: a table, a program, the node.
     #[error("{}", bounded(fault.to_string()))]
     Failed {
         /// The error, which names what failed.
@@ -41,11 +41,11 @@ pub enum EngineError {
     /// A limit was reached.
     #[error("{what}: limit {limit} = {value} reached")]
     Limit {
-        /// The command or function that exceeded it.
+        /// The command or function that exceeded the limit.
         what: String,
         /// Name of the limit.
         limit: &'static str,
-        /// Its value.
+        /// Value of the limit.
         value: u64,
     },
     /// Grouping or sorting needs more memory than allowed and cannot spill.
@@ -53,7 +53,7 @@ pub enum EngineError {
         "the search needs more memory for grouping or sorting than it may have; group by fewer fields, or raise [search] max_mem_usage_mb in limits.conf"
     )]
     Memory,
-    /// A panic: a bug of ours ended a stage of the search.
+    /// A panic in a stage of the search, which is a bug in Quarry.
     #[error("internal error while {stage}: {message}; the search has no answer, please report it")]
     Internal {
         /// Stage of the search.
@@ -61,10 +61,10 @@ pub enum EngineError {
         /// Panic message.
         message: String,
     },
-    /// The store could not read.
+    /// The store could not read the data.
     #[error(transparent)]
     Store(#[from] quarry_store::StoreError),
-    /// Arrow refused an operation: a bug, unless memory ran out.
+    /// Arrow refused an operation, which is a bug unless memory ran out.
     #[error("arrow: {}", bounded(.0.to_string()))]
     Arrow(#[from] arrow::error::ArrowError),
     /// DataFusion failed.
@@ -80,7 +80,7 @@ impl From<datafusion_common::DataFusionError> for EngineError {
             return EngineError::Memory;
         }
         match error {
-            // An error of this crate that passed through a DataFusion plan.
+            // This crate's own error, which passed through a DataFusion plan.
             DataFusionError::External(inner) => match inner.downcast::<EngineError>() {
                 Ok(ours) => *ours,
                 Err(other) => EngineError::DataFusion(DataFusionError::External(other)),
@@ -91,7 +91,7 @@ impl From<datafusion_common::DataFusionError> for EngineError {
 }
 
 impl From<Fault> for EngineError {
-    /// Invalid input and unknown names are the search's fault.
+    /// Invalid input and unknown names are faults of the search.
     fn from(fault: Fault) -> EngineError {
         match fault.kind() {
             ErrorKind::Invalid | ErrorKind::NotFound => EngineError::invalid(fault.to_string()),
@@ -140,7 +140,7 @@ impl EngineError {
         self
     }
 
-    /// The same error inside a saved search, at the position where that is named.
+    /// The same error, raised inside a saved search; `span` is the position that names the saved search.
     pub fn in_saved_search(self, name: &str, span: Span) -> EngineError {
         match self {
             EngineError::Invalid { message, .. } => {

@@ -2,8 +2,8 @@
 //!
 //! Compiling resolves field names to slots, folds constants and prepares patterns and formats. Evaluation is
 //! column-wise where a node supports it (fields, comparisons, arithmetic, AND/OR/NOT) and row-wise elsewhere, so that
-//! `if`, `case` and `AND` need not compute what a row does not use. Evaluation never fails: what cannot be computed is
-//! null.
+//! `if`, `case` and `AND` need not compute what a row does not use. Values that cannot be computed are null; they
+//! never fail the evaluation.
 //!
 //! Not here: functions ([`crate::functions`]), assignment to fields (the eval command).
 
@@ -32,9 +32,9 @@ pub use compare::{Literal, compare_column, compare_values, holds, order_values};
 pub use context::{ExprContext, ExprTables};
 pub use node::{ExprNode, Row};
 
-/// Number of rows evaluated first, to see whether values are large.
+/// Number of rows evaluated first, to detect whether values are large.
 const TRIAL_ROWS: usize = 64;
-/// Size up to which a value is not large.
+/// Maximum size of a value that does not count as large.
 const LIGHT_BYTES: usize = 16 << 10;
 /// Maximum bytes of large values per batch of rows.
 const VALUES_BYTES_MAX: usize = 256 << 20;
@@ -71,7 +71,7 @@ impl CompiledExpr {
         if rows.num_rows() <= TRIAL_ROWS {
             return column::evaluate(&self.root, &self.batch(rows)?);
         }
-        // The first rows tell whether values are large; if so, rows are evaluated in small parts, with a limit.
+        // The first rows show whether values are large; if so, rows are evaluated in small parts, with a memory limit.
         let trial = rows.slice(0, TRIAL_ROWS);
         let trial = column::evaluate(&self.root, &self.batch(&trial)?)?;
         if weight_of(&trial) <= TRIAL_ROWS * LIGHT_BYTES {
@@ -97,7 +97,7 @@ impl CompiledExpr {
         Ok(column_or_null(&concat_rows(parts)?, NAME))
     }
 
-    /// Names of the fields it reads, by slot; `None` if it also searches.
+    /// Names of the fields that the expression reads, by slot; `None` if it contains a `searchmatch()`.
     pub fn field_names(&self) -> Option<Vec<String>> {
         let name = |slot: &Slot| match slot {
             Slot::Field(name) => Some(name.clone()),
@@ -106,7 +106,7 @@ impl CompiledExpr {
         self.slots.iter().map(name).collect()
     }
 
-    /// Names of the fields it reads as such.
+    /// Names of the fields that the expression reads outside of `searchmatch()`.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.slots.iter().filter_map(|slot| match slot {
             Slot::Field(name) => Some(name.as_str()),
@@ -114,7 +114,7 @@ impl CompiledExpr {
         })
     }
 
-    /// The value for one row, given as a column per slot.
+    /// The value for one row, given as one column per slot.
     pub fn evaluate_one(&self, columns: Vec<ArrayRef>) -> Result<Value<'static>, EngineError> {
         let batch = Batch::of_arrays(columns, 1, &self.context, &self.state);
         let value = self.root.value(&batch.row(0)).into_owned();
@@ -130,7 +130,7 @@ impl CompiledExpr {
         Ok(if mask.nulls().is_some() { arrow::compute::prep_null_mask_filter(&mask) } else { mask })
     }
 
-    /// Whether the result is a condition for all rows. Such a value cannot be assigned to a field.
+    /// Whether the result is a condition for all rows. A condition cannot be assigned to a field.
     pub fn is_condition(&self) -> bool {
         self.root.is_condition()
     }
@@ -140,7 +140,7 @@ impl CompiledExpr {
     }
 }
 
-/// Bytes of a text or multivalue column; 0 for numbers.
+/// Bytes of a text or multivalue column; 0 for other types.
 fn weight_of(values: &ArrayRef) -> usize {
     /// Overhead of a value of a multivalue, in bytes.
     const VALUE_BYTES: usize = 16;

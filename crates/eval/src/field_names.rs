@@ -1,6 +1,6 @@
-//! Field names: matching patterns, the texts matched by wildcards, and the names in a sequence of batches.
+//! Field names: matching of patterns, texts matched by wildcards, and the names in a sequence of batches.
 //!
-//! Field names are case-sensitive. `*` matches any run of characters; earlier ones match as little as possible.
+//! Field names are case-sensitive. `*` matches any run of characters; all but the last match as little as possible.
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
@@ -29,7 +29,7 @@ pub fn wildcard_parts<'n>(pattern: &str, name: &'n str) -> Option<Vec<&'n str>> 
     None
 }
 
-/// Replaces the wildcards of the template in order; surplus ones are removed.
+/// Replaces the wildcards of the template by the parts, in order; surplus wildcards are removed.
 pub fn fill_wildcards(template: &str, parts: &[&str]) -> String {
     let mut parts = parts.iter();
     let mut filled = String::new();
@@ -56,7 +56,7 @@ pub fn matching<'n>(patterns: &[FieldPattern], names: &'n [String]) -> Vec<&'n s
     found
 }
 
-/// Whether a pattern matches a name. One that does not begin with `_` does not match internal fields.
+/// Whether a pattern matches a name. A pattern that does not begin with `_` does not match internal fields.
 pub fn covers(pattern: &FieldPattern, name: &str) -> bool {
     let internal = name.starts_with('_');
     (!internal || pattern.text.starts_with('_')) && wildcard_parts(&pattern.text, name).is_some()
@@ -72,7 +72,7 @@ pub fn names_of(rows: &arrow::record_batch::RecordBatch) -> Vec<String> {
 pub struct SeenNames {
     names: Vec<String>,
     known: HashSet<String, FixedState>,
-    /// The last schema; most batches are alike.
+    /// The last schema, because most batches have the same.
     last: Option<SchemaRef>,
 }
 
@@ -91,7 +91,7 @@ impl SeenNames {
         self.last = Some(rows.schema());
     }
 
-    /// All names.
+    /// All names so far.
     pub fn all(&self) -> &[String] {
         &self.names
     }

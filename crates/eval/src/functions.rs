@@ -1,11 +1,11 @@
-//! Implementations of eval functions, one per name, in static tables. Names, arguments, result types and volatility are
-//! rows of [`quarry_spl::functions`].
+//! Implementations of eval functions, one per name, in static tables. Names, arguments, result types and volatility
+//! are in the tables of [`quarry_spl::functions`].
 //!
-//! A function receives the values of its arguments and returns a value; text it does not change stays borrowed. Null in
-//! gives null out unless the function says otherwise. Constant patterns and formats are passed precompiled
-//! ([`Prepared`]).
+//! A function receives the values of its arguments and returns a value; unchanged text stays borrowed. If an argument
+//! is null, the result is null unless the function's documentation differs. Constant patterns and formats are passed
+//! precompiled ([`Prepared`]).
 //!
-//! Not here: functions that choose which arguments to evaluate (`if`, `case`, `mvmap`...); these are nodes of
+//! Not here: functions that choose which arguments to evaluate (`if`, `case`, `mvmap`...); they are nodes of
 //! [`crate::expr`].
 
 mod call;

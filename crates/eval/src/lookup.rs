@@ -1,4 +1,4 @@
-//! Lookup tables: sources, index, and fields of matching rows.
+//! Lookup tables: sources, indexes, and fields of matching rows.
 //!
 //! A table is held in memory as one batch of texts with an index on its input columns, built once per search.
 
@@ -31,32 +31,33 @@ pub type FillTable<'f> = &'f mut dyn FnMut(&mut dyn std::io::Write) -> Result<()
 
 /// Source of lookup tables.
 pub trait LookupSource: Send + Sync {
-    /// The tables and models as a user can see and change them; `None` if that does not depend on the user.
+    /// The tables and models that a user can see and change; `None` if they do not depend on the user.
     fn of_user(&self, _user: &Arc<Permissions>) -> Option<Arc<dyn LookupSource>> {
         None
     }
-    /// The table of a transforms.conf stanza or of a CSV file; `None` if there is none of this name. An error names the
+    /// The table of a transforms.conf stanza or of a CSV file; `None` if no table has this name. An error names the
     /// table.
     fn table(&self, name: &str) -> Result<Option<LookupTable>, Fault>;
     /// Existing names, for suggestions.
     fn names(&self) -> Vec<String>;
-    /// Places searched for tables, as the error about a missing one lists them.
+    /// The locations searched for tables, as listed in the error about a missing table.
     fn searched(&self) -> Option<String> {
         None
     }
-    /// Rejects a name that [`LookupSource::write`] would not write, before a search does its work.
+    /// Rejects a name that [`LookupSource::write`] would reject; called before a search does its work.
     fn check_written(&self, _name: &str, _context: Option<TableContext>) -> Result<(), Fault> {
         Ok(())
     }
-    /// Replaces the table of a stanza or a CSV file; if `fill` fails, nothing changes. A new file is created where
-    /// `context` says; by default in the app of the search or, if the user may not write that, among the user's own
-    /// files.
+    /// Replaces the table of a stanza or a CSV file; if `fill` fails, nothing changes. A new file is created in the
+    /// place that `context` selects; by default in the app of the search or, if the user may not write to the app,
+    /// among the user's own files.
     fn write(&self, name: &str, _context: Option<TableContext>, _fill: FillTable<'_>) -> Result<(), Fault> {
         Err(Fault::invalid(format!("lookup {name}: no lookup tables can be written here")))
     }
-    /// Adds the rows written by `fill` to a table whose rows have keys (`_key`). Each replaces the row with the same
-    /// key or, with `key_field`, those with the same value in that field; other rows are kept. `false` if the table has
-    /// no keys: nothing was written, and [`LookupSource::write`] must write it as a whole.
+    /// Adds the rows written by `fill` to a table whose rows have keys (`_key`). Each new row replaces the row with
+    /// the same key or, with `key_field`, all rows with the same value in that field; other rows are kept. `false` if
+    /// the table has no keys: nothing was written, and the caller must replace the whole table with
+    /// [`LookupSource::write`].
     fn add_rows(&self, _name: &str, _key_field: Option<&str>, _fill: FillTable<'_>) -> Result<bool, Fault> {
         Ok(false)
     }
@@ -68,16 +69,16 @@ pub trait LookupSource: Send + Sync {
     fn dump_file(&self, _sid: &str, _path: &str) -> Result<Box<dyn Write + Send>, Fault> {
         Err(Fault::invalid("dump: no files can be written here"))
     }
-    /// The bytes of a model stored by `fit`; `None` if none of this name is visible. With `shared` it is the app's,
-    /// otherwise the user's own takes precedence.
+    /// The bytes of a model stored by `fit`; `None` if no model of this name is visible. With `shared`, the model of
+    /// the app is read; otherwise the user's own model takes precedence.
     fn model(&self, _name: &str, _shared: bool) -> Result<Option<Vec<u8>>, Fault> {
         Ok(None)
     }
-    /// Stores a model atomically, replacing one of the same name: for the user, or with `shared` for the app.
+    /// Stores a model atomically, replacing a model of the same name: for the user or, with `shared`, for the app.
     fn write_model(&self, name: &str, _shared: bool, _bytes: &[u8]) -> Result<(), Fault> {
         Err(Fault::invalid(format!("model {name}: no models can be stored here")))
     }
-    /// Removes a model; `false` if none of this name is visible.
+    /// Removes a model; `false` if no model of this name is visible.
     fn remove_model(&self, _name: &str, _shared: bool) -> Result<bool, Fault> {
         Ok(false)
     }
@@ -91,7 +92,7 @@ pub trait LookupSource: Send + Sync {
     }
 }
 
-/// Location of an address according to a database.
+/// Location of an address, as listed in a database.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Location {
     /// Name of the town.
@@ -114,22 +115,23 @@ pub struct Location {
 
 /// A database of addresses.
 pub trait AddressLocations: Send + Sync {
-    /// Location of an address, in the first of the languages that its record has; `code` requests ISO codes.
+    /// Location of an address. Names are in the first of the languages that the address's record contains; `code`
+    /// requests ISO codes.
     fn place(&self, address: IpAddr, languages: &[String]) -> Result<Option<Location>, Fault>;
 }
 
 /// A stored model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelFile {
-    /// Its name.
+    /// Name of the model.
     pub name: String,
-    /// The app.
+    /// App to which the model belongs.
     pub app: String,
-    /// Its owner; `None` if it is shared within the app.
+    /// Owner of the model; `None` if it is shared within the app.
     pub owner: Option<String>,
 }
 
-/// A table and its matching rules.
+/// A table and the rules for matching its rows.
 #[derive(Clone, Debug)]
 pub struct LookupTable {
     /// CSV text with a header line.
@@ -142,9 +144,9 @@ pub struct LookupTable {
     pub default_match: Option<String>,
     /// Columns with `*` patterns (`match_type = WILDCARD(c)`).
     pub wildcard_columns: Vec<String>,
-    /// Columns with networks, matched by addresses in them (`match_type = CIDR(c)`).
+    /// Columns with networks, which match any address in the network (`match_type = CIDR(c)`).
     pub network_columns: Vec<String>,
-    /// `min_matches`: if fewer rows match, `default_match` fills up the number.
+    /// `min_matches`: minimum number of results; if fewer rows match, `default_match` supplies the rest.
     pub min_matches: usize,
     /// For time-based tables: only rows before an event match, the latest first.
     pub time: Option<TableTime>,
@@ -155,7 +157,7 @@ pub struct LookupTable {
 pub struct TableTime {
     /// Column with the time of a row (`time_field`).
     pub column: String,
-    /// Its format (`time_format`).
+    /// Format of the time (`time_format`).
     pub format: String,
     /// Maximum and minimum number of seconds that a row may precede the event (`max_offset_secs`, `min_offset_secs`).
     pub offsets: (i64, i64),
@@ -227,7 +229,7 @@ pub fn read_csv(text: &str) -> Result<RecordBatch, Fault> {
     Ok(batch_of(named, count)?)
 }
 
-/// Test of a cell in a row that is not found by key.
+/// Test of a cell in a row that cannot be found by key.
 enum CellTest {
     Same(String),
     Pattern(Wildcard),
@@ -242,9 +244,9 @@ pub struct LookupIndex {
     /// Table column and event field of each output.
     outputs: Vec<(String, String)>,
     keys: KeyTable,
-    /// Rows of the table for each key, in order.
+    /// For each key, its rows in the table, in order.
     places: Vec<Vec<u32>>,
-    /// Rows with wildcards or networks in key cells, tried in order.
+    /// Rows with wildcards or networks in key cells, which are tried in order.
     patterns: Vec<(Vec<CellTest>, u32)>,
     /// Time of each row, in a time-based table.
     times: Vec<Option<TimeNs>>,
@@ -338,7 +340,7 @@ impl LookupIndex {
         let seconds = |seconds: i64| seconds.saturating_mul(NS_PER_SEC);
         found.retain(|row| age(row).is_some_and(|age| age >= seconds(least) && age <= seconds(most)));
         found.sort_by_key(age);
-        // By default only the latest of successive rows is used.
+        // By default, only the latest of the valid rows is used.
         found.truncate(self.table.max_matches.max(1));
         found
     }

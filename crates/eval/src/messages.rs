@@ -1,8 +1,8 @@
-//! Messages of a search for its user, including data lost in single values.
+//! Messages of a search for its user, including notices about single values that were lost.
 //!
-//! A match may be abandoned, or a text may become too long, deep inside functions and patterns that know nothing about
-//! the search they work for. Its threads carry a reference to its messages, so that such losses are counted and
-//! reported: silence would be a wrong result.
+//! A match may be abandoned, or a text may become too long, deep inside functions and patterns that do not know their
+//! search. The threads of a search carry a reference to its messages, so that such losses are counted and reported; an
+//! unreported loss would be a wrong result.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use quarry_spl::bounded;
 
-/// Maximum length of a text made by replacement or concatenation, in bytes; a longer one becomes null.
+/// Maximum bytes of a text produced by replacement or concatenation; a longer text becomes null.
 pub const TEXT_BYTES_MAX: usize = 16 << 20;
-/// Step limit of PCRE2 for one match.
+/// Maximum number of steps that PCRE2 may take for one match.
 pub const MATCH_STEPS_MAX: u32 = 100_000;
 
 /// Distinct messages collected while a search runs, at most [`Messages::LIMIT`].
@@ -22,7 +22,7 @@ pub struct Messages {
     pushes: AtomicU64,
     /// Number of abandoned matches.
     matches_lost: AtomicU64,
-    /// Number of texts that became too long.
+    /// Number of texts that exceeded the length limit.
     texts_lost: AtomicU64,
 }
 
@@ -30,7 +30,7 @@ impl Messages {
     /// Maximum number of messages kept.
     pub const LIMIT: usize = 100;
 
-    /// Adds a message unless it exists.
+    /// Adds a message unless it is already in the list.
     pub fn push(&self, message: impl Into<String>) {
         let message = bounded(message.into());
         self.pushes.fetch_add(1, Ordering::Relaxed);
@@ -82,13 +82,13 @@ thread_local! {
 /// Kinds of loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// A pattern exceeded its step limit on a text; this counts as no match.
+    /// A pattern exceeded its step limit on a text; the text counts as not matching.
     Match,
     /// A text would have exceeded its length limit; it becomes null.
     Text,
 }
 
-/// Associates the thread with a search's messages until dropped.
+/// Associates the thread with the messages of a search until dropped.
 pub struct Noted(Option<Arc<Messages>>);
 
 impl Drop for Noted {
@@ -98,7 +98,7 @@ impl Drop for Noted {
     }
 }
 
-/// From now on, losses on this thread are recorded in these messages.
+/// From now on, records losses on this thread in these messages.
 pub fn work_for(messages: Option<Arc<Messages>>) -> Noted {
     Noted(SEARCH.with(|search| std::mem::replace(&mut *search.borrow_mut(), messages)))
 }

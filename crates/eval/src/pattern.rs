@@ -1,8 +1,8 @@
 //! User-defined patterns: regular expressions in PCRE syntax, LIKE patterns, `*` wildcards.
 //!
-//! A regular expression runs on the linear-time `regex` crate if it has the same meaning there ([`translate`] decides
-//! and rewrites differences). Look-around, back references, possessive quantifiers and the like run on PCRE2 with a
-//! match limit; a match that exceeds it counts as no match.
+//! A regular expression runs on the linear-time `regex` crate if it has the same meaning there; [`translate`] decides
+//! this, and rewrites constructs that differ. Look-around, back references, possessive quantifiers and the like run on
+//! PCRE2 with a match limit; a match that exceeds it counts as no match.
 //!
 //! Not here: keyword patterns on `_raw` (event), patterns in props.conf (pipeline).
 
@@ -54,9 +54,9 @@ enum Engine {
 #[derive(Clone, Debug)]
 struct Linear {
     regex: regex::Regex,
-    /// A faster equivalent search, built when positions are first requested.
+    /// A faster equivalent search, prepared when positions are first requested.
     prefixed: Arc<OnceLock<Option<PrefixSearch>>>,
-    /// For matches that begin at a known position, built when the first is requested.
+    /// Finds matches that begin at a known position; prepared at the first request.
     one_pass: Arc<OnceLock<Option<OnePass>>>,
 }
 
@@ -85,7 +85,7 @@ struct LinearPlaces {
     places: regex::CaptureLocations,
     prefixed: Option<OnePassMatch>,
     one_pass: Option<OnePassMatch>,
-    /// The method that found the last match, which has its positions.
+    /// The method that found the last match; the positions are in its results.
     found_by: Search,
 }
 
@@ -133,7 +133,7 @@ impl Regex {
         }
         let mut builder = pcre2::bytes::RegexBuilder::new();
         builder.utf(true).jit_if_available(true).max_jit_stack_size(Some(JIT_STACK_BYTES_MAX));
-        // The pattern's own leading verbs still work after the limit, as PCRE2 accepts several.
+        // Leading verbs in the pattern itself still work after the limit, because PCRE2 accepts several verbs.
         match builder.build(&format!("{PCRE_LIMITS}{pattern}")) {
             Ok(regex) => {
                 let names = regex.capture_names().to_vec();
@@ -143,7 +143,7 @@ impl Regex {
         }
     }
 
-    /// Whether the text holds a match.
+    /// Whether the text contains a match.
     #[inline]
     pub fn is_match(&self, text: &str) -> bool {
         match &self.engine {
@@ -171,8 +171,8 @@ impl Regex {
         self.captures_at(text, 0, captures)
     }
 
-    /// [`Regex::captures_into`] for the first match at or after `start`; the text before it still counts for `^` and
-    /// look-behind.
+    /// [`Regex::captures_into`] for the first match at or after `start`; `^` and look-behind still see the text before
+    /// it.
     #[inline]
     pub fn captures_at(&self, text: &str, start: usize, captures: &mut Captures) -> bool {
         if start > text.len() {
@@ -223,7 +223,7 @@ impl Regex {
         &self.names
     }
 
-    /// Number of groups, the whole match included.
+    /// Number of groups, including the whole match.
     pub fn group_count(&self) -> usize {
         self.names.len()
     }
@@ -264,7 +264,7 @@ impl Regex {
         self.replace(text, replacement, usize::MAX)
     }
 
-    /// A few literals that every match contains, the longest first; none if there are none or they are not known.
+    /// A few literals that every match contains, longest first; empty if no such literals are known.
     pub fn required_literals(&self) -> Vec<Box<[u8]>> {
         self.linear_pattern().map(literals::required).unwrap_or_default()
     }
@@ -282,14 +282,14 @@ impl Regex {
         }
     }
 
-    /// Whether the linear engine runs it.
+    /// Whether the linear engine runs the pattern.
     #[cfg(test)]
     fn is_linear(&self) -> bool {
         matches!(self.engine, Engine::Linear(_))
     }
 }
 
-/// Whether there is a match; an abandoned one is recorded.
+/// Whether there is a match; an abandoned match is recorded and counts as none.
 fn known(matched: Result<bool, pcre2::Error>) -> bool {
     matched.unwrap_or_else(|_| {
         note(Loss::Match);

@@ -1,11 +1,11 @@
 //! Conditions of `search` on rows: field tests, keywords on `_raw`, AND, OR, NOT.
 //!
-//! Compiled once and evaluated column-wise. Each test only examines rows that are still undecided, and tests of `_raw`,
-//! the most expensive, come last within the same AND or OR.
+//! Compiled once and evaluated column-wise. Each test examines only rows that are still undecided, and tests of
+//! `_raw`, which are the most expensive, come last within the same AND or OR.
 //!
-//! Unlike in `where`, values are literals and comparison is case-insensitive. A row without the field passes no test of
-//! it, including `!=`, but does pass `NOT field=x`. A multivalue passes if one of its values does. Not here: which
-//! events to read at all (pruning by terms and time).
+//! Unlike in `where`, values are literals and comparison is case-insensitive. A row without the field passes no test
+//! of that field, including `!=`, but it does pass `NOT field=x`. A multivalue passes if one of its values does. Not
+//! here: pruning of events by terms and time before they are read.
 
 mod field;
 
@@ -23,7 +23,7 @@ use crate::rows::{self, ColumnReader};
 pub use field::network_of;
 use field::{FieldTest, ValueTest};
 
-/// The column that keywords are matched on.
+/// The column that keywords are compared with.
 const RAW_FIELD: &str = "_raw";
 
 /// A compiled search condition.

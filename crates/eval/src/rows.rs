@@ -1,10 +1,10 @@
 //! Reading and building the columns of row batches.
 //!
 //! Physical types: Utf8View, Int64, Float64, Boolean, Timestamp(ns) for `_time`, List<Utf8View> for multivalue, Null;
-//! from a scan also Dictionary(UInt32, Utf8View), UInt32 for IPv4 addresses, Decimal64 for decimals as written. The
-//! text form is canonical; the type is only an optimisation (see `quarry_event::value`). [`ColumnReader`] reads any
-//! column by row, [`ColumnBuilder`] accepts values of any type and chooses the column type at the end; the functions
-//! here transform whole batches. A missing column is a column of nulls.
+//! a scan also returns Dictionary(UInt32, Utf8View), UInt32 for IPv4 addresses, and Decimal64 for decimals as written.
+//! The text form defines a value; the type is only an optimisation (see `quarry_event::value`). [`ColumnReader`] reads
+//! any column by row, [`ColumnBuilder`] accepts values of any type and chooses the column type at the end; the
+//! functions here transform whole batches. A missing column is a column of nulls.
 //!
 //! Not here: commands and functions.
 
@@ -102,8 +102,8 @@ pub fn null_column(rows: usize) -> ArrayRef {
     Arc::new(NullArray::new(rows))
 }
 
-/// A batch of named columns, all `rows` long. Among duplicate names the last column is kept, at the first one's
-/// position.
+/// A batch of named columns, all `rows` long. Of columns with the same name, the last is kept, at the position of the
+/// first.
 pub fn batch_of<N: Into<String>>(
     columns: impl IntoIterator<Item = (N, ArrayRef)>,
     rows: usize,
@@ -154,7 +154,7 @@ pub fn with_column(rows: &RecordBatch, name: &str, array: ArrayRef) -> Result<Re
     rebuild(fields, arrays, rows.num_rows())
 }
 
-/// The rows without the columns for which `drop` holds.
+/// The rows without the columns whose names `drop` accepts.
 pub fn without(rows: &RecordBatch, mut drop: impl FnMut(&str) -> bool) -> Result<RecordBatch, EngineError> {
     let kept = rows.schema_ref().fields().iter().zip(rows.columns()).filter(|(field, _)| !drop(field.name()));
     let (fields, arrays) = kept.map(|(field, array)| (Arc::clone(field), Arc::clone(array))).unzip();
@@ -176,13 +176,13 @@ pub fn rename(rows: &RecordBatch, from: &str, to: &str) -> Result<RecordBatch, E
     rebuild(fields, arrays, rows.num_rows())
 }
 
-/// Exactly the named columns in this order; a missing one is null.
+/// Exactly the named columns in this order; a missing column is null.
 pub fn select<N: AsRef<str>>(rows: &RecordBatch, names: &[N]) -> Result<RecordBatch, EngineError> {
     let columns = names.iter().map(|name| (name.as_ref(), column_or_null(rows, name.as_ref())));
     batch_of(columns, rows.num_rows())
 }
 
-/// The values of `first`, with gaps filled from `second`.
+/// The values of `first`, with nulls replaced by the values of `second`.
 pub fn first_of(first: &ArrayRef, second: &ArrayRef) -> ArrayRef {
     if let DataType::Null = first.data_type() {
         return Arc::clone(second);

@@ -1,9 +1,9 @@
 //! Spans of time and of numbers, shared by bin, chart and timechart.
 //!
 //! Spans shorter than a day start at multiples since the epoch, days and longer spans at local midnight (see
-//! `quarry_event::time`). With `aligntime=@d`, spans that divide a day are counted from each local midnight, also where
-//! the offset of the zone has changed since. If only a maximum number of spans is given, the shortest usual span that
-//! needs no more is used.
+//! `quarry_event::time`). With `aligntime=@d`, spans that divide a day are counted from each local midnight, even on
+//! days on which the offset of the zone changes. If only a maximum number of spans is specified, the shortest usual
+//! span that does not exceed the number is used.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ const USUAL: [(u64, SpanUnit); 11] = [
     (1, SpanUnit::Day),
     (1, SpanUnit::Month),
 ];
-/// Length of a month when only an approximate length matters.
+/// Length of a month in days, where an approximate length suffices.
 const DAYS_PER_MONTH: i64 = 30;
 
 /// Approximate length of a span, in nanoseconds.
@@ -51,7 +51,7 @@ pub fn length_of(span: &Span) -> i64 {
     })
 }
 
-/// The shortest usual span that divides `from..to` into at most `spans` spans and is at least `least`.
+/// The shortest usual span that divides `from..to` into at most `spans` spans and is at least as long as `least`.
 pub fn usual_span(from: TimeNs, to: TimeNs, spans: usize, least: Option<&Span>) -> Span {
     let range = to.saturating_sub(from).max(0);
     let least = least.map_or(0, length_of);
@@ -67,13 +67,13 @@ pub fn usual_span(from: TimeNs, to: TimeNs, spans: usize, least: Option<&Span>) 
 /// Time spans with their alignment.
 #[derive(Clone, Debug)]
 pub struct TimeSpans {
-    /// Length.
+    /// Length of a span.
     pub span: Span,
     floor: SpanFloor,
     zone: TimeZone,
     /// Alignment of spans with a fixed length.
     align: Option<Align>,
-    /// The last span; neighbouring times usually share one.
+    /// The last span found; consecutive times are usually in the same span.
     current: std::ops::Range<TimeNs>,
 }
 
@@ -81,7 +81,7 @@ pub struct TimeSpans {
 #[derive(Clone, Copy, Debug)]
 enum Align {
     At(TimeNs),
-    /// Each local midnight.
+    /// Spans are counted from each local midnight.
     Midnight,
 }
 
@@ -146,7 +146,7 @@ impl TimeSpans {
     pub fn next(&self, start: TimeNs) -> TimeNs {
         match (self.align, self.span.fixed_ns()) {
             (Some(Align::At(_)), Some(length)) => start.saturating_add(length),
-            // A day with a change of the clock has a shorter last span, or one more.
+            // On a day with a clock change, the last span may be shorter, or there may be more spans.
             (Some(Align::Midnight), Some(length)) => start.saturating_add(length).min(day().next(start, &self.zone)),
             _ => self.span.next(start, &self.zone),
         }
@@ -180,11 +180,12 @@ pub enum NumberSpans {
 }
 
 impl NumberSpans {
-    /// The span as text, `low-high`.
+    /// The span that contains a value, as text: `low-high`.
     pub fn name(&self, value: f64) -> String {
         let (low, high) = match *self {
             NumberSpans::Width(width) => {
-                // By decimals: 0.3 is three tenths, and the doubles' quotient a little less.
+                // Computed with decimals: 0.3 is exactly three tenths, but the quotient of the doubles is a little
+                // less.
                 let (value, width) = (Number::of_float(value), Number::of_float(width));
                 let spans = value.divided_by(width).map_or(f64::NAN, Number::as_f64).floor();
                 let low = Number::of_float(spans).times(width);
@@ -194,7 +195,7 @@ impl NumberSpans {
                 if value <= 0.0 {
                     return "0".to_owned();
                 }
-                // Slightly more than the quotient, so that an exact power falls into its own span.
+                // Slightly more than the quotient, so that an exact power belongs to its own span.
                 let power = ((value / coefficient).ln() / base.ln() + 1e-12).floor();
                 (coefficient * base.powf(power), coefficient * base.powf(power + 1.0))
             }
@@ -202,8 +203,8 @@ impl NumberSpans {
         format!("{}-{}", format_number(low), format_number(high))
     }
 
-    /// The smallest power of ten that is at least `least` and one of `spans` equal parts of `low..high`, as Splunk
-    /// has it.
+    /// The smallest power of ten that is at least `least` and at least one of `spans` equal parts of `low..high`, as
+    /// in Splunk.
     pub fn for_range(low: f64, high: f64, spans: usize, least: f64) -> NumberSpans {
         let range = (high - low).abs();
         let exact = (range / spans.max(1) as f64).max(least);
@@ -215,7 +216,7 @@ impl NumberSpans {
     }
 }
 
-/// Span of time given by the options; `None` if only a number of spans is given.
+/// Time span specified by the options; `None` if they specify only a number of spans.
 pub fn time_span(options: &BinOptions) -> Option<Span> {
     match options.span.as_ref()? {
         BinSpan::Time(span) => Some(*span),
@@ -232,7 +233,7 @@ fn span_of_seconds(seconds: f64) -> Span {
     }
 }
 
-/// Spans of numbers given by the options.
+/// Number spans specified by the options.
 pub fn number_spans(options: &BinOptions) -> Option<NumberSpans> {
     match options.span.as_ref()? {
         BinSpan::Number(width) if *width > 0.0 => Some(NumberSpans::Width(*width)),
@@ -253,7 +254,7 @@ pub fn time_ns(reader: &ColumnReader, row: usize) -> Option<TimeNs> {
     }
 }
 
-/// First and last instant of the rows and of `known`.
+/// First and last time of the rows, combined with `known`.
 pub fn time_bounds(known: Option<(TimeNs, TimeNs)>, rows: &RecordBatch) -> Option<(TimeNs, TimeNs)> {
     let reader = rows::reader(rows, "_time");
     let times = (0..rows.num_rows()).filter_map(|row| time_ns(&reader, row));

@@ -15,7 +15,7 @@ use crate::time::TimeNs;
 /// The four metadata fields. Events of one file usually share them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Metadata {
-    /// Index the events belong to.
+    /// Index to which the events belong.
     pub index: Arc<str>,
     /// `host` field.
     pub host: Arc<str>,
@@ -36,7 +36,7 @@ pub struct IndexedField {
     pub value: Box<str>,
 }
 
-/// A run of events in arrival order: of one index, or of several if pipeline rules routed some elsewhere
+/// A run of events in arrival order. All belong to one index, unless pipeline rules routed some to other indexes
 /// ([`EventBatch::by_index`]).
 ///
 /// Invariants: `ends`, `time` and `meta` have one entry per event; `ends` ascends and its last entry is `raw.len()`;
@@ -57,19 +57,19 @@ pub struct EventBatch {
     pub metas: Vec<Metadata>,
     /// Index-time fields, sparse.
     pub fields: Vec<IndexedField>,
-    /// Finds one of many `metas`, for [`EventBatch::intern`].
+    /// Lookup table for a large `metas`, used by [`EventBatch::intern`].
     pub known: KnownMetas,
 }
 
-/// Number of metadata up to which a linear search is used; beyond that, [`KnownMetas`].
+/// Number of metadata up to which a linear search is used; beyond that, [`KnownMetas`] are used.
 const FEW_METAS: usize = 32;
 
-/// Index of a batch's metadata, built if there are many, since senders may set another host for each event. It is
-/// derived from the batch, so any two compare as equal.
+/// Lookup table for a batch's metadata, built if there are many, because senders may set another host for each event.
+/// It is derived from the batch, so any two compare as equal.
 #[derive(Clone, Debug, Default)]
 pub struct KnownMetas {
     position: BTreeMap<Metadata, u32>,
-    /// Number of the batch's metadata in it.
+    /// Number of entries of the batch's metadata that are in the table.
     seen: usize,
 }
 
@@ -90,7 +90,7 @@ impl KnownMetas {
             self.position.entry(meta.clone()).or_insert_with(|| u32_of(at));
         }
         self.seen = metas.len();
-        // Entries may have been replaced since; a duplicate entry would be harmless.
+        // An entry may have been replaced after it was added to the table; a duplicate entry would be harmless.
         self.position.get(wanted).copied().filter(|at| metas[*at as usize] == *wanted)
     }
 }
@@ -137,7 +137,7 @@ impl EventBatch {
             return vec![self];
         }
         let mut parts: Vec<EventBatch> = Vec::new();
-        // Batch and row in it, for each metadata entry and then for each event.
+        // Batch, and row in that batch, for each metadata entry and then for each event.
         let mut places: Vec<Option<(usize, u32)>> = vec![None; self.metas.len()];
         let mut fields = self.fields.iter().peekable();
         for row in 0..self.len() {

@@ -10,38 +10,38 @@ pub enum BatchFault {
     /// A column's length differs from the number of events.
     #[error("{column} has {len} entries for {events} events")]
     Length {
-        /// The column.
+        /// Name of the column.
         column: &'static str,
-        /// Its length.
+        /// Length of the column.
         len: usize,
-        /// Events of the batch.
+        /// Number of events in the batch.
         events: usize,
     },
     /// The texts are not UTF-8.
     #[error("the text is not UTF-8: {0}")]
     Encoding(#[from] std::str::Utf8Error),
-    /// Bytes of text belong to no event, or are missing.
+    /// Bytes of text belong to no event, or text is missing.
     #[error("the last event does not end with the text's {bytes} bytes")]
     TextEnd {
-        /// Bytes of all texts.
+        /// Total length of the texts in bytes.
         bytes: usize,
     },
     /// An event's end is not at a valid position.
     #[error("event {row} ends at byte {end}, before its start or inside a character")]
     EventEnd {
-        /// The event.
+        /// Row of the event.
         row: usize,
-        /// Its end.
+        /// End of the event.
         end: u32,
     },
     /// An event refers to metadata that the batch does not have.
     #[error("event {row} has metadata {meta} of {metas}")]
     Metadata {
-        /// The event.
+        /// Row of the event.
         row: usize,
-        /// Index of its metadata.
+        /// Index of the event's metadata.
         meta: u32,
-        /// Metadata of the batch.
+        /// Number of metadata entries in the batch.
         metas: usize,
     },
     /// Index-time fields are out of order.
@@ -50,9 +50,9 @@ pub enum BatchFault {
     /// An index-time field refers to no event.
     #[error("a field belongs to row {row} of {events}")]
     FieldRow {
-        /// The row it names.
+        /// The row to which the field refers.
         row: u32,
-        /// Events of the batch.
+        /// Number of events in the batch.
         events: usize,
     },
 }

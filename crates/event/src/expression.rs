@@ -31,15 +31,15 @@ pub enum ExpressionValue<'a> {
 
 /// A compiled expression.
 pub trait Expression: Debug + Send + Sync {
-    /// Names it reads, in the order in which [`Expression::evaluate`] expects their values.
+    /// Names that the expression reads, in the order in which [`Expression::evaluate`] expects their values.
     fn names(&self) -> &[String];
 
-    /// Its value. What cannot be computed is null; the error names the exceeded limit.
+    /// The value of the expression. Values that cannot be computed are null; the error names an exceeded limit.
     fn evaluate(&self, values: &[ExpressionValue<'_>], now: TimeNs) -> Result<ExpressionValue<'static>, Fault>;
 }
 
 /// Compiles expressions.
 pub trait ExpressionCompiler: Debug + Send + Sync {
-    /// Compiles an expression; the error says what is wrong with it.
+    /// Compiles an expression; the error describes the problem.
     fn compile(&self, text: &str) -> Result<Box<dyn Expression>, Fault>;
 }

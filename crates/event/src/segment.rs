@@ -1,10 +1,10 @@
 //! Segmentation: division of text into tokens, the unit of search, and matching of search words.
 //!
 //! Splunk's default segmenter has *major* breakers (blanks, brackets, quotes, some percent-encoded bytes) and *minor*
-//! ones (`.`, `/`, `=`, ...). The term dictionary stores *tokens*: the text between any two adjacent breakers,
-//! lower-cased and cut to [`MAX_TOKEN_BYTES`]. [`WordPattern`] matches a word or phrase, bounded by breakers on both
-//! sides, on the text itself. The two are consistent: a text that a pattern matches always contains the tokens that
-//! [`crate::TermQuery`] asks for.
+//! breakers (`.`, `/`, `=`, ...). The term dictionary stores *tokens*: the text between any two adjacent breakers,
+//! lower-cased and cut to [`MAX_TOKEN_BYTES`]. [`WordPattern`] searches the text itself for a word or phrase with
+//! breakers on both sides. Patterns and tokens are consistent: a text that a pattern matches always contains the
+//! tokens that [`crate::TermQuery`] requires.
 //!
 //! Not here: other segmenters (full, inner, outer), posting lists.
 
@@ -66,7 +66,8 @@ pub(crate) fn percent_major_len(text: &[u8], at: usize) -> usize {
 
 /// Calls `token` with every token of the text as written, in order.
 ///
-/// The breakers of a block are found at once: a loop over single bytes would mispredict the end of nearly every token.
+/// The breakers of a block of bytes are found at once: a loop over single bytes would mispredict the end of nearly
+/// every token.
 #[inline]
 pub fn for_each_token(text: &[u8], token: impl FnMut(&[u8])) {
     match text.len() {
@@ -96,13 +97,13 @@ fn tokens_by_bytes(text: &[u8], mut token: impl FnMut(&[u8])) {
     }
 }
 
-/// The same in blocks of a multiple of eight bytes, for a text that has at least one.
+/// Like [`for_each_token`], in blocks of `BYTES` bytes, a multiple of eight; the text must have at least one block.
 #[inline]
 fn tokens_by_blocks<const BYTES: usize>(text: &[u8], mut token: impl FnMut(&[u8])) {
     let (mut start, mut at) = (0, 0);
     let last = text.len().saturating_sub(BYTES);
     while at < text.len() {
-        // The last block begins with bytes of the one before it, whose breakers are passed.
+        // The last block overlaps the previous one; breakers in the overlap are skipped.
         let from = at.min(last);
         let Some(block) = text[from..].first_chunk::<BYTES>() else { return tokens_by_bytes(text, token) };
         let mut breakers = breakers_of(block) & (u64::MAX << (at - from));
@@ -121,19 +122,19 @@ fn tokens_by_blocks<const BYTES: usize>(text: &[u8], mut token: impl FnMut(&[u8]
     }
 }
 
-/// Start of the text after the breaker at `at`. The code of a percent-encoded one contains no other breaker.
+/// Start of the text after the breaker at `at`. A percent-encoded breaker contains no other breaker.
 #[inline(always)]
 fn after_breaker(text: &[u8], at: usize) -> usize {
     let code = if text[at] == b'%' { percent_major_len(text, at).saturating_sub(1) } else { 0 };
     at + 1 + code
 }
 
-/// The breakers of up to 64 bytes, a multiple of eight: bit `i` is byte `i`.
+/// The breakers among up to 64 bytes, a multiple of eight: bit `i` is set if byte `i` is a breaker.
 #[inline(always)]
 fn breakers_of<const BYTES: usize>(block: &[u8; BYTES]) -> u64 {
-    /// Multiplied by flags of eight bytes, moves each to a bit of the highest byte.
+    /// Multiplication by this constant gathers the flags of eight bytes in the highest byte.
     const GATHER: u64 = 0x0102_0408_1020_4080;
-    // Comparisons in place of the table, so that the compiler does many bytes at once.
+    // Comparisons instead of a table, so that the compiler can process many bytes at once.
     let is_breaker = |byte: u8| {
         let within = |first: u8, count: u8| byte.wrapping_sub(first) < count;
         let is_blank = (byte == b'\t') | (byte == b'\n') | (byte == b'\r');
@@ -161,7 +162,8 @@ pub fn lower_token(token: &[u8], out: &mut Vec<u8>) {
     lower_unicode(token, out);
 }
 
-/// Lower-cases character by character, so that the result does not depend on neighbours, and stops at the limit.
+/// Lower-cases character by character, so that the result for a character does not depend on its neighbours, and stops
+/// at the limit.
 #[cold]
 fn lower_unicode(token: &[u8], out: &mut Vec<u8>) {
     for chunk in token.utf8_chunks() {

@@ -1,6 +1,6 @@
 //! A request that its sender repeats if it gets no response, such as one to the HTTP Event Collector.
 
-/// Identity of such a request, from its first event to its response.
+/// Identity of a request from its first event to its response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SentRequest {
     /// Hash of sender and content.

@@ -1,7 +1,7 @@
 //! Prevents event texts from being interpreted as formulas in spreadsheets.
 //!
-//! Logs contain text by strangers, and CSV files of them are opened by programs that evaluate formulas. Following
-//! OWASP, a text that begins with `=`, `+`, `-`, `@`, a tab or a carriage return is prefixed with an apostrophe.
+//! Logs contain text from untrusted sources, and programs that open CSV exports of them evaluate formulas. As OWASP
+//! recommends, a text that begins with `=`, `+`, `-`, `@`, a tab or a carriage return is prefixed with an apostrophe.
 //! Numbers are left alone.
 
 use std::borrow::Cow;
@@ -9,7 +9,7 @@ use std::borrow::Cow;
 /// First characters that make a text a formula.
 const BEGINNINGS: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
 
-/// The text in a form that no spreadsheet takes for a formula.
+/// The text in a form that no spreadsheet interprets as a formula.
 pub fn without_formula(text: &str) -> Cow<'_, str> {
     if !text.starts_with(BEGINNINGS) || is_number(text) {
         return Cow::Borrowed(text);
@@ -17,7 +17,7 @@ pub fn without_formula(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("'{text}"))
 }
 
-/// Whether this is just a number, such as -5 or +1.5e3; spreadsheets take `inf` and the like for names.
+/// Whether the text is just a number, such as -5 or +1.5e3; spreadsheets interpret `inf` and similar words as names.
 fn is_number(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'+' | b'-' | b'.' | b'e' | b'E'))
         && text.parse::<f64>().is_ok()

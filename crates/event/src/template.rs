@@ -3,11 +3,10 @@
 //! Column 0 is the text of every event. A column consists of *templates* (literal bytes and variables, each variable
 //! being another column), a *dictionary*, *numbers* in one format, or plain *texts*. A template column stores the
 //! template number of each value; the values of a variable's column belong, in order, to those values of its parent
-//! whose template contains it. So a text is rebuilt by filling templates, a field that equals one variable is already
-//! stored as a column, and a text that fits no template belongs to a template with a single variable for the whole
-//! text.
+//! whose template contains it. Texts are rebuilt by filling templates. A field that equals one variable is thereby
+//! stored as a column. A text that fits no other template belongs to one with a single variable for the whole text.
 //!
-//! Not here: splitting texts and storing columns (bucket); which field a variable is (scan).
+//! Not here: splitting texts and storing columns (bucket); mapping fields to variables (scan).
 
 mod bytes_set;
 mod number;
@@ -45,14 +44,14 @@ pub struct TemplateSet {
 pub struct ValueCounts {
     /// The values counted.
     values: CountedValues,
-    /// Page by page, one count per value.
+    /// Counts page by page, with one count per value.
     counts: Arc<[u16]>,
 }
 
 /// The distinct values of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CountedValues {
-    /// This many templates or dictionary texts, identified by number.
+    /// Templates or dictionary texts, of which there are this many; each value is given by its number.
     Codes(u32),
     /// Numbers in ascending order.
     Numbers(Arc<[i64]>),
@@ -67,14 +66,14 @@ impl CountedValues {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl ValueCounts {
-    /// `counts` has one count per value, page by page.
+    /// Creates counts from `counts`, which has one count per value, page by page.
     pub fn new(values: CountedValues, counts: Arc<[u16]>) -> ValueCounts {
         ValueCounts { values, counts }
     }
@@ -84,7 +83,7 @@ impl ValueCounts {
         &self.values
     }
 
-    /// Whether the counts of a page match these values.
+    /// Whether the counts of a page agree with these values of the page.
     pub fn tell(&self, page: usize, values: &ColumnValues) -> bool {
         let mut left: Vec<i64> = self.of_page(page).iter().map(|count| i64::from(*count)).collect();
         let mut found = |place: Option<usize>| match place.and_then(|place| left.get_mut(place)) {
@@ -103,7 +102,7 @@ impl ValueCounts {
         left.iter().all(|count| *count == 0)
     }
 
-    /// Count of each value in a page; empty for a page that does not exist.
+    /// Count of each value in a page; empty if the page does not exist.
     pub fn of_page(&self, page: usize) -> &[u16] {
         let len = self.values.len();
         self.counts.get(page * len..(page + 1) * len).unwrap_or_default()
@@ -117,7 +116,7 @@ pub struct Column {
     pub parent: Option<u32>,
     /// Kind of values.
     pub kind: ColumnKind,
-    /// Facts that hold for every value in the slab.
+    /// Facts that apply to every value in the slab.
     pub traits: ValueTraits,
     /// Number of values in the whole slab.
     pub values: u64,
@@ -126,9 +125,9 @@ pub struct Column {
 /// Kind of a column's values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ColumnKind {
-    /// Each value is one of these templates, filled from the columns it contains.
+    /// Each value is one of these templates, filled from the columns of its variables.
     Templates(Arc<[Template]>),
-    /// Each value is one of `texts` texts, numbered in ascending byte order.
+    /// Each value is one of `len` texts, numbered in ascending byte order.
     Dictionary {
         /// Distinct texts.
         len: u32,
@@ -142,14 +141,14 @@ pub enum ColumnKind {
         /// Largest number.
         max: i64,
     },
-    /// Each value is stored as a text.
+    /// Each value is stored as plain text.
     Texts,
 }
 
-/// Literals and variables whose concatenated texts are a value.
+/// Literals and variables; a value is the concatenation of their texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Template {
-    /// In order. No two literals are adjacent, no literal is empty, no column occurs twice.
+    /// The parts in order. No two literals are adjacent, no literal is empty, and no column occurs twice.
     pub parts: Vec<TemplatePart>,
 }
 
@@ -163,12 +162,12 @@ pub enum TemplatePart {
 }
 
 impl Template {
-    /// Whether this column is one of the variables.
+    /// Whether this column is one of the template's variables.
     pub fn names(&self, column: u32) -> bool {
         self.variables().any(|variable| variable == column)
     }
 
-    /// The columns of its variables, in order.
+    /// The columns of the template's variables, in order.
     pub fn variables(&self) -> impl Iterator<Item = u32> + '_ {
         self.parts.iter().filter_map(|part| match part {
             TemplatePart::Variable(column) => Some(*column),
@@ -177,29 +176,29 @@ impl Template {
     }
 }
 
-/// Facts that hold for every value of a column, with which questions can be answered without reading any.
+/// Facts that apply to every value of a column, which answer some questions without reading any value.
 ///
-/// These are bounds: the sets may contain bytes that do not occur, the shortest value may be longer than `min_len` and
-/// the longest shorter than `max_len`, but never the reverse. For numbers and templates they follow from the format
+/// These are bounds: the sets may contain bytes that do not occur, and all values may be longer than `min_len` or
+/// shorter than `max_len`, but no value violates a bound. For numbers and templates, the bounds follow from the format
 /// alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ValueTraits {
-    /// Bytes that may occur in a value; no others do.
+    /// Bytes that may occur in a value; all other bytes never occur.
     pub bytes: ByteSet,
     /// Possible first bytes of a value.
     pub firsts: ByteSet,
     /// Possible last bytes of a value.
     pub lasts: ByteSet,
-    /// No value has fewer bytes.
+    /// Lower bound for the length of a value, in bytes.
     pub min_len: u32,
-    /// No value has more bytes.
+    /// Upper bound for the length of a value, in bytes.
     pub max_len: u32,
     /// Whether each value is complete between the quotes of a JSON string ([`is_string_content`]); `false` means
     /// unknown.
     pub string_contents: bool,
     /// Whether each value is a single JSON scalar ([`is_json_scalar`]); `false` means unknown.
     pub json_scalars: bool,
-    /// All values, ascending, where they are few; `None` if they are many or unknown.
+    /// All values, ascending, if there are few; `None` if there are many or they are unknown.
     pub value_set: Option<Arc<[Box<str>]>>,
 }
 
@@ -221,7 +220,7 @@ pub fn is_string_content(text: &[u8]) -> bool {
     true
 }
 
-/// Whether a text is exactly one string, number or word of JSON, without blanks. Strings are checked as by
+/// Whether a text is exactly one string, number or word of JSON, without blanks. The content of strings is checked by
 /// [`is_string_content`].
 pub fn is_json_scalar(text: &[u8]) -> bool {
     match text {
@@ -255,7 +254,7 @@ fn is_json_number(text: &[u8]) -> bool {
 }
 
 impl ValueTraits {
-    /// Adds another value. `first` tells whether it is the first one.
+    /// Adds another value. `first` tells whether it is the first value.
     pub fn add(&mut self, value: &[u8], first: bool) {
         self.value_set = None;
         self.bytes.add_all(value);
@@ -284,12 +283,12 @@ impl Dictionary {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no texts.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Text number `code`. Panics if there is none, as slice indexing does.
+    /// Text number `code`. Panics if it does not exist, as slice indexing does.
     #[inline]
     pub fn get(&self, code: u32) -> &[u8] {
         let at = code as usize;
@@ -302,7 +301,7 @@ impl Dictionary {
         (0..self.len() as u32).map(|code| self.get(code))
     }
 
-    /// Number of this text.
+    /// Number of this text; `None` if the dictionary does not contain it.
     pub fn find(&self, text: &[u8]) -> Option<u32> {
         let at = self.first_at_least(text);
         (at < self.len() as u32 && self.get(at) == text).then_some(at)
@@ -322,9 +321,9 @@ impl Dictionary {
 /// The values of one column in one page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageColumn {
-    /// Rows of the page that have a value, ascending; `None` if all have.
+    /// Rows of the page that have a value, ascending; `None` if all rows have one.
     pub rows: Option<Arc<[u32]>>,
-    /// One value per such row.
+    /// One value for each of these rows.
     pub values: ColumnValues,
 }
 
@@ -350,7 +349,7 @@ pub enum ColumnValues {
     Texts {
         /// All texts.
         bytes: Bytes,
-        /// End of each in `bytes`.
+        /// End of each text in `bytes`.
         ends: Vec<u32>,
     },
 }
@@ -365,7 +364,7 @@ impl ColumnValues {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -374,14 +373,14 @@ impl ColumnValues {
 /// Concatenated texts of some rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Texts {
-    /// All texts, valid UTF-8 each.
+    /// All texts, each valid UTF-8.
     pub bytes: Bytes,
-    /// End of each in `bytes`.
+    /// End of each text in `bytes`.
     pub ends: Vec<u32>,
 }
 
 impl Texts {
-    /// Text number `at`. Panics if there is none, as slice indexing does.
+    /// Text number `at`. Panics if it does not exist, as slice indexing does.
     #[inline]
     pub fn get(&self, at: usize) -> &[u8] {
         let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };

@@ -1,9 +1,9 @@
-//! Queries of term dictionaries, and the form of their results.
+//! Queries to term dictionaries, and the form of their results.
 //!
 //! A term dictionary stores *tokens*: the text between any two adjacent breakers, major or minor, lower-cased (see
 //! [`crate::segment`]). Whole major segments are not stored: `TERM(a.b.c)` becomes the AND of its tokens and is
-//! verified on the text. The result of a term dictionary is therefore always a superset of the matches, at page
-//! granularity; the scan verifies it.
+//! verified on the text. A term dictionary therefore returns a superset of the matches, at page granularity; the scan
+//! verifies them.
 
 use std::collections::BTreeSet;
 
@@ -21,21 +21,22 @@ pub enum TermQuery {
     Token(Box<str>),
     /// Pages that contain a token starting with this lower-cased text.
     Prefix(Box<str>),
-    /// Pages where these tokens may match within a value of a field: a reader that knows the field's columns
+    /// Pages in which these tokens may match within a value of a field; a reader that knows the field's columns
     /// ([`FieldColumns`]) need not search elsewhere.
     Value {
         /// Field name (case-sensitive).
         field: Box<str>,
         /// The value as written in the query.
         value: Box<str>,
-        /// Its tokens.
+        /// Query for the tokens of the value.
         tokens: Box<TermQuery>,
     },
-    /// Pages where every part may match.
+    /// Pages in which every part may match.
     And(Vec<TermQuery>),
-    /// Pages where some part may match.
+    /// Pages in which some part may match.
     Or(Vec<TermQuery>),
-    /// Pages with an event whose metadata matches, e.g. `host` and a lower-cased value with `*` wildcards.
+    /// Pages with an event whose metadata matches, e.g. `host` with a lower-cased value that may contain `*`
+    /// wildcards.
     Meta {
         /// `index`, `host`, `source` or `sourcetype`.
         field: MetaField,
@@ -53,7 +54,7 @@ pub enum TermQuery {
 
 impl TermQuery {
     /// Query for a keyword or phrase: the AND of its tokens. `*` is a wildcard: the token before it becomes a prefix;
-    /// the token after it is left to the check on the text. Quotes make no difference here.
+    /// the token after it is checked only on the text. Quotes have no effect here.
     pub fn for_keyword(text: &str) -> TermQuery {
         let mut parts = Vec::new();
         let mut lower = Vec::new();
@@ -75,7 +76,7 @@ impl TermQuery {
         TermQuery::and(parts)
     }
 
-    /// Query for `TERM(text)`. Its boundaries are stricter than a keyword's, its tokens are the same.
+    /// Query for `TERM(text)`. Its boundaries are stricter than those of a keyword, but its tokens are the same.
     pub fn for_term(text: &str) -> TermQuery {
         TermQuery::for_keyword(text)
     }
@@ -88,7 +89,8 @@ impl TermQuery {
         }
     }
 
-    /// Conjunction, simplified: nested ANDs are flattened, duplicates and `All` removed; a `None` decides.
+    /// Conjunction, simplified: nested ANDs are flattened, duplicates and `All` removed; a `None` makes the result
+    /// `None`.
     pub fn and(parts: impl IntoIterator<Item = TermQuery>) -> TermQuery {
         let mut kept = Vec::new();
         for part in parts {
@@ -107,7 +109,8 @@ impl TermQuery {
         }
     }
 
-    /// Disjunction, simplified: nested ORs are flattened, duplicates and `None` removed; an `All` decides.
+    /// Disjunction, simplified: nested ORs are flattened, duplicates and `None` removed; an `All` makes the result
+    /// `All`.
     pub fn or(parts: impl IntoIterator<Item = TermQuery>) -> TermQuery {
         let mut kept = Vec::new();
         for part in parts {
@@ -127,7 +130,7 @@ impl TermQuery {
     }
 }
 
-/// Drops repeated parts and keeps the order, without comparing all pairs: a list may have thousands of values.
+/// Drops repeated parts and keeps the order. Pairs are not compared, because a list may have thousands of values.
 fn distinct(mut parts: Vec<TermQuery>) -> Vec<TermQuery> {
     let mut seen = BTreeSet::new();
     let is_first: Vec<bool> = parts.iter().map(|part| seen.insert(part)).collect();
@@ -136,22 +139,22 @@ fn distinct(mut parts: Vec<TermQuery>) -> Vec<TermQuery> {
     parts
 }
 
-/// Locations of field values in a template slab ([`crate::template::TemplateSet`]), according to field extraction.
+/// Locations of field values in a template slab ([`crate::template::TemplateSet`]), as determined by field extraction.
 pub trait FieldColumns {
-    /// Columns with values of `field`; `None` if they may be anywhere.
+    /// Columns with values of `field`; `None` if the values may be anywhere.
     fn columns_of(&self, field: &str) -> Option<ValueColumns>;
 }
 
-/// Columns of a slab that hold the values of a field.
+/// Columns of a slab that contain the values of a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ValueColumns {
-    /// Column numbers that together cover every value, or every part of it that is not in a literal.
+    /// Columns that together contain every value, or every part of a value that is not in a literal.
     pub columns: Vec<u32>,
     /// Whether a value, or part of one, may be in the literals of a template.
     pub literals: bool,
 }
 
-/// Values of any field may be anywhere.
+/// Field columns without any knowledge: the values of a field may be anywhere.
 #[derive(Clone, Copy, Debug)]
 pub struct Anywhere;
 
@@ -185,7 +188,7 @@ impl PageSet {
         PageSet(if pages >= 64 { u64::MAX } else { (1u64 << pages) - 1 })
     }
 
-    /// The set with page `page` only; empty if a slab has no such page.
+    /// The set with page `page` only; empty if no slab can have such a page.
     pub fn one(page: usize) -> PageSet {
         PageSet(if page < 64 { 1 << page } else { 0 })
     }

@@ -1,7 +1,7 @@
 //! Values in SPL: parsing numbers, formatting numbers, ordering values.
 //!
-//! A field keeps its text until an operation needs a number. These functions alone define what counts as a number and
-//! how a result is formatted, so that typed and text columns always give the same results. Arithmetic is in
+//! A field keeps its text until an operation needs a number. Only these functions define which texts are numbers and
+//! how results are formatted, so that typed columns and text columns always yield the same results. Arithmetic is in
 //! [`decimal`]. Not here: multivalue rules, `printf`.
 
 pub mod decimal;
@@ -12,23 +12,23 @@ use self::decimal::Decimal;
 
 /// Largest magnitude up to which every integer is exact in a double.
 pub const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
-/// Billionths of one.
+/// Number of billionths in one.
 pub(crate) const NANOS_PER_UNIT: i64 = 1_000_000_000;
 /// Number of digits up to which any decimal is recovered from its double.
 const SAFE_DIGITS: usize = 15;
-/// Decimal exponents from which floats are formatted in scientific notation.
+/// Smallest decimal exponent for which floats are formatted in scientific notation because they are large.
 const SCIENTIFIC_FROM: i32 = 16;
-/// Decimal exponents below which floats are formatted in scientific notation.
+/// Decimal exponent below which floats are formatted in scientific notation because they are small.
 const SCIENTIFIC_BELOW: i32 = -4;
 
 /// A parsed number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
-    /// An integer, exact.
+    /// An exact integer.
     Int(i64),
     /// Any other number.
     Float(f64),
-    /// A decimal in billionths with more digits than a double: a time in nanoseconds, read as seconds.
+    /// A decimal in billionths, with more digits than a double: a time in nanoseconds whose unit is a second.
     Nanos(i64),
 }
 
@@ -45,7 +45,7 @@ impl Number {
         }
     }
 
-    /// Total order by exact value; NaN comes last.
+    /// Total order by exact value; NaN is last.
     pub fn order(self, other: Number) -> Ordering {
         match (self, other) {
             (Number::Int(a), Number::Int(b)) | (Number::Nanos(a), Number::Nanos(b)) => a.cmp(&b),
@@ -58,7 +58,7 @@ impl Number {
         }
     }
 
-    /// Breaks a tie between an integer beyond 2^53 and a nearby double.
+    /// The exact integer, which breaks a tie between an integer beyond 2^53 and a nearby double.
     fn exact_integer(self) -> i128 {
         match self {
             Number::Int(value) => i128::from(value),
@@ -72,15 +72,15 @@ fn order_floats(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
-/// Formats a number as SPL shows it: integers without a fraction up to 2^53, otherwise the fewest digits that
-/// distinguish the double from its neighbours, at most 17; rounding errors after a short decimal are ignored.
+/// Formats a number as SPL displays it: up to 2^53, integers without a fraction; otherwise the fewest digits, at most
+/// 17, that distinguish the double from its neighbours; rounding errors after a short decimal are ignored.
 pub fn format_number(value: f64) -> String {
     let mut out = String::new();
     write_number(value, &mut out);
     out
 }
 
-/// Appends what [`format_number`] returns.
+/// Like [`format_number`], but appends the text to `out`.
 pub fn write_number(value: f64, out: &mut String) {
     if value.is_nan() {
         out.push_str("nan");
@@ -95,7 +95,7 @@ pub fn write_number(value: f64, out: &mut String) {
 
 /// Appends an integer.
 pub fn write_integer(value: i64, out: &mut String) {
-    /// Digits of the longest magnitude, 2^63.
+    /// Number of digits of the largest magnitude, 2^63.
     const DIGITS_MAX: usize = 19;
     let mut digits = [0u8; DIGITS_MAX];
     let mut at = DIGITS_MAX;
@@ -116,7 +116,7 @@ pub fn write_integer(value: i64, out: &mut String) {
 
 /// Appends billionths as a number with as many digits as needed: `1732060800.123`.
 pub fn write_nanos(ns: i64, out: &mut String) {
-    /// Digits of a fraction in billionths.
+    /// Number of digits of a fraction in billionths.
     const FRACTION_DIGITS: usize = 9;
     let magnitude = ns.unsigned_abs();
     let (whole, rest) = (magnitude / NANOS_PER_UNIT as u64, magnitude % NANOS_PER_UNIT as u64);
@@ -132,8 +132,8 @@ pub fn write_nanos(ns: i64, out: &mut String) {
     out.push_str(digits.trim_end_matches('0'));
 }
 
-/// The digits of the decimal it represents, otherwise its shortest representation; scientific notation outside the
-/// usual range.
+/// Appends the digits of the decimal that the double represents or, without one, its shortest representation;
+/// scientific notation outside the usual range.
 fn write_float(value: f64, out: &mut String) {
     let (digits, exponent) = match Decimal::of_float(value) {
         Some(decimal) => {
@@ -166,7 +166,7 @@ fn write_float(value: f64, out: &mut String) {
     write_integer(i64::from(exponent.abs()), out);
 }
 
-/// Places the decimal point in `digits`, whose first digit has weight 10^`exponent`.
+/// Appends `digits` with the decimal point in its place; the first digit has weight 10^`exponent`.
 fn write_plain(digits: &str, exponent: i32, out: &mut String) {
     if exponent < 0 {
         out.push_str("0.");
@@ -194,16 +194,16 @@ pub fn parse_number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
-/// Cheap rejection of most texts, and of words that Rust's parser would accept.
+/// Quickly rejects most texts, including words that Rust's parser would accept.
 fn looks_numeric(text: &[u8]) -> bool {
     let Some(first) = text.first() else { return false };
     (first.is_ascii_digit() || matches!(first, b'-' | b'+' | b'.'))
         && text.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E'))
 }
 
-/// A number written with at most [`SAFE_DIGITS`] digits and no exponent, as nearly all are: `-12`, `3.50`. The digits
-/// and the power of ten are exact as doubles, so their quotient is the double nearest to the text. `None` does not mean
-/// that the text is not a number.
+/// A number with at most [`SAFE_DIGITS`] digits and no exponent, as nearly all numbers are: `-12`, `3.50`. The digits
+/// and the power of ten are exact doubles, so their quotient is the double nearest to the text. `None` if the text has
+/// another form, even if it is a number.
 #[inline]
 fn short_number(text: &[u8]) -> Option<Number> {
     const POWERS: [f64; SAFE_DIGITS] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14];
@@ -225,7 +225,7 @@ fn short_number(text: &[u8]) -> Option<Number> {
     Some(Number::Float(if is_negative { -value } else { value }))
 }
 
-/// Parses a number to its most exact form.
+/// Parses a number, keeping as many digits as possible.
 #[inline]
 pub fn exact_number(text: &str) -> Option<Number> {
     short_number(text.as_bytes()).or_else(|| any_number(text))
@@ -247,7 +247,7 @@ fn any_number(text: &str) -> Option<Number> {
     text.parse().ok().filter(|value: &f64| value.is_finite()).map(Number::Float)
 }
 
-/// Parses a time that a double could not distinguish from its neighbours: ten digits, a point and six to nine more.
+/// Parses a time that has more digits than a double can distinguish: ten digits, a point and six to nine more digits.
 pub(crate) fn parse_nanos(text: &str) -> Option<i64> {
     const WHOLE_DIGITS: usize = 10;
     const FRACTION_DIGITS: usize = 9;
@@ -265,8 +265,8 @@ pub(crate) fn parse_nanos(text: &str) -> Option<i64> {
     Some(if text.starts_with('-') { -nanos } else { nanos })
 }
 
-/// The number of a text, but only if it would be formatted as exactly this text: `200` yes, `007`, `1.0`, `+1` and
-/// `1e3` no. Every `i64` qualifies, since an integer column formats them exactly.
+/// The number of a text, but only if formatting it restores exactly this text, as for `200`, but not for `007`, `1.0`,
+/// `+1` and `1e3`. Every `i64` qualifies, because integer columns are formatted exactly.
 pub fn canonical_number(text: &str) -> Option<Number> {
     let bytes = text.as_bytes();
     let unsigned = bytes.strip_prefix(b"-").unwrap_or(bytes);
@@ -284,7 +284,7 @@ pub fn canonical_number(text: &str) -> Option<Number> {
     }
     let value = parse_number(text)?;
     let plain = unsigned[whole] == b'.' && unsigned[whole + 1..].iter().all(u8::is_ascii_digit);
-    // A plain decimal this short is recovered digit for digit; anything else is formatted and compared.
+    // A plain decimal as short as this is recovered digit for digit; any other number is formatted and compared.
     if plain && unsigned.len() <= SAFE_DIGITS && first != b'0' {
         return (unsigned.len() > whole + 1 && unsigned.last() != Some(&b'0')).then_some(Number::Float(value));
     }
@@ -315,7 +315,7 @@ pub enum SortKey<'a> {
 }
 
 impl PartialEq for SortKey<'_> {
-    /// `2` and `2.0` are equal.
+    /// Numbers are equal by value: `2` equals `2.0`.
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
@@ -341,17 +341,17 @@ impl Ord for SortKey<'_> {
 }
 
 impl SortKey<'_> {
-    /// An order-preserving prefix of the key: if the numbers of two keys differ, they order the keys; if they are
-    /// equal, the keys have to be compared. Most comparisons of a large sort need only this number, and read no text.
+    /// A number that preserves the order of keys: if the numbers of two keys differ, they order the keys; if they are
+    /// equal, the keys must be compared. Most comparisons of a large sort need only this number and read no text.
     pub fn head(&self) -> u64 {
         self.head_behind(0)
     }
 
-    /// [`SortKey::head`] among keys whose texts all begin with the same `prefix` bytes, which are skipped.
+    /// Like [`SortKey::head`], for keys whose texts all begin with the same `prefix` bytes, which are skipped.
     pub fn head_behind(&self, prefix: usize) -> u64 {
         const CLASS_BITS: u32 = 2;
         let within = match self {
-            // Without the fraction, which the forms of a number round differently.
+            // Without the fraction, because the forms of a number round it differently.
             SortKey::Number(number) => ordered_bits(number.as_f64().floor()) >> CLASS_BITS,
             SortKey::Address(address) => u64::from(*address),
             SortKey::Text(text) => {
@@ -374,7 +374,7 @@ impl SortKey<'_> {
     }
 }
 
-/// Bits that are ordered as unsigned numbers the way finite doubles are; both zeros have the same.
+/// Bits whose order as unsigned numbers is that of the finite doubles; both zeros have the same bits.
 fn ordered_bits(value: f64) -> u64 {
     const SIGN: u64 = 1 << 63;
     let bits = (value + 0.0).to_bits();

@@ -6,7 +6,7 @@
 const BACKOFF_NS: (i64, i64) = (500_000_000, 30_000_000_000);
 const NANOS: i64 = 1_000_000_000;
 
-/// Conditions for switching to the next server; the first to be met counts.
+/// Conditions for switching to the next server; meeting either is enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BalanceSettings {
     /// Time on one server.
@@ -21,7 +21,7 @@ pub struct Balance {
     settings: BalanceSettings,
     servers: Vec<Server>,
     next: usize,
-    /// Connection time of the current one, and the bytes it was sent.
+    /// Time of connection to the current server, and the bytes sent to it.
     since: i64,
     sent: u64,
 }
@@ -33,7 +33,8 @@ struct Server {
 }
 
 impl Balance {
-    /// A number of servers; `first` is the first to try, so that forwarders do not all start with the same one.
+    /// A balance over `servers` servers. `first` is the first one to try; callers vary it so that forwarders start with
+    /// different servers.
     pub fn new(settings: BalanceSettings, servers: usize, first: usize) -> Balance {
         let next = if servers == 0 { 0 } else { first % servers };
         Balance { settings, servers: vec![Server::default(); servers], next, since: 0, sent: 0 }

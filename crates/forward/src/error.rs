@@ -12,7 +12,7 @@ pub enum ForwardError {
     Disk {
         /// The file or folder.
         path: PathBuf,
-        /// Operation.
+        /// The failed operation, for the message.
         what: &'static str,
         /// The system's reason.
         reason: String,
@@ -23,13 +23,13 @@ pub enum ForwardError {
         /// The folder.
         path: PathBuf,
     },
-    /// An earlier write failed in a way that leaves the state on disk unknown.
+    /// An earlier write failed and left the state on disk unknown.
     #[error("the queue has failed and accepts nothing until the forwarder is restarted: {0}")]
     Failed(String),
     /// The forwarder stops.
     #[error("the forwarder is stopping")]
     Stopping,
-    /// The queue is full and events were dropped, as outputs.conf says.
+    /// The queue is full and events were dropped, as outputs.conf is set.
     #[error("the queue is full, and dropEventsOnQueueFull is set: {0} events are dropped")]
     Dropped(usize),
     /// An invalid pattern in outputs.conf.

@@ -1,10 +1,10 @@
 //! Delivery of events from inputs to indexers through a queue on disk.
 //!
-//! Events first go to the [`Spool`], a queue on disk, together with their position in the source file, and survive a
-//! crash there. [`Routes`] choose the groups of indexers for a batch; each group reads the queue independently and
-//! advances past what was acknowledged. [`Balance`] chooses the next server of a group. A file position therefore never
-//! advances before its events are durable, nothing is removed before an indexer has it, and a full queue makes inputs
-//! wait.
+//! Events first go to the [`Spool`], a queue on disk that survives crashes, together with their position in the source
+//! file. [`Routes`] choose the groups of indexers for a batch; each group reads the queue independently and advances
+//! past acknowledged records. [`Balance`] chooses the next server of a group. A file position therefore never advances
+//! before its events are durable, no record is removed before an indexer has acknowledged it, and a full queue makes
+//! inputs wait.
 //!
 //! A [`Link`] holds the connection of one group.
 //!

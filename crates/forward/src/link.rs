@@ -1,8 +1,8 @@
-//! The connection of one group of indexers. The queue is sent in order; what was unacknowledged when a connection ended
-//! is sent to the next server, again in order.
+//! The connection of one group of indexers. Records are sent in queue order; those unacknowledged when a connection
+//! ends are sent to the next server, again in order.
 //!
-//! Before switching servers, everything in flight is acknowledged, so that no event is split and none overtakes
-//! another.
+//! The link switches servers only when all records in flight are acknowledged, so that no event is split and none
+//! overtakes another.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -26,15 +26,15 @@ use crate::tls;
 /// Maximum records and bytes in flight.
 const WINDOW_RECORDS: usize = 256;
 const WINDOW_BYTES: usize = 16 << 20;
-/// Bytes written together when records are small.
+/// Bytes at which small records are written together.
 const WRITE_BYTES: usize = 256 << 10;
 /// Size of the write buffer kept for reuse.
 const KEPT_BYTES: usize = 4 << 20;
-/// Size of a read of answers.
+/// Size of the buffer for reading answers.
 const READ_BYTES: usize = 4 << 10;
-/// Interval of time checks.
+/// Interval at which timeouts are checked.
 const TICK: Duration = Duration::from_millis(250);
-/// Timeout of the first answer.
+/// Maximum wait for the first answer of a server, in seconds.
 const ANSWER_SECONDS_MAX: u64 = 20;
 /// Idle time after which a heartbeat byte is sent.
 const HEARTBEAT_NS: i64 = 30_000_000_000;
@@ -42,7 +42,7 @@ const NANOS: i64 = 1_000_000_000;
 
 /// A group of indexers with everything that its connections need.
 pub struct Link {
-    /// Its settings in outputs.conf.
+    /// Settings of the group in outputs.conf.
     pub group: OutputGroup,
     /// Number of the group.
     pub number: usize,
@@ -263,7 +263,7 @@ struct Flight<'a> {
     /// Numbers and sizes of records in flight.
     window: VecDeque<(u64, usize)>,
     window_bytes: usize,
-    /// Time of the last acknowledgement, or at which nothing was in flight.
+    /// Time of the last acknowledgement, or the last time at which nothing was in flight.
     progress: i64,
     /// Time of the last write, and time since which pending bytes wait.
     wrote: i64,
@@ -358,7 +358,8 @@ impl Flight<'_> {
         }
     }
 
-    /// With nothing in flight, everything read from the queue was delivered or is not for this group.
+    /// Advances the cursor if nothing is in flight: all records read from the queue were then delivered or are not for
+    /// this group.
     fn settle(&mut self) -> Result<(), LinkError> {
         if self.sender.waiting() == 0 {
             self.progress = self.link.clock.elapsed_ns();
@@ -382,7 +383,7 @@ impl Flight<'_> {
         Ok(())
     }
 
-    /// Drops a server that does nothing, switches when it is time, and sends heartbeats.
+    /// Drops an unresponsive server, switches servers when it is time, and sends heartbeats.
     fn look_at_clock(&mut self) -> Result<(), LinkError> {
         let now = self.link.clock.elapsed_ns();
         let group = &self.link.group;

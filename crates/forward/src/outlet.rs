@@ -16,7 +16,7 @@ use crate::{ForwardError, Record, Routes, Spool};
 
 /// Compressors kept for reuse.
 const PACKERS_MAX: usize = 4;
-/// Batches whose memory is kept for reuse, and the maximum size of one.
+/// Number of batches whose memory is kept for reuse, and the maximum size of each.
 const SPARES_MAX: usize = 4;
 const SPARE_BYTES_MAX: usize = 4 << 20;
 
@@ -25,7 +25,7 @@ const SPARE_BYTES_MAX: usize = 4 << 20;
 pub struct Outlet {
     spool: Arc<Spool>,
     routes: Arc<Routes>,
-    /// The routing of the input.
+    /// Names of the groups set by the input (`_TCP_ROUTING`); `None` for the default.
     routing: Option<String>,
     shared: Arc<Shared>,
 }
@@ -40,7 +40,7 @@ struct Shared {
     oversized: AtomicU64,
 }
 
-/// Statistics.
+/// Counters of an outlet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutletFigures {
     /// Events received.
@@ -75,7 +75,7 @@ impl Outlet {
         OutletSink { outlet: self.routed(None), last: 0 }
     }
 
-    /// Counters of what was sent.
+    /// The counters so far.
     pub fn figures(&self) -> OutletFigures {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let shared = &self.shared;

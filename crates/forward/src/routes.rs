@@ -1,5 +1,5 @@
-//! Routing: the groups of indexers for an event, set by a rule, else by its input, else by default; and filters of
-//! indexes that are not sent.
+//! Routing: selects the groups of indexers for an event, by a rule, else by its input, else by default, and drops
+//! events of indexes that are filtered out.
 //!
 //! Events of a batch with the same groups and index stay together, in order.
 
@@ -13,9 +13,9 @@ use quarry_event::{EventBatch, IndexedField};
 use quarry_pipeline::Pattern;
 use quarry_stdx::number::u32_of;
 
-/// Stands for all groups.
+/// Name that stands for all groups.
 const ALL: &str = "*";
-/// Maximum groups: their numbers are bits.
+/// Maximum number of groups, whose numbers are bits of a [`Groups`].
 pub(crate) const GROUPS_MAX: usize = 64;
 /// Maximum unknown names that are logged.
 const UNKNOWN_NAMES_MAX: usize = 100;
@@ -28,7 +28,7 @@ pub(crate) type Groups = u64;
 pub struct Routes {
     names: Vec<String>,
     default: Groups,
-    /// Index patterns, and whether matching indexes are sent.
+    /// Index patterns, each with a flag that tells whether matching indexes are sent.
     filters: Vec<(Pattern, bool)>,
     unknown: Mutex<BTreeSet<String>>,
 }
@@ -55,7 +55,7 @@ impl Routes {
         &self.names
     }
 
-    /// Unknown group names in rules and inputs that were not reported yet.
+    /// Group names in rules and inputs that are unknown and were not reported yet.
     pub fn take_unknown(&self) -> Vec<String> {
         let mut unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh: Vec<String> = unknown.iter().filter(|name| !name.starts_with('\0')).cloned().collect();
@@ -128,7 +128,8 @@ impl Routes {
                 continue;
             }
             let meta = &batch.metas[meta];
-            // Search back only to the last part that shares a group, because each group receives events in order.
+            // The event joins the last part that has one of its groups, if all groups are the same; otherwise a group
+            // would receive its events out of order.
             let is_shared = |(known, part): &(Groups, EventBatch)| {
                 known & groups != 0 && part.metas.first().is_some_and(|first| first.index == meta.index)
             };

@@ -10,7 +10,7 @@ use crate::model::{Answer, Body, Model};
 use crate::options::Options;
 use crate::{LearnError, Stop};
 
-/// Thresholds. If any of them is given to `apply`, none of those given to `fit` applies.
+/// Thresholds. If `apply` sets any of them, all thresholds set by `fit` are ignored.
 const THRESHOLDS: [&str; 3] = ["threshold", "lower_threshold", "upper_threshold"];
 
 /// A model prepared for prediction.
@@ -35,7 +35,7 @@ struct ReadyGroup {
 }
 
 impl Model {
-    /// Prepares the model; `options` override those of `fit`, `output` names the resulting field.
+    /// Prepares the model; `options` override those of `fit`, `output` is the name of the resulting field.
     pub fn ready(self, options: &Options, output: Option<&str>) -> Result<Predictor, LearnError> {
         if !self.can_be_applied() {
             return Err(LearnError::Data(format!(

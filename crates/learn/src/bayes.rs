@@ -1,4 +1,4 @@
-//! Gaussian naive Bayes: the columns of each class are assumed to be normal and independent.
+//! Gaussian naive Bayes: the columns of each class are assumed to be normally distributed and independent.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,16 +6,16 @@ use crate::logistic_regression::shares;
 use crate::matrix::Matrix;
 use crate::{LearnError, Stop, exact_numbers, go_on};
 
-/// Prior of each class, with mean and variance of each of its columns.
+/// For each class, its prior probability, and the mean and variance of each of its columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bayes {
     pub(crate) width: usize,
     #[serde(with = "exact_numbers::list")]
     pub(crate) shares: Vec<f64>,
-    /// Class after class.
+    /// Means of all columns, class after class.
     #[serde(with = "exact_numbers::list")]
     pub(crate) means: Vec<f64>,
-    /// Class after class.
+    /// Variances of all columns, class after class.
     #[serde(with = "exact_numbers::list")]
     pub(crate) variances: Vec<f64>,
 }
@@ -33,8 +33,8 @@ impl Bayes {
     }
 }
 
-/// Fits rows to classes, each of which has a row. `smoothing` times the largest variance of a column is added to all
-/// variances.
+/// Fits rows to classes; each class must have a row. `smoothing` times the largest variance of a column is added to
+/// all variances.
 pub(crate) fn fit(
     x: &Matrix,
     classes: &[u32],

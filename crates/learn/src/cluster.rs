@@ -6,25 +6,25 @@ use crate::matrix::Matrix;
 use crate::rng::Rng;
 use crate::{LearnError, ROWS_BETWEEN_STOPS, Stop, exact_numbers, go_on};
 
-/// Maximum number of groups.
+/// Maximum number of clusters.
 pub(crate) const CLUSTERS_MAX: usize = 1_000;
-/// Number of starts, of which the best is used.
+/// Number of random starts, the best of which is used.
 const STARTS: usize = 10;
 /// Maximum number of rounds per start.
 const ROUNDS_MAX: usize = 300;
-/// Maximum number of rows for DBSCAN, which compares each with each.
+/// Maximum number of rows for DBSCAN, which compares each row with each other row.
 const DBSCAN_ROWS_MAX: usize = 20_000;
 
-/// Centres of groups.
+/// Centres of clusters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Clusters {
     pub(crate) width: usize,
-    /// Centre after centre.
+    /// Coordinates of the centres, one centre after the other.
     #[serde(with = "exact_numbers::list")]
     pub(crate) centres: Vec<f64>,
-    /// Rows of each.
+    /// Number of rows in each cluster.
     pub(crate) sizes: Vec<u64>,
-    /// Sum of squared distances of all rows to their centres.
+    /// Sum of the squared distances of all rows to their nearest centres.
     #[serde(with = "exact_numbers")]
     pub(crate) inertia: f64,
 }
@@ -116,8 +116,8 @@ fn started(x: &Matrix, count: usize, rng: &mut Rng, stop: Stop<'_>) -> Result<(V
     Ok((centres, inertia))
 }
 
-/// The cluster of each row, -1 for noise (Ester, Kriegel, Sander, Xu, 1996): core rows have at least `neighbours` rows
-/// within `distance`, themselves included. Clusters are numbered in order of their first row.
+/// The cluster of each row, -1 for noise (Ester, Kriegel, Sander, Xu, 1996): core rows have at least `neighbours`
+/// rows, including themselves, within `distance`. Clusters are numbered in order of their first row.
 pub(crate) fn dbscan(x: &Matrix, distance: f64, neighbours: usize, stop: Stop<'_>) -> Result<Vec<i64>, LearnError> {
     let rows = x.rows();
     if rows > DBSCAN_ROWS_MAX {

@@ -1,7 +1,8 @@
-//! Densities of one field, as stored and evaluated: the probability of a value, and which values are outliers.
+//! Densities of one field, as stored and evaluated: the probability of a value, and the decision which values are
+//! outliers.
 //!
-//! Outliers are the values where the density is lowest, with a total probability equal to the threshold: both tails of
-//! a normal density, the upper tail of an exponential, and the lowest parts of a kernel density estimate.
+//! Outliers are the values with the lowest density, up to a total probability equal to the threshold: both tails of a
+//! normal density, the upper tail of an exponential, and the lowest parts of a kernel density estimate.
 //! `lower_threshold` and `upper_threshold` set the tails separately.
 
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,7 @@ use crate::{LearnError, THRESHOLDS_MAX, exact_numbers};
 /// Densities of groups, sorted by key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Densities {
-    /// Distance measure between rows and density.
+    /// Distance measure between the rows and the density.
     pub(crate) metric: String,
     pub(crate) groups: Vec<Group>,
 }
@@ -53,8 +54,8 @@ pub(crate) enum Density {
         #[serde(with = "exact_numbers")]
         scale: f64,
     },
-    /// Kernel density estimate with normal kernels, as heights at equal steps; linear in between, 0 outside. The area
-    /// is 1.
+    /// Kernel density estimate with normal kernels, given by heights at equal steps; linear between the steps and 0
+    /// outside. The area is 1.
     Kernels {
         #[serde(with = "exact_numbers")]
         start: f64,
@@ -65,7 +66,7 @@ pub(crate) enum Density {
     },
 }
 
-/// Range of outlier values with its total probability.
+/// Range of outlier values, with the total probability of these values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Range {
     pub(crate) low: f64,
@@ -73,7 +74,7 @@ pub(crate) struct Range {
     pub(crate) area: f64,
 }
 
-/// Condition for outliers.
+/// Criterion for outliers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Threshold {
     /// Outliers are the values of lowest density.
@@ -123,11 +124,11 @@ pub(crate) fn thresholds(options: &Options) -> Result<Vec<(String, Threshold)>, 
     }
 }
 
-/// Threshold if none is given.
+/// Default threshold.
 const DEFAULT_THRESHOLD: f64 = 0.01;
 
 impl Density {
-    /// The density at a value; `None` if all mass is there.
+    /// The density at a value; `None` if all probability is concentrated at that value.
     pub(crate) fn at(&self, value: f64) -> Option<f64> {
         match self {
             Density::Norm { deviation, .. } if *deviation == 0.0 => None,
@@ -209,7 +210,7 @@ impl Density {
         }
     }
 
-    /// Name in summaries of models.
+    /// Name shown in summaries of models.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Density::Norm { .. } => "Normal",
@@ -219,7 +220,7 @@ impl Density {
     }
 }
 
-/// The steps with the smallest heights, of this total area; adjacent ones are merged.
+/// The steps with the smallest heights, up to this total area; adjacent steps are merged.
 fn lowest(start: f64, step: f64, heights: &[f64], area: f64) -> Vec<Range> {
     let areas: Vec<f64> = heights.windows(2).map(|pair| step * (pair[0] + pair[1]) / 2.0).collect();
     let mut order: Vec<usize> = (0..areas.len()).collect();
@@ -233,7 +234,7 @@ fn lowest(start: f64, step: f64, heights: &[f64], area: f64) -> Vec<Range> {
         is_low[at] = true;
     }
     let mut ranges: Vec<Range> = Vec::new();
-    // Outside of all steps the density is 0.
+    // Outside of all steps, the density is 0.
     ranges.push(Range { low: f64::NEG_INFINITY, high: start, area: 0.0 });
     for at in (0..areas.len()).filter(|at| is_low[*at]) {
         let from = start + step * at as f64;
@@ -251,12 +252,12 @@ fn lowest(start: f64, step: f64, heights: &[f64], area: f64) -> Vec<Range> {
 }
 
 impl Range {
-    /// Whether it contains a value; the bounds of tails are excluded.
+    /// Whether the range contains a value; the bounds of tails are excluded.
     pub(crate) fn holds(&self, value: f64) -> bool {
         value > self.low && value < self.high
     }
 
-    /// Splunk's format: from, to and area.
+    /// The range in Splunk's format: from, to and area.
     pub(crate) fn text(&self) -> String {
         format!("{}:{}:{}", bound(self.low), bound(self.high), bound(self.area))
     }
@@ -275,7 +276,7 @@ fn bound(number: f64) -> String {
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
-/// The complementary error function, accurate to 1.2e-7 (Press and others: "Numerical Recipes", 6.2).
+/// The complementary error function, with an error below 1.2e-7 (Press and others: "Numerical Recipes", 6.2).
 fn erfc(value: f64) -> f64 {
     const PARTS: [f64; 10] = [
         0.170_872_77,

@@ -28,7 +28,7 @@ enum Metric {
     Kolmogorov,
 }
 
-/// Fits the field's values, group by group.
+/// Fits densities to the field's values, group by group.
 pub(crate) fn fit(
     request: &FitRequest<'_>,
     features: &[Column<'_>],
@@ -106,7 +106,7 @@ fn group(
     }
     let norm = || Density::Norm { mean, deviation };
     let expon = || Density::Expon { start: min, scale: mean - min };
-    // A single value is a point, whatever kind of density is requested.
+    // Equal values form a point, whatever kind of density is requested.
     let candidates = match options.get("dist").unwrap_or("auto") {
         "norm" | "auto" | "expon" | "gaussian_kde" if deviation == 0.0 => vec![norm()],
         "norm" => vec![norm()],

@@ -1,9 +1,9 @@
 //! Encoding table columns as numbers.
 //!
-//! As in Splunk's toolkit: a column without values is dropped, and so is a categorical column with more than
+//! As in Splunk's toolkit, a column without values is dropped, and so is a categorical column with more than
 //! [`CATEGORIES_MAX`] distinct values. A column with a non-numeric value is categorical and becomes one 0/1 column per
-//! value (one-hot encoding). Rows with a missing value are neither used for fitting nor predicted. When the model is
-//! applied, an unknown category is 0 in all columns of its field.
+//! value (one-hot encoding). Rows with a missing value are used neither for fitting nor for prediction. When the model
+//! is applied, an unknown category is 0 in all columns of its field.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -28,16 +28,16 @@ pub trait Values {
 pub struct Column<'a> {
     /// Name of the field.
     pub name: &'a str,
-    /// Its values.
+    /// Values of the field.
     pub values: &'a dyn Values,
 }
 
 /// A field used as a feature.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Feature {
-    /// Its name.
+    /// Name of the field.
     pub(crate) field: String,
-    /// Its sorted values, if it is categorical.
+    /// Sorted values of the field, if it is categorical.
     pub(crate) categories: Option<Vec<String>>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct NumericRows {
 }
 
 impl Encoding {
-    /// Chooses the usable columns; `notes` receives messages about the others.
+    /// Chooses the usable columns; `notes` receives messages about the other columns.
     pub(crate) fn learn(
         columns: &[Column<'_>],
         rows: usize,

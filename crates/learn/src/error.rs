@@ -9,9 +9,9 @@ pub enum LearnError {
     /// A limit was exceeded.
     #[error("{what}: {value}, the limit is {limit}")]
     Limit {
-        /// Quantity that exceeds the limit, and remedy.
+        /// Quantity that exceeds the limit, and how to reduce it.
         what: String,
-        /// Actual number.
+        /// Actual quantity.
         value: usize,
         /// Maximum.
         limit: usize,
@@ -22,7 +22,7 @@ pub enum LearnError {
     /// An option has an invalid value.
     #[error("`{name}` expects {wants}, got `{got}`")]
     Option {
-        /// Its name.
+        /// Name of the option.
         name: String,
         /// Valid values.
         wants: String,

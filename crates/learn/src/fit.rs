@@ -14,7 +14,7 @@ use crate::{
     logistic_regression, pca, scale, tree_grow,
 };
 
-/// Input of a fit.
+/// Input for fitting a model.
 pub struct FitRequest<'a> {
     /// One of [`crate::ALGORITHMS`].
     pub algorithm: &'a str,
@@ -22,9 +22,9 @@ pub struct FitRequest<'a> {
     pub target: Option<Column<'a>>,
     /// The features.
     pub features: Vec<Column<'a>>,
-    /// Group-by fields.
+    /// Fields that define groups.
     pub by: Vec<Column<'a>>,
-    /// Rows of all columns.
+    /// Number of rows in all columns.
     pub rows: usize,
     /// Options of the algorithm.
     pub options: Options,
@@ -37,9 +37,9 @@ pub struct FitRequest<'a> {
 pub struct FitResult {
     /// The model.
     pub model: Model,
-    /// Labels of the fitted rows, for algorithms that cannot predict others.
+    /// Labels of the fitted rows, for algorithms that cannot be applied to other rows.
     pub labels: Option<(String, Vec<Answer>)>,
-    /// Notes for the user about what was left out.
+    /// Notes for the user about columns and rows that were not used.
     pub notes: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ fn no_rows(algorithm: &str) -> LearnError {
     LearnError::Data(format!("{algorithm} has no row to learn from: none has a value of every field"))
 }
 
-/// Fits a target. Rows without it are not used.
+/// Fits a model with a target field. Rows without a target value are not used.
 fn supervised(
     request: &FitRequest<'_>,
     target: &Column<'_>,

@@ -1,9 +1,9 @@
 //! Machine learning: fits a [`Model`] to the columns of a table, and applies it to other rows.
 //!
 //! Fitting has three steps. [`Encoding`] chooses the usable columns and defines how a row becomes numbers: a numeric
-//! column becomes one matrix column, a categorical column one for each value. The algorithm is fitted to the matrix;
-//! its result is a plain value of [`Body`]. [`wire`] serializes the model as text with a version and a checksum and
-//! validates it when it is read, so that reading any file yields either an error or a usable model.
+//! column becomes one matrix column, and a categorical column one matrix column for each of its values. The algorithm
+//! is fitted to the matrix; its result is plain data ([`Body`]). [`wire`] serializes the model as text with a version
+//! and a checksum and validates it when it is read, so that reading any file yields either an error or a usable model.
 //!
 //! Algorithms are implemented here, not taken from a library (docs/decisions/0034-learned-models.md). Everything is
 //! deterministic: random numbers come from a seed argument. Long loops poll [`Stop`].
@@ -44,13 +44,15 @@ pub use model::{ALGORITHMS, Answer, Body, Model};
 pub use options::Options;
 pub use rng::sample;
 
-/// Maximum number of rows a model is fitted to; if there are more, it is fitted to a sample (Splunk's `max_inputs`).
+/// Maximum number of rows a model is fitted to; if there are more rows, the model is fitted to a sample (Splunk's
+/// `max_inputs`).
 pub const ROWS_MAX: usize = 100_000;
 /// Maximum number of matrix columns, including those of categorical fields.
 pub const COLUMNS_MAX: usize = 500;
 /// Maximum number of matrix cells: rows times columns.
 pub const CELLS_MAX: usize = 10_000_000;
-/// Maximum number of distinct values of a categorical column; one with more is dropped (`max_distinct_cat_values`).
+/// Maximum number of distinct values of a categorical column; a column with more values is dropped
+/// (`max_distinct_cat_values`).
 pub const CATEGORIES_MAX: usize = 100;
 /// Maximum number of classes of a classifier (`max_distinct_cat_values_for_classifiers`).
 pub const CLASSES_MAX: usize = 100;
@@ -66,7 +68,7 @@ const ROWS_BETWEEN_STOPS: usize = 1_024;
 /// Returns true if the work should be abandoned, because its result is no longer needed.
 pub type Stop<'a> = &'a dyn Fn() -> bool;
 
-/// An error if the work should be abandoned.
+/// Fails if the work should be abandoned.
 fn go_on(stop: Stop<'_>) -> Result<(), LearnError> {
     if stop() { Err(LearnError::Cancelled) } else { Ok(()) }
 }

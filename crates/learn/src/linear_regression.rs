@@ -1,10 +1,10 @@
 //! Linear regression: ordinary least squares, ridge, lasso and elastic net.
 //!
-//! All are solved from the cross products of the columns, which are centred and scaled first; the penalty is corrected
-//! for the scale, so that the coefficients refer to the original columns. Least squares and ridge are systems of linear
-//! equations; lasso and elastic net use coordinate descent (Friedman, Hastie, Tibshirani: "Regularization Paths for
-//! Generalized Linear Models via Coordinate Descent", 2010). The objectives are those documented by scikit-learn for
-//! its classes of these names, which Splunk's toolkit uses.
+//! All four are solved from the cross products of the columns, which are centred and scaled first; the penalty is
+//! adjusted to the scale, so that the coefficients apply to the original columns. Least squares and ridge solve a
+//! system of linear equations; lasso and elastic net use coordinate descent (Friedman, Hastie, Tibshirani:
+//! "Regularization Paths for Generalized Linear Models via Coordinate Descent", 2010). The objective functions are
+//! those that scikit-learn documents for its classes of these names, which Splunk's toolkit uses.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,9 +14,9 @@ use crate::{LearnError, ROWS_BETWEEN_STOPS, Stop, exact_numbers, go_on};
 
 /// Maximum number of rounds of coordinate descent.
 const ROUNDS_MAX: usize = 10_000;
-/// Change of a scaled coefficient below which it counts as converged.
+/// Change of a scaled coefficient below which the coefficient counts as converged.
 const STILL: f64 = 1e-10;
-/// Ratio of spread to mean below which a column is constant.
+/// Ratio of spread to mean below which a column counts as constant.
 const CONSTANT: f64 = 1e-10;
 
 /// `y = intercept + coefficients . x`.
@@ -31,12 +31,12 @@ pub struct Linear {
 /// Penalty term added to the squared errors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Penalty {
-    /// Nothing.
+    /// No penalty.
     None,
     /// `alpha` times the sum of squared coefficients.
     Ridge(f64),
-    /// Elastic net: `alpha` times (`share` times the absolute values plus half of the rest times the squares), added to
-    /// half the mean squared error.
+    /// Elastic net: `alpha` times (`share` times the sum of absolute coefficients, plus half of `1 - share` times the
+    /// sum of squared coefficients), added to half the mean squared error.
     Net { alpha: f64, share: f64 },
 }
 
@@ -47,7 +47,7 @@ impl Linear {
     }
 }
 
-/// The sum of products.
+/// The scalar product of two vectors.
 pub(crate) fn dot(one: &[f64], other: &[f64]) -> f64 {
     one.iter().zip(other).map(|(a, b)| a * b).sum()
 }
@@ -73,7 +73,8 @@ pub(crate) fn spreads(x: &Matrix) -> (Vec<f64>, Vec<f64>) {
     (means, spreads)
 }
 
-/// Cross products of scaled columns, divided by the number of rows: among themselves, and with the target.
+/// Cross products of scaled columns, divided by the number of rows: of the columns with each other, and with the
+/// target.
 struct Products {
     among: Vec<f64>,
     with: Vec<f64>,
@@ -104,7 +105,7 @@ fn products(x: &Matrix, y: &[f64], (means, scales): (&[f64], &[f64]), stop: Stop
     Ok(sums)
 }
 
-/// Fits rows to numbers.
+/// Fits a linear function to the target values of rows.
 pub(crate) fn fit(
     x: &Matrix,
     y: &[f64],
@@ -141,7 +142,7 @@ pub(crate) fn fit(
     Ok(Linear { coefficients, intercept })
 }
 
-/// Coordinate descent.
+/// Minimises the elastic net objective by coordinate descent.
 fn descend(sums: &Products, scales: &[f64], alpha: f64, share: f64, stop: Stop<'_>) -> Result<Vec<f64>, LearnError> {
     let width = scales.len();
     let mut solution = vec![0.0; width];

@@ -14,20 +14,20 @@ use crate::{LearnError, ROWS_BETWEEN_STOPS, Stop, exact_numbers, go_on};
 
 /// Maximum number of steps.
 const STEPS_MAX: usize = 300;
-/// Number of steps remembered for the curvature.
+/// Number of previous steps used to estimate the curvature.
 const REMEMBERED: usize = 10;
-/// Gradient, relative to the objective, below which it counts as zero.
+/// Ratio of gradient to objective below which the gradient counts as zero.
 const FLAT: f64 = 1e-8;
 /// Maximum number of halvings of a step.
 const HALVINGS_MAX: usize = 40;
 
-/// Coefficients and intercept of each function; one for two classes, otherwise one per class.
+/// Coefficients and intercept of each function. For two classes there is one function, otherwise one per class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Logistic {
-    /// For each function the coefficients of the columns, then the intercept.
+    /// For each function, the coefficients of the columns, then the intercept.
     #[serde(with = "exact_numbers::list")]
     pub(crate) weights: Vec<f64>,
-    /// Columns.
+    /// Number of columns.
     pub(crate) width: usize,
 }
 
@@ -58,7 +58,7 @@ fn sigmoid(logit: f64) -> f64 {
     }
 }
 
-/// Softmax: turns log-probabilities, up to a constant, into probabilities.
+/// Softmax: converts log-probabilities, which may all be shifted by the same constant, to probabilities.
 pub(crate) fn shares(mut logs: Vec<f64>) -> Vec<f64> {
     let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     logs.iter_mut().for_each(|log| *log = (*log - most).exp());
@@ -189,7 +189,7 @@ impl Problem<'_> {
     }
 }
 
-/// The descent direction, given the remembered curvature.
+/// The descent direction, given the steps that determine the curvature.
 fn direction(slope: &[f64], remembered: &VecDeque<(Vec<f64>, Vec<f64>)>) -> Vec<f64> {
     let mut way: Vec<f64> = slope.iter().map(|slope| -slope).collect();
     let mut parts = Vec::with_capacity(remembered.len());

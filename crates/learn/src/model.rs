@@ -43,7 +43,7 @@ pub struct Model {
     pub algorithm: String,
     /// Options given to `fit`.
     pub options: BTreeMap<String, String>,
-    /// The target field; `None` if fields are derived from fields.
+    /// The target field; `None` if the algorithm has no target.
     pub target: Option<String>,
     /// Classes of a classifier, sorted.
     pub classes: Vec<String>,
@@ -76,14 +76,14 @@ pub enum Body {
     Scales(Scales),
     /// Densities.
     Densities(Densities),
-    /// None: the algorithm only labels the rows it is fitted to.
+    /// No parameters: the algorithm only labels the rows to which it is fitted.
     Nothing,
 }
 
 /// A predicted value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// Nothing.
+    /// No value.
     Null,
     /// A number.
     Number(f64),
@@ -110,7 +110,7 @@ impl Model {
         }
     }
 
-    /// Fields that it reads.
+    /// Fields that the model reads.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.encoding.features.iter().map(|feature| feature.field.as_str()).chain(self.by.iter().map(String::as_str))
     }
@@ -120,7 +120,7 @@ impl Model {
         self.options.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
-    /// Whether it can be applied to other rows.
+    /// Whether the model can be applied to other rows.
     pub fn can_be_applied(&self) -> bool {
         self.body != Body::Nothing
     }

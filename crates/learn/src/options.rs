@@ -27,7 +27,7 @@ impl Options {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// These options, supplemented by those of `other`.
+    /// These options, and those of `other` that are missing here.
     pub fn or(&self, other: &Options) -> Options {
         Options(other.0.iter().chain(&self.0).map(|(name, value)| (name.clone(), value.clone())).collect())
     }
@@ -47,7 +47,7 @@ impl Options {
         }
     }
 
-    /// A number within bounds; `None` if it is not given.
+    /// A number within bounds; `None` if the option is not given.
     pub(crate) fn number<T: FromStr + PartialOrd + Debug + Copy>(
         &self,
         name: &str,

@@ -7,18 +7,18 @@ use crate::matrix::Matrix;
 use crate::solve::eigen_symmetric;
 use crate::{LearnError, ROWS_BETWEEN_STOPS, Stop, exact_numbers, go_on};
 
-/// Maximum number of columns: time grows with their third power.
+/// Maximum number of columns; the computing time grows with their third power.
 const PCA_COLUMNS_MAX: usize = 200;
 
-/// Axes, greatest first.
+/// Principal axes, in descending order of variance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Axes {
     #[serde(with = "exact_numbers::list")]
     pub(crate) means: Vec<f64>,
-    /// Unit axes, one after the other; the largest component of each is positive.
+    /// Unit vectors of the axes, one after the other; the largest component of each vector is positive.
     #[serde(with = "exact_numbers::list")]
     pub(crate) axes: Vec<f64>,
-    /// Variance along each.
+    /// Variance along each axis.
     #[serde(with = "exact_numbers::list")]
     pub(crate) variances: Vec<f64>,
     /// Total variance.
@@ -34,13 +34,13 @@ impl Axes {
     }
 }
 
-/// Number of axes kept.
+/// Number of components kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ComponentCount {
     All,
-    /// The first components, as many as given.
+    /// The given number of first components.
     Count(usize),
-    /// As many as explain this share of the variance.
+    /// As many components as are needed to explain this share of the variance.
     Share(f64),
 }
 

@@ -1,11 +1,12 @@
-//! A seeded random number generator: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
+//! A seeded random number generator: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
+//! 2014).
 
 /// A sequence of numbers determined by its seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Rng(u64);
 
 impl Rng {
-    /// The sequence of a seed.
+    /// The sequence for a seed.
     pub(crate) fn new(seed: u64) -> Rng {
         Rng(seed)
     }
@@ -24,7 +25,7 @@ impl Rng {
         ((u128::from(self.next()) * limit as u128) >> 64) as usize
     }
 
-    /// A number from 0 to 1, 1 excluded.
+    /// A number from 0 up to, but not including, 1.
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }

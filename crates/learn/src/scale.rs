@@ -13,7 +13,7 @@ pub struct Scales {
     pub(crate) prefix: String,
     #[serde(with = "exact_numbers::list")]
     pub(crate) middles: Vec<f64>,
-    /// Never 0.
+    /// Divisors, none of which is 0.
     #[serde(with = "exact_numbers::list")]
     pub(crate) scales: Vec<f64>,
 }
@@ -46,7 +46,7 @@ fn without_zeros(mut scales: Vec<f64>) -> Vec<f64> {
     scales
 }
 
-/// `quantile_range=25-75` or `25,75`, as fractions of 1.
+/// Parses `quantile_range=25-75` or `25,75` and returns both quantiles as fractions of 1.
 fn quantile_range(options: &Options) -> Result<(f64, f64), LearnError> {
     let Some(text) = options.get("quantile_range") else { return Ok((0.25, 0.75)) };
     let text = text.trim_matches(['(', ')']);

@@ -1,4 +1,4 @@
-//! Scores: how well predictions match actual values, for the `score` command.
+//! Scores for the `score` command, which measure how well predictions match actual values.
 //!
 //! Rows that lack one of the values are ignored. Definitions are those of scikit-learn's functions of the same names.
 
@@ -11,7 +11,7 @@ use crate::options::Options;
 pub use crate::summary::Row;
 use crate::{CLASSES_MAX, LearnError, Stop, go_on};
 
-/// Maximum number of rows for silhouettes, which compare each row with each.
+/// Maximum number of rows for silhouettes, which compare each row with each other row.
 const SILHOUETTE_ROWS_MAX: usize = 10_000;
 /// Maximum number of scored rows.
 pub const SCORED_ROWS_MAX: usize = 1_000_000;
@@ -95,7 +95,7 @@ fn of_numbers(method: &str, pairs: &[(f64, f64)]) -> f64 {
     let middle = mean(&|(actual, _)| *actual);
     let spread = mean(&|(actual, _)| (actual - middle).powi(2));
     let square = mean(&|(actual, predicted)| (actual - predicted).powi(2));
-    // Constant values are predicted either perfectly or not at all.
+    // For constant actual values, the score only tells whether the prediction is perfect.
     let share = |off: f64| match spread > 0.0 {
         true => 1.0 - off / spread,
         false => f64::from(u8::from(off == 0.0)),
@@ -139,10 +139,10 @@ fn area_under_curve(
     Ok((ranks - trues * (trues + 1.0) / 2.0) / (trues * others))
 }
 
-/// Confusion matrix.
+/// Confusion matrix: counts of rows by actual and predicted class.
 struct Labels {
     classes: Vec<String>,
-    /// One row per actual class.
+    /// One matrix row per actual class, one after the other.
     counts: Vec<f64>,
 }
 
@@ -246,7 +246,7 @@ impl Labels {
                 Ok(self.classes.iter().zip(&shares).map(line).collect())
             }
             Some("binary") => binary(),
-            // A wrong prediction of one class is a miss of another, so all three equal the accuracy.
+            // A row predicted for the wrong class is also missing in its own class, so all three equal the accuracy.
             Some("micro") => one(self.accuracy(true)),
             Some("macro") => one(shares.iter().map(of).sum::<f64>() / shares.len() as f64),
             Some("weighted") => one(shares.iter().map(|share| of(share) * share.support).sum::<f64>() / whole),
@@ -263,7 +263,7 @@ impl Share {
     }
 }
 
-/// Silhouette: how much closer rows are to their own cluster than to the next one (Rousseeuw, 1987).
+/// Silhouette: how much closer rows are to their own cluster than to the nearest other cluster (Rousseeuw, 1987).
 fn silhouette(
     labels: &[Column<'_>],
     features: &[Column<'_>],

@@ -2,13 +2,14 @@
 
 use crate::{LearnError, Stop, go_on};
 
-/// Minimum share of a column's squared length that must be left after projecting out the previous columns.
+/// Minimum share of a column's squared length that remains after projecting out the previous columns; below it, the
+/// column counts as dependent.
 const INDEPENDENT: f64 = 1e-10;
-/// Maximum number of Jacobi sweeps; ten are already many.
+/// Maximum number of Jacobi sweeps; usually fewer than ten are needed.
 const JACOBI_ROUNDS_MAX: usize = 60;
 
-/// Solves `a x = b` for a symmetric, positive semidefinite `a` with `size` rows by Cholesky decomposition. A column
-/// that depends on previous ones gets 0, which is one of the least-squares solutions.
+/// Solves `a x = b` for a symmetric, positive semidefinite `a` with `size` rows by Cholesky decomposition. The
+/// coefficient of a column that depends on previous ones is 0, which is one of the least-squares solutions.
 pub(crate) fn solve_symmetric(mut a: Vec<f64>, b: &[f64], size: usize, stop: Stop<'_>) -> Result<Vec<f64>, LearnError> {
     let mut used = vec![false; size];
     for column in 0..size {
@@ -106,7 +107,7 @@ mod tests {
         let never = || false;
         let solved = solve_symmetric(vec![4.0, 2.0, 2.0, 3.0], &[2.0, 5.0], 2, &never).unwrap();
         assert!((solved[0] + 0.5).abs() < 1e-12 && (solved[1] - 2.0).abs() < 1e-12, "{solved:?}");
-        // The second column equals the first.
+        // The second column equals the first, so it gets 0.
         let solved = solve_symmetric(vec![1.0, 1.0, 1.0, 1.0], &[3.0, 3.0], 2, &never).unwrap();
         assert_eq!(solved, [3.0, 0.0]);
     }

@@ -28,7 +28,7 @@ impl Model {
                     .collect()
             }
             Body::Logistic(logistic) => {
-                // With two classes the decision function is that of the second.
+                // With two classes, the only decision function is that of the second class.
                 let classes = if self.classes.len() == 2 { &self.classes[1..] } else { &self.classes[..] };
                 let features: Vec<&str> = names.iter().map(String::as_str).chain(["_intercept"]).collect();
                 let lines = classes.iter().zip(logistic.weights.chunks_exact(logistic.width + 1));
@@ -84,7 +84,7 @@ impl Model {
         }
     }
 
-    /// One row per centre or axis, with a field per column.
+    /// One row per centre or axis, with one field per column.
     fn summary_of_places(&self, names: &[String]) -> Vec<Row> {
         let with = |mut row: Row, numbers: &[f64]| {
             row.extend(names.iter().zip(numbers).map(|(name, number)| (name.clone(), Answer::Number(*number))));

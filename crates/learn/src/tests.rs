@@ -24,7 +24,7 @@ impl Values for Cells {
     }
 }
 
-/// A table of CSV without quotes.
+/// A table parsed from CSV without quotes.
 struct Table {
     names: Vec<String>,
     columns: Vec<Cells>,
@@ -96,7 +96,7 @@ fn coefficients(fitted: &FitResult) -> (Vec<f64>, f64) {
     }
 }
 
-/// Two fields, two classes far from each other and some noise.
+/// Two fields, two distant classes and some noise.
 fn two_kinds() -> Table {
     let mut rng = Rng::new(7);
     let mut csv = "a,b,color,kind,size\n".to_owned();
@@ -129,7 +129,7 @@ fn lines_are_found_exactly() {
 
 #[test]
 fn penalties_are_those_of_the_definitions() {
-    // Centred, x is -1, 0, 1 and y is -2, 0, 2: their product is 4, the square of x 2.
+    // After centring, x is -1, 0, 1 and y is -2, 0, 2: their product is 4, the square of x is 2.
     let table = Table::new("x,y\n1,0\n2,2\n3,4\n");
     near(coefficients(&table.fit("Ridge", "y", "x", "alpha=2").unwrap()).0[0], 4.0 / (2.0 + 2.0));
     near(coefficients(&table.fit("Lasso", "y", "x", "alpha=0.5").unwrap()).0[0], (4.0 / 3.0 - 0.5) / (2.0 / 3.0));
@@ -148,7 +148,7 @@ fn texts_are_columns_and_dependent_columns_do_no_harm() {
     for (row, want) in [1.0, 5.0, 1.0, 5.0, 9.0].into_iter().enumerate() {
         near(number(&said[0][row]), want);
     }
-    // A value that did not occur in the fit is encoded as none of the known ones.
+    // A value that did not occur in the fit is 0 in the columns of all known values.
     let other = Table::new("color,twice,y\nblack,2,\n,2,\n");
     let said = other.says(&table.fit("LinearRegression", "y", "color", "").unwrap().model);
     assert!(matches!(said[0][0], Answer::Number(_)) && said[0][1] == Answer::Null, "{said:?}");
@@ -167,7 +167,7 @@ fn classes_are_distinguished() {
             near(number(&said[1][row]) + number(&said[2][row]), 1.0);
         }
     }
-    // Three classes, determined by a text.
+    // Three classes, each determined by a text value.
     for algorithm in ["LogisticRegression", "DecisionTreeClassifier"] {
         let said = table.says(&table.fit(algorithm, "color", "color a", "").unwrap_or_else(|e| panic!("{e}")).model);
         assert_eq!(said.len(), 1);
@@ -206,7 +206,7 @@ fn trees_follow_their_limits() {
     };
     assert_eq!((leaves("max_leaf_nodes=3"), leaves("max_depth=2")), (3, 4));
     assert!(leaves("min_samples_leaf=30") <= 4);
-    // Splits without a gain of their own are tried as well.
+    // Splits without a gain of their own are tried as well, because later splits may gain.
     let xor = Table::new("a,b,y\n0,0,no\n0,1,yes\n1,0,yes\n1,1,no\n");
     let said = xor.says(&xor.fit("DecisionTreeClassifier", "y", "a b", "").unwrap().model);
     let texts: Vec<&Answer> = said[0].iter().collect();
@@ -355,7 +355,7 @@ fn damaged_models_are_refused() {
     }
 }
 
-/// A file with a correct checksum is validated as strictly: a model that passes can be applied.
+/// A file with a correct checksum is validated as strictly as any other: a model that passes can be applied.
 #[test]
 fn models_that_someone_made_up_do_no_harm() {
     let table = two_kinds();

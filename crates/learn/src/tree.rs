@@ -9,19 +9,19 @@ use crate::exact_numbers;
 pub(crate) struct Tree {
     /// Column tested by each node.
     pub(crate) columns: Vec<u32>,
-    /// Threshold: rows with values up to it go to the first child.
+    /// Threshold of each node; rows with values up to it continue at the first child.
     #[serde(with = "exact_numbers::list")]
     pub(crate) limits: Vec<f64>,
-    /// First child of each node, 0 for a leaf.
+    /// First child of each node; 0 for a leaf.
     pub(crate) low: Vec<u32>,
     /// Second child of each node.
     pub(crate) high: Vec<u32>,
-    /// Value of a leaf: a number, or the index of its first class in `shares`.
+    /// Value of each leaf: a number, or the index of its first class in `shares`.
     #[serde(with = "exact_numbers::list")]
     pub(crate) values: Vec<f64>,
-    /// For classifiers: the class numbers of each leaf.
+    /// For classifiers: the classes that occur in each leaf.
     pub(crate) classes: Vec<Vec<u32>>,
-    /// Class shares parallel to `classes`, concatenated over all leaves.
+    /// Shares of the classes in `classes`, concatenated over all leaves.
     #[serde(with = "exact_numbers::list")]
     pub(crate) shares: Vec<f64>,
 }
@@ -36,7 +36,7 @@ pub struct Forest {
 }
 
 impl Tree {
-    /// The leaf of a row.
+    /// The leaf in which a row ends.
     fn leaf(&self, row: &[f64]) -> usize {
         let mut at = 0;
         while self.low[at] != 0 {
@@ -69,7 +69,8 @@ impl Forest {
 }
 
 impl Tree {
-    /// Validates a deserialized tree for this number of columns and classes (0 for regression); returns what is wrong.
+    /// Validates a deserialized tree for this number of columns and classes (0 for regression); returns a description
+    /// of the fault.
     pub(crate) fn fault(&self, width: usize, classes: usize) -> Option<&'static str> {
         let size = self.columns.len();
         let lists = [self.limits.len(), self.low.len(), self.high.len(), self.values.len()];

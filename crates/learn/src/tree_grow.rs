@@ -2,8 +2,8 @@
 //! forests (Breiman: "Random Forests", 2001).
 //!
 //! Rows are sorted by every column once; a split partitions each sorted list and preserves its order, so that a level
-//! of the tree costs one pass over the cells. The best split is made first, so that a limit on leaves keeps the best
-//! ones.
+//! of the tree costs one pass over the cells. The best split is made first, so that a limit on the number of leaves
+//! keeps the best splits.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -16,7 +16,7 @@ use crate::{LearnError, Stop, go_on};
 
 /// Maximum number of trees of a forest.
 const TREES_MAX: usize = 500;
-/// Default maximum depth: far beyond what rows can need, but still a bound.
+/// Default maximum depth: far more than rows can need, but still a limit.
 const DEPTH_MAX: usize = 1_000;
 /// Impurity below which a node counts as pure.
 const PURE: f64 = 1e-12;
@@ -99,7 +99,7 @@ pub(crate) fn fit(x: &Matrix, truth: &Truth<'_>, growth: &Growth, stop: Stop<'_>
         order.sort_by(|one, other| cells[*one as usize].total_cmp(&cells[*other as usize]));
         sorted.push(order);
     }
-    // Centred, so that squaring does not lose small differences.
+    // Target values are centred, so that squaring does not lose small differences.
     let middle = match truth {
         Truth::Numbers(numbers) => numbers.iter().sum::<f64>() / rows.max(1) as f64,
         Truth::Classes(..) => 0.0,
@@ -141,7 +141,8 @@ pub(crate) fn fit(x: &Matrix, truth: &Truth<'_>, growth: &Growth, stop: Stop<'_>
     Ok(forest)
 }
 
-/// Statistics of a node's rows: for classes the weight of each; for numbers the weight, the sum and the sum of squares.
+/// Statistics of a node's rows: the weight of each class; or, for numbers, the total weight, the sum and the sum of
+/// squares.
 type Sums = Vec<f64>;
 
 /// A possible split of a leaf.
@@ -180,7 +181,7 @@ struct Grower<'a> {
     growth: &'a Growth,
     middle: f64,
     weights: &'a [f64],
-    /// For each column, the row numbers sorted by its values; a node occupies the same range in all of them.
+    /// For each column, the row numbers sorted by its values; the rows of a node occupy the same range in all lists.
     orders: Vec<Vec<u32>>,
     goes_low: Vec<bool>,
     rng: Rng,
@@ -245,7 +246,7 @@ impl Grower<'_> {
         }
     }
 
-    /// Adds or removes a row.
+    /// Adds a row to the statistics (`sign` 1) or removes it (-1).
     fn add(&self, sums: &mut Sums, row: usize, sign: f64) {
         let weight = self.weights[row] * sign;
         match self.truth {
@@ -266,7 +267,7 @@ impl Grower<'_> {
         }
     }
 
-    /// Impurity of the rows times their weight.
+    /// Impurity of the rows, multiplied by their weight.
     fn impurity(&self, sums: &Sums) -> f64 {
         match self.truth {
             Truth::Numbers(_) => (sums[2] - sums[1] * sums[1] / sums[0]).max(0.0),
@@ -282,7 +283,7 @@ impl Grower<'_> {
         }
     }
 
-    /// The best split of a leaf, if it may and can be split.
+    /// The best split of a leaf; `None` if the leaf may not or cannot be split.
     fn best_split(&mut self, node: usize, rows: (usize, usize), depth: usize) -> Option<Split> {
         let sums = self.sums(rows);
         let (whole, impurity) = (self.weight(&sums), self.impurity(&sums));
@@ -309,7 +310,7 @@ impl Grower<'_> {
             let column = columns[at];
             let cell = |row: u32| self.x.row(row as usize)[column];
             let order = &self.orders[column][rows.0..rows.1];
-            // Constant columns cannot split anything; others are tried instead.
+            // Constant columns cannot split anything, so other columns are tried instead.
             if order.first().map(|row| cell(*row)) == order.last().map(|row| cell(*row)) {
                 continue;
             }
@@ -336,7 +337,7 @@ impl Grower<'_> {
         best
     }
 
-    /// Partitions the rows of a node; returns the start of the second part.
+    /// Partitions the rows of a node; returns the position at which the rows of the second child start.
     fn part(&mut self, split: &Split) -> usize {
         let (start, end) = split.rows;
         let mut low_count = 0;

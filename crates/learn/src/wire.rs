@@ -1,8 +1,8 @@
 //! Serialization of models: a header line, then JSON.
 //!
-//! The header has the format version and a checksum, so that a truncated or modified file is detected. Files may come
-//! from anyone, so a model is validated as a whole before use: every index is in range, every list has the right
-//! length, every path ends.
+//! The header has the format version and a checksum, so that truncated or modified files are detected. Files may come
+//! from untrusted sources, so the whole model is validated before use: every index is in range, every list has the
+//! right length, and every path through a tree ends.
 
 use crate::density::{Densities, Density};
 use crate::encode::Encoding;
@@ -63,7 +63,7 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Model, LearnError> {
     }
 }
 
-/// Validates a deserialized model; returns what is wrong.
+/// Validates a deserialized model; returns a description of the fault.
 fn fault(model: &Model) -> Option<&'static str> {
     let (width, classes) = (model.encoding.width(), model.classes.len());
     let sorted = |list: &[String]| list.windows(2).all(|pair| pair[0] < pair[1]);

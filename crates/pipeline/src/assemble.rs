@@ -1,5 +1,5 @@
-//! Assembler: lines to finished events in the caller's batch, through merging, timestamps, text conversion, header
-//! fields and rules.
+//! Assembler: turns lines into finished events in the caller's batch by merging lines, finding timestamps, converting
+//! text, reading header fields and applying rules.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(crate) struct EventRules {
     pub(crate) indexes: Arc<IndexNames>,
 }
 
-/// Puts events together.
+/// Assembles events from lines.
 #[derive(Debug)]
 pub(crate) struct Assembler {
     rules: Option<MergeRules>,
@@ -47,10 +47,10 @@ pub(crate) struct Assembler {
     columns: Option<HeaderRules>,
     header: Option<Header>,
     meta: Metadata,
-    /// Lines that may set other metadata, and whether one did.
+    /// Whether lines may set other metadata, and whether a line has done so.
     header_mode: HeaderMode,
     is_renamed: bool,
-    /// Reason why events are not in the index named by such a line.
+    /// Reason why events are not in the index named by a metadata line.
     refused: Option<String>,
     /// Index of `meta` in the batch of the current call.
     meta_row: Option<u32>,
@@ -60,7 +60,7 @@ pub(crate) struct Assembler {
     decoded: Vec<u8>,
     /// Input offset after which all bytes so far are ASCII.
     ascii_from: u64,
-    /// Lines from later in the source, which may show the order of its dates.
+    /// Lines from later in the source, which may show whether its dates begin with the day or the month.
     samples: Vec<u8>,
 }
 
@@ -102,7 +102,7 @@ impl Assembler {
         }
     }
 
-    /// Must be called before lines go to a batch.
+    /// Must be called before lines are passed with a batch.
     pub(crate) fn begin(&mut self, out: &mut EventBatch) {
         out.index_time = self.index_time;
         self.meta_row = None;
@@ -120,13 +120,13 @@ impl Assembler {
         of_rules.or(self.refused.as_deref())
     }
 
-    /// Must be called with the bytes that subsequent lines come from; they end at input offset `end`.
+    /// Must be called with the bytes that contain the next lines; they end at input offset `end`.
     pub(crate) fn look_at(&mut self, bytes: &[u8], end: u64) {
         if !bytes.is_ascii() {
             self.ascii_from = end;
         }
         self.timestamper.look_ahead(bytes);
-        // The nearest evidence counts, so the samples come after the bytes themselves.
+        // The nearest evidence has precedence, so the samples are read after the bytes themselves.
         if !self.samples.is_empty() && memchr(b'\n', bytes).is_some() {
             let samples = std::mem::take(&mut self.samples);
             samples.chunks(AHEAD_BYTES).for_each(|part| self.timestamper.look_ahead(part));
@@ -138,7 +138,7 @@ impl Assembler {
         self.samples = samples;
     }
 
-    /// Whether lines from later in the source could show the order of its dates.
+    /// Whether lines from later in the source could show the order of day and month in its dates.
     pub(crate) fn needs_samples(&self) -> bool {
         self.timestamper.needs_order()
     }
@@ -240,7 +240,7 @@ impl Assembler {
         true
     }
 
-    /// The time of a line; from its columns, if these contain it.
+    /// The timestamp of a line; read from its columns, if the settings name columns with times.
     fn find_time(&self, line: &[u8]) -> Option<FoundTimestamp> {
         match (&self.columns, &self.header) {
             (Some(columns), Some(header)) if columns.names_times() => {
@@ -250,7 +250,7 @@ impl Assembler {
         }
     }
 
-    /// Gives the open event.
+    /// Emits the open event.
     pub(crate) fn close(&mut self, out: &mut EventBatch, counters: &mut PipelineCounters) {
         if self.open.lines == 0 {
             return;
@@ -273,7 +273,8 @@ impl Assembler {
     ) {
         let (time, is_own) = self.timestamper.time(found);
         counters.bad_timestamps += u64::from(!is_own);
-        // A date with points is read with the day first, as is usual. Only reading the month first may be a surprise.
+        // A date with points is read with the day first, as is usual. Only dates read with the month first may
+        // surprise a user, so only these are counted.
         let is_month_first = |found: &FoundTimestamp| found.read == Some(DateOrder::MonthDayYear);
         let is_ambiguous = found.is_some_and(|found| found.is_ambiguous && is_month_first(&found));
         counters.ambiguous_dates += u64::from(is_own && is_ambiguous);

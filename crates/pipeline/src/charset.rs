@@ -16,7 +16,7 @@ use crate::text::append_text;
 const AUTO: &str = "auto";
 /// UTF-16 byte order marks.
 const MARKS: [(&[u8], &Encoding); 2] = [(b"\xFF\xFE", UTF_16LE), (b"\xFE\xFF", UTF_16BE)];
-/// Maximum number of bytes that a decoder holds back when it meets an invalid one.
+/// Maximum number of bytes that a decoder holds back when it encounters an invalid one.
 const PENDING_BYTES_MAX: usize = 8;
 
 /// Character set of a source.
@@ -24,7 +24,7 @@ const PENDING_BYTES_MAX: usize = 8;
 pub(crate) enum Charset {
     /// UTF-8, or UTF-16 after a byte order mark.
     Usual,
-    /// To be detected from the first bytes.
+    /// The character set is detected from the first bytes.
     Auto,
     /// A named character set.
     Named(&'static Encoding),
@@ -42,7 +42,7 @@ impl Charset {
         }
         let spellings = [name.clone(), name.replace('_', "-"), name.replace('-', "_"), name.replace(['-', '_'], "")];
         let known = spellings.iter().find_map(|name| Encoding::for_label(name.as_bytes()));
-        // `REPLACEMENT` stands for character sets that cannot be decoded.
+        // `REPLACEMENT` represents character sets that cannot be decoded.
         known.filter(|encoding| *encoding != encoding_rs::REPLACEMENT).map(Charset::Named)
     }
 
@@ -82,9 +82,9 @@ fn detect(start: &[u8]) -> Option<&'static Encoding> {
 #[derive(Debug)]
 pub(crate) struct Decoding {
     encoding: &'static Encoding,
-    /// Input of an incomplete line.
+    /// Input bytes of an incomplete line.
     held: Vec<u8>,
-    /// Line starts, as offsets in decoded text and in the input.
+    /// Starts of lines, each as an offset in the decoded text and in the input.
     starts: VecDeque<(u64, u64)>,
     /// Number of bytes of decoded text produced.
     decoded: u64,
@@ -95,7 +95,7 @@ pub(crate) struct Decoding {
 }
 
 impl Decoding {
-    /// A decoder for a source of which `input` bytes were consumed already.
+    /// A decoder for a source of which `input` bytes have been consumed.
     pub(crate) fn new(encoding: &'static Encoding, input: u64) -> Decoding {
         let starts = VecDeque::from([(0, input)]);
         Decoding { encoding, held: Vec::new(), starts, decoded: 0, input, undecodable: 0 }
@@ -123,7 +123,7 @@ impl Decoding {
         self.held = held[start..].to_vec();
     }
 
-    /// Appends the text of a line without an end; nothing may follow.
+    /// Appends the text of a line without a line end; no further input may follow.
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
         let held = std::mem::take(&mut self.held);
         if !held.is_empty() {
@@ -131,14 +131,14 @@ impl Decoding {
         }
     }
 
-    /// End of the line that starts at `start`, searched from `at`.
+    /// End of the line that starts at `start`; bytes before `at` were searched already.
     fn line_end(&self, bytes: &[u8], start: usize, at: usize) -> Option<usize> {
         let unit: &[u8] = match self.encoding {
             encoding if encoding == UTF_16LE => b"\n\0",
             encoding if encoding == UTF_16BE => b"\0\n",
             _ => return memchr::memchr(b'\n', &bytes[at..]).map(|found| at + found + 1),
         };
-        // Code units are at even distances from the line's start.
+        // UTF-16 code units are at even distances from the start of the line.
         let from = start + (at.saturating_sub(start) & !1);
         let mut units = bytes[from..].chunks_exact(unit.len());
         units.position(|found| found == unit).map(|found| from + (found + 1) * unit.len())
@@ -176,7 +176,7 @@ impl Decoding {
         out.extend_from_slice(text.as_bytes());
     }
 
-    /// Input offset of a position in the decoded text; inside a line, that of the line's start.
+    /// Input offset of a position in the decoded text; for a position inside a line, the offset of the line's start.
     pub(crate) fn input_of(&self, decoded: u64) -> u64 {
         let behind = self.starts.partition_point(|(start, _)| *start <= decoded);
         self.starts.get(behind.saturating_sub(1)).map_or(self.input, |(_, input)| *input)
@@ -198,7 +198,7 @@ impl Decoding {
 /// Appends a byte as `\xHH`.
 fn write_out(byte: u8, out: &mut Vec<u8>) {
     if byte < 0x80 {
-        // The second byte of a broken two-byte character may be plain text.
+        // The second byte of a broken two-byte character may be plain text, so it is kept.
         out.push(byte);
     } else {
         append_text(&[byte], out);
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn bytes_become_text_whatever_the_chunks() {
-        // U+0A0A and U+0A00 hold bytes that look like line feeds.
+        // U+0A0A and U+0A00 contain bytes that look like line feeds.
         let text = "grün\nzwei\u{0A0A}\u{0A00}x\n\nend";
         for chunk in [1, 2, 3, 7, 100] {
             assert_eq!(decoded("latin-1", b"gr\xFCn\nA", chunk), "grün\nA");

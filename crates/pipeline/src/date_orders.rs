@@ -1,9 +1,9 @@
-//! The order of day and month in the dates of each source, as far as its events have revealed it; shared by the pipelines
-//! of an input.
+//! The order of day and month in the dates of each source, as learned from its events and shared by the pipelines of
+//! an input.
 //!
-//! Each rotated file and each request has a pipeline of its own, but the same order as those before it. Numbers in paths
-//! are ignored, because dated logs have a new name every day. Orders are not stored: after a restart they are learned
-//! again.
+//! Each rotated file and each request has its own pipeline, but its dates have the same order as those before. Numbers
+//! in paths are ignored, because dated logs have a new name every day. Orders are not stored: after a restart, they
+//! are learned again.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
@@ -13,7 +13,7 @@ use foldhash::fast::RandomState;
 
 use crate::recognise::DateOrder;
 
-/// Maximum number of sources; a further one clears the memory.
+/// Maximum number of sources; with one more, all orders are forgotten.
 const SOURCES_MAX: usize = 10_000;
 
 /// Orders of dates by source.
@@ -23,7 +23,7 @@ pub struct DateOrders {
     hasher: RandomState,
 }
 
-/// A source, without the numbers in its path.
+/// Identity of a source: its path without numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SourceKey(u64);
 

@@ -17,7 +17,7 @@ pub enum PipelineError {
     Pattern {
         /// The setting with the pattern.
         setting: &'static str,
-        /// The sourcetype it was resolved for.
+        /// The sourcetype for which the setting was resolved.
         sourcetype: String,
         /// The pattern.
         pattern: String,
@@ -27,7 +27,7 @@ pub enum PipelineError {
     /// A time format with an unknown directive.
     #[error("TIME_FORMAT of sourcetype \"{sourcetype}\": {reason}; correct it in props.conf")]
     TimeFormat {
-        /// The sourcetype it was resolved for.
+        /// The sourcetype for which the setting was resolved.
         sourcetype: String,
         /// Fault of the format.
         reason: FormatError,
@@ -41,17 +41,17 @@ pub enum PipelineError {
          UTF-16LE, ISO-8859-1, WINDOWS-1252, SHIFT-JIS or AUTO"
     )]
     Charset {
-        /// The sourcetype it was resolved for.
+        /// The sourcetype for which the setting was resolved.
         sourcetype: String,
-        /// The name.
+        /// The unknown name.
         charset: String,
     },
     /// An unknown time zone.
     #[error("TZ of sourcetype \"{sourcetype}\": unknown time zone \"{zone}\"; use a name such as Europe/Berlin")]
     Zone {
-        /// The sourcetype it was resolved for.
+        /// The sourcetype for which the setting was resolved.
         sourcetype: String,
-        /// The zone.
+        /// The unknown zone.
         zone: String,
     },
 }
@@ -60,13 +60,13 @@ pub enum PipelineError {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{setting} of [{rule}]: \"{text}\": {reason}; correct it in {file}")]
 pub struct WrongRule {
-    /// Stanza.
+    /// Stanza with the rule.
     pub rule: String,
-    /// File without folder.
+    /// Name of the file, without its folder.
     pub file: &'static str,
     /// The setting with the fault.
     pub setting: String,
-    /// Its value.
+    /// Value of the setting.
     pub text: String,
     /// Description of the fault.
     pub reason: String,
@@ -92,7 +92,7 @@ impl PipelineError {
         PipelineError::Rule(Box::new(WrongRule { rule, file, setting, text, reason }))
     }
 
-    /// Compiles the pattern of a setting, if there is one.
+    /// Compiles the pattern of a setting, if the setting has one.
     pub(crate) fn pattern(
         settings: &PropsSettings,
         setting: &'static str,

@@ -1,10 +1,10 @@
 //! Guessing the sourcetype of a source without one.
 //!
-//! `[source::]` stanzas decide first, then the format of the first lines: well-known formats, each with a minimum share
-//! of matching lines (after `[rule::]` stanzas of props.conf). Finally it is determined whether timestamps mark the
-//! start of multi-line events. Lines without a timestamp that do not look like continuations (indented, or an
-//! exception's cause) are evidence against merging: splitting an event is better than merging unrelated ones. Not here:
-//! models learned from earlier files.
+//! The guess depends on `[source::]` stanzas first, then on `[rule::]` stanzas of props.conf, then on the format of
+//! the first lines: each well-known format requires a minimum share of matching lines. Otherwise, timestamps may mark
+//! the start of multi-line events. Lines without a timestamp that do not look like continuations (indented lines, or
+//! an exception's cause) are evidence against merging: splitting an event is better than merging unrelated ones. Not
+//! here: models learned from earlier files.
 
 mod file_name;
 mod rules;
@@ -19,7 +19,7 @@ use shape::{Shape, is_access_with_cookie};
 
 /// Sourcetype of data with no recognisable format.
 pub const PLAIN_SOURCETYPE: &str = "generic_single_line";
-/// Sourcetypes that the format of data can yield, other than one named after the file.
+/// Sourcetypes that the format of data can indicate, besides names derived from the file.
 const KNOWN_SOURCETYPES: [&str; 24] = [
     PLAIN_SOURCETYPE,
     "_json",
@@ -46,16 +46,16 @@ const KNOWN_SOURCETYPES: [&str; 24] = [
     "WinEventLog",
     "XmlWinEventLog",
 ];
-/// Lines within which an XML or pretty-printed JSON file identifies itself.
+/// Number of lines within which an XML or pretty-printed JSON file reveals its format.
 const HEAD_LINES: usize = 5;
 
-/// A line format that identifies a sourcetype by itself.
+/// A line format that suffices to identify a sourcetype.
 struct OfVendor {
     shape: Shape,
     sourcetype: &'static str,
-    /// Minimum percentage of matching lines; the others continue the line before.
+    /// Minimum percentage of lines that match; the other lines continue previous ones.
     percent: usize,
-    /// Whether it consists of delimited columns, whose quoted values may contain line feeds.
+    /// Whether the format has delimited columns, whose quoted values may contain line feeds.
     is_columns: bool,
     reason: &'static str,
 }
@@ -99,16 +99,16 @@ const OF_VENDORS: [OfVendor; 6] = [
         reason: "lines of PostgreSQL's log",
     },
 ];
-/// Lines looked at.
+/// Maximum number of lines examined.
 const LINES_MAX: usize = 2_000;
-/// Bytes of a line that are searched for a timestamp, the same as the default at index time.
+/// Number of bytes of a line that are searched for a timestamp; the same as the default at index time.
 const LOOKAHEAD_BYTES: usize = 128;
 /// Maximum length of a sourcetype derived from a file name.
 const STEM_BYTES_MAX: usize = 64;
 /// 2099, later than any timestamp a log may contain.
 const ANY_TIME: i64 = 4_070_908_800 * quarry_event::time::NS_PER_SEC;
 
-/// A sourcetype and why.
+/// A guessed sourcetype and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guess {
     /// The sourcetype.
@@ -123,7 +123,7 @@ impl Guess {
     }
 }
 
-/// Guesses by stanza, name and first bytes of a source.
+/// Guesses the sourcetype by stanza, name and first bytes of a source.
 pub fn guess_sourcetype(sample: &[u8], source: &str, props: &PropsResolver) -> Guess {
     match props.sourcetype_for_source(source) {
         Some(sourcetype) => Guess { sourcetype, reason: "a [source::] stanza names it" },
@@ -142,7 +142,7 @@ pub(crate) fn candidates(source: &str, props: &PropsResolver) -> Vec<String> {
     names
 }
 
-/// Guesses by name and first bytes; `goes_on` if more is still being written.
+/// Guesses the sourcetype by name and first bytes of a source; `goes_on`: more bytes may follow.
 pub(crate) fn guess_data(sample: &[u8], source: &str, goes_on: bool) -> Guess {
     let lines = complete_lines(sample);
     if lines.is_empty() {
@@ -152,7 +152,7 @@ pub(crate) fn guess_data(sample: &[u8], source: &str, goes_on: bool) -> Guess {
         return Guess::new(PLAIN_SOURCETYPE, "there are no lines");
     }
     let found = match delimited(source) {
-        // Cells of a table may look like lines of other logs.
+        // Cells of a table may look like lines of other logs, so only formats with columns are tried.
         Some(sourcetype) => by_vendor(&lines, |found| found.is_columns)
             .or_else(|| by_columns(&lines, sourcetype))
             .or_else(|| by_shape(&lines)),
@@ -182,7 +182,7 @@ fn mostly(lines: &[&[u8]], percent: usize, is: impl Fn(&[u8]) -> bool) -> bool {
 }
 
 fn by_shape(lines: &[&[u8]]) -> Option<Guess> {
-    // A pretty-printed record begins on several lines.
+    // A pretty-printed record begins with several lines.
     let is_pretty_printed = || {
         let head = lines[..lines.len().min(HEAD_LINES)].join(&b'\n');
         !Shape::Json.matches(lines[0]) && Shape::CloudTrail.matches(&head)
@@ -229,7 +229,7 @@ fn by_shape(lines: &[&[u8]]) -> Option<Guess> {
     is_windows.then(|| Guess::new("WinEventLog", "Windows events as text"))
 }
 
-/// The first vendor format that enough of the event-starting lines have.
+/// The first vendor format with which enough of the lines that start events agree.
 fn by_vendor(lines: &[&[u8]], is_tried: impl Fn(&OfVendor) -> bool) -> Option<Guess> {
     let found = OF_VENDORS.iter().filter(|found| is_tried(found)).find(|found| {
         let begins = if found.is_columns { begins_of_records(lines) } else { begins_of_texts(lines) };
@@ -249,30 +249,30 @@ fn begins_of_records<'l>(lines: &[&'l [u8]]) -> Vec<&'l [u8]> {
     begins.copied().collect()
 }
 
-/// Lines that are not indented, and always the first one.
+/// Lines that are not indented, and the first line in any case.
 fn begins_of_texts<'l>(lines: &[&'l [u8]]) -> Vec<&'l [u8]> {
     let is_begin = |(at, line): &(usize, &&[u8])| *at == 0 || !line[0].is_ascii_whitespace();
     lines.iter().enumerate().filter(is_begin).map(|(_, line)| *line).collect()
 }
 
-/// Sourcetype of delimited text, which is only accepted if the file's name confirms it.
+/// Sourcetype of delimited text, which the name of the file must confirm.
 fn delimited(source: &str) -> Option<&'static str> {
     let extension = source.rsplit('.').next().unwrap_or_default();
     ["csv", "tsv"].into_iter().find(|known| extension.eq_ignore_ascii_case(known))
 }
 
-/// Delimited text with a header line. A line that starts with a digit is already a row.
+/// A guess for delimited text with a header line. A line that starts with a digit is a row, not a header.
 fn by_columns(lines: &[&[u8]], sourcetype: &str) -> Option<Guess> {
     let is_header = !lines[0][0].is_ascii_digit();
     is_header.then(|| Guess::new(sourcetype, "the name and the first line indicate columns"))
 }
 
-/// Counts of lines by what they indicate about events.
+/// Number of lines by the kind of events that they indicate.
 #[derive(Default)]
 struct Census {
     dated: usize,
     with_level: usize,
-    /// Lines with a timestamp that look like continuations.
+    /// Number of lines with a timestamp that look like continuations.
     dated_continuations: usize,
     continuations: usize,
     strays: usize,
@@ -307,7 +307,7 @@ fn by_times(lines: &[&[u8]], source: &str, goes_on: bool) -> Guess {
         return Guess::new("log4j", "lines with time and level");
     }
     let is_dated = census.continuations + census.strays == 0;
-    // A log often begins with events of one line; its stack traces come later.
+    // A log often begins with events of one line; stack traces may follow later.
     let is_undecided = goes_on && source.starts_with('/') && lines.len() < FEW_LINES;
     if is_dated && !is_undecided {
         return Guess::new(PLAIN_SOURCETYPE, "every line carries a time");
@@ -321,10 +321,10 @@ fn by_times(lines: &[&[u8]], source: &str, goes_on: bool) -> Guess {
     }
 }
 
-/// Lines of a growing file below which later ones may be of another kind.
+/// Number of lines of a growing file below which later lines may have another form.
 const FEW_LINES: usize = 100;
 
-/// Maximum average number of lines per event; beyond that it is a collection of lines with occasional dates.
+/// Maximum average number of lines per event; with more, the file is a collection of lines with occasional dates.
 const LINES_PER_EVENT_MAX: usize = 60;
 
 /// A file name without directories, extensions, dates and numbers.

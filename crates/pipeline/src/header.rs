@@ -1,8 +1,9 @@
 //! Delimited text with a header that names the columns.
 //!
-//! Neither the header nor the preamble before it is an event; every later line is one, with a field for each column
-//! that has a name and a value. A quoted value may contain the delimiter, line breaks, and a doubled quote. Without a
-//! header, the settings name the columns. Not here: where a line with such values ends ([`crate::lines`]).
+//! Neither the header nor the preamble before it is an event; every later line is an event, with a field for each
+//! column that has a name and a value. A quoted value may contain the delimiter, line breaks, and doubled quotes.
+//! Without a header, the settings name the columns. Not here: finding the end of a line with such values
+//! ([`crate::lines`]).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -42,7 +43,7 @@ pub(crate) struct Header {
 }
 
 impl HeaderRules {
-    /// Rules of a sourcetype with delimited columns.
+    /// The rules of a sourcetype with delimited columns; `None` for any other sourcetype.
     pub(crate) fn new(settings: &PropsSettings) -> Result<Option<HeaderRules>, PipelineError> {
         let Some(own) = settings.header.clone() else { return Ok(None) };
         let pattern = |setting, text: &Option<String>| PipelineError::pattern(settings, setting, text.as_deref());
@@ -110,7 +111,7 @@ impl HeaderRules {
         !self.settings.timestamp_fields.is_empty()
     }
 
-    /// The timestamp's text, if it is in columns.
+    /// The timestamp's text, taken from the columns that contain it.
     pub(crate) fn time_text(&self, header: &Header, line: &str) -> String {
         let fields = &self.settings.timestamp_fields;
         let mut found = vec![String::new(); fields.len()];

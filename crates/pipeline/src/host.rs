@@ -1,6 +1,6 @@
 //! Host extraction from events (index-time rules of transforms.conf).
 //!
-//! If these are the only rules for a source, they run here, and the last match wins; otherwise the typing stage runs
+//! If a source has no other rules, its host rules run here, and the last match wins; otherwise the typing stage runs
 //! them. A source has few hosts, so metadata rows are cached by host while a batch is filled. The built-in syslog rule
 //! applies to nearly every event of many sources and is implemented byte by byte ([`syslog`]) instead of by its
 //! pattern.
@@ -19,21 +19,21 @@ use quarry_stdx::Fault;
 use crate::error::PipelineError;
 use crate::pattern::Pattern;
 
-/// Bytes of an event examined by rules.
+/// Number of bytes of an event that rules examine.
 const LOOKAHEAD: usize = 4_096;
 /// Longest host name.
 const HOST_BYTES_MAX: usize = 255;
-/// Maximum number of distinct hosts per batch; a further one keeps the source's host. Batches never have this many
-/// events unless they are limited by bytes only.
+/// Maximum number of distinct hosts per batch; events with further hosts keep the source's host. Only batches that are
+/// limited by bytes alone can have so many events.
 const HOSTS_MAX: usize = 262_144;
 
 /// Rules of one source.
 #[derive(Debug)]
 pub(crate) struct HostRules {
     rules: Vec<Rule>,
-    /// Hosts of the current batch with their metadata row.
+    /// Hosts of the current batch, each with its metadata row.
     known: HashMap<Arc<str>, u32, RandomState>,
-    /// The most recent of them.
+    /// The most recent of these hosts.
     last: Option<(Arc<str>, u32)>,
 }
 
@@ -58,7 +58,7 @@ impl Rule {
 }
 
 impl HostRules {
-    /// The rules of these settings, if they consist of host rules only.
+    /// The rules in these settings; `None` unless they consist of host rules only.
     pub(crate) fn new(settings: &PropsSettings) -> Result<Option<HostRules>, PipelineError> {
         if !HostRules::are_all(&settings.typing) {
             return Ok(None);
@@ -78,7 +78,7 @@ impl HostRules {
         !is_more && typing.rules().all(|rule| rule.is_plain_host())
     }
 
-    /// Must be called before events go to a batch.
+    /// Must be called before events are added to a batch.
     pub(crate) fn begin(&mut self, out: &EventBatch) {
         // The row is only valid if the batch is the one to which the host was added.
         let is_same = self
@@ -91,7 +91,7 @@ impl HostRules {
         }
     }
 
-    /// Metadata row for the event's own host; `None` if it has none.
+    /// Metadata row for the event's own host; `None` if it has no host of its own.
     pub(crate) fn row_of(&mut self, event: &[u8], meta: &Metadata, out: &mut EventBatch) -> Option<u32> {
         let head = &event[..event.len().min(LOOKAHEAD)];
         let found = self.rules.iter().find_map(|rule| rule.host_in(head))?;

@@ -1,9 +1,9 @@
 //! Line breaking: splits a byte stream into lines by `LINE_BREAKER`.
 //!
-//! The default breaker, runs of line feeds and carriage returns, is implemented as a byte search, and a line within one
+//! The default breaker, runs of line feeds and carriage returns, is implemented as a byte search; a line within one
 //! chunk is passed on without copying. Any other pattern is matched in a window ([`pattern`]). In delimited text, line
-//! breaks inside quotes do not count ([`quotes`]). Only the first `TRUNCATE` bytes of a long line are kept. Empty lines
-//! are dropped.
+//! breaks inside quotes do not count ([`quotes`]). Of a long line, only the first `TRUNCATE` bytes are kept. Empty
+//! lines are dropped.
 
 mod pattern;
 mod quotes;
@@ -18,11 +18,11 @@ use quarry_stdx::Fault;
 use quotes::QuotedLines;
 use records::RecordLines;
 
-/// Bytes kept of a line if `TRUNCATE` is 0.
+/// Number of bytes kept of a line if `TRUNCATE` is 0.
 pub const LINE_BYTES_MAX: usize = 16 << 20;
-/// Bytes kept beyond the cut, to see whether it splits a character.
+/// Number of bytes kept beyond the cut, to detect whether the cut splits a character.
 const CHARACTER_BYTES_MAX: usize = 4;
-/// Breakers equivalent to any run of line feeds and carriage returns, since empty lines are dropped.
+/// Patterns equivalent to any run of line feeds and carriage returns, because empty lines are dropped.
 const NEWLINE_BREAKERS: [&str; 5] = [r"([\r\n]+)", r"([\n\r]+)", r"([\r\n])", r"([\n\r])", r"((?:\r\n|\r|\n)+)"];
 
 /// A line without its line break.
@@ -30,20 +30,20 @@ const NEWLINE_BREAKERS: [&str; 5] = [r"([\r\n]+)", r"([\n\r]+)", r"([\r\n])", r"
 pub(crate) struct Line<'a> {
     /// Text, cut to `TRUNCATE`.
     pub(crate) text: &'a [u8],
-    /// Input offset of its first byte.
+    /// Input offset of the first byte.
     pub(crate) start: u64,
-    /// Whether it was longer.
+    /// Whether the line was longer than the limit.
     pub(crate) is_cut: bool,
 }
 
-/// State of the input after these bytes.
+/// State of the input after the bytes fed so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
     /// More bytes will come.
     More,
-    /// No bytes follow for now: complete lines only.
+    /// No bytes follow for now: only complete lines are passed on.
     Pause,
-    /// End of input: includes a line without a line break.
+    /// End of input: a line without a line break is passed on, too.
     End,
 }
 
@@ -57,7 +57,7 @@ pub(crate) enum LineBreaker {
 }
 
 impl LineBreaker {
-    /// `breaker` and `truncate` are the settings `LINE_BREAKER` and `TRUNCATE`.
+    /// Creates a breaker; `breaker` and `truncate` are the settings `LINE_BREAKER` and `TRUNCATE`.
     pub(crate) fn new(breaker: &str, truncate: usize) -> Result<LineBreaker, Fault> {
         let limit = limit(truncate);
         if breaker.is_empty() || NEWLINE_BREAKERS.contains(&breaker) {
@@ -66,7 +66,7 @@ impl LineBreaker {
         Ok(LineBreaker::Pattern(Box::new(PatternLines::new(breaker, limit)?)))
     }
 
-    /// The breaker of a sourcetype: by `JSON_RECORDS`, by the quotes of its columns, or by `LINE_BREAKER`.
+    /// The breaker of a sourcetype, according to `JSON_RECORDS`, the quotes of its columns, or `LINE_BREAKER`.
     pub(crate) fn of(settings: &PropsSettings) -> Result<LineBreaker, Fault> {
         let limit = limit(settings.truncate);
         if let Some(name) = &settings.json_records {
@@ -74,7 +74,7 @@ impl LineBreaker {
         }
         let lines = LineBreaker::new(&settings.line_breaker, settings.truncate)?;
         let (LineBreaker::Newline(_), Some(columns)) = (&lines, &settings.header) else { return Ok(lines) };
-        // No format has a quote beyond ASCII.
+        // No supported format has a quote beyond ASCII.
         let Some(quote) = columns.quote.and_then(|quote| u8::try_from(quote).ok().filter(u8::is_ascii)) else {
             return Ok(lines);
         };
@@ -82,7 +82,7 @@ impl LineBreaker {
         Ok(LineBreaker::Quoted(Box::new(QuotedLines::new(quote, columns.delimiter, lines_max, limit))))
     }
 
-    /// Consumes bytes and passes on the lines they complete.
+    /// Consumes bytes and passes the lines that they complete to `sink`.
     pub(crate) fn feed(&mut self, bytes: &[u8], sink: &mut impl FnMut(Line<'_>)) {
         match self {
             LineBreaker::Newline(lines) => lines.feed(bytes, sink),
@@ -92,7 +92,7 @@ impl LineBreaker {
         }
     }
 
-    /// Passes on pending lines.
+    /// Passes pending lines to `sink`.
     pub(crate) fn drain(&mut self, until: Until, sink: &mut impl FnMut(Line<'_>)) {
         match (self, until) {
             (LineBreaker::Newline(lines), Until::End) => lines.end(sink),
@@ -113,7 +113,7 @@ impl LineBreaker {
         }
     }
 
-    /// Input offset of the first byte not yet part of a line.
+    /// Input offset of the first byte that is not yet part of a line.
     pub(crate) fn start(&self) -> u64 {
         match self {
             LineBreaker::Newline(lines) => lines.start,
@@ -139,9 +139,9 @@ impl LineBreaker {
 pub(crate) struct NewlineLines {
     /// Start of an incomplete line.
     head: Vec<u8>,
-    /// Its length so far.
+    /// Length of the incomplete line so far.
     length: u64,
-    /// Its offset.
+    /// Input offset of the incomplete line.
     start: u64,
     limit: usize,
 }
@@ -182,7 +182,7 @@ impl NewlineLines {
     }
 }
 
-/// Bytes kept of a line according to `TRUNCATE`.
+/// Number of bytes kept of a line according to `TRUNCATE`.
 fn limit(truncate: usize) -> usize {
     if truncate == 0 { LINE_BYTES_MAX } else { truncate.min(LINE_BYTES_MAX) }
 }

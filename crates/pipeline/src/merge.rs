@@ -1,8 +1,8 @@
-//! Lines to events.
+//! Merging of lines to events.
 //!
-//! Line merging. Without `SHOULD_LINEMERGE` every line is an event. Otherwise a line either joins the event being
-//! assembled or begins a new one, according to [`MergeRules::begins_event`]. All state other than the event itself ends
-//! with the event, so that reading can resume at any event's first byte.
+//! Without `SHOULD_LINEMERGE`, every line is an event. Otherwise, a line either joins the event being assembled or
+//! begins a new one, according to [`MergeRules::begins_event`]. All state other than the event itself ends with the
+//! event, so that reading can resume at any event's first byte.
 
 use quarry_conf::PropsSettings;
 
@@ -26,15 +26,15 @@ pub(crate) struct MergeRules {
 /// An event that further lines may join.
 #[derive(Debug, Default)]
 pub(crate) struct OpenEvent {
-    /// Its lines, joined by line feeds.
+    /// The event's lines, joined by line feeds.
     pub(crate) text: Vec<u8>,
-    /// Number of lines; 0 means there is no event.
+    /// Number of lines; 0 means that no event is open.
     pub(crate) lines: usize,
-    /// Input offset of its first byte.
+    /// Input offset of the event's first byte.
     pub(crate) start: u64,
-    /// Whether its last line matched `MUST_BREAK_AFTER`.
+    /// Whether the last line matched `MUST_BREAK_AFTER`.
     is_closed: bool,
-    /// Whether `MUST_NOT_BREAK_AFTER` keeps it open.
+    /// Whether `MUST_NOT_BREAK_AFTER` keeps the event open.
     is_held: bool,
 }
 
@@ -53,7 +53,8 @@ impl MergeRules {
             not_before: pattern("MUST_NOT_BREAK_BEFORE", &settings.must_not_break_before)?,
             lines_max: settings.max_events.max(1),
         };
-        // Dates should separate events but are not read; without another rule everything would become one event.
+        // The settings require dates to separate events, but timestamps are not read; without another rule, everything
+        // would become one event, so lines are not merged.
         let is_blob =
             settings.break_only_before_date && !reads_dates && rules.before.is_none() && rules.after.is_none();
         Ok((!is_blob).then_some(rules))
@@ -80,7 +81,7 @@ impl MergeRules {
         }
     }
 
-    /// Lets `line` join.
+    /// Appends `line` to the open event.
     pub(crate) fn join(&self, open: &mut OpenEvent, line: &[u8], start: u64) {
         if open.lines == 0 {
             open.start = start;
@@ -96,7 +97,7 @@ impl MergeRules {
 }
 
 impl OpenEvent {
-    /// Clears the event but keeps its buffer, unless that is large.
+    /// Clears the event but keeps its buffer, unless the buffer is large.
     pub(crate) fn clear(&mut self) {
         let text = std::mem::take(&mut self.text);
         *self = OpenEvent::default();
@@ -107,5 +108,5 @@ impl OpenEvent {
     }
 }
 
-/// Maximum buffer size kept between events.
+/// Maximum size of a buffer that is kept between events.
 const KEPT_BYTES_MAX: usize = 1 << 20;

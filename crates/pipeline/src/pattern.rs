@@ -1,8 +1,8 @@
 //! A pattern type over two regular expression engines.
 //!
-//! Settings contain PCRE patterns. The linear-time `regex` engine is tried first; patterns it rejects (look-around,
-//! back references) are compiled by PCRE2. Both match bytes with ASCII classes, as Splunk does. A PCRE2 match that
-//! exceeds its limits counts as no match.
+//! Settings contain PCRE patterns. The linear-time `regex` engine is tried first; patterns that it rejects
+//! (look-around, back references) are compiled by PCRE2. Both match bytes with ASCII classes, as Splunk does. A PCRE2
+//! match that exceeds its limits counts as no match.
 
 use quarry_stdx::Fault;
 use std::ops::Range;
@@ -53,7 +53,7 @@ impl Groups {
         place.map(|(start, end)| start..end)
     }
 
-    /// Number of groups, the whole match included.
+    /// Number of groups, including the whole match.
     pub fn count(&self) -> usize {
         match &self.places {
             Places::Linear(places) => places.len(),
@@ -99,7 +99,7 @@ impl Pattern {
         }
     }
 
-    /// Whether the linear-time engine matches it: it has neither look-around nor references to groups.
+    /// Whether the linear-time engine runs the pattern, which then has neither look-around nor references to groups.
     pub(crate) fn is_linear(&self) -> bool {
         matches!(self.engine, Engine::Linear(_))
     }
@@ -120,8 +120,8 @@ impl Pattern {
         }
     }
 
-    /// First match at or after `from`, with the leftmost group that took part. Without any, the break is the empty
-    /// range at the start of the match.
+    /// First match at or after `from`, with the leftmost group that took part in it. If no group did, the dropped text
+    /// is the empty range at the start of the match.
     pub fn find_break(&self, text: &[u8], from: usize) -> Option<BreakMatch> {
         self.find_break_in(text, from, &mut self.groups())
     }

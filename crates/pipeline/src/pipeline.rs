@@ -1,9 +1,9 @@
 //! The index-time pipeline of one source: bytes in, events out.
 //!
-//! Bytes pass through the line breaker, lines through the merge rules, events through the timestamper into the caller's
-//! batch. Without a sourcetype, the first [`SAMPLE_BYTES`] are buffered for the guess. Events do not depend on how the
-//! bytes are divided into chunks, and a pipeline that starts at [`Pipeline::safe_offset`] with
-//! [`Pipeline::resume_hint`] yields exactly the missing events.
+//! The line breaker turns bytes into lines, the merge rules turn lines into events, and the timestamper adds times
+//! before events are appended to the caller's batch. Without a sourcetype, the first [`SAMPLE_BYTES`] are buffered to
+//! guess it. Events do not depend on the division of the bytes into chunks, and a pipeline that starts at
+//! [`Pipeline::safe_offset`] with [`Pipeline::resume_hint`] yields exactly the missing events.
 //!
 //! Not here: reading files, compression, storage; search-time fields.
 
@@ -30,7 +30,7 @@ use crate::setting_faults;
 use crate::timestamp::{TimeHistory, Timestamper};
 use crate::typing::{Typing, TypingPlan};
 
-/// Bytes examined to guess a sourcetype.
+/// Number of bytes examined to guess a sourcetype.
 pub const SAMPLE_BYTES: usize = 64 << 10;
 /// The UTF-8 byte order mark.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -38,54 +38,54 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// Facts about a source that are known before it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceInfo {
-    /// Index its events go to.
+    /// Index that receives the events.
     pub index: String,
-    /// `host` of its events.
+    /// `host` of the events.
     pub host: String,
     /// Whether the host was set explicitly, so that no rule may change it.
     pub host_is_fixed: bool,
-    /// `source` of its events: path, port or stream.
+    /// `source` of the events: path, port or stream.
     pub source: String,
     /// `sourcetype`, if set; otherwise it is guessed from the data.
     pub sourcetype: Option<String>,
 }
 
-/// Current time and zone for a pipeline.
+/// Current time, time zone and other context of a pipeline.
 #[derive(Clone, Debug)]
 pub struct PipelineContext {
     /// Current time; also `_indextime`.
     pub now: TimeNs,
-    /// Time zone of timestamps without a zone and without a `TZ` setting; the node's if absent.
+    /// Time zone of timestamps without a zone, for sources without a `TZ` setting; the node's if absent.
     pub zone: Option<TimeZone>,
     /// Modification time of the file.
     pub modified: Option<TimeNs>,
-    /// The orders of dates that sources have shown to other pipelines, if these are remembered.
+    /// Registry of date orders that pipelines of the same source share; `None` if they are not shared.
     pub orders: Option<Arc<DateOrders>>,
 }
 
 /// Counters of a pipeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PipelineCounters {
-    /// Events returned.
+    /// Number of events returned.
     pub events: u64,
-    /// Input bytes taken.
+    /// Number of input bytes consumed.
     pub bytes: u64,
-    /// Events whose text yielded no acceptable timestamp.
+    /// Number of events whose text yielded no acceptable timestamp.
     pub bad_timestamps: u64,
-    /// Lines cut to `TRUNCATE`.
+    /// Number of lines cut to `TRUNCATE`.
     pub truncated_lines: u64,
-    /// Bytes that were not valid UTF-8.
+    /// Number of bytes that were not valid UTF-8.
     pub undecodable_bytes: u64,
-    /// Lines that joined the previous event.
+    /// Number of lines that joined the previous event.
     pub merged_lines: u64,
-    /// Events dropped by rules; not counted as events.
+    /// Number of events dropped by rules; they are not in `events`.
     pub dropped_events: u64,
-    /// Events whose date can be read with the day or the month first, and nothing showed which.
+    /// Number of events whose date can be read with the day or the month first, without evidence for either.
     pub ambiguous_dates: u64,
 }
 
 impl PipelineCounters {
-    /// Remark about dates that can be read in two ways, if there are any.
+    /// Remark about dates that can be read in two ways, if the source has any.
     pub fn about_dates(&self) -> Option<&'static str> {
         let text = "dates are read with the month first (05/11 is May 11), and the order of day and month is \
                     ambiguous: if it \
@@ -104,7 +104,7 @@ pub struct ResumeHint {
     pub(crate) encoding: Option<&'static Encoding>,
     /// Metadata set by a line of the source.
     pub(crate) metadata: Option<Metadata>,
-    /// Whether nothing of the source was read yet, so that its first bytes still have to be examined.
+    /// Whether no bytes of the source were read yet, so that the first bytes must still be examined.
     pub(crate) is_at_start: bool,
 }
 
@@ -137,14 +137,14 @@ struct Opening {
     plan: Plan,
 }
 
-/// Start of a pipeline: with settings, or with a guess of the sourcetype.
+/// Start of a pipeline: with known settings, or with a guess of the sourcetype.
 #[derive(Debug)]
 enum Plan {
     Ready(Box<Running>),
     Guess(Candidates),
 }
 
-/// Candidates for the guess.
+/// Candidate sourcetypes for the guess.
 #[derive(Debug)]
 struct Candidates {
     /// Settings and rules of each candidate sourcetype.
@@ -159,10 +159,10 @@ struct Running {
     sourcetype: String,
     lines: LineBreaker,
     assembler: Assembler,
-    /// Offset of the next byte of text.
+    /// Text offset of the next byte.
     fed: u64,
     charset: Charset,
-    /// Set if the bytes are not UTF-8.
+    /// The decoder, if the bytes are not UTF-8.
     decoding: Option<Box<Decoding>>,
     /// Decoded text of the current call.
     text: Vec<u8>,
@@ -248,7 +248,7 @@ impl Pipeline {
         Ok(Pipeline::opening(info.clone(), context.clone(), Plan::Ready(Box::new(running)), needed))
     }
 
-    /// A pipeline that waits for `needed` bytes.
+    /// A pipeline that waits for `needed` bytes before it starts.
     fn opening(info: SourceInfo, context: PipelineContext, plan: Plan, needed: usize) -> Pipeline {
         let opening = Opening { bytes: Vec::new(), samples: Vec::new(), needed, info, context, plan };
         Pipeline {
@@ -277,14 +277,14 @@ impl Pipeline {
         {
             running.assembler.resume(hint.history, hint.header, hint.metadata);
             running.begin_text(hint.encoding, 0);
-            // A byte order mark in the middle is part of an event.
+            // A byte order mark in the middle of a source is part of an event.
             opening.needed = 0;
         }
         Ok(pipeline)
     }
 
-    /// Gives a new pipeline whole lines from later in the source, before it receives bytes. They show the order of
-    /// dates like 05/11/2026 if the first bytes do not.
+    /// Passes whole lines from later in the source to a new pipeline, before it receives bytes. They may show the
+    /// order of day and month in dates like 05/11/2026 if the first bytes do not.
     pub fn set_samples(&mut self, samples: Vec<u8>) {
         if let Stage::Opening(opening) = &mut self.stage {
             opening.samples = samples;
@@ -302,8 +302,8 @@ impl Pipeline {
         }
     }
 
-    /// Tells a long-lived pipeline the current time and the file's modification time, before it receives bytes of that
-    /// time. A batch has a single `_indextime`, so a new one must be started.
+    /// Sets the current time and the file's modification time of a long-lived pipeline, before it receives bytes that
+    /// arrived then. A batch has a single `_indextime`, so the caller must start a new batch.
     pub fn set_now(&mut self, now: TimeNs, modified: Option<TimeNs>) {
         match &mut self.stage {
             Stage::Running(running) => running.assembler.set_now(now, modified),
@@ -338,14 +338,14 @@ impl Pipeline {
         }
     }
 
-    /// Appends what is complete when no bytes arrive for a while, including the open event, but no line without its
-    /// line break.
+    /// Appends all completed events when no bytes arrive for a while, including the open event. A line without its
+    /// line break stays pending.
     pub fn pause(&mut self, out: &mut EventBatch) {
         self.drain(Until::Pause, out);
     }
 
-    /// Whether bytes are buffered to determine how the source begins (sourcetype, character set) and include a complete
-    /// line, so that [`Pipeline::begin`] could decide on them now.
+    /// Whether bytes are buffered to determine how the source begins (sourcetype, character set) and contain a
+    /// complete line, so that [`Pipeline::begin`] can process them now.
     pub fn can_begin(&self) -> bool {
         matches!(&self.stage, Stage::Opening(opening) if memchr2(b'\r', b'\n', &opening.bytes).is_some())
     }
@@ -366,12 +366,12 @@ impl Pipeline {
         }
     }
 
-    /// Appends everything left at the end of the source.
+    /// Appends all remaining events at the end of the source.
     pub fn finish(&mut self, out: &mut EventBatch) {
         self.drain(Until::End, out);
     }
 
-    /// Input offset up to which all events are in `out` batches; reading can resume there.
+    /// Input offset up to which all events were appended to batches; reading can resume there.
     pub fn safe_offset(&self) -> u64 {
         match &self.stage {
             Stage::Opening(_) => 0,
@@ -386,9 +386,9 @@ impl Pipeline {
         ResumeHint { is_at_start, ..self.running().map(Running::resume_hint).unwrap_or_default() }
     }
 
-    /// The hint for a source of which only the first bytes are available, without the pipeline that read it:
-    /// sourcetype, header and the order of dates come from `head`, and there is no other timestamp history.
-    /// `was_growing` if the other pipeline began before all of them were written.
+    /// The hint for a source whose pipeline is lost and of which only the first bytes, `head`, are available:
+    /// sourcetype, header and the order of dates come from `head`; other timestamp history is lost. `was_growing`: the
+    /// earlier pipeline began before all of `head` was written.
     pub fn hint_of_head(
         info: SourceInfo,
         props: &PropsResolver,
@@ -405,7 +405,7 @@ impl Pipeline {
         Ok(ResumeHint { history: hint.history.far_behind(), ..hint })
     }
 
-    /// The sourcetype, once known.
+    /// The sourcetype; `None` until it is known.
     pub fn sourcetype(&self) -> Option<&str> {
         self.running().map(|running| running.sourcetype.as_str())
     }
@@ -426,8 +426,8 @@ impl Pipeline {
         self.guess.as_ref()
     }
 
-    /// The fault in the settings: of the guessed sourcetype, whose data was then read as plain lines; or of a
-    /// [`Pipeline::tolerant`] pipeline.
+    /// The fault in the settings of the guessed sourcetype, whose data was then read as plain lines; or the first
+    /// fault that a [`Pipeline::tolerant`] pipeline ignored.
     pub fn problem(&self) -> Option<&PipelineError> {
         self.problem.as_ref()
     }
@@ -461,7 +461,8 @@ impl Pipeline {
         }
     }
 
-    /// Decides and processes the buffered bytes; `goes_on` if they are fewer than a sample, and more may follow.
+    /// Determines how the source begins and processes the buffered bytes. `goes_on`: they are fewer than a sample, and
+    /// more may follow.
     fn open(&mut self, goes_on: bool, out: &mut EventBatch) {
         let Stage::Opening(opening) = std::mem::replace(&mut self.stage, Stage::Closed) else { return };
         let Opening { bytes, samples, needed, info, context, plan } = *opening;
@@ -478,7 +479,7 @@ impl Pipeline {
             }
         };
         running.assembler.set_samples(samples);
-        // A resumed pipeline knows the character set, and a byte order mark there is part of an event.
+        // A resumed pipeline knows the character set; a byte order mark at its start is part of an event.
         let mark = if needed > 0 { running.start(&bytes) } else { 0 };
         running.feed(&bytes[mark..], out, &mut self.counters);
         self.stage = Stage::Running(running);
@@ -493,7 +494,8 @@ fn start_of(charset: Charset, bytes: &[u8]) -> (Option<&'static Encoding>, usize
 }
 
 impl Candidates {
-    /// The pipeline of the guessed sourcetype; or, if its settings are invalid, the error and plain lines.
+    /// The pipeline for the guessed sourcetype or, if its settings are invalid, the error and a pipeline for plain
+    /// lines.
     fn choose(
         self,
         guess: &Guess,
@@ -568,14 +570,14 @@ impl Running {
         lines.feed(text, &mut |line| assembler.line(line, out, counters));
     }
 
-    /// Starts a source with these first bytes; returns the length of the byte order mark.
+    /// Starts a source that begins with these bytes; returns the length of the byte order mark.
     fn start(&mut self, bytes: &[u8]) -> usize {
         let (encoding, mark) = start_of(self.charset, bytes);
         self.begin_text(encoding, mark as u64);
         mark
     }
 
-    /// The first bytes as text.
+    /// The first bytes, decoded to text.
     fn sample<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
         let (encoding, mark) = start_of(self.charset, bytes);
         let Some(encoding) = encoding else { return Cow::Borrowed(&bytes[mark..]) };
@@ -584,7 +586,7 @@ impl Running {
         Cow::Owned(text)
     }
 
-    /// Starts after a byte order mark of `mark` bytes, with this character set.
+    /// Starts the text after a byte order mark of `mark` bytes, in this character set.
     fn begin_text(&mut self, encoding: Option<&'static Encoding>, mark: u64) {
         match encoding {
             Some(encoding) => self.decoding = Some(Box::new(Decoding::new(encoding, mark))),

@@ -1,4 +1,5 @@
-//! Preview: what the pipeline would make of a file, and why: events, times, and the settings in effect.
+//! Preview: the events that the pipeline would make of a file, the reasons for their times, and the settings in
+//! effect.
 //!
 //! The events come from the pipeline itself. The reasons come from a second pass over their texts with the same
 //! settings and in the same order, so that timestamps depend on earlier ones in the same way.
@@ -18,28 +19,28 @@ use crate::timestamp::{AHEAD_BYTES, ExplainedTime, TimeReason, Timestamper, Writ
 pub struct Preview {
     /// Sourcetype of the events.
     pub sourcetype: String,
-    /// Recognition of the sourcetype, if it was not given.
+    /// Guess of the sourcetype, if none was set.
     pub guess: Option<Guess>,
-    /// The fault in the settings of the guessed sourcetype; the data was read as plain lines.
+    /// The fault in the settings of the guessed sourcetype; if present, the data was read as plain lines.
     pub problem: Option<PipelineError>,
-    /// The settings in force.
+    /// The settings in effect.
     pub settings: PropsSettings,
     /// The first events.
     pub events: Vec<PreviewEvent>,
-    /// Number of events in all given bytes.
+    /// Number of events in all bytes of the preview.
     pub events_seen: u64,
     /// Number of events whose text yielded no acceptable timestamp.
     pub bad_timestamps: u64,
-    /// Remark about dates that can be read in two ways.
+    /// Remark about dates that can be read in two ways, if there are any.
     pub about_dates: Option<&'static str>,
 }
 
-/// An event with the reasons for its time.
+/// An event with the reason for its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreviewEvent {
-    /// Its text.
+    /// Text of the event.
     pub raw: Vec<u8>,
-    /// Lines of the text.
+    /// Number of lines of the text.
     pub lines: usize,
     /// `_time`.
     pub time: TimeNs,
@@ -54,15 +55,15 @@ pub struct PreviewEvent {
 /// The part of a source from which a preview is made.
 #[derive(Clone, Debug, Default)]
 pub struct PreviewText {
-    /// Its first bytes.
+    /// First bytes of the source.
     pub head: Vec<u8>,
-    /// Whether nothing follows.
+    /// Whether `head` is the whole source.
     pub is_whole: bool,
     /// Whole lines from later in the source (see [`Pipeline::set_samples`]).
     pub samples: Vec<u8>,
 }
 
-/// Previews a source. Returns at most `events_max` events; all are counted.
+/// Previews a source. Returns at most `events_max` events, but counts all of them.
 pub fn preview(
     info: &SourceInfo,
     props: &PropsResolver,
@@ -77,7 +78,7 @@ pub fn preview(
     if text.is_whole {
         pipeline.finish(&mut batch);
     } else {
-        // The last line may continue.
+        // The last line may be incomplete.
         pipeline.pause(&mut batch);
     }
     let sourcetype = pipeline.sourcetype().unwrap_or_default().to_owned();
@@ -111,7 +112,7 @@ pub fn preview(
 }
 
 impl Preview {
-    /// A props.conf stanza that makes any reader treat such a file as shown here.
+    /// A props.conf stanza with which such a file is read as in this preview.
     pub fn props_conf(&self) -> String {
         let settings = &self.settings;
         let mut text = format!("[{}]\n", self.sourcetype);

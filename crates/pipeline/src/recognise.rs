@@ -1,12 +1,12 @@
 //! Timestamp recognition without a format.
 //!
 //! Recognisers for the usual ways of writing times are tried from left to right, wherever a number or the name of a
-//! weekday or month starts with a clean left border. The first byte determines which of them can match, so that a
-//! typical line takes a few comparisons. The result never depends on earlier lines: a source read from the middle gets
-//! the same times.
+//! weekday or month begins, but not inside a longer word, number or path. The first byte determines which recognisers
+//! can match, so that a typical line takes a few comparisons. The result never depends on earlier lines, so a source
+//! that is read from the middle has the same times.
 //!
-//! The first text with both date and time of day wins. A lone date, a lone time of day and a bare ten-digit number are
-//! the second, third and last resort. Not here: filling the gaps of a timestamp ([`crate::timestamp`]).
+//! The first text with both date and time of day wins; next in precedence are a lone date, a lone time of day and a
+//! bare ten-digit number. Not here: filling the gaps of a timestamp ([`crate::timestamp`]).
 
 mod clock;
 mod epoch;
@@ -23,15 +23,15 @@ use quarry_event::time::{DateTimeParts, Format, NS_PER_SEC, ResolveContext, Time
 pub(crate) const YEAR_MIN: i16 = 1971;
 /// Last plausible year.
 pub(crate) const YEAR_MAX: i16 = 2099;
-/// Maximum difference in seconds between two times of a line that belong to its event: the writer's clock and the
-/// sender's.
+/// Maximum difference in seconds between two times in a line that both belong to its event, such as those of the
+/// writer's and the sender's clock.
 const EPOCH_SLACK_SECS: i64 = 300;
 const DAY_SECS: i64 = 86_400;
 /// Maximum seconds that an epoch may be in the future; larger numbers are identifiers.
 const EPOCH_AHEAD_SECS_MAX: i64 = 366 * 86_400;
-/// Time zones are multiples of a quarter of an hour ...
+/// Offsets of time zones are multiples of a quarter of an hour ...
 const ZONE_STEP_SECS: i64 = 900;
-/// ... and at most this far from UTC.
+/// ... and at most this large.
 const ZONE_SECS_MAX: i64 = 14 * 3600;
 
 /// A way of writing times; [`crate::timestamp`] counts them to find a source's usual one.
@@ -55,7 +55,7 @@ pub(crate) enum Form {
     MonthName,
     /// `10:41:22 Oct 9 2005` or a lone time of day.
     ClockFirst,
-    /// Seconds or finer since 1970.
+    /// Seconds since 1970, or smaller units.
     Epoch,
 }
 
@@ -92,7 +92,7 @@ pub(crate) enum DateOrder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OrderRead {
     pub(crate) order: DateOrder,
-    /// Whether the numbers are a date in no other order.
+    /// Whether the numbers are a date only in this order.
     pub(crate) is_only: bool,
 }
 
@@ -126,13 +126,13 @@ pub(crate) struct Stamp {
     pub(crate) parts: DateTimeParts,
     pub(crate) form: Form,
     pub(crate) rank: Rank,
-    /// Whether only punctuation precedes it.
+    /// Whether only punctuation precedes the timestamp.
     pub(crate) leads: bool,
-    /// Its first byte.
+    /// Index of the first byte.
     pub(crate) start: usize,
-    /// Byte after it.
+    /// Index after the last byte.
     pub(crate) end: usize,
-    /// The order of its numbers, if its date consists of numbers only.
+    /// The order of the numbers, if the date consists of numbers only.
     pub(crate) order: Option<OrderRead>,
 }
 
@@ -151,10 +151,10 @@ impl Stamp {
     }
 }
 
-/// The recognisers with the current time.
+/// The recognisers, with the limits derived from the current time.
 #[derive(Clone, Debug)]
 pub(crate) struct Recogniser {
-    /// Largest two-digit year that may come first.
+    /// Largest two-digit year that is accepted at the start of a date.
     year_now_max: i16,
     /// Largest epoch in seconds.
     epoch_max: i64,
@@ -181,21 +181,22 @@ impl Recogniser {
         }
     }
 
-    /// Sets the preferred order of the numbers in an ambiguous date, which is that of other dates of the source.
+    /// Sets the preferred order of the numbers in an ambiguous date, which is the order in other dates of the source.
     pub(crate) fn prefer(&mut self, order: Option<DateOrder>) {
         self.order = order;
     }
 
-    /// The best timestamp in `text`, which the caller has cut to the lookahead.
+    /// The best timestamp in `text`, which the caller has cut to the lookahead length.
     pub(crate) fn find(&self, text: &[u8]) -> Option<Stamp> {
-        // Most lines of a stack trace end here; a line that begins with a digit most likely begins with its time.
+        // Most lines of a stack trace end here; a line that begins with a digit most likely begins with its time and
+        // is not tested.
         if !text.first().is_some_and(u8::is_ascii_digit) && !has_digits_of_a_time(text) {
             return None;
         }
         self.scan(text)
     }
 
-    /// Like `find`, without the test for digits.
+    /// Like [`Recogniser::find`], without the test for digits.
     fn scan(&self, text: &[u8]) -> Option<Stamp> {
         let mut resorts = Resorts::default();
         let mut leads = true;
@@ -256,7 +257,8 @@ impl Recogniser {
         }
     }
 
-    /// Supercomputer logs begin with an epoch and repeat the same time with a fraction, which is then used.
+    /// The same time with a fraction, if the text repeats it. Supercomputer logs, for example, begin with an epoch and
+    /// repeat the time with a fraction.
     fn with_fraction(&self, stamp: Stamp, text: &[u8]) -> Stamp {
         let (Some(epoch), 0) = (stamp.parts.epoch, stamp.parts.nanos) else { return stamp };
         let mut at = stamp.end;
@@ -275,19 +277,19 @@ impl Recogniser {
     }
 }
 
-/// Whether both differ only by a time zone.
+/// Whether both times differ only by a time zone.
 fn is_same_second(epoch: i64, parts: &DateTimeParts) -> bool {
     seconds_apart(epoch, parts).is_some_and(|apart| apart % ZONE_STEP_SECS == 0 && apart.abs() <= ZONE_SECS_MAX)
 }
 
-/// Seconds from an epoch to a timestamp taken as UTC.
+/// Seconds from an epoch to a timestamp, if that is interpreted as UTC.
 fn seconds_apart(epoch: i64, parts: &DateTimeParts) -> Option<i64> {
     let utc = jiff::tz::TimeZone::UTC;
     let context = ResolveContext { now: epoch.checked_mul(NS_PER_SEC)?, tz: &utc, last: None };
     parts.resolve(&context)?.div_euclid(NS_PER_SEC).checked_sub(epoch)
 }
 
-/// The first timestamp of each lower rank.
+/// The first timestamp of each incomplete kind.
 #[derive(Default)]
 struct Resorts {
     date: Option<Stamp>,
@@ -305,8 +307,8 @@ impl Resorts {
         slot.get_or_insert(stamp);
     }
 
-    /// A number before a timestamp is preferred if both can be the same moment in different time zones, since it needs
-    /// no zone. A timestamp that names its zone is kept.
+    /// A number before a timestamp, if both can be the same moment in different time zones, because the number needs
+    /// no zone; otherwise the timestamp. A timestamp that names its zone is kept.
     fn instead_of(&self, stamp: Stamp) -> Stamp {
         let Some(epoch) = self.epoch else { return stamp };
         let slack = if stamp.rank == Rank::Date { DAY_SECS } else { EPOCH_SLACK_SECS };
@@ -332,8 +334,8 @@ impl Resorts {
     }
 }
 
-/// Whether the text has at least the digits of the shortest timestamps: three in two numbers (`1:30`, `1-Oct-00`), or
-/// six in one (`081109`).
+/// Whether the text has at least as many digits as the shortest timestamps: three in two numbers (`1:30`, `1-Oct-00`),
+/// or six in one number (`081109`).
 fn has_digits_of_a_time(text: &[u8]) -> bool {
     let (mut numbers, mut count, mut at) = (0, 0, 0);
     while let Some(start) = next_digit(text, at) {
@@ -347,8 +349,8 @@ fn has_digits_of_a_time(text: &[u8]) -> bool {
     false
 }
 
-/// The first digit from `at` on. Eight bytes at a time: a byte below 128 plus 128 minus a bound has its top bit set if
-/// it reaches the bound.
+/// The first digit from `at` on. Tests eight bytes at a time: adding 128 minus a bound to a byte below 128 sets the
+/// top bit if the byte reaches the bound.
 fn next_digit(text: &[u8], mut at: usize) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const TOPS: u64 = 0x80 * ONES;
@@ -414,19 +416,19 @@ fn has_clean_right(text: &[u8], at: usize) -> bool {
     }
 }
 
-/// Month and day of a possible date.
+/// Month and day, if such a date is possible.
 fn day_of_month(month: u32, day: u32) -> Option<(u8, u8)> {
     const DAYS: [u32; 12] = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
     let most = DAYS.get((month as usize).checked_sub(1)?)?;
     (1..=*most).contains(&day).then_some((month as u8, day as u8))
 }
 
-/// A plausible year.
+/// The year, if it is plausible.
 fn full_year(year: u32) -> Option<i16> {
     i16::try_from(year).ok().filter(|year| (YEAR_MIN..=YEAR_MAX).contains(year))
 }
 
-/// Year of two digits.
+/// The year of two digits.
 fn short_year(year: u32) -> i16 {
     if year < 69 { 2000 + year as i16 } else { 1900 + year as i16 }
 }

@@ -1,18 +1,18 @@
-//! Skips unusable settings one by one.
+//! Skipping of unusable settings, one by one.
 //!
-//! A file can wait until its settings are corrected. Data from the network or a program cannot: if refused, it is lost,
-//! or resent repeatedly. So it is processed as if the unusable settings were absent, and the first of them is
-//! reported, as in Splunk.
+//! A file can wait until its settings are corrected. Data from the network or a program cannot wait: if refused, it is
+//! lost or resent repeatedly. So such data is processed as if the unusable settings were absent, and the first of them
+//! is reported, as in Splunk.
 
 use quarry_conf::{PropsSettings, TypingSettings};
 
 use crate::PipelineError;
 
-/// Maximum number of settings skipped per source; if more are invalid, its rules are ignored altogether.
+/// Maximum number of settings skipped per source; if more are invalid, all rules of the source are ignored.
 const LEFT_OUT_MAX: usize = 64;
 
-/// Builds something from settings, skipping unusable ones; returns the error of the first of these. `None` if it cannot
-/// be built at all.
+/// Builds a value from settings, skipping unusable ones; also returns the error of the first skipped setting. `None`
+/// if no value can be built.
 pub(crate) fn make_of<S, T>(
     mut settings: S,
     make: impl Fn(&S) -> Result<T, PipelineError>,
@@ -34,7 +34,7 @@ pub(crate) fn make_of<S, T>(
     (None, first)
 }
 
-/// Removes the setting that an error is about; false if there is none.
+/// Removes the setting to which an error refers; false if there is no such setting.
 pub(crate) fn leave_out(settings: &mut PropsSettings, error: &PipelineError) -> bool {
     match error {
         PipelineError::TimeFormat { .. } => settings.time_format.take().is_some(),
@@ -64,13 +64,13 @@ pub(crate) fn leave_out(settings: &mut PropsSettings, error: &PipelineError) -> 
     }
 }
 
-/// Leaves out what `error` refers to among the rules applied after timestamps.
+/// Removes the setting or rule to which an error refers from the rules that are applied after timestamps.
 pub(crate) fn leave_out_rule(typing: &mut TypingSettings, error: &PipelineError) -> bool {
     let PipelineError::Rule(wrong) = error else { return false };
     let commands = typing.sed.len();
     typing.sed.retain(|(class, _)| wrong.setting.strip_prefix("SEDCMD-") != Some(class.as_str()));
     let is_left_out = typing.sed.len() < commands || without_rules(typing, |_, name| name == wrong.rule);
-    // It may belong to a copy made by a rule; then remove these copies.
+    // It may belong to a copy made by a rule; in that case, removes the rules that make such copies.
     is_left_out || {
         let copies = typing.rules().any(|rule| rule.clone_sourcetype.is_some());
         let of_class = typing.transforms.iter_mut().chain(&mut typing.rulesets);
@@ -79,7 +79,7 @@ pub(crate) fn leave_out_rule(typing: &mut TypingSettings, error: &PipelineError)
     }
 }
 
-/// Removes the rules for which `is_it` holds, given pattern and name; false if there are none.
+/// Removes the rules that `is_it` accepts, given their pattern and name; false if there are none.
 fn without_rules(typing: &mut TypingSettings, is_it: impl Fn(Option<&str>, &str) -> bool) -> bool {
     let before = typing.rules().count();
     for class in typing.transforms.iter_mut().chain(&mut typing.rulesets) {

@@ -1,14 +1,14 @@
 //! Bytes as event text.
 //!
-//! Conversion to valid UTF-8. Valid text is unchanged, including control characters. Each invalid byte becomes `\xHH`,
-//! so that nothing is lost and an event is always a valid text. Not here: other character sets.
+//! Event text is valid UTF-8. Valid bytes are unchanged, including control characters. Each invalid byte becomes
+//! `\xHH`, so that nothing is lost and an event is always a valid text. Not here: other character sets.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
-/// Whether `raw` is already valid.
+/// Whether `raw` is valid text.
 pub(crate) fn is_text(raw: &[u8]) -> bool {
     std::str::from_utf8(raw).is_ok()
 }
@@ -26,12 +26,12 @@ pub(crate) fn append_text(raw: &[u8], out: &mut Vec<u8>) -> u64 {
     undecodable
 }
 
-/// Bytes as text, with invalid ones escaped.
+/// Converts bytes to text, with invalid bytes escaped.
 pub(crate) fn text_of(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| written_out(error.as_bytes()))
 }
 
-/// Part of a text, which may begin or end inside a character.
+/// A part of a text, given by a range that may begin or end inside a character.
 pub(crate) fn piece(text: &[u8], range: Range<usize>) -> Cow<'_, str> {
     let part = text.get(range).unwrap_or_default();
     std::str::from_utf8(part).map_or_else(|_| Cow::Owned(written_out(part)), Cow::Borrowed)
@@ -43,7 +43,7 @@ fn written_out(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Length of `text` cut to `most` bytes at a character boundary.
+/// Length of `text` after cutting it to at most `most` bytes at a character boundary.
 pub(crate) fn cut_at_character(text: &[u8], most: usize) -> usize {
     if text.len() <= most {
         return text.len();

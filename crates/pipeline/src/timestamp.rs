@@ -1,16 +1,17 @@
 //! `_time` of an event.
 //!
-//! Sources in order: the event's text by `TIME_FORMAT`, the text by recognition, the previous time of the source, the
-//! file's modification time, now. A time outside `MAX_DAYS_*` is rejected, as is one that jumps beyond
-//! `MAX_DIFF_SECS_*` in a form that is not the source's usual one.
+//! Origins of the time, in order of precedence: the event's text, read with `TIME_FORMAT`; the text, read by
+//! recognition; the previous time of the source; the file's modification time; now. A time outside `MAX_DAYS_*` is
+//! rejected, and so is a time that differs from the previous one by more than `MAX_DIFF_SECS_*` and has another form
+//! than most times of the source.
 //!
-//! `05/11/2026` is 5 November or 11 May. All dates of a source have one order of day and month. It is taken from, in
-//! this order: a date that is valid in one order only, in the event or in the text read ahead
-//! ([`Timestamper::look_ahead`]); a time that only one order puts near now or the file's last change, or not in the
-//! future; other files and requests of the source ([`DateOrders`]). Without any of these the month comes first, as in
+//! `05/11/2026` is 5 November or 11 May. All dates of a source have one order of day and month. Evidence for the
+//! order, by precedence: a date in the event, or in the text read ahead ([`Timestamper::look_ahead`]), that is valid
+//! in one order only; a time that in only one order is near now or the file's modification time, or is not in the
+//! future; other files and requests of the source ([`DateOrders`]). Without evidence, the month comes first, as in
 //! Splunk.
 //!
-//! Not here: a date in the file's name.
+//! Not here: dates in file names.
 
 use std::sync::Arc;
 
@@ -28,19 +29,20 @@ use crate::recognise::{DateOrder, Form, OrderRead, Recogniser, Stamp, ZoneAliase
 const NS_PER_DAY: i64 = 86_400 * NS_PER_SEC;
 /// Default of `MAX_TIMESTAMP_LOOKAHEAD`; a smaller value is taken literally.
 const LOOKAHEAD_DEFAULT: usize = 128;
-/// Minimum lead in lines, over other forms, for which a form is searched for where another fails.
+/// Minimum lead of the usual form over other forms, in lines, for which that form is searched for if another yields no
+/// acceptable time.
 const SETTLED_VOTES: u32 = 3;
 
 /// Maximum bytes that are read ahead at a time to find the order of dates.
 pub(crate) const AHEAD_BYTES: usize = 64 << 10;
-/// Maximum lines of a source that are read ahead for it.
+/// Maximum number of lines of a source that are read ahead to find the order of dates.
 const AHEAD_LINES: usize = 10_000;
-/// Lines with other timestamps, or none, after which reading ahead stops if none had a date of numbers.
+/// Number of lines without a date of numbers, after which reading ahead stops if no line had one.
 const AHEAD_OTHERS: usize = 3;
-/// Maximum distance of a time from now, or from the file's last change, at which it counts as near.
+/// Maximum distance of a time from now, or from the file's modification time, at which it counts as near.
 const ABOUT_NS: i64 = 3_600 * NS_PER_SEC;
 
-/// Settings for the times of a source, and their history.
+/// Settings for the times of a source, and the history of its times.
 #[derive(Debug)]
 pub(crate) struct Timestamper {
     datetime: DatetimeConfig,
@@ -59,14 +61,15 @@ pub(crate) struct Timestamper {
     /// Whether fractions of seconds are dropped.
     whole_seconds: bool,
     history: TimeHistory,
-    /// Lines that may still be read ahead to find the order of dates.
+    /// Number of lines that may still be read ahead to find the order of dates.
     ahead_left: usize,
     minute: Option<(DateTimeParts, TimeNs)>,
-    /// The last minute of log time whose date now and the file's last change left ambiguous.
+    /// The last minute of log time whose date could be read in both orders, even in view of now and the file's
+    /// modification time.
     ambiguous: Option<DateTimeParts>,
-    /// Registry through which other pipelines of the source learn its order of dates.
+    /// Registry through which pipelines of the source share its order of dates.
     shared: Option<(Arc<DateOrders>, SourceKey)>,
-    /// The order that other pipelines had shown; evidence in the source itself takes precedence.
+    /// The order learned by other pipelines; evidence in the source itself takes precedence.
     order_of_others: Option<DateOrder>,
 }
 
@@ -75,20 +78,20 @@ pub(crate) struct Timestamper {
 pub(crate) struct TimeHistory {
     /// Last accepted time.
     pub(crate) last: Option<TimeNs>,
-    /// Form of most accepted times, by majority vote.
+    /// Form of most times, by majority vote.
     usual: Option<Form>,
     votes: u32,
-    /// Order of the numbers in dates, from the last date that was acceptable in one order only.
+    /// Order of the numbers in dates, according to the last date that showed it.
     order: Option<DateOrder>,
 }
 
 impl TimeHistory {
-    /// The part that remains valid for text far from the last timestamp.
+    /// The part of the history that still applies to text far from the last timestamp.
     pub(crate) fn far_behind(self) -> TimeHistory {
         TimeHistory { order: self.order, ..TimeHistory::default() }
     }
 
-    /// The majority form, if it has more than a single line.
+    /// The majority form, if its lead over other forms is at least [`SETTLED_VOTES`].
     fn settled(&self) -> Option<Form> {
         self.usual.filter(|_| self.votes >= SETTLED_VOTES)
     }
@@ -112,7 +115,7 @@ pub enum TimeReason {
     Arrival,
     /// The file's modification time (`DATETIME_CONFIG = NONE`).
     FileTime,
-    /// The text, with the way it is written.
+    /// The event's text; with a description of the timestamp's form.
     Text(&'static str),
     /// The previous event, because the text yields no time.
     Previous(NoTime),
@@ -147,13 +150,13 @@ pub enum NoTime {
     NoPrefix,
     /// There is no timestamp within `MAX_TIMESTAMP_LOOKAHEAD`.
     NoStamp,
-    /// No such day or hour exists.
+    /// The day or hour does not exist.
     NoSuchDay,
-    /// It is older than `MAX_DAYS_AGO`.
+    /// The time is older than `MAX_DAYS_AGO`.
     TooOld,
-    /// It is later than `MAX_DAYS_HENCE`.
+    /// The time is later than `MAX_DAYS_HENCE`.
     TooNew,
-    /// It is written in an unusual form and far from the previous event (`MAX_DIFF_SECS_*`).
+    /// The time is in an unusual form and far from that of the previous event (`MAX_DIFF_SECS_*`).
     Jump,
 }
 
@@ -187,7 +190,7 @@ impl TimeReason {
         }
     }
 
-    /// Whether the text failed to yield a time.
+    /// Whether the time comes from elsewhere because the text yields none.
     pub fn is_fallback(self) -> bool {
         matches!(self, TimeReason::Previous(_) | TimeReason::Modified(_) | TimeReason::Now(_))
     }
@@ -198,20 +201,20 @@ impl TimeReason {
 pub(crate) struct FoundTimestamp {
     pub(crate) parts: DateTimeParts,
     form: Form,
-    /// The order in which the numbers of its date were read.
+    /// The order in which the numbers of the date were read.
     pub(crate) read: Option<DateOrder>,
-    /// The order of dates that it shows.
+    /// The order of dates for which the timestamp is evidence.
     order: Option<DateOrder>,
-    /// Whether its date is another day in another order, and nothing has shown the order.
+    /// Whether the date is another day in another order, without evidence for the order.
     pub(crate) is_ambiguous: bool,
     /// Start and end in the text.
     pub(crate) place: (usize, usize),
-    /// Whether a line with it begins an event.
+    /// Whether a line with this timestamp begins an event.
     pub(crate) begins_event: bool,
 }
 
 impl FoundTimestamp {
-    /// The way it is written, for people.
+    /// Description of the form, for users.
     fn name(self) -> &'static str {
         let name = match (self.form, self.read) {
             (Form::Triple, Some(DateOrder::DayMonthYear)) => "day, month, year, time",
@@ -223,7 +226,7 @@ impl FoundTimestamp {
             (Form::NoYear, Some(DateOrder::DayMonthYear)) => "day and month without a year, time",
             (form, _) => form.name(),
         };
-        // A lone date is a timestamp too.
+        // A date without a time of day also counts as a timestamp.
         let is_lone_date = self.parts.hour.is_none() && self.form != Form::Configured;
         if is_lone_date { name.strip_suffix(", time").unwrap_or(name) } else { name }
     }
@@ -272,7 +275,8 @@ impl Timestamper {
         })
     }
 
-    /// Takes the order of dates that the source has shown to other pipelines, and tells them what it shows.
+    /// Uses the order of dates that other pipelines of the source have learned, and shares the order that this one
+    /// learns.
     pub(crate) fn share_order(&mut self, orders: Arc<DateOrders>, source: &str) {
         let key = orders.key(source);
         self.order_of_others = orders.of(key);
@@ -284,7 +288,7 @@ impl Timestamper {
         self.history.order.or(self.order_of_others)
     }
 
-    /// The present moves on.
+    /// Sets the current time and the file's modification time.
     pub(crate) fn set_now(&mut self, now: TimeNs, modified: Option<TimeNs>) {
         let later = now.saturating_sub(self.now);
         self.earliest = self.earliest.saturating_add(later);
@@ -311,20 +315,20 @@ impl Timestamper {
         self.recogniser.prefer(self.known_order());
     }
 
-    /// Whether text read ahead could show how dates are ordered.
+    /// Whether text read ahead could show the order of dates.
     pub(crate) fn needs_order(&self) -> bool {
         let is_settled = self.history.order.is_some() || self.format.is_some() || !self.reads_text();
         !is_settled && self.ahead_left > 0 && self.history.usual.is_none_or(may_be_ambiguous)
     }
 
-    /// Reads ahead for a date that shows the order of its numbers (its day is above 12, say), so that ambiguous dates
-    /// before it are read in the same order.
+    /// Reads ahead for a date that shows the order of its numbers, for example by a day above 12, so that ambiguous
+    /// dates before it are read in the same order.
     pub(crate) fn look_ahead(&mut self, text: &[u8]) {
         if !self.needs_order() {
             return;
         }
         let text = &text[..text.len().min(AHEAD_BYTES)];
-        // The first line may be the rest of one.
+        // The first line may be the rest of a line that was read before.
         let begun = usize::from(self.history.usual.is_some());
         let (mut dates, mut others) = (0, 0);
         for line in text.split(|byte| *byte == b'\n').skip(begun) {
@@ -340,7 +344,7 @@ impl Timestamper {
         }
     }
 
-    /// Notes the order of dates that a timestamp shows, or that it shows none.
+    /// Records the order of dates for which a timestamp is evidence, or that its date is ambiguous.
     fn note_order(&mut self, found: Option<FoundTimestamp>) {
         let Some(found) = found.filter(|found| may_be_ambiguous(found.form)) else { return };
         if found.order.is_none() {
@@ -394,16 +398,16 @@ impl Timestamper {
         })
     }
 
-    /// The timestamp of a text without a format, or in which the format fails.
+    /// The timestamp recognised in a text for which no format is set, or in which the format fails.
     fn recognise(&self, text: &[u8], window: &[u8]) -> Option<Stamp> {
         let is_free = self.prefix.is_none() && self.lookahead >= LOOKAHEAD_DEFAULT;
         let named = if is_free { self.recogniser.find_in_json(text) } else { None };
-        // A key of the object itself is preferred at any position; a nested one only if nothing else is found.
+        // A key of the object itself is preferred at any position; a nested key is used only if nothing else is found.
         if let Some((named, true)) = named {
             return Some(named);
         }
         let stamp = self.recogniser.find(window).or(named.map(|(named, _)| named))?;
-        // A jump in time suggests that another time in the line's text was mistaken for its own.
+        // A jump in time suggests that another time in the line was mistaken for the time of the event.
         match self.history.settled() {
             Some(usual) if usual != stamp.form && usual != Form::Configured => {
                 let context = ResolveContext { now: self.now, tz: &self.zone, last: self.history.last };
@@ -415,9 +419,9 @@ impl Timestamper {
         }
     }
 
-    /// The parts of a timestamp, the order in which its date is read, and the order that it shows. An ambiguous date of
-    /// a source that has shown no order yet is read as the time that is near now or the file's last change, or is not
-    /// in the future.
+    /// The parts of a timestamp, the order in which its date is read, and the order for which it is evidence. If the
+    /// source has shown no order yet, an ambiguous date is read in the order in which the time is near now or the
+    /// file's modification time, or is not in the future.
     fn in_shown_order(&self, stamp: &Stamp) -> (DateTimeParts, Option<DateOrder>, Option<DateOrder>) {
         let parts = stamp.parts;
         let Some(OrderRead { order, is_only }) = stamp.order else { return (parts, None, None) };
@@ -458,7 +462,7 @@ impl Timestamper {
         }
     }
 
-    /// `_time` of an event with the timestamp `found`, and whether it comes from the text.
+    /// `_time` of an event whose text has the timestamp `found`, and whether the time comes from the text.
     pub(crate) fn time(&mut self, found: Option<FoundTimestamp>) -> (TimeNs, bool) {
         match self.datetime {
             DatetimeConfig::Current => return (self.now, true),
@@ -498,7 +502,7 @@ impl Timestamper {
         ExplainedTime { time, reason, zone }
     }
 
-    /// Reason why the text yields no time, if it does not.
+    /// Reason why the text yields no time; `None` if it yields one.
     fn refusal(&mut self, text: &[u8], found: Option<FoundTimestamp>) -> Option<NoTime> {
         let Some(found) = found else {
             let has_prefix = self.prefix.as_ref().is_none_or(|prefix| prefix.find_end(text).is_some());
@@ -513,7 +517,7 @@ impl Timestamper {
         }
     }
 
-    /// Whether a time is accepted; its form is counted.
+    /// Whether a time is accepted; also counts its form.
     fn is_believed(&mut self, time: TimeNs, form: Form) -> bool {
         if time < self.earliest || time > self.latest {
             return false;
@@ -553,7 +557,7 @@ impl Timestamper {
     }
 }
 
-/// Whether timestamps of a form can have a date of numbers only, whose order is not evident.
+/// Whether the date in a timestamp of this form may consist of numbers whose order is not evident.
 fn may_be_ambiguous(form: Form) -> bool {
     matches!(form, Form::Triple | Form::NoYear | Form::ClockFirst)
 }

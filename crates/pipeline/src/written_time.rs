@@ -1,8 +1,8 @@
-//! The timestamp in an event's text, found again at search time.
+//! The timestamp in an event's text, located again at search time.
 //!
-//! An event stores its instant, but not the clock time it was read from. The rules that found its timestamp find it
-//! again; it only counts if it equals the event's `_time`, so that an event whose time came from elsewhere has none,
-//! even if its text contains a time or the rules were changed since.
+//! An event stores its instant, but not the clock time from which it was read. The rules that found the timestamp at
+//! index time are run again. The timestamp counts only if it equals the event's `_time`, so an event whose time came
+//! from elsewhere has no written time, even if its text contains a time or the rules have changed since then.
 
 use jiff::tz::TimeZone;
 use quarry_conf::PropsSettings;
@@ -13,63 +13,63 @@ use crate::pipeline::PipelineContext;
 use crate::recognise::exchanged;
 use crate::timestamp::{FoundTimestamp, Timestamper};
 
-/// Clocks differ from UTC by multiples of a quarter of an hour ...
+/// Offsets from UTC are multiples of a quarter of an hour ...
 const ZONE_STEP_SECS: i64 = 900;
-/// ... and at most by this.
+/// ... and at most this large.
 const ZONE_SECS_MAX: i64 = 14 * 3600;
 const DAY_SECS: i64 = 86_400;
 
-/// Finds the timestamps of one source again.
+/// Locates the timestamps of one source again.
 #[derive(Debug)]
 pub struct WrittenTimes {
     timestamper: Timestamper,
 }
 
-/// A timestamp as written.
+/// A timestamp as written in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrittenTime {
-    /// Its clock and calendar fields.
+    /// Clock and calendar fields of the timestamp.
     pub clock: ClockFields,
-    /// Offset of the zone it names, in seconds east of UTC; `None` if it names none.
+    /// Offset of the zone that the timestamp names, in seconds east of UTC; `None` if it names none.
     pub zone: Option<i32>,
-    /// First byte in the text.
+    /// Index of the first byte in the text.
     pub start: usize,
-    /// The byte after it.
+    /// Index after the last byte.
     pub end: usize,
 }
 
 impl WrittenTimes {
-    /// With the settings of a source. `now` limits which numbers count as epochs.
+    /// Prepares for a source with these settings. `now` limits which numbers count as epochs.
     pub fn new(settings: &PropsSettings, now: TimeNs) -> Result<WrittenTimes, PipelineError> {
         let context = PipelineContext { now, zone: Some(TimeZone::UTC), modified: None, orders: None };
         Ok(WrittenTimes { timestamper: Timestamper::new(settings, &context)? })
     }
 
-    /// The timestamp in an event's text that stands for its time.
+    /// The timestamp in an event's text that equals its time.
     pub fn read(&self, text: &[u8], time: TimeNs) -> Option<WrittenTime> {
-        // If lines are merged, the first line yields the time if possible, regardless of the lookahead.
+        // If lines are merged, the time comes from the first line if possible, regardless of the lookahead.
         let first = memchr::memchr(b'\n', text).map(|end| &text[..end]);
         let of_first = first.and_then(|line| self.timestamper.find(line)).and_then(|found| written(&found, time));
         of_first.or_else(|| written(&self.timestamper.find(text)?, time))
     }
 }
 
-/// The timestamp found, if it stands for `time`: day and month may have been read in the other order, which its source
-/// had shown.
+/// The timestamp found, if it equals `time` in either order of day and month: at index time, the source may have shown
+/// the other order.
 fn written(found: &FoundTimestamp, time: TimeNs) -> Option<WrittenTime> {
     let other = || exchanged(&found.parts, found.read?);
     written_as(&found.parts, found.place, time)
         .or_else(|| other().and_then(|(parts, _)| written_as(&parts, found.place, time)))
 }
 
-/// The timestamp with these parts, if it stands for `time`.
+/// The timestamp with these parts, if it equals `time`.
 fn written_as(parts: &DateTimeParts, (start, end): (usize, usize), time: TimeNs) -> Option<WrittenTime> {
     let context = ResolveContext { now: time, tz: &TimeZone::UTC, last: Some(time) };
     let zone = if parts.epoch.is_some() { Some(0) } else { parts.offset };
     let ahead = parts.resolve(&context)?.div_euclid(NS_PER_SEC) - time.div_euclid(NS_PER_SEC);
     let ahead = match parts.has_full_date() || parts.month.is_some() {
         true => ahead,
-        // A time without a date gets the day that makes it nearest.
+        // A time without a date is assigned to the nearest day.
         false => (ahead + DAY_SECS / 2).rem_euclid(DAY_SECS) - DAY_SECS / 2,
     };
     let is_own = match zone {
@@ -100,9 +100,9 @@ mod tests {
         assert_eq!(shown("x [20/Nov/2026:23:00:00 +1100] up", NOON), Some((20, 23, Some(39_600), 3, 29)));
         assert_eq!(shown("2026-11-21 01:00:00 up", NOON), Some((21, 1, None, 0, 19)));
         assert_eq!(shown("Nov 20 04:00:00 web up", NOON), Some((20, 4, None, 0, 15)));
-        // Half an hour west of UTC, the day before.
+        // Half an hour west of UTC, on the previous day.
         assert_eq!(shown("23:30:00 up", NOON + 12 * 3600 * NS_PER_SEC), Some((20, 23, None, 0, 8)));
-        // The source has shown that the day comes first, or that the month does.
+        // The source had shown that the day comes first, or that the month does.
         let fifth = NOON - 15 * 86_400 * NS_PER_SEC;
         for text in ["05/11/2026 12:00:00 up", "11/05/2026 12:00:00 up", "05-11-2026 12:00:00 up"] {
             assert_eq!(shown(text, fifth), Some((5, 12, None, 0, 19)), "{text}");

@@ -1,4 +1,4 @@
-//! The pipeline over real samples next to the repository; skipped if they are missing.
+//! Runs the pipeline over real samples, which are stored next to the repository; skipped if they are missing.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -12,7 +12,7 @@ use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
 
 /// 2026-11-21T07:00:00Z.
 const NOW: TimeNs = 1_795_244_400_000_000_000;
-/// Lines of each sample.
+/// Number of lines of each sample.
 const LINES: usize = 2_000;
 
 /// File, number of words before the time on each line, format of the time.

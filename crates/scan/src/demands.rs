@@ -1,11 +1,11 @@
-//! Demands: conditions that the first commands after the scan make of each row, such as `| search peer=x` after a `rex`,
-//! or a field that `stats` groups by.
+//! Demands: conditions that the first commands after the scan impose on each row, such as `| search peer=x` after a
+//! `rex`, or `stats` by a field, which drops rows without that field.
 //!
-//! The commands drop the rows that fail one, so the scan extracts no further fields of these, and does not read pages
-//! that cannot have a row that meets them. That only saves work: the commands decide. Rows that are left out count as
-//! matching events.
+//! The commands drop the rows that fail one, so the scan extracts no further fields of such rows and skips pages
+//! without a row that could pass. This only saves work: the commands test every row again. Rows that the scan drops
+//! this way still count as matching events.
 //!
-//! Not here: which commands demand what (engine); leaving out rows of a page (`template_pages::row_demands`).
+//! Not here: which commands demand what (engine); dropping rows of a page (`template_pages::row_demands`).
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -27,20 +27,21 @@ pub(crate) struct Demands {
     terms: TermQuery,
 }
 
-/// Place of a field's value in the event text, as far as the commands of the scan tell.
+/// Location of a field's value in the event text, as determined by the commands that run within the scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ValueBorder {
-    /// No command of the scan makes the field.
+    /// No command of the scan produces the field; rules extract it.
     Rules,
-    /// A command makes it of a group with these borders; where the command finds nothing, rules extract it.
+    /// A command takes the field from a capture group with these borders; if the command finds nothing, rules extract
+    /// the field.
     Group(GroupBorders),
 }
 
 /// A compiled demand.
 pub(crate) struct Demand {
-    /// Fields that it tests.
+    /// Fields that the condition tests.
     pub fields: Vec<String>,
-    /// The test.
+    /// The compiled condition.
     pub filter: RowFilter,
 }
 
@@ -74,7 +75,7 @@ impl Demands {
         &self.all
     }
 
-    /// The terms of events that match and meet the demands; all if the demands add nothing to those of the condition.
+    /// Term query for events that match the condition and meet the demands; `All` if the demands narrow it no further.
     pub(crate) fn terms(&self) -> &TermQuery {
         &self.terms
     }
@@ -108,7 +109,7 @@ fn terms_of(condition: &SearchExpr, border_of: &dyn Fn(&str) -> ValueBorder, ori
 }
 
 fn terms_of_value(field: &str, value: &SearchPattern, border: ValueBorder, origins: &Origins<'_>) -> TermQuery {
-    // A number equals texts that write it in another way.
+    // A number also equals texts that spell it differently.
     let is_anywhere = is_made_elsewhere(field) || is_given(field);
     if is_anywhere || !is_in_text(field, value) || Literal::new(&value.text).is_number() {
         return TermQuery::All;
@@ -117,7 +118,7 @@ fn terms_of_value(field: &str, value: &SearchPattern, border: ValueBorder, origi
     match border {
         ValueBorder::Rules => extracted,
         ValueBorder::Group(GroupBorders::Whole) => TermQuery::or([TermQuery::for_keyword(&value.text), extracted]),
-        // What follows the value may belong to the same token.
+        // The text after the value may belong to the same token.
         ValueBorder::Group(GroupBorders::Begin) => {
             TermQuery::or([TermQuery::for_keyword(&format!("{}*", value.text)), extracted])
         }

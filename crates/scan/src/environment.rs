@@ -57,7 +57,7 @@ pub struct ScanEnvironment<'a> {
     pub rules: &'a ScanRules,
     /// Tables of automatic lookups.
     pub lookups: &'a Arc<dyn LookupSource>,
-    /// Event types and tags; `None` where only index-time fields are read.
+    /// Event types and tags.
     pub labels: &'a dyn LabelSource,
     /// Name of the node.
     pub node: String,
@@ -104,7 +104,7 @@ impl ScanEnvironment<'_> {
         })
     }
 
-    /// Lets the scan select rows by these commands, the first ones after it, as its plan says.
+    /// Lets the scan select rows with these commands, the first ones after it, if the plan allows it.
     pub fn select_rows(
         &self,
         scan: &mut EventScan,

@@ -7,7 +7,7 @@ use quarry_spl::ast::SearchPattern;
 
 use crate::plan::TEXT_VALUE_PREFIX;
 
-/// Whether a field exists without reading the text.
+/// Whether a field is available without reading the event text.
 pub(crate) fn is_given(name: &str) -> bool {
     METADATA_FIELDS.contains(&name)
         || matches!(name, "_time" | "_raw" | "_indextime")
@@ -24,7 +24,7 @@ pub(crate) fn metadata_text<'a>(meta: &'a Metadata, field: &str) -> &'a str {
     }
 }
 
-/// Suffix of the column with an event's index-time values of a field; no field name ends like this.
+/// Suffix of the column with an event's index-time values of a field; no field name ends with it.
 const GIVEN: &str = "::";
 
 /// Name of the column with the index-time values of a field.
@@ -32,7 +32,7 @@ pub(crate) fn given_column(field: &str) -> String {
     format!("{field}{GIVEN}")
 }
 
-/// Whether `name` is such a column.
+/// Whether `name` is the name of such a column.
 pub(crate) fn is_given_column(name: &str) -> bool {
     name.ends_with(GIVEN)
 }
@@ -46,10 +46,7 @@ pub(crate) fn given_values<'a>(events: &'a Page, row: usize, field: &'a str) -> 
 
 /// Whether every event whose field has this value contains it verbatim in its text.
 pub(crate) fn is_in_text(field: &str, value: &SearchPattern) -> bool {
-    // A number also equals texts that write it differently (`404.0`), which no term search finds. Splunk requires the
-    // value to occur as written; for whole numbers we do the same. A CIDR pattern never occurs in the text of its
-    // addresses.
-    // A pattern of names may mean a field of any rule.
+    // The field name may be a wildcard pattern, which may match a field of any rule.
     !is_given(field)
         && !field.contains('*')
         && network_of(&value.text).is_none()

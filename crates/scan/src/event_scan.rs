@@ -56,21 +56,21 @@ pub struct EventScan {
     pub(crate) rules: Arc<FieldRules>,
     /// Search-time fields added by knowledge objects.
     pub(crate) derivations: Derivations,
-    /// Fields shown so far.
+    /// Fields shown so far in the events list.
     pub(crate) shown: ShownFields,
-    /// Commands run while reading.
+    /// `rex` commands that run while reading.
     pub(crate) rexes: Rexes,
-    /// Readers for patterns whose fields other fields are computed from.
+    /// Extractors for patterns whose fields serve to compute other fields.
     pub(crate) computed_rexes: Rexes,
-    /// Facts about template slabs, as far as needed so far.
+    /// Facts about template slabs, collected as needed.
     pub(crate) slabs: Slabs,
     /// Top-k threshold of a sort that keeps few rows.
     pub(crate) top_k: Option<TopKThreshold>,
     /// A `dedup` for which only the first rows of each page are read.
     pub(crate) first: Option<FirstRows>,
-    /// Conditions of the commands after the scan.
+    /// Conditions that the commands after the scan impose on rows.
     pub(crate) demands: Demands,
-    /// Finds the rows that the first commands keep, before all their fields are extracted.
+    /// Finds the rows that the first commands keep, before the other fields of the rows are extracted.
     pub(crate) selector: Option<RowSelector>,
     /// Summaries to read instead of events.
     pub summary: Option<SummaryRead>,
@@ -94,7 +94,7 @@ pub struct ScanProgress {
 }
 
 impl ScanProgress {
-    /// Pages that may hold a match, as far as known.
+    /// Pages that may hold a match, counted so far.
     pub fn pages_total(&self) -> u64 {
         self.pages_total.load(Ordering::Relaxed)
     }
@@ -109,7 +109,7 @@ impl ScanProgress {
         self.pages_kept.load(Ordering::Relaxed)
     }
 
-    /// Events scanned by this search or, for cached states, by the search that made them.
+    /// Number of events scanned by this search or, for cached states, by the search that created them.
     pub fn events_scanned(&self) -> u64 {
         self.events_scanned.load(Ordering::Relaxed)
     }
@@ -124,7 +124,7 @@ impl ScanProgress {
         self.events_matched.load(Ordering::Relaxed)
     }
 
-    /// Adds pages that are going to be read.
+    /// Adds pages that will be read.
     pub(crate) fn note_planned(&self, pages: u64) {
         self.pages_total.fetch_add(pages, Ordering::Relaxed);
     }
@@ -180,7 +180,7 @@ impl EventScan {
         self.has_threshold()
     }
 
-    /// Whether the rows that are read of a page depend on other pages, so that a second read may give fewer.
+    /// Whether the rows returned for a page depend on other pages, so that a second read may return fewer.
     pub(crate) fn has_threshold(&self) -> bool {
         self.top_k.is_some() || self.selector.as_ref().is_some_and(RowSelector::has_threshold)
     }
@@ -220,13 +220,13 @@ impl EventScan {
         }
     }
 
-    /// Pages of a segment that may hold a match; `None` if it is damaged, which is reported.
+    /// Pages of a segment that may hold a match; `None` if the segment is damaged, which is reported.
     pub fn pages_of(
         &self,
         segment: &Arc<dyn Segment>,
         context: &CommandContext,
     ) -> Result<Option<Vec<PageRef>>, EngineError> {
-        // Segments that arrived before the requested range of index time need not be opened.
+        // Segments whose last event was indexed before the requested range of index time need not be opened.
         let is_too_old = |earliest: TimeNs| segment.latest_arrival().is_some_and(|latest| latest < earliest);
         if self.index_range.earliest.is_some_and(is_too_old) {
             return Ok(Some(Vec::new()));
@@ -274,7 +274,8 @@ impl EventScan {
         self.read_page(page, true, context, &mut 0)
     }
 
-    /// [`EventScan::read_coded`] or [`EventScan::read`]; adds to `left` the number of matching rows that are left out.
+    /// Reads a page like [`EventScan::read_coded`] if `coded`, else like [`EventScan::read`]; adds to `left` the
+    /// number of matching rows that are left out.
     pub(crate) fn read_page(
         &self,
         page: &PageRef,
@@ -317,7 +318,7 @@ impl EventScan {
         self.noted(page, rows, context)
     }
 
-    /// The matching rows of a page, without counting it as read; adds to `left` the number of rows that the top-k
+    /// Reads the matching rows of a page without counting it as read; adds to `left` the number of rows that the top-k
     /// threshold or a demand excluded.
     fn rows_of_page(
         &self,
@@ -347,7 +348,7 @@ impl EventScan {
         self.rows_of_page(page, false, context, left)
     }
 
-    /// The rows of a page at these positions, which match, from their texts.
+    /// Builds the rows at these positions of a page, all of which match, from their texts.
     fn rows_at(
         &self,
         page: &PageRef,
@@ -368,7 +369,7 @@ impl EventScan {
         }
     }
 
-    /// Columns of a page from which its rows are made.
+    /// The columns of a page needed to build its rows.
     fn columns_of_page(&self, page: &PageRef, way: &Way) -> PageColumns {
         PageColumns {
             raw: self.needs_raw() || way.computed.is_some(),
@@ -387,10 +388,10 @@ impl EventScan {
         PageColumns { raw: true, index_time: true, fields: page.segment.may_hold_fields(page.page) }
     }
 
-    /// The rows that may pass the commands after the scan, as plain columns; `left` counts the others.
+    /// The rows that may pass the commands after the scan, as plain columns; adds the number of the others to `left`.
     fn wanted_rows(&self, rows: RecordBatch, left: &mut usize) -> Result<RecordBatch, EngineError> {
         let read = rows.num_rows();
-        // The same page always gives the same rows, however it was read.
+        // The same page always yields the same rows, whether or not it was prefetched.
         let rows = self.demands.take(rows)?;
         let rows = match &self.top_k {
             Some(top_k) => top_k.take(rows)?,
@@ -433,7 +434,7 @@ impl EventScan {
         }
     }
 
-    /// The matching rows among those at these positions, or among all within the time range.
+    /// The matching rows among the given positions, or among all rows within the time range.
     fn read_plain(
         &self,
         page: &PageRef,
@@ -473,7 +474,7 @@ impl EventScan {
         self.progress.events_matched.fetch_add(found, Ordering::Relaxed);
     }
 
-    /// Takes back the counts of a page that gave `found` rows: it is read again, or was only prefetched.
+    /// Reverts the counts for a page with `found` rows, which will be read again or was only prefetched.
     pub(crate) fn forget_read(&self, page: &PageRef, found: u64) {
         let take_back = |count: &AtomicU64, read: u64| {
             let before = count.fetch_sub(read, Ordering::Relaxed);
@@ -484,12 +485,12 @@ impl EventScan {
         take_back(&self.progress.events_matched, found);
     }
 
-    /// Reads a page only to have its blocks fetched; it does not count as read.
+    /// Reads a page only to fetch its blocks into the cache; the page does not count as read.
     pub(crate) fn begin(&self, page: &PageRef, coded: bool, context: &CommandContext) -> Result<(), EngineError> {
         if coded && self.only_counts() && self.holds_whole(page) {
             return Ok(());
         }
-        // Which rows a selector keeps is decided when the page is read.
+        // A selector decides only later, when the page is read, which rows to keep.
         let scan = self.selector.as_ref().filter(|_| !coded).map_or(self, |selector| &selector.scan);
         // Rows that are left out are counted by the worker that reads the page.
         scan.rows_of_page(page, coded, context, &mut 0).map(drop)
@@ -610,7 +611,7 @@ impl EventScan {
     }
 }
 
-/// The page numbers of pages of one segment.
+/// The set of page numbers of these pages, all of one segment.
 pub(crate) fn page_set(pages: &[PageRef]) -> PageSet {
     PageSet(pages.iter().fold(0, |set, page| set | PageSet::one(page.page).0))
 }

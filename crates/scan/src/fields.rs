@@ -46,12 +46,12 @@ const SEARCH_FIELDS_MAX: usize = 1_000;
 pub(crate) struct ShownFields(Mutex<BTreeSet<String>>);
 
 impl ShownFields {
-    /// Makes room for fields that commands read.
+    /// Admits fields that commands read.
     pub(crate) fn admit<'a>(&self, names: impl Iterator<Item = &'a String>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(names.cloned());
     }
 
-    /// Admits a field if it is known or there is room for one more.
+    /// Whether a field is admitted, either earlier or now because there is room for one more.
     fn admits(&self, name: &str) -> bool {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if names.contains(name) {
@@ -81,7 +81,7 @@ pub(crate) struct Projection {
     pub names: Vec<String>,
     /// Fields by wildcard.
     pub patterns: Vec<String>,
-    /// Those of `patterns` that only the condition tests.
+    /// Patterns that only the condition tests; a subset of `patterns`.
     pub tested_patterns: Vec<String>,
     pub raw: bool,
     /// `_indextime`.
@@ -105,14 +105,14 @@ impl Projection {
         }
     }
 
-    /// Adds the patterns of names that a condition tests. Which fields they mean is only known from the events.
+    /// Adds the patterns of names that a condition tests. Only the events show which fields these match.
     pub(crate) fn test_patterns(&mut self, condition: &SearchExpr) {
         let tested = search_fields(condition).into_iter();
         self.tested_patterns = tested.filter(|name| name.contains('*') && !self.patterns.contains(name)).collect();
         self.patterns.extend(self.tested_patterns.iter().cloned());
     }
 
-    /// Whether only a pattern that the condition tests requests a field.
+    /// Whether a field is requested only because it matches a pattern that the condition tests.
     pub(crate) fn is_only_tested(&self, field: &str) -> bool {
         let fits = |pattern: &&String| wildcard_parts(pattern, field).is_some();
         let is_internal = match field {
@@ -135,7 +135,7 @@ impl Projection {
             || self.patterns.iter().any(|p| wildcard_parts(p, field).is_some())
     }
 
-    /// Whether the request includes fields whose names are only known from the event texts.
+    /// Whether the request includes fields whose names are known only from the event texts.
     pub(crate) fn wants_unnamed(&self) -> bool {
         self.all || !self.patterns.is_empty()
     }
@@ -166,14 +166,14 @@ pub(crate) struct FieldRules {
 /// Maximum fields whose `EXTRACT` rules are kept.
 const EXTRACTIONS_KEPT: usize = 1_024;
 
-/// The `EXTRACT` rules of a field, by where its values begin and end in event texts.
+/// The `EXTRACT` rules of a field, summarised by where their values begin and end in event texts.
 #[derive(Debug, Default)]
 pub(crate) struct FieldExtraction {
     /// Events that have such a rule.
     pub scope: Option<Scope>,
-    /// Events of which a value may begin and end inside a token.
+    /// Events whose value of the field may begin and end inside a token.
     pub inside_tokens: Option<Scope>,
-    /// Whether some value may begin a token and end inside it.
+    /// Whether some value may begin at the start of a token and end inside the token.
     pub begins_tokens: bool,
 }
 
@@ -199,27 +199,27 @@ impl FieldExtraction {
 pub(crate) struct Extract {
     /// The pattern.
     pub regex: Regex,
-    /// The field it reads, usually `_raw`.
+    /// The field that the pattern reads, usually `_raw`.
     pub field: String,
-    /// For each group, the field it produces.
+    /// For each group, the field that the group produces.
     pub names: Vec<Option<String>>,
     /// Whether an empty value produces no field.
     pub skips_empty: bool,
 }
 
 impl Extract {
-    /// An `EXTRACT-` pattern; its groups are named after the fields.
+    /// Creates an `EXTRACT-` extraction from a pattern whose groups are named after the fields.
     fn new(regex: Regex, field: &str) -> Extract {
         let names = regex.group_names().to_vec();
         Extract { regex, field: field.to_owned(), names, skips_empty: false }
     }
 
-    /// Whether it produces one of these fields.
+    /// Whether the pattern produces one of these fields.
     fn makes_any(&self, names: &[String]) -> bool {
         self.names.iter().flatten().any(|group| names.contains(group))
     }
 
-    /// Whether it reads the event text rather than a field.
+    /// Whether the pattern reads the event text rather than a field.
     fn reads_text(&self) -> bool {
         self.field == "_raw"
     }
@@ -236,7 +236,7 @@ impl Extract {
     }
 }
 
-/// Automatic extraction of a source, as far as templates can reproduce it.
+/// The part of a source's automatic extraction that templates can reproduce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cutting {
     /// Automatic extraction.
@@ -262,7 +262,7 @@ pub(crate) struct Class {
 }
 
 impl Class {
-    /// Whether it extracts the same way as another.
+    /// Whether this class extracts the same way as another.
     pub(crate) fn extracts_like(&self, other: &Class) -> bool {
         fn are_same<T>(a: &[Arc<T>], b: &[Arc<T>]) -> bool {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
@@ -280,12 +280,12 @@ struct SourceRules {
     reports: Vec<Arc<Report>>,
     kv_mode: KvMode,
     auto_json: bool,
-    /// Table rules, if multikv.conf has any for it.
+    /// Table rules, if multikv.conf has any for the source.
     table: Option<TableRule>,
 }
 
 impl FieldRules {
-    /// Rules of these settings.
+    /// The rules in these settings.
     pub(crate) fn new(props: Arc<PropsResolver>) -> FieldRules {
         FieldRules::of_props(props, false)
     }
@@ -342,13 +342,13 @@ impl FieldRules {
                     extract.group(field).map_or(GroupBorders::Unknown, |group| extract.regex.borders_of(group))
                 }
                 Ok(_) => GroupBorders::Unknown,
-                // A pattern that is not valid extracts nothing.
+                // An invalid pattern extracts nothing.
                 Err(_) => continue,
             };
             extraction.add(Scope::of(rule.sourcetype), borders);
         }
         let extraction = Arc::new(extraction);
-        // Each value of a long list asks again, so the newest field is always kept.
+        // The filter asks again for each value of a long list, so the newest field is always kept.
         if known.len() >= EXTRACTIONS_KEPT {
             known.clear();
         }
@@ -356,7 +356,8 @@ impl FieldRules {
         extraction
     }
 
-    /// Extraction of these fields: the automatic part, and the rules that produce some of them, in order.
+    /// The extraction class for these fields: automatic extraction, and the rules that produce some of the fields, in
+    /// order.
     pub(super) fn cutting(&self, meta: &Metadata, names: &[String], messages: &Messages) -> Class {
         let rules = self.of(meta, messages);
         let of_fields: Vec<Arc<Extract>> =
@@ -534,7 +535,7 @@ struct CutValue {
     start: u32,
     len: u32,
     copied: bool,
-    /// Index-time value; values of the field extracted from the text are ignored.
+    /// Whether this is an index-time value, which hides values of the same field extracted from the text.
     given: bool,
 }
 
@@ -549,7 +550,7 @@ struct CutFields<'a> {
     copies: Vec<u8>,
     row: u32,
     overflow: bool,
-    /// For each transform: how many leading cells have to be read.
+    /// For each transform: number of leading cells to read.
     cells_wanted: Vec<(Arc<Report>, usize)>,
 }
 
@@ -574,7 +575,7 @@ impl<'a> CutFields<'a> {
         found
     }
 
-    /// Adds the fields that requested fields are extracted from.
+    /// Adds the fields from which requested fields are extracted.
     fn collect_fields_read(&mut self, rules: &SourceRules) {
         for extract in &rules.extracts {
             let Extract { regex, field, .. } = extract.as_ref();
@@ -631,7 +632,7 @@ impl<'a> CutFields<'a> {
         self.cut_fields_of_row(text, rules, captures);
     }
 
-    /// Adds the named groups of a match. `lies_elsewhere` means that `text` is not part of the page.
+    /// Adds the named groups of a match. `lies_elsewhere`: `text` is not part of the page.
     fn add_groups(&mut self, regex: &Regex, captures: &Captures, text: &str, lies_elsewhere: bool) {
         for (group, name) in regex.group_names().iter().enumerate() {
             if let (Some(name), Some(value)) = (name, captures.text(text, group)) {

@@ -1,8 +1,8 @@
 //! The search condition, split by the cost of its tests.
 //!
-//! Terms are looked up in the term dictionary, words and metadata are tested on the raw page, and the rest is tested
+//! Terms are looked up in the term dictionary, words and metadata are tested on the raw page, and all other conditions
 //! once fields are extracted. Early tests are conservative: they may keep an event that does not match, but never drop
-//! one that does. If they decide the condition completely, the final test is skipped.
+//! one that does. If the early tests decide the condition completely, the final test is skipped.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use super::event_fields::{given_column, given_values, is_given, is_in_text};
 use super::fields::{FieldExtraction, FieldRules, Projection};
 use super::template_pages::{Conditions, WrittenWords};
 
-/// Sources of field values.
+/// Origins of field values.
 pub(crate) struct Origins<'a> {
     /// Rules of field extraction.
     pub rules: &'a FieldRules,
-    /// Names of fields that are derived afterwards.
+    /// Names of fields that rules derive after extraction.
     pub derived: &'a DerivedNames,
 }
 
@@ -56,24 +56,26 @@ pub(crate) struct EventFilter {
 
 /// A test on raw text and metadata.
 enum Early {
-    /// Unknown.
+    /// Undecided; the final test decides.
     Maybe,
     /// The text contains a word.
     Word(WordPattern),
-    /// The text contains a value of the field, unless it is written with escapes or the field is an index-time field.
+    /// The text contains a value of the field, unless the value is written with escapes or the field is an index-time
+    /// field.
     Value { pattern: WordPattern, field: Box<str>, extracted: Option<Extracted> },
     /// A metadata field matches a pattern.
     Meta(MetaField, WordPattern),
-    /// Every part.
+    /// Holds if every part holds.
     And(Vec<Early>),
     /// Holds if some part holds.
     Or(Vec<Early>),
-    /// Negation; only of tests that are exact.
+    /// Negation; allowed only for exact tests.
     Not(Box<Early>),
 }
 
 impl EventFilter {
-    /// Splits `expr`. `rules` tell which fields are extracted by patterns; values of these need not be whole tokens.
+    /// Splits `expr`. `rules` tell which fields are extracted by patterns, so that their values need not be whole
+    /// tokens.
     pub(crate) fn new(
         expr: &SearchExpr,
         rules: &Origins<'_>,
@@ -90,8 +92,8 @@ impl EventFilter {
         Ok(EventFilter { terms: terms_of(expr, rules), early, exact, names, given, tests_raw, conditions })
     }
 
-    /// Fields tested as `field::value` on index-time fields; the final test reads these from columns named by
-    /// [`given_column`].
+    /// Fields that the condition tests as `field::value`; the final test reads their index-time values from columns
+    /// named by [`given_column`].
     pub(crate) fn given(&self) -> &[String] {
         &self.given
     }
@@ -198,7 +200,7 @@ impl Early {
             Early::Meta(field, pattern) => pattern.is_match(meta_text(meta, *field).as_bytes()),
             Early::And(parts) => parts.iter().all(|part| part.allows_meta(meta)),
             Early::Or(parts) => parts.iter().any(|part| part.allows_meta(meta)),
-            // Only a metadata test can be decided by metadata.
+            // A negated test that reads text cannot be decided by metadata.
             Early::Not(part) => part.reads_text() || !part.allows_meta(meta),
         }
     }
@@ -242,7 +244,7 @@ impl Early {
     }
 }
 
-/// A value that an `EXTRACT` may cut from the text of some events, where it need not be a whole token.
+/// A value that an `EXTRACT` rule may take from the text of some events, where the value need not be a whole token.
 struct Extracted {
     pattern: WordPattern,
     extraction: Arc<FieldExtraction>,
@@ -328,8 +330,8 @@ fn asks_given(field: &str, rules: &Origins<'_>) -> bool {
     !is_known_otherwise && !rules.is_index_time_only() && !rules.rules.reads_indexed_text()
 }
 
-/// `field=value` requires the value in the text: as whole tokens where the field is extracted automatically, anywhere
-/// where a pattern extracts it.
+/// Test that the text contains the value of `field=value`: as whole tokens if the field is extracted automatically,
+/// anywhere in the text if a pattern extracts it.
 fn value_test(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Early {
     if rules.is_index_time_only() || !is_in_text(field, value) {
         return Early::Maybe;
@@ -358,12 +360,13 @@ fn of_sourcetypes(names: &[String]) -> impl Iterator<Item = Early> {
     names.iter().map(|name| Early::Meta(MetaField::Sourcetype, WordPattern::new(name, WordBound::Whole, false)))
 }
 
-/// A word that a text contains if the field has this value, whichever rule extracts it.
+/// A word that the text of every event with this value of the field contains, whichever rule extracts the value.
 fn written_value(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> String {
     if rules.extraction_of(field).scope.is_some() { format!("*{}*", value.text) } else { value.text.clone() }
 }
 
-/// Words, at least one of which occurs in the text of every event that passes a field test, as in [`early_test`].
+/// Words for a field test, as in [`early_test`]: the text of every event that passes the test contains at least one of
+/// them.
 fn written_values(expr: &SearchExpr, rules: &Origins<'_>) -> WrittenWords {
     let (field, values) = match expr {
         SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } => (&field.text, std::slice::from_ref(value)),
@@ -388,8 +391,8 @@ fn is_given_at_index_time(events: &Page, row: usize, field: &str) -> bool {
     given_values(events, row, field).next().is_some()
 }
 
-/// Events that may have this value of a field without its tokens: those with an `EXTRACT` that may cut it out of tokens, and
-/// those with rules that derive it. `None` if any events may.
+/// Events that may have this value of a field without its tokens in their text: events with an `EXTRACT` rule that may
+/// cut inside tokens, and events with rules that derive the field. `None` if any event may.
 fn without_tokens(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Option<Vec<String>> {
     if rules.is_index_time_only() || !is_in_text(field, value) {
         return None;
@@ -435,7 +438,7 @@ fn terms_of(expr: &SearchExpr, rules: &Origins<'_>) -> TermQuery {
         SearchExpr::Indexed { field, .. } if is_default_field(&field.text) => TermQuery::All,
         SearchExpr::Indexed { field, value } => match meta_field(&field.text) {
             Some(_) => value_terms(&field.text, value, rules),
-            // Read from the text, like search-time fields.
+            // Index-time fields of JSON are read from the text, like search-time fields.
             None if rules.rules.reads_indexed_text() => value_terms(&field.text, value, rules),
             None => field_term(&field.text, value),
         },
@@ -446,7 +449,7 @@ fn terms_of(expr: &SearchExpr, rules: &Origins<'_>) -> TermQuery {
     }
 }
 
-/// Terms of events of which a field has this value.
+/// Term query for events whose field has this value.
 pub(crate) fn value_terms(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> TermQuery {
     if let Some(meta) = meta_field(field) {
         return TermQuery::Meta { field: meta, pattern: value.text.to_lowercase().into() };
@@ -470,9 +473,7 @@ fn field_term(field: &str, value: &SearchPattern) -> TermQuery {
     TermQuery::Field { name: field.into(), value: value.text.to_lowercase().into() }
 }
 
-/// Ways in which JSON may escape the value, as far as that changes its tokens: `Jos\u00e9`, `line1\nline2`, `a\u0026b`.
-/// Some writers escape non-ASCII characters, some escape characters that are special in HTML, some both; all escape
-/// control characters.
+/// Forms in which JSON may escape the value, if escaping changes its tokens: `Jos\u00e9`, `line1\nline2`, `a\u0026b`.
 fn escaped_forms(value: &str) -> Vec<String> {
     let is_html = |letter: char| matches!(letter, '<' | '>' | '&' | '\'');
     let is_other = |letter: char| !letter.is_ascii() || letter == '\u{7f}';

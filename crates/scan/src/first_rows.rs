@@ -1,10 +1,11 @@
-//! `dedup` pushed down to the scan: of each page, only the first rows of each combination of values are read.
+//! `dedup` pushed down to the scan: for each combination of values, only the first rows of each page are read.
 //!
 //! If `dedup` keeps N rows per combination, a row after N others of its page with the same values cannot be in the
-//! result, regardless of other pages, because the order of all rows preserves that within each page. Rows are compared
-//! by codes alone, so no text of a skipped row is rebuilt. Rows that lack a field are kept if `dedup` keeps them.
+//! result, regardless of other pages, because the overall order of rows preserves the order within each page. Rows are
+//! compared by codes alone, so no text of a skipped row is rebuilt. Rows that lack a field are kept if `dedup` keeps
+//! them.
 //!
-//! Not here: the final choice of rows, which the command makes (engine).
+//! Not here: the `dedup` command, which makes the final choice of rows (engine).
 
 use arrow::array::{Array as _, AsArray as _};
 use arrow::datatypes::TimestampNanosecondType;

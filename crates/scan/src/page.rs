@@ -7,15 +7,15 @@ use quarry_store::{PageInfo, Segment};
 /// A page of a snapshot that may hold a match.
 #[derive(Clone)]
 pub struct PageRef {
-    /// Segment.
+    /// The segment that holds the page.
     pub segment: Arc<dyn Segment>,
-    /// Page number in it.
+    /// Page number in the segment.
     pub page: usize,
-    /// Entry of the page in the directory.
+    /// Entry of the page in the segment's page directory.
     pub info: PageInfo,
-    /// Whether so few pages of the segment may hold a match that asking for the matching rows pays off.
+    /// Whether so few pages of the segment may hold a match that looking up the matching rows pays off.
     pub is_rare: bool,
-    /// Rows that the commands after the scan may keep, judged by terms.
+    /// Rows that the commands after the scan may keep, according to the term dictionary.
     pub demanded: Demanded,
 }
 
@@ -24,14 +24,14 @@ pub struct PageRef {
 pub enum Demanded {
     /// Any row.
     Any,
-    /// So few that asking for them pays off.
+    /// So few rows that looking them up pays off.
     Few,
-    /// None; the page is read only to count its matching events.
+    /// No row; the page is read only to count its matching events.
     None,
 }
 
 impl PageRef {
-    /// Tells the segment that the page is not read any more.
+    /// Tells the segment that the page has been read.
     pub(crate) fn done(&self) {
         self.segment.done_with(self.page);
     }

@@ -2,8 +2,8 @@
 //!
 //! Pages are opened in descending order of their newest event. A row is emitted once no unopened page can hold a newer
 //! one; rows of equal time come in reverse order of arrival. Logs are nearly sorted, so few pages are open at once;
-//! with data in random order, all matching rows are held. Batches are bounded by bytes, as rows may be long. While the
-//! consumer does not read, the rows of open pages may be dropped; they are read again when it continues.
+//! for data in random order, all matching rows are in memory. Batches are bounded by bytes because rows may be long.
+//! While the consumer pauses, the rows of open pages may be dropped; they are read again when it continues.
 
 use std::collections::BinaryHeap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -27,11 +27,11 @@ use quarry_stdx::number::u32_of;
 const PAGES_AHEAD_PER_WORKER: usize = 4;
 /// Rows per emitted batch.
 const BATCH_ROWS: usize = 16_384;
-/// Bytes of rows emitted at once, and of text of pages opened at once; a single row or page may exceed it.
+/// Bytes of rows emitted at once, and of text of pages opened at once; a single row or page may exceed the limit.
 const BATCH_BYTES: usize = 2 << 20;
 /// Minimum bytes of text of a wide page; few wide pages are open at once across all searches.
 const WIDE_PAGE_BYTES: u64 = 2 << 20;
-/// Rows per batch if it has many, mostly empty columns.
+/// Rows per batch if the batch has many, mostly empty columns.
 const NARROW_ROWS: usize = 64;
 
 /// Rows of a search, newest first.
@@ -78,20 +78,20 @@ struct OpenPage {
 
 /// The rows of a page, newest first.
 struct PageRows {
-    /// All but the last have as many rows as the first.
+    /// All batches but the last have as many rows as the first.
     batches: Vec<RecordBatch>,
-    /// Bytes of each row, if the page has more than are emitted at once.
+    /// Bytes of each row, if the whole page exceeds one emission.
     bytes: Option<Vec<usize>>,
-    /// Held for a wide page.
+    /// Permission to hold a wide page in memory.
     _entry: Option<GateEntry>,
 }
 
-/// Rows of a page just read, and the keys that are kept when rows are dropped.
+/// Rows of a page just read, and their sort keys, which are kept when the rows are dropped.
 struct ReadPage {
     batches: Vec<RecordBatch>,
     keys: Vec<(TimeNs, u64)>,
     bytes: usize,
-    /// Matching rows that were left out.
+    /// Number of matching rows that were left out.
     left: usize,
 }
 
@@ -115,7 +115,7 @@ impl OpenPage {
         self.page.info.raw_bytes > WIDE_PAGE_BYTES
     }
 
-    /// Bytes of the row `after` rows after the next one.
+    /// Bytes of the row that follows the next one by `after` rows.
     fn bytes_of(&self, after: usize) -> usize {
         let bytes = self.rows.as_ref().and_then(|rows| rows.bytes.as_ref());
         bytes.and_then(|bytes| bytes.get(self.next + after)).copied().unwrap_or(self.row_bytes)
@@ -151,7 +151,8 @@ impl OrderedRows {
         Ok(OrderedRows { scan, context, pages, open, ready: Vec::new(), ahead: 1, begun: Begun::default() })
     }
 
-    /// The pages to open next: more at each call until they yield a batch, so that a search for few rows opens few.
+    /// The pages to open next. Each call returns more pages until they yield a batch, so that a search for few rows
+    /// opens few pages.
     fn next_pages(&mut self) -> Vec<PageRef> {
         let (mut count, mut bytes) = (0, 0);
         for page in self.pages.iter().rev().take(self.ahead) {
@@ -173,7 +174,7 @@ impl OrderedRows {
         let shared = pages.iter().filter(|page| !page.is_rare).count();
         let is_far = pages.iter().any(|page| page.segment.is_far());
         let threads = if is_far { pages.len() } else { workers.min(shared) };
-        // A consumer that has read many pages will read the next segments too.
+        // A consumer that has read many pages will probably read the next segments too.
         let is_long = is_far && (self.scan.reads_all() || self.ahead >= workers * PAGES_AHEAD_PER_WORKER);
         let coming = if is_long { self.begun.of(&self.pages) } else { Vec::new() };
         let has_wide = open.iter().any(|page| page.is_wide() && page.rows.is_some());
@@ -204,7 +205,7 @@ impl OrderedRows {
             work();
         });
         let opened = opened.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // Pages that yield a whole batch are enough; a slow consumer would keep all of them in memory.
+        // Stop once the opened pages yield a whole batch: with a slow consumer, all their rows would stay in memory.
         let rows = opened.iter().map(|page| page.keys.len()).sum::<usize>();
         let bytes = opened.iter().map(|page| page.keys.len() * page.row_bytes).sum::<usize>();
         if rows < BATCH_ROWS && bytes < BATCH_BYTES {
@@ -259,7 +260,7 @@ impl OrderedRows {
             self.ready = starts.map(|start| rows.slice(start, BATCH_ROWS.min(rows.num_rows() - start))).collect();
         }
         if is_cut {
-            // Compacted, so that they do not keep their pages' buffers alive.
+            // Rows are copied, so that they do not keep their pages' buffers alive.
             for batch in &mut self.ready {
                 *batch = compact(batch)?.0;
             }
@@ -275,7 +276,7 @@ impl OrderedRows {
         Ok(())
     }
 
-    /// Reads pages again whose rows were dropped and are now due; false if the search ended meanwhile.
+    /// Reads pages again whose rows were dropped and are now due; false if the search ended before that.
     fn read_again(&self, open: &mut [OpenPage], counts: &[usize]) -> Result<bool, EngineError> {
         assert_eq!(open.len(), counts.len(), "each open page has a count");
         let mut has_wide = open.iter().any(|page| page.is_wide() && page.rows.is_some());
@@ -332,8 +333,8 @@ fn has_newer(open: &[OpenPage], page: &PageRef) -> bool {
     open.iter().any(|open| open.keys.get(open.next).is_some_and(|key| *key >= bound))
 }
 
-/// Limits the number of rows taken from each page, newest first across all pages, so that their bytes fit; true if it
-/// had to.
+/// Reduces the number of rows taken from each page, keeping the newest across all pages, so that their bytes fit the
+/// limit; true if any were cut off.
 fn bound_bytes(open: &[OpenPage], counts: &mut [usize]) -> bool {
     let all: usize = open.iter().zip(&*counts).map(|(page, count)| page.row_bytes * count).sum();
     if all <= BATCH_BYTES {

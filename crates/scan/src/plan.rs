@@ -12,15 +12,15 @@ use serde::{Deserialize, Serialize};
 /// The scan at the start of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scan {
-    /// Patterns of the indexes.
+    /// Index name patterns.
     pub indexes: Vec<String>,
     /// The condition, with subsearches, event types, tags and time modifiers already resolved.
     pub condition: SearchExpr,
-    /// Instants of their `_time`.
+    /// Range of `_time`.
     pub range: TimeRange,
-    /// Instants of their `_indextime`.
+    /// Range of `_indextime`.
     pub arrival: TimeRange,
-    /// Fields of the events.
+    /// Whether fields are extracted at search time.
     pub fields: FieldSource,
     /// Fields that the commands need.
     pub projection: FieldNeeds,
@@ -30,10 +30,10 @@ pub struct Scan {
     pub order: Order,
     /// The top-k sort that follows, if any.
     pub top: Option<TopK>,
-    /// The `dedup` that only takes the first of each combination of values.
+    /// A `dedup` that keeps only the first rows of each combination of values.
     pub first: Option<FirstRows>,
-    /// Conditions that the first commands after the scan make of each row: they drop the rows that fail one, so the scan
-    /// need not extract more fields of these.
+    /// Conditions that the first commands after the scan impose on each row. These commands drop rows that fail a
+    /// condition, so the scan need not extract further fields of such rows.
     pub demands: Vec<SearchExpr>,
     /// Rows to select before their other fields are extracted, if all fields are read.
     pub selection: Option<RowSelection>,
@@ -48,9 +48,9 @@ pub struct Scan {
 /// A command pushed down into the scan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Extraction {
-    /// Method of extracting its fields.
+    /// Method of extraction.
     pub kind: ExtractionKind,
-    /// Its position in the search text.
+    /// Position of the command in the search text.
     pub span: Span,
 }
 
@@ -73,7 +73,7 @@ pub enum ExtractionKind {
 /// Name prefix of fields that hold a [`TextValue`].
 pub const TEXT_VALUE_PREFIX: &str = "__raw:";
 
-/// A function of the event text.
+/// A function of the event text that needs no extracted field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TextValue {
     /// Number of characters.
@@ -83,7 +83,7 @@ pub enum TextValue {
 }
 
 impl Extraction {
-    /// The fields it makes.
+    /// The fields that the extraction produces.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let (groups, output): (&[String], _) = match &self.kind {
             ExtractionKind::Rex(rex) => (&rex.groups, None),
@@ -94,7 +94,7 @@ impl Extraction {
     }
 }
 
-/// Fields of events.
+/// Source of the fields of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FieldSource {
     /// All fields, including those extracted and computed at search time.
@@ -112,50 +112,51 @@ pub enum Order {
     NewestFirst,
 }
 
-/// A sort whose first rows are all that is needed.
+/// A sort of which only the first rows are needed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopK {
     /// The first key.
     pub key: SortKey,
     /// Whether large values come first; `reverse` is taken into account.
     pub descending: bool,
-    /// Rows wanted.
+    /// Number of rows kept.
     pub count: usize,
-    /// Whether there are no further keys, so that of rows with equal values the first ones, the newest, are wanted.
+    /// Whether the sort has no further keys, so that among rows with equal values the newest come first.
     pub is_only_key: bool,
 }
 
-/// The first rows of each combination of values.
+/// A `dedup`: the first rows of each combination of values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FirstRows {
-    /// Fields of the combination.
+    /// Fields that form the combination.
     pub fields: Vec<String>,
-    /// Rows wanted of each.
+    /// Maximum number of rows kept for each combination.
     pub count: usize,
-    /// Whether rows that lack a field are wanted.
+    /// Whether rows that lack a field are kept.
     pub keeps_empty: bool,
 }
 
-/// The rows that the first commands after a scan keep. They are found by few fields of the events; the other fields are
-/// extracted from these rows alone. The commands run on them again, so rows that they drop may be among them.
+/// The rows that the first commands after a scan keep. Only the few fields that these commands read are extracted to
+/// find the rows; the other fields are extracted from the found rows alone. The commands run again after the scan, so
+/// the found rows may include some that the commands drop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RowSelection {
-    /// Fields that decide.
+    /// Fields that the row commands read.
     pub projection: FieldNeeds,
-    /// Number of row commands that run on these fields.
+    /// Number of leading row commands, all of which run on these fields.
     pub commands: usize,
-    /// Rows wanted of those that remain; all if absent.
+    /// Limit of the rows that pass the row commands; none if absent.
     pub limit: Option<RowLimit>,
 }
 
 /// Limit of the command that follows the row commands of a [`RowSelection`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum RowLimit {
-    /// Those of a top-k sort.
+    /// The first rows of a top-k sort.
     Top(TopK),
-    /// Those of a `dedup`.
+    /// The first rows of a `dedup`.
     First(FirstRows),
-    /// The oldest, for `tail`.
+    /// The oldest rows, for `tail`.
     Oldest(usize),
 }
 
@@ -164,13 +165,14 @@ pub enum RowLimit {
 pub struct SummaryScan {
     /// Model and object, as `MODEL.OBJECT`.
     pub object: String,
-    /// `summariesonly`: whether events without a summary are skipped.
+    /// `summariesonly`: whether events without a summary row are skipped.
     pub only: bool,
-    /// Start of the time range that is summarised.
+    /// Start of the summarised time range.
     pub earliest: Option<TimeNs>,
-    /// Digest of the summaries to use; `None` if there can be none.
+    /// Digest that identifies the summaries to use; `None` if no summaries can be used.
     pub digest: Option<[u8; 32]>,
-    /// The commands for rows of a summary, including the fold; `None` if they need more than a summary holds.
+    /// The commands for rows of a summary, including the fold; `None` if they need fields that a summary does not
+    /// hold.
     pub stages: Option<Vec<Stage>>,
     /// Columns that these commands read.
     pub columns: Vec<String>,
@@ -198,7 +200,8 @@ impl Scan {
         }
     }
 
-    /// Whether all fields, or those of a pattern, are read, so that the result shows which columns the events have.
+    /// Whether the scan reads all fields, or all that match a pattern, so that the columns of the result depend on the
+    /// events.
     pub fn is_open(&self) -> bool {
         self.projection.all || !self.projection.patterns.is_empty()
     }

@@ -1,11 +1,11 @@
 //! Prefetch for segments on remote storage: their term dictionaries are queried concurrently, and their pages are
 //! requested ahead of the workers.
 //!
-//! Reading a remote segment takes several dependent requests: the term dictionary names the pages, these name the
-//! templates, and these the columns. The latency is the same for sixteen segments as for one, so many are requested at
-//! once. While workers read one segment, the first page of each following segment is read and discarded; the store
-//! keeps what it fetched along with it ([`Segment::read_ahead`]). Prefetch starts when workers first wait for a
-//! request; until then everything is cached.
+//! Reading a remote segment takes several dependent requests: the term dictionary leads to the pages, the pages to the
+//! templates, and the templates to the columns. The latency is the same for sixteen segments as for one, so many are
+//! requested at once. While workers read one segment, the first page of each following segment is read and discarded;
+//! the store keeps the blocks that it fetched for that page ([`Segment::read_ahead`]). Prefetch starts when a worker
+//! first waits for a request; before that, everything needed was cached.
 //!
 //! Not here: which blocks are fetched together with a page (bucket).
 
@@ -29,7 +29,7 @@ use crate::slices::Window;
 const SEGMENTS_AT_ONCE: usize = 16;
 /// Interval at which the prefetcher checks whether workers wait for a request.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
-/// Pages examined to find the next segments: those of four slabs.
+/// Pages examined to find the next segments: the number of pages in four slabs.
 const PAGES_LOOKED_AT: usize = 256;
 
 /// Evaluates `of` for `0..count` concurrently; results are in order.
@@ -48,7 +48,7 @@ pub(crate) fn side_by_side<T: Send>(count: usize, of: &(dyn Fn(usize) -> T + Syn
     };
     std::thread::scope(|scope| {
         for _ in 1..SEGMENTS_AT_ONCE.min(count) {
-            // If the thread does not start, the others do its work.
+            // If the thread does not start, the other threads do its work.
             drop(std::thread::Builder::new().name("quarry-far".to_owned()).spawn_scoped(scope, some));
         }
         some();
@@ -63,11 +63,12 @@ pub(crate) fn side_by_side<T: Send>(count: usize, of: &(dyn Fn(usize) -> T + Syn
 pub(crate) struct Beginnings<'a> {
     scan: &'a EventScan,
     context: CommandContext,
-    /// The page that starts a segment, and the run that holds it, in the order in which workers take runs.
+    /// For each segment: its first page, and the run of windows that contains the page, in the order in which workers
+    /// take runs.
     pages: Vec<(usize, &'a PageRef)>,
     coded: bool,
     next: AtomicUsize,
-    /// Requests sent for each of them before it was read.
+    /// For each segment, the number of requests sent before the segment was read.
     requests: Vec<u64>,
     reached: Mutex<WorkerProgress>,
     moved: Condvar,
@@ -141,12 +142,12 @@ impl<'a> Beginnings<'a> {
         })
     }
 
-    /// Waits until a worker waits for a request; false if the workers end first. Prefetching cached data would only
-    /// cost time.
+    /// Waits until a worker waits for a request; false if the workers end first. If all data is cached, prefetching
+    /// would only cost time.
     fn waits_for_network(&self) -> bool {
         let mut reached = self.locked();
         while !reached.ended {
-            // Includes segments that workers read now, and a few before, as a bucket has several.
+            // Includes segments that workers read now and a few earlier ones, because a bucket has several.
             let begun = self.pages.partition_point(|(run, _)| *run <= reached.run);
             let mut now = begun.saturating_sub(SEGMENTS_AT_ONCE)..begun;
             if now.any(|at| self.pages[at].1.segment.requests() != self.requests[at]) {
@@ -202,7 +203,8 @@ impl<'a> Beginnings<'a> {
 pub(crate) struct Begun(BTreeSet<u64>);
 
 impl Begun {
-    /// The first pages of the next segments not yet prefetched; `pages` are the remaining ones, the next one last.
+    /// The first pages of the next segments not yet prefetched; `pages` are the pages still to be read, the next one
+    /// last.
     pub(crate) fn of(&mut self, pages: &[PageRef]) -> Vec<PageRef> {
         let next = pages.iter().rev().take(PAGES_LOOKED_AT).filter(|page| page.segment.is_far());
         next.filter(|page| self.0.insert(page.segment.sequence())).take(SEGMENTS_AT_ONCE).cloned().collect()
@@ -218,8 +220,8 @@ impl EventScan {
         drop(caught("a segment was prefetched", || self.begin(page, false, &context)));
     }
 
-    /// Pages of several segments that may hold a match, as [`EventScan::pages_of`]; remote segments are queried
-    /// concurrently.
+    /// The pages that may hold a match, for several segments, as in [`EventScan::pages_of`]; remote segments are
+    /// queried concurrently.
     pub(crate) fn pages_of_all(
         &self,
         segments: &[&Arc<dyn Segment>],

@@ -4,7 +4,8 @@
 //! On template pages, groups and paths are evaluated on templates and dictionaries ([`super::template_pages`]), so that
 //! no text is rebuilt. Where the text is available anyway, the command itself runs, with the same result.
 //!
-//! Not here: such commands later in the pipeline, `rex` with several matches, `spath` on other fields (commands).
+//! Not here: such commands later in the pipeline, `rex` with several matches (`max_match`), `spath` on other fields
+//! (commands).
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,7 +45,7 @@ pub(crate) struct Rexes {
     lengths: Vec<String>,
     /// Patterns tested for a match, each with the field of the result.
     tests: Vec<(Regex, String)>,
-    /// Fields that only these commands read, and no later command.
+    /// Fields that only these commands read.
     only_sources: Vec<String>,
     /// Idle readers of template pages, at most one set per worker.
     idle: Mutex<Vec<Vec<RexReader>>>,
@@ -53,7 +54,7 @@ pub(crate) struct Rexes {
 /// A `rex` command pushed down into a scan.
 pub(crate) struct PushedRex {
     pub command: Arc<RexExtraction>,
-    /// Its regular expression.
+    /// The regular expression of the command.
     pub regex: Regex,
     /// Number and name of the requested groups.
     pub groups: Vec<(usize, String)>,
@@ -88,7 +89,7 @@ impl Rexes {
         Rexes { all, paths, lengths, tests, only_sources, idle: Mutex::default() }
     }
 
-    /// Whether there are no commands.
+    /// Whether nothing is pushed down.
     pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty() && self.paths.is_empty() && self.lengths.is_empty() && self.tests.is_empty()
     }
@@ -103,7 +104,7 @@ impl Rexes {
         self.only_sources.iter().any(|source| source == name)
     }
 
-    /// Place of a field's value in the event text.
+    /// Location of a field's value in the event text.
     pub(crate) fn border_of(&self, field: &str) -> ValueBorder {
         if self.is_of_path(field) {
             return ValueBorder::Group(GroupBorders::Unknown);
@@ -115,7 +116,7 @@ impl Rexes {
         made.map_or(ValueBorder::Rules, ValueBorder::Group)
     }
 
-    /// Whether a path makes this field.
+    /// Whether an `spath` path produces this field.
     pub(crate) fn is_of_path(&self, field: &str) -> bool {
         self.paths.iter().any(|path| path.output == field)
     }
@@ -125,7 +126,7 @@ impl Rexes {
         &self.lengths
     }
 
-    /// The paths among them.
+    /// The pushed-down paths.
     pub(super) fn paths(&self) -> &[PushedPath] {
         &self.paths
     }
@@ -174,19 +175,19 @@ impl Rexes {
         idle.unwrap_or_else(|| self.all.iter().map(RexReader::new).chain(tests).collect())
     }
 
-    /// Returns readers for the next page.
+    /// Returns readers to the pool for the next page.
     pub(super) fn give_back(&self, readers: Vec<RexReader>) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(readers);
     }
 }
 
 impl PushedRex {
-    /// The field it reads, if that is not the text.
+    /// The field that the command reads; `None` if it reads the event text.
     pub(crate) fn source(&self) -> Option<&str> {
         Some(self.command.field.as_str()).filter(|field| *field != TEXT_FIELD)
     }
 
-    /// The command, if the scan can run it.
+    /// The pushed-down form of the command, if the scan can run it.
     fn new(command: &RexExtraction) -> Option<PushedRex> {
         let reads_given = command.field != TEXT_FIELD && is_made_elsewhere(&command.field);
         if reads_given || command.max_match != 1 || command.offset_field.is_some() {

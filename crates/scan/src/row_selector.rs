@@ -1,13 +1,13 @@
-//! Late materialisation of fields: of a search that shows all fields, the rows that its first commands keep are found by
-//! the few fields that these commands read. Only of these rows are all fields extracted.
+//! Late materialisation of fields: for a search that shows all fields, the few fields that its first commands read
+//! suffice to find the rows that these commands keep. All fields are extracted from these rows alone.
 //!
 //! `where`, `dedup`, `tail` or a short sort directly after a search drop most rows, but extracting all fields of a row
-//! costs ten to a hundred times as much as reading one from a column. So each page is read twice: by a scan of the
-//! fields that decide, on whose rows the commands run, and then the remaining rows as a whole, from their texts.
+//! costs ten to a hundred times as much as reading one from a column. So each page is read twice: first a scan of the
+//! few deciding fields, on whose rows the commands run; then the rows that remain are rebuilt whole from their texts.
 //!
-//! The commands run again on the whole rows, so the selection need not be exact, but must not leave out a row that they
-//! keep. Not here: which commands decide (engine); limits of scans that read few fields ([`crate::top_k`],
-//! [`crate::first_rows`]).
+//! The commands run again on the whole rows, so the selection may contain rows that they drop, but it must contain
+//! every row that they keep. Not here: the choice of the commands (engine); limits of scans that read few fields
+//! ([`crate::top_k`], [`crate::first_rows`]).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -28,14 +28,14 @@ use crate::page::PageRef;
 use crate::plan::{FirstRows, RowLimit};
 use crate::top_k::TopKThreshold;
 
-/// Maximum bytes of combinations whose first rows are tracked across pages.
+/// Maximum bytes of the combinations whose first rows are tracked across pages.
 const KEYS_BYTES_MAX: usize = 16 << 20;
-/// Maximum rows wanted of a combination for which they are tracked across pages.
+/// Largest number of rows per combination for which combinations are tracked across pages.
 const COMBINATION_ROWS_MAX: usize = 16;
-/// Hidden column of the position of a row in its page.
+/// Hidden column with the position of a row in its page.
 const POSITION: &str = "__position";
 
-/// Rows of a page, and their positions in it, in order of arrival.
+/// Rows of a page and their positions in the page, in order of arrival.
 pub(crate) struct PlacedRows {
     /// The rows.
     pub rows: RecordBatch,
@@ -45,7 +45,7 @@ pub(crate) struct PlacedRows {
 
 /// Finds the rows of a page that the first commands keep.
 pub(crate) struct RowSelector {
-    /// Reads the fields that decide.
+    /// Reads the fields on which the commands decide.
     pub(crate) scan: Box<EventScan>,
     commands: Vec<MakeRowCommand>,
     limit: Option<Limit>,
@@ -61,7 +61,7 @@ impl RowSelector {
     /// A selector whose commands run on the rows of `scan`.
     pub(crate) fn new(scan: EventScan, commands: Vec<MakeRowCommand>, limit: Option<&RowLimit>) -> RowSelector {
         let limit = limit.map(|limit| match limit {
-            // The rank of a row is that of the value after the commands, so it does not matter whether they make it.
+            // Rows are ranked by the value after the commands, so it does not matter whether the commands produce it.
             RowLimit::Top(top) => Limit::Top(TopKThreshold::new(top, &[])),
             RowLimit::First(first) => Limit::First(FirstOfEach::new(first.clone())),
             RowLimit::Oldest(count) => Limit::Oldest(OldestRows::new(*count)),
@@ -69,13 +69,13 @@ impl RowSelector {
         RowSelector { scan: Box::new(scan), commands, limit }
     }
 
-    /// Whether the rows that are selected of a page depend on other pages.
+    /// Whether the rows selected in a page depend on other pages.
     pub(crate) fn has_threshold(&self) -> bool {
         self.limit.is_some()
     }
 
-    /// Positions of the rows of a page that the commands keep, ascending; adds to `left` the number of the others that
-    /// match.
+    /// Positions of the rows of a page that the commands keep, ascending; adds the number of the other matching rows
+    /// to `left`.
     pub(crate) fn select(
         &self,
         page: &PageRef,
@@ -114,8 +114,8 @@ impl RowSelector {
     }
 }
 
-/// Times of the first rows of each combination of values so far: a row that is older than as many others as are wanted
-/// of its combination cannot be in the result.
+/// Times of the first rows of each combination of values so far. For a `dedup` that keeps N rows per combination, a
+/// row that is older than N others of its combination cannot be in the result.
 struct FirstOfEach {
     rule: FirstRows,
     seen: Mutex<Combinations>,
@@ -124,7 +124,7 @@ struct FirstOfEach {
 #[derive(Default)]
 struct Combinations {
     keys: KeyTable,
-    /// By combination, the times of its newest rows, the oldest of them first.
+    /// For each combination, the times of its newest rows as a heap with the oldest on top.
     times: Vec<BinaryHeap<Reverse<TimeNs>>>,
 }
 
@@ -181,15 +181,15 @@ impl FirstOfEach {
 
 /// Combination of values of a row.
 enum Combination {
-    /// A value is missing.
+    /// A value is missing, so the row has no combination.
     Incomplete,
-    /// There are too many others.
+    /// Not tracked, because there are too many combinations.
     Untracked,
-    /// By its number.
+    /// Number of a tracked combination.
     Tracked(usize),
 }
 
-/// The times of the oldest rows so far, the newest of them first.
+/// The times of the oldest rows so far, as a heap with the newest on top.
 struct OldestRows {
     count: usize,
     times: Mutex<BinaryHeap<TimeNs>>,
@@ -200,7 +200,7 @@ impl OldestRows {
         OldestRows { count, times: Mutex::default() }
     }
 
-    /// The rows that may be among the oldest; rows of the same time as the newest of these are among them.
+    /// The rows that may be among the oldest, including those as old as the newest of the oldest rows so far.
     fn take(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let Some(times) =
             rows::column(&rows, "_time").and_then(|times| times.as_primitive_opt::<TimestampNanosecondType>())

@@ -25,19 +25,19 @@ use crate::partial_states::{PartKey, PlanStates, WindowPart};
 /// Minimum slabs per worker for which each slab is read by a single worker.
 const SLABS_PER_WORKER: usize = 4;
 
-/// Consumer of the rows of a worker's windows; a slice's number is the window's index in the list.
+/// Consumer of the rows of a worker's windows. The number of a slice is the index of its window in the list.
 pub(crate) trait SliceWork: Send {
-    /// Whether it accepts dictionary-coded columns, and rows without `_time` where that is not requested.
+    /// Whether the consumer accepts dictionary-coded columns, and rows without `_time` if nothing requests it.
     fn reads_codes(&self) -> bool;
-    /// Rows of slice number `slice` follow.
+    /// Called before the rows of slice number `slice`.
     fn begin(&mut self, slice: u64) -> Result<(), EngineError>;
     /// Receives the rows of one page.
     fn page(&mut self, rows: RecordBatch) -> Result<(), EngineError>;
-    /// Hears of matching rows of a page that it does not receive.
+    /// Counts matching rows of a page that are not passed to the consumer.
     fn left_out(&mut self, rows: u64);
-    /// Receives the rows that a summary has for one page.
+    /// Receives the rows that a summary contains for one page.
     fn summarised(&mut self, rows: RecordBatch) -> Result<(), EngineError>;
-    /// The slice is complete, or the search stops reading.
+    /// Called when the slice is complete, or when the search stops reading.
     fn end(&mut self) -> Result<(), EngineError>;
 }
 
@@ -45,7 +45,7 @@ pub(crate) trait SliceWork: Send {
 pub struct Window {
     /// Pages that may hold a match, in order of arrival; empty if the result is cached.
     pub pages: Vec<PageRef>,
-    /// Cache key of its partial state, if it may be cached.
+    /// Cache key of the window's partial state, if the state may be cached.
     pub key: Option<PartKey>,
     /// The cached result.
     pub known: Option<Arc<WindowPart>>,
@@ -75,7 +75,7 @@ impl EventScan {
                 windows.extend(of_segment);
                 continue;
             }
-            // Segments read from a summary need no lookup in the term dictionary.
+            // The term dictionary need not be consulted for segments read from a summary.
             let pages = match self.is_summarised(segment) {
                 true => Some(self.all_pages_of(segment)),
                 false => pages.next().flatten(),
@@ -103,7 +103,8 @@ impl EventScan {
         context: &CommandContext,
         states: Option<&PlanStates>,
     ) -> Result<Vec<Window>, EngineError> {
-        // Lookup tables change without notice, and computed fields may depend on the current time.
+        // Such states are not cached: lookup tables change without notice, and computed fields may depend on the
+        // current time.
         let is_derived = self.derivations.concerns(&segment.metas(), &context.messages)?;
         let states = states.filter(|_| !is_derived);
         let infos = (0u32..).zip(segment.pages().chunks(context.dataflow.window_pages()));

@@ -1,7 +1,7 @@
-//! `rename` of props.conf: events whose sourcetype has another name at search time.
+//! `rename` of props.conf: events that appear under another sourcetype at search time.
 //!
-//! A segment with such events is wrapped: it shows the new names, so that conditions, settings and columns use them,
-//! and provides the old name as the index-time field `_sourcetype`. Other segments are left alone.
+//! A segment with such events is wrapped: the wrapper reports the new names, so that conditions, settings and columns
+//! use them, and provides the old name as the index-time field `_sourcetype`. Other segments are not wrapped.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl Renamed {
     }
 }
 
-/// The query without terms on sourcetypes, whose stored names differ.
+/// The query without terms on sourcetypes, because the stored names differ.
 fn without_sourcetypes(query: &TermQuery) -> TermQuery {
     match query {
         TermQuery::Meta { field: MetaField::Sourcetype, .. } => TermQuery::All,

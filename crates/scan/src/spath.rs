@@ -30,13 +30,13 @@ pub struct Spath {
 }
 
 impl Spath {
-    /// The command must have a path; without one it finds nothing.
+    /// Prepares a command with a path; a command without one finds nothing.
     pub fn new(command: Arc<SpathCommand>) -> Spath {
         let path = command.path.as_deref().and_then(JsonPath::parse);
         Spath { command, path, memo: Arc::default() }
     }
 
-    /// The values at the path of JSON or XML.
+    /// The values at the path in a JSON or XML text.
     fn values_at<'t>(&self, text: &'t str, path: &str) -> Vec<Cow<'t, str>> {
         if is_xml(text) {
             return xml_get(text, path);
@@ -70,14 +70,14 @@ impl RowCommand for Spath {
 pub(crate) struct PushedPath {
     pub command: Arc<SpathCommand>,
     pub path: JsonPath,
-    /// The path as written, which identifies it.
+    /// The path as written, which identifies the extraction.
     pub text: String,
-    /// The field it makes.
+    /// The field that the command produces.
     pub output: String,
 }
 
 impl PushedPath {
-    /// The command, if the scan can run it.
+    /// The pushed-down form of the command, if the scan can run it.
     pub(crate) fn new(command: &SpathCommand) -> Option<PushedPath> {
         let text = command.path.clone().filter(|_| command.input == TEXT_FIELD)?;
         let output = command.output.clone().unwrap_or_else(|| text.clone());

@@ -1,6 +1,6 @@
 //! Functions of texts: their length in characters, and whether a pattern matches.
 //!
-//! Not here: the same on templates and columns ([`crate::template_pages`]).
+//! Not here: the same functions on templates and columns ([`crate::template_pages`]).
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use arrow::array::{Array, ArrayRef, Int64Array};
 use quarry_eval::pattern::Regex;
 use quarry_eval::rows::ColumnReader;
 
-/// Number of characters of a text: the bytes that start one.
+/// Number of characters of a text, counted by the first byte of each.
 #[inline]
 pub(crate) fn char_count(text: &[u8]) -> usize {
     text.iter().filter(|byte| **byte & 0xc0 != 0x80).count()

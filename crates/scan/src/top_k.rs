@@ -1,9 +1,9 @@
-//! Top-k threshold: a sort that keeps few rows tells the scan which rows it need not read.
+//! Top-k threshold: lets a scan skip rows that cannot be among the few that a sort keeps.
 //!
-//! The best rows so far, by the first sort key, give a threshold. A row that is worse than as many others as are
-//! requested cannot be in the result, whatever the other keys and the order of arrival are. The threshold is consulted
-//! before a row's columns or text are built. Rows that tie with it are kept, or, if there is only one key, those of them
-//! that are no older than as many others as are requested: rows come newest first, and the sort keeps their order.
+//! The best rows so far, by the first sort key, determine a threshold. A sort that keeps N rows cannot keep a row that
+//! is worse than N others, whatever the other keys and the order of arrival. The threshold is consulted before a row's
+//! columns or text are built. Rows that tie with the threshold are kept; with a single sort key, only those that are
+//! no older than N others, because rows arrive newest first and the sort keeps their order.
 //!
 //! Not here: the sort order itself ([`rows::rank`]).
 
@@ -22,7 +22,7 @@ use quarry_spl::ast::{SortKey, SortKind};
 
 use crate::plan::{Extraction, TopK};
 
-/// Maximum number of requested rows; the rank of each is kept.
+/// Maximum number of rows that the sort keeps; the rank of each is stored.
 pub const ROWS_MAX: usize = 100_000;
 
 /// The ranks of the best rows so far.
@@ -31,7 +31,7 @@ pub(crate) struct TopKThreshold {
     descending: bool,
     count: usize,
     is_only_key: bool,
-    /// Whether a command that the scan runs makes the field, so that its values are not those that events have.
+    /// Whether a command within the scan produces the sort field, so that its values differ from those of the events.
     is_made: bool,
     ranks: Mutex<BinaryHeap<Rank>>,
 }
@@ -39,22 +39,22 @@ pub(crate) struct TopKThreshold {
 /// Position of a row by the first key; smaller comes first.
 #[derive(Clone, Debug)]
 struct Rank {
-    /// Turned for descending keys.
+    /// Class of the value, negated for descending keys.
     class: i64,
     number: Option<f64>,
     text: Option<Box<str>>,
     descending: bool,
-    /// Time of the row, if it decides among equal values.
+    /// Time of the row, if times break ties.
     time: Option<TimeNs>,
 }
 
 impl Rank {
-    /// The order of a row with this time; without one, it ties with all rows that have an equal value.
+    /// Compares a row with this rank; without a time, the row ties with all rows of equal value.
     fn compare_at(&self, class: i64, number: Option<f64>, text: Option<&str>, time: Option<TimeNs>) -> Ordering {
         self.compare(class, number, text).then_with(|| self.compare_times(time))
     }
 
-    /// Newer rows come first.
+    /// Compares times; newer rows come first.
     fn compare_times(&self, time: Option<TimeNs>) -> Ordering {
         time.zip(self.time).map_or(Ordering::Equal, |(other, mine)| other.cmp(&mine))
     }
@@ -90,7 +90,7 @@ impl PartialEq for Rank {
 impl Eq for Rank {}
 
 impl TopKThreshold {
-    /// No row seen yet of a scan that runs these commands.
+    /// A threshold for a scan that runs these commands, before any row is read.
     pub(crate) fn new(top: &TopK, extractions: &[Extraction]) -> TopKThreshold {
         let TopK { key, descending, count, is_only_key } = top.clone();
         let is_made = extractions.iter().any(|known| known.names().any(|name| name == key.field.text));
@@ -102,13 +102,13 @@ impl TopKThreshold {
         &self.key.field.text
     }
 
-    /// The sort field, if its values are those that events have.
+    /// The sort field, if its values are those of the events.
     pub(crate) fn field_of_events(&self) -> Option<&str> {
         Some(self.field()).filter(|_| !self.is_made)
     }
 
-    /// Mask of the rows that may be in the result, by their values of the field and, if they are known, their times;
-    /// `None` if all may.
+    /// Mask of the rows that may be in the result, judging by their values of the field and, if known, their times;
+    /// `None` if all rows may.
     pub(crate) fn keep(&self, values: Option<&ArrayRef>, times: Option<&[TimeNs]>, count: usize) -> Option<Vec<bool>> {
         let worst = {
             let ranks = self.ranks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -152,12 +152,12 @@ impl TopKThreshold {
         rows.collect()
     }
 
-    /// The class as it is sorted.
+    /// The class, negated if the order is descending.
     fn turned(&self, class: i64) -> i64 {
         if self.descending && class != MISSING { -class } else { class }
     }
 
-    /// The rows that may be in the result; they count towards the threshold from now on.
+    /// Returns the rows that may be in the result; they count towards the threshold from now on.
     pub(crate) fn take(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let rows = self.kept_rows(rows)?;
         let (values, times) = (rows::column(&rows, self.field()), times_of(&rows).filter(|_| self.is_only_key));
@@ -177,7 +177,7 @@ impl TopKThreshold {
         Ok(rows)
     }
 
-    /// Like [`TopKThreshold::take`], but rows that others of the same batch exclude are left out as well.
+    /// Like [`TopKThreshold::take`], but also drops rows that other rows of the same batch exclude.
     pub(crate) fn take_tightly(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         self.kept_rows(self.take(rows)?)
     }
@@ -189,7 +189,7 @@ impl TopKThreshold {
         }
     }
 
-    /// Rank of each row: class, number, text of its value.
+    /// Rank of each row: class, number and text of its value.
     fn each_rank(
         &self,
         values: Option<&ArrayRef>,
@@ -215,7 +215,7 @@ impl TopKThreshold {
     }
 }
 
-/// Times of rows.
+/// Times of the rows; `None` unless every row has one.
 fn times_of(rows: &RecordBatch) -> Option<&[TimeNs]> {
     let times = rows::column(rows, "_time")?.as_primitive_opt::<TimestampNanosecondType>()?;
     (times.null_count() == 0).then(|| times.values().as_ref())

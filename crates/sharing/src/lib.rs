@@ -1,12 +1,12 @@
 //! Users and knowledge objects that nodes share through a database.
 //!
-//! The files of a data directory stay what everything reads. A change by a request goes to the database and then to the
-//! file, before it is answered ([`SharedFiles`]); a node that died in between has the file from the database at its next
-//! start. Each node looks regularly for changes of others ([`SharedFolder::poll`]), and a node that begins with an empty
-//! folder gets all files.
+//! All code still reads the files of the data directory. A request's change is written to the database and then to the
+//! file, before the request is answered ([`SharedFiles`]); a node that dies in between takes the file from the database
+//! at its next start. Each node polls for changes by other nodes ([`SharedFolder::poll`]), and a node that starts with
+//! an empty folder receives all files.
 //!
-//! A file that somebody edits on a node is shared at the node's next look. If another node has changed it as well, theirs
-//! counts, and the edited one is kept beside it. A file that somebody deletes comes back at the next start.
+//! A file edited by hand on a node is shared at the node's next poll. If another node has changed the same file, that
+//! node's version wins, and the edited one is kept beside it. A file deleted by hand is restored at the next start.
 //!
 //! Not here: rows and transactions (catalog), who changes files and when, the meaning of a file.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
@@ -29,9 +29,9 @@ use quarry_stdx::{ErrorKind, Fault, SharedClock, SharedFiles, log, node_files, p
 use crate::manifest::Manifest;
 use crate::scan::EditedFiles;
 
-/// Prefix of the schema that the nodes of a cluster share; its name follows.
+/// Prefix of the schema that the nodes of a cluster share; the cluster's name follows the prefix.
 const SCHEMA_PREFIX: &str = "quarry_shared_";
-/// Maximum size of a shared file. One that a request would write is refused, one that somebody puts there is not shared.
+/// Maximum size of a shared file. A request to write a larger one fails; a larger one written by hand is not shared.
 pub const SHARED_BYTES_MAX: usize = 64 << 20;
 
 /// The schema of a cluster's shared files.
@@ -52,9 +52,9 @@ pub struct SharedFolder {
 struct FolderState {
     manifest: Manifest,
     edits: EditedFiles,
-    /// Files that have changed here for the sake of other nodes, or by hand, since they were last asked for.
+    /// Files that were changed on this node by hand or to apply other nodes' changes, since they were last taken.
     changed: BTreeSet<String>,
-    /// Whether the database did not answer the last time.
+    /// Whether the database failed to answer the last request.
     is_away: bool,
 }
 
@@ -73,8 +73,8 @@ impl SharedFolder {
         joined.map(|()| Arc::new(folder))
     }
 
-    /// Takes over what other nodes have changed, and shares what was edited here by hand. While the database does not
-    /// answer, which is logged once, it changes nothing.
+    /// Applies the changes of other nodes, and shares files edited here by hand. While the database does not answer,
+    /// which is logged once, nothing changes.
     pub fn poll(&self) {
         let done = self.look();
         let mut state = self.locked();
@@ -118,7 +118,7 @@ impl SharedFolder {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Brings the files here up to date.
+    /// Applies the changes of other nodes to the files here.
     fn refresh(&self, since: Option<i64>) -> Result<(), Fault> {
         let seen = self.locked().manifest.seen;
         let (last, rows) = self.table.newer_than(seen, since).map_err(fault_of)?;
@@ -142,7 +142,7 @@ impl SharedFolder {
         Ok(())
     }
 
-    /// Makes the file here what it is in the database. One that was edited here is kept beside it.
+    /// Replaces the file here by the database's version. A file that was edited here is kept beside it.
     fn apply(&self, path: &str, since: Option<i64>) -> Result<(), Fault> {
         if !scope::is_shared(path) {
             log::warning(format!("the database has a shared file {path}, which nodes do not share: it is left out"));
@@ -171,7 +171,7 @@ impl SharedFolder {
         Ok(())
     }
 
-    /// Removes a file, and the folders above it that are empty then.
+    /// Removes a file, and the folders above it that are then empty.
     fn remove(&self, path: &Path) -> Result<(), Fault> {
         let cannot = |error: io::Error| Fault::io(format_args!("cannot remove {}", path.display()), error);
         match fs::remove_file(path).and_then(|()| node_files::sync_folder_of(path)) {
@@ -191,7 +191,7 @@ impl SharedFolder {
         Ok(())
     }
 
-    /// Brings back files that are known and missing.
+    /// Restores files that the manifest lists but that are missing here.
     fn restore_missing(&self) -> Result<(), Fault> {
         let known: Vec<String> = self.locked().manifest.present().map(str::to_owned).collect();
         for path in known.iter().filter(|path| !self.data_dir.join(path).exists()) {
@@ -200,20 +200,20 @@ impl SharedFolder {
         Ok(())
     }
 
-    /// Files whose content is not what is known: edited here by hand.
+    /// Files edited here by hand: their content differs from the manifest.
     fn edited(&self) -> Vec<String> {
         let mut state = self.locked();
         let FolderState { manifest, edits, .. } = &mut *state;
         edits.list(&self.data_dir, manifest)
     }
 
-    /// Shares files that were edited here. The caller has begun a change.
+    /// Shares files that were edited here. The caller has begun a change and holds its lock.
     fn adopt(&self) -> Result<(), Fault> {
         for path in self.edited() {
             let Some(content) = read(&self.data_dir.join(&path))? else { continue };
             let known = self.locked().manifest.version_of(&path);
             let change = SharedFileChange { path: &path, known, content: Some(&content) };
-            // Of two nodes that share an edited file at once, the second finds the other's at its next look.
+            // If two nodes share an edited file at once, the second one finds the first one's version at its next poll.
             if let SharedPut::Done(version) = self.table.put(&[change]).map_err(fault_of)? {
                 let mut state = self.locked();
                 state.manifest.set(&path, version, Some(&content));
@@ -224,14 +224,14 @@ impl SharedFolder {
         Ok(())
     }
 
-    /// An old manifest does no harm.
+    /// A failure is harmless: the manifest may be older than the files.
     fn write_manifest(&self) {
         if let Err(fault) = self.locked().manifest.write() {
             log::warning(fault);
         }
     }
 
-    /// The path below the data directory, if nodes share the file.
+    /// The path relative to the data directory, if nodes share the file.
     fn shared_path<'a>(&self, path: &'a Path) -> Option<&'a str> {
         path.strip_prefix(&self.data_dir).ok()?.to_str().filter(|path| scope::is_shared(path))
     }
@@ -305,7 +305,7 @@ impl SharedFiles for SharedFolder {
     }
 }
 
-/// The error of a request: a database that does not answer now may answer soon.
+/// Converts an error; an unreachable or locked database counts as busy, so that the request is retried.
 fn fault_of(error: CatalogError) -> Fault {
     match error {
         CatalogError::Unreachable { .. } => Fault::new(ErrorKind::Busy, error.to_string()),

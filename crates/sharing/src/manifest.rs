@@ -1,7 +1,8 @@
-//! The shared files as this node knows them: the number and the digest of each as it was last here. A file whose content
-//! has another digest was edited here by hand.
+//! The manifest of the shared files on this node: for each, the version and the digest last written here. A file whose
+//! content has another digest was edited here by hand.
 //!
-//! It may be older than the files, as after a crash, but never newer; then equal content shows that nothing was edited.
+//! The manifest may be older than the files, for example after a crash, but never newer. In that case a file whose
+//! content equals the database's was not edited.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,25 +11,25 @@ use quarry_stdx::{Fault, log, private_file};
 use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Its file: among the files it tells of, so that one is not restored without the other.
+/// The manifest's file. It is below `etc` like the shared files, so that a backup of `etc` contains both.
 const FILE: &str = "etc/shared_files.json";
 
-/// One file.
+/// The entry of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
-    /// Number of the last change that is here.
+    /// Version that was last written here.
     pub(crate) version: i64,
-    /// Digest of its content; `None` if it was removed.
+    /// Digest of the file's content; `None` if the file was removed.
     pub(crate) digest: Option<u64>,
 }
 
-/// The known files of one database.
+/// The shared files of one database.
 #[derive(Debug)]
 pub(crate) struct Manifest {
     path: PathBuf,
     /// Identifies the database.
     id: i64,
-    /// Number of the last change of any file that was looked at.
+    /// Number of the last change, of any file, that this node has processed.
     pub(crate) seen: i64,
     files: BTreeMap<String, Known>,
 }
@@ -38,7 +39,7 @@ pub(crate) fn digest(content: &[u8]) -> u64 {
 }
 
 impl Manifest {
-    /// The manifest of a data directory, empty if it tells of another database or is unreadable.
+    /// Reads the manifest of a data directory; empty if it belongs to another database or is unreadable.
     pub(crate) fn read(data_dir: &Path, id: i64) -> Manifest {
         let path = data_dir.join(FILE);
         let empty = Manifest { path: path.clone(), id, seen: 0, files: BTreeMap::new() };
@@ -56,7 +57,7 @@ impl Manifest {
         }
     }
 
-    /// Writes it.
+    /// Writes the manifest.
     pub(crate) fn write(&self) -> Result<(), Fault> {
         let file = |known: &Known| json!([known.version, known.digest.map(|digest| format!("{digest:016x}"))]);
         let files: Map<String, Value> = self.files.iter().map(|(path, known)| (path.clone(), file(known))).collect();
@@ -67,12 +68,12 @@ impl Manifest {
         self.files.get(path).copied()
     }
 
-    /// Number of the last change of a file that is here; 0 if none is.
+    /// Version of the file on this node; 0 for a file that was never here.
     pub(crate) fn version_of(&self, path: &str) -> i64 {
         self.get(path).map_or(0, |known| known.version)
     }
 
-    /// Whether a file has the content that is known.
+    /// Whether a file's content has the digest in the manifest.
     pub(crate) fn is_known(&self, path: &str, content: &[u8]) -> bool {
         self.get(path).is_some_and(|known| known.digest == Some(digest(content)))
     }

@@ -1,4 +1,4 @@
-//! Finds shared files that were edited on this node, by time and size first and then by content.
+//! Finds shared files that were edited on this node: first by modification time and size, then by content.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Metadata};
@@ -11,10 +11,10 @@ use crate::SHARED_BYTES_MAX;
 use crate::manifest::Manifest;
 use crate::scope;
 
-/// Maximum number of files that are looked at; further ones are not shared when they are edited by hand.
+/// Maximum number of files examined; manual edits of further ones are not shared.
 const FILES_MAX: usize = 50_000;
 
-/// Facts that distinguish a written file from the one before, without reading it.
+/// Metadata that changes when a file is rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     seconds: i64,
@@ -29,17 +29,17 @@ impl Stamp {
     }
 }
 
-/// The files as they were last read.
+/// State of the files at the last scan.
 #[derive(Debug, Default)]
 pub(crate) struct EditedFiles {
-    /// Files whose content was what is known.
+    /// Stamps of files whose content matched the manifest when they were last read.
     known: BTreeMap<String, Stamp>,
-    /// Files that are too large, as they were reported.
+    /// Oversized files that were already reported.
     reported: BTreeSet<String>,
 }
 
 impl EditedFiles {
-    /// Files whose content differs from what is known.
+    /// Files whose content differs from the manifest.
     pub(crate) fn list(&mut self, data_dir: &Path, manifest: &Manifest) -> Vec<String> {
         let mut edited = Vec::new();
         for path in shared_files(data_dir) {
@@ -54,7 +54,7 @@ impl EditedFiles {
                 }
                 continue;
             }
-            // A file that has just gone is not edited.
+            // A file that was just removed does not count as edited.
             let Ok(content) = fs::read(data_dir.join(&path)) else { continue };
             if manifest.is_known(&path, &content) {
                 self.known.insert(path, stamp);

@@ -1,29 +1,29 @@
-//! The files that nodes share: users, and what users create in apps. Files that say what one node is and does are its own,
-//! and so are keys, which must not be in a database beside what they protect.
+//! The files that nodes share: users, and the objects that users create in apps. Files that configure a single node are
+//! not shared. Nor are keys, which must not be stored in the same database as the data they protect.
 
 use std::path::{Component, Path};
 
 /// Files of users and their tokens.
 const OF_USERS: [&str; 2] = ["etc/passwd", "etc/auth/tokens.jsonl"];
-/// Confs of one node, wherever they are.
+/// Conf files that configure a single node and are never shared, whatever their folder.
 const OF_A_NODE: [&str; 7] = ["deploymentclient", "indexes", "inputs", "limits", "outputs", "server", "web"];
-/// Folder of changes, and the file with their permissions.
+/// Folder of an app's local changes, and the file with their permissions.
 const CHANGES: &str = "local";
 const PERMISSIONS: [&str; 2] = ["metadata", "local.meta"];
 /// Folder of lookup files and models.
 const LOOKUPS: &str = "lookups";
 /// Extension of a local file that was replaced by another node's.
 pub(crate) const REPLACED: &str = "replaced";
-/// Extensions of files that are not finished or not in use.
+/// Extensions of unfinished and of replaced files, which are not shared.
 const LEFT_OUT: [&str; 2] = ["new", REPLACED];
-/// Longest path in bytes, and most folders above a file.
+/// Maximum length of a path in bytes, and maximum number of folders above a file.
 const PATH_BYTES_MAX: usize = 1_000;
 const DEPTH_MAX: usize = 12;
 
-/// Folders that contain shared files, and how many folders below each are places with such files.
+/// Folders that contain shared files, and the number of folder levels between each and the places with such files.
 pub(crate) const ROOTS: [(&str, usize); 3] = [("etc/system", 0), ("etc/apps", 1), ("etc/users", 2)];
 
-/// Paths that need no search.
+/// Paths of single shared files, which need no folder scan.
 pub(crate) fn single_files() -> impl Iterator<Item = &'static str> {
     OF_USERS.into_iter()
 }
@@ -38,7 +38,7 @@ pub(crate) fn is_shared(path: &str) -> bool {
     OF_USERS.contains(&path) || is_plain(path) && is_in_a_place(path)
 }
 
-/// Whether every part is an ordinary name: a row of the database must not lead outside the data directory.
+/// Whether every part is an ordinary name, so that a path from the database cannot lead outside the data directory.
 fn is_plain(path: &str) -> bool {
     let is_name = |part: Component<'_>| match part {
         Component::Normal(name) => name.to_str().is_some_and(|name| !name.starts_with('.') && !name.contains('\\')),

@@ -1,4 +1,4 @@
-//! Nodes with a folder each and one database: changes, deaths in between, edits by hand, a database that is away.
+//! Nodes with a folder each and one shared database: changes, crashes halfway, manual edits, an unreachable database.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -76,7 +76,7 @@ impl Node {
         fs::read_to_string(self.path(name)).ok()
     }
 
-    /// Looks for changes; returns the files that have changed.
+    /// Polls for changes; returns the files that have changed.
     fn poll(&self) -> Vec<String> {
         self.shared().poll();
         self.shared().take_changed().into_iter().collect()
@@ -103,7 +103,7 @@ fn a_node_with_an_empty_folder_gets_all_files_and_each_sees_the_changes_of_the_o
     assert_eq!(a.poll(), [MACROS]);
     assert_eq!(a.text(MACROS), b.text(MACROS));
     assert_eq!((a.poll(), b.poll()), (Vec::new(), Vec::new()), "own changes are no news");
-    // A change begins with what others have changed.
+    // Beginning a change first applies the changes of other nodes.
     b.write(PASSWD, "eva:user:hash\n").unwrap();
     let files = a.files();
     let change = files.change().unwrap();
@@ -158,7 +158,7 @@ fn an_edited_file_is_shared_unless_another_node_has_changed_it_which_keeps_both(
     assert_eq!(b.poll(), [MACROS]);
     assert_eq!(b.text(MACROS), some("[while stopped]\n"));
     assert_eq!(a.poll(), [MACROS]);
-    // A missing file comes back.
+    // A missing file is restored.
     fs::remove_file(a.path(MACROS)).unwrap();
     assert_eq!(a.poll(), Vec::<String>::new());
     a.start().unwrap();

@@ -1,5 +1,5 @@
-//! Times to parse and to analyse searches: `cargo run --release -p quarry-spl --example parse_times FILE`, where each
-//! line of FILE is a search, or a JSON object with one under `search_expanded`.
+//! Measures the time to parse and to analyse searches: `cargo run --release -p quarry-spl --example parse_times
+//! FILE`. Each line of FILE is a search, or a JSON object with a search under `search_expanded`.
 
 #![allow(clippy::print_stdout, clippy::disallowed_methods, clippy::expect_used, clippy::unwrap_used)]
 
@@ -9,12 +9,12 @@ use quarry_spl::analyse::required_fields;
 use quarry_spl::needs::Needs;
 use quarry_spl::parse_with_stand_ins;
 
-/// Runs of a search, of which the shortest counts.
+/// Number of runs of each search; the fastest counts.
 const RUNS: usize = 5;
-/// Begins the search in a line that is a JSON object.
+/// Text before the search in a line that is a JSON object.
 const FIELD: &str = "\"search_expanded\": \"";
 
-/// The search of a line.
+/// Returns the search in a line of the file.
 fn search_of(line: &str) -> String {
     let Some(start) = line.find(FIELD).map(|at| at + FIELD.len()) else { return line.to_owned() };
     let mut text = String::new();

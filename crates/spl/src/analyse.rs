@@ -1,8 +1,8 @@
 //! Field flow analysis: which fields a search needs from its events, and whether it returns rows or events.
 //!
-//! Commands are walked from last to first. Fields that a command creates are not needed before it, fields that it
-//! reads are; commands that keep only named fields drop all others. When in doubt the answer is "all": too many fields
-//! are slow, too few are wrong.
+//! Commands are walked from last to first. Fields that a command creates are not needed before the command; fields
+//! that it reads are needed. Commands that keep only named fields drop all others. When in doubt the answer is "all":
+//! too many fields are slow, too few are wrong.
 
 mod field_needs;
 mod named_values;
@@ -46,13 +46,13 @@ pub fn begins_with_events(commands: &[Stage]) -> bool {
     commands.first().is_some_and(|stage| matches!(stage.command.begins_with(), Beginning::Events(_)))
 }
 
-/// The first command that makes a table of events.
+/// The first command that turns events into a table.
 pub fn transforming_command(commands: &[Stage]) -> Option<&Stage> {
     commands.iter().find(|stage| stage.command.node().makes_table())
 }
 
-/// A remark, with a hint, on words of the leading search that read as a command with its arguments. They may be meant
-/// as words: it is of use where the search finds nothing.
+/// A hint that words of the leading search look like a command with its arguments. The words may be meant as search
+/// terms, so the hint is useful only if the search finds nothing.
 pub fn command_among_words(text: &str, commands: &[Stage]) -> Option<Diagnostic> {
     lints::command_among_words(text, commands)
 }

@@ -1,7 +1,7 @@
 //! The syntax tree of a search, with the position of every part in the text.
 //!
 //! One struct per command, with documented defaults filled in and names unescaped. The tree is independent of
-//! execution; the engine lowers it. Wildcards in field names stay patterns ([`FieldPattern`]).
+//! execution; the engine turns it into steps. Wildcards in field names stay patterns ([`FieldPattern`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -91,7 +91,7 @@ impl TimeModifiers {
     }
 }
 
-/// A time as written; known to parse.
+/// A time modifier as written; the parser has checked that it is valid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimeText {
     /// The modifier or absolute time.
@@ -115,7 +115,7 @@ pub enum SearchExpr {
     Keyword(SearchPattern),
     /// `TERM(x)`: one whole major segment.
     Term(SearchPattern),
-    /// `CASE(x)`: as a keyword, case-sensitive.
+    /// `CASE(x)`: like a keyword, but case-sensitive.
     Case(SearchPattern),
     /// `field op value`.
     Compare {
@@ -283,7 +283,7 @@ pub struct Pattern {
 /// Limits of a subsearch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubsearchLimits {
-    /// `maxout=`.
+    /// `maxout=`: maximum number of rows.
     pub max_out: Option<usize>,
     /// `maxtime=` seconds.
     pub max_time_s: Option<u64>,
@@ -294,7 +294,7 @@ pub struct SubsearchLimits {
 }
 
 impl SubsearchLimits {
-    /// Options that were given and have no effect.
+    /// The options without effect, each with a flag that says whether the search contains it.
     pub fn idle(&self) -> [(bool, &'static str); 3] {
         [
             (self.max_time_s.is_some(), "maxtime="),

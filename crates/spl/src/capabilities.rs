@@ -20,7 +20,8 @@ pub fn demand_of(command: &Command) -> Option<Demand> {
     Some(Demand { command: command.name().to_owned(), capability })
 }
 
-/// Calls `see` with every command of a search and its subsearches, and its position, until `see` fails.
+/// Calls `see` with each command of a search and of its subsearches, and with the command's position, until `see`
+/// fails.
 pub fn each_command<E>(pipeline: &Pipeline, see: &mut dyn FnMut(&Command, Span) -> Result<(), E>) -> Result<(), E> {
     pipeline.commands.iter().try_for_each(|stage| each_of_stage(stage, see))
 }

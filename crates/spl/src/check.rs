@@ -15,14 +15,14 @@ pub fn parse_with_commands(text: &str, custom: &BTreeSet<String>) -> ParsedSearc
     with_lints(parse::parse_with_commands(text, custom), text)
 }
 
-/// Parses commands that are written without a search before them, with or without a leading `|`: those of templates
-/// and settings. `is_first` says whether they begin a search; `custom` are the commands of apps.
+/// Parses commands that need no leading search, such as those of templates and settings; a leading `|` is optional.
+/// `is_first` says whether they begin a search; `custom` contains the names of apps' commands.
 pub fn parse_commands(text: &str, is_first: bool, custom: &BTreeSet<String>) -> ParsedSearch {
     with_lints(parse::parse_commands(text, is_first, custom), text)
 }
 
-/// Parses a search with unknown macros: a command that contains one is accepted without errors caused by the missing
-/// text.
+/// Parses a search with unknown macros. A command that contains such a macro is accepted even if it lacks text that
+/// the macro may contribute.
 pub fn parse_with_stand_ins(text: &str) -> ParsedSearch {
     with_lints(parse::parse_with_stand_ins(text), text)
 }

@@ -14,7 +14,7 @@ use crate::ast::Span;
 pub enum Severity {
     /// The search cannot run.
     Error,
-    /// The search runs, but not quite as written.
+    /// The search runs, but may not do what was meant.
     Warning,
 }
 
@@ -27,7 +27,7 @@ pub struct Diagnostic {
     pub message: String,
     /// Position in the text.
     pub span: Span,
-    /// Suggestion what to write instead.
+    /// Suggested correction.
     pub hint: Option<String>,
 }
 
@@ -57,7 +57,7 @@ impl Diagnostic {
     pub fn told(&self, search: &str) -> String {
         let Span { start, end } = self.span;
         let mut text = self.message.clone();
-        // A warning without a hint is about a command as a whole, which it names.
+        // A warning without a hint concerns a whole command and names it.
         let is_plain = self.severity == Severity::Warning && self.hint.is_none();
         if !is_plain && let (Some(before), Some(fragment)) = (search.get(..start), search.get(start..end.max(start))) {
             let shown = excerpt(fragment);
@@ -79,7 +79,7 @@ impl Diagnostic {
     }
 }
 
-/// The first diagnostic as a user error.
+/// Turns the first diagnostic into a user error.
 pub fn fault_of(remarks: &[Diagnostic]) -> Fault {
     Fault::invalid(remarks.first().map(ToString::to_string).unwrap_or_default())
 }
@@ -137,7 +137,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .into_iter()
         .map(|name| (edit_distance(&word, &name.to_ascii_lowercase()), name))
         .filter(|(distance, _)| *distance <= allowed)
-        // Among equally near words, one that begins alike: `sorce` means `source`, not `force`.
+        // Prefers names with the same first letter among equally near ones: `sorce` means `source`, not `force`.
         .min_by_key(|(distance, name)| (*distance, !name.to_ascii_lowercase().starts_with(word.get(..1).unwrap_or(""))))
         .map(|(_, name)| name)
 }

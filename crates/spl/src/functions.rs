@@ -1,7 +1,7 @@
-//! Functions of eval and stats: a table row each, with name, arguments, help line and planner properties.
+//! Functions of eval and stats: one table row for each, with name, arguments, help line and planner properties.
 //!
 //! The parser checks calls against these rows, help pages and completion read them, and the cache of partial states
-//! skips results of functions whose value may change. Their bodies are in `crates/eval`.
+//! skips results of functions whose value may change. The functions are implemented in `crates/eval`.
 
 mod eval;
 mod stats;
@@ -11,7 +11,7 @@ pub use stats::{
     DependsOn, PercentileKind, PercentileMethod, STATS_FUNCTIONS, StatsFunction, StatsRow, stats_function,
 };
 
-/// A function for help and for the parser.
+/// Description of a function for help and for the parser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FunctionHelp {
     /// Name in lower case.
@@ -27,7 +27,7 @@ pub struct FunctionHelp {
 /// Number of arguments that a function takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arity {
-    /// Fewest.
+    /// Minimum.
     pub least: usize,
     /// Maximum; `None` is unlimited.
     pub most: Option<usize>,

@@ -46,7 +46,7 @@ pub(crate) fn lints(text: &str, pipeline: &Pipeline) -> Vec<Diagnostic> {
     for (at, stage) in pipeline.commands.iter().enumerate() {
         let before = found.len();
         stage.command.node().find_lints(&StageContext { text, span: stage.span, is_first: at == 0 }, &mut found);
-        // A command rewritten to several others gives them all the same position.
+        // Commands that result from rewriting one command all have its position.
         let is_seen = at > 0 && pipeline.commands[at - 1].span == stage.span;
         if found.len() == before && !is_seen {
             found.extend(find_inner_command(text, stage, at == 0));
@@ -58,7 +58,7 @@ pub(crate) fn lints(text: &str, pipeline: &Pipeline) -> Vec<Diagnostic> {
 /// Finds a command among the arguments of another.
 fn find_inner_command(text: &str, stage: &Stage, is_first: bool) -> Option<Diagnostic> {
     let inner = inner_command(text, stage.span)?;
-    // The words of a search may be anything; `find_missing_pipe` checks those of the first.
+    // A `search` may contain any words; `find_missing_pipe` checks those of the leading one.
     if matches!(stage.command, Command::Search(_)) && (is_first || !is_marked(inner.command)) {
         return None;
     }
@@ -71,7 +71,7 @@ fn find_inner_command(text: &str, stage: &Stage, is_first: bool) -> Option<Diagn
 
 // ---- conditions ---------------------------------------------------------------------------------------------------
 
-/// Looks at a condition.
+/// Adds the lints of a search condition.
 pub(crate) fn find_in_condition(expr: &SearchExpr, found: &mut Vec<Diagnostic>) {
     match expr {
         SearchExpr::And(parts) | SearchExpr::Or(parts) => {
@@ -86,7 +86,7 @@ pub(crate) fn find_in_condition(expr: &SearchExpr, found: &mut Vec<Diagnostic>) 
         SearchExpr::Keyword(word) if !word.quoted && is_in_single_quotes(&word.text) => {
             let inner = word.text.trim_matches('\'');
             let remark = Diagnostic::warning("single quotes are a part of the word that is searched for", word.span);
-            // The closing one may be that of a later word.
+            // The closing quote may be at the end of a later word.
             let meant = if word.text.ends_with('\'') { inner } else { "…" };
             found.push(remark.with_hint(format!("write \"{meant}\" for a text, or the words alone")));
         }
@@ -105,7 +105,7 @@ fn look_at_in(words: &[SearchExpr], found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Whether a word looks like a quoted text, or like the begin of one.
+/// Whether a word looks like a quoted text, or like the start of one.
 fn is_in_single_quotes(word: &str) -> bool {
     word.len() > 1 && word.starts_with('\'') && !word[1..].trim_end_matches('\'').contains('\'')
 }
@@ -169,8 +169,8 @@ pub(crate) fn find_missing_pipe(place: &StageContext<'_>, expr: &SearchExpr, fou
     }
 }
 
-/// The words of the leading search that read as a command with its arguments, or as those of `stats`, however usual they
-/// are in a log: a remark for a search that finds nothing.
+/// A hint that words of the leading search look like a command with its arguments, or like the arguments of `stats`.
+/// It is given even for words that are usual in a log, because it is meant for a search that finds nothing.
 pub(crate) fn command_among_words(text: &str, commands: &[Stage]) -> Option<Diagnostic> {
     let stage = commands.first()?;
     let Command::Search(search) = &stage.command else { return None };
@@ -289,7 +289,7 @@ pub(crate) fn find_in_expression(text: &str, expr: &Expr, found: &mut Vec<Diagno
     expr.parts().into_iter().for_each(|part| find_in_expression(text, part, found));
 }
 
-/// Checks a text that a field must equal for the `*` of a search at its begin or end.
+/// Warns of a `*` at the start or end of a text that a field must equal, because it is no wildcard in an expression.
 fn look_at_equal(text: &str, field: &str, value: &Expr, found: &mut Vec<Diagnostic>) {
     let ExprKind::Text(written) = &value.kind else { return };
     let inner = written.trim_matches('*');
@@ -303,7 +303,7 @@ fn look_at_equal(text: &str, field: &str, value: &Expr, found: &mut Vec<Diagnost
     }
 }
 
-/// Checks a format of times for letters without `%`.
+/// Warns of a time format that contains letters without `%`.
 fn look_at_time_format(text: &str, function: &str, format: &Expr, found: &mut Vec<Diagnostic>) {
     let ExprKind::Text(written) = &format.kind else { return };
     let is_quoted = text.get(format.span.start..).is_some_and(|text| text.starts_with('"'));
@@ -313,7 +313,7 @@ fn look_at_time_format(text: &str, function: &str, format: &Expr, found: &mut Ve
     }
 }
 
-/// Checks the pattern of `like` for the `*` of a search.
+/// Warns of a `*` in the pattern of `like`, because it is no wildcard there.
 fn look_at_like(text: &str, pattern: &Expr, found: &mut Vec<Diagnostic>) {
     let ExprKind::Text(written) = &pattern.kind else { return };
     let is_quoted = text.get(pattern.span.start..).is_some_and(|text| text.starts_with('"'));
@@ -346,7 +346,7 @@ fn call_text(name: &str) -> &str {
     name.split_once('(').map_or("", |(function, _)| function)
 }
 
-/// Finds fields of table or fields that look like calls and that no earlier command has created.
+/// Finds arguments of `table` or `fields` that look like calls and that no earlier command has created as fields.
 pub(crate) fn find_in_shown(place: &StageContext<'_>, fields: &[FieldPattern], found: &mut Vec<Diagnostic>) {
     fields.iter().for_each(|field| look_at_shown(place, field, found));
 }

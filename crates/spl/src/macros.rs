@@ -22,7 +22,7 @@ const REPLACED_MAX: usize = 100;
 /// is not enough.
 pub const MAX_MACROS: usize = 10_000;
 
-/// Characters of an expansion shown before an error in it; a third of the characters shown in all.
+/// Characters of an expansion shown before an error in it; a third of the characters shown in total.
 const FRAGMENT_CHARS: usize = 30;
 
 /// A macro as defined.
@@ -36,7 +36,7 @@ pub struct Macro {
     pub is_eval: bool,
     /// Expression over the arguments that must not be false.
     pub validation: Option<String>,
-    /// Error message if it is false.
+    /// Error message if the validation is false.
     pub error_message: Option<String>,
 }
 
@@ -66,7 +66,7 @@ pub trait MacroSource {
 pub struct Expansion {
     /// The text.
     pub text: String,
-    /// Origin of its parts.
+    /// Maps positions in the expanded text to the text as written.
     pub spans: SpanMap,
     /// Errors, with positions in the text as written.
     pub diagnostics: Vec<Diagnostic>,
@@ -80,7 +80,7 @@ pub struct Expansion {
 #[derive(Clone, Debug, Default)]
 pub struct SpanMap {
     pieces: Vec<Piece>,
-    /// The text made.
+    /// The expanded text.
     made: String,
 }
 
@@ -108,7 +108,7 @@ impl SpanMap {
         Some(format!("{cut}{}{}", text.trim(), if whole { "" } else { "..." }))
     }
 
-    /// The place as written.
+    /// Maps a span of the expanded text to the text as written.
     pub fn original(&self, span: Span) -> Span {
         let piece = |at: usize| {
             let place = self.pieces.partition_point(|piece| piece.at <= at);
@@ -127,7 +127,7 @@ impl SpanMap {
 pub fn expand(text: &str, source: &dyn MacroSource) -> Expansion {
     let mut out = Expansion::default();
     if text.len() > MAX_SEARCH_BYTES {
-        // The parser reports it.
+        // The parser reports texts that are too long.
         out.text = text.to_owned();
         return out;
     }
@@ -189,7 +189,7 @@ fn suggestion(missing: &str, source: &dyn MacroSource) -> Option<String> {
     near.map(|near| format!("did you mean `{near}`?")).or_else(|| listed(&names))
 }
 
-/// The macros there are, or the first of them.
+/// Lists the known macros, or the first of them if there are many.
 fn listed(names: &[String]) -> Option<String> {
     let shown = names.iter().take(LISTED_MAX).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(LISTED_MAX) {
@@ -211,7 +211,7 @@ fn macro_at(text: &str, mut at: usize) -> Option<Span> {
                 close.map_or(rest.len(), |end| end + 2 * COMMENT.len())
             }
             '`' => {
-                // The parser reports a macro that never closes.
+                // The parser reports a macro without a closing backtick.
                 let end = at + 2 + rest[1..].find('`')?;
                 return Some(Span { start: at, end });
             }
@@ -229,7 +229,7 @@ struct Uses<'a> {
     left: &'a mut usize,
 }
 
-/// The expansion of a macro; `uses` records it if it, or one it uses, is unknown.
+/// Returns the expansion of a macro. If it or a macro in its definition is unknown, `uses` records that.
 fn replaced(used: &str, source: &dyn MacroSource, depth: usize, uses: &mut Uses<'_>) -> Result<String, Fault> {
     if depth >= MAX_MACRO_DEPTH {
         return Err(Fault::invalid(format!("macros are nested deeper than the limit of {MAX_MACRO_DEPTH}")));
@@ -291,7 +291,7 @@ fn validate(name: &str, expression: &str, found: &Macro, source: &dyn MacroSourc
     }
 }
 
-/// The arguments by name: given in order, or all as `name=value`.
+/// Pairs the arguments with their names; a call gives them in order or all as `name=value`.
 fn values_of(found: &Macro, given: Vec<String>) -> Vec<(String, String)> {
     let by_name = |value: &String| {
         let (name, value) = value.split_once('=')?;
@@ -313,7 +313,7 @@ fn unquoted(text: &str) -> &str {
     inner.filter(|_| quoted_len(text) == Some(text.len())).unwrap_or(text)
 }
 
-/// `name` or `name(a, "b, c", d)`.
+/// Parses `name` or `name(a, "b, c", d)`.
 fn name_and_arguments(used: &str) -> Result<(&str, Vec<String>), Fault> {
     let used = used.trim();
     let Some((name, rest)) = used.split_once('(') else { return Ok((used, Vec::new())) };

@@ -53,9 +53,9 @@ const WORDS_MAX: usize = 64;
 /// A command within another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InnerCommand<'t> {
-    /// Position of its name.
+    /// Position of the inner command's name.
     pub(crate) span: Span,
-    /// The text before it, from the name of the outer command.
+    /// The text before that name, from the name of the outer command.
     pub(crate) before: &'t str,
     /// The inner command up to the end of the outer one.
     pub(crate) command: &'t str,

@@ -19,7 +19,7 @@ pub struct Needs {
     pub models: BTreeSet<String>,
     /// Saved searches.
     pub saved_searches: BTreeSet<String>,
-    /// Texts that `map` runs, whose macros are expanded then.
+    /// Searches that `map` runs; their macros are expanded when they run.
     pub map_texts: BTreeSet<String>,
 }
 

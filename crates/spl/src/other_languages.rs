@@ -4,7 +4,7 @@
 
 use crate::diagnostic::nearest;
 
-/// A word and what to write instead.
+/// A word and its replacement in SPL.
 type Word = (&'static str, &'static str);
 
 /// Words used in place of a command.
@@ -111,7 +111,7 @@ const AGGREGATES: &[Word] = &[
     ("where", "write `| where CONDITION` after it, or put the condition before stats"),
 ];
 
-/// Text mistakenly written after an expression, and what to write instead.
+/// Text mistakenly written after an expression, and its replacement.
 const AFTER_EXPRESSIONS: &[Word] = &[
     ("&&", "write AND"),
     ("||", "write OR"),

@@ -50,12 +50,12 @@ pub struct ParsedSearch {
 }
 
 impl ParsedSearch {
-    /// Nodes that were not parsed, so there is nothing to remark on.
+    /// Wraps nodes that were built without parsing, so that there are no diagnostics.
     pub fn of(pipeline: Pipeline) -> ParsedSearch {
         ParsedSearch { pipeline, diagnostics: Vec::new(), unsupported: Vec::new() }
     }
 
-    /// Whether the search can run: there are no errors among the diagnostics.
+    /// Whether the search can run: none of the diagnostics is an error.
     pub fn is_ok(&self) -> bool {
         self.diagnostics.iter().all(|remark| remark.severity != Severity::Error)
     }
@@ -74,8 +74,8 @@ pub(crate) fn parse_with_commands(text: &str, custom: &BTreeSet<String>) -> Pars
     })
 }
 
-/// Parses a search with unknown macros: a command that contains one is accepted without errors caused by the missing
-/// text.
+/// Parses a search with unknown macros. A command that contains such a macro is accepted even if it lacks text that
+/// the macro may contribute.
 pub(crate) fn parse_with_stand_ins(text: &str) -> ParsedSearch {
     let mut parsed = parse_pipeline(text, |parser| {
         parser.stands_in = true;
@@ -86,8 +86,8 @@ pub(crate) fn parse_with_stand_ins(text: &str) -> ParsedSearch {
     parsed
 }
 
-/// Parses commands that are written without a search before them, with or without a leading `|`: those of templates
-/// and settings. `is_first` says whether they begin a search.
+/// Parses commands that need no leading search, such as those of templates and settings; a leading `|` is optional.
+/// `is_first` says whether they begin a search.
 pub(crate) fn parse_commands(text: &str, is_first: bool, custom: &BTreeSet<String>) -> ParsedSearch {
     parse_pipeline(text, |parser| {
         parser.custom = custom.clone();

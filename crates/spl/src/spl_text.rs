@@ -1,7 +1,7 @@
-//! Writes generated commands as SPL, for clients that show the search a `pivot` stands for.
+//! Writes generated commands as SPL, for clients that show the search to which a `pivot` expands.
 //!
-//! Only the commands to which `pivot` expands can be written; parsing the text gives equal nodes. Not here: the searches
-//! of users, whose text is kept as they wrote it.
+//! Only the commands to which `pivot` expands can be written; parsing the text yields equal nodes. Not here: searches
+//! of users, which are kept as text.
 
 use crate::ast::{
     AddTotalsCommand, Aggregate, AggregateArg, AssignTarget, Assignment, BinCommand, BinOptions, BinSpan, BinaryOp,
@@ -101,7 +101,7 @@ fn bin_text(bin: &BinCommand) -> Option<String> {
     bin.output.is_none().then(|| format!("bin {}{span}", quote(&bin.field.text)))
 }
 
-/// `span=`, if there is one; `None` if there are other options.
+/// The text of `span=`, if it is set; `None` if there are options that cannot be written.
 fn span_option(options: &BinOptions) -> Option<Option<String>> {
     if *options != (BinOptions { span: options.span.clone(), ..BinOptions::default() }) {
         return None;
@@ -155,7 +155,7 @@ fn call_text(function: &StatsFunction, arg: &AggregateArg) -> Option<String> {
         let span = span.as_ref().map_or(String::new(), |span| format!(", {}{}", span.amount, span.unit.name()));
         return Some(format!("sparkline({}{span})", call_text(inner, arg)?));
     }
-    // Only mstats has these, in its own syntax.
+    // Only `mstats` has these functions, in its own syntax.
     let is_written = !matches!(function, StatsFunction::SeriesRate { .. });
     let name = is_written.then(|| function.name())?;
     Some(match arg {
@@ -181,7 +181,7 @@ fn names(fields: &[FieldPattern]) -> String {
 
 fn assignment(assignment: &Assignment) -> Option<String> {
     match &assignment.target {
-        // Braces in a target stand for the value of another field.
+        // Braces in a target represent the value of another field.
         AssignTarget::Field(name) if !name.contains(['{', '}']) => {
             Some(format!("{}={}", eval_field(name)?, expr(&assignment.expr)?))
         }

@@ -2,13 +2,13 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Upper bound on the limit requested; a higher one would only enlarge tables.
+/// Maximum limit requested; a higher one would only enlarge the kernel's tables.
 const ASKED: u64 = 65_536;
 /// Assumed when the system reports no limit.
 const UNKNOWN: usize = 1_024;
 
-/// Raises the soft limit towards [`ASKED`], as far as the hard limit allows. Shells start programs with 1,024, too few
-/// for a server. Child processes get limits of their own.
+/// Raises the soft limit to [`ASKED`], or to the hard limit if that is lower. Shells start programs with a soft limit
+/// of 1,024, too low for a server. Child processes get limits of their own.
 pub fn raise() {
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(ASKED).min(ASKED);

@@ -1,6 +1,6 @@
-//! The kind of an error: what it means to the caller, in whichever crate it arises.
+//! The kind of an error: its meaning for the caller, common to all crates.
 //!
-//! Each crate has its own error enums, whose texts say what is wrong, where, and what to do. Exit codes and HTTP
+//! Each crate has its own error enums, whose texts state the problem, its place, and the remedy. Exit codes and HTTP
 //! statuses are derived from `kind()`.
 
 /// Meaning of an error for the caller.

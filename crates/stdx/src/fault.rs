@@ -1,8 +1,8 @@
 //! An error as a kind and a text, for trait boundaries.
 //!
-//! A trait declared in one crate and implemented in others cannot name their error enums. And an invalid rule can be
-//! wrong in many ways that no caller distinguishes. Both fail with a [`Fault`]. Where callers do distinguish cases, the
-//! crate has an enum of its own with a `kind()`.
+//! A trait declared in one crate and implemented in others cannot name their error enums, so its methods fail with a
+//! [`Fault`]. So do checks that can fail in many ways that no caller distinguishes, such as those of rules. Where
+//! callers do distinguish cases, the crate has an enum of its own with a `kind()`.
 
 use std::fmt::Display;
 
@@ -10,11 +10,11 @@ use crate::ErrorKind;
 
 /// An error enum whose cases have kinds. Converting it to a [`Fault`] keeps the kind and the text.
 pub trait HasKind: Display {
-    /// Meaning of the error to the caller.
+    /// Meaning of the error for the caller.
     fn kind(&self) -> ErrorKind;
 }
 
-/// Error with a kind and a text that says what failed, where, and what to do.
+/// Error with a kind and a text that states the problem, its place, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct Fault {

@@ -66,12 +66,12 @@ impl Clock for SystemClock {
 #[derive(Debug)]
 pub struct ManualClock {
     passed: AtomicI64,
-    /// Offset of the wall clock set in addition.
+    /// Additional offset of the wall clock alone.
     set: AtomicI64,
 }
 
 impl ManualClock {
-    /// A clock standing at `now_ns`.
+    /// A manual clock whose wall time is `now_ns`.
     pub fn shared(now_ns: i64) -> Arc<ManualClock> {
         Arc::new(ManualClock { passed: AtomicI64::new(now_ns), set: AtomicI64::new(0) })
     }
@@ -81,7 +81,7 @@ impl ManualClock {
         self.passed.fetch_add(by_ns, Ordering::SeqCst);
     }
 
-    /// Changes the wall clock, forward or back, without elapsed time.
+    /// Moves the wall clock by `by_ns` (back if negative); the monotonic clock stays.
     pub fn set_forward_ns(&self, by_ns: i64) {
         self.set.fetch_add(by_ns, Ordering::SeqCst);
     }
@@ -119,7 +119,7 @@ mod tests {
         let clock = SystemClock::shared();
         let (first, second) = (clock.elapsed_ns(), clock.elapsed_ns());
         assert!(0 <= first && first <= second);
-        // 2020-01-01: whatever the machine thinks, this was built later.
+        // 2020-01-01; this code is newer.
         assert!(clock.now_ns() > 1_577_836_800_000_000_000);
     }
 }

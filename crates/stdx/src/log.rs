@@ -15,7 +15,7 @@ const KEPT_MAX: usize = 1_000;
 /// Recent messages; `None` until [`keep`] is called.
 static KEPT: Mutex<Option<VecDeque<RecentMessage>>> = Mutex::new(None);
 
-/// A message that is kept.
+/// A kept message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecentMessage {
     /// `ERROR` or `WARN`.
@@ -29,7 +29,7 @@ pub fn keep() {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
 }
 
-/// Takes what was kept, oldest first.
+/// Takes the kept messages, oldest first.
 pub fn take() -> Vec<RecentMessage> {
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     kept.as_mut().map(std::mem::take).unwrap_or_default().into()
@@ -56,7 +56,7 @@ pub fn set_layout(layout: fn(&str) -> String) {
 /// Writes a line to standard error.
 pub type LineWriter = fn(&[u8]);
 
-/// Writer of lines, if they do not go to standard error alone.
+/// Writer of lines; unset, they are written directly to standard error.
 static WRITER: OnceLock<LineWriter> = OnceLock::new();
 
 /// Sets how lines are written, once per process; a program that draws on the terminal writes them above its drawing.
@@ -78,7 +78,7 @@ pub fn warning(text: impl Display) {
     write(&format!("warning: {text}"));
 }
 
-/// Logs something that may surprise but needs no action.
+/// Logs a condition that may surprise but needs no action.
 pub fn note(text: impl Display) {
     write(&format!("note: {text}"));
 }
@@ -94,6 +94,6 @@ fn write(text: &str) {
     if let Some(writer) = WRITER.get() {
         return writer(line.as_bytes());
     }
-    // If standard error is closed, there is no one left to tell.
+    // If standard error is closed, the message is lost.
     let _closed = std::io::stderr().lock().write_all(line.as_bytes());
 }

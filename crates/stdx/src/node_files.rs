@@ -1,8 +1,8 @@
 //! Files of a data directory that requests change: users, knowledge objects, lookup files.
 //!
-//! One change at a time: a caller begins it, reads the files, and writes them. If nodes share their files, beginning a
-//! change waits until no other node changes any, and brings the files here up to date; and a file is written for all nodes
-//! before it is written here. So the code that changes files is the same on a node of its own.
+//! Changes are serialised: a caller begins one, reads the files, and writes them. If nodes share their files, beginning
+//! a change waits until no other node is changing any, and applies their changes here; each file is then written to the
+//! shared store before it is written here. The code that changes files is therefore the same with and without sharing.
 //!
 //! Not here: which files are shared, and how (sharing).
 
@@ -17,25 +17,25 @@ use crate::{Fault, private_file};
 /// Serialises changes by all parts of this process.
 static CHANGING: Mutex<()> = Mutex::new(());
 
-/// Waits for exclusive access to the files within this process, without regard to other nodes.
+/// Waits for exclusive access to the files within this process; does not exclude other nodes.
 pub fn alone() -> MutexGuard<'static, ()> {
     CHANGING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Files that several nodes share.
 pub trait SharedFiles: Debug + Send + Sync {
-    /// Now, on the clock that waits are counted by.
+    /// Current time on the clock by which waits are measured.
     fn now(&self) -> i64;
 
-    /// Excludes changes by other nodes until [`SharedFiles::end`], and brings the files here up to date. Waits so long,
-    /// counted from `since`, and no longer.
+    /// Excludes changes by other nodes until [`SharedFiles::end`], and applies their earlier changes here. The maximum
+    /// wait counts from `since`.
     fn begin(&self, since: i64) -> Result<(), Fault>;
 
-    /// Writes files for all nodes and then here, or removes those without content. A file that is not one of those that
-    /// are shared is only written here.
+    /// Writes files for all nodes and then here, or removes those without content. A file that is not shared is written
+    /// here only.
     fn write(&self, changes: &[(&Path, Option<&[u8]>)]) -> Result<(), Fault>;
 
-    /// Whether a file is one of those that are shared.
+    /// Whether nodes share a file.
     fn is_shared(&self, path: &Path) -> bool;
 
     /// Ends the exclusion.
@@ -65,12 +65,12 @@ impl Drop for ChangingFiles {
 }
 
 impl NodeFiles {
-    /// The files of a data directory that no other node shares.
+    /// The files of a data directory, without sharing.
     pub fn of_data_dir(data_dir: &Path) -> NodeFiles {
         NodeFiles { data_dir: data_dir.to_owned(), shared: None }
     }
 
-    /// The files of a data directory, shared by `shared` if there is one.
+    /// The files of a data directory, shared through `shared` if given.
     pub fn shared_by(data_dir: &Path, shared: Option<Arc<dyn SharedFiles>>) -> NodeFiles {
         NodeFiles { data_dir: data_dir.to_owned(), shared }
     }
@@ -85,9 +85,9 @@ impl NodeFiles {
         self.shared.is_some()
     }
 
-    /// Begins a change. What is written below belongs between this and the end of the returned value.
+    /// Begins a change. The methods below may only be called until the returned value is dropped.
     pub fn change(&self) -> Result<ChangingFiles, Fault> {
-        // Waiting for other requests counts, so that a queue of them does not wait for each other's sake.
+        // The wait for other requests of this process counts too, so that queued requests do not add up their waits.
         let since = self.shared.as_ref().map(|shared| shared.now());
         let alone = alone();
         if let (Some(shared), Some(since)) = (&self.shared, since) {
@@ -104,7 +104,7 @@ impl NodeFiles {
         }
     }
 
-    /// Gives a file that was written beside its place its name there.
+    /// Renames a completely written temporary file to its final path.
     pub fn put_in_place(&self, unfinished: &Path, path: &Path) -> Result<(), Fault> {
         let cannot = |error: io::Error| Fault::io(format_args!("cannot write {}", path.display()), error);
         match self.sharing(path) {
@@ -116,7 +116,7 @@ impl NodeFiles {
         }
     }
 
-    /// Gives a file another place.
+    /// Moves a file.
     pub fn rename(&self, from: &Path, to: &Path) -> Result<(), Fault> {
         let cannot = |error: io::Error| Fault::io(format_args!("cannot move {}", from.display()), error);
         match &self.shared {
@@ -138,7 +138,7 @@ impl NodeFiles {
         }
     }
 
-    /// Removes the shared files of a folder for all nodes, before the folder is removed here.
+    /// Removes the shared files of a folder for all nodes; the caller then removes the folder here.
     pub fn forget_folder(&self, folder: &Path) -> Result<(), Fault> {
         let Some(shared) = &self.shared else { return Ok(()) };
         let mut files = Vec::new();
@@ -161,7 +161,7 @@ impl NodeFiles {
     }
 }
 
-/// Makes a new or removed name in a folder durable.
+/// Makes the creation or removal of `path` durable by syncing its folder.
 pub fn sync_folder_of(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(folder) => File::open(folder)?.sync_all(),

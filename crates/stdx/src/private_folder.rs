@@ -1,10 +1,10 @@
 //! Keeps a data directory private to its owner: new files get private modes, and a folder of an earlier version is
 //! fixed when it is opened for writing.
 //!
-//! The process's umask ([`close_new_files`]) applies whichever crate or library creates a file: logs, buckets, the
-//! catalog and SQLite's side files, lookups, results. An existing data directory that others may enter is walked once
-//! ([`close`]). The top folder is changed last, so that a private top folder means nothing is left to do. Files the
-//! owner wrote below `etc` keep their modes; the private top folder protects them.
+//! The process's umask ([`close_new_files`]) covers every new file, whichever crate or library creates it: logs,
+//! buckets, the catalog and SQLite's side files, lookups, results. An existing data directory that others may enter is
+//! walked once ([`close`]). The top folder is changed last, so a private top folder means that the walk is complete.
+//! Files the owner wrote below `etc` keep their modes; the private top folder protects them.
 
 use std::ffi::OsString;
 use std::fs::{Metadata, Permissions};
@@ -22,7 +22,7 @@ const OWNER: u32 = 0o700;
 const DEPTH_MAX: usize = 64;
 /// The configuration folder, written by the owner.
 const CONFIGURATION: &str = "etc";
-/// Any of these makes a folder a data directory, whatever else its owner keeps there.
+/// A folder that contains any of these is a data directory, whatever else it contains.
 const MARKERS: [&str; 6] = ["catalog.sqlite", "catalog.postgresql", "etc/apps", "etc/auth", "etc/system", "etc/users"];
 /// Entries of data directories, and of the root of a file system.
 const ENTRIES: [&str; 16] = [
@@ -50,8 +50,8 @@ pub fn close_new_files() {
     rustix::process::umask(Mode::from_raw_mode(OTHERS));
 }
 
-/// An entry that shows that a folder is not a data directory, because no data directory has it: the folder was probably
-/// named by mistake. `None` if the folder may be used, or cannot be read.
+/// An entry that no data directory has: the folder was probably named by mistake. `None` if the folder may be used, or
+/// cannot be read.
 pub fn foreign_entry(data_dir: &Path) -> Option<OsString> {
     if MARKERS.iter().any(|marker| data_dir.join(marker).exists()) {
         return None;
@@ -87,7 +87,7 @@ fn close_within(folder: &Path, is_top: bool, depth: usize) -> io::Result<()> {
             continue;
         }
         let path = entry.path();
-        // The file has been removed in the meantime.
+        // The file was removed after it was listed.
         let Ok(found) = path.symlink_metadata() else { continue };
         if found.is_dir() {
             close_within(&path, false, depth + 1)?;

@@ -88,6 +88,8 @@ impl Faults {
 pub struct ProxiedRequest {
     /// The first line and the headers, as the client sent them.
     pub head: String,
+    /// Time at which the head had arrived.
+    pub arrived: Instant,
     /// Set if a fault was injected.
     pub faulty: bool,
 }
@@ -233,7 +235,8 @@ impl Shared {
         let request = format!("{line} {}", header(head, "range").unwrap_or_default());
         let times = *lock(&self.times).entry(request.clone()).and_modify(|times| *times += 1).or_insert(1);
         let fault = faults.of(&request, times);
-        lock(&self.seen).push(ProxiedRequest { head: head.to_owned(), faulty: fault != Fault::None });
+        let (head, arrived) = (head.to_owned(), Instant::now());
+        lock(&self.seen).push(ProxiedRequest { head, arrived, faulty: fault != Fault::None });
         (faults, fault)
     }
 

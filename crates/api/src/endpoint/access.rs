@@ -1,4 +1,4 @@
-//! Authorisation of requests: the one place that checks what endpoints require of their callers.
+//! Authorisation of requests: the only place that checks the access that endpoints require.
 //!
 //! A request is admitted if the table ([`ENDPOINTS`]) has its path and method and the caller's roles grant the required
 //! capability. Paths below `/servicesNS/USER/APP` are treated like those below `/services`. Changes of objects are
@@ -58,8 +58,8 @@ pub(crate) async fn authorise(
     answer
 }
 
-/// The answer for a method that a path does not have. Who is not logged in does not learn which it has, unless the path
-/// is open.
+/// The answer for a method that a path does not support. Clients that are not logged in do not learn the supported
+/// methods, unless the path is open.
 async fn refused_method(state: &ApiState, method: &Method, path: &str, request: Request) -> Response {
     let (mut parts, body) = request.into_parts();
     let is_open = ENDPOINTS.iter().any(|row| row.access == Access::Open && row_path(path) == row.path);
@@ -113,8 +113,8 @@ const OWN: &str = "_own";
 /// Suffix of capabilities for everyone's objects.
 const ALL: &str = "_all";
 
-/// The audited operation of a request; `None` if it changes nothing, or something audited elsewhere or not at all:
-/// events, logins, users, documents of collections.
+/// The audited operation of a request. `None` if the request changes nothing, or changes something that is audited
+/// elsewhere or not at all: events, logins, users, documents of collections.
 fn operation_of(row: &EndpointRow) -> Option<&'static str> {
     let path = row.path.strip_prefix(SERVICES)?.trim_start_matches('/');
     if row.method == Method::GET || NO_CHANGES.iter().any(|begin| path.starts_with(begin)) {
@@ -127,7 +127,7 @@ fn operation_of(row: &EndpointRow) -> Option<&'static str> {
     })
 }
 
-/// Path prefixes of requests that are not audited here: they change no object of the configuration, or write their own
+/// Path prefixes of requests that are not audited here, because they change no configuration object or write their own
 /// audit events.
 const NO_CHANGES: [&str; 10] = [
     "auth/",

@@ -1,7 +1,7 @@
-//! Answers of endpoints as data: per status a media type and a shape.
+//! Answers of endpoints as data: a media type and a shape for each status.
 //!
-//! The API description ([`super::description`]) is generated from them. Refusals have one form everywhere, so that rows do not
-//! state them. Not here: the shapes of the families, which stand beside their code.
+//! The API description ([`super::description`]) is generated from them. Refusals have the same form everywhere, so rows
+//! do not state them. Not here: the shapes of single endpoints, which are defined beside their code.
 
 use std::borrow::Cow;
 
@@ -19,14 +19,14 @@ const ROWS_AS_TEXT: [&str; 2] = ["text/csv", "text/plain"];
 /// The answer of a request that succeeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AnswerShape {
-    /// Entities as an Atom feed, or as the same in JSON.
+    /// Entities as an Atom feed or its JSON equivalent.
     Entities(Content),
     Json(Shape),
-    /// JSON, or the same as XML; `output_mode` says which.
+    /// JSON or its XML equivalent, as `output_mode` selects.
     JsonOrXml(Shape),
-    /// Rows of a search, in the format that `output_mode` says.
+    /// Rows of a search, in the format that `output_mode` selects.
     Rows,
-    /// Rows of a search as they come. In JSON each is a line (`x-lines`).
+    /// Rows of a search, streamed as they are found. In JSON, each row is a line (`x-lines`).
     Lines,
     /// JSON with `output_mode=json`, or text.
     JsonOrText(Shape),
@@ -43,7 +43,7 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// A fixed one.
+    /// Content with a fixed name.
     pub(crate) const fn new(name: &'static str, shape: Shape) -> Content {
         Content { name: Cow::Borrowed(name), shape }
     }
@@ -64,7 +64,7 @@ impl Content {
 /// Content of entities that have no members of their own.
 pub(crate) const NO_CONTENT: Content = Content::new("none", EMPTY);
 
-/// A message of an answer; those of refused searches have a position.
+/// A message of an answer; messages of refused searches have a position.
 const MESSAGE: Shape = Shape::Object(&[
     ("type", Shape::Word(&["INFO", "WARN", "ERROR", "FATAL"])),
     ("code", Shape::Optional(&Shape::Text)),
@@ -73,7 +73,7 @@ const MESSAGE: Shape = Shape::Object(&[
     ("end", Shape::Optional(&Shape::Count)),
     ("hint", Shape::Optional(&Shape::Text)),
 ]);
-/// An answer that has messages only, as all refusals have.
+/// An answer with messages only, such as a refusal.
 pub(crate) const MESSAGES: Shape = Shape::Named("Messages");
 /// The name of a job.
 pub(crate) const SID: Shape = Shape::Object(&[("sid", Shape::Text)]);
@@ -84,7 +84,7 @@ const TEXTS: Shape = Shape::List(&Shape::Text);
 const ROLES: Shape = Shape::Nullable(&Shape::Object(&[("read", TEXTS), ("write", TEXTS)]));
 const CELLS: Shape = Shape::List(&Shape::List(&Shape::Nullable(&CELL)));
 
-/// Members of rows in every JSON format but the rows themselves.
+/// Members that all JSON formats of rows share, plus the given ones.
 macro_rules! rows_with {
     ($($member:expr),+) => {
         Shape::Object(&[
@@ -182,7 +182,7 @@ const EXPORTED: Shape = Shape::Either(&[
 ]);
 
 impl AnswerShape {
-    /// The answer as OpenAPI describes it; `is_whole` says whether entities have all their members.
+    /// The OpenAPI description of the answer; `is_whole` is whether entities have all their members.
     pub(super) fn described(&self, is_whole: bool) -> Value {
         let mut content = Map::new();
         let mut json = |schema: Value| drop(content.insert(JSON.to_owned(), json!({ "schema": schema })));
@@ -220,7 +220,7 @@ impl AnswerShape {
         json!({ "description": "Success.", "content": content })
     }
 
-    /// The named schema of its content, if it has one.
+    /// The named schema of the answer's content, if it has one.
     pub(super) fn content(&self) -> Option<(&str, &Shape)> {
         match self {
             AnswerShape::Entities(Content { name, shape }) => Some((name, shape)),
@@ -229,7 +229,7 @@ impl AnswerShape {
     }
 }
 
-/// A refusal, which has one form everywhere.
+/// The OpenAPI description of a refusal, which has the same form everywhere.
 pub(super) fn refusal() -> Value {
     json!({
         "description": "Refused, with messages that say why.",

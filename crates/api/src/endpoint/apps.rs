@@ -1,5 +1,5 @@
-//! `apps/local`: the apps of the node as folders: listing, creating, changing, removing ([`quarry_apps::local_apps`]), and
-//! packing ([`quarry_apps::app_packages`]).
+//! `apps/local`: the apps of the node, which are folders: listing, creating, changing, removing
+//! ([`quarry_apps::local_apps`]), and packing ([`quarry_apps::app_packages`]).
 //!
 //! Not here: installing packages, and update checks.
 
@@ -28,7 +28,7 @@ use crate::parameters::Parameters;
 
 /// Path of the collection after the root.
 const COLLECTION: &str = "apps/local";
-/// Its title in Atom.
+/// Title of the collection in Atom feeds.
 const TITLE: &str = "localapps";
 /// The conf with an app's own settings.
 const CONF: &str = "app";
@@ -192,12 +192,12 @@ async fn remove(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let name = name_of(&parts);
-    // Searches reload everything that they have cached of it.
+    // Reported as a change of props.conf, so that searches reload everything cached for the app.
     change(&state, &caller, "props", move |objects, _| objects.remove_app(&name)).await?;
     list(State(state), caller, parameters.only("output_mode")).await
 }
 
-/// Packs an app; with `GET` as well, because that is what Splunk's clients send.
+/// Packs an app. `GET` is accepted as well, because Splunk's clients send it.
 async fn pack(
     State(state): State<ApiState>,
     parts: PathParts,
@@ -212,12 +212,12 @@ async fn pack(
     Ok(Feed::of(TITLE, path, entries).answer(Form::of(parameters.get("output_mode"))))
 }
 
-/// A package as an entity: the file of the node, and the address from which this node sends it.
+/// A package as an entity, with the path of its file and the URL from which clients can download it.
 fn package_entry(package: &AppPackage, headers: &HeaderMap) -> Entry {
     let path = format!("/servicesNS/{NOBODY}/system/{COLLECTION}/{}/package", escaped(&package.app));
     let file = package.path.file_name().unwrap_or_default().to_string_lossy();
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    // Relative to the scheme, which a proxy may have changed.
+    // The URL is scheme-relative, because a proxy may have changed the scheme.
     let url = format!("//{host}/services/{COLLECTION}/{}/package/{}", escaped(&package.app), escaped(&file));
     let content = [
         ("name", package.app.clone()),

@@ -1,6 +1,6 @@
 //! Sessions: `POST /services/auth/login` returns a session key for a user name and a password, `DELETE
-//! /services/authentication/httpauth-tokens/KEY` ends a session, `POST /services/auth/logout` ends the caller's. `GET
-//! /services/authentication/httpauth-tokens` lists open sessions by ids that do not reveal their keys.
+//! /services/authentication/httpauth-tokens/KEY` ends a session, `POST /services/auth/logout` ends the caller's own
+//! session. `GET /services/authentication/httpauth-tokens` lists open sessions by ids that do not reveal their keys.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 
 /// Open sessions.
 const SESSIONS: &str = "authentication/httpauth-tokens";
-/// One of them, by its key or its id.
+/// One session, by its key or its id.
 const ONE_SESSION: &str = "authentication/httpauth-tokens/{key}";
 /// Splunk's format of the time of the last use.
 const TIME_FORMAT: &str = "%a %b %e %H:%M:%S %Y";
@@ -99,7 +99,7 @@ async fn sessions(
 /// The answer of a login.
 const SESSION: Shape = Shape::Object(&[("sessionKey", Shape::Text), ("message", Shape::Text), ("code", Shape::Text)]);
 
-/// XML unless JSON is requested, because that is what Splunk's clients parse.
+/// Opens a session. The answer is XML unless JSON is requested, because Splunk's clients parse XML.
 async fn login(
     State(state): State<ApiState>,
     Whence(origin): Whence,
@@ -109,7 +109,7 @@ async fn login(
     let auth = state.auth.clone();
     let (user, password) = (parameters.required("username")?.to_owned(), parameters.required("password")?.to_owned());
     let key = blocking(move || auth.login(&user, &password, &origin)).await??;
-    // Cross-site requests do not send it, and scripts cannot read it.
+    // The cookie is not sent with cross-site requests and not readable by scripts.
     let cookie = session_cookie(&headers, &key);
     let cookie = parameters.is_set("cookie").then_some([(header::SET_COOKIE, cookie)]);
     if parameters.get("output_mode") == Some("json") {

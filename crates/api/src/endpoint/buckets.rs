@@ -1,5 +1,5 @@
-//! `/services/quarry/buckets`: what `quarry bucket` needs while a server has the data directory open; and
-//! `/services/quarry/metrics` for Prometheus.
+//! `/services/quarry/buckets`: operations on buckets, which `quarry bucket` uses while a server has the data directory
+//! open; and `/services/quarry/metrics` for Prometheus.
 
 use axum::extract::State;
 use axum::http::{Method, header};
@@ -73,7 +73,7 @@ const VERDICTS: AnswerShape = AnswerShape::Json(Shape::List(&Shape::Object(&[
     ("ok", Shape::Flag),
     ("reason", Shape::Optional(&Shape::Text)),
 ])));
-/// Buckets that were left as they are, each with the reason.
+/// Buckets that were left unchanged, each with the reason.
 const LEFT: Shape = Shape::List(&Shape::Object(&[("bucket", Shape::Text), ("reason", Shape::Text)]));
 const COMPACTION: AnswerShape = AnswerShape::Json(Shape::Object(&[
     ("buckets_before", Shape::Count),
@@ -123,14 +123,14 @@ async fn compact(State(state): State<ApiState>) -> Result<Response, ApiError> {
     blocking(move || node.compact()).await?.map(json).map_err(ApiError::from)
 }
 
-/// `to` is a volume, or `local`.
+/// Moves buckets of an index; `to` is the name of a volume, or `local`.
 async fn migrate(State(state): State<ApiState>, parameters: Parameters) -> Result<Response, ApiError> {
     let (index, to) = (parameters.required("index")?.to_owned(), parameters.required("to")?.to_owned());
     let node = state.node.clone();
     blocking(move || node.migrate(&index, &to)).await?.map(json).map_err(ApiError::from)
 }
 
-/// `name` is the folder of the archived bucket.
+/// Thaws a bucket; `name` is the folder of the archived bucket.
 async fn thaw(State(state): State<ApiState>, parameters: Parameters) -> Result<Response, ApiError> {
     let folder = parameters.required("name")?.to_owned();
     let index = parameters.text("index").unwrap_or_else(|| "main".to_owned());

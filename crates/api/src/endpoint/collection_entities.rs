@@ -1,7 +1,7 @@
 //! `storage/collections/config`: collections of the KV store, each a stanza of `collections.conf`.
 //!
-//! They belong to apps: the user of the namespace is `nobody`. Removing a collection removes its documents. Not here:
-//! the documents ([`super::documents`]).
+//! Collections belong to apps, so the user of the namespace must be `nobody`. Removing a collection removes its
+//! documents. Not here: the documents ([`super::documents`]).
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::message::ApiError;
 pub(super) const CONF: &str = "collections";
 /// Path of the collection after the root.
 const PATH: &str = "storage/collections/config";
-/// Stands for all users.
+/// User name that means all users.
 const ALL: &str = "-";
 /// Parameters of a collection.
 const FIELDS: Fields = Fields {

@@ -29,7 +29,7 @@ const TITLE: &str = "http";
 const PATH: &str = "/services/data/inputs/http";
 /// Prefix of tokens' names in answers, as in their stanzas.
 const PREFIX: &str = "http://";
-/// Message where no collector listens.
+/// Message if no collector listens.
 const FROM_START: &str = "The HTTP Event Collector does not listen until the next start of the node.";
 /// Settings of a token.
 const SETTINGS: &[&str] = &["token", "index", "indexes", "host", "source", "sourcetype", "disabled", "useACK"];

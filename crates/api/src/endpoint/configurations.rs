@@ -30,7 +30,7 @@ use crate::parameters::{Parameters, Settings};
 
 /// Prefix of a conf's name in `configs`.
 const PREFIX: &str = "conf-";
-/// Stanzas take any setting.
+/// Parameters of a stanza: any setting.
 const ANY: Fields = Fields { required: &[], optional: &[], wildcard: &["*"] };
 /// The collection of confs by stanza.
 const CONFIGS: &str = "configs";
@@ -114,7 +114,7 @@ async fn confs(
 ) -> Result<Response, ApiError> {
     let place = format!("/services/{PROPERTIES}");
     let entries = conf_names(&state, &parts, &caller).await?.iter().map(|name| named(&place, name)).collect();
-    // Clients look for one conf on the first page.
+    // Not paged, because clients look for a conf on the first page.
     page(PROPERTIES, place, entries, &parameters.unpaged())
 }
 

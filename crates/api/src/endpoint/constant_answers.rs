@@ -163,7 +163,7 @@ const STANDALONE: &str =
 const NO_DEPLOYMENT: &str = "the node sends no apps to forwarders: give them their configuration by other means";
 const NO_LICENSES: &str = "the node needs no licence: there is none to add or change";
 
-/// Unsupported actions: path, required capability, help text, why.
+/// Unsupported actions: path, required capability, help text, reason.
 const REFUSALS: &[(&str, &str, &str, &str)] = &[
     ("cluster/config/{name}", EDIT_INDEXER_CLUSTER, "Refuses to join a cluster.", STANDALONE),
     ("deployment/server/serverclasses", EDIT_DEPLOYMENT_SERVER, "Refuses to create a server class.", NO_DEPLOYMENT),

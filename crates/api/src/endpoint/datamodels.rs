@@ -1,9 +1,8 @@
 //! `datamodel/model` and `datamodel/pivot`: data models of apps and users, and searches for pivots over them.
 //!
 //! A model is the file `data/models/NAME.json` of its app or user; its acceleration is a stanza of datamodels.conf.
-//! Bundled models are listed unless another model of the same name is visible, and cannot be changed. A definition is
-//! checked as a search would check it, and stored without members that follow from others
-//! ([`quarry_engine::stored_model`]).
+//! Bundled models cannot be changed; they are listed unless another model of the same name is visible. A definition is
+//! validated as in a search, and stored without members that follow from others ([`quarry_engine::stored_model`]).
 //!
 //! Not here: searching models (engine), the syntax of pivots ([`super::pivots`]).
 
@@ -27,13 +26,13 @@ use crate::atom::{Acl, Entry, Fields, escaped};
 use crate::message::ApiError;
 use crate::parameter_types::parse_flag;
 
-/// The collection.
+/// Path of the collection after the root.
 const PATH: &str = "datamodel/model";
-/// Its title in Atom.
+/// Title of the collection in Atom feeds.
 const TITLE: &str = "datamodel";
 /// The conf of accelerations.
 const CONF: &str = "datamodels";
-/// Changing whether a model is accelerated.
+/// Capability to change whether a model is accelerated.
 const ACCELERATE: &str = "accelerate_datamodel";
 /// Parameters of a model.
 const FIELDS: Fields =
@@ -62,7 +61,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .takes(&["owner", "sharing", "perms.read", "perms.write"]),
     ];
     let mut rows = entities(rows, &MODEL);
-    // A provisional model is checked and not created.
+    // A provisional model is only validated, with status 200.
     for row in rows.iter_mut().filter(|row| row.creates()) {
         *row = row.clone().or_answers(StatusCode::OK, AnswerShape::Entities(MODEL));
     }
@@ -124,7 +123,7 @@ impl Model {
                 content.insert("displayName".to_owned(), described["displayName"].clone());
                 content.insert("description".to_owned(), described.to_string().into());
             }
-            // Otherwise one damaged file would hide all models.
+            // A damaged model is listed without its definition; an error would hide all models.
             Err(fault) => {
                 content.insert("displayName".to_owned(), self.name.as_str().into());
                 content.insert("description".to_owned(), self.text.as_str().into());
@@ -216,7 +215,7 @@ async fn show(request: ObjectRequest) -> Result<Response, ApiError> {
     Ok(request.answer(TITLE, path(), found.entry(is_concise)))
 }
 
-/// Change of a model by a request.
+/// The change of a model that a request makes.
 #[derive(Clone, Default)]
 struct Change {
     /// The definition to be stored.
@@ -325,7 +324,7 @@ async fn edit(request: ObjectRequest) -> Result<Response, ApiError> {
     Ok(request.answer(TITLE, path(), made))
 }
 
-/// Refuses a definition whose objects could not be searched.
+/// Refuses a definition with objects that cannot be searched.
 async fn check(request: &ObjectRequest, name: &str, text: Option<&str>) -> Result<(), ApiError> {
     let Some(text) = text.map(str::to_owned) else { return Ok(()) };
     let name = name.to_owned();
@@ -341,7 +340,7 @@ async fn remove(request: ObjectRequest) -> Result<Response, ApiError> {
             return Err(ObjectError::Denied(format!("Object id={name} cannot be deleted: it comes with the program")));
         }
         objects.remove_text(MODELS, &name, &scope, viewer)?;
-        // A model of the same name must not be accelerated because this one was.
+        // A later model of the same name must not inherit the acceleration.
         match objects.remove(CONF, &name, &scope, viewer) {
             Ok(()) | Err(ObjectError::Unknown(_) | ObjectError::Denied(_)) => Ok(()),
             Err(error) => Err(error),

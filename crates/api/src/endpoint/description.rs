@@ -1,7 +1,8 @@
 //! `quarry/openapi.json`: the table of endpoints as an OpenAPI 3.1 document, for client generators and API explorers.
 //!
 //! Paths are those from `/services`; those also served below `/servicesNS/USER/APP` are marked (`x-namespaced`).
-//! Parameter types are those that requests are checked against; answers are those that the rows state ([`super::answer_shape`]).
+//! Parameter types are those against which requests are checked; answers are those stated in the rows
+//! ([`super::answer_shape`]).
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -56,7 +57,7 @@ fn document() -> Value {
 /// Name of the answer of a refused request.
 const REFUSED: &str = "Refused";
 
-/// Whether the entities of an answer have all their members: `f` selects some.
+/// Whether the entities of an answer always have all their members; the parameter `f` selects some.
 fn is_whole(row: &EndpointRow) -> bool {
     !row.takes.contains(&"f")
 }

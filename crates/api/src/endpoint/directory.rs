@@ -1,7 +1,7 @@
 //! `directory`: all objects of apps and users that the caller may read, whatever their collection.
 //!
-//! The entries are those of the collections of stanzas ([`super::entities`]) and of `data/ui`, and say where they belong. Not
-//! here: data models, parts of props.conf, inputs.
+//! The entries are the entities of the collections of stanzas ([`super::entities`]) and of `data/ui`, each with the
+//! name of its collection. Not here: data models, parts of props.conf, inputs.
 
 use axum::http::Method;
 use axum::response::Response;
@@ -21,7 +21,7 @@ use super::views::shown;
 use crate::atom::{Entry, Fields};
 use crate::message::ApiError;
 
-/// The collection.
+/// Path of the collection after the root.
 const PATH: &str = "directory";
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
@@ -51,7 +51,7 @@ fn located(mut entry: Entry, collection: &str, title: &str) -> Entry {
 }
 
 fn all(objects: &Objects, scope: &Scope, viewer: &Permissions) -> Result<Vec<Entry>, ObjectError> {
-    // As in the collections themselves.
+    // The collection of saved searches requires a capability; here its entries are omitted without it.
     let may_read = |path: &str| path != "saved/searches" || viewer.holds(SEARCH);
     let mut entries = Vec::new();
     for kind in KINDS.iter().filter(|kind| may_read(&kind.path)) {

@@ -1,8 +1,8 @@
 //! `storage/collections/data`: documents of the KV store, singly and in batches.
 //!
-//! Below `/servicesNS/USER/APP` they are private to USER; with `nobody` they are shared, and searches see them as
-//! lookup tables. Answers are JSON; errors have the usual form. Not here: queries and files (`quarry_collections`),
-//! definitions of collections ([`super::collection_entities`]).
+//! Below `/servicesNS/USER/APP`, documents are private to USER. With `nobody` as USER they are shared, and searches see
+//! them as lookup tables. Answers are JSON; errors have the usual form. Not here: queries and files
+//! (`quarry_collections`), definitions of collections ([`super::collection_entities`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,11 +35,11 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-/// Stands for all users or apps.
+/// Name that means all users or all apps.
 const ALL: &str = "-";
 /// Timeout of receiving a request's documents.
 const BODY_WAIT: Duration = Duration::from_secs(60);
-/// Maximum size of documents that need no permit.
+/// Maximum size of a body of documents that needs no permit.
 const SMALL_BYTES_MAX: u64 = 1 << 20;
 /// Maximum size of the queries of one `batch_find`.
 const QUERIES_BYTES_MAX: usize = 16 << 20;
@@ -87,7 +87,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// A document; a projection may leave its key and its user out.
+/// A document; a projection may omit its key and its user.
 const DOCUMENT: Shape =
     Shape::Open(&[("_key", Shape::Optional(&Shape::Text)), ("_user", Shape::Optional(&Shape::Text))], &Shape::Any);
 const DOCUMENTS: Shape = Shape::List(&DOCUMENT);
@@ -109,7 +109,7 @@ impl From<CollectionError> for ApiError {
     }
 }
 
-/// The collection a path names, and the owner of the documents.
+/// The collection named by a path, and the owner of the documents.
 struct Target {
     collection: Arc<Collection>,
     definition: CollectionDefinition,
@@ -136,7 +136,7 @@ impl Target {
     }
 }
 
-/// Resolves the collection of a path for reading or writing and runs work on it when there is a permit.
+/// Waits for a permit, resolves the collection of a path for reading or writing, and runs work on it.
 async fn with_target<T: Send + 'static>(
     state: &ApiState,
     Path(parts): PathParts,
@@ -195,7 +195,7 @@ fn target(
 /// The documents of a request.
 struct Arrived {
     bytes: Bytes,
-    /// Permit of large ones, released with them.
+    /// Permit of a large body, released with the documents.
     _place: Option<OwnedSemaphorePermit>,
 }
 

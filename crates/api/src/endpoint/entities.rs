@@ -1,9 +1,9 @@
-//! Knowledge objects over REST: generic collections whose entities are stanzas of a conf file, each described by a
-//! table row.
+//! Knowledge objects over REST: generic collections whose entities are stanzas of a conf file. A table row describes
+//! each collection.
 //!
 //! `GET` lists and shows, `POST` creates and changes, `DELETE` removes. `ID/acl` shows and changes owner and sharing;
-//! `ID/enable` and `ID/disable` switch an entity, `ID/move` changes its owner; `_new` shows a template and creates an
-//! entity when a name is posted to it; `_reload` reads changes made by hand. [`quarry_apps::objects`] implements
+//! `ID/enable` and `ID/disable` switch an entity, `ID/move` changes its owner; `GET _new` shows a template, and `POST
+//! _new` with a name creates an entity; `_reload` rereads files changed by hand. [`quarry_apps::objects`] implements
 //! visibility and permissions. Not here: other actions of saved searches ([`super::saved_searches`]), conf files by
 //! name ([`super::configurations`]).
 
@@ -43,12 +43,12 @@ type OfPath = dyn Fn(&PathParts) -> Result<Kind, ApiError> + Send + Sync;
 pub(super) enum KindOf {
     /// The kind follows from the path.
     Path(Arc<OfPath>),
-    /// The kind is asked of the node, which may take time.
+    /// The node determines the kind, which may take time.
     Node(fn(&ApiState, &PathParts) -> Result<Kind, ApiError>),
 }
 
 impl KindOf {
-    /// The same kind for every request.
+    /// A lookup that returns the same kind for every request.
     pub(super) fn always(kind: Kind) -> KindOf {
         KindOf::Path(Arc::new(move |_| Ok(kind.clone())))
     }
@@ -232,7 +232,7 @@ impl Request {
     fn settings(&self) -> Vec<(String, String)> {
         let is_setting = |key: &str| !matches!(key, "output_mode" | "name" | "namespace");
         let given = self.parameters.clone().all().into_iter().filter(|(key, _)| is_setting(key));
-        // Clients compare it with what Splunk stores, however it was sent.
+        // Clients expect `iseval` as 1 or 0, as Splunk stores it, however it was sent.
         let stored = |(key, value): (String, String)| match parse_bool(&value).filter(|_| key == "iseval") {
             Some(is_set) => (key, u8::from(is_set).to_string()),
             None => (key, value),
@@ -252,7 +252,7 @@ impl Request {
     }
 }
 
-/// The scope of a request; private objects are for their user and administrators.
+/// The scope of a request; only the user and administrators may see a user's private objects.
 pub(super) fn scope_of(Path(parts): &PathParts, caller: &Caller) -> Result<Scope, ApiError> {
     match (parts.get("user"), parts.get("app")) {
         (Some(user), Some(app)) => Ok(Scope::of_namespace(user, app)?),
@@ -339,7 +339,7 @@ async fn found(state: &ApiState, request: &Request) -> Result<ConfObject, ApiErr
             }
             found => found?,
         };
-        // Stanzas that the collection does not list are not its entities, except `default`.
+        // Stanzas that the collection does not list are not found, except `default`.
         let is_one = name == DEFAULT_STANZA || kind.includes(&object);
         if is_one { Ok(object) } else { Err(ObjectError::Unknown(name)) }
     };
@@ -368,7 +368,7 @@ async fn create_named(state: ApiState, request: Request) -> Result<Response, Api
     }
 }
 
-/// The defaults of a new entity. They cannot be changed, because that would change all others.
+/// The defaults of a new entity. They cannot be changed, because that would change all other entities.
 async fn template(state: ApiState, request: Request) -> Result<Response, ApiError> {
     let default = found(&state, &Request { name: DEFAULT_STANZA.to_owned(), ..request.clone() }).await?;
     let content = request.entry(&default).content;
@@ -401,7 +401,7 @@ async fn create(state: ApiState, request: Request) -> Result<Response, ApiError>
         if kind.includes(&made) {
             return Ok(made);
         }
-        // It would be answered but never listed.
+        // The collection would never list the new stanza, so it is removed again.
         objects.remove(&kind.conf, &name, &scope, viewer)?;
         Err(ObjectError::Invalid(format!(
             "{name} would not be listed under {0} with these settings: give the settings that {0} requires",
@@ -485,7 +485,8 @@ async fn acl_changed(state: &ApiState, request: &Request, asked: AclChange) -> R
     change(state, &request.caller, &conf, make).await
 }
 
-/// Changes the owner of an entity, `nobody` for its app. Moving it to another app is not supported.
+/// Changes the owner of an entity; the owner `nobody` makes it the app's. Moving an entity to another app is not
+/// supported.
 async fn give_away(state: ApiState, request: Request) -> Result<Response, ApiError> {
     let object = found(&state, &request).await?;
     let app = request.parameters.get("app").unwrap_or(object.place.app());

@@ -17,20 +17,20 @@ use crate::ApiState;
 use crate::atom::Fields;
 use crate::message::ApiError;
 
-/// A collection.
+/// A collection of stanzas, as a row of the table.
 #[derive(Clone, Debug)]
 pub(super) struct Kind {
     /// Its path after the root.
     pub(super) path: Cow<'static, str>,
-    /// Its title in Atom.
+    /// Title of the collection in Atom feeds.
     pub(super) title: Cow<'static, str>,
-    /// The conf whose stanzas its entities are.
+    /// The conf whose stanzas are the entities.
     pub(super) conf: Cow<'static, str>,
     /// Parameters of an entity; others are refused unless anything is accepted.
     pub(super) fields: Fields,
-    /// Whether the request names the conf: then an unknown one is not found.
+    /// Whether the request names the conf, so that an unknown conf is answered with 404.
     pub(super) is_by_name: bool,
-    /// Whether a stanza is one of its entities.
+    /// Whether a stanza is an entity of the collection.
     pub(super) holds: fn(&ConfObject) -> bool,
     /// The supported subset of [`VERBS`].
     pub(super) verbs: &'static [&'static str],
@@ -38,7 +38,7 @@ pub(super) struct Kind {
     pub(super) more: &'static [&'static str],
     /// Prefix of its stanzas' names, not part of its entities' names.
     pub(super) prefix: Cow<'static, str>,
-    /// Its only entity and the stanza of it, if there is only one. It exists even without a stanza.
+    /// Name and stanza of the entity in a collection that has exactly one. The entity exists even without a stanza.
     pub(super) only: Option<(&'static str, &'static str)>,
     /// Further parameters of an entity, known only at run time.
     pub(super) more_fields: Arc<[String]>,
@@ -46,7 +46,7 @@ pub(super) struct Kind {
     pub(super) told: Option<&'static str>,
     /// Validates settings.
     pub(super) refuse: Refuse,
-    /// Called before an entity is removed, to remove what belongs to it.
+    /// Called before an entity is removed, to remove its other data.
     pub(super) before_removal: fn(&ApiState, &ConfObject) -> Result<(), ApiError>,
 }
 
@@ -63,7 +63,7 @@ pub(super) fn take_all(_: &ApiState, _: &Kind, _: Option<&str>, _: &[(String, St
     Ok(())
 }
 
-/// Cleanup for kinds whose entities consist of nothing but a stanza.
+/// No cleanup, for kinds whose entities consist of a stanza only.
 pub(super) fn nothing_besides(_: &ApiState, _: &ConfObject) -> Result<(), ApiError> {
     Ok(())
 }
@@ -111,7 +111,7 @@ pub(super) static GLOBAL_BANNER: LazyLock<Kind> = LazyLock::new(|| {
 /// The only stanza of the collection.
 const BANNER: &str = "BANNER_MESSAGE_SINGLETON";
 
-/// Collections that cannot be changed: their entities come with apps.
+/// Read-only collections, whose entities come with apps.
 pub(super) static SHOWN_KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     let of = |path, title, conf| Kind {
         verbs: &[],
@@ -195,7 +195,7 @@ pub(super) static OTHER_PATHS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     ]
 });
 
-/// The collections.
+/// All collections of stanzas.
 pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     vec![
         Kind { more: &["dispatch", "history"], ..kind("saved/searches", "savedsearch", "savedsearches", SAVED_SEARCH) },
@@ -324,14 +324,14 @@ impl Kind {
         }
     }
 
-    /// Whether a stanza is one of its entities.
+    /// Whether a stanza is an entity of the collection.
     pub(super) fn includes(&self, object: &ConfObject) -> bool {
         object.name.starts_with(self.prefix.as_ref())
             && self.only.is_none_or(|(_, stanza)| stanza == object.name)
             && (self.holds)(object)
     }
 
-    /// The only entity while it has no stanza.
+    /// The collection's only entity, if it has no stanza yet.
     pub(super) fn without_stanza(&self, viewer: &Permissions) -> Option<ConfObject> {
         let (_, stanza) = self.only?;
         let roles = [ANYONE.to_owned()];

@@ -1,8 +1,8 @@
-//! `/api/v1/context`, `patterns` and `compare`: the events around an event, groups of similar events, and what differs
-//! between two time ranges.
+//! `/api/v1/context`, `patterns` and `compare`: the events around an event, groups of similar events, and the
+//! differences between two time ranges.
 //!
-//! Each runs a few searches in one search slot; `compare` runs those of its ranges at the same time. Not here: how they
-//! are computed (`quarry_search`).
+//! Each runs a few searches in one search slot; `compare` runs those of its ranges at the same time. Not here: the
+//! analyses themselves (`quarry_search`).
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ use crate::wire::OutputMode;
 
 /// Default number of events on each side.
 const AROUND: usize = 20;
-/// Fields that place an event.
+/// Fields whose values the surrounding events can be required to share.
 const PLACED_BY: [&str; 4] = ["index", "host", "source", "sourcetype"];
 /// Default and maximum number of patterns in an answer.
 const PATTERNS: usize = 50;

@@ -1,8 +1,8 @@
 //! `/services/search/jobs/export`: streams the rows of a search as it finds them, and then its messages.
 //!
-//! In JSON each row is a line, in XML each batch of rows a document of its own, as in Splunk. Messages come last, because
-//! only then they are complete: as a line or document without rows, except in formats that begin with
-//! all columns. Not here: real-time windows ([`super::real_time`]).
+//! In JSON each row is a line; in XML each batch of rows is a separate document, as in Splunk. Messages are sent last,
+//! when they are complete, in a line or document without rows. Formats that begin with all columns are an exception.
+//! Not here: real-time windows ([`super::real_time`]).
 
 use std::sync::Arc;
 
@@ -44,10 +44,10 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     super::jobs::COLLECTIONS.into_iter().flat_map(of).collect()
 }
 
-/// A search whose rows are sent as they come.
+/// A search whose rows are sent as they are found.
 struct Streamed {
     running: RunningSearch,
-    /// Looks at the rows, if hints are wanted.
+    /// Observes the rows, if hints are wanted.
     watch: Option<AnswerWatch>,
     /// Messages on the request itself.
     told: Vec<String>,
@@ -74,7 +74,7 @@ async fn export(
     let searched = Arc::clone(&service);
     let answer_place = state.answer_place()?;
     let turn = state.turn(&caller, Use::Stream).await?;
-    // Rows are made only when they can be sent, so that none accumulate for a slow client.
+    // Rows are produced only when they can be sent, so that none accumulate for a slow client.
     let running = blocking(move || service.start_here(params)).await?;
     let running = running.map_err(|error| ApiError::of_search(&text, error))?;
     let sid = running.id().to_owned();
@@ -96,10 +96,10 @@ async fn export(
 }
 
 impl Streamed {
-    /// Sends rows as they come.
+    /// Sends rows as they are found.
     fn send(mut self, outlet: &mut Outlet) {
         let sent = match self.mode {
-            // These formats begin with all columns and therefore need all rows.
+            // These formats begin with the list of all columns, so they need all rows first.
             OutputMode::Csv(_) | OutputMode::JsonRows | OutputMode::JsonCols => {
                 match self.running.collect_rows_to_send(&self.zone, |_| {}) {
                     Ok(rows) => {
@@ -145,7 +145,8 @@ impl Streamed {
         warnings(told.collect()).into_iter().chain(remarks(hints)).collect()
     }
 
-    /// Sends each batch as it comes; its last row is held back, because the very last row is marked.
+    /// Sends each batch as it is found, except for its last row, which is held back because the last row of all is
+    /// marked.
     fn send_tables(&mut self, outlet: &mut Outlet) -> Result<(), Ended> {
         let mode = self.mode;
         let mut offset = 0;
@@ -155,7 +156,7 @@ impl Streamed {
             let last = rows.len() - 1;
             let head = ResultsHead { offset, fields: rows.fields(), ..ResultsHead::default() };
             let leave = &mut || let_go(&mut self.running);
-            // In XML each batch is a document of its own, as in Splunk.
+            // In XML, each batch is a separate document, as in Splunk.
             outlet.write(|out| begin(mode, &head, out), leave)?;
             for (row, offset) in rows.rows().take(last).zip(offset..) {
                 outlet.write(|out| write_row(row, offset, false, mode, out), leave)?;

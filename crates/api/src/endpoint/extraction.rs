@@ -1,7 +1,7 @@
 //! `/api/v1/extract/suggest`: regular expressions for a value marked in sample texts.
 //!
-//! Each `sample` has a `mark`, `START-END` in characters, in the same order. Samples without a mark show what the
-//! expressions find in other texts. Not here: how they are learnt (`quarry_eval`).
+//! The parameters `sample` and `mark` (`START-END` in characters) are matched by position. Samples without a mark show
+//! the matches of the expressions in other texts. Not here: how expressions are learnt (`quarry_eval`).
 
 use axum::http::Method;
 use axum::response::Response;
@@ -80,7 +80,7 @@ async fn suggest(parameters: Parameters) -> Result<Response, ApiError> {
     Ok(answer(json!({ "suggestions": found.await? }).to_string()))
 }
 
-/// A sample with the value that a mark names, in characters.
+/// A sample with its marked value; the mark is in characters.
 fn example_of(sample: &str, mark: &str) -> Result<Example, ApiError> {
     let wrong = || {
         let characters = sample.chars().count();

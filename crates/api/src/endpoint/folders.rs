@@ -1,8 +1,8 @@
-//! Folder listings: paths from `/services` down that are not endpoints themselves but have endpoints below them.
+//! Folder listings: paths below `/services` that are not endpoints themselves but have endpoints below them.
 //!
-//! They are derived from the table of endpoints, so that every link is served. Where entities can be created, an entry
-//! has the link `create`, by which Splunk's SDKs tell collections from folders. Kinds of inputs that come with apps are
-//! listed, too. Not here: collections, which list their entities.
+//! The listings are derived from the table of endpoints, so that every link is served. An entry has the link `create`
+//! if entities can be created there; Splunk's SDKs use it to distinguish collections from folders. Kinds of inputs that
+//! come with apps are listed, too. Not here: collections, which list their entities.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -49,9 +49,9 @@ pub(crate) fn endpoints(served: &[Endpoint]) -> Vec<Endpoint> {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Child {
     name: String,
-    /// Whether entities can be created there.
+    /// Whether entities can be created below the entry.
     is_collection: bool,
-    /// Whether it has the template of a new entity, to which Splunk's link leads.
+    /// Whether it has a template of a new entity, which is the target of Splunk's `create` link.
     has_template: bool,
 }
 

@@ -1,7 +1,7 @@
 //! `data/indexes`: the indexes of the node, with contents and retention.
 //!
-//! Contents come from the store, retention from `indexes.conf`, which can be changed here. An index needs no stanza to
-//! accept events. Not here: how the events of a removed index are deleted (store).
+//! Contents come from the store; retention comes from `indexes.conf` and can be changed here. An index needs no stanza
+//! to accept events. Not here: how the events of a removed index are deleted (store).
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ use crate::parameters::{Parameters, Settings};
 
 /// Path of the collection after the root.
 const COLLECTION: &str = "data/indexes";
-/// Its title in Atom.
+/// Title of the collection in Atom feeds.
 const TITLE: &str = "indexes";
 /// The conf of indexes.
 const CONF: &str = "indexes";
@@ -43,8 +43,8 @@ const FLAGS: [(&str, bool); 5] = [
     ("isReadOnly", false),
     ("syncMeta", false),
 ];
-/// Other members with Splunk's defaults, for clients that expect all of them. Of these only `maxTotalDataSizeMB` and
-/// where frozen buckets go have an effect here.
+/// Other members with Splunk's defaults, for clients that expect all of them. Of these, only `maxTotalDataSizeMB` and
+/// the destinations of frozen buckets have an effect here.
 const DEFAULTS: [(&str, &str); 12] = [
     ("coldToFrozenDir", ""),
     ("coldToFrozenScript", ""),
@@ -62,7 +62,7 @@ const DEFAULTS: [(&str, &str); 12] = [
 /// Settings that are whole numbers.
 const NUMBERS: [&str; 5] =
     ["frozenTimePeriodInSecs", "maxHotBuckets", "maxTotalDataSizeMB", "maxWarmDBCount", "quarantinePastSecs"];
-/// Maximum stanzas of an index that its removal removes.
+/// Maximum number of stanzas that the removal of an index removes.
 const STANZAS_MAX: usize = 100;
 /// Parameters of an index.
 const FIELDS: Fields = Fields {
@@ -171,7 +171,7 @@ async fn known(state: &ApiState, caller: &Caller) -> Result<Vec<Entry>, ApiError
     let settings = with_objects(state, caller, |objects, _| {
         let all = objects.list(CONF, &Scope::of_namespace("-", "-")?, &Permissions::owner())?;
         let mut settings: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
-        // Lowest precedence last, because settings already present are kept.
+        // Highest precedence first, because settings already present are kept.
         for object in all {
             let of_index = settings.entry(object.name).or_default();
             for (key, value) in object.settings {
@@ -239,7 +239,7 @@ async fn show(
     one(&state, &caller, &name_of(&parts), &parameters).await
 }
 
-/// Writes buckets of all events that were acknowledged before the request.
+/// Writes all events that were acknowledged before the request to buckets.
 async fn roll(
     State(state): State<ApiState>,
     parts: PathParts,
@@ -330,8 +330,8 @@ async fn remove(
             Err(ObjectError::Unknown(_)) => return Ok(()),
             removed => removed?,
         }
-        // It may have further stanzas: in other apps, and in that of the system where it was enabled. One that comes
-        // with an app stays, as it would by itself.
+        // The index may have further stanzas, in other apps and in `system`, where it was enabled. A stanza shipped
+        // with an app stays.
         for _ in 1..STANZAS_MAX {
             if remove().is_err() {
                 break;

@@ -1,9 +1,9 @@
 //! `data/inputs`: watched files, ports and programs, each a stanza of `inputs.conf`. Modular inputs of apps are listed
 //! under their scheme, and `all` lists every input.
 //!
-//! A new or changed stanza is validated and written; it takes effect when the node starts, as the answers say. Not
-//! here: tokens of the HTTP Event Collector, which take effect at once ([`super::collector_tokens`]), and files added
-//! once ([`super::oneshot`]).
+//! A new or changed stanza is validated and written; it takes effect at the next start of the node, and the answers say
+//! so. Not here: tokens of the HTTP Event Collector, which take effect at once ([`super::collector_tokens`]), and files
+//! added once ([`super::oneshot`]).
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -32,9 +32,9 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-/// All inputs.
+/// Path of the collection of all inputs.
 const ALL: &str = "data/inputs/all";
-/// The inputs of a kind that an app defines.
+/// Path of the inputs of a kind that an app defines.
 const OF_SCHEME: &str = "data/inputs/{scheme}";
 /// Settings of every modular input.
 const MODULAR: Fields = Fields {
@@ -57,7 +57,7 @@ const SSL: &[&str] = &[
 const CONF: &str = "inputs";
 /// Message that accompanies a change.
 const FROM_START: &str = "The change is saved and takes effect at the next start of the node.";
-/// Settings of ports for any sender.
+/// Settings of ports for senders of any kind.
 const PORT: &[&str] = &[
     "_TCP_ROUTING",
     "_rcvbuf",
@@ -266,7 +266,7 @@ fn is_wrong(problem: &Problem) -> bool {
     !matches!(problem, Problem::Unsupported { .. } | Problem::UnknownSetting { .. } | Problem::FileWithoutEffect { .. })
 }
 
-/// A valid name of such an entity.
+/// A valid name of an entity whose stanza has this prefix.
 fn sample(prefix: &str) -> &'static str {
     match prefix {
         "monitor://" | "script://" => "/a",

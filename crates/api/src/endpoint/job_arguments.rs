@@ -1,4 +1,5 @@
-//! Search options of requests besides text and times: sampling, search mode, and reporting of arguments without effect.
+//! Search options of requests other than text and times: sampling and search mode. Also reports arguments without
+//! effect.
 //!
 //! Not here: arguments of the job itself ([`super::jobs`]).
 
@@ -10,7 +11,7 @@ use crate::parameters::Parameters;
 
 /// Arguments that select events and their fields.
 pub(super) const SHAPED: [&str; 3] = ["sample_ratio", "dispatch.sample_ratio", "adhoc_search_level"];
-/// Search arguments with an effect, besides [`SHAPED`].
+/// Search arguments with an effect, in addition to [`SHAPED`].
 const KNOWN: &[&str] = &[
     "auto_cancel",
     "count",
@@ -41,8 +42,8 @@ const KNOWN: &[&str] = &[
     "timeout",
     "zone",
 ];
-/// Splunk's arguments that cannot change an answer here: they concern its processes, or are stored for its user
-/// interface.
+/// Splunk's arguments that cannot change an answer here, because they concern Splunk's processes or are only stored for
+/// its user interface.
 const IDLE: &[&str] = &[
     "allow_partial_results",
     "check_risky_command",
@@ -81,7 +82,7 @@ const TOLD_MAX: usize = 20;
 /// Maximum characters of a reported name.
 const NAME_CHARS_MAX: usize = 80;
 
-/// The effect of the arguments on the search, and its mode.
+/// Reads the arguments that shape the search, and its mode.
 pub(super) fn shape_of(parameters: &Parameters) -> Result<(SearchShape, SearchLevel), ApiError> {
     let level = match parameters.get("adhoc_search_level").map(str::trim) {
         Some("fast") => SearchLevel::Fast,

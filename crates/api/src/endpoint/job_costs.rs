@@ -1,9 +1,8 @@
 //! The costs of a job under the names of Splunk's job inspector.
 //!
-//! `command.search` is the reading of events; the names below it are parts of it: finding pages (`.index`), reading texts
-//! (`.rawdata`), extracting fields (`.kv`), testing the condition (`.filter`), and the rules of props.conf (`.rules`).
-//! `.rows` are `search` commands after the first.
-//! Times are those of all workers together.
+//! `command.search` is the time for reading events; the names below it are parts of it: finding pages (`.index`),
+//! reading texts (`.rawdata`), extracting fields (`.kv`), testing the condition (`.filter`), and the rules of
+//! props.conf (`.rules`). `.rows` are `search` commands after the first. Times are summed over all workers.
 //!
 //! Not here: measuring them (engine), and advice from them (search).
 
@@ -12,7 +11,7 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_search::jobs::{JobStatus, ReadFigures};
 use serde_json::{Map, Value, json};
 
-/// The reading of events.
+/// Name of the time for reading events.
 const SEARCH: &str = "command.search";
 
 /// The costs of a job so far, by part; empty for a real-time search.
@@ -82,7 +81,7 @@ fn seconds(time_ns: u64) -> f64 {
     time_ns as f64 / NS_PER_SEC as f64
 }
 
-/// The same as lines of the job's log, the largest first.
+/// The costs as lines of the job's log, the largest first.
 pub(super) fn cost_lines(status: &JobStatus) -> Vec<String> {
     let Value::Object(parts) = performance(status) else { return Vec::new() };
     let took = |of: &Value| of["duration_secs"].as_f64().unwrap_or(0.0);

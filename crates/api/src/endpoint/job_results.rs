@@ -1,10 +1,10 @@
 //! Contents of a job: `results`, `results_preview`, `events`, `timeline`, `summary` and `search.log` below its path.
 //!
-//! `results` is available when the job is done (204 before), `results_preview` and `events` as far as its search has
-//! come. `offset` and `count` (default 100, 0 for the maximum) select rows, `f` and `field_list` columns. Rows are
+//! `results` is available when the job is done (204 before); `results_preview` and `events` return the rows found so
+//! far. `offset` and `count` (default 100, 0 for the maximum) select rows, `f` and `field_list` columns. Rows are
 //! written as they are read, with the limits of export.
 //!
-//! The events of a report are not stored: a request for them searches again, over what the report read.
+//! The events of a report are not stored; a request for them repeats the search over the data that the report read.
 //!
 //! Not here: previews of reports (engine).
 
@@ -57,7 +57,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         let row = |method, name, summary, serve| Endpoint::new(method, path(name), search, summary, serve);
         let rows = |method, name, summary, serve| {
             let row = row(method, name, summary, serve).takes(ROWS).answers(AnswerShape::Rows);
-            // The job may not have these rows yet.
+            // The job may not have rows yet; the answer is then 204.
             if name == "events" { row } else { row.or_answers(StatusCode::NO_CONTENT, AnswerShape::Nothing) }
         };
         [
@@ -97,7 +97,7 @@ const TIMELINE: Shape = Shape::Object(&[
         ])),
     ),
 ]);
-/// A number of a field's statistics; infinite ones are null.
+/// A number in a field's statistics; null if infinite.
 const STATISTIC: Shape = Shape::Optional(&Shape::Nullable(&Shape::Number));
 /// Statistics of fields.
 const SUMMARY: Shape = Shape::Object(&[
@@ -312,7 +312,7 @@ impl Page {
         // A client that disconnected cannot receive an error.
         let _left = match sent {
             Ok(()) => outlet.flush(&mut || {}),
-            // A short answer has not been sent yet: then the error is its status.
+            // If nothing has been sent yet, the error becomes the status of the answer.
             Err(Ended::Unread(error)) => outlet.fail_at_once(error),
             Err(Ended::Left) => Err(Gone),
         };
@@ -322,7 +322,7 @@ impl Page {
         let (fields, offset) = (self.view.fields(), self.view.offset());
         let head =
             ResultsHead { is_preview: self.is_preview, offset, fields, messages: &self.messages, post_processed: None };
-        // Reads the first rows before the head is sent, so that a missing file is an error status.
+        // Reads the first rows before the head is sent, so that a missing file is answered with an error status.
         let mut tables = self.view.tables(&self.zone).peekable();
         if let Some(Err(_)) = tables.peek() {
             return tables.next().transpose().map(drop).map_err(Ended::Unread);
@@ -380,7 +380,7 @@ struct ShownSpan {
     time: TimeNs,
 }
 
-/// The displayed spans; if all events are in one millisecond, that one, as in Splunk.
+/// The displayed spans; if all events are in one millisecond, a single span of that millisecond, as in Splunk.
 fn shown_spans(timeline: &Timeline) -> Vec<ShownSpan> {
     const NS_PER_MS: TimeNs = 1_000_000;
     let spans: Vec<_> = timeline.spans().collect();

@@ -1,8 +1,8 @@
 //! `/api/v1/jobs/SID/stream`: progress of a job as server-sent events (WHATWG HTML, section 9.2).
 //!
-//! `state` reports progress, `timeline` spans with changed counts, `preview` the current rows of a report, `rows` the
-//! first rows of the result as they come, `end` the end. Each carries a JSON object. A new connection receives
-//! everything again. A stream counts as reading previews, so that more are made.
+//! The events are `state` (progress), `timeline` (spans with changed counts), `preview` (the current rows of a report),
+//! `rows` (the first rows of the result, as they are found) and `end`. Each carries a JSON object. A new connection
+//! receives everything again. A stream counts as a reader of previews, so the job keeps making them.
 //!
 //! Not here: all rows of a result ([`super::job_results`]).
 
@@ -37,13 +37,13 @@ use crate::wire::{OutputMode, ResultsHead};
 
 /// Polling interval.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Polls without news after which a comment is sent as a heartbeat: ten seconds.
+/// Number of polls without news after which a comment is sent as a heartbeat (ten seconds).
 const SILENT_LOOKS_MAX: u32 = 100;
 /// Default and maximum rows of `rows` and `preview`.
 const COUNT: usize = 100;
 const COUNT_MAX: usize = 1_000;
 
-/// Maximum streams of all users and of one, because each polls its job.
+/// Maximum number of streams of all users and of one user; limited because each stream polls its job.
 const STREAMS_MAX: usize = 512;
 const STREAMS_PER_USER_MAX: usize = 64;
 
@@ -60,7 +60,7 @@ struct StreamPlace {
 
 impl Streams {
     fn locked(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
-        // Each change is a single number.
+        // A poisoned lock is safe to use, because each change is a single number.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -126,7 +126,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// The next events; waits for them. `None` at the end.
+    /// Waits for the next events; `None` at the end.
     async fn next(mut self) -> Option<(Result<String, Infallible>, Watch)> {
         if self.is_over {
             return None;
@@ -175,9 +175,9 @@ impl StreamState {
 
     /// Events that the client has not received yet.
     fn news(&mut self, job: &SearchJob) -> News {
-        // A stream counts as an access.
+        // A stream counts as an access, so that the job does not expire.
         job.note_seen();
-        // State first: if the job is over by then, everything else is available.
+        // The state is read first: if it says that the job is over, all rows and counts read after it are final.
         let status = job.status();
         let mut text = String::new();
         self.tell_state(&status, &mut text);

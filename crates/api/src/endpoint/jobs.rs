@@ -1,9 +1,9 @@
 //! `/services/search/jobs` and `/services/search/v2/jobs`: searches that outlive their request.
 //!
-//! `POST` with `exec_mode=normal` (default) returns the job's name at once, with `blocking` when it has ended, with
-//! `oneshot` its rows ([`super::search_jobs`]). A job is an entity: `GET` shows it, `POST …/control` pauses, ends or
-//! keeps it, `DELETE` removes it; its contents are in [`super::job_results`]. Users see their own jobs, administrators
-//! all.
+//! `POST` with `exec_mode=normal` (default) returns the job's name at once, with `blocking` only when the job has
+//! ended; with `oneshot` it returns the rows ([`super::search_jobs`]). A job is an entity: `GET` shows it, `POST
+//! …/control` pauses, ends or keeps it, `DELETE` removes it; its contents are in [`super::job_results`]. Users see
+//! their own jobs, administrators all.
 //!
 //! Not here: real-time windows ([`super::real_time`]), scheduling.
 
@@ -53,7 +53,7 @@ const PRIORITY_MAX: u8 = 10;
 
 /// Answer to `action=finalize`.
 const FINALIZED: &str = "Search job finalized.";
-/// Parameters of a new job besides those of the search.
+/// Parameters of a new job, in addition to those of its search.
 const CREATED: &[&str] = &[
     "earliest_time",
     "latest_time",
@@ -195,7 +195,7 @@ fn unknown_sid() -> ApiError {
     ApiError::with_status(StatusCode::NOT_FOUND, "Unknown sid.")
 }
 
-/// The answer where the rows of a job cannot be read; a job that was removed meanwhile is unknown, as it is afterwards.
+/// The answer if the rows of a job cannot be read. A job removed during the read is reported as unknown.
 pub(super) fn unread(job: &SearchJob, error: &SearchError) -> ApiError {
     if job.is_removed() { unknown_sid() } else { ApiError::internal(error.to_string()) }
 }
@@ -250,7 +250,7 @@ pub(super) async fn begin(
     }
     let body = match form {
         Form::Json => json!({ "sid": sid }).to_string(),
-        // A name contains no character that XML would have to escape.
+        // The name contains no character that must be escaped in XML.
         Form::Atom => {
             format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<response>\n  <sid>{sid}</sid>\n</response>\n")
         }
@@ -272,7 +272,7 @@ fn refusal(text: &str, error: CreateError) -> ApiError {
     }
 }
 
-/// The job options of a request.
+/// Reads the job options of a request.
 fn asked_of(parameters: &Parameters, Path(parts): &PathParts) -> Result<JobOptions, ApiError> {
     let text = |name: &str| parameters.text(name).filter(|text| !text.is_empty());
     let seconds = |name: &str| -> Result<Option<i64>, ApiError> {
@@ -359,8 +359,8 @@ async fn show_acl(
     Ok(Feed::of("jobs", shown.path.clone(), vec![shown]).answer(Form::of(parameters.get("output_mode"))))
 }
 
-/// Refuses to share a job, which belongs to its user and the administrators. The form selects the format of the
-/// refusal.
+/// Refuses to share a job, which belongs to its user and the administrators. The form is read because it may select the
+/// format of the refusal.
 async fn refuse_acl(
     State(state): State<ApiState>,
     parts: PathParts,
@@ -387,7 +387,7 @@ async fn remove(
     Ok(told(Form::of(parameters.get("output_mode")), "Search job cancelled."))
 }
 
-/// Controls a job as `action` says.
+/// Controls a job; the parameter `action` selects the operation.
 async fn control(
     State(state): State<ApiState>,
     parts: PathParts,

@@ -1,7 +1,7 @@
 //! `server/introspection/kvstore`: the process that keeps the KV store, and the size of each collection.
 //!
-//! As in Splunk, `data` holds JSON texts. Not here: whether documents can be written (`kvstore/status`), replica sets,
-//! of which the node is not a member ([`super::constant_answers`]).
+//! As in Splunk, `data` contains JSON texts. Not here: whether documents can be written (`kvstore/status`), and replica
+//! sets ([`super::constant_answers`]).
 
 use axum::extract::State;
 use axum::http::Method;

@@ -1,8 +1,8 @@
 //! A page of a collection: filtering, sorting, paging and member selection.
 //!
 //! `search` has words and `name=value` pairs, with `*` as a wildcard, all of which must match; `sort_key` (default: the
-//! name), `sort_dir` and `sort_mode` sort; `count` (30; 0 or -1 is all) and `offset` page; `f` selects members. As in
-//! Splunk's REST API Reference Manual, "Pagination and filtering parameters".
+//! name), `sort_dir` and `sort_mode` sort; `count` (default 30; 0 or -1 is all) and `offset` select a page; `f` selects
+//! members. Source: Splunk's REST API Reference Manual, "Pagination and filtering parameters".
 
 use std::borrow::Cow;
 use std::cmp::Ordering;

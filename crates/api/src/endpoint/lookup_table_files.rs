@@ -22,9 +22,9 @@ use crate::message::ApiError;
 
 /// Path of the collection after the root.
 const PATH: &str = "data/lookup-table-files";
-/// Its title in Atom.
+/// Title of the collection in Atom feeds.
 const TITLE: &str = "lookup-table-files";
-/// Parameters of such a file.
+/// Parameters of a lookup file.
 const FIELDS: Fields = Fields { required: &[TEXT], optional: &[], wildcard: &[] };
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {

@@ -1,7 +1,7 @@
 //! `catalog/metricstore`: the names of metrics, their dimensions, and the values of a dimension.
 //!
-//! Each list is the result of an `mcatalog` search over the caller's indexes. `filter` has comparisons as after its `WHERE`;
-//! `earliest` and `latest` are the time range. Not here: the search itself (engine).
+//! Each list is the result of an `mcatalog` search over the caller's indexes. `filter` contains comparisons as after
+//! `WHERE` in that command; `earliest` and `latest` are the time range. Not here: the search itself (engine).
 
 use axum::http::Method;
 use axum::response::Response;
@@ -26,9 +26,9 @@ const METRICS: &str = "catalog/metricstore/metrics";
 const DIMENSIONS: &str = "catalog/metricstore/dimensions";
 /// Field with a listed name.
 const NAME: &str = "name";
-/// The search in messages.
+/// The search shown in messages.
 const SHOWN: &str = "| mcatalog";
-/// Parameters of lists, and those that select data points.
+/// Parameters of the lists, and parameters that select data points.
 const TAKEN: &[&str] =
     &["count", "offset", "search", "sort_key", "sort_dir", "sort_mode", "earliest", "latest", "filter", "metric_name"];
 
@@ -80,7 +80,7 @@ async fn list(request: SearchCall, place: String, field: String) -> Result<Respo
     page("metricstore", format!("/services/{place}"), entries, parameters)
 }
 
-/// Condition of a filter: comparisons only, no subsearch.
+/// Parses a filter, which may contain comparisons only, no subsearch.
 fn comparisons(filter: &str) -> Result<SearchExpr, ApiError> {
     let condition = parse_condition(filter).ok().filter(|condition| condition.subsearches().is_empty());
     condition.ok_or_else(|| {

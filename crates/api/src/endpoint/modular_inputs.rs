@@ -1,7 +1,7 @@
-//! `data/modular-inputs`: the kinds of modular inputs that come with apps, with the settings of their stanzas, as their
-//! programs describe them.
+//! `data/modular-inputs`: the kinds of modular inputs that come with apps, with the settings of their stanzas. The
+//! inputs' programs describe both.
 //!
-//! Not here: the stanzas (`configs/conf-inputs`), asking the programs (`quarry_programs`).
+//! Not here: the stanzas (`configs/conf-inputs`), running the programs (`quarry_programs`).
 
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
@@ -21,9 +21,9 @@ use crate::message::ApiError;
 use crate::parameters::Parameters;
 use crate::{ApiState, ModularInput};
 
-/// The collection.
+/// Path of the collection after the root.
 const PATH: &str = "data/modular-inputs";
-/// Its title in Atom.
+/// Title of the collection in Atom feeds.
 const TITLE: &str = "modular-inputs";
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {

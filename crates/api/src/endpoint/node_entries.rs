@@ -1,7 +1,7 @@
 //! Read-only facts about the node: summaries of data models, cached buckets, the server.
 //!
-//! The entries are those of `| rest`; `PATH/NAME` returns one. Not here: changing them, and objects of conf files
-//! ([`super::entities`]).
+//! The entries are the same as in `| rest`; `PATH/NAME` returns one of them. Not here: changing them, and objects of
+//! conf files ([`super::entities`]).
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Requests for objects that are not stanzas: lookup files, views, data models, passwords.
 //!
-//! One extractor reads what each handler needs: the object's name, the scope, the caller and the parameters. Not here:
-//! collections of stanzas, whose requests also name a kind ([`super::entities`]).
+//! One extractor reads the parts that every handler needs: the object's name, the scope, the caller and the parameters.
+//! Not here: collections of stanzas, whose requests also name a kind ([`super::entities`]).
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-/// A request for an object, or for those of its kind.
+/// A request for an object, or for all objects of a kind.
 pub(super) struct ObjectRequest {
     state: ApiState,
-    /// Path segments by the names in the table row.
+    /// Variable segments of the path, by name.
     pub(super) parts: PathParts,
     /// The object's name in the path; empty if there is none.
     pub(super) name: String,
@@ -81,7 +81,8 @@ impl ObjectRequest {
         change(&self.state, &self.caller, conf, work).await
     }
 
-    /// The same with only the answer's format as a parameter, for answers that list what remains.
+    /// The request without parameters other than the answer's format, for answering a removal with the list of
+    /// remaining objects.
     pub(super) fn without_parameters(self) -> ObjectRequest {
         ObjectRequest { parameters: self.parameters.only("output_mode"), ..self }
     }

@@ -50,7 +50,7 @@ pub(super) const ADDED: AnswerShape = AnswerShape::Json(Shape::Object(&[
     ("warnings", Shape::List(&Shape::Text)),
 ]));
 
-/// Signals the node when the client has disconnected, because the file may never end.
+/// Tells the node that the client has disconnected, because the file may never end.
 pub(super) struct Attendance(Arc<AtomicBool>);
 
 impl Attendance {

@@ -1,9 +1,9 @@
 //! `data/outputs/tcp`: the indexers a forwarder sends to, as servers of groups in `outputs.conf`.
 //!
-//! `server` lists the servers of all groups by address. A new server joins a group, a removed one leaves all groups;
-//! its own settings are in `[tcpout-server://ADDRESS]`. `group` has the stanzas of groups, `default` what they have in
-//! common. `quarry forward` reads them when it starts; receivers under `syslog` are kept for other programs. Not here:
-//! whether a server is reachable, which the forwarder reports.
+//! `server` lists the servers of all groups by address. A new server is added to a group; a removed server is removed
+//! from all groups. Settings of a server are in `[tcpout-server://ADDRESS]`. `group` has the stanzas of groups, and
+//! `default` the settings of all groups. `quarry forward` reads them when it starts; receivers under `syslog` are
+//! stored but not used. Not here: whether a server is reachable, which the forwarder reports.
 
 use std::sync::LazyLock;
 
@@ -30,7 +30,7 @@ use crate::parameters::{Parameters, Settings};
 
 /// Collection of servers below a root.
 const SERVERS: &str = "data/outputs/tcp/server";
-/// Its title in Atom.
+/// Title of the collection in Atom feeds.
 const TITLE: &str = "tcpout-server";
 /// Conf of servers and groups.
 const CONF: &str = "outputs";
@@ -135,7 +135,7 @@ static GROUPS: LazyLock<Kind> = LazyLock::new(|| {
     }
 });
 
-/// The stanza with the settings of all groups, as a collection of one.
+/// The stanza with the settings of all groups, as a collection with one entity.
 static ALL_GROUPS: LazyLock<Kind> = LazyLock::new(|| {
     let fields = Fields { required: &[], optional: OF_ALL, wildcard: &[] };
     let only = Some((TCPOUT, TCPOUT));
@@ -154,7 +154,7 @@ static SYSLOG: LazyLock<Kind> = LazyLock::new(|| {
 });
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    // Reading requires the same capability as changing: the conf may contain passwords.
+    // Reading requires the same capability as changing, because the conf may contain passwords.
     let access = Access::Capability(EDIT_FORWARDERS);
     let one = format!("{SERVERS}/{{name}}");
     let kinds = [&*GROUPS, &*ALL_GROUPS, &*SYSLOG].into_iter();
@@ -287,7 +287,7 @@ fn asked_of(form: &Parameters) -> Result<ServerForm, ApiError> {
             return Err(ApiError::bad_request(format!("Argument \"{key}\" is not supported by this handler.")));
         }
         match (key.as_str(), value.as_str()) {
-            // The servers of a group are load-balanced; cloning is done with several groups.
+            // The servers of a group are always load-balanced; to clone data, clients define several groups.
             ("method", "autobalance") => {}
             ("method", _) => {
                 return Err(ApiError::bad_request(format!(
@@ -321,7 +321,7 @@ fn check_address(name: &str) -> Result<(), ApiError> {
     }
 }
 
-/// Writes settings to the stanza where it is, or creates it in the place of the scope.
+/// Writes settings to an existing stanza in its place, or creates the stanza in the scope's place.
 fn write(
     objects: &Objects,
     viewer: &Permissions,

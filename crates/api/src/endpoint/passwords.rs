@@ -1,7 +1,7 @@
 //! `storage/passwords`: passwords of apps, encrypted in `passwords.conf` ([`quarry_apps::Secret`]).
 //!
-//! A name is `REALM:USER:`, with colons and backslashes in both escaped by a backslash. Users who may list them see
-//! them in clear text, as in Splunk. Not here: passwords of users.
+//! A name is `REALM:USER:`; colons and backslashes in both parts are escaped by a backslash. Users who may list
+//! passwords see them in clear text, as in Splunk. Not here: passwords of users.
 
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -20,7 +20,7 @@ use super::shape::Shape;
 use crate::atom::{Entry, Fields};
 use crate::message::ApiError;
 
-/// The collection and its older name.
+/// Path of the collection, and its older path.
 const COLLECTIONS: [&str; 2] = ["storage/passwords", "admin/passwords"];
 /// The conf of passwords.
 const CONF: &str = "passwords";
@@ -93,7 +93,7 @@ fn parts_of(name: &str) -> Option<(String, String)> {
     }
 }
 
-/// The name that a request means: its last colon may be missing.
+/// The name in a request, whose last colon may be missing.
 fn requested(request: &ObjectRequest) -> String {
     let whole = format!("{}:", request.name);
     if parts_of(&request.name).is_none() && parts_of(&whole).is_some() { whole } else { request.name.clone() }

@@ -1,4 +1,4 @@
-//! `ID/acl`: the permissions of an entity as an answer, and a change of them as a request.
+//! `ID/acl`: answers with the permissions of an entity, and requests to change them.
 //!
 //! Not here: who may change them ([`quarry_apps::objects`]).
 
@@ -9,7 +9,7 @@ use crate::atom::Entry;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-/// An entity whose content is its ACL only, as in Splunk.
+/// The entity with only its ACL as content, as in Splunk.
 pub(super) fn acl_entry(mut entry: Entry) -> Entry {
     entry.content = Map::new();
     entry.path.push_str("/acl");

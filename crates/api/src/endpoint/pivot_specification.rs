@@ -3,15 +3,15 @@
 //! A specification names an object of a data model, cells (aggregates), row and column splits, and filters. Source:
 //! Splunk's REST API Reference Manual, "datamodel/pivot", and its public SDKs.
 //!
-//! Not here: what the command means (`quarry_spl`).
+//! Not here: the meaning of the command (`quarry_spl`).
 
 use serde_json::Value;
 
 use crate::message::ApiError;
 
-/// Maximum cells, splits and filters each.
+/// Maximum number of cells, of splits, and of filters.
 const PARTS_MAX: usize = 100;
-/// Functions of cells as clients name them, and as `stats` does.
+/// Functions of cells: the client's name and the name in `stats`.
 const FUNCTIONS: [(&str, &str); 13] = [
     ("average", "avg"),
     ("count", "count"),
@@ -29,7 +29,7 @@ const FUNCTIONS: [(&str, &str); 13] = [
 ];
 /// Further functions that have the same name in both.
 const SAME: [&str; 3] = ["avg", "sum", "median"];
-/// Values of boolean fields.
+/// Values of boolean fields that count as true, and as false.
 const TRUE: &str = "(\"true\", \"1\", \"t\")";
 const FALSE: &str = "(\"false\", \"0\", \"f\")";
 /// Error for a specification without cells and rows; clients know this text.
@@ -53,7 +53,7 @@ struct Cell {
     label: String,
 }
 
-/// A field, and whether it belongs to the object rather than to every event.
+/// A field, and whether it belongs to the object or is a field of every event.
 #[derive(Clone, Debug)]
 struct Field {
     name: String,
@@ -65,14 +65,14 @@ struct Split {
     field: Field,
     label: Option<String>,
     period: Option<String>,
-    /// Size of the ranges of numbers.
+    /// Width of the ranges into which numbers are grouped.
     size: Option<f64>,
     truth: (Option<String>, Option<String>),
 }
 
 #[derive(Debug)]
 enum Filter {
-    /// Arguments of `FILTER` after the field, and the condition of a search, if it can be one.
+    /// Arguments of `FILTER` after the field, and the same condition as search terms, if they can express it.
     Rule { field: Field, text: String, condition: Option<String> },
     /// Arguments of `LIMIT`.
     Limit(String),
@@ -98,7 +98,7 @@ fn parts<'j>(json: &'j Value, key: &str) -> Result<&'j [Value], ApiError> {
     Ok(list)
 }
 
-/// A number that is written as one or as text, as older clients do.
+/// A number, which older clients write as text.
 fn number(json: &Value) -> Option<f64> {
     json.as_f64().or_else(|| json.as_str()?.trim().parse().ok()).filter(|number| number.is_finite())
 }
@@ -121,7 +121,7 @@ impl Field {
         text(json, "type") == Some("boolean")
     }
 
-    /// Its name in `tstats`.
+    /// The field's name in `tstats`.
     fn full_name(&self, object: &str) -> String {
         if self.is_of_object { quoted(&format!("{object}.{}", self.name)) } else { quoted(&self.name) }
     }
@@ -170,7 +170,7 @@ impl PivotSpecification {
         out
     }
 
-    /// The same as `tstats`, which can read summaries; `None` if it cannot express it.
+    /// The pivot as a `tstats` search, which can read summaries; `None` if `tstats` cannot express the pivot.
     pub(super) fn tstats(&self) -> Option<String> {
         let is_plain = |row: &Split| row.size.is_none() && row.truth == (None, None);
         if self.column.is_some() || self.cells.is_empty() || !self.rows.iter().all(is_plain) {
@@ -264,7 +264,7 @@ impl Split {
         out
     }
 
-    /// Field of the `by` clause of `tstats`, with a span; `None` for a period that it does not have.
+    /// The field in the `by` clause of `tstats`, with a span; `None` for a period that `tstats` does not support.
     fn tstats_field(&self, object: &str) -> Option<String> {
         let name = self.field.full_name(object);
         let span = match self.period.as_deref() {

@@ -1,6 +1,6 @@
 //! `datamodel/pivot/{name}`: the searches for a pivot over a data model.
 //!
-//! A pivot is given as JSON ([`super::pivot_specification`]) or as a `pivot` command. Nothing is run.
+//! A request describes the pivot as JSON ([`super::pivot_specification`]) or as a `pivot` command. No search is run.
 
 use axum::http::Method;
 use axum::response::Response;
@@ -18,9 +18,9 @@ use super::shape::Shape;
 use crate::atom::{Acl, Entry, escaped};
 use crate::message::ApiError;
 
-/// The collection.
+/// Path of the collection after the root.
 const PATH: &str = "datamodel/pivot";
-/// Its title in Atom.
+/// Title of the collection in Atom feeds.
 const TITLE: &str = "datamodelpivot";
 const COMMAND: &str = "pivot";
 

@@ -1,4 +1,4 @@
-//! The shape of an explained search, which the node makes. Not here: how a search is planned (engine).
+//! The shape of an explained search, whose content the node provides. Not here: planning (engine).
 
 use super::shape::Shape;
 
@@ -27,7 +27,7 @@ pub(super) const PLAN: Shape = Shape::Object(&[
 ]);
 const TEXTS: Shape = Shape::List(&Shape::Text);
 const TIME: Shape = Shape::Nullable(&Shape::Text);
-/// The rows that workers hand over in one round.
+/// The exchange of rows between workers in one round.
 const EXCHANGE: Shape = Shape::Object(&[
     ("rows", Shape::Text),
     (

@@ -1,5 +1,5 @@
-//! `POST /services/indexing/preview` and `/api/v1/ingest/preview`: show how a file on the server, or a text sent with the
-//! request, would be split into events.
+//! `POST /services/indexing/preview` and `/api/v1/ingest/preview`: show the events into which a file on the server, or
+//! a text in the request, would be split.
 
 use axum::body::Bytes;
 use axum::extract::State;
@@ -67,7 +67,7 @@ const PREVIEW: AnswerShape = AnswerShape::Json(Shape::Object(&[
     ("props_conf", Shape::Nullable(&Shape::Text)),
 ]));
 
-/// Source of a text whose request names none.
+/// Default source of a text.
 const SOURCE: &str = "preview";
 
 async fn preview_text(State(state): State<ApiState>, uri: Uri, body: Bytes) -> Result<Response, ApiError> {

@@ -1,8 +1,8 @@
 //! `data/props`: field extractions, aliases, calculated fields, automatic lookups and renamed sourcetypes.
 //!
-//! An entity is one setting of a stanza of props.conf; its name is `STANZA : SETTING`, that of a renamed sourcetype the
-//! sourcetype. A table row per kind says which settings these are and how parameters become a value. Visibility and
-//! permissions are those of the stanza. Changes take effect at once.
+//! An entity is one setting of a stanza of props.conf. Its name is `STANZA : SETTING`, or the sourcetype for a renamed
+//! sourcetype. A table row for each kind defines its settings and the conversion of parameters to a value. Visibility
+//! and permissions are those of the stanza. Changes take effect at once.
 //!
 //! Not here: stanzas of transforms.conf ([`super::entities`]), applying the settings (scan).
 
@@ -24,9 +24,9 @@ use crate::message::ApiError;
 use crate::parameter_types::parse_flag;
 use crate::parameters::Parameters;
 
-/// The conf whose settings these are.
+/// The conf that contains the settings.
 const CONF: &str = "props";
-/// Between stanza and setting in a name.
+/// Separator of stanza and setting in a name.
 const BETWEEN: &str = " : ";
 /// Maximum fields of an alias or a lookup.
 const FIELDS_MAX: usize = 1_000;
@@ -35,7 +35,7 @@ const FIELDS_MAX: usize = 1_000;
 struct Attribute {
     path: &'static str,
     title: &'static str,
-    /// Prefixes of the settings; the whole name for a setting that a stanza has once.
+    /// Prefixes of the settings' names; the whole name for a setting that a stanza can have only once.
     prefixes: &'static [&'static str],
     fields: Fields,
     /// The value that parameters describe.
@@ -50,7 +50,7 @@ impl Attribute {
         self.prefixes.iter().all(|prefix| !prefix.ends_with('-'))
     }
 
-    /// Parameters of a change: those that do not say where the setting is.
+    /// Parameters of a change: those that determine the value, not the setting's place.
     fn changed(&self) -> &'static [&'static str] {
         let required = self.fields.required;
         let places = required.iter().take_while(|name| matches!(**name, "name" | "stanza")).count();
@@ -308,7 +308,7 @@ async fn list(attribute: &'static Attribute, request: ObjectRequest) -> Result<R
     page(attribute.title, path_of(attribute), entries.collect(), &request.parameters)
 }
 
-/// A stanza that has a setting.
+/// Finds the stanza that has a setting.
 fn holder(
     objects: &Objects,
     (stanza, key): (&str, &str),
@@ -342,7 +342,7 @@ async fn create(attribute: &'static Attribute, request: ObjectRequest) -> Result
         }
         let settings = [(key.clone(), value)];
         match objects.create(CONF, &stanza, &settings, &scope, viewer) {
-            // Another setting of the stanza is there already.
+            // The stanza exists already, with another setting.
             Err(ObjectError::Exists(_)) => objects.edit(CONF, &stanza, &settings, &scope, viewer),
             made => made,
         }

@@ -1,9 +1,10 @@
 //! Real-time searches over REST: the window of a request, the required capability, and `export` of events as they
 //! arrive and of reports as they change.
 //!
-//! An export of a report sends all its rows as a preview each time they have changed; offsets then begin at 0 again.
+//! An export of a report sends all rows of the report as a preview each time they have changed; offsets begin at 0
+//! again.
 //!
-//! Real-time searches have slots of their own, since they last until they are ended (limits.conf
+//! Real-time searches have separate slots, because they run until they are ended (limits.conf
 //! `max_rt_search_multiplier`, `rtSrchJobsQuota` of roles).
 //!
 //! Not here: jobs over a window (search), starting them ([`super::jobs`]).
@@ -32,7 +33,7 @@ const RTSEARCH: &str = "rtsearch";
 /// Interval at which an idle export checks whether its client has disconnected.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// The real-time window of a request; `None` for a search of the past. Refuses callers without the capability.
+/// The real-time window of a request; `None` for a historical search. Refuses callers without the capability.
 pub(super) fn window_of(
     state: &ApiState,
     caller: &Caller,
@@ -59,7 +60,7 @@ pub(super) fn is_backfilled(parameters: &Parameters) -> bool {
     parameters.get("rt_backfill").is_none() || parameters.is_set("rt_backfill")
 }
 
-/// Refuses a real-time window where only the past can be searched.
+/// Refuses a real-time window at endpoints that support only historical searches.
 pub(super) fn refuse_window(
     state: &ApiState,
     caller: &Caller,
@@ -74,7 +75,7 @@ pub(super) fn refuse_window(
     }
 }
 
-/// A slot for a caller's real-time search, as soon as one is free.
+/// Waits for a slot for a caller's real-time search.
 pub(super) async fn real_time_turn(state: &ApiState, caller: &Caller) -> Result<Turn, ApiError> {
     let user = &caller.identity.user;
     state.real_time_turns.limit(user, caller.permissions.limits.real_time_jobs);
@@ -87,7 +88,8 @@ enum Exported {
     Report(LiveReport),
 }
 
-/// Sends what a real-time search finds, until the client leaves: events as they arrive, and a report when it changes.
+/// Sends the events of a real-time search as they arrive, or its report whenever it changes, until the client
+/// disconnects.
 pub(super) async fn export_real_time(
     state: &ApiState,
     service: Arc<SearchService>,
@@ -135,7 +137,7 @@ fn exported(
     window: &RealTimeWindow,
     is_backfilled: bool,
 ) -> Result<Option<Exported>, SearchError> {
-    // The bounds of the window are not times of the past.
+    // The time range is the window, so the request's bounds are removed.
     let params = SearchParams { earliest: None, latest: None, ..params };
     if LiveReport::is_report(&service, &params)? {
         return LiveReport::new(&service, params, window, is_backfilled).map(|report| Some(Exported::Report(report)));
@@ -177,7 +179,7 @@ fn send_preview(found: &ReportRows, mode: OutputMode, outlet: &mut Outlet) -> Re
             tell(&warnings(vec![told]), (0, true), mode, outlet)?;
         }
         if rows.is_empty() {
-            // Without this, a client would keep showing the previous rows.
+            // Without this line, a client would keep showing the previous rows.
             outlet.write(|out| out.push_str("{\"preview\":true,\"offset\":0,\"lastrow\":true}\n"), let_go)?;
         }
     }

@@ -1,8 +1,9 @@
-//! `receivers/simple` and `receivers/stream`: events in a request body, broken up by the rules of their sourcetype.
+//! `receivers/simple` and `receivers/stream`: text in a request body, broken into events by the rules of its
+//! sourcetype.
 //!
-//! They are durable when the request is answered. With the header `X-Splunk-Input-Mode: Streaming` the body may last as
-//! long as the connection, as the `attach` functions of Splunk's SDKs send it. Not here: the HTTP Event Collector, which
-//! is for high volume.
+//! The events are durable when the request is answered. With the header `X-Splunk-Input-Mode: Streaming` the body may
+//! last as long as the connection, as the `attach` functions of Splunk's SDKs send it. Not here: the HTTP Event
+//! Collector, which is for high volume.
 
 use std::time::Duration;
 
@@ -31,9 +32,9 @@ const INDEX: &str = "main";
 const NAMES: [(&str, &str); 2] = [("simple", "http-simple"), ("stream", "http-stream")];
 /// Header field and value of a request whose body lasts until its connection ends.
 const MODE: (&str, &str) = ("x-splunk-input-mode", "streaming");
-/// Bytes of such a body that are stored at once.
+/// Number of received bytes of such a body at which they are stored.
 const STREAM_BYTES: usize = 1 << 20;
-/// Time without more of it after which whole lines are stored.
+/// Idle time of such a body after which complete lines are stored.
 const STREAM_IDLE: Duration = Duration::from_millis(500);
 /// Parameters.
 const TAKEN: &[&str] = &["index", "host", "source", "sourcetype"];
@@ -84,8 +85,9 @@ async fn receive(
     Ok(answer(&received, received.text.len(), &parameters))
 }
 
-/// Receives events as they arrive. Whole lines are stored when there are many or none has come for a while, and what is
-/// left at the end, however the connection ends: the client does not wait for an answer. Returns the number of bytes.
+/// Receives events as they arrive. Complete lines are stored when there are many or the client has been idle for a
+/// while. The rest is stored when the connection ends, even with an error, because the client does not wait for an
+/// answer. Returns the number of bytes.
 async fn receive_stream(state: &ApiState, metadata: &ReceivedText, body: Body) -> Result<usize, ApiError> {
     let mut frames = body.into_data_stream();
     let (mut text, mut bytes, mut is_open) = (Vec::new(), 0, true);

@@ -1,6 +1,6 @@
 //! `authorization`: roles and capabilities, as configured in authorize.conf.
 //!
-//! Roles are created and changed in `etc/system/local/authorize.conf`; a change applies from the next request on, also
+//! Roles are created and changed in `etc/system/local/authorize.conf`; a change applies from the next request on, even
 //! in open sessions. Not here: the effective permissions of several roles ([`quarry_auth::permissions`]).
 
 use axum::extract::State;
@@ -213,7 +213,7 @@ async fn create(State(state): State<ApiState>, caller: Caller, Settings(form): S
     }
     let mut settings = settings_of(&form, &known, &RoleSettings { name: name.clone(), ..RoleSettings::default() })?;
     if settings.is_empty() {
-        // A stanza needs at least one setting.
+        // A stanza needs at least one setting to exist.
         settings.push(("srchFilter".to_owned(), String::new()));
     }
     put(&state, &caller, &name, settings).await?;
@@ -323,7 +323,7 @@ fn settings_of(form: &Parameters, known: &Roles, role: &RoleSettings) -> Result<
     Ok(settings)
 }
 
-/// Settings that give a role exactly these capabilities of its own.
+/// Settings with which a role's own capabilities are exactly these.
 fn capability_settings(
     wanted: &[String],
     known: &Roles,

@@ -21,7 +21,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// A page for clients that accept HTML, the same as text for others.
+/// Answers with a page for clients that accept HTML, and with the same as text for others.
 async fn page(headers: HeaderMap) -> Response {
     let text_of = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let host = text_of(header::HOST);
@@ -38,7 +38,7 @@ async fn page(headers: HeaderMap) -> Response {
 
 fn example(host: &str) -> String {
     let is_here = ["127.", "localhost", "[::1]"].iter().any(|begin| host.starts_with(begin));
-    // Remote clients must use TLS, and the generated certificate is signed by no known authority.
+    // Remote clients must use TLS, and the generated certificate is self-signed.
     let begin = if is_here { "http://" } else { "-k https://" };
     format!(
         "curl -u admin {begin}{host}/services/search/jobs/export \\\n    -d output_mode=csv \\\n    --data-urlencode \

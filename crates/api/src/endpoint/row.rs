@@ -10,7 +10,7 @@ use axum::routing::MethodRouter;
 use super::answer_shape::{AnswerShape, Content};
 use crate::ApiState;
 
-/// Reading files on the server.
+/// Capability to read files on the server; the constants below are capabilities, too.
 pub(super) const EDIT_MONITOR: &str = "edit_monitor";
 /// Sending events over the management port.
 pub(super) const EDIT_TCP: &str = "edit_tcp";
@@ -36,7 +36,7 @@ pub(super) const EDIT_SEARCH_HEAD_CLUSTERING: &str = "edit_search_head_clusterin
 pub(super) const EDIT_SEARCH_SERVER: &str = "edit_search_server";
 /// Changing licences.
 pub(super) const LICENSE_EDIT: &str = "license_edit";
-/// Changing which apps a deployment server sends to whom.
+/// Changing the distribution of apps by a deployment server.
 pub(super) const EDIT_DEPLOYMENT_SERVER: &str = "edit_deployment_server";
 /// Restarting the node.
 pub(super) const RESTART: &str = "restart_splunkd";
@@ -44,7 +44,7 @@ pub(super) const RESTART: &str = "restart_splunkd";
 pub(super) const EDIT_SERVER: &str = "edit_server";
 /// Changing UDP inputs.
 pub(super) const EDIT_UDP: &str = "edit_udp";
-/// Reading which inputs there may be.
+/// Listing the possible kinds of inputs.
 pub(super) const LIST_INPUTS: &str = "list_inputs";
 /// Changing inputs that run programs.
 pub(super) const EDIT_SCRIPTED: &str = "edit_scripted";
@@ -107,18 +107,18 @@ pub(crate) struct Endpoint {
     method: Method,
     /// Root of its path.
     root: &'static str,
-    /// Path after the root, with `{names}` of segments.
+    /// Path after the root; variable segments are written `{name}`.
     path: String,
     access: Access,
-    /// Whether it is also served below a namespace.
+    /// Whether the endpoint is also served below a namespace.
     is_namespaced: bool,
     /// Parameters besides those of every collection.
     takes: &'static [&'static str],
     /// Required parameters.
     needs: &'static [&'static str],
-    /// Kind of body that it accepts.
+    /// Kind of body that the endpoint accepts.
     body: RequestBody,
-    /// Answers of requests that succeed, by status; `None` until the row states them.
+    /// Answers of successful requests, by status; `None` if the row does not state them.
     answers: Option<Vec<(StatusCode, AnswerShape)>>,
     /// Help text.
     summary: &'static str,
@@ -130,7 +130,7 @@ pub(crate) struct Endpoint {
 pub struct EndpointRow {
     /// HTTP method; `HEAD` is treated like `GET`.
     pub method: Method,
-    /// Path from `/services` or `/api`, with `{names}` of segments.
+    /// Absolute path, such as `/services/…` or `/api/…`; variable segments are written `{name}`.
     pub path: String,
     /// Required access.
     pub access: Access,
@@ -142,7 +142,8 @@ pub struct EndpointRow {
     pub needs: &'static [&'static str],
     /// Kind of the body.
     pub body: RequestBody,
-    /// Answers of requests that succeed, by status; empty if all are refused, `None` if the row does not state them.
+    /// Answers of successful requests, by status; empty if the endpoint refuses all, `None` if the row does not state
+    /// them.
     pub(crate) answers: Option<Vec<(StatusCode, AnswerShape)>>,
     /// Help text.
     pub summary: &'static str,
@@ -198,7 +199,7 @@ impl Endpoint {
         self.answers_with(StatusCode::OK, answer)
     }
 
-    /// The same with the answer of a status, instead of those stated before.
+    /// Replaces the answers stated so far by one with this status.
     pub(crate) fn answers_with(self, status: StatusCode, answer: AnswerShape) -> Endpoint {
         Endpoint { answers: Some(vec![(status, answer)]), ..self }
     }
@@ -215,12 +216,12 @@ impl Endpoint {
         Endpoint { answers: Some(Vec::new()), ..self }
     }
 
-    /// Whether it creates an entity of the name in the request.
+    /// Whether the endpoint creates an entity with the name in the request.
     pub(super) fn creates(&self) -> bool {
         self.method == Method::POST && self.needs.contains(&"name")
     }
 
-    /// Adds it to a router.
+    /// Adds the endpoint to a router.
     pub(super) fn mount(self, router: Router<ApiState>) -> Router<ApiState> {
         let router = match self.is_namespaced {
             true => router.route(&joined(NAMESPACE, &self.path), self.serve.clone()),
@@ -243,7 +244,8 @@ fn joined(root: &str, path: &str) -> String {
     if path.is_empty() && !root.is_empty() { root.to_owned() } else { format!("{root}/{path}") }
 }
 
-/// States that rows answer with entities of this content: with 201 where one is created, else with 200.
+/// States for all rows that they answer with entities of this content, with status 201 if the row creates one and 200
+/// otherwise.
 pub(super) fn entities(rows: Vec<Endpoint>, content: &Content) -> Vec<Endpoint> {
     let stated = |row: Endpoint| {
         let answer = AnswerShape::Entities(content.clone());

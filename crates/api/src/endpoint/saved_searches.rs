@@ -1,8 +1,9 @@
-//! Actions of saved searches: `saved/searches/NAME/dispatch` starts a job, `history` lists its jobs, `suppress` tells
-//! whether its alerts are suppressed, `scheduled_times` lists its scheduled times.
+//! Actions of saved searches: `saved/searches/NAME/dispatch` starts a job, `history` lists the search's jobs,
+//! `suppress` shows whether its alerts are suppressed, and `scheduled_times` lists its scheduled times.
 //!
-//! `dispatch.*` settings of the request, then of the saved search, control the job; `args.NAME` replaces `$NAME$` in
-//! the search. Not here: schedules and alerts, which do not run yet, so nothing is ever suppressed; the answers say so.
+//! `dispatch.*` settings control the job, first those of the request, then those of the saved search; `args.NAME`
+//! replaces `$NAME$` in the search. Not here: schedules and alerts, which do not run yet, so nothing is ever
+//! suppressed; the answers say so.
 
 use std::sync::Arc;
 
@@ -130,7 +131,7 @@ async fn dispatch(
         },
         ..SearchParams::default()
     };
-    // Periods of the schedule do not apply to a manual run.
+    // A lifetime in periods of the schedule does not apply to a manual run.
     let ttl_s = option("dispatch.ttl").and_then(|text| text.parse().ok());
     let asked = JobOptions {
         id: None,
@@ -175,7 +176,7 @@ async fn history(
     page("savedsearch", path, entries, &parameters)
 }
 
-/// Nothing is suppressed, whatever the request says.
+/// Answers that nothing is suppressed, whatever the request sets.
 async fn suppress(
     State(state): State<ApiState>,
     parts: PathParts,

@@ -1,8 +1,8 @@
-//! Requests that run searches, or ask about one, and answer with JSON of their own.
+//! Requests that run or analyse searches and answer with their own JSON instead of rows.
 //!
-//! One extractor reads what each handler needs: the caller, the parameters and the search service of the request's
-//! namespace. Its methods run work off the async threads, in a search slot where searches are run. Not here: searches
-//! whose rows are the answer ([`super::search_jobs`]), jobs ([`super::jobs`]).
+//! One extractor reads the parts that every handler needs: the caller, the parameters and the search service of the
+//! request's namespace. Its methods run work off the async threads, and in a search slot if the work runs searches. Not
+//! here: searches whose rows are the answer ([`super::search_jobs`]), jobs ([`super::jobs`]).
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use quarry_search::{SearchError, SearchParams, SearchService};
 use quarry_spl::ast::Pipeline;
 
 use super::blocking;
-use super::search_jobs::{PathParts, params_of, service_of};
+use super::search_jobs::{PathParts, params_of, required_search, service_of};
 use crate::ApiState;
 use crate::caller::Caller;
 use crate::message::ApiError;
@@ -54,23 +54,25 @@ impl SearchCall {
         self.state.auth.now()
     }
 
-    /// The search that the parameters describe.
+    /// The search that the parameters describe; as in a search bar, it may begin with search terms.
     pub(super) fn params(&self) -> Result<SearchParams, ApiError> {
-        params_of(&self.parameters, &self.caller, None)
+        let params = params_of(&self.parameters, &self.caller, None)?;
+        Ok(SearchParams { text: required_search(&self.parameters)?, ..params })
     }
 
-    /// A search of this text by the caller.
+    /// A search with this text, run as the caller.
     pub(super) fn params_for(&self, text: &str) -> SearchParams {
         let permissions = Arc::clone(&self.caller.permissions);
         SearchParams { text: text.to_owned(), permissions, ..SearchParams::default() }
     }
 
-    /// A search of these nodes that answers the caller but does not count as theirs; `text` stands for it in messages.
+    /// An internal search, parsed as `pipeline`, that serves the request but does not count as the caller's own search;
+    /// messages show `text`.
     pub(super) fn params_of(&self, text: &str, pipeline: Pipeline) -> SearchParams {
         SearchParams { pipeline: Some(pipeline), is_internal: true, ..self.params_for(text) }
     }
 
-    /// Runs work that asks about searches without running one.
+    /// Runs work that analyses searches without running one.
     pub(super) async fn with<T: Send + 'static>(
         &self,
         work: impl FnOnce(&SearchService) -> T + Send + 'static,
@@ -79,7 +81,7 @@ impl SearchCall {
         blocking(move || work(&service)).await
     }
 
-    /// Like [`SearchCall::with`], for work that fails as searches do; `text` is the search shown with the error.
+    /// Like [`SearchCall::with`], for work that fails with a search error; `text` is the search shown with the error.
     pub(super) async fn ask<T: Send + 'static>(
         &self,
         text: &str,
@@ -103,13 +105,14 @@ impl SearchCall {
         self.ask(text, in_turn).await
     }
 
-    /// Like [`SearchCall::search`], for two works at the same time. They share a slot, as parts of one answer.
+    /// Like [`SearchCall::search`], for two concurrent pieces of work, which share a slot because they are parts of one
+    /// answer.
     pub(super) async fn search_both<T: Send + 'static>(
         &self,
         text: &str,
         works: [impl FnOnce(&SearchService) -> Result<T, SearchError> + Send + 'static; 2],
     ) -> Result<(T, T), ApiError> {
-        // Held until both have ended, even if the client leaves before or one of them fails.
+        // The slot is held until both have ended, even if one fails or the client disconnects earlier.
         let turn = Arc::new(self.state.turn(&self.caller, Use::Search).await?);
         let [first, second] = works.map(|work| {
             let turn = Arc::clone(&turn);

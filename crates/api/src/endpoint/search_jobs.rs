@@ -1,8 +1,8 @@
 //! Searches that last as long as their request: `POST /services/search/jobs` with `exec_mode=oneshot`.
 //!
-//! Oneshot returns all rows at once (`count`, default 100, limits them; 0 is all). `/services/quarry/explain` explains a
-//! search. Below `/servicesNS/USER/APP` they use the knowledge of that namespace. Export, which streams rows as the search
-//! finds them, is in [`super::export`]; jobs that outlive the request are in [`super::jobs`].
+//! Oneshot returns all rows at once (`count`, default 100, limits them; 0 is all). `/services/quarry/explain` explains
+//! a search. Below `/servicesNS/USER/APP`, searches use the knowledge objects of that namespace. Export, which streams
+//! rows as the search finds them, is in [`super::export`]; jobs that outlive the request are in [`super::jobs`].
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,10 +37,10 @@ use crate::parameters::Parameters;
 use crate::turns::Use;
 use crate::wire::{OutputMode, ResultsHead, WireMessage, column_cell};
 
-/// Default rows of a oneshot answer (Splunk's).
+/// Default number of rows of a oneshot answer, as in Splunk.
 const COUNT_DEFAULT: usize = 100;
 
-/// Stand for all users and for no user.
+/// Names in paths that mean all users and no user.
 const NOT_USERS: [&str; 2] = ["-", "nobody"];
 
 /// Parameters that select the events searched.
@@ -66,10 +66,10 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// Path segments by name: user and app, or nothing.
+/// Variable segments of a path by name, such as `user` and `app`.
 pub(super) type PathParts = Path<BTreeMap<String, String>>;
 
-/// The search service of a path for the caller; private knowledge is for its user and administrators.
+/// The search service of a path for the caller; only the user and administrators may use a user's private objects.
 pub(super) async fn service_of(
     state: &ApiState,
     caller: &Caller,
@@ -90,7 +90,7 @@ pub(super) async fn service_of(
     Ok(blocking(move || node.search_in(&user, &app, &viewer)).await??)
 }
 
-/// Search parameters: Splunk's, and `zone` for times typed and shown. Others are ignored.
+/// Search parameters: Splunk's, and `zone`, the time zone for parsing and showing times. Other parameters are ignored.
 pub(super) fn params_of(
     parameters: &Parameters,
     caller: &Caller,
@@ -115,14 +115,15 @@ pub(super) fn params_of(
     })
 }
 
-/// The search of a request. It begins with a command, with or without `|`, as in Splunk's REST API: an unknown word is
-/// an error, not a search term. Searches of the command line may begin with search terms (`implied_search`).
+/// The search of a request. It begins with a command, with or without `|`, as in Splunk's REST API; an unknown first
+/// word is an error, not a search term. With `implied_search`, which the command line sends, it may begin with search
+/// terms.
 fn search_text(parameters: &Parameters) -> Result<String, ApiError> {
     let text = required_search(parameters)?;
     Ok(if parameters.is_set("implied_search") { text } else { explicit(&text) })
 }
 
-/// A search that begins with a command, with the leading `|` that says so.
+/// Prefixes a search with `|`, so that its first word is a command.
 pub(super) fn explicit(text: &str) -> String {
     let first = text.trim_start();
     let word = first.split(|letter: char| letter.is_whitespace() || letter == '|').next().unwrap_or_default();
@@ -130,8 +131,8 @@ pub(super) fn explicit(text: &str) -> String {
     if is_whole { text.to_owned() } else { format!("|{text}") }
 }
 
-/// The required search, or Splunk's error without it.
-fn required_search(parameters: &Parameters) -> Result<String, ApiError> {
+/// The required search as typed, which may begin with search terms; Splunk's error if it is missing.
+pub(super) fn required_search(parameters: &Parameters) -> Result<String, ApiError> {
     let text = parameters.get("search").filter(|text| !text.trim().is_empty());
     let missing = || ApiError::bad_request("The required 'search' parameter is not specified: give the search to run");
     text.map(str::to_owned).ok_or_else(missing)
@@ -148,8 +149,29 @@ pub(super) async fn explain(
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let service = service_of(&state, &caller, &place).await?;
     let params = params_of(&parameters, &caller, None)?;
+    explained(state, place, caller, parameters, params).await
+}
+
+/// Like [`explain`], for a search that may begin with search terms, as in a search bar.
+pub(super) async fn explain_typed(
+    State(state): State<ApiState>,
+    place: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let params = SearchParams { text: required_search(&parameters)?, ..params_of(&parameters, &caller, None)? };
+    explained(state, place, caller, parameters, params).await
+}
+
+async fn explained(
+    state: ApiState,
+    place: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+    params: SearchParams,
+) -> Result<Response, ApiError> {
+    let service = service_of(&state, &caller, &place).await?;
     let node = state.node.clone();
     let zone = params.zone.clone().unwrap_or_else(|| service.zone());
     let is_json = parameters.get("output_mode") != Some("text");
@@ -190,12 +212,12 @@ pub(super) struct Shown {
     is_post_processed: bool,
     /// Additional messages.
     told: Vec<String>,
-    /// Whether hints are looked for where nothing is found.
+    /// Whether hints are added if nothing is found.
     has_hints: bool,
 }
 
 impl Shown {
-    /// All rows.
+    /// Shows all rows in this format.
     pub(super) fn all(mode: OutputMode) -> Shown {
         Shown {
             mode,
@@ -208,7 +230,7 @@ impl Shown {
         }
     }
 
-    /// A page of rows.
+    /// Shows a page of rows.
     pub(super) fn page(mode: OutputMode, offset: usize, count: usize, fields: Vec<String>) -> Shown {
         Shown { offset, count, fields, ..Shown::all(mode) }
     }
@@ -218,7 +240,7 @@ impl Shown {
         Shown { is_post_processed: true, ..self }
     }
 
-    /// Passes on the selected rows, each with its number, until that fails.
+    /// Passes the selected rows with their numbers to the consumer until it fails.
     fn each(
         &self,
         rows: &CollectedRows,
@@ -241,7 +263,7 @@ impl Shown {
     }
 }
 
-/// Answers with the rows of a search. Until then it can be ended by the ID that the client gave it.
+/// Answers with the rows of a search. While it runs, the client can end it by the ID that it has chosen for it.
 pub(super) async fn answered(
     state: ApiState,
     service: Arc<SearchService>,
@@ -300,7 +322,7 @@ pub(super) async fn answered(
         match written {
             Ok(()) => Body::from(body),
             Err(Ended::Failed(error)) => return Err(ApiError::of_search(&text, error)),
-            // Every event has a raw text.
+            // Writing into a string never fails.
             Err(Ended::Left(Gone)) => Body::empty(),
         }
     } else {
@@ -317,10 +339,11 @@ fn hints_on(rows: &CollectedRows, mut watch: AnswerWatch) -> Result<Vec<String>,
     Ok(watch.hints(&|| false))
 }
 
-/// The search that a client waits for; `None` if the client left before it began.
+/// The running search that a client waits for; `None` if the client disconnected before the search began.
 type Attended = OnceLock<Option<Stopper>>;
 
-/// Stops the search if its client disconnects. Nothing may be sent for long, so a failed send would come too late.
+/// Guard: stops the search if its client disconnects. A failed send would reveal that too late, because nothing may be
+/// sent for a long time.
 #[derive(Default)]
 pub(super) struct Attendance {
     search: Arc<Attended>,
@@ -334,7 +357,7 @@ impl Attendance {
         attendance
     }
 
-    /// The search has ended.
+    /// Disarms the guard, because the search has ended.
     fn end(mut self) {
         self.is_over = true;
     }
@@ -348,11 +371,11 @@ impl Drop for Attendance {
     }
 }
 
-/// Ends a search with its rows so far at the maximum run time of the user's roles (`srchMaxTime`), unless dropped
-/// before.
+/// Guard: ends a search, with the rows found so far, at the maximum run time of the user's roles (`srchMaxTime`),
+/// unless it is dropped first.
 pub(super) struct TimeBound {
     seconds: u64,
-    /// Waits for the time; returns whether it was reached.
+    /// Task that waits for that time.
     work: Option<JoinHandle<()>>,
     has_come: Arc<AtomicBool>,
 }
@@ -389,14 +412,14 @@ impl Drop for TimeBound {
     }
 }
 
-/// Registers the running search, unless its client has left.
+/// Registers the running search, unless its client has disconnected.
 fn begin_attended(attended: &Attended, running: &RunningSearch) {
     if attended.get_or_init(|| Some(running.stopper())).is_none() {
         running.cancel();
     }
 }
 
-/// Chunks of a body, and the waiting client.
+/// Chunks of a body, and the guard of the waiting client.
 pub(super) struct Answer {
     pub(super) chunks: Chunks,
     pub(super) attendance: Option<Attendance>,
@@ -450,7 +473,7 @@ pub(super) fn remarks(hints: Vec<String>) -> impl Iterator<Item = WireMessage> {
     hints.into_iter().map(|hint| ("INFO", hint))
 }
 
-/// Whether a request wants hints where its search finds nothing; `hints=0` declines, for clients that ask themselves.
+/// Whether a request wants hints if its search finds nothing. Clients that fetch hints separately send `hints=0`.
 pub(super) fn wants_hints(parameters: &Parameters) -> bool {
     parameters.get("hints").is_none_or(|_| parameters.is_set("hints"))
 }
@@ -489,8 +512,8 @@ pub(super) fn send_collected(rows: &CollectedRows, messages: &[WireMessage], sho
     };
 }
 
-/// Sends messages without rows after the last row; raw text has no place for them. XML has a document even of a search
-/// without rows or messages.
+/// Sends messages after the last row; raw text has no place for them. In XML, a document is sent even for a search
+/// without rows and messages.
 pub(super) fn tell(
     messages: &[WireMessage],
     (offset, has_rows): (usize, bool),
@@ -518,7 +541,7 @@ pub(super) fn tell(
 /// Id of the search, for `loadjob`.
 pub(super) const SID_HEADER: header::HeaderName = header::HeaderName::from_static("x-quarry-sid");
 
-/// Value of a header that says yes or no.
+/// Value of a boolean header.
 pub(super) fn flag(is_set: bool) -> &'static str {
     if is_set { "1" } else { "0" }
 }
@@ -526,10 +549,10 @@ pub(super) fn flag(is_set: bool) -> &'static str {
 /// Whether the answer is partial; the command line derives its exit code from it.
 pub(super) const PARTIAL_HEADER: header::HeaderName = header::HeaderName::from_static("x-quarry-partial");
 
-/// Whether the rows are events; the command line then shows time and text.
+/// Whether the rows are events; if so, the command line shows only time and text.
 pub(super) const EVENTS_HEADER: header::HeaderName = header::HeaderName::from_static("x-quarry-events");
 
-/// The client is not reading, so the search reduces its memory.
+/// Releases memory of a search whose client is not reading.
 pub(super) fn let_go(running: &mut RunningSearch) {
     if let Err(error) = running.let_go() {
         log::warning(format!("unread rows of a search stay in memory: {error}"));

@@ -30,7 +30,7 @@ const WORDS: usize = 50;
 const TIMES_MAX: usize = 100;
 /// Default output format of times (Splunk's).
 const ISO_FORMAT: &str = "%FT%T.%3N%:z";
-/// The search for completions in messages.
+/// The search shown in messages about completions.
 const SHOWN: &str = "| typeahead";
 /// Maximum number of completions.
 const WORDS_MAX: usize = 1_000;

@@ -1,6 +1,6 @@
 //! State of the node: `server/settings`, `server/status`, `server/introspection`, `server/health`, and `messages`.
 //!
-//! Members have Splunk's names, limited to those that are true of this node. Not here: `server/info`
+//! Members have Splunk's names; those that do not apply to this node are omitted. Not here: `server/info`
 //! ([`super::node_entries`]), folder listings ([`super::folders`]), metrics over time (the index `_internal`).
 
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use crate::parameters::{Parameters, Settings};
 
 const MEGABYTE: u64 = 1 << 20;
 const KILOBYTE: u64 = 1 << 10;
-/// Milliseconds of a percent of a second.
+/// Milliseconds in one percent of a second.
 const MS_PER_PERCENT: u64 = 10;
 /// A disk counts as low below this multiple of the required free space.
 const SHORT_OF_DISK: u64 = 2;
@@ -51,7 +51,7 @@ struct Fact {
     shape: Shape,
 }
 
-/// Data from which facts are derived.
+/// Data from which the entities are derived.
 struct Facts {
     condition: NodeCondition,
     now: TimeNs,
@@ -62,7 +62,7 @@ struct Facts {
 
 const INTROSPECTION: Access = Access::Capability(LIST_INTROSPECTION);
 
-/// Health of a part.
+/// Health of a feature.
 const COLOR: Shape = Shape::Word(&["green", "yellow", "red"]);
 
 const FACTS: [Fact; 15] = [
@@ -209,7 +209,7 @@ const FACTS: [Fact; 15] = [
         name: "result",
         access: INTROSPECTION,
         summary: "Shows the size of the database with the positions in read files.",
-        // A catalog in PostgreSQL has no file here.
+        // A catalog in PostgreSQL has no local file, so its size is unknown.
         content: |facts| {
             facts.condition.catalog_bytes.map_or_else(|| json!({}), |bytes| json!({ "total_size": megabytes(bytes) }))
         },
@@ -276,7 +276,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (one, write) = (format!("{MESSAGES}/{{name}}"), Access::Capability(EDIT_MESSAGES));
     let message = Content::new(
         MESSAGES,
-        // And the text again, under the message's name.
+        // The text is repeated under the message's name.
         Shape::Open(
             &[
                 ("message", Shape::Text),
@@ -389,7 +389,7 @@ fn partitions(facts: &Facts) -> Value {
     json!({ "mount_point": folder, "capacity": megabytes(all), "free": megabytes(free) })
 }
 
-/// Averages since the machine started; nothing if the disk is not a device of this machine.
+/// Disk averages since the machine started; empty if the disk is not a device of this machine.
 fn disk_use(facts: &Facts) -> Value {
     let Some(disk) = &facts.condition.disk_activity else { return json!({}) };
     let shown = |number: f64| format!("{:.3}", if number.is_finite() { number } else { 0.0 });

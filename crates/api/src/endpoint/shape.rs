@@ -1,7 +1,7 @@
 //! Shapes of JSON values, and their JSON Schemas.
 //!
-//! A shape stands beside the code that makes the value. An object has the members of its shape and no others, so that a
-//! shape and its code cannot drift apart unnoticed: the test of `spec/rest` holds every answer against its schema.
+//! A shape is defined beside the code that creates the value. An object must have exactly the members of its shape; the
+//! test of `spec/rest` validates every answer against its schema, so a shape and its code cannot diverge unnoticed.
 //!
 //! Not here: which endpoint answers with which shape ([`super::answer_shape`]).
 
@@ -49,13 +49,13 @@ pub(crate) enum Shape {
     Settings(Settings),
 }
 
-/// The content of a stanza as an entity: its settings are texts, save those that are flags, and there may be settings
-/// that no parameter sets.
+/// The content of a stanza as an entity: its settings are texts or flags, and it may have settings that no parameter
+/// sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// Parameters that set them.
+    /// Parameters that set the settings.
     pub(crate) fields: Fields,
-    /// Members that are always there, or have another shape.
+    /// Members that are always present or have another shape.
     pub(crate) more: &'static [Member],
 }
 
@@ -80,12 +80,13 @@ pub(crate) const STANZA_FLAGS: [&str; 7] = [
 pub(crate) const EMPTY: Shape = Shape::Object(&[]);
 
 impl Shape {
-    /// The content of a stanza that these parameters set, with the members of every such entity.
+    /// The content of a stanza whose settings are these parameters, plus the members of every stanza.
     pub(crate) const fn of_stanza(fields: Fields) -> Shape {
         Shape::Settings(Settings { fields, more: OF_EVERY_STANZA })
     }
 
-    /// Its JSON Schema; `is_whole` says whether an object has all of its members, of which a request may select some.
+    /// The shape's JSON Schema; `is_whole` is whether objects have all of their members, of which a request may select
+    /// some.
     pub(super) fn schema(&self, is_whole: bool) -> Value {
         match self {
             Shape::Any => json!({}),

@@ -1,8 +1,8 @@
 //! `/api/v1/spl`: services for search editors: tokens, errors and warnings, completion, help, formatting, macros and
 //! plans.
 //!
-//! Positions are byte offsets in the search, or UTF-16 units with `positions=utf-16`, as editors in browsers count.
-//! Nothing is run. Not here: the analysis itself (`quarry_spl::editing`).
+//! Positions are byte offsets in the search, or UTF-16 units with `positions=utf-16`, as editors in browsers count. No
+//! search is run. Not here: the analysis itself (`quarry_spl::editing`).
 
 use axum::http::Method;
 use axum::response::Response;
@@ -18,7 +18,7 @@ use super::json as answer;
 use super::plan_shape::EXPLAINED;
 use super::row::{Access, Endpoint};
 use super::search_call::SearchCall;
-use super::search_jobs::explain;
+use super::search_jobs::explain_typed;
 use super::shape::Shape;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
@@ -56,7 +56,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .needs(&["search"])
             .takes(&["positions"])
             .answers(EXPANDED),
-        row("spl/explain", "Shows the plan of a search.", post(explain))
+        row("spl/explain", "Shows the plan of a search.", post(explain_typed))
             .needs(&["search"])
             .takes(&["earliest_time", "latest_time", "zone"])
             .answers(AnswerShape::JsonOrText(EXPLAINED)),

@@ -1,8 +1,8 @@
-//! `search/tags` and `search/fields`: tags of values of fields, which are settings of stanzas of tags.conf.
+//! `search/tags` and `search/fields`: tags of field values, stored as settings in stanzas of tags.conf.
 //!
 //! A tag's entries are the pairs of field and value that have it, written `FIELD::VALUE`. Changes take effect at once.
-//! Fields are those that every event has, those of fields.conf and those with tags. Not here: searching by tag (engine), the stanzas themselves
-//! (`configs/conf-tags`).
+//! The listed fields are those of every event, those of fields.conf and those with tags. Not here: searching by tag
+//! (engine), the stanzas themselves (`configs/conf-tags`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,15 +21,15 @@ use super::shape::Shape;
 use crate::atom::{Acl, Entry, escaped};
 use crate::message::ApiError;
 
-/// The conf of tags, and that of fields.
+/// The confs of tags and of fields.
 const TAGS: &str = "tags";
 const FIELDS: &str = "fields";
 /// Fields that are stored with every event.
 const INDEXED_FIELDS: [&str; 4] = ["host", "index", "source", "sourcetype"];
-/// Value of the setting of a tag, and of one that overrides a tag of an app.
+/// Value of an enabled tag's setting, and the value that overrides and disables a tag of an app.
 const ENABLED: &str = "enabled";
 const DISABLED: &str = "disabled";
-/// Between field and value in the name of an entry.
+/// Separator of field and value in the name of an entry.
 const BETWEEN: &str = "::";
 /// Maximum bytes of a tag.
 const TAG_BYTES_MAX: usize = 256;
@@ -95,7 +95,7 @@ async fn read(request: &ObjectRequest) -> Result<AllTags, ApiError> {
     Ok(all_tags(&stanzas))
 }
 
-/// An entry that has no more than a name and members.
+/// An entry with only a name and members.
 fn entry(collection: &str, name: String, members: Map<String, serde_json::Value>) -> Entry {
     let path = format!("/servicesNS/{NOBODY}/{APP_SYSTEM}/{collection}/{}", escaped(&name));
     let (author, app, links) = (NOBODY.to_owned(), APP_SYSTEM.to_owned(), vec![("list", path.clone())]);
@@ -154,7 +154,7 @@ struct Changes {
     removed: Vec<(String, Tagged)>,
 }
 
-/// Carries out changes.
+/// Applies changes.
 async fn put(request: &ObjectRequest, changes: Changes) -> Result<(), ApiError> {
     if changes.added.is_empty() && changes.removed.is_empty() {
         return Err(ApiError::bad_request("nothing to change: give add= or delete="));
@@ -170,7 +170,7 @@ async fn put(request: &ObjectRequest, changes: Changes) -> Result<(), ApiError> 
     request.change(TAGS, work).await
 }
 
-/// The stanza that a value has already, however it is escaped.
+/// The existing stanza of a field value, however its name is escaped.
 fn stanza_of(
     objects: &Objects,
     tagged: &Tagged,
@@ -199,7 +199,7 @@ fn take(objects: &Objects, tag: &str, tagged: &Tagged, scope: &Scope, viewer: &P
     if !is_given {
         return Err(shown());
     }
-    // A setting of an app's default stays and is overridden.
+    // A setting shipped with an app cannot be removed, so it is overridden.
     objects.edit(TAGS, &stanza, &[(tag.to_owned(), DISABLED.to_owned())], scope, viewer).map(drop)
 }
 

@@ -1,8 +1,8 @@
 //! `authorization/tokens`: authentication tokens, used as `Authorization: Bearer TOKEN` instead of a login.
 //!
-//! Users manage their own; `edit_tokens_all` allows managing everyone's. A token is returned once, when it is created.
-//! Below the collection a name is a token's id or, as in Splunk, a user whose token is named by the parameter `id`. Not
-//! here: creating and checking tokens ([`quarry_auth`]).
+//! Users manage their own tokens; `edit_tokens_all` allows managing everyone's. A token is returned only once, when it
+//! is created. The last path segment is a token's id or, as in Splunk, a user; then the parameter `id` names the token.
+//! Not here: creating and checking tokens ([`quarry_auth`]).
 
 use axum::extract::State;
 use axum::http::{Method, StatusCode};

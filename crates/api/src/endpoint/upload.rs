@@ -1,8 +1,8 @@
 //! `POST /api/v1/ingest/file`: indexes a file that is sent as the request's body.
 //!
 //! Parameters are in the URL. The file is handled like one on the server's machine ([`super::oneshot`]): its
-//! compression and sourcetype are recognised, and parts that were indexed before are skipped. It stops if the client
-//! disconnects.
+//! compression and sourcetype are recognised, and parts that were indexed before are skipped. Indexing stops if the
+//! client disconnects.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -23,7 +23,7 @@ use crate::parameters::Parameters;
 use crate::uploads::{UPLOADS_MAX, Upload};
 use crate::{AddFile, ApiState};
 
-/// Bytes that are gathered before they are written.
+/// Number of bytes collected before they are written.
 const PART_BYTES: usize = 1 << 20;
 /// Default index.
 const INDEX: &str = "main";
@@ -87,7 +87,7 @@ async fn receive(State(state): State<ApiState>, caller: Caller, uri: Uri, body: 
         drop(upload);
         report
     });
-    // The path on this machine is of no use to the client.
+    // Shows the client's file name instead of the path on this machine.
     let shown = |text: String| text.replace(&path, &name);
     match report.await? {
         Ok(report) => Ok(json(shown(report))),

@@ -1,8 +1,9 @@
-//! `/api/v1/history`, `links` and `preferences`: what the server remembers for a user's interface.
+//! `/api/v1/history`, `links` and `preferences`: data that the server stores for the user interface.
 //!
-//! The history is that of the `history` command. A short link stands for a path with its parameters; all users may
-//! follow it, and what it shows depends on who follows it. The preferences of a user are one JSON object that the
-//! server does not interpret. Links and preferences are documents of collections of the app `system`.
+//! The history is the same as in the `history` command. A short link stands for a path with its parameters. All users
+//! may follow a link; the page is shown with the permissions of the user who follows it. The preferences of a user are
+//! one JSON object that the server does not interpret. Links and preferences are documents of collections of the app
+//! `system`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,14 +39,14 @@ const LINKS: &str = "links";
 const PREFERENCES: &str = "preferences";
 /// Maximum bytes of a link's path.
 const PATH_BYTES_MAX: usize = 64 << 10;
-/// Bytes of a link as a JSON document for each byte of its path: an escaped control character has six; the rest is for
-/// the user's name.
+/// Maximum bytes of a link's JSON document per byte of its path: an escaped control character takes six; the rest is
+/// for the user's name.
 const LINK_BYTES_PER_PATH_BYTE: usize = 8;
 /// Maximum links of all users; further ones are refused until some are deleted.
 const LINKS_MAX: usize = 10_000;
 /// Random bytes of a link's id, written in hexadecimal.
 const ID_BYTES: usize = 5;
-/// Ids tried for a link, since another may have one already.
+/// Number of random ids tried for a new link, because an id may be taken.
 const IDS_MAX: usize = 8;
 /// Key of a user's preferences.
 const PREFERENCES_KEY: &str = "preferences";
@@ -108,10 +109,10 @@ async fn history(request: SearchCall) -> Result<Response, ApiError> {
     Ok(answer(json!({ "total": total, "searches": page }).to_string()))
 }
 
-/// Requests for links and preferences come one after the other.
+/// Serialises requests for links and preferences.
 static CHANGES: Mutex<()> = Mutex::new(());
 
-/// Runs work on one of the collections when there is a permit.
+/// Waits for a permit and runs work on one of the collections.
 async fn with_collection<T: Send + 'static>(
     state: &ApiState,
     name: &'static str,
@@ -135,7 +136,7 @@ async fn make_link(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let path = parameters.required("path")?.to_owned();
-    // Only a path: a link must not lead to another site.
+    // Only a path is accepted, because a link must not lead to another site.
     let is_path = path.starts_with('/') && !path.starts_with("//") && !path.contains(['\\', '\r', '\n']);
     if !is_path || path.len() > PATH_BYTES_MAX {
         return Err(ApiError::bad_request(format!(
@@ -165,7 +166,8 @@ async fn make_link(
     Ok((StatusCode::CREATED, answer(json!({ "id": id }).to_string())).into_response())
 }
 
-/// Links have a sorted index of their paths, so that the link of a path is found without reading the others.
+/// The definition of the links' collection, with an index on paths, so that the link to a path is found without a full
+/// scan.
 fn links_definition() -> CollectionDefinition {
     let index = ("accelerated_fields.by_path".to_owned(), r#"{"path": 1}"#.to_owned());
     let (definition, faults) = CollectionDefinition::of_settings(&BTreeMap::from([index]));
@@ -196,7 +198,7 @@ fn new_id() -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The link that a path names.
+/// The link whose id is in the request's path.
 async fn link_of(state: &ApiState, parts: &PathParts) -> Result<(String, Value), ApiError> {
     let Path(names) = parts;
     let id = names.get("id").cloned().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! `/services/authentication/users`: users, their roles and passwords.
 //!
-//! Users see and change themselves, administrators all. Real name and mail address are settings of the user's own
-//! `user-prefs.conf`. Not here: permissions of roles ([`super::roles`]).
+//! Users see and change their own entry, administrators all entries. Real name and mail address are settings of the
+//! user's own `user-prefs.conf`. Not here: permissions of roles ([`super::roles`]).
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ use crate::parameters::Parameters;
 
 /// Path of the collection after the root.
 const COLLECTION: &str = "authentication/users";
-/// Its title in Atom.
+/// Title of the collection in Atom feeds.
 const TITLE: &str = "users";
 /// The absolute path.
 const PATH: &str = "/services/authentication/users";
@@ -83,7 +83,7 @@ type User = (String, Vec<String>);
 /// Personal details, stored in the user's own settings: parameter and setting.
 const DETAILS: [(&str, &str); 4] =
     [("realname", "realname"), ("email", "email"), ("defaultApp", "default_namespace"), ("tz", "tz")];
-/// The conf and stanza of these details.
+/// The conf and stanza that store these details.
 const PREFERENCES: (&str, &str) = ("user-prefs", "general");
 /// Parameters of a user.
 const FIELDS: Fields = Fields {
@@ -119,7 +119,7 @@ async fn answer(state: &ApiState, caller: &Caller, user: User, parameters: &Para
     Ok(Feed::of(TITLE, PATH.to_owned(), entries).answer(Form::of(parameters.get("output_mode"))))
 }
 
-/// The caller.
+/// Shows the caller's own entry.
 async fn current(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
     let user = (caller.identity.user.clone(), caller.identity.roles.clone());
     let mut entry = entry(&state, &caller, user).await?;
@@ -176,7 +176,7 @@ async fn remove(
     let (auth, identity, origin) = (state.auth.clone(), caller.identity.clone(), caller.origin);
     let removal = UserChange::Remove { name: name.clone() };
     blocking(move || auth.change(&identity, &removal, &origin)).await?.map_err(|error| match error {
-        // As in Splunk, which answers 404 for users only where one is read.
+        // As in Splunk, only reading an unknown user is answered with 404.
         UserError::Unknown(_) => ApiError::bad_request(error.to_string()),
         error => error.into(),
     })?;

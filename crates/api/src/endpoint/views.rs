@@ -24,7 +24,7 @@ use crate::parameters::Parameters;
 const FOLDER: &str = "data/ui";
 /// Permissions of an object.
 const ACL: &str = "data/ui/{file}/{name}/acl";
-/// Parameters of such an object.
+/// Parameters of an object of the user interface.
 const FIELDS: Fields = Fields { required: &[TEXT], optional: &[], wildcard: &[] };
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {

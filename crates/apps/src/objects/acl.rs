@@ -18,7 +18,7 @@ pub enum ObjectSharing {
 }
 
 impl ObjectSharing {
-    /// Splunk's word.
+    /// Splunk's word for this sharing.
     pub fn word(self) -> &'static str {
         match self {
             ObjectSharing::User => "user",

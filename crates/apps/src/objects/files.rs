@@ -12,18 +12,18 @@ use crate::folders::{app_name, folders_in};
 
 /// Metadata shipped with an app.
 const DEFAULT_META: &str = "metadata/default.meta";
-/// Changed metadata.
+/// Metadata changed on this node, which overrides the shipped one.
 pub(super) const LOCAL_META: &str = "metadata/local.meta";
-/// Folder of changes.
+/// Folder with changes of conf files.
 pub(super) const LOCAL: &str = "local";
 
 /// The content of one conf in a place.
 pub(super) struct PlaceConf {
     pub(super) place: Place,
     pub(super) acl: PlaceAcl,
-    /// Shipped stanzas.
+    /// Stanzas shipped with the app or the program.
     pub(super) default: Conf,
-    /// Changed stanzas.
+    /// Stanzas changed on this node.
     pub(super) local: Conf,
 }
 
@@ -46,7 +46,7 @@ impl Objects {
             for app in folders_in(&folder).iter().map(|path| app_name(path)) {
                 let is_seen = match &scope.app {
                     Some(own) => *own == app,
-                    // Without a namespace, private files of the default app.
+                    // Without a namespace, only private files in the default app are visible.
                     None => !scope.is_merged || app == super::APP_DEFAULT,
                 };
                 if is_seen {
@@ -112,7 +112,7 @@ impl Objects {
         names
     }
 
-    /// Fails for a conf that neither the program nor the scope has.
+    /// Fails for a conf that exists neither in the program nor in the scope.
     pub fn check_there(&self, conf: &str, scope: &Scope) -> Result<(), ObjectError> {
         let is_known =
             TABLES.iter().any(|table| table.conf == conf) || CONFS_WITHOUT_TABLE.iter().any(|(name, _)| *name == conf);
@@ -152,7 +152,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Fails for a missing app: writing into it must not create it.
+    /// Fails for a missing app, because writing into it must not create it.
     pub(super) fn check_app(&self, app: &str) -> Result<(), ObjectError> {
         let is_there = [APP_SYSTEM, super::APP_DEFAULT, super::APP_PREFERENCES].contains(&app)
             || self.data_dir().join("etc/apps").join(app).is_dir();

@@ -36,13 +36,13 @@ pub use error::ObjectError;
 pub const APP_DEFAULT: &str = "search";
 /// App of user preferences.
 pub const APP_PREFERENCES: &str = "user-prefs";
-/// Stands for no app.
+/// App name that means no app.
 pub const APP_SYSTEM: &str = "system";
-/// Stands for no user.
+/// User name that means no user.
 pub const NOBODY: &str = "nobody";
-/// Stands for all users or all apps.
+/// Name that means all users or all apps.
 const ALL: &str = "-";
-/// The stanza with defaults for all others.
+/// The stanza with defaults for all other stanzas.
 const DEFAULT_STANZA: &str = "default";
 /// Maximum number of objects per file.
 const OBJECTS_MAX: usize = 20_000;
@@ -51,7 +51,7 @@ const FILES_MAX: usize = 200;
 /// Confs with passwords or keys in clear text, readable by administrators only.
 const SECRET: [&str; 8] =
     ["alert_actions", "authentication", "indexes", "inputs", "outputs", "passwords", "server", "web"];
-/// Reserved names in paths.
+/// Reserved words in request paths, which cannot be object names.
 const NOT_NAMES: [&str; 3] = [DEFAULT_STANZA, "_new", "_reload"];
 
 /// The location of an object, in ascending order of precedence.
@@ -71,7 +71,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// The app.
+    /// The app of the place; `system` for [`Place::System`].
     pub fn app(&self) -> &str {
         match self {
             Place::System => APP_SYSTEM,
@@ -87,7 +87,7 @@ impl Place {
         }
     }
 
-    /// Its folder, which may not exist.
+    /// The folder of the place, which may not exist.
     fn folder(&self, data_dir: &Path) -> PathBuf {
         match self {
             Place::System => data_dir.join("etc/system"),
@@ -116,7 +116,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Without a namespace: all apps, and the caller's private files in the app `search`.
+    /// The scope of a request without a namespace: all apps, and the caller's private files in the app `search`.
     pub fn of_caller(user: &str) -> Scope {
         // A user whose name cannot be a folder name has no private files.
         let users = if check_file_name(user).is_ok() { Users::One(user.to_owned()) } else { Users::None };
@@ -154,9 +154,9 @@ impl Scope {
 pub struct ConfObject {
     /// Name of its conf file without `.conf`.
     pub conf: String,
-    /// Its name.
+    /// Name of the stanza.
     pub name: String,
-    /// Its place.
+    /// Place in which the object is defined.
     pub place: Place,
     /// Its settings including inherited ones, by name.
     pub settings: BTreeMap<String, String>,
@@ -170,7 +170,7 @@ pub struct ConfObject {
     pub writers: Vec<String>,
     /// Whether the viewer may change it.
     pub can_write: bool,
-    /// Whether it can be removed, that is, was not shipped with the app or the program.
+    /// Whether it can be removed, because it was not shipped with the app or the program.
     pub is_local: bool,
 }
 
@@ -208,7 +208,7 @@ impl Objects {
         self.files.data_dir()
     }
 
-    /// Its files.
+    /// Access to the files, which may be shared with other nodes.
     pub(crate) fn files(&self) -> &NodeFiles {
         &self.files
     }
@@ -220,7 +220,7 @@ impl Objects {
     }
 }
 
-/// Confs that control programs or permissions and therefore cannot be private.
+/// Confs that configure programs or permissions and therefore cannot be private.
 const NOT_OWN: [&str; 13] = [
     "alert_actions",
     "app",
@@ -237,7 +237,7 @@ const NOT_OWN: [&str; 13] = [
     "web",
 ];
 
-/// The conf of collections: always an app's, but users have private documents in them.
+/// The conf of collections. It belongs to an app, but users have private documents in its collections.
 const COLLECTIONS: &str = "collections";
 
 /// Whether users can have private stanzas of a conf.

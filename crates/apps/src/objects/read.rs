@@ -20,7 +20,7 @@ impl Objects {
         Ok(objects.collect())
     }
 
-    /// One stanza. `default` always exists, with the settings of all places.
+    /// One stanza. The stanza `default` always exists and combines the settings of all places.
     pub fn get(&self, conf: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<ConfObject, ObjectError> {
         let places = self.seen_places(conf, scope, viewer)?;
         let found = seen(conf, name, &places, scope, viewer).into_iter().next();
@@ -53,8 +53,8 @@ fn is_seen(conf: &str, name: &str, place: &PlaceConf, scope: &Scope, viewer: &Pe
     is_near && place.acl.may_read(conf, name, viewer)
 }
 
-/// The visible objects of one name: only that of the highest precedence, or each if the scope does not merge them.
-/// `places` are in descending order of precedence.
+/// The visible objects of one name: only the one with the highest precedence, or all of them if the scope does not
+/// merge objects. `places` are in descending order of precedence.
 fn seen(conf: &str, name: &str, places: &[PlaceConf], scope: &Scope, viewer: &Permissions) -> Vec<ConfObject> {
     let seen: Vec<&PlaceConf> = places.iter().filter(|place| is_seen(conf, name, place, scope, viewer)).collect();
     let has = |place: &&&PlaceConf| stanzas(place).any(|stanza| stanza.name == name);

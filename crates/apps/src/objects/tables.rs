@@ -1,8 +1,8 @@
 //! Lookup files as objects: `lookups/NAME.csv` of a place.
 //!
 //! Places, sharing and permissions are those of stanzas, under `lookups` in metadata. Content is sent as text or staged
-//! in a folder of the node, as in Splunk; it is validated and written atomically. Searches see it at once. Not here:
-//! how searches read and write the files ([`crate::LookupFiles`]).
+//! in a folder of the node, as in Splunk; it is validated and written atomically. Searches see the new content at once.
+//! Not here: how searches read and write the files ([`crate::LookupFiles`]).
 
 use quarry_conf::Permissions;
 use quarry_conf::edit::{with_settings, without_stanza};
@@ -29,7 +29,7 @@ const FILES_MAX: usize = 2_000;
 pub enum TableContent {
     /// The text of the file.
     Text(String),
-    /// A staged file, by path or name; it is consumed.
+    /// A staged file, by path or name; it is removed after use.
     Staged(PathBuf),
 }
 
@@ -48,7 +48,7 @@ fn failed(path: &Path, error: &std::io::Error) -> ObjectError {
 }
 
 impl Objects {
-    /// The visible lookup files, the closest of each name.
+    /// The visible lookup files; of several with one name, the one with the highest precedence.
     pub fn tables(&self, scope: &Scope, viewer: &Permissions) -> Vec<ConfObject> {
         let mut found: Vec<ConfObject> = Vec::new();
         for place in self.places(scope) {
@@ -99,12 +99,12 @@ impl Objects {
             Ok(self.files.put_in_place(&unfinished, &target)?)
         };
         if let Err(error) = moved() {
-            // A leftover is not a table, and the error is reported.
+            // A leftover file does not count as a table, and the first error is returned.
             drop(std::fs::remove_file(&unfinished));
             return Err(error);
         }
         if let TableContent::Staged(path) = content {
-            // Failing to remove it does no harm.
+            // A staged file that cannot be removed is harmless.
             drop(std::fs::remove_file(self.staged(path)?));
         }
         drop(alone);
@@ -226,7 +226,7 @@ impl Objects {
         let path = folder.join(format!(".upload-{:x}", u64::from_le_bytes(number)));
         let written = self.fill(&path, content);
         if let Err(error) = written {
-            // It is not a table, and the error is reported.
+            // A leftover file does not count as a table, and the first error is returned.
             drop(std::fs::remove_file(&path));
             return Err(error);
         }

@@ -38,7 +38,7 @@ fn folder_of(kind: &str) -> PathBuf {
 }
 
 impl Objects {
-    /// The visible objects of a kind, the closest of each name.
+    /// The visible objects of a kind; of several with one name, the one with the highest precedence.
     pub fn texts(&self, kind: &str, scope: &Scope, viewer: &Permissions) -> Result<Vec<ConfObject>, ObjectError> {
         check_kind(kind)?;
         let mut found: Vec<ConfObject> = Vec::new();
@@ -57,7 +57,7 @@ impl Objects {
         Ok(found)
     }
 
-    /// One object.
+    /// One object by name.
     pub fn text(&self, kind: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<ConfObject, ObjectError> {
         let found = self.texts(kind, scope, viewer)?.into_iter().find(|object| object.name == name);
         found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))
@@ -146,7 +146,7 @@ impl Objects {
             }
             let (from, to) = (self.file_of(&found.place, LOCAL, kind, name), self.file_of(place, LOCAL, kind, name));
             let text = read_text(&from).unwrap_or_default();
-            // Written there before it is removed here.
+            // The new file is written before the old one is removed, so that a crash loses nothing.
             self.files.write(&to, &text)?;
             self.files.remove(&from)?;
             self.rewrite_meta_if_there(&found.place, |text| without_stanza(text, &stanza_of(kind, name)))

@@ -39,7 +39,7 @@ impl Objects {
         if there.local.stanzas.len() >= OBJECTS_MAX {
             return Err(ObjectError::Invalid(format!("{conf}.conf has {OBJECTS_MAX} stanzas, the maximum")));
         }
-        // Owner first: a stanza without an owner would belong to everyone.
+        // The owner is written first, because a stanza without an owner belongs to everyone.
         if let Place::App(_) = place {
             let said = [("owner".to_owned(), viewer.user.clone())];
             self.rewrite(&place, LOCAL_META, |text| with_settings(text, &stanza_of(conf, name), &said))?;
@@ -211,7 +211,7 @@ impl Objects {
         Ok(place)
     }
 
-    /// Moves an object's local settings to another place: written there before they are removed here.
+    /// Moves an object's local settings to another place; writes them there before it removes them from the old one.
     fn move_to(&self, found: &ConfObject, place: &Place, viewer: &Permissions) -> Result<(), ObjectError> {
         let (conf, name) = (found.conf.as_str(), found.name.as_str());
         if !found.is_local {
@@ -237,7 +237,7 @@ impl Objects {
     fn target(&self, conf: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<Place, ObjectError> {
         let place = scope.target(can_be_own(conf));
         self.check_app(place.app())?;
-        // Preferences of all users are set by administrators.
+        // Only administrators may set preferences of all users.
         let is_of_all = is_of_node(conf) || matches!(&place, Place::App(app) if app == super::APP_PREFERENCES);
         let may = self.place_acl(&place).may_write(conf, name, viewer) && (!is_of_all || is_admin(viewer));
         if may { Ok(place) } else { Err(refused(name, &place, viewer)) }

@@ -1,20 +1,20 @@
 //! Eviction order of the cache: a segmented LRU.
 //!
-//! Entries used once are evicted before entries used again, so that one large scan does not displace what every search
-//! needs (Karedla, Love, Wherry: *Caching strategies to improve disk system performance*, 1994). Blocks that every
-//! search of an object needs, its directory and filter, are evicted last. Each of the two protected classes has a share
-//! of the cache; beyond it, its oldest entries are demoted to those used once.
+//! Entries used once are evicted before entries used again, so that one large scan does not displace the blocks that
+//! every search needs (Karedla, Love, Wherry: *Caching strategies to improve disk system performance*, 1994). An
+//! object's directory and filter, which every search of the object needs, are evicted last. Each of these two protected
+//! classes has a share of the cache; beyond it, the oldest entries of the class are demoted to entries used once.
 //!
-//! Uses close together count as one, because a search reads neighbouring pages one after the other.
+//! Uses within a short time count as one, because a search reads neighbouring pages one after the other.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-/// Uses within this time of the last one count as the same use, in nanoseconds.
+/// Uses within this time, in nanoseconds, after the first one count as the same use.
 const SAME_USE_NS: i64 = 5_000_000_000;
 /// Share of the cache for entries used again, in quarters.
 const AGAIN_QUARTERS: u64 = 2;
-/// Share of the cache for lasting entries, in quarters.
+/// Share of the cache for lasting entries (directories and filters), in quarters.
 const LASTING_QUARTERS: u64 = 1;
 
 /// Protection class, lowest first.
@@ -32,7 +32,7 @@ struct Entry {
     class: Class,
     /// Sequence number of the last use, which orders entries.
     used: u64,
-    /// Start of the use that counts.
+    /// Time at which the last use began; later uses within [`SAME_USE_NS`] belong to it.
     used_at: i64,
     bytes: u64,
 }
@@ -125,7 +125,7 @@ impl<K: Clone + Eq + Hash> Order<K> {
 mod tests {
     use super::*;
 
-    /// Evicts until nothing is left, in a cache of this size.
+    /// Evicts all entries of a cache of this size; returns them in order of eviction.
     fn order(mut all: Order<u32>, bytes_max: u64) -> Vec<u32> {
         std::iter::from_fn(|| all.next(bytes_max, |_| true).inspect(|key| all.remove(key))).collect()
     }

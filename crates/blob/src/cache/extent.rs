@@ -5,8 +5,7 @@
 //! sums         8 bytes for each of 64 blocks: XXH3-64 of the block, seeded with its number in the object; 0: absent
 //! zeros        up to 4096
 //! blocks       at 4096 + n * 16384
-//! ```
-//! Nothing is synced: after a crash a checksum without its block does not match, and the block is fetched again.
+//! ``` Nothing is synced. If a block is lost in a crash, its checksum does not match, and the block is fetched again.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -101,7 +100,7 @@ impl ExtentFile {
         Ok(is_whole.then(|| bytes.into()))
     }
 
-    /// Index within the file of a block that is followed by `len` bytes.
+    /// Index within the file of block `block`, where `len` bytes start.
     fn place(&self, block: u64, len: usize) -> io::Result<usize> {
         let at = block.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
         let fits =

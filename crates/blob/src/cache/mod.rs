@@ -1,10 +1,10 @@
 //! Cache of remote objects' blocks on the local disk.
 //!
 //! Objects never change, so a cached block never becomes stale. Reads are split into blocks of 16 KiB. Cached blocks
-//! are read and verified against their checksums; the others are fetched, neighbours together and all runs
-//! concurrently, and stored. Two readers never fetch the same block at the same time. Blocks live in files of up to 1
+//! are read and verified against their checksums. The others are fetched and stored: neighbouring blocks as one run,
+//! and all runs concurrently. Two readers never fetch the same block at the same time. Blocks live in files of up to 1
 //! MiB ([`extent`]), which are evicted one by one when the cache or the disk is full ([`eviction`]). No search depends
-//! on a file: a block that is missing, damaged or cannot be written is fetched.
+//! on a cache file: a block that is missing or damaged is fetched, and a failed write is ignored.
 //!
 //! The files survive a restart. Not here: which objects exist, and complete local copies.
 
@@ -39,11 +39,11 @@ const BLOCK_BYTES: u64 = crate::s3::BLOCK_BYTES;
 const EXTENT_BLOCKS: usize = 64;
 /// Maximum open files.
 const FILES_MAX: usize = 512;
-/// Maximum gap between two runs of blocks that is fetched along to save a request.
+/// Maximum gap between two runs of missing blocks; a smaller gap is fetched too, to save a request.
 const GAP_BLOCKS: u64 = 2;
 /// Bytes written between two checks of the disk's free space.
 const LOOK_BYTES: u64 = 16 << 20;
-/// Divisor of the cache size that is evicted when the disk is full.
+/// Divisor of the cache size: the share evicted when the disk is full.
 const FULL_DISK_SHARE: u64 = 8;
 /// Time to wait for another reader's fetch before checking again.
 const WAIT: Duration = Duration::from_secs(1);
@@ -94,7 +94,7 @@ type Key = (Arc<str>, u32);
 struct Extent {
     /// Cached blocks, as a bit set; unknown until the file is opened.
     present: u64,
-    /// Blocks being fetched.
+    /// Blocks that readers are fetching, as a bit set.
     coming: u64,
     /// Whether the file was opened or created since the start.
     is_known: bool,
@@ -116,7 +116,7 @@ pub struct BlockCache {
     bytes_max: AtomicU64,
     free_bytes_min: u64,
     clock: SharedClock,
-    /// Whether blocks are written; otherwise existing ones are read and nothing is changed.
+    /// Whether blocks are written; otherwise the cache is read-only.
     writes: bool,
     state: Mutex<State>,
     /// Signalled when a fetch ends.
@@ -213,7 +213,7 @@ impl BlockCache {
         if let Some(file) = state.files.get(key) {
             return Some(Arc::clone(file));
         }
-        // If blocks are only being fetched, no file has been written yet.
+        // An extent whose blocks are all still being fetched has no file yet.
         let extent = state.extents.get_mut(key).filter(|extent| !extent.is_known || extent.present != 0)?;
         let opened = ExtentFile::open(&self.path(key), first_block(key), self.writes);
         let Ok(file) = opened.map(Arc::new) else {
@@ -233,7 +233,8 @@ impl BlockCache {
         Some(file)
     }
 
-    /// Divides blocks into cached ones, ones the caller must now fetch, and ones other readers are fetching.
+    /// Divides blocks into those in the cache, those that the caller must now fetch, and those that other readers are
+    /// fetching.
     fn claim(&self, name: &Arc<str>, blocks: &BTreeSet<u64>, lasting: bool) -> Claim {
         let now = self.clock.elapsed_ns();
         let mut state = lock(&self.state);
@@ -257,6 +258,16 @@ impl BlockCache {
             }
         }
         claim
+    }
+
+    /// Whether all blocks are cached.
+    fn holds(&self, name: &Arc<str>, blocks: &BTreeSet<u64>) -> bool {
+        let mut state = lock(&self.state);
+        blocks.iter().all(|block| {
+            let (key, bit) = place_of(name, *block);
+            self.file(&mut state, &key).is_some()
+                && state.extents.get(&key).is_some_and(|extent| extent.present & bit != 0)
+        })
     }
 
     /// Waits until a fetch ends.
@@ -381,11 +392,11 @@ impl Extent {
 struct Claim {
     here: Vec<(u64, Arc<ExtentFile>)>,
     fetch: Vec<u64>,
-    /// Whether other readers are fetching some.
+    /// Whether other readers are fetching some of the blocks.
     others: bool,
 }
 
-/// Blocks being fetched, until dropped.
+/// Guard: marks blocks as being fetched until it is dropped.
 struct Fetching<'a> {
     cache: &'a BlockCache,
     name: &'a Arc<str>,
@@ -434,7 +445,7 @@ impl fmt::Debug for CachedObject {
 }
 
 impl CachedObject {
-    /// The same object; blocks read through it are protected from eviction.
+    /// The same object; blocks read through the returned handle are evicted last.
     pub fn lasting(&self) -> CachedObject {
         CachedObject { lasting: true, ..self.clone() }
     }
@@ -459,6 +470,21 @@ impl CachedObject {
     /// Byte range of neighbouring blocks, limited by the object's end.
     fn extent_of(&self, blocks: &Range<u64>) -> Range<u64> {
         blocks.start * BLOCK_BYTES..(blocks.end * BLOCK_BYTES).min(self.size)
+    }
+
+    /// The blocks that contain these ranges.
+    fn blocks_of(&self, ranges: &[Range<u64>]) -> Result<BTreeSet<u64>, ReadError> {
+        let mut blocks = BTreeSet::new();
+        for range in ranges {
+            let len = range.end.saturating_sub(range.start);
+            if range.end > self.size || range.start > range.end {
+                return Err(ReadError::PastEnd { offset: range.start, len: len as usize, size: self.size });
+            }
+            if len > 0 {
+                blocks.extend(range.start / BLOCK_BYTES..range.end.div_ceil(BLOCK_BYTES));
+            }
+        }
+        Ok(blocks)
     }
 
     /// Adds the missing blocks to `found`.
@@ -497,7 +523,7 @@ impl CachedObject {
                     reads::note(ReadFigures { cached_reads: 1, cached_bytes, ..ReadFigures::default() });
                     insert(found, *first, &bytes);
                 }
-                // Retries one by one to find the intact ones.
+                // Reads the blocks one by one to find the intact ones.
                 _ if run.len() > 1 => run.iter().for_each(|one| self.read_here(std::slice::from_ref(one), found)),
                 _ => self.cache.damaged(&self.name, blocks),
             }
@@ -526,7 +552,7 @@ impl CachedObject {
             runs.retain(|run| !run.clone().all(|block| found.contains_key(&block)));
         }
         let ranges: Vec<Range<u64>> = runs.iter().map(|run| self.extent_of(run)).collect();
-        // Counted before the answer arrives: tests check whether a reader waits.
+        // Counted before the answer arrives, because tests use the counter to see that a reader is waiting.
         for fetches in [&self.cache.counters.fetches, &self.source.fetches] {
             fetches.fetch_add(runs.len() as u64, Ordering::Relaxed);
         }
@@ -561,17 +587,12 @@ impl ReadAt for CachedObject {
         Ok(read.pop().unwrap_or_default())
     }
 
+    fn is_at_hand(&self, ranges: &[Range<u64>]) -> bool {
+        self.blocks_of(ranges).is_ok_and(|blocks| self.cache.holds(&self.name, &blocks))
+    }
+
     fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, ReadError> {
-        let mut blocks = BTreeSet::new();
-        for range in ranges {
-            let len = range.end.saturating_sub(range.start);
-            if range.end > self.size || range.start > range.end {
-                return Err(ReadError::PastEnd { offset: range.start, len: len as usize, size: self.size });
-            }
-            if len > 0 {
-                blocks.extend(range.start / BLOCK_BYTES..range.end.div_ceil(BLOCK_BYTES));
-            }
-        }
+        let blocks = self.blocks_of(ranges)?;
         let mut found = BTreeMap::new();
         self.complete(&blocks, &mut found)?;
         Ok(ranges.iter().map(|range| assemble(&found, range)).collect())
@@ -586,7 +607,7 @@ fn insert(found: &mut BTreeMap<u64, Bytes>, first: u64, bytes: &Bytes) {
     }
 }
 
-/// The bytes of a range whose blocks are all present.
+/// The bytes of a range, all of whose blocks are in `found`.
 fn assemble(found: &BTreeMap<u64, Bytes>, range: &Range<u64>) -> Bytes {
     let len = (range.end - range.start) as usize;
     let (first, skipped) = (range.start / BLOCK_BYTES, (range.start % BLOCK_BYTES) as usize);
@@ -648,7 +669,7 @@ fn keep_open(state: &mut State, key: &Key, file: &Arc<ExtentFile>) {
 /// The file that contains a block, and its bit there.
 fn place_of(name: &Arc<str>, block: u64) -> (Key, u64) {
     let number = block / EXTENT_BLOCKS as u64;
-    // No object has 4 PiB.
+    // The number overflows only for objects of 4 PiB, which do not occur.
     let number = u32::try_from(number).unwrap_or(u32::MAX);
     ((Arc::clone(name), number), 1 << (block % EXTENT_BLOCKS as u64))
 }

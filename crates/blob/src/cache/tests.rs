@@ -1,4 +1,4 @@
-//! Reads through a cache return the object's content, whatever happens to the cache.
+//! Reads through a cache return the object's content, even if the cache is damaged, full or removed.
 
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::AtomicI64;
@@ -123,7 +123,7 @@ fn a_restart_keeps_the_cache_and_an_object_can_be_forgotten() {
     whole(&cache, "v/a/10");
     let gone = remote.through(&cache, "v/a/1", false).read_at(0, 1).unwrap_err();
     assert!(gone.to_string().contains("out of reach"), "{gone}");
-    // A failed fetch must not delay the next one.
+    // The next fetch succeeds at once after a failed one.
     *lock(&remote.is_down) = false;
     whole(&cache, "v/a/1");
     let reader = BlockCache::open_read_only(folder.path(), Arc::new(Hands::default())).unwrap();
@@ -198,7 +198,7 @@ fn a_full_cache_keeps_what_lasts() {
 fn a_cache_that_cannot_write_reads_all_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let cache = open(folder.path(), u64::MAX);
-    // A file where the object's folder would be.
+    // A file occupies the path of the object's folder.
     fs::write(folder.path().join("v"), b"").unwrap();
     let remote = Remote::of(1 << 20);
     let object = remote.through(&cache, "v/a", false);
@@ -325,7 +325,7 @@ fn an_end_that_comes_with_an_object_is_kept_and_not_fetched() {
         ranges.iter().map(|range| remote.bytes.slice(range.start as usize..range.end as usize)).collect();
     assert_eq!(both.read_ranges(&ranges).unwrap(), expected);
     assert_eq!(remote.fetched(), [(0, BLOCK)]);
-    // A read-only cache leaves reads to the object.
+    // A read-only cache passes reads of missing blocks on to the object.
     let cache = BlockCache::open_read_only(folder.path(), Arc::new(Hands::default())).unwrap();
     let of = Arc::clone(&remote);
     let kept = Arc::new(WithEnd(Source(Arc::clone(&of)), Mutex::new(Some((7 * BLOCK, of.bytes.slice(..0))))));

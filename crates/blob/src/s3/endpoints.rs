@@ -1,8 +1,8 @@
 //! Load balancing and failover between servers that hold the same objects.
 //!
-//! A request goes to the healthy server with the fewest requests in flight, ties round-robin. A server that fails a
-//! connection, or several requests in a row, *rests*: it is used only if no other is left, or after its rest by a
-//! single probe request. Rests double from [`REST_FIRST`] to [`REST_MAX`].
+//! A request goes to the healthy server with the fewest requests in flight, ties round-robin. After a failed connection
+//! or several failed requests in a row, a server *rests*: it gets requests only if all servers rest. When the rest is
+//! over, a single probe request tests it. Rests double from [`REST_FIRST`] to [`REST_MAX`].
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,7 +24,7 @@ pub(crate) struct Endpoints<T> {
     clock: SharedClock,
 }
 
-/// One server.
+/// A server, its client and its health.
 #[derive(Debug)]
 pub(crate) struct Endpoint<T> {
     /// Its URL, which identifies it.
@@ -41,7 +41,7 @@ struct Health {
     resting_until_ns: Option<i64>,
 }
 
-/// Outcome of a request, as far as the server is responsible.
+/// Outcome of a request, as it affects the server's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The server answered.
@@ -96,8 +96,8 @@ impl Health {
         }
     }
 
-    /// Whether the server may be used. When its rest is over, one probe is admitted; until that is answered it rests
-    /// for all others.
+    /// Whether the server may be used. When its rest is over, one probe is admitted; until the probe is answered, the
+    /// server still rests for all other requests.
     fn admits(&mut self, now_ns: i64) -> bool {
         match self.resting_until_ns {
             None => true,
@@ -151,7 +151,8 @@ mod tests {
         (Endpoints::new(["a", "b", "c"].map(|url| (url.to_owned(), ())).to_vec(), clock.clone()), clock)
     }
 
-    /// Sends `count` requests and ends each as `outcome` says for its server; returns counts by server.
+    /// Sends `count` requests, each with the outcome that `outcome` returns for its server; returns the number of
+    /// requests per server.
     fn ask(endpoints: &Endpoints<()>, count: usize, outcome: impl Fn(&str) -> Outcome) -> BTreeMap<String, usize> {
         let mut asked = BTreeMap::new();
         for _ in 0..count {

@@ -13,11 +13,11 @@ pub(crate) const READ_BYTES_MAX: u64 = 1 << 20;
 
 const DELAY_MIN: Duration = Duration::from_millis(10);
 const DELAY_MAX: Duration = Duration::from_secs(5);
-/// Divisor of the delay per adjustment step: an observation moves it up by 19 steps or down by one.
+/// One adjustment step is the delay divided by this; an observation raises the delay by 19 steps or lowers it by one.
 const STEP: i64 = 100;
-/// Reads per hedged read.
+/// Number of reads that allow one hedge.
 const READS_PER_HEDGE: i64 = 20;
-/// Maximum hedges saved up.
+/// Maximum number of hedges saved up.
 const SAVED_MAX: i64 = 10;
 
 /// The delay before a read is hedged, and the budget of hedges.

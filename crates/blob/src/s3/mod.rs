@@ -1,8 +1,8 @@
 //! Objects on an S3-compatible store.
 //!
-//! It uses only puts, range gets, listings and deletes of immutable objects, so that any implementation will do;
-//! nothing depends on conditional puts or on consistent listings. Each object carries checksums of its blocks
-//! ([`sums`]); puts carry a SHA-256 that the server verifies.
+//! The store uses only puts, range gets, listings and deletes of immutable objects, so that it works with any S3
+//! implementation; it does not depend on conditional puts or consistent listings. Each object carries checksums of its
+//! blocks ([`sums`]); puts carry a SHA-256 that the server verifies.
 //!
 //! Calls block: requests run concurrently on two dedicated threads while the caller waits. [`endpoints`] chooses
 //! servers; [`retry`] and [`hedge`] decide when a request is repeated.
@@ -43,7 +43,7 @@ pub use self::traffic::S3Traffic;
 
 /// Threads of the runtime.
 const THREADS: usize = 2;
-/// Bytes read from an object's end when it is opened: the checksums of 100 MB, plus part of the object.
+/// Bytes read from an object's end when it is opened; enough for the checksums of 100 MB and a part of the object.
 const END_BYTES: u64 = 64 << 10;
 /// Maximum bytes read by one request.
 const READ_BYTES_MAX: u64 = 256 * BLOCK_BYTES;
@@ -58,7 +58,7 @@ const LISTINGS_MAX: u32 = 5;
 /// Maximum reads of a range whose checksums do not match.
 const READS_MAX: u32 = 4;
 
-/// Objects in a container of an S3-compatible store.
+/// A store of objects in one container (bucket) of an S3-compatible service.
 pub struct S3 {
     core: Arc<Core>,
 }
@@ -66,7 +66,7 @@ pub struct S3 {
 /// State shared by a store and its open objects.
 struct Core {
     requests: Arc<Requests>,
-    /// `None` only while it is dropped.
+    /// `None` only during the drop.
     runtime: Option<Runtime>,
 }
 
@@ -78,7 +78,7 @@ impl fmt::Debug for S3 {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        // Blocking is forbidden in some places where this may be dropped, so shutdown happens in the background.
+        // This may be dropped where blocking is forbidden, so shutdown happens in the background.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -125,7 +125,7 @@ impl BlobStore for S3 {
     fn put_all(&self, objects: &[(&str, &[u8])]) -> Result<(), BlobError> {
         objects.iter().try_for_each(|(name, _)| crate::name::check(name))?;
         for some in objects.chunks(PUTS_AT_ONCE) {
-            // Copied in groups, because the data must live as long as its requests.
+            // The data must outlive the requests, so it is copied, in groups to bound memory.
             let objects: Vec<(String, Bytes)> =
                 some.iter().map(|(name, bytes)| ((*name).to_owned(), with_trailer(bytes))).collect();
             let requests = Arc::clone(&self.core.requests);
@@ -189,7 +189,7 @@ impl BlobStore for S3 {
 }
 
 impl S3 {
-    /// Shows every object, until a request fails that is not the first.
+    /// Passes every object to `visit`. Only the first request is retried; the listing fails if a later one does.
     fn list_once(&self, visit: &mut dyn FnMut(Listed)) -> Result<(), BlobError> {
         let requests = Arc::clone(&self.core.requests);
         let mut listing = self.core.wait(async move { requests.list().await })?;
@@ -214,7 +214,7 @@ fn with_trailer(bytes: &[u8]) -> Bytes {
 struct Layout {
     name: String,
     sums: Sums,
-    /// The last whole blocks, if they came with the trailer and were not taken yet, and their offset.
+    /// Offset and content of the last whole blocks, if they were read with the trailer and not taken yet.
     end: Mutex<(u64, Bytes)>,
 }
 

@@ -25,7 +25,7 @@ use crate::{BlobError, Listed, S3Settings, name};
 
 /// Concurrent uploads of one object's parts.
 const PARTS_AT_ONCE: usize = 4;
-/// Objects of a listing that are read at once: those of one answer.
+/// Number of objects of a listing read at once, as many as one answer contains.
 const LISTED_AT_ONCE: usize = 1_000;
 /// Maximum bytes of a server's message that are passed on.
 const REASON_BYTES_MAX: usize = 300;
@@ -54,7 +54,7 @@ struct Ask<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) bytes: Bytes,
-    /// Its offset.
+    /// Offset of the part in the object.
     pub(crate) start: u64,
     /// Size of the whole stored object.
     pub(crate) stored: u64,
@@ -146,7 +146,7 @@ impl Requests {
             time::sleep(retry::wait_before(attempt + 1)).await;
             avoid = Some(url);
         }
-        // Unreachable: the range of attempts is infinite, which the compiler cannot see.
+        // Unreachable, because the range of attempts is infinite, but the compiler cannot infer that.
         Err(self.unavailable(ask, u32::MAX, "it was sent too often"))
     }
 
@@ -164,7 +164,7 @@ impl Requests {
     where
         F: Future<Output = object_store::Result<T>>,
     {
-        // The semaphore is never closed; without a permit there would only be one request too many.
+        // The semaphore is never closed. If it were, only one request too many would run.
         let slot = self.slots.acquire().await.ok();
         let turn = self.endpoints.next(avoid);
         count(&self.counters.requests, 1);
@@ -240,8 +240,8 @@ impl Requests {
                 let (path, id) = (path.clone(), id.clone());
                 async move { client.abort_multipart(&path, &id).await }
             };
-            // Remaining parts cost space until the container's lifecycle rule removes them; the first error is what
-            // matters.
+            // If aborting fails, parts take up space until the container's lifecycle rule removes them. The first error
+            // is returned.
             drop(self.send(self.ask_about("give up writing", name), abort).await);
         }
         written
@@ -268,7 +268,7 @@ impl Requests {
         };
         match self.send(self.ask_about("finish writing", name), complete).await {
             Ok(_) => Ok(()),
-            // If the answer to a first attempt was lost, the second finds no upload, but the object exists.
+            // If the answer to the first attempt was lost, the second one finds no upload, although the object exists.
             Err(error) => match self.get(name, GetRange::Suffix(FOOTER_BYTES as u64)).await {
                 Ok(end) if object.ends_with(&end.bytes) && end.stored == object.len() as u64 => Ok(()),
                 _ => Err(error),
@@ -357,7 +357,7 @@ impl Requests {
         }
     }
 
-    /// The first objects of all.
+    /// Begins a listing of all objects.
     pub(crate) async fn list(&self) -> Result<Listing, BlobError> {
         let prefix = Path::from(self.settings.prefix.trim_matches('/'));
         let list = |client: AmazonS3| {
@@ -372,7 +372,8 @@ impl Requests {
         Ok(self.listing(&page, rest))
     }
 
-    /// The objects that follow in a listing. Not retried after a failure: other servers do not know its position.
+    /// The objects that follow in a listing. Not retried after a failure, because other servers do not know the
+    /// position of this listing.
     pub(crate) async fn list_on(&self, mut rest: Keys) -> Result<Listing, BlobError> {
         let ask = self.ask_about("list objects below", &self.settings.prefix);
         count(&self.counters.requests, 1);
@@ -415,7 +416,7 @@ fn outcome_of(error: &object_store::Error) -> Outcome {
 /// Address of the service by which cloud machines learn their own access keys.
 const METADATA_SERVICE: &str = "169.254.169.254";
 
-/// Without an access key, the client asks the machine's metadata service for one; its failure alone says little.
+/// Adds advice to the error of a failed metadata service, which the client queries if no access key is set.
 pub(super) fn with_advice(reason: String) -> String {
     match reason.contains(METADATA_SERVICE) {
         true => format!(

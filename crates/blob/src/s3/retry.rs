@@ -1,7 +1,8 @@
 //! Retries of failed requests: exponential backoff with jitter, and a retry budget.
 //!
-//! Waits double and are drawn at random up to their length, so that clients that failed together do not retry together
-//! ([exponential backoff and jitter](https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/)). A
+//! The maximum wait doubles with each attempt, and the actual wait is random up to it, so that clients that failed
+//! together do not retry together ([exponential backoff and
+//! jitter](https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/)). A
 //! *budget* shared by all requests bounds the share of retries: when a store is down and the budget is spent, requests
 //! fail after their first attempt, instead of multiplying the load when it comes back.
 
@@ -28,12 +29,12 @@ impl Budget {
         Budget(AtomicI64::new(BUDGET_MAX))
     }
 
-    /// Earns for a request answered at its first attempt.
+    /// Adds to the budget for a request that succeeded at its first attempt.
     pub(crate) fn earn(&self) {
         self.change(1);
     }
 
-    /// Pays for a retry, if the budget allows.
+    /// Deducts a retry from the budget; `false` if the budget is too small.
     pub(crate) fn spend(&self) -> bool {
         self.change(-REPETITION_COST)
     }

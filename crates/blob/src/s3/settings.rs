@@ -16,12 +16,12 @@ pub struct S3Settings {
     pub container: String,
     /// Prefix of every key in the container, without leading or trailing slashes; may be empty.
     pub prefix: String,
-    /// URLs of servers that hold the same container, such as `https://10.0.0.1:9000`. Requests are spread over them.
-    /// Empty for AWS's endpoint of the region.
+    /// URLs of servers that hold the same container, such as `https://10.0.0.1:9000`. Requests are spread over these
+    /// servers. Empty for AWS's endpoint of the region.
     pub endpoints: Vec<String>,
     /// The region requests are signed for.
     pub region: String,
-    /// `ENDPOINT/CONTAINER/KEY` instead of `CONTAINER.ENDPOINT/KEY`.
+    /// Whether URLs are `ENDPOINT/CONTAINER/KEY` instead of `CONTAINER.ENDPOINT/KEY`.
     pub path_style: bool,
     /// Credentials.
     pub credentials: S3Credentials,
@@ -69,7 +69,7 @@ pub enum S3Credentials {
     Key {
         /// The access key's id.
         id: String,
-        /// Its secret.
+        /// The secret key.
         secret: String,
         /// Session token of temporary credentials.
         token: Option<String>,
@@ -157,7 +157,7 @@ impl S3Settings {
         builder.with_client_options(options).build().map_err(refused)
     }
 
-    /// The address of an endpoint, with the container in the host name unless paths contain it.
+    /// The address of an endpoint, with the container in the host name unless `path_style` is set.
     fn address(&self, url: &str) -> String {
         match url.split_once("://") {
             Some((scheme, host)) if !self.path_style => format!("{scheme}://{}.{host}", self.container),

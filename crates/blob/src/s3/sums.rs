@@ -1,9 +1,9 @@
 //! Block checksums appended to an object, so that any range of it can be verified on arrival.
 //!
 //! A store's own checksum covers a whole object, but a search reads parts. Each object is therefore stored with a
-//! trailer: a checksum per block, then a footer. Opening the object reads its end first, in one request that also
-//! returns its size. After that, ranges are read in whole blocks, and corruption in transit is detected before anything
-//! is decoded.
+//! trailer, which consists of a checksum per block and a footer. Opening the object reads its end first, in one request
+//! that also returns its size. After that, ranges are read in whole blocks, and corruption in transit is detected
+//! before anything is decoded.
 //!
 //! ```text
 //! bytes        N

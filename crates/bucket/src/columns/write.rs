@@ -17,15 +17,15 @@ use crate::integers::range_of;
 use crate::limits::{MAX_PAGE_EVENTS, MAX_SLAB_EVENTS};
 use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
 
-/// Writes the columns of a slab whose events have these times. Returns the column layout block, unless it is deferred: with
-/// effort, columns that may share a bucket-wide dictionary wait for the last slab, and the column layout block with them.
+/// Writes the columns of a slab whose events have these times. Returns the content of the column layout block, unless it is
+/// deferred: with effort, columns that may share a bucket-wide dictionary wait for the last slab, and the layout with them.
 pub(crate) fn write_columns(
     template_slab: &TemplateSlab,
     times: &[i64],
     blocks: &mut BlockWriter,
     zstd_level: i32,
     (slab, shared): (usize, &mut SharedColumns),
-) -> Result<Option<BlockAt>, BucketError> {
+) -> Result<Option<Vec<u8>>, BucketError> {
     let effort = zstd_level >= EFFORT_LEVEL;
     let units = if effort { shared.units(template_slab) } else { Vec::new() };
     let mut writer = ColumnWriter { times, blocks, effort, pool: Vec::new(), pools: Vec::new(), chunk: Vec::new() };
@@ -50,7 +50,7 @@ pub(crate) fn write_columns(
     }
     let layout = Layout { template_set: Arc::new(template_set), stored, pools: writer.pools };
     if units.is_empty() {
-        return finish_layout(&layout, blocks).map(Some);
+        return layout_content(&layout).map(Some);
     }
     shared.wait(slab, layout);
     for (unit, bytes) in units.iter().zip(ordinary_bytes) {
@@ -59,8 +59,8 @@ pub(crate) fn write_columns(
     Ok(None)
 }
 
-/// Writes the column layout block.
-pub(crate) fn finish_layout(layout: &Layout, blocks: &mut BlockWriter) -> Result<BlockAt, BucketError> {
+/// Content of the column layout block.
+pub(crate) fn layout_content(layout: &Layout) -> Result<Vec<u8>, BucketError> {
     let mut raw = Vec::new();
     layout.put(&mut raw);
     for (what, value, limit_name, limit) in [
@@ -71,9 +71,7 @@ pub(crate) fn finish_layout(layout: &Layout, blocks: &mut BlockWriter) -> Result
             return Err(BucketError::Limit { what, value: value as u64, limit_name, limit: limit as u64 });
         }
     }
-    let offset = blocks.object.len() as u64;
-    let stored_len = blocks.write(BlockKind::ColumnLayout, &raw)?;
-    Ok(BlockAt { kind: BlockKind::ColumnLayout, offset, stored_len })
+    Ok(raw)
 }
 
 fn counts_of(column: &SlabColumn) -> Vec<u32> {

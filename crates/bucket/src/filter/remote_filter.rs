@@ -5,6 +5,7 @@
 //! verified, so this may only be used with stores that verify what they read.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{BlockPosition, BucketError};
@@ -89,16 +90,23 @@ impl RemoteFilter {
 
     /// Whether slab `slab` may hold a token, cut to the length of a term.
     pub fn may_hold(&self, slab: usize, token: &[u8]) -> Result<bool, BucketError> {
-        let Some(cells) = self.slabs.get(slab) else { return Ok(false) };
-        let hash = hash_term(Namespace::Tokens, token);
-        if cells.len == 0 {
-            return Ok(false);
-        }
-        let (expected, places) = probe(hash, cells.seed, cells.segment_length, cells.front_length);
-        let ranges = places.map(|place| cells.start + place as u64).map(|place| place..place + 1);
+        let Some((expected, ranges)) = self.cells(slab, token) else { return Ok(false) };
         let read = self.object.read_ranges(&ranges)?;
         let found = read.iter().flat_map(|cell| cell.first()).fold(0, |all, cell| all ^ cell);
         Ok(found == expected)
+    }
+
+    /// Whether [`RemoteFilter::may_hold`] needs no network request.
+    pub fn is_at_hand(&self, slab: usize, token: &[u8]) -> bool {
+        self.cells(slab, token).is_none_or(|(_, ranges)| self.object.is_at_hand(&ranges))
+    }
+
+    /// The fingerprint of a token and the positions of its cells; `None` if the slab has no tokens.
+    fn cells(&self, slab: usize, token: &[u8]) -> Option<(u8, [Range<u64>; 3])> {
+        let cells = self.slabs.get(slab).filter(|cells| cells.len > 0)?;
+        let hash = hash_term(Namespace::Tokens, token);
+        let (expected, places) = probe(hash, cells.seed, cells.segment_length, cells.front_length);
+        Some((expected, places.map(|place| cells.start + place as u64).map(|place| place..place + 1)))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Looks up the pages of a token in a locator.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
 use crate::block::{BlockAt, BlockKind, open_block};
@@ -44,6 +46,12 @@ impl Locator {
         let key = key_of(hash);
         let (bytes, place) = self.fetch(source, part_of(key, self.parts()))?;
         Ok(self.pages_of(key, &place.decoded(Table::read(&bytes, self.links.bits()))?))
+    }
+
+    /// Byte range of the part that has the pages of the token with this hash.
+    pub(crate) fn range_of(&self, hash: u64) -> Range<u64> {
+        let at = self.block_of(part_of(key_of(hash), self.parts()));
+        at.offset..at.offset.saturating_add(u64::from(at.stored_len))
     }
 
     /// Follows the links of a key.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::ribbon::mix;
 use super::*;
-use crate::block::BlockWriter;
+use crate::block::{BlockAt, BlockKind, BlockWriter};
 use crate::error::BlockPosition;
 use crate::read_at::MemoryObject;
 use crate::source::ObjectSource;
@@ -27,7 +27,10 @@ fn written(truth: &[(u64, u64)], pages: usize) -> Option<(ObjectSource, Locator)
         }
     }
     let mut blocks = BlockWriter::new(Vec::new(), 1).unwrap();
-    let at = LocatorTables::of(rare, pages).unwrap()?.write(&mut blocks).unwrap();
+    let directory = LocatorTables::of(rare, pages).unwrap()?.write_parts(&mut blocks);
+    let offset = blocks.object.len() as u64;
+    let stored_len = blocks.write(BlockKind::Locator, &directory).unwrap();
+    let at = BlockAt { kind: BlockKind::Locator, offset, stored_len };
     let source = ObjectSource::open(Arc::new(MemoryObject(blocks.object.into()))).unwrap();
     let locator = Locator::open(&source, at, BlockPosition::of("locator", at.offset), pages).unwrap();
     let tables = locator.tables(&source).unwrap();

@@ -1,6 +1,6 @@
 //! Writer of locators: collects the rare tokens of a slab with their pages.
 
-use crate::block::{BlockAt, BlockKind, BlockWriter};
+use crate::block::{BlockKind, BlockWriter};
 use crate::error::{BlockPosition, BucketError};
 use crate::filter::sort_and_dedup;
 use crate::locator::ribbon::MAX_VALUE_BITS;
@@ -111,8 +111,8 @@ impl LocatorTables {
         Ok(Some(tables))
     }
 
-    /// Appends the parts and, after them, the block that lists them; returns where that is.
-    pub(crate) fn write(&self, blocks: &mut BlockWriter) -> Result<BlockAt, BucketError> {
+    /// Appends the parts; returns the content of the block that lists them, the locator's directory.
+    pub(crate) fn write_parts(&self, blocks: &mut BlockWriter) -> Vec<u8> {
         let mut directory = Vec::new();
         put_varint(&mut directory, self.ends.len() as u64);
         put_varint(&mut directory, blocks.object.len() as u64);
@@ -121,9 +121,7 @@ impl LocatorTables {
             let payload = &self.payloads[std::mem::replace(&mut start, *end)..*end];
             put_varint(&mut directory, u64::from(blocks.write_stored(BlockKind::LocatorPart, payload)));
         }
-        let offset = blocks.object.len() as u64;
-        let stored_len = blocks.write(BlockKind::Locator, &directory)?;
-        Ok(BlockAt { kind: BlockKind::Locator, offset, stored_len })
+        directory
     }
 }
 

@@ -1,5 +1,7 @@
 //! Lookup of terms in a term dictionary: the directory tells which page may hold a term, and one page is decoded.
 
+use std::ops::Range;
+
 use crate::block::{BlockAt, BlockKind, open_block};
 use crate::error::{BlockPosition, BucketError};
 use crate::limits::{
@@ -84,6 +86,12 @@ impl TermDictionary {
     /// First page that may hold `term` or a greater term.
     fn first_page_for(&self, term: &[u8]) -> usize {
         self.pages.partition_point(|page| &*page.first <= term).saturating_sub(1)
+    }
+
+    /// Byte range of the block that decides whether the dictionary has `term`; `None` if no block is needed.
+    pub(crate) fn range_of(&self, term: &[u8]) -> Option<Range<u64>> {
+        let page = self.pages.get(self.first_page_for(term)).filter(|page| &*page.first <= term)?;
+        Some(page.offset..page.offset.saturating_add(page.stored_len as u64))
     }
 
     /// Slab pages that contain exactly `term`.

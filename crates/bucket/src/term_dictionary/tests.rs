@@ -33,11 +33,12 @@ fn written(pages: &[Vec<Vec<u8>>]) -> (Truth, ObjectSource, TermDictionary) {
     }
     table.finish();
     let mut blocks = BlockWriter::new(Vec::new(), 1).unwrap();
-    let written = write_term_dictionary(&table, pages.len(), &mut blocks).unwrap();
+    let directory = write_term_dictionary(&table, pages.len(), &mut blocks).unwrap();
+    let offset = blocks.object.len() as u64;
+    let stored_len = blocks.write(Namespace::Tokens.directory_kind(), &directory).unwrap();
     let source = ObjectSource::open(Arc::new(MemoryObject(blocks.object.into()))).unwrap();
-    let place = BlockPosition::of("term dictionary directory", written.directory_offset);
-    let term_dictionary =
-        TermDictionary::open(&source, Namespace::Tokens, place, written.directory_len, pages.len()).unwrap();
+    let place = BlockPosition::of("term dictionary directory", offset);
+    let term_dictionary = TermDictionary::open(&source, Namespace::Tokens, place, stored_len, pages.len()).unwrap();
     (truth, source, term_dictionary)
 }
 

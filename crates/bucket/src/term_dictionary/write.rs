@@ -18,27 +18,19 @@ use crate::wire::{put_run, put_varint};
 /// Marks lengths that do not fit in two nibbles; they follow as varints.
 pub(crate) const LONG_LENGTHS: u8 = 0xff;
 
-/// Position of a written term dictionary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WrittenTermDictionary {
-    /// Offset of the directory block.
-    pub(crate) directory_offset: u64,
-    /// Stored bytes of the directory block.
-    pub(crate) directory_len: u32,
-}
-
 /// Term of an order-independent checksum, which shows that the written terms and pages are the collected ones.
 #[inline]
 pub(crate) fn fingerprint_of(hash: u64, pages: u64) -> u64 {
     (hash ^ pages.rotate_left(17)).wrapping_mul(0x9fb2_1c65_1e98_df25)
 }
 
-/// Writes the terms of `table`, a slab of `pages` pages, to the end of `blocks`.
+/// Writes the terms of `table`, a slab of `pages` pages, to the end of `blocks`; returns the content of the directory
+/// block.
 pub(crate) fn write_term_dictionary(
     table: &TermTable,
     pages: usize,
     blocks: &mut BlockWriter,
-) -> Result<WrittenTermDictionary, BucketError> {
+) -> Result<Vec<u8>, BucketError> {
     assert!(pages <= MAX_SLAB_PAGES, "a page set has one bit per page");
     let order = sorted(table)?;
     let postings = PostingsWriter::new(table.entries(), pages);
@@ -70,9 +62,7 @@ pub(crate) fn write_term_dictionary(
             limit: MAX_TERM_DICTIONARY_DIRECTORY_BYTES as u64,
         });
     }
-    let directory_offset = blocks.object.len() as u64;
-    let directory_len = blocks.write(table.namespace().directory_kind(), &directory)?;
-    Ok(WrittenTermDictionary { directory_offset, directory_len })
+    Ok(directory)
 }
 
 fn fingerprint(table: &TermTable) -> u64 {

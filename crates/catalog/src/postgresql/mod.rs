@@ -1,13 +1,14 @@
 //! The catalog in PostgreSQL (13 or newer): a schema of its own in a database that many stores may share.
 //!
-//! One process writes at a time. It holds an advisory lock in its session, and every transaction that writes begins
-//! with the row of `writer`: the row must name the process's run, and takes the number of the transaction. So
-//! - a second process on the same schema is refused, and one that has been replaced cannot write any more;
+//! One process writes at a time. It holds an advisory lock in its session. Every writing transaction first updates the
+//! row of `writer`, which must name this process's run, with the transaction's number. So
+//! - a second process on the same schema is refused, and a process that was replaced as the writer cannot write any
+//!   more;
 //! - whether a transaction whose `COMMIT` had no answer was committed is read from that row after reconnecting. The
-//!   lock is taken first, so that nothing of the lost session is still running.
+//!   lock is taken before the row is read, so that no transaction of the lost session is still running.
 //!
-//! When the connection is lost, a transaction waits with growing pauses and is run again, unless it was committed.
-//! Beyond the configured wait it fails as unavailable.
+//! When the connection is lost, a transaction is retried after growing pauses, unless it turns out to be committed. It
+//! fails as unavailable once the configured wait is over.
 //!
 //! Two sessions are enough: one writes, one reads, and transactions are short.
 //!
@@ -39,14 +40,14 @@ use crate::connection::{Database, Steps};
 use crate::transaction::{Act, Failure, Outcome, Transaction, values};
 use crate::{Catalog, CatalogError};
 
-/// Wait for a server, or for a lock, when a catalog is opened; a shorter configured wait counts.
+/// Maximum wait for a server or a lock when a catalog is opened; a shorter configured wait takes precedence.
 const OPEN_WAIT_MAX: Duration = Duration::from_secs(15);
-/// First and longest pause between attempts; each is drawn between half and all of it.
+/// First and longest pause between attempts; the actual pause is a random share of it, at least half.
 const PAUSE: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// The session's settings. A server drops a transaction whose client is silent, because its locks would stop others.
-/// Starting workers takes longer than any of these queries. Commits are durable even where the server's default is that
-/// they are not; a stronger default stays.
+/// The session's settings. The server aborts a transaction whose client is silent, because its locks would block
+/// others. Parallel workers are off, because starting them takes longer than any of these queries. Commits are durable
+/// even if the server's default is asynchronous; a stronger default is kept.
 const SESSION_SETTINGS: &str = "SET idle_in_transaction_session_timeout = '5min'; SET lock_timeout = '60s'; \
     SET max_parallel_workers_per_gather = 0; \
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'";
@@ -57,7 +58,7 @@ impl Catalog {
         open(place, clock, Opening::Create)
     }
 
-    /// Like [`Catalog::open_postgresql`] where a catalog must exist.
+    /// Like [`Catalog::open_postgresql`], but fails if there is no catalog.
     pub fn open_existing_postgresql(place: &PostgreSqlPlace, clock: &SharedClock) -> Result<Catalog, CatalogError> {
         open(place, clock, Opening::Existing)
     }
@@ -103,9 +104,9 @@ struct PostgreSql {
     clock: SharedClock,
     /// Drives the connections; `None` only while it is dropped.
     runtime: Option<Runtime>,
-    /// Identifies this opened catalog.
+    /// Random number that identifies this opened catalog.
     run: i64,
-    /// `None` in a catalog that is open for reading.
+    /// `None` in a catalog opened for reading.
     writer: Option<Mutex<Writer>>,
     reader: Mutex<Option<Session>>,
 }
@@ -116,7 +117,7 @@ struct Writer {
     session: Option<Session>,
     /// Number of the last transaction.
     last: i64,
-    /// Whether it is unknown if that transaction was committed.
+    /// Whether the outcome of that transaction's commit is unknown.
     is_open: bool,
     /// Number of the last transaction that the server has confirmed.
     confirmed: i64,
@@ -142,7 +143,7 @@ impl PostgreSql {
         })
     }
 
-    /// A session of this catalog, with its schema first.
+    /// Opens a session whose search path starts with the catalog's schema.
     fn connect(&self) -> Outcome<Session> {
         let runtime = self.runtime.as_ref().ok_or_else(|| Failure::Lost("the catalog is closed".to_owned()))?;
         let mut config = self.place.config.clone();
@@ -157,7 +158,7 @@ impl PostgreSql {
         format!("quarry {:016x}", self.run)
     }
 
-    /// Connects, and makes the catalog ready.
+    /// Connects, and creates, migrates or verifies the catalog as `opening` requires.
     fn begin(&self, opening: Opening) -> Outcome<Session> {
         let session = self.connect()?;
         if opening != Opening::ReadOnly {
@@ -193,7 +194,7 @@ impl PostgreSql {
         Err(Failure::Locked)
     }
 
-    /// Ends earlier sessions of this process whose end the server has not noticed and which may hold a lock.
+    /// Ends earlier sessions of this process that may hold the lock because the server has not noticed their loss.
     fn end_forgotten(&self, session: &Session) -> Outcome<()> {
         let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
             WHERE application_name = ?1 AND usename = current_user AND pid <> pg_backend_pid()
@@ -201,7 +202,7 @@ impl PostgreSql {
         Act::on(session).rows(end, values![&*self.session_name()], |_| Ok(())).map(drop)
     }
 
-    /// Connects again as the writer that this catalog has been.
+    /// Reconnects as the writer; fails if another process has become the writer or the server has lost commits.
     fn reconnect(&self, confirmed: i64) -> Outcome<Session> {
         let session = self.connect()?;
         self.lock_schema(&session)?;
@@ -256,7 +257,7 @@ impl PostgreSql {
         }
         writer.is_open = true;
         let committed = session.run_script("COMMIT");
-        // An answer of the server, even an error, shows whether it was executed.
+        // Any answer of the server, even an error, settles whether the commit took effect.
         if !matches!(&committed, Err(failure) if remedy(failure) == Remedy::Reconnect) {
             writer.is_open = false;
         }
@@ -331,7 +332,7 @@ impl Database for PostgreSql {
             return Err(CatalogError::Failed { place: self.place.shown.clone(), reason });
         };
         let mut writer = lock(writer);
-        // If the result of the last transaction is unknown, its caller has received that as an error.
+        // The outcome of the last transaction no longer matters: if it was unknown, its caller received an error.
         writer.is_open = false;
         writer.last += 1;
         let mut patience = self.patience(self.place.wait);
@@ -393,7 +394,7 @@ impl Drop for PostgreSql {
     }
 }
 
-/// The key of the advisory lock of a schema, among all that its database has.
+/// The key of a schema's advisory lock, unique in the database.
 fn lock_key(schema: &str) -> i64 {
     xxh3_64(format!("quarry catalog {schema}").as_bytes()).cast_signed()
 }
@@ -402,7 +403,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits between attempts, each time longer, up to a limit.
+/// Growing waits between attempts, up to a total limit.
 struct Patience {
     since: i64,
     longest: Duration,
@@ -410,7 +411,7 @@ struct Patience {
 }
 
 impl Patience {
-    /// Waits before the next attempt; the error if there is no use in one, or no time left.
+    /// Waits before the next attempt; an error if another attempt is useless or the time is up.
     fn after(&mut self, database: &PostgreSql, failure: Failure) -> Result<(), CatalogError> {
         let waited =
             Duration::from_nanos(database.clock.elapsed_ns().saturating_sub(self.since).max(0).cast_unsigned());
@@ -419,7 +420,7 @@ impl Patience {
         }
         let mut chance = [0; 4];
         random::fill(&mut chance);
-        // Nodes that lost the same server do not all reconnect at the same moment.
+        // Random, so that nodes that lost the same server do not all reconnect at once.
         let share = 0.5 + f64::from(u32::from_le_bytes(chance)) / f64::from(u32::MAX) / 2.0;
         std::thread::park_timeout(self.pause.mul_f64(share));
         self.pause = (self.pause * 2).min(PAUSE_MAX);
@@ -434,7 +435,7 @@ enum Remedy {
     None,
     /// Repeat the transaction.
     Repeat,
-    /// A new session.
+    /// Open a new session and repeat the transaction.
     Reconnect,
 }
 
@@ -447,19 +448,19 @@ fn remedy(failure: &Failure) -> Remedy {
 }
 
 fn remedy_of(error: &tokio_postgres::Error) -> Remedy {
-    // Without a code it is not the server's answer: the connection failed.
+    // An error without a code is not an answer of the server: the connection failed.
     let Some(code) = error.code().map(SqlState::code) else { return Remedy::Reconnect };
     match code {
-        // A deadlock, a conflict of serialisation, a lock that was not free in time.
+        // A serialisation conflict, a deadlock, a lock timeout.
         "40001" | "40P01" | "55P03" => Remedy::Repeat,
-        // The server stops, starts, is full of sessions or out of memory, is a standby now, or ended the session.
+        // The server stops, starts, has no free session or memory, has become a standby, or ended the session.
         "53300" | "53200" | "25006" | "25P03" | "57014" => Remedy::Reconnect,
         code if code.starts_with("08") || code.starts_with("57P") => Remedy::Reconnect,
         _ => Remedy::None,
     }
 }
 
-/// The server's words, or the cause of a failed connection.
+/// The server's message, or the cause of a failed connection.
 fn reason_of(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(told) => format!("{} ({})", told.message(), told.code().code()),

@@ -1,6 +1,6 @@
-//! Texts with the character NUL, which PostgreSQL does not store: a member of an archive may have one in its name.
+//! Escapes the character NUL, which PostgreSQL does not store. It can occur in the name of an archive member.
 //!
-//! The character SUBSTITUTE escapes: followed by `0` it stands for NUL, by `1` for itself.
+//! SUBSTITUTE is the escape character: followed by `0` it stands for NUL, followed by `1` for itself.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ pub(super) fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.replace(ESCAPE, "\u{1a}1").replace('\0', "\u{1a}0"))
 }
 
-/// The text that was stored so.
+/// The original of a stored text.
 pub(super) fn unescape(text: String) -> String {
     if !text.contains(ESCAPE) {
         return text;

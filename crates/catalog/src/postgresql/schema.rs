@@ -1,7 +1,7 @@
 //! The tables of a catalog in PostgreSQL: one schema for each store.
 //!
-//! The rows are those of SQLite; texts sort by their bytes there as here. Two tables are PostgreSQL's own: `version`,
-//! and `writer` with the run that may write and its last transaction (`super::writer`).
+//! The tables have the same rows as in SQLite, and texts sort by their bytes in both. Two tables exist only in
+//! PostgreSQL: `version`, and `writer` with the run that may write and its last transaction.
 //!
 //! `bucket` is not partitioned by time: a partitioned table cannot keep numbers unique without the time. An index finds
 //! the live buckets of a time range instead (`crate::overlap`).
@@ -12,13 +12,13 @@ use crate::checksum::TABLES;
 use crate::digest::check_all;
 use crate::transaction::{Act, Failure, Outcome, Transaction, values};
 
-/// The current version: that of SQLite's tables, with which it moves.
+/// The current version; always that of SQLite's tables.
 pub(super) const VERSION: usize = crate::sqlite::schema::VERSION;
 
-/// Version of the first tables in PostgreSQL.
+/// Version at which catalogs in PostgreSQL began.
 const FIRST_VERSION: usize = 7;
 
-/// Migration `i` upgrades version `FIRST_VERSION + i`; none is edited after a release.
+/// Migration `i` upgrades version `FIRST_VERSION + i` by one; a migration is never edited after a release.
 const MIGRATIONS: &[&str] = &["
     DROP INDEX bucket_by_time;
     CREATE INDEX bucket_by_span ON bucket (index_name, (
@@ -136,7 +136,7 @@ pub(super) enum SchemaContents {
     Version(usize),
 }
 
-/// Examines the session's schema; refuses one that is not a whole catalog, and a newer version.
+/// Examines the session's schema; refuses an incomplete catalog and one of a newer version.
 pub(super) fn look(session: &Session, schema: &str, place: &str) -> Outcome<SchemaContents> {
     let select = "SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = ?1";
     let act = Act::on(session);
@@ -161,7 +161,7 @@ pub(super) fn look(session: &Session, schema: &str, place: &str) -> Outcome<Sche
 
 /// Creates the schema with empty tables; runs in a transaction.
 pub(super) fn create(session: &Session, schema: &str) -> Outcome<()> {
-    // A role without the right to create schemas can be given one that is empty.
+    // A role without the right to create schemas can use an empty one that an administrator has created.
     let is_there = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ?1";
     if !Act::on(session).exists(is_there, values![schema])? {
         session.run_script(&format!("CREATE SCHEMA {schema}"))?;

@@ -1,7 +1,8 @@
 //! A session with a PostgreSQL server.
 //!
-//! The client library is asynchronous, and a catalog is not: a thread of the catalog drives the connections, and a caller
-//! waits for each answer. A session that has lost its connection, or had no answer in time, is not used again.
+//! The client library is asynchronous, but the catalog is not: one thread of the catalog drives the connections, and
+//! callers block until an answer arrives. A session is not used again after it has lost its connection or an answer was
+//! late.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,13 +21,13 @@ use super::nul;
 use super::tls::Tls;
 use crate::transaction::{Cell, Failure, Outcome, Row, Transaction, Value};
 
-/// Time for one answer; beyond it the session counts as lost.
+/// Maximum wait for one answer; beyond it the session counts as lost.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(120);
-/// Time for the answer to the last message of a session.
+/// Maximum wait for the answer to the unlock that ends a session.
 const FAREWELL_MAX: Duration = Duration::from_secs(5);
-/// Time to connect to all hosts of the URL, one after the other.
+/// Maximum time for trying to connect to all hosts of the URL, one after the other.
 const CONNECT_WAIT_MAX: Duration = Duration::from_secs(20);
-/// Prepared statements of a session; more than the methods of a catalog need. Beyond it they are prepared anew.
+/// Maximum cached prepared statements of a session, more than a catalog uses. At the limit the cache is cleared.
 const STATEMENTS_MAX: usize = 128;
 
 /// An open session, used by one thread at a time.
@@ -47,7 +48,7 @@ impl Session {
         let config = config.clone();
         let connected = wait(runtime, CONNECT_WAIT_MAX, async move {
             let (client, connection) = config.connect(tls).await?;
-            // Ends when the client is dropped or the connection is lost; every caller is told of a loss.
+            // The task ends when the client is dropped or the connection is lost; a loss fails every pending call.
             tokio::spawn(async move { drop(connection.await) });
             Ok(client)
         })?;
@@ -64,7 +65,7 @@ impl Session {
         wait(&self.runtime, ANSWER_WAIT_MAX, async move { client.batch_execute(&sql).await })
     }
 
-    /// Lets the session's locks go, at its end.
+    /// Releases the session's locks.
     pub(super) fn unlock(&self) -> Outcome<()> {
         let client = self.client.clone();
         let unlock = async move { client.batch_execute("SELECT pg_advisory_unlock_all()").await };

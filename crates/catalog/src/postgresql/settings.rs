@@ -1,6 +1,6 @@
-//! Settings of a catalog in PostgreSQL: its location, and how to connect to it.
+//! Settings of a catalog in PostgreSQL: its location and connection.
 //!
-//! Not here: reading them from server.conf (conf, ingest), and the name of the schema, which the store keeps.
+//! Not here: reading these settings from server.conf (conf, ingest), and the name of the schema, which the store keeps.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -14,11 +14,11 @@ use super::tls::Tls;
 
 /// PostgreSQL's default port.
 const PORT: u16 = 5432;
-/// Time to connect to one host.
+/// Timeout for connecting to one host.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A connection without a sign of life is lost after about this time.
+/// Approximate time after which a silent connection counts as lost.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
-/// Longest name of a schema: that of PostgreSQL's names.
+/// Maximum length of a schema's name in bytes: PostgreSQL's limit for names.
 const SCHEMA_BYTES_MAX: usize = 63;
 
 /// Connection settings of a catalog in PostgreSQL, from server.conf and the environment.
@@ -28,11 +28,11 @@ pub struct PostgreSqlSettings {
     pub url: String,
     /// Password, if the URL has none.
     pub password: Option<String>,
-    /// Content of a password file as libpq has, used if there is no password yet.
+    /// Content of a password file in libpq's format (`.pgpass`), used if neither the URL nor `password` has one.
     pub passfile: Option<String>,
-    /// PEM file with the CA certificates of the server; `None` for the system's.
+    /// Content of a PEM file with the CA certificates trusted for the server; `None` for the system's.
     pub authorities: Option<Vec<u8>>,
-    /// Time that a transaction waits for a lost connection to come back; then it fails as unavailable.
+    /// Maximum time that a transaction waits for a lost connection; after it, the transaction fails as unavailable.
     pub wait: Duration,
 }
 
@@ -43,7 +43,7 @@ pub struct PostgreSqlPlace {
     pub(super) tls: Tls,
     pub(super) schema: String,
     pub(super) wait: Duration,
-    /// Without password.
+    /// The URL without the password, for messages.
     pub(super) shown: String,
 }
 
@@ -60,14 +60,14 @@ impl fmt::Display for PostgreSqlPlace {
 }
 
 impl PostgreSqlPlace {
-    /// The place of `settings` with this schema, whose name is of lower-case letters, digits and underscores.
+    /// The place given by `settings` and a schema, whose name consists of lower-case letters, digits and underscores.
     pub fn new(settings: &PostgreSqlSettings, schema: &str) -> Result<PostgreSqlPlace, Fault> {
         let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
         if schema.is_empty() || schema.len() > SCHEMA_BYTES_MAX || !schema.bytes().all(is_name) {
             return Err(Fault::invalid(format!("{schema:?} is not a valid schema name: use a-z, 0-9 and _")));
         }
         let mut config: Config = settings.url.parse().map_err(|error: tokio_postgres::Error| {
-            // The source says which part is wrong, and never repeats the password.
+            // The error's source names the invalid part and never quotes the password.
             let reason = std::error::Error::source(&error).map_or_else(|| error.to_string(), |cause| cause.to_string());
             Fault::invalid(format!("url is not postgresql://USER@HOST:PORT/DATABASE: {reason}"))
         })?;
@@ -91,7 +91,7 @@ impl PostgreSqlPlace {
             .keepalives_interval(SILENCE_MAX / 3)
             .keepalives_retries(2)
             .tcp_user_timeout(SILENCE_MAX)
-            // If there are several hosts, the one that is not a standby now.
+            // Of several hosts, the one that currently accepts writes.
             .target_session_attrs(TargetSessionAttrs::ReadWrite);
         let hosts: Vec<String> = hosts(&config).map(|(host, port)| format!("{host}:{port}")).collect();
         let shown = format!("postgresql://{user}@{}/{database}, schema {schema}", hosts.join(","));
@@ -99,13 +99,13 @@ impl PostgreSqlPlace {
         Ok(PostgreSqlPlace { config, tls, schema: schema.to_owned(), wait: settings.wait, shown })
     }
 
-    /// Its schema.
+    /// Name of the schema.
     pub fn schema(&self) -> &str {
         &self.schema
     }
 }
 
-/// As libpq, the database is called as the user if the URL names none.
+/// The database's name; without one in the URL, the user's name, as in libpq.
 fn database_of(config: &Config) -> Option<String> {
     config.get_dbname().or(config.get_user()).map(str::to_owned)
 }
@@ -122,7 +122,7 @@ fn hosts(config: &Config) -> impl Iterator<Item = (String, u16)> {
     names.enumerate().map(move |(at, name)| (name, port(at)))
 }
 
-/// Whether nothing leaves this machine.
+/// Whether the connection stays on this machine.
 fn is_local(config: &Config) -> bool {
     let is_loopback = |name: &str| name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
     let of_host = |host: &Host| match host {
@@ -132,7 +132,7 @@ fn is_local(config: &Config) -> bool {
     config.get_hosts().iter().all(of_host) && config.get_hostaddrs().iter().all(IpAddr::is_loopback)
 }
 
-/// The password of the first line `host:port:database:user:password` that fits; `*` fits all, `\` escapes.
+/// The password of the first matching line `host:port:database:user:password`; `*` matches everything, `\` escapes.
 fn from_file(settings: &PostgreSqlSettings, config: &Config, user: &str, database: &str) -> Option<String> {
     let lines = settings.passfile.as_ref()?.lines().filter(|line| !line.starts_with('#'));
     let lines: Vec<Vec<String>> = lines.map(fields).collect();

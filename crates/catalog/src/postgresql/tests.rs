@@ -1,4 +1,4 @@
-//! Lost connections, lost answers, killed servers, second writers, and schemas that do not hold a catalog.
+//! Lost connections, lost answers, killed servers, second writers, and schemas without a valid catalog.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,7 +12,7 @@ use crate::*;
 
 /// Wait of a test that expects the server to come back.
 const LONG: Duration = Duration::from_secs(60);
-/// Wait of a test that does not.
+/// Wait of a test that expects the server to stay away.
 const SHORT: Duration = Duration::from_millis(300);
 
 fn place(url: &str, schema: &str, wait: Duration) -> PostgreSqlPlace {
@@ -187,7 +187,7 @@ fn a_server_that_has_lost_confirmed_transactions_is_not_written_to() {
     let place = place(&server.url(), &new_schema(), SHORT);
     let catalog = open(&place).unwrap();
     (0..3).for_each(|_| catalog.set_setting("a", "b").unwrap());
-    // Like a standby that had not received the last transaction.
+    // As on a standby that had not received the last transaction.
     server.run("quarry", &format!("UPDATE {}.writer SET transaction = 2", place.schema()));
     server.end_sessions();
     let error = catalog.set_setting("a", "c").unwrap_err();

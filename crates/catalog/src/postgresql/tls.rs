@@ -1,4 +1,4 @@
-//! TLS to a PostgreSQL server, by rustls: the server's certificate is always verified, with its name.
+//! TLS to a PostgreSQL server with rustls. The server's certificate and host name are always verified.
 
 use std::future::Future;
 use std::io;
@@ -15,12 +15,12 @@ use tokio_postgres::Socket;
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::TlsConnector;
 
-/// The configuration of TLS, used where `sslmode` asks for it.
+/// The TLS configuration, used if `sslmode` requires or prefers TLS.
 #[derive(Clone)]
 pub(super) struct Tls(Arc<ClientConfig>);
 
 impl Tls {
-    /// Trusts the certificates of `authorities`, a PEM file; without it, those of the system.
+    /// Trusts the CA certificates of `authorities`, the content of a PEM file, or else those of the system.
     pub(super) fn new(authorities: Option<&[u8]>) -> Result<Tls, Fault> {
         let mut roots = RootCertStore::empty();
         match authorities {
@@ -34,7 +34,7 @@ impl Tls {
                 }
             }
             None => {
-                // One unreadable certificate of the system does not make the others useless.
+                // An unreadable certificate of the system is skipped.
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             }
         }
@@ -54,13 +54,13 @@ impl MakeTlsConnect<Socket> for Tls {
     type Error = InvalidDnsNameError;
 
     fn make_tls_connect(&mut self, host: &str) -> Result<ToHost, InvalidDnsNameError> {
-        // Also called for hosts without TLS. A Unix socket has no name.
+        // Called even for hosts without TLS; a Unix socket has no name.
         let name = if host.is_empty() { None } else { Some(ServerName::try_from(host.to_owned())?) };
         Ok(ToHost { config: self.0.clone(), name })
     }
 }
 
-/// A host that is about to be connected to.
+/// Connector for one host.
 pub(super) struct ToHost {
     config: Arc<ClientConfig>,
     name: Option<ServerName<'static>>,

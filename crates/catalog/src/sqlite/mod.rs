@@ -23,7 +23,7 @@ use crate::{Catalog, CatalogError};
 
 /// Timeout of a statement when another process holds the database.
 const BUSY_WAIT: Duration = Duration::from_secs(10);
-/// Cached prepared statements; more than the methods of a catalog need.
+/// Maximum cached prepared statements, more than a catalog uses.
 const STATEMENTS_MAX: usize = 64;
 
 impl Catalog {
@@ -33,7 +33,7 @@ impl Catalog {
         prepare(connection, path)
     }
 
-    /// Like [`Catalog::open`] where a catalog must exist: an empty file is damage, not a new catalog.
+    /// Like [`Catalog::open`], but a catalog must exist: an empty file counts as damage, not as a new catalog.
     pub fn open_existing(path: &Path) -> Result<Catalog, CatalogError> {
         // Rows are verified once, by `open`.
         drop(open_whole(path)?);

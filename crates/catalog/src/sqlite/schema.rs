@@ -1,7 +1,7 @@
 //! The database schema and its migrations.
 //!
-//! `user_version` counts the applied migrations. A migration is never edited after a release; a change is a new one at
-//! the end of [`MIGRATIONS`].
+//! `user_version` counts the applied migrations. A migration is never edited after a release; a change of the schema is
+//! a new migration at the end of [`MIGRATIONS`].
 
 use std::path::Path;
 use std::time::Duration;
@@ -135,8 +135,8 @@ const MIGRATIONS: &[&str] = &[
 /// The current version.
 pub(crate) const VERSION: usize = MIGRATIONS.len();
 
-/// Temporary views through which a read-only catalog of an older version is read as if it were current; temporary names
-/// hide those of the file.
+/// Temporary views that present a read-only catalog of an older version as a current one; they hide the file's tables
+/// of the same names.
 const STAND_INS: &[&str] = &[
     "",
     "
@@ -197,7 +197,7 @@ pub(crate) fn prepare(connection: &mut Connection, path: &Path, busy_wait: Durat
     connection.busy_timeout(busy_wait).map_err(failed)?;
     let found = check_version(connection, path)?;
     if found > 0 {
-        // Rows are looked up by key, and a broken index would hide some. This check writes nothing.
+        // Rows are looked up by key, and a broken index would hide some of them.
         check_structure(connection, path)?;
     }
     if found == VERSION {
@@ -213,7 +213,8 @@ pub(crate) fn prepare(connection: &mut Connection, path: &Path, busy_wait: Durat
     Ok(())
 }
 
-/// Applies the missing migrations, all in one transaction, because rows are read in the form of the last one.
+/// Applies all missing migrations in one transaction. Rows are read only after the last one, because this program knows
+/// only their current form.
 fn migrate(connection: &Connection, found: usize) -> Outcome<()> {
     MIGRATIONS.iter().skip(found).try_for_each(|migration| connection.execute_batch(migration))?;
     let act = Act::on(connection);
@@ -255,7 +256,7 @@ fn check_structure(connection: &Connection, path: &Path) -> Result<(), CatalogEr
     check_by(connection, path, "PRAGMA quick_check(1)")
 }
 
-/// Also refuses one whose indexes do not have the rows of their tables.
+/// Refuses a database with a broken page structure or with indexes that do not match their tables.
 pub(crate) fn check_indexes(connection: &Connection, path: &Path) -> Result<(), CatalogError> {
     check_by(connection, path, "PRAGMA integrity_check(1)")
 }

@@ -66,7 +66,7 @@ fn a_file_that_nobody_changes_is_read_without_its_folder() {
     assert_eq!((buckets, std::fs::read_dir(folder.path()).unwrap().count()), (1, before));
 }
 
-/// Not meaningful for the superuser, who ignores permissions.
+/// Proves little when run by the superuser, to whom permissions do not apply.
 #[test]
 fn what_is_not_folded_in_yet_is_not_left_out_where_nothing_can_be_written() {
     use std::os::unix::fs::PermissionsExt;
@@ -74,7 +74,7 @@ fn what_is_not_folded_in_yet_is_not_left_out_where_nothing_can_be_written() {
         let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let catalog = Catalog::open(&from.path().join("catalog.sqlite")).unwrap();
         commit(&catalog, &row(1, "main", BucketState::Live), 1);
-        // The state that a killed process leaves.
+        // Copies the files in the state that a killed process leaves.
         for name in ["catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm"] {
             if with_index || !name.ends_with("shm") {
                 std::fs::copy(from.path().join(name), to.path().join(name)).unwrap();

@@ -1,6 +1,6 @@
 //! Each domain method and its effects, on every database.
 //!
-//! Not here: what only one database can show (`crate::sqlite`, `crate::postgresql`).
+//! Not here: tests specific to one database (`crate::sqlite`, `crate::postgresql`).
 
 use super::*;
 use crate::transaction::values;

@@ -1,11 +1,11 @@
-//! The buckets of a time range, on every database.
+//! Lookup of the buckets of a time range, on every database.
 
 use quarry_event::TimeRange;
 
 use super::*;
 use crate::overlap::tests::statement_of_one;
 
-/// Numbers that look random.
+/// Generator of pseudo-random numbers.
 struct Draw(u64);
 
 impl Draw {

@@ -133,7 +133,7 @@ fn a_reader_is_not_in_the_way_of_a_writer() {
     assert_eq!(find(&collection, &[NOBODY], &everything()).len(), 4);
 }
 
-/// Reads in every way; returns the number of documents.
+/// Reads with every method; returns the number of documents.
 fn read_all(collection: &Collection) -> usize {
     let found = find(collection, &[NOBODY], &everything()).len();
     collection
@@ -331,7 +331,7 @@ proptest! {
     }
 }
 
-/// A copy of a folder of collections, opened as after a crash: without what is only in memory.
+/// A copy of a folder of collections, opened as after a crash, without any state in memory.
 fn after_crash(folder: &Path) -> (tempfile::TempDir, std::sync::Arc<Collections>) {
     let copy = tempfile::tempdir().unwrap();
     let place = copy.path().join("kvstore/search");
@@ -351,7 +351,7 @@ fn a_commit_that_failed_does_not_come_back_after_a_crash_once_something_was_read
     let collection = collections.get("search", "c").unwrap();
     let plain = CollectionDefinition::default();
     save(&collection, &[json!({"_key": "a"}), json!({"_key": "b"})], &plain);
-    // The log as a commit leaves it whose last sync fails: with a complete transaction that nobody sees.
+    // The log after a commit whose last sync failed: it contains a complete transaction that no reader sees.
     let (copy, others) = after_crash(folder.path());
     let length = std::fs::metadata(log(folder.path())).unwrap().len() as usize;
     others.get("search", "c").unwrap().remove(NOBODY, "a", &plain).unwrap();

@@ -1,25 +1,25 @@
-//! Kinds of stanzas that are named by a prefix, as `monitor://` or `source::`, and the kind that a misspelt one means.
+//! Kinds of stanzas that a prefix names, such as `monitor://` or `source::`, and suggestions for misspelt kinds.
 //!
-//! Not here: stanzas with a fixed name, whose misspellings are found like those of settings.
+//! Not here: stanzas with a fixed name, whose misspellings are detected like those of settings.
 
 use crate::props::{DELAYED_RULE_PREFIX, HOST_PREFIX, RULE_PREFIX, SOURCE_PREFIX, table::PROPS};
 use crate::settings::http_input::INPUTS;
 use crate::spelling::nearest;
 use crate::table::{ConfTable, StanzaName};
 
-/// Ends of a kind in a stanza's name; longer ones first.
+/// Separators that end a kind in a stanza's name; longer ones first.
 const ENDS: [&str; 4] = ["://", "::", ":", "_"];
 /// Kinds of props.conf, all of which have the same settings.
 const OF_PROPS: [&str; 4] = [SOURCE_PREFIX, HOST_PREFIX, RULE_PREFIX, DELAYED_RULE_PREFIX];
-/// Kind that props.conf does not have, because sourcetypes are named without one.
+/// Kind that does not exist in props.conf, because stanzas of sourcetypes have no prefix.
 const SOURCETYPE: &str = "sourcetype::";
 
-/// The name that a stanza of inputs.conf probably means, if no input of the node is of its kind. Apps may add kinds.
+/// Suggested name for a stanza of inputs.conf of an unknown kind. The caller checks first that no app defines the kind.
 pub fn meant_input(stanza: &str) -> Option<String> {
     meant(&INPUTS, stanza)
 }
 
-/// The name that a stanza probably means, if it has a kind that the conf does not have.
+/// Suggested name for a stanza of a kind that the conf does not have.
 pub(super) fn meant(table: &ConfTable, stanza: &str) -> Option<String> {
     let is_props = table.conf == PROPS.conf;
     if let Some(sourcetype) = stanza.strip_prefix(SOURCETYPE).filter(|_| is_props) {
@@ -36,7 +36,8 @@ pub(super) fn meant(table: &ConfTable, stanza: &str) -> Option<String> {
         return None;
     }
     let takes_all = table.sections.iter().any(|section| section.stanza == StanzaName::Any);
-    // Where all stanzas are taken, other names are free: a sourcetype may contain a colon, an index an underscore.
+    // If the conf accepts stanzas of any name, a separator alone proves nothing: a sourcetype may contain a colon, and
+    // an index an underscore.
     let is_used = |end: &&&str| !takes_all || kinds.iter().any(|kind| end_of(kind) == Some(**end));
     let mut found = ENDS.iter().filter(is_used).filter_map(|end| {
         let (kind, rest) = stanza.split_at(stanza.find(end)? + end.len());
@@ -45,7 +46,7 @@ pub(super) fn meant(table: &ConfTable, stanza: &str) -> Option<String> {
     found.next()
 }
 
-/// End of a kind.
+/// Separator at the end of a kind.
 fn end_of(kind: &str) -> Option<&'static str> {
     ENDS.into_iter().find(|end| kind.ends_with(end))
 }

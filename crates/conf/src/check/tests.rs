@@ -60,7 +60,8 @@ fn a_setting_with_a_row_is_never_without_effect() {
                     table.conf
                 );
             }
-            // What is listed without a stanza is nowhere a row, or the list would deny what the table says.
+            // A setting listed without a stanza has no row in any section; otherwise the list would contradict the
+            // table.
             let listed = table.unsupported.iter().chain(table.unused);
             let mut listed = listed.filter_map(|entry| crate::table::listed_name(entry, &stanza));
             let denied = listed.find(|name| section.rows.iter().any(|row| row.name == *name));

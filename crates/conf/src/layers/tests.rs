@@ -1,6 +1,6 @@
 use super::{BtoolRow, ConfSource, Layer, Layers};
 
-/// A file of system/local.
+/// A conf file in system/local.
 pub(crate) fn local(conf: &str, text: &str) -> ConfSource {
     let file = format!("etc/system/local/{conf}.conf");
     ConfSource { layer: Layer::SystemLocal, app: None, file, text: text.to_owned() }

@@ -3,7 +3,7 @@ use crate::layers::tests::local;
 use crate::layers::{ConfSource, Layer, Layers};
 use crate::object_access::Readable;
 
-/// A file of the app `name`, of its `default`, `local`, or a user's folder.
+/// A conf file of the app `name` in its `default` or `local` folder or in a user's folder.
 fn file(name: &str, layer: Layer, conf: &str, text: &str) -> ConfSource {
     let file = format!("{name}/{layer:?}/{conf}.conf");
     ConfSource { layer, app: Some(name.to_owned()), file, text: text.to_owned() }

@@ -8,7 +8,7 @@ pub(crate) const MORE_THAN: &str = "MORE_THAN_";
 /// Prefix of the setting for a maximum share; the percentage follows.
 pub(crate) const LESS_THAN: &str = "LESS_THAN_";
 
-/// One stanza.
+/// A rule that guesses a sourcetype: one `[rule::…]` or `[delayedrule::…]` stanza.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourcetypeRule {
     /// Name of the stanza.

@@ -3,7 +3,7 @@
 use super::HeaderSettings;
 use crate::values::{Values, parse_delimiter};
 
-/// Names for whitespace as the delimiter.
+/// Words that mean whitespace as the delimiter.
 const WHITESPACE: [&str; 2] = ["whitespace", "ws"];
 /// Default quote character.
 const QUOTE: char = '"';

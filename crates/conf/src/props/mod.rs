@@ -1,8 +1,8 @@
 //! props.conf: resolves the settings of a source, host and sourcetype.
 //!
-//! If several stanzas set a value, `[source::…]` beats `[host::…]` beats `[sourcetype]` beats `[default]`. Of two
-//! patterns of one kind the higher `priority` wins, then the name that sorts first. Each setting is resolved separately
-//! over all matching stanzas.
+//! If several stanzas set a value, `[source::…]` takes precedence over `[host::…]`, then `[sourcetype]`, then
+//! `[default]`. Of two patterns of one kind the higher `priority` wins, then the name that sorts first. Each setting is
+//! resolved separately over all matching stanzas.
 //!
 //! Not here: guessing a sourcetype from text, renamed sourcetypes.
 
@@ -67,7 +67,7 @@ pub struct PropsResolver {
     indexed_fields_max: usize,
     sourcetype_rules: Vec<SourcetypeRule>,
     expressions: Option<Arc<dyn ExpressionCompiler>>,
-    /// Time zone of timestamps without one, if no setting gives it.
+    /// Time zone of timestamps without one, if no setting specifies it.
     node_zone: TimeZone,
     /// Stanzas of other files that search-time settings refer to.
     named: NamedRules,
@@ -87,7 +87,7 @@ struct PatternStanza {
 /// An `EXTRACT-` rule that produces a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtractionOfField<'a> {
-    /// Sourcetype of its stanza; `None` for a stanza of hosts or sources and the default one.
+    /// Sourcetype of the rule's stanza; `None` for stanzas of hosts and sources and for `[default]`.
     pub sourcetype: Option<&'a str>,
     /// Pattern with named groups.
     pub pattern: &'a str,
@@ -136,7 +136,7 @@ impl PropsResolver {
         PropsResolver { node_zone: zone, ..self }
     }
 
-    /// Sets that the node is a forwarder, which stores nothing and forwards everything.
+    /// Marks the node as a forwarder, which stores nothing and forwards everything.
     pub fn of_forwarder(self) -> PropsResolver {
         PropsResolver { indexes: Arc::new(self.indexes.of_forwarder()), ..self }
     }
@@ -240,8 +240,8 @@ impl PropsResolver {
 
     /// The search-time rules of each stanza, with its sourcetype if the stanza names one.
     pub fn search_time_rules(&self) -> &[(Option<String>, SearchTimeRules)] {
-        // Every search asks for this, and reading the stanzas of many add-ons takes longer than a search for a rare
-        // term.
+        // Cached, because every search needs the rules, and reading the stanzas of many add-ons takes longer than a
+        // search for a rare term.
         self.search_time.get_or_init(|| self.read_search_time_rules())
     }
 
@@ -277,14 +277,14 @@ fn pattern_stanzas(props: &MergedConf, prefix: &str) -> Vec<PatternStanza> {
         let priority = priority.unwrap_or(pattern.default_priority());
         found.push((priority, text, PatternStanza { name: stanza.name.clone(), pattern, settings }));
     }
-    // Later stanzas overwrite: the name that sorts first comes last.
+    // Later stanzas overwrite earlier ones, so the name that sorts first comes last.
     found.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| b.1.cmp(a.1)));
     found.into_iter().map(|(_, _, stanza)| stanza).collect()
 }
 
 fn read(sourcetype: &str, values: &Values<'_>, rules: &BTreeMap<String, Arc<IndexRule>>) -> PropsSettings {
     let structured = values.text("INDEXED_EXTRACTIONS").to_ascii_lowercase();
-    // Fields of structured JSON are extracted at search time, so switching that off would lose them.
+    // Fields of structured JSON are extracted at search time here, so `KV_MODE` must not switch that off.
     let kv_mode = if is_indexed_json(values) { KvMode::Json } else { kv_mode(values.text("KV_MODE")) };
     PropsSettings {
         sourcetype: sourcetype.to_owned(),
@@ -372,7 +372,7 @@ fn kv_mode(value: &str) -> KvMode {
         "auto_escaped" => KvMode::AutoEscaped,
         "json" => KvMode::Json,
         "xml" => KvMode::Xml,
-        // A colon is followed by a stanza of multikv.conf, which the search-time rules hold.
+        // After the colon comes the name of a stanza of multikv.conf; the search-time rules contain that stanza.
         multi if multi == "multi" || multi.starts_with("multi:") => KvMode::Multi,
         _ => KvMode::Auto,
     }

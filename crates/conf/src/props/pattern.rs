@@ -49,7 +49,7 @@ fn signs_from(text: &str) -> usize {
     wildcard.map_or(text.len(), |at| text[..at].rfind(['/', '\\']).map_or(0, |separator| separator + 1))
 }
 
-/// `signs_from` is where regular expression syntax starts to apply; with `None` only wildcards apply.
+/// Regular expression syntax applies from offset `signs_from` on; with `None`, only wildcards apply.
 fn compile(text: &str, signs_from: Option<usize>, any_case: bool) -> Option<Regex> {
     let mut translated = String::from(if any_case { "(?is)^(?:" } else { "(?s)^(?:" });
     let mut at = 0;

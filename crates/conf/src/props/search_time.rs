@@ -35,12 +35,12 @@ pub struct SearchTimeRules {
     pub evals: Vec<(String, String)>,
     /// `LOOKUP-class` by class, with the arguments as the `lookup` command takes them.
     pub lookups: Vec<(String, String)>,
-    /// `KV_MODE = multi:STANZA`: how tables in events are read.
+    /// `KV_MODE = multi:STANZA`: the stanza with the rules for reading tables in events.
     pub table: Option<Arc<TableStanza>>,
 }
 
 impl SearchTimeRules {
-    /// Whether nothing is added.
+    /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         let no_classes = self.reports.is_empty() && self.aliases.is_empty() && self.evals.is_empty();
         no_classes && self.lookups.is_empty() && self.table.is_none()
@@ -50,7 +50,7 @@ impl SearchTimeRules {
 /// A stanza of multikv.conf that `KV_MODE` names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableStanza {
-    /// Name.
+    /// Name of the stanza.
     pub name: String,
     /// Its settings; `None` if the stanza does not exist.
     pub settings: Option<BTreeMap<String, String>>,
@@ -91,7 +91,7 @@ pub struct AliasRule {
     pub source: String,
     /// New name for it.
     pub target: String,
-    /// `ASNEW`: an existing value of the target is kept.
+    /// `ASNEW`: whether an existing value of the target is kept.
     pub only_new: bool,
 }
 

@@ -24,11 +24,11 @@ pub struct PropsSettings {
     pub should_line_merge: bool,
     /// `BREAK_ONLY_BEFORE`: a line that matches starts an event.
     pub break_only_before: Option<String>,
-    /// `BREAK_ONLY_BEFORE_DATE`: a line that holds a timestamp starts an event.
+    /// `BREAK_ONLY_BEFORE_DATE`: whether a line with a timestamp starts an event.
     pub break_only_before_date: bool,
     /// `MUST_BREAK_AFTER`: a line that matches ends an event.
     pub must_break_after: Option<String>,
-    /// `MUST_NOT_BREAK_AFTER`: a line that matches holds the event open until `must_break_after`.
+    /// `MUST_NOT_BREAK_AFTER`: after a line that matches, the event continues until a line matches `must_break_after`.
     pub must_not_break_after: Option<String>,
     /// `MUST_NOT_BREAK_BEFORE`: a line that matches never starts an event.
     pub must_not_break_before: Option<String>,
@@ -66,7 +66,7 @@ pub struct PropsSettings {
     pub auto_kv_json: bool,
     /// `INDEXED_EXTRACTIONS = json`: whether JSON fields count as index-time fields.
     pub indexed_json: bool,
-    /// `HEADER_MODE`: which `***SPLUNK*** host=…` lines set the metadata of the events after them.
+    /// `HEADER_MODE`: selects the `***SPLUNK*** host=…` lines that set the metadata of the events after them.
     pub header_mode: HeaderMode,
     /// Settings of delimited text (csv, tsv …), in which each line is an event.
     pub header: Option<HeaderSettings>,
@@ -102,7 +102,7 @@ pub struct HeaderSettings {
     pub names: Vec<String>,
     /// `FIELD_HEADER_REGEX`: prefix of the header line, before its names.
     pub header_pattern: Option<String>,
-    /// Whether a later header line replaces the header from there on.
+    /// Whether a later header line replaces the header for the lines after it.
     pub repeats: bool,
     /// `TIMESTAMP_FIELDS`: columns that hold the time.
     pub timestamp_fields: Vec<String>,
@@ -124,10 +124,10 @@ pub struct ExtractRule {
     pub field: String,
 }
 
-/// Source of an event's time.
+/// Source of an event's timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatetimeConfig {
-    /// From its text.
+    /// The event's text.
     Auto,
     /// The clock on arrival (`CURRENT`).
     Current,
@@ -138,9 +138,9 @@ pub enum DatetimeConfig {
 /// Header lines that set the metadata of the events after them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderMode {
-    /// No line.
+    /// No header line.
     Never,
-    /// Only the first of the source.
+    /// Only the first line of the source.
     FirstLine,
     /// Every header line.
     Always,

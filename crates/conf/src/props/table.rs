@@ -36,7 +36,7 @@ pub static PROPS: ConfTable = ConfTable {
         "unarchive_cmd",
     ],
     unused: &[
-        // Only for forwarders, which split the data that they send to several indexers.
+        // Used only by forwarders that distribute unparsed data over several indexers.
         "EVENT_BREAKER",
         "EVENT_BREAKER_ENABLE",
         "LINE_BREAKER_LOOKBEHIND",
@@ -158,7 +158,7 @@ const EXTRA_TIMES: Kind =
 const HEADER_MODES: Kind = Kind::Choice(&["empty", "always", "firstline"]);
 const KV_MODES: Kind = Kind::Choice(&["none", "auto", "auto_escaped", "multi", "multi:", "json", "xml"]);
 
-/// All rows.
+/// All rows, for stanzas of any kind.
 pub(crate) const fn rows() -> &'static [Row] {
     ROWS
 }

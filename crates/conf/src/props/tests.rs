@@ -82,7 +82,7 @@ fn well_known_files_have_their_sourcetype() {
     assert_eq!(of("/var/log/messages"), "syslog");
     assert_eq!(of("/var/log/syslog.1"), "syslog");
     assert_eq!(of("/var/log/auth.log"), "linux_secure");
-    // The contents of these may say more than their names.
+    // For these sources, the content may determine a more specific sourcetype than the name.
     for source in
         ["/data/people.csv", "/data/people.tsv", "/data/x.jsonl", "/var/log/nginx/access.log", "/data/access.txt"]
     {

@@ -101,10 +101,10 @@ const TOKEN_ROWS: &[Row] = &[
     row("expiration", Kind::Text, "+30d", "", "default lifetime of a token: a relative time, or never"),
 ];
 
-/// A role.
+/// A role as configured; settings of imported roles are not merged in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoleSettings {
-    /// Its name.
+    /// Name of the role, without the prefix of its stanza.
     pub name: String,
     /// Roles whose capabilities, indexes and limits it inherits.
     pub imports: Vec<String>,

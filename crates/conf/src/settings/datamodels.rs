@@ -1,4 +1,4 @@
-//! datamodels.conf: which data models are accelerated, and over what time range.
+//! datamodels.conf: the accelerated data models and the time ranges of their summaries.
 //!
 //! Not here: when the server builds summaries and the resources they may use.
 
@@ -6,8 +6,8 @@ use crate::layers::{Layers, MergedStanza};
 use crate::table::{ConfTable, Kind, Row, Section, StanzaName, at_least, row};
 use crate::values::Values;
 
-/// Settings of datamodels.conf. Some settings of Splunk's are reported as having no effect: summaries of an older
-/// definition are never read, and missing ones are always built.
+/// Settings of datamodels.conf. Some of Splunk's settings are reported as having no effect, because summaries of an
+/// older definition are never read and missing summaries are always built.
 pub static DATAMODELS: ConfTable = ConfTable {
     conf: "datamodels",
     sections: &[Section { stanza: StanzaName::Any, rows: ROWS }],

@@ -118,18 +118,18 @@ pub enum ConnectionHost {
     Server,
     /// The sender's address.
     Address,
-    /// The sender's address as given by a proxy, or else that of the connection.
+    /// The sender's address as reported by a proxy, or else the peer address of the connection.
     ProxiedAddress,
 }
 
-/// One token.
+/// A token of the collector, with the defaults of its events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpToken {
     /// Stanza name after `http://`.
     pub name: String,
     /// The secret that senders present.
     pub token: String,
-    /// Whether it is refused.
+    /// Whether the token is refused.
     pub disabled: bool,
     /// Default index of events.
     pub index: Option<String>,
@@ -149,7 +149,7 @@ pub struct HttpToken {
     pub connection_host: ConnectionHost,
 }
 
-/// The collector.
+/// Settings of the collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpInputSettings {
     /// Whether every request is refused.

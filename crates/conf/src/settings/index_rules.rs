@@ -11,7 +11,7 @@ use crate::settings::transforms::ROWS;
 use crate::text::DEFAULT_STANZA;
 use crate::values::Values;
 
-/// Default key that a rule reads, and the one that most rules write.
+/// Key of an event's text; the default key that a rule reads.
 pub const RAW_KEY: &str = "_raw";
 /// Key of an event's index-time fields.
 pub const META_KEY: &str = "_meta";
@@ -25,7 +25,7 @@ pub const SOURCETYPE_KEY: &str = "MetaData:Sourcetype";
 pub const INDEX_KEY: &str = "_MetaData:Index";
 /// Key of an event's time, in seconds.
 pub const TIME_KEY: &str = "_time";
-/// Key of the queue that an event goes to next.
+/// Key of the queue to which an event is sent next.
 pub const QUEUE_KEY: &str = "queue";
 /// Key of the indexer groups that an event is sent to.
 pub const ROUTING_KEY: &str = "_TCP_ROUTING";
@@ -47,7 +47,7 @@ pub(crate) const DEST_KEYS: &[&str] = &[
 /// Default `FORMAT` of a rule that sets the host.
 const HOST_FORMAT: &str = "host::$1";
 
-/// One rule.
+/// An index-time rule: one stanza of transforms.conf.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct IndexRule {
     /// Stanza name.
@@ -137,7 +137,7 @@ pub(crate) fn index_rules(layers: &Layers) -> BTreeMap<String, Arc<IndexRule>> {
 fn read(name: &str, values: &Values<'_>) -> IndexRule {
     let dest_key = dest_key(values.text("DEST_KEY"));
     let format = values.optional("FORMAT");
-    // A host rule without FORMAT can only mean the first group.
+    // A host rule without FORMAT sets the host to the first group.
     let usual = || if dest_key == HOST_KEY { HOST_FORMAT.to_owned() } else { format!("{name}::$1") };
     let format = format.unwrap_or_else(usual);
     IndexRule {

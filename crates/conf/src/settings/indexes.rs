@@ -27,7 +27,7 @@ const MIN_SIZE: &str = "bucketMerge.minMergeSizeMB";
 const MAX_SIZE: &str = "bucketMerge.maxMergeSizeMB";
 const MIN_COUNT: &str = "bucketMerge.minMergeCount";
 const MAX_COUNT: &str = "bucketMerge.maxMergeCount";
-/// Buckets per merge: at least two, and all of them are open at once.
+/// Number of buckets per merge: at least two; the maximum is limited because all of them are open at once.
 const MERGE_COUNT: Kind = Kind::Integer { min: 2, max: 1_024 };
 
 /// Settings of indexes.conf.
@@ -128,7 +128,7 @@ pub struct MergeSettings {
     pub max_merge_count: usize,
 }
 
-/// One index.
+/// Settings of one index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexSettings {
     /// `frozenTimePeriodInSecs`: how long events are kept.
@@ -145,7 +145,8 @@ pub struct IndexSettings {
     pub merge: MergeSettings,
 }
 
-/// All indexes. Each is read on demand: there may be thousands, of which a command needs one.
+/// All indexes. Settings of an index are read on demand, because there may be thousands of indexes and a command needs
+/// only one.
 #[derive(Clone, Copy, Debug)]
 pub struct IndexesConf<'a> {
     conf: &'a MergedConf,
@@ -195,7 +196,7 @@ impl<'a> IndexesConf<'a> {
         if !is_set(MIN_COUNT) {
             merge.min_merge_count = merge.min_merge_count.min(merge.max_merge_count);
         }
-        // Contradictory values were reported; they fall back to the defaults.
+        // Contradictory values were already reported; here they fall back to the defaults.
         if merge.min_merge_size_mb > merge.max_merge_size_mb {
             (merge.min_merge_size_mb, merge.max_merge_size_mb) = (default_of(MIN_SIZE), default_of(MAX_SIZE));
         }
@@ -217,7 +218,7 @@ impl<'a> IndexesConf<'a> {
 /// Names of the indexes that accept events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexNames {
-    /// Configured indexes, with whether they are disabled.
+    /// Configured indexes; the value is whether the index is disabled.
     configured: BTreeMap<String, bool>,
     last_chance: Option<String>,
     /// Whether the node forwards events instead of storing them.
@@ -234,8 +235,7 @@ impl IndexNames {
         IndexNames { configured, last_chance, is_forwarder: false }
     }
 
-    /// Returns the same for a node without a store: every valid index name is accepted, because other nodes have the
-    /// indexes.
+    /// Returns these names for a forwarder: every valid index name is accepted, because the indexes are on other nodes.
     pub(crate) fn of_forwarder(&self) -> IndexNames {
         IndexNames { is_forwarder: true, ..self.clone() }
     }
@@ -305,12 +305,12 @@ pub(crate) fn check_merged(conf: &MergedConf, warnings: &mut Vec<ConfWarning>) {
         for (least, most) in [(MIN_SIZE, MAX_SIZE), (MIN_COUNT, MAX_COUNT)] {
             let own = |key: &str| stanza.settings.get(key);
             let (own_least, own_most) = (own(least), own(most));
-            // If the stanza sets neither, the contradiction is in [default].
+            // If the stanza sets neither bound, the contradiction is in [default] and reported there.
             let Some(place) = own_least.or(own_most) else { continue };
             let value = |own: Option<&MergedSetting>, key: &str| -> Option<u64> {
                 own.or_else(|| inherited(key)).and_then(|setting| setting.value.parse().ok())
             };
-            // A lower bound that nobody set is adjusted.
+            // A lower bound that is not configured is adjusted silently.
             let Some(lower) = value(own_least, least) else { continue };
             if lower > value(own_most, most).unwrap_or(default_of(most)) {
                 let problem = Problem::Contradiction { least, most };

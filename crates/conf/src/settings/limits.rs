@@ -4,8 +4,8 @@ use crate::layers::Layers;
 use crate::table::{COUNT, ConfTable, Kind, Section, StanzaName, row};
 use crate::values::{Values, rows_of};
 
-/// Settings of limits.conf. Splunk's other limits are constants here, named where they are used: setting them is
-/// reported. Hundreds more, for parts that do not exist here, are ignored silently.
+/// Settings of limits.conf. Some of Splunk's other limits are constants here, defined where they are used; setting one
+/// is reported. Hundreds more, which concern features that do not exist here, are ignored silently.
 pub static LIMITS: ConfTable = ConfTable {
     conf: "limits",
     sections: SECTIONS,
@@ -116,7 +116,7 @@ const SECTIONS: &[Section] = &[
     },
 ];
 
-/// The bounds in force.
+/// The effective limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitSettings {
     /// `[search] max_mem_usage_mb`.
@@ -207,13 +207,13 @@ impl LimitSettings {
         }
     }
 
-    /// Maximum concurrent searches on a machine with this many cores, by Splunk's formula. Each takes a thread.
+    /// Maximum concurrent searches on a machine with this many cores, by Splunk's formula. Each search takes a thread.
     pub fn searches_at_once(&self, cpus: usize) -> usize {
         let of_cpus = self.searches_per_cpu.saturating_mul(cpus);
         of_cpus.saturating_add(self.searches_base).clamp(1, SEARCHES_AT_ONCE_MAX)
     }
 
-    /// Maximum concurrent real-time searches, by Splunk's formula; they are not counted among the others.
+    /// Maximum concurrent real-time searches, by Splunk's formula; they are counted separately.
     pub fn real_time_searches_at_once(&self, cpus: usize) -> usize {
         self.real_time_multiplier.saturating_mul(self.searches_at_once(cpus)).min(SEARCHES_AT_ONCE_MAX)
     }

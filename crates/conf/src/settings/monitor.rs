@@ -61,7 +61,7 @@ pub(crate) const MONITOR_ROWS: &[Row] = &[
     row("move_policy", Kind::Choice(&[SINKHOLE]), "", "", "sinkhole: a batch's files are removed once they are stored"),
 ];
 
-/// One stanza.
+/// Settings of one `[monitor://…]` or `[batch://…]` stanza.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MonitorSettings {
     /// The path; `*` matches part of a segment and `...` any number of folders.
@@ -74,7 +74,7 @@ pub struct MonitorSettings {
     pub host: Option<String>,
     /// Pattern over the path whose first group is the host.
     pub host_regex: Option<String>,
-    /// Segment of the path, from 1, that gives the host.
+    /// Number, from 1, of the path segment that is the host.
     pub host_segment: Option<usize>,
     /// `source` of the events.
     pub source: Option<String>,

@@ -122,7 +122,7 @@ pub enum NetworkKind {
     Forwarders,
 }
 
-/// One port.
+/// Settings of one port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkInput {
     /// Stanza name.
@@ -190,7 +190,7 @@ pub struct NetworkInputSettings {
     /// `[SSL]`.
     pub ssl: SslSettings,
     /// Tokens, one of which a forwarder must present; `None` if there is no token stanza. A stanza that is disabled or
-    /// has no token admits nobody, but still makes tokens required.
+    /// has no token adds no valid token, but tokens are required all the same.
     pub forwarder_tokens: Option<Vec<String>>,
 }
 
@@ -230,7 +230,7 @@ impl NetworkInputSettings {
 }
 
 impl NetworkInput {
-    /// A forwarder port on the given address, with the settings of inputs.conf for such a port.
+    /// A forwarder port on the given address, with the settings of inputs.conf for forwarder ports.
     pub fn of_forwarders(layers: &Layers, address: SocketAddr) -> NetworkInput {
         let (kind, port) = (NetworkKind::Forwarders, address.port());
         let stanza = format!("splunktcp://{port}");

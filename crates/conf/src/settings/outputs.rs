@@ -178,7 +178,7 @@ pub struct OutputTls {
     pub name: Option<String>,
 }
 
-/// One server.
+/// An indexer of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputServer {
     /// `host:port`.
@@ -189,14 +189,14 @@ pub struct OutputServer {
     pub token: Option<String>,
 }
 
-/// One group.
+/// A group of indexers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputGroup {
-    /// Its name.
+    /// Name of the group.
     pub name: String,
     /// Its servers in order; never empty.
     pub servers: Vec<OutputServer>,
-    /// Whether servers other than Quarry are asked to acknowledge.
+    /// Whether acknowledgements are requested from servers other than Quarry, which always acknowledges.
     pub use_ack: bool,
     /// Whether the Splunk-to-Splunk protocol is used, rather than raw text.
     pub is_cooked: bool,

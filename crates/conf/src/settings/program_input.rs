@@ -21,7 +21,7 @@ const FILTER_PREFIX: &str = "filter:";
 const FILTER_KINDS: [(&str, bool); 2] = [("whitelist", true), ("blacklist", false)];
 /// Prefix of a filter's pattern settings.
 const FILTER_PATTERN: &str = "regex";
-/// Index and sourcetype of events that Splunk would sign.
+/// Index and sourcetype of events with `signedaudit = true`, which Splunk would sign.
 const AUDIT: [&str; 2] = ["_audit", "audittrail"];
 /// Separator of an input's scheme and name.
 const SCHEME_END: &str = "://";
@@ -34,7 +34,7 @@ pub(crate) const SECTIONS: &[Section] = &[
     Section { stanza: StanzaName::Prefix(JOURNAL_PREFIX), rows: JOURNAL_ROWS },
     Section { stanza: StanzaName::Prefix(CHANGE_PREFIX), rows: CHANGE_ROWS },
 ];
-/// Filters of `[fschange:]`, whose prefix is looked for before all others.
+/// Section of filters for `[fschange:]`; its prefix must be checked before all others.
 pub(crate) const FILTER: Section = Section { stanza: StanzaName::Prefix(FILTER_PREFIX), rows: FILTER_ROWS };
 
 const PROGRAM_ROWS: &[Row] = &[
@@ -357,7 +357,7 @@ fn change(conf: &MergedConf, stanza: &MergedStanza, path: &str, faults: &mut Vec
     for name in values.text("filters").split(',').map(str::trim).filter(|name| !name.is_empty()) {
         match filter(conf, name) {
             Some(filter) => filters.push(filter),
-            // Without the filter, the wrong set of files would be reported.
+            // An input with a missing filter is refused, because it would report the wrong set of files.
             None => {
                 let [(first, _), (second, _)] = FILTER_KINDS;
                 tell(&format!(

@@ -13,7 +13,7 @@ const DISK_USAGE: &str = "diskUsage";
 const SSL: &str = "sslConfig";
 const CACHE: &str = "cachemanager";
 
-/// Settings of server.conf; Splunk's other settings are for parts that do not exist here.
+/// Settings of server.conf; Splunk's other settings concern features that do not exist here.
 pub static SERVER: ConfTable = ConfTable {
     conf: "server",
     sections: &[

@@ -18,11 +18,11 @@ pub struct EventType {
 /// A tag on a field value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// The tag.
+    /// Name of the tag.
     pub name: String,
-    /// Field.
+    /// Field that has the tagged value.
     pub field: String,
-    /// Its value.
+    /// The tagged value.
     pub value: String,
 }
 
@@ -57,13 +57,13 @@ pub fn tags(layers: &Layers) -> Vec<Tag> {
     found
 }
 
-/// Field and value that a stanza of tags.conf gives tags to.
+/// Field and value tagged by a stanza of tags.conf.
 pub fn tagged_value(stanza: &str) -> Option<(String, String)> {
     let (field, value) = stanza.split_once('=')?;
     Some((field.trim().to_owned(), unescaped(value.trim())))
 }
 
-/// The stanza of tags.conf for a value of a field: bytes that could be mistaken for syntax are escaped.
+/// The name of the stanza of tags.conf for a field's value; bytes that could be mistaken for syntax are escaped.
 pub fn tag_stanza(field: &str, value: &str) -> String {
     let mut stanza = format!("{field}=");
     for byte in value.bytes() {

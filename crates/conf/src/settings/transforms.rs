@@ -63,7 +63,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("KEEP_EMPTY_VALS", Kind::Bool, "false", "", "whether empty values become fields"),
     row("LOOKAHEAD", COUNT, "4096", "bytes", "index time: bytes of SOURCE_KEY that are matched"),
     row("MV_ADD", Kind::Bool, "false", "", "whether an existing field gets further values"),
-    // Not checked here: a rule that cannot be compiled must not be treated as missing.
+    // Not validated here, because dropping an invalid pattern would make the rule look as if it had none.
     row("REGEX", Kind::Text, "", "", "pattern of a rule"),
     row("REPEAT_MATCH", Kind::Bool, "false", "", "index time: whether REGEX is matched again after each match"),
     row("SOURCE_KEY", Kind::Text, "_raw", "", "field or key to read"),
@@ -133,7 +133,7 @@ pub enum ReportCut {
     },
 }
 
-/// Messages about rules that props.conf refers to and transforms.conf lacks; they have no effect.
+/// Messages about rules that props.conf refers to but transforms.conf does not define; such references have no effect.
 pub fn missing_rules(layers: &Layers) -> Vec<String> {
     let transforms = layers.conf("transforms");
     let mut missing = Vec::new();
@@ -298,7 +298,7 @@ impl Transforms {
                 fields: own("fields_list").map_or_else(Vec::new, names_in),
                 case_sensitive_match: values.bool("case_sensitive_match"),
                 max_matches: match own("time_field") {
-                    // With times, each row is valid until the next one begins, so one row matches.
+                    // In a lookup with times, each row is valid until the next one begins, so the default is one match.
                     Some(_) if !stanza.settings.contains_key("max_matches") => 1,
                     _ => values.size("max_matches"),
                 },

@@ -151,7 +151,7 @@ pub enum VolumeEncryption {
     Server,
     /// A key of the key management service.
     KeyService(String),
-    /// Before the upload, with the keys of this file.
+    /// Encrypted before the upload, with the keys of this file.
     Client(String),
 }
 
@@ -193,8 +193,8 @@ pub struct CacheManagerSettings {
 }
 
 impl RemoteStorage {
-    /// Reads indexes.conf and server.conf. Settings that cannot be applied are an error: otherwise buckets would
-    /// silently stay local.
+    /// Reads indexes.conf and server.conf. Settings that cannot be applied are an error, because otherwise buckets
+    /// would silently stay local.
     pub fn new(layers: &Layers) -> Result<RemoteStorage, Fault> {
         let (indexes, server) = (layers.conf("indexes"), layers.conf("server"));
         let mut storage = RemoteStorage { cache: cache_of(server), ..RemoteStorage::default() };

@@ -1,7 +1,7 @@
 //! Output columns of chart and timechart: aggregates, and expressions over aggregates.
 //!
-//! Expressions are evaluated per group once the groups are complete; the aggregates they use are hidden. A cell without
-//! rows is empty, whatever the expression would yield.
+//! Expressions are evaluated per group once the groups are complete; the aggregates they use are hidden. A cell
+//! without rows is empty; its expression is not evaluated.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use quarry_spl::ast::{Aggregate, ComputedAggregate, PART_PREFIX};
 /// One column of values.
 pub(crate) struct Output {
     pub name: String,
-    /// The column of the groups that holds it.
+    /// Column of the groups that contains the values.
     pub column: String,
     /// Whether a cell without rows is 0.
     pub is_zero_when_missing: bool,
-    /// The expression, if it is not an aggregate.
+    /// The expression; `None` for an aggregate.
     expr: Option<Arc<CompiledExpr>>,
 }
 
@@ -57,7 +57,7 @@ impl Outputs {
         &self.0
     }
 
-    /// The groups with the expressions evaluated.
+    /// Adds the values of the expressions to the groups.
     pub(crate) fn computed(&self, mut groups: RecordBatch) -> Result<RecordBatch, EngineError> {
         for output in &self.0 {
             if let Some(expr) = &output.expr {

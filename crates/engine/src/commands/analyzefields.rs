@@ -1,8 +1,8 @@
 //! `analyzefields`: how well each numeric field predicts the value of one field, its class.
 //!
-//! A number is assigned to its most probable class, assuming that the numbers of each class are normally distributed
-//! and weighting classes by frequency (Gaussian naive Bayes with one feature). Splunk documents the output columns but
-//! not the method; this is the simplest classifier that uses location and spread.
+//! A number is assigned to its most probable class. The numbers of each class are assumed to be normally distributed,
+//! and classes are weighted by frequency (Gaussian naive Bayes with one feature). Splunk documents the output columns
+//! but not the method; this is the simplest classifier that uses location and spread.
 
 use std::collections::BTreeMap;
 use std::f64::consts::PI;
@@ -29,7 +29,7 @@ impl Execute for AnalyzeFieldsCommand {
     }
 }
 
-/// The command; holds the field with the classes.
+/// The command with the name of its class field.
 struct AnalyzeFields(String);
 
 /// The numbers of a class.
@@ -78,7 +78,7 @@ fn statistics_of(points: &[(usize, f64)], classes: usize) -> FieldStatistics {
     let mut right = 0.0;
     for (class, number) in points {
         let likelihood = |class: &usize| known[*class].likelihood(*number, least);
-        // The first of equally probable classes.
+        // Of equally probable classes, the first one is chosen.
         let best = present.iter().rev().max_by(|a, b| likelihood(a).total_cmp(&likelihood(b)));
         if best == Some(class) {
             known[*class].right += 1.0;

@@ -1,6 +1,6 @@
 //! `anomalies`: how much new text each row contains compared with the rows before it.
 //!
-//! Splunk's scores differ; the same rows stand out.
+//! Scores differ from Splunk's, but the same rows stand out.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -35,7 +35,7 @@ impl Execute for AnomaliesCommand {
 
 struct Anomalies {
     command: AnomaliesCommand,
-    /// N-grams of each text on the blacklist, which is always expected.
+    /// N-grams of each denylisted text; such texts are always expected.
     denied: Vec<Window>,
 }
 
@@ -108,7 +108,7 @@ impl Anomalies {
         anomalies
     }
 
-    /// Whether a text contains next to nothing that is not in a blacklisted one.
+    /// Whether a text has hardly any n-grams that a denylisted text lacks.
     fn is_denied(&self, pieces: &[u64]) -> bool {
         self.denied.iter().any(|denied| denied.unexpected(pieces) <= self.command.denied_threshold)
     }

@@ -1,6 +1,6 @@
 //! `anomalousvalue`: values that are rare in their field, or numbers far from its mean.
 //!
-//! Splunk's scores differ; the same rows stand out.
+//! Scores differ from Splunk's, but the same rows stand out.
 
 use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
@@ -23,7 +23,7 @@ impl Execute for AnomalousValueCommand {
 struct AnomalousValue(AnomalousValueCommand);
 
 impl AnomalousValue {
-    /// Whether rarity, and distance from the mean, are meaningful for a field.
+    /// Two flags: rarity is meaningful for a field, and distance from the mean is.
     fn uses(&self, facts: &FieldFacts, rows: usize) -> (bool, bool) {
         let (least, share) = self.0.support;
         let supported = facts.count >= least && facts.count as f64 >= share * rows as f64;

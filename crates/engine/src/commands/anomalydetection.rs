@@ -1,7 +1,8 @@
 //! `anomalydetection`: improbable rows, by one of three methods.
 //!
-//! `method=histogram` multiplies the relative frequencies of a row's values in their fields, with numbers binned; the
-//! other methods are those of `anomalousvalue` and `outlier`. Splunk's scores differ; the same rows stand out.
+//! `method=histogram` multiplies the relative frequencies of a row's values in their fields, with numbers binned;
+//! `method=zscore` is `anomalousvalue`, and `method=iqr` is `outlier`. Scores differ from Splunk's, but the same rows
+//! stand out.
 
 use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;

@@ -33,7 +33,7 @@ impl BlockingTable for AppendCols {
         let right = concat_rows(self.right.clone())?;
         let count = left.num_rows().max(right.num_rows());
         let names = names_of(&right).into_iter().filter(|name| !name.starts_with('_'));
-        // Rows beyond the shorter side lack its fields.
+        // Rows beyond the end of the shorter side lack that side's fields.
         let places = (0..u32_of(count)).map(|row| (row < u32_of(left.num_rows())).then_some(row));
         let mut joined = match left.num_rows() {
             0 => rows::batch_of(Vec::<(String, ArrayRef)>::new(), count)?,

@@ -97,7 +97,7 @@ fn starts_of(spans: &mut TimeSpans, values: &ArrayRef) -> ArrayRef {
     column.finish()
 }
 
-/// The spans of values; values that are not numbers are kept.
+/// The names of the spans that contain these numbers; values that are not numbers are kept.
 fn names_of(spans: &NumberSpans, values: &ArrayRef) -> ArrayRef {
     let reader = ColumnReader::new(values);
     let mut column = ColumnBuilder::new(values.len());
@@ -110,7 +110,7 @@ fn names_of(spans: &NumberSpans, values: &ArrayRef) -> ArrayRef {
     column.finish()
 }
 
-/// Without a span: chosen from all values.
+/// `bin` without a span, which is derived from all values.
 struct BinByRange(BinCommand);
 
 impl Blocking for BinByRange {

@@ -1,4 +1,4 @@
-//! `bucketdir`: paths grouped into directories until few enough are left.
+//! `bucketdir`: paths grouped into directories until few enough remain.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ impl Execute for BucketDirCommand {
     }
 }
 
-/// While there are too many paths, the directory with the fewest entries replaces its contents.
+/// While there are too many paths, the smallest of the deepest directories replaces its contents.
 struct BucketDir(BucketDirCommand);
 
 /// A path in the current set.
@@ -60,7 +60,8 @@ impl BlockingTable for BucketDir {
                     sum.parts += 1;
                 }
             }
-            // Prefers one with several entries; among the deepest, the smallest.
+            // Directories with several entries are preferred; of the deepest ones, the one with the smallest size is
+            // merged.
             if folders.values().any(|sum| sum.parts > 1) {
                 folders.retain(|_, sum| sum.parts > 1);
             }

@@ -105,7 +105,7 @@ fn sorted_rows(rows: &RecordBatch, by: &[String]) -> Result<RecordBatch, EngineE
     rows::take(rows, &places.into())
 }
 
-/// Order of rows, independent of the input order.
+/// Order of texts, independent of the input order.
 fn text_order(a: &str, b: &str) -> std::cmp::Ordering {
     row_order(a, b).then_with(|| a.cmp(b))
 }
@@ -134,7 +134,7 @@ pub(super) struct WildcardChart {
 }
 
 impl WildcardChart {
-    /// The step that runs it.
+    /// The step that runs the command.
     pub(super) fn step(chart: AnyChart, lowering: &Lowering<'_>) -> Result<Step, EngineError> {
         if chart.is_computed() {
             let message = "eval(...) cannot be combined with functions of patterns; name the fields".to_owned();

@@ -1,8 +1,8 @@
 //! `cluster`: groups rows with similar texts.
 //!
 //! A row joins the first group whose first text is similar enough: the share of common words, relative to the longer
-//! text or to both, reaches the threshold. Splunk's own measure is not reproduced, but for texts that differ in a few
-//! words the groups are the same.
+//! text or to both, reaches the threshold. Splunk's own measure is not reproduced, but it yields the same groups if
+//! texts differ in a few words.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! `concurrency`: the number of concurrent rows at the start of each.
+//! `concurrency`: for each row, the number of rows that are running at its start.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

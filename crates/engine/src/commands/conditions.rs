@@ -4,12 +4,12 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::rows::{ColumnBuilder, batch_of};
 
-/// Field with the condition; a subsearch whose result has it is used as a condition.
+/// Field with the condition; a subsearch result with this field is used as a condition.
 pub(super) const SEARCH_FIELD: &str = "search";
 /// Maximum bytes of a condition.
 const CONDITION_BYTES_MAX: usize = 1 << 20;
 
-/// The value in quotes, such that the parser reads it back.
+/// The value in quotes, escaped so that the parser restores it.
 pub(super) fn quoted(value: &str) -> String {
     format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
 }

@@ -1,4 +1,4 @@
-//! `datamodel`: definitions of data models. For its events, the planner substitutes a search.
+//! `datamodel`: definitions of data models. For the events of a model, the planner replaces the command by a search.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -19,7 +19,7 @@ impl Execute for DataModelCommand {
     }
 }
 
-/// The JSON texts of all models, of one, or of one object.
+/// The JSON texts of all models, of one model, or of one object.
 fn definitions(name: Option<&DataModelName>, source: &dyn KnowledgeSource) -> Result<RecordBatch, EngineError> {
     let mut texts = Vec::new();
     match name {

@@ -86,7 +86,7 @@ fn buckets_table(
     batch_of(columns, buckets.len())
 }
 
-/// Number of buckets of each state that begin in each span of time.
+/// Number of buckets by state and by the span of time in which they begin.
 fn by_time(buckets: &[BucketListing], mut floor: impl FnMut(i64) -> i64) -> Result<RecordBatch, EngineError> {
     let mut counts: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
     for bucket in buckets {

@@ -16,7 +16,7 @@ pub(super) const DELIMITER: &str = " ";
 /// Key of the delimiter in the metadata of a column.
 pub(super) const DELIMITER_KEY: &str = "delimiter";
 
-/// `delim=` of `stats` and `eventstats`, for the values of the results.
+/// The step that sets the `delim=` of `stats` and `eventstats` on their result columns.
 pub(super) fn of_results(stats: &StatsCommand) -> Option<Step> {
     let (delimiter, by) = (stats.delim.clone(), names(&stats.by));
     (delimiter != DELIMITER)

@@ -113,7 +113,8 @@ fn edits<'t>(left: &[&'t str], right: &[&'t str]) -> Vec<Line<'t>> {
 /// The shortest edit script between two lists of lines; `None` if it is too long.
 fn shortest<'t>(old: &[&'t str], new: &[&'t str]) -> Option<Vec<Line<'t>>> {
     let most = (old.len() + new.len()).min(EDITS_MAX) as isize;
-    // By diagonal (lines of the old text minus lines of the new one): how far a number of edits gets in the old text.
+    // For each diagonal (lines of the old text minus lines of the new one), the farthest line of the old text that
+    // the current number of edits reaches.
     let mut reached = vec![0_isize; 2 * most as usize + 3];
     let place = |diagonal: isize| (diagonal + most + 1) as usize;
     let mut steps: Vec<Vec<isize>> = Vec::new();
@@ -267,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_difference_leads_from_one_text_to_the_other_by_few_lines() {
-        // Texts of few letters drawn by a small generator, so that many lines meet again.
+        // Random texts over few distinct lines, so that many lines of the two texts are equal.
         let mut state = 7_u32;
         let mut draw = |most: u32| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

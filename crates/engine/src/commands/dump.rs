@@ -1,8 +1,8 @@
 //! `dump`: writes the rows of a search to files in the search's directory.
 //!
-//! All rows are read before the first is written, so that every file has the same columns; then they are passed on. The
-//! field `_dstpath` names the subdirectory for a row. A file that has reached `rollsize=` is closed, and the next row
-//! of its directory starts another one with the next number.
+//! All rows are read before the first is written, so that every file has the same columns; after writing, the rows
+//! are passed on. The field `_dstpath` names the subdirectory for a row. A file that has reached `rollsize=` is
+//! closed, and the next row of its directory starts a file with the next number.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -220,7 +220,7 @@ impl Writing<'_> {
         }
     }
 
-    /// A row in output form; `None` if it has nothing to write.
+    /// A row in output form; `None` if the row has nothing to write.
     fn line(&self, readers: &[ColumnReader], row: usize) -> Result<Option<String>, EngineError> {
         let mut scratch = String::new();
         Ok(Some(match self.dump.command.format {

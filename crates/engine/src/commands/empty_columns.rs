@@ -1,5 +1,5 @@
-//! Removes columns without values, for results that need not have all fields of all rows: of the rows as a whole, or of
-//! each batch, where rows are passed on as they come.
+//! Removes columns without values from results that may omit such fields: either over all rows, or batch by batch if
+//! rows are passed on as they arrive.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use quarry_eval::rows::{self, KeptRows, RowIter};
 
 use crate::blocking::Blocking;
 
-/// For a subset of events: columns in which none of them has a value are not part of the result.
+/// Removes the columns in which no row of the result has a value.
 pub(crate) struct DropEmptyColumns;
 
 impl Blocking for DropEmptyColumns {
@@ -29,7 +29,7 @@ impl Blocking for DropEmptyColumns {
     }
 }
 
-/// Removes the columns of a batch in which none of its rows has a value.
+/// Removes the columns of a batch in which no row of the batch has a value.
 pub(crate) struct WithoutEmptyColumns;
 
 impl RowCommand for WithoutEmptyColumns {

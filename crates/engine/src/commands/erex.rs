@@ -1,6 +1,6 @@
 //! `erex`: learns a regular expression from example values.
 //!
-//! Rows that contain an example show where it stands; [`patterns_of`] makes the pattern.
+//! The first rows show the texts around each example, from which [`patterns_of`] derives the pattern.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl BlockingTable for Erex {
 }
 
 impl Erex {
-    /// Name of the group: the field name, if it is valid as one.
+    /// Name of the group: the field name, if it is a valid group name.
     fn group(&self) -> String {
         let letters = self.0.output.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' });
         let name: String = letters.collect();

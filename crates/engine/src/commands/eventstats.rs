@@ -39,7 +39,7 @@ impl Blocking for EventStats {
         let rows = KeptRows::collect("eventstats", rows, &context.dataflow)?;
         let plan = plan_for(&self.command.aggregates, &self.by, &rows, &self.expressions)?;
         let folded = plan.fold(Box::new(rows.iter()), context)?;
-        // Every row needs its group in memory, so the groups must fit.
+        // Every row needs its group, so all groups must fit into memory.
         let groups = plan.values(folded, context)?;
         let mut account = context.dataflow.account("groups of eventstats");
         let (groups, bytes) = rows::compact(&groups)?;

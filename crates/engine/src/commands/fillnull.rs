@@ -1,4 +1,4 @@
-//! `fillnull`: a value where fields have none.
+//! `fillnull`: fills missing values with a default.
 
 use std::sync::Arc;
 

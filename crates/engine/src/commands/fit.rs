@@ -1,4 +1,4 @@
-//! `fit`: fits a model to the rows, stores it, and passes the rows on with its predictions.
+//! `fit`: fits a model to the rows, stores it, and passes the rows on with the model's predictions.
 //!
 //! All rows are buffered ([`KeptRows`], which may spill). The model is fitted to a sample with a bounded number of rows
 //! and only the named fields; it is then applied to all rows.
@@ -60,7 +60,7 @@ impl Blocking for Fit {
         let mut account = context.dataflow.account("fit");
         account.set(table.num_rows() * wanted.len() * CELL_BYTES + table.get_array_memory_size())?;
         let fitted = match self.fitted(&table, &features, &options, context) {
-            // No consumer is left.
+            // The search was cancelled, so nobody needs the predictions.
             Err(LearnError::Cancelled) => return Ok(kept.into_rows()),
             other => other.map_err(|error| self.fault(&error))?,
         };
@@ -164,7 +164,7 @@ fn learning_table(kept: &KeptRows, names: &[&str], drawn: Option<&[usize]>) -> R
     rows::concat_rows(parts)
 }
 
-/// The rows with the labels of the sampled ones.
+/// All rows; those of the sample have labels.
 fn labelled(kept: KeptRows, name: &str, labels: &[Answer], drawn: Option<&[usize]>) -> Result<RowIter, EngineError> {
     let by_row: Option<BTreeMap<usize, Answer>> =
         drawn.map(|drawn| drawn.iter().copied().zip(labels.iter().cloned()).collect());

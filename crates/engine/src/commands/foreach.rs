@@ -1,7 +1,7 @@
 //! `foreach`: runs the same commands for each of several fields, or for each value of a field.
 //!
-//! For named fields, the commands are expanded once at planning. Fields that match a pattern are known only when all
-//! rows have arrived.
+//! For named fields, the commands are expanded once, during planning. Fields that match a pattern are known only when
+//! all rows have arrived.
 
 use std::borrow::Cow;
 use std::sync::Arc;

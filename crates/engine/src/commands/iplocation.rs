@@ -1,8 +1,8 @@
 //! `iplocation`: geographic location of IP addresses.
 //!
 //! The node provides the database; this command turns its answers into fields. An address that is not in the database
-//! gets no fields; one that is only partly known gets empty texts for the rest. Answers are cached per worker, as logs
-//! repeat addresses.
+//! gets no fields; an address with incomplete data gets empty texts for the missing parts. Answers are cached per
+//! worker, because addresses recur in logs.
 
 use std::net::IpAddr;
 use std::sync::Arc;

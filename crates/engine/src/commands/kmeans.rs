@@ -1,8 +1,8 @@
 //! `kmeans`: clusters rows by numeric fields.
 //!
-//! Initial centres are far apart and chosen deterministically, so that the same rows always yield the same clusters. Of
-//! several starts, the one with the smallest sum of distances is used. Clusters are numbered in order of their first
-//! row.
+//! Initial centres are far apart and chosen deterministically, so that the same rows always yield the same clusters.
+//! Of several runs with different starting centres, the one with the smallest sum of distances is used. Clusters are
+//! numbered in order of their first row.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

@@ -31,7 +31,7 @@ impl BlockingTable for Localize {
             times.extend((0..batch.num_rows()).filter_map(|row| time_ns(&reader, row)));
             account.set(times.capacity() * size_of::<TimeNs>())?;
         }
-        // Regions come newest first.
+        // Ranges are returned newest first.
         times.sort_unstable_by_key(|time| std::cmp::Reverse(*time));
         let length = |span: &Option<Span>| span.as_ref().map_or(0, length_of);
         let pause = length(&self.0.max_pause);

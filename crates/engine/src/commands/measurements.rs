@@ -61,7 +61,7 @@ impl RowCommand for Measurements {
     }
 }
 
-/// The names of the dimensions that each row has a value of.
+/// For each row, the names of the dimensions that have a value.
 fn dimensions_of(rows: &RecordBatch) -> ArrayRef {
     let names = names_of(rows).into_iter();
     let names: Vec<String> = names.filter(|name| is_dimension(name) && !METADATA_FIELDS.contains(&&**name)).collect();

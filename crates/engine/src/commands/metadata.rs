@@ -1,4 +1,5 @@
-//! `metadata` can only begin a search; the planner runs the search in its node instead (`crate::plan`).
+//! `metadata` can only begin a search; the planner replaces the command by the search in its syntax node
+//! (`crate::plan`).
 
 use quarry_spl::ast::MetadataCommand;
 

@@ -1,8 +1,8 @@
-//! Execution of SPL commands: one file each, named like the file with its syntax in `quarry_spl`.
+//! Execution of SPL commands: one file for each, with the same name as the file for its syntax in `quarry_spl`.
 //!
-//! Commands that process one batch at a time are row commands; stats, chart, timechart, top and rare are folds; the
-//! others need all rows. The table in `quarry_spl` names the files; a command without a file, or whose file lacks
-//! [`Execute`], does not compile.
+//! Commands that process one batch at a time are row commands; stats, chart, timechart, top and rare are folds; other
+//! commands need all rows. The table in `quarry_spl` names the files; the crate does not compile if a file or its
+//! [`Execute`] is missing.
 
 use quarry_eval::EngineError;
 use quarry_spl::ast::{Command, Span};

@@ -28,7 +28,7 @@ pub(super) fn merged(search: &dyn SearchEnvironment, searches: &[Pipeline]) -> R
     Ok(Box::new(MergedRows::new(sources)))
 }
 
-/// The first command of a search that is not a streaming command, or does not return events.
+/// The first command of a search that prevents merging: it is not streaming, or does not return events.
 pub(super) fn unstreamed<'p>(
     search: &dyn SearchEnvironment,
     inner: &'p Pipeline,

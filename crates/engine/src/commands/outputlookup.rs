@@ -77,7 +77,7 @@ impl Blocking for OutputLookup {
 struct NewRows<'r> {
     rows: &'r KeptRows,
     names: &'r [String],
-    /// Keys of existing rows that these replace.
+    /// Keys of existing rows that the new rows replace.
     replaced: &'r BTreeSet<String>,
 }
 

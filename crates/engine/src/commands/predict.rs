@@ -1,10 +1,10 @@
 //! `predict`: forecasts a series by exponential smoothing with additive errors.
 //!
 //! A level follows the series; a trend (`LLT`) or a season (`LLP`) may be added; `LLP5` is the mean of both. The
-//! smoothing parameters are chosen from a grid by the smallest one-step errors; `BiLL` chooses one for two series, and
-//! `LLB` uses what a second series says about the same moment. Confidence bounds are derived from these errors and
-//! widen with the forecast horizon according to the model. Splunk's filters are not reproduced; results are close, not
-//! equal.
+//! smoothing parameters are chosen from a grid so that the one-step errors are smallest. `BiLL` chooses one parameter
+//! for two series, and `LLB` also uses the value of a second series at the same time. Confidence bounds are derived
+//! from the one-step errors and widen with the forecast horizon. Splunk's filters are not reproduced; results are
+//! close, not equal.
 
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
@@ -72,7 +72,7 @@ impl BlockingTable for Predict {
     }
 }
 
-/// Mean and variance of a prediction; `None` where there is none.
+/// Mean and variance of a prediction; `None` if there is no prediction.
 type Prediction = Option<(f64, f64)>;
 
 /// The numbers of a field in the first rows.
@@ -81,8 +81,8 @@ fn numbers_of(all: &RecordBatch, field: &str, rows: usize) -> Vec<Option<f64>> {
     (0..rows).map(|row| reader.number(row).filter(|number| number.is_finite())).collect()
 }
 
-/// Forecasts a series from its level and from another series at the same moment: a deviation of the other from its
-/// level carries over as far as the deviations of both were correlated.
+/// Forecasts a series from its level and from another series at the same time. The other's deviation from its level
+/// is transferred in proportion to the past correlation of the deviations.
 fn beside(series: &[Option<f64>], other: &[Option<f64>], count: usize) -> Vec<Prediction> {
     let known = &other[..series.len().min(other.len())];
     let (own, others) = (LEVEL.fitted(series, count), LEVEL.fitted(known, count));

@@ -22,13 +22,13 @@ impl Execute for RegexCommand {
     }
 }
 
-/// Keeps matching rows. A missing field matches nothing, so `!=` keeps it.
+/// Keeps matching rows. A missing field matches nothing, so `!=` keeps the row.
 #[derive(Clone)]
 struct RegexFilter {
     field: String,
     regex: Regex,
     negated: bool,
-    /// Answers by value.
+    /// Results by value.
     memo: Arc<DistinctMemo>,
 }
 

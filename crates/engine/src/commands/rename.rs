@@ -1,4 +1,4 @@
-//! `rename`: gives fields other names.
+//! `rename`: renames fields.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

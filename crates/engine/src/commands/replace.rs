@@ -54,7 +54,7 @@ impl Replace {
     }
 }
 
-/// Texts matched by the wildcards of `pattern` in `text`, each as short as possible, the last one the rest.
+/// Texts matched by the wildcards of `pattern` in `text`, each as short as possible; the last one takes the rest.
 fn star_parts<'t>(pattern: &str, text: &'t str) -> Option<Vec<&'t str>> {
     let mut pieces = pattern.split('*');
     let mut rest = text.strip_prefix(pieces.next()?)?;

@@ -25,7 +25,7 @@ const TURNS_MAX: usize = 1_000_000;
 
 impl Execute for CustomCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
-        // Also if it is the first command of a subpipeline that receives rows, as in appendpipe.
+        // Here the command receives rows, even if it is the first of a subpipeline, as in `appendpipe`.
         let command = CustomCommand { is_first: false, ..self.clone() };
         Ok(vec![blocking(Custom::new(command, lowering.environment))])
     }
@@ -60,7 +60,7 @@ impl Blocking for Custom {
         };
         let text = |field: &Value| field.as_str().map(str::to_owned);
         let required: Vec<String> = info["required_fields"].as_array().into_iter().flatten().filter_map(text).collect();
-        // Other types process all rows, which are sent at once if they fit into a chunk.
+        // Programs of other types process all rows, which are sent at once if they fit into a chunk.
         let gathers = !matches!(info["type"].as_str(), Some("streaming" | "stateful"));
         let rows = (!makes_rows).then_some(rows);
         let waiting = Vec::new();
@@ -78,7 +78,7 @@ impl Custom {
         EngineError::Invalid { message: format!("{}: {fault}", self.command.name), span: Some(self.command.span) }
     }
 
-    /// The rows after the commands that the program requires before it.
+    /// Applies the commands that the program requires before it.
     fn rows_through(&self, before: &str, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
         let parsed = quarry_spl::parse_commands(before, false, &self.source.names());
         if !parsed.is_ok() {
@@ -122,14 +122,14 @@ impl Custom {
     }
 }
 
-/// Questions and answers.
+/// Exchange of requests and answers with a program.
 struct Dialogue {
     name: String,
     process: Box<dyn CommandProcess>,
     context: CommandContext,
     /// Error messages reported by the program.
     told: Option<String>,
-    /// Whether the last answer contained one.
+    /// Whether the last answer contained an error message.
     told_now: bool,
 }
 
@@ -232,7 +232,7 @@ impl ProgramRows {
         if let Some(told) =
             self.dialogue.told.as_ref().filter(|_| self.done && self.dialogue.told_now && body.is_empty())
         {
-            // The program gave up; the rows it returned before are incomplete.
+            // The program has failed, so the rows that it returned before are incomplete.
             return Err(EngineError::invalid(format!("{}: {told}", self.dialogue.name)));
         }
         self.turns += usize::from(is_last);

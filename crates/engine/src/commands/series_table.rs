@@ -1,7 +1,7 @@
 //! Pivots groups of (row, series) into a table with one column per series; shared by chart and timechart.
 //!
-//! The series that get a column are known only when all groups are. Series beyond the limit are merged into OTHER by
-//! merging their *states*, because an average of averages would be wrong.
+//! The series that get a column are known only when all groups are complete. Series beyond the limit are merged into
+//! OTHER by merging their *states*, because an average of averages would be wrong.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ impl SeriesTable<'_> {
         let groups = self.outputs.computed(self.plan.finish(&merged)?)?;
         let (row_keys, series) = (texts(merged.column(0)), texts(merged.column(1)));
         let mut names: Vec<&str> = series.iter().flatten().filter(|name| self.is_shown(name)).collect();
-        // `5` and `005` sort as equal but are two series; the tie-break by text keeps each together.
+        // `5` and `005` sort as equal but are two series; the tie-break by text keeps the groups of each together.
         names.sort_unstable_by(|a, b| {
             series_rank(a).cmp(&series_rank(b)).then_with(|| sort_key(a).cmp(&sort_key(b))).then_with(|| a.cmp(b))
         });

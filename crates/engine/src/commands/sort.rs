@@ -1,8 +1,8 @@
 //! `sort`: sorts rows by fields; also sorts the groups of `stats`.
 //!
-//! As the type of a value is known only per row, each row gets a rank per key: numbers before texts, missing values
-//! last in either direction. The ranks are ordinary columns, by which [`rows::sorted`] sorts and spills; rows beyond
-//! the limit are dropped on the way.
+//! Types differ from row to row, so each row gets a rank for each key: numbers before texts, missing values last in
+//! either direction. The ranks are ordinary columns, by which [`rows::sorted`] sorts and spills; rows beyond the
+//! limit are dropped on the way.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl Blocking for Sort {
         if !is_cut {
             return Ok(Box::new(sorted));
         }
-        // Only a consumer of all rows is affected by the limit; `sort x | head 5` is not.
+        // The limit matters only to a consumer that reads all rows, which `head 5` after the sort does not.
         let messages = Arc::clone(&context.messages);
         let limit = self.0.limit;
         let report = std::iter::once_with(move || {
@@ -105,8 +105,8 @@ impl Sort {
     }
 }
 
-/// Class, number and text of each row for one key. The text of a large number tells integers with the same double
-/// apart.
+/// Class, number and text of each row for one key. The text of a large number distinguishes integers that map to the
+/// same double.
 fn ranks(reader: &ColumnReader, key: &SortKey, descending: bool) -> [ArrayRef; 3] {
     let (mut classes, mut numbers, mut texts) = (Vec::new(), Vec::new(), StringViewBuilder::new());
     let mut scratch = String::new();

@@ -1,7 +1,7 @@
 //! `streamstats`: adds running aggregates to each row.
 //!
-//! Without a window, each group has one running fold per aggregate; with one, its states follow the rows of the window
-//! ([`window`]).
+//! Without a window, each group has one running fold per aggregate. With a window, the states of each group are
+//! updated as rows enter and leave ([`window`]).
 
 mod window;
 
@@ -65,7 +65,7 @@ struct StreamStats {
     account: MemoryAccount,
     /// Approximate bytes of the rows in windows.
     window_bytes: usize,
-    /// The value at the last memory accounting.
+    /// `window_bytes` at the last memory accounting.
     checked_bytes: usize,
     rows_until_check: usize,
 }

@@ -1,11 +1,12 @@
 //! Substitutes subsearch results as text: runs the subsearches, inserts their results, then parses the command.
 //!
-//! A field named `search` or `query` yields its value verbatim, as `return $field` produces; other rows yield a
-//! condition as written by `format`. A subsearch without a result yields an empty text; if the command does not parse
-//! with it, a null value is used; a search condition then matches nothing. Source: Splunk's manual on subsearches.
+//! A field named `search` or `query` yields its value verbatim, as `return $field` produces; rows without such a
+//! field yield a condition as written by `format`. A subsearch without a result yields an empty text; if the command
+//! does not parse with an empty text, a null value or a quoted empty text is inserted. A search condition with an
+//! empty result matches nothing. Source: Splunk's manual on subsearches.
 //!
-//! The inserted text comes from events, so it must not escape its place: text that could end the command, begin a
-//! subsearch or open a quote is rejected.
+//! The inserted text comes from events, so it must not change the rest of the command: text that could end the
+//! command, begin a subsearch or open a quote is rejected.
 
 use std::borrow::Cow;
 
@@ -42,7 +43,7 @@ pub(crate) fn with_substitutions<'a>(
     let mut commands = Vec::with_capacity(pipeline.commands.len());
     for stage in &pipeline.commands {
         match &stage.command {
-            // A condition selects events; the rows of any other command are unknown.
+            // An unresolved condition selects all events; the result of any other unresolved command is unknown.
             Command::Substitution(command) if environment.is_open(&stage.command) => match command.shape.as_slice() {
                 [Command::Search(_)] if command.first => {
                     command.subsearches.iter().try_for_each(|inner| environment.subsearch(inner, 0).map(drop))?;

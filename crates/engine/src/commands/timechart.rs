@@ -1,7 +1,7 @@
 //! `timechart`: aggregates by time span and, optionally, one column per value of a field.
 //!
-//! The span is fixed before the first row is folded: as given, or from the time range of the search, or from that of
-//! the data. Empty spans are filled in at the end.
+//! The span is fixed before the first row is folded: from the command, the time range of the search, or the time
+//! range of the data. Empty spans are filled in at the end.
 
 use std::sync::{Arc, OnceLock};
 
@@ -57,7 +57,7 @@ impl TimeChart {
         let column = command.column.as_ref().map(|column| column.field.text.clone());
         let by = ["_time".to_owned()].into_iter().chain(column.iter().map(|_| SERIES.to_owned())).collect();
         let mut plan = AggregatePlan::new(&command.aggregates, by, context)?;
-        // If series are times, they are those of the rows, not of the spans.
+        // If series are times, they are the rows' own times, not the starts of spans.
         plan.series =
             column.as_deref().map(|field| series(if field == "_time" { TIME_SERIES } else { field }.to_owned()));
         let span = OnceLock::new();

@@ -158,7 +158,8 @@ impl Top {
             orders.fold(Ordering::Equal, Ordering::then)
         };
         if self.by.is_empty() && (1..places.len()).contains(&self.command.limit) {
-            // Few of many rows: in a long tail most counts are equal, so each value's sort key is computed once.
+            // Few of many rows are selected. In a long tail most counts are equal, so each value's sort key is
+            // computed only once.
             let keys: Vec<Vec<SortKey<'_>>> = columns
                 .iter()
                 .map(|column| (0..counts.len()).map(|row| sort_key(column.value(row))).collect())

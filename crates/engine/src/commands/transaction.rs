@@ -1,10 +1,10 @@
 //! `transaction`: groups related events into one row.
 //!
-//! Events come newest first, so a transaction begins with its last event: one that matches `endswith=` opens it, one
-//! that matches `startswith=` closes it. Open transactions are found by their field values. Those that no older event
-//! can join are closed as time goes back; beyond the limits, the one unchanged for longest is evicted. Open
-//! transactions count towards the search's memory ([`members`]); closed ones wait for their place in the order in
-//! [`rows`], on disk if necessary.
+//! Events come newest first, so the last event of a transaction comes first: an event that matches `endswith=` opens
+//! a transaction, and one that matches `startswith=` closes it. Open transactions are found by their field values. A
+//! transaction that no older event can join is closed; if a limit is exceeded, the transaction that has been
+//! unchanged for longest is evicted. Open transactions count towards the search's memory ([`members`]). Closed
+//! transactions wait until their position in the output order is known ([`rows`]), on disk if necessary.
 
 mod members;
 mod rows;
@@ -39,7 +39,7 @@ const UNACCOUNTED_BYTES: usize = 1 << 20;
 const OPEN_BYTES: usize = 256;
 /// Maximum bytes of batches kept alive by events.
 const BATCH_BYTES_MAX: usize = 16 << 20;
-/// They are also bounded by the search's memory divided by this.
+/// Divisor: these batches may take at most the search's memory divided by this.
 const BATCH_SHARE: usize = 32;
 
 impl Execute for TransactionCommand {
@@ -89,9 +89,9 @@ impl Test {
 /// The command with its tests compiled.
 struct Transaction {
     command: TransactionCommand,
-    /// `startswith=`.
+    /// `startswith=`: test of the first event.
     starts: Option<Test>,
-    /// `endswith=`.
+    /// `endswith=`: test of the last event.
     ends: Option<Test>,
 }
 
@@ -139,14 +139,14 @@ struct TransactionGroups<'c> {
     open: HashMap<u64, Open, FixedState>,
     /// Open transactions by the hash of a field's index and value.
     by_value: HashMap<u64, Sharing, FixedState>,
-    /// In order of opening; may include closed ones.
+    /// Transactions in order of opening; may include closed ones.
     opened: VecDeque<u64>,
-    /// In order of change; may include outdated entries.
+    /// Transactions in order of change; may include outdated entries.
     changes: VecDeque<(u64, u64)>,
     open_events: usize,
     /// Bytes of the events of open transactions.
     open_bytes: usize,
-    /// Open transactions with events that keep their batch alive, and possibly others.
+    /// Open transactions whose events may keep batches alive.
     unsettled: Vec<u64>,
     /// Bytes of the batches kept alive, and their maximum.
     held_bytes: usize,
@@ -161,7 +161,7 @@ struct TransactionGroups<'c> {
     done: ClosedRows,
     names: Names,
     evicted_by_limit: bool,
-    /// Whether an event came that is newer than the one before it.
+    /// Whether an event was newer than the one before it.
     is_out_of_order: bool,
 }
 
@@ -239,7 +239,7 @@ impl<'c> TransactionGroups<'c> {
         }
     }
 
-    /// Holds a batch; earlier ones are released if they take too much memory.
+    /// Keeps a batch in memory; earlier ones are released if they take too much memory.
     fn hold(&mut self, events: &Arc<Events>) -> Result<(), EngineError> {
         if self.held_bytes + events.bytes > self.held_bytes_max {
             self.done.settle();
@@ -394,8 +394,8 @@ impl<'c> TransactionGroups<'c> {
         Ok(())
     }
 
-    /// End of a transaction at its time limits or at the end of the input: evicted, if it still lacks the start event
-    /// that `startswith` demands.
+    /// The end of a transaction that reaches its time limits or the end of the input: evicted if it lacks the start
+    /// event that `startswith` demands.
     fn end_of_outlived(&self) -> End {
         if self.command.starts_with.is_some() { End::Evicted } else { End::Closed }
     }

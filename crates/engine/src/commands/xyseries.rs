@@ -28,7 +28,7 @@ impl Execute for XySeriesCommand {
 
 /// Rows and columns of a table, and the source row of each cell.
 struct Grid {
-    /// A source row for each row.
+    /// First source row of each output row.
     rows: Vec<u32>,
     /// Names of series, in order.
     names: Vec<String>,

@@ -2,8 +2,8 @@
 //! of JSON and a CSV body).
 //!
 //! The engine implements the dialogue; implementations of [`CommandSource`] know the programs, run them and enforce
-//! their limits. The first request is `getinfo`, whose answer gives the type of the command; `execute` requests
-//! with rows follow until both sides have reported that they are finished. Requests and answers alternate strictly.
+//! their limits. The first request is `getinfo`, whose answer states the type of the command; `execute` requests with
+//! rows follow until both sides have reported that they are finished. Requests and answers alternate strictly.
 //! Programs of [alert actions](AlertCall) receive all their input at once, and their output is not read as rows.
 
 mod alert;
@@ -25,13 +25,13 @@ pub struct CommandChunk {
 
 /// A running program; dropping it ends it.
 pub trait CommandProcess: Send {
-    /// Sends a message and waits for the answer, until `is_cancelled`.
+    /// Sends a message and waits until the answer arrives or `is_cancelled` returns true.
     fn exchange(&mut self, chunk: &CommandChunk, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, Fault>;
 }
 
 /// Commands of apps.
 pub trait CommandSource: Send + Sync {
-    /// Their names, lower-cased.
+    /// Lower-case names of the commands.
     fn names(&self) -> BTreeSet<String> {
         BTreeSet::new()
     }
@@ -48,8 +48,8 @@ pub trait CommandSource: Send + Sync {
     fn check_alert(&self, name: &str) -> Result<(), Fault> {
         Err(Fault::not_found(format!("there is no alert action {name}")))
     }
-    /// Runs an alert action until it ends or `is_cancelled`; returns messages for the user. A failure of the action is
-    /// such a message; an error means that it could not be started.
+    /// Runs an alert action until it ends or `is_cancelled` returns true; returns messages for the user. If the
+    /// action fails, a message says so; an error means that the action could not be started.
     fn send_alert(&self, call: AlertCall<'_>, _is_cancelled: &dyn Fn() -> bool) -> Result<Vec<String>, Fault> {
         self.check_alert(call.action).map(|()| Vec::new())
     }

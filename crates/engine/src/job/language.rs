@@ -38,7 +38,8 @@ impl Engine {
         expanded(&request.text, self.knowledge.as_ref(), &expressions)
     }
 
-    /// The names that searches of a user may use, except those of fields and indexes, which the events have.
+    /// The names that searches of a user may use, except those of fields and indexes, which depend on the stored
+    /// events.
     pub fn vocabulary(&self, request: &SearchRequest) -> Vocabulary {
         let of_user = self.lookups.of_user(&request.permissions);
         let lookups = of_user.as_ref().unwrap_or(&self.lookups).names();

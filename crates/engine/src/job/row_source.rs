@@ -1,4 +1,4 @@
-//! The rows of a search, made on whichever thread requests them.
+//! The rows of a search, computed on the thread that requests them.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,8 +16,7 @@ use crate::plan::Plan;
 use crate::run::Runner;
 use crate::run::preview::Previews;
 
-/// The result of a search: all rows or an error, after which there is nothing more. Nothing is read before the first
-/// request.
+/// The result of a search: all rows, or an error that ends them. No event is read before the first request.
 pub(super) struct MadeRows {
     runner: Runner,
     work: Work,
@@ -42,7 +41,7 @@ pub(super) enum Work {
 enum State {
     New,
     Begun(Arc<ShownFormats>, RowIter),
-    /// Rows of an exchange, which are handed over as they are.
+    /// Rows of an exchange, which are returned unchanged.
     Exchanged(RowIter),
     Ended,
 }
@@ -95,7 +94,7 @@ impl MadeRows {
         Ok(State::Begun(formats, rows))
     }
 
-    /// The next rows; at the end, the sources are dropped before the reader is told.
+    /// The next rows; at the end, the sources are dropped before the reader learns of it.
     fn advance_or_end(&mut self) -> Result<Option<RecordBatch>, EngineError> {
         let next = self.advance();
         if !matches!(next, Ok(Some(_))) {
@@ -130,7 +129,7 @@ impl Iterator for MadeRows {
         match caught("commands were run", || self.advance_or_end()) {
             Ok(rows) => rows.map(Ok),
             Err(error) => {
-                // A panic left the state unchanged.
+                // After a panic, the sources have not been dropped yet.
                 self.end();
                 Some(Err(self.placed(error)))
             }

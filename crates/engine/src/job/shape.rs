@@ -1,9 +1,9 @@
 //! Options of a request that change its search: the source of rows, sampling of events, and which part of the search
 //! runs.
 //!
-//! They are applied to the tree before planning, so that plans, caches and permissions see an ordinary search. Commands
-//! that they add stand at an empty span of the text, which tells them from those written in it. Not here: request
-//! parameters (api).
+//! They are applied to the tree before planning, so that plans, caches and permissions see an ordinary search.
+//! Commands that they add have an empty span, which distinguishes them from the commands in the text. Not here:
+//! request parameters (api).
 
 use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
@@ -25,7 +25,7 @@ const DIGITS: u32 = 8;
 /// Options of a request; the default changes nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SearchShape {
-    /// Whether the text is not a search but the condition of one: the result is the events that meet it.
+    /// Whether the text is a search condition rather than a whole search; the result is the events that meet it.
     pub is_condition: bool,
     /// The job whose rows replace the events at the start of the search.
     pub job: Option<String>,
@@ -38,9 +38,9 @@ pub struct SearchShape {
     /// Reads only events that arrived at this time or later.
     pub arrived_from: Option<TimeNs>,
     /// Runs only the commands before the first one that is transforming or has side effects, over the events that had
-    /// arrived at this time.
+    /// arrived by this time.
     pub events_until: Option<TimeNs>,
-    /// Fields with the values that the events at the start must have, besides meeting the condition of the search.
+    /// Fields with values that the events at the start must have, in addition to meeting the condition of the search.
     pub same_fields: Vec<(String, String)>,
     /// Whether the events at the start are read oldest first.
     pub oldest_first: bool,
@@ -104,7 +104,7 @@ impl SearchShape {
     }
 }
 
-/// A builder of nodes behind a part of the text.
+/// A builder of nodes at the end of a span.
 fn behind(span: Span) -> NodeBuilder {
     NodeBuilder::at(Span { start: span.end, end: span.end })
 }
@@ -151,7 +151,7 @@ fn keep_arrivals(pipeline: &mut Pipeline, from: TimeNs) -> Result<(), Diagnostic
     }
 }
 
-/// An instant as a search writes it.
+/// A time in the notation of searches.
 fn time_text(time: TimeNs, span: Span) -> TimeText {
     let (seconds, rest) = (time.div_euclid(NS_PER_SEC), time.rem_euclid(NS_PER_SEC));
     TimeText { text: format!("{seconds}.{rest:09}"), span }
@@ -165,7 +165,7 @@ fn cut_to_events(pipeline: &mut Pipeline, until: TimeNs) {
         Some((span, Command::Search(search))) => {
             search.time.index_latest.get_or_insert(time_text(until, span));
         }
-        // Rows from other sources are not events.
+        // Rows from other sources are not events, so there are no events to return.
         _ => pipeline.commands.clear(),
     }
 }
@@ -193,7 +193,7 @@ fn keep_named_fields(pipeline: &mut Pipeline) {
     pipeline.commands.insert(1, kept);
 }
 
-/// Keeps one event in `of`: those for which a hash of time and text is a multiple of it.
+/// Keeps one event in `of`: events for which a hash of time and text is a multiple of `of`.
 fn sample(pipeline: &mut Pipeline, of: u32) {
     let Some(Stage { command: Command::Search(_), span }) = pipeline.commands.first() else { return };
     let make = behind(*span);

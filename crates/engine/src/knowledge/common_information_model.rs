@@ -1,9 +1,9 @@
-//! Bundled data models: the names of Splunk's Common Information Model, and of its model of the audit trail, defined in
-//! our own words, so that searches written for them run without an app.
+//! Bundled data models: the names of Splunk's Common Information Model, and of its model of the audit trail, defined
+//! in our own words, so that searches written for these models run without an app.
 //!
 //! Fields that searches group by are `unknown` if an event lacks them, so that no event is lost.
 
-/// Name and JSON text of each.
+/// Name and JSON text of each model.
 pub(crate) static MODELS: &[(&str, &str)] = &[
     ("Alerts", include_str!("../../models/Alerts.json")),
     ("Application_State", include_str!("../../models/Application_State.json")),

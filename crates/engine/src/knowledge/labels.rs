@@ -1,7 +1,7 @@
 //! Event types and tags: named conditions, and names for values.
 //!
-//! In a search over events, `eventtype=x` and `tag=x` are replaced by the conditions they name, so that these prune as
-//! if written out. An unknown name remains a condition on a field.
+//! In a search over events, `eventtype=x` and `tag=x` are replaced by the conditions they name, which then prune data
+//! as if they were written out. An unknown name remains a condition on a field.
 //!
 //! Not here: the fields `eventtype` and `tag` of events (scan).
 
@@ -42,7 +42,7 @@ pub struct Tag {
     pub name: String,
     /// Field.
     pub field: String,
-    /// Its value.
+    /// Value that the tag names.
     pub value: String,
 }
 
@@ -50,7 +50,7 @@ pub struct Tag {
 pub(crate) struct Labels<'a> {
     knowledge: &'a dyn KnowledgeSource,
     context: &'a ExprContext,
-    /// Event types, in the order of their names on events.
+    /// Event types, in the order in which events list them.
     pub types: Vec<EventType>,
     pub tags: Vec<Tag>,
     made: std::cell::Cell<usize>,
@@ -90,7 +90,7 @@ impl<'a> Labels<'a> {
             SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } => {
                 self.named(&field.text, &value.text, depth)?.map_or_else(unknown, Ok)
             }
-            // As with any field: the field has a value that differs.
+            // As for any field, `!=` means that the field has a different value.
             SearchExpr::Compare { field, op: CompareOp::Ne, value, .. } => {
                 self.others(&field.text, &value.text, depth)?.map_or_else(unknown, Ok)
             }
@@ -110,13 +110,13 @@ impl<'a> Labels<'a> {
         }
     }
 
-    /// Expansion of `field=name`; `None` if it is not a label, or an unknown one.
+    /// Expansion of `field=name`; `None` if the field has no label of this name.
     fn named(&self, field: &str, name: &str, depth: usize) -> Result<Option<SearchExpr>, EngineError> {
         let is_name = Wildcard::new(name, false);
         self.any_of(field, &|known| is_name.is_match(known), depth)
     }
 
-    /// Expansion of `field!=name`; `None` as for `field=name`, or if there is no other label.
+    /// Expansion of `field!=name`; `None` if the field has no label with another name.
     fn others(&self, field: &str, name: &str, depth: usize) -> Result<Option<SearchExpr>, EngineError> {
         let is_name = Wildcard::new(name, false);
         self.any_of(field, &|known| !is_name.is_match(known), depth)
@@ -189,7 +189,7 @@ impl LabelSource for Labels<'_> {
     }
 }
 
-/// The field of the tags of the same field.
+/// Name of the field with the tags of a single field.
 pub(crate) fn tag_field(tag: &Tag) -> String {
     format!("{TAG_OF}{}", tag.field)
 }

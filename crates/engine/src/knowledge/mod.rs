@@ -1,7 +1,7 @@
 //! Named knowledge objects used by searches: data models, macros, saved searches.
 //!
-//! The engine asks a [`KnowledgeSource`], whose implementation finds the files. Models that no app defines may be
-//! [`common_information_model`].
+//! The engine asks a [`KnowledgeSource`], whose implementation finds the files. Models that no app defines are looked
+//! up among the bundled ones ([`common_information_model`]).
 
 pub(crate) mod common_information_model;
 pub(crate) mod labels;
@@ -38,7 +38,7 @@ pub trait KnowledgeSource: Send + Sync {
     fn macro_names(&self) -> Vec<String> {
         Vec::new()
     }
-    /// The event types, in the order of their names on events.
+    /// The event types, in the order in which events list them.
     fn event_types(&self) -> Vec<EventType> {
         Vec::new()
     }
@@ -79,7 +79,7 @@ pub trait KnowledgeSource: Send + Sync {
 /// Maximum number of names in an error message.
 const NAMES_MAX: usize = 12;
 
-/// Provides only what is bundled.
+/// Provides only the bundled data models.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoKnowledge;
 
@@ -130,7 +130,7 @@ pub(crate) fn listed(names: &[String]) -> String {
     }
 }
 
-/// ` (did you mean ...?)` if there is a similar name, else the names there are.
+/// ` (did you mean ...?)` if there is a similar name, otherwise the known names.
 pub(crate) fn near_or_listed(name: &str, known: &[String]) -> String {
     match did_you_mean(name, known) {
         near if near.is_empty() && !known.is_empty() => format!("; there is {}", listed(known)),

@@ -13,7 +13,7 @@ const BASES: [&str; 3] = ["BaseEvent", "BaseSearch", "BaseTransaction"];
 /// Owner of the fields of transactions, which is not a parent.
 const BASE_EVENT_SET: &str = "BaseEventSet";
 
-/// Whether an owner of fields is not an object of a model.
+/// Whether an owner of fields is a built-in base rather than an object of a model.
 pub(crate) fn is_base(owner: &str) -> bool {
     BASES.contains(&owner) || owner == BASE_EVENT_SET
 }
@@ -41,7 +41,7 @@ pub(crate) struct DataObject {
     pub grouping: Option<Grouping>,
     /// Fields extracted from events.
     pub fields: Vec<String>,
-    /// Listed fields that every object with its base has.
+    /// Fields in the definition that every object with the same base has.
     pub base_fields: Vec<String>,
     /// Calculated fields, in order.
     pub calculations: Vec<Calculation>,

@@ -1,10 +1,10 @@
-//! Data models as Splunk's REST interface describes and takes them.
+//! Data models in the form that Splunk's REST interface returns and accepts.
 //!
-//! A description has for each object what its definition leaves to its ancestors: the path of objects down to it
-//! (`lineage`), inherited fields, constraints and calculations with the path of their owner, and searches. What a
-//! client sends may be such a description; [`stored_model`] keeps of it what defines the model.
+//! For each object, a description adds everything that the definition leaves to its ancestors: the path of objects
+//! down to it (`lineage`), inherited fields, constraints and calculations with the path of their owner, and searches.
+//! A client may send such a description; [`stored_model`] keeps only the parts that define the model.
 //!
-//! Not here: reading definitions for searches ([`super::model`]), where they are stored (`quarry_apps`).
+//! Not here: reading definitions for searches ([`super::model`]), storing definitions (`quarry_apps`).
 
 use quarry_stdx::Fault;
 use serde_json::{Map, Value, json};
@@ -23,10 +23,10 @@ const COMPUTED: [&str; 7] = [
 ];
 /// Members of a model that are not stored.
 const COMPUTED_OF_MODEL: [&str; 2] = ["objectSummary", "objectNameList"];
-/// Fields that events have without a definition, with their types.
+/// Fields that events have even if no definition lists them, with their types.
 const EVENT_FIELDS: [(&str, &str); 4] =
     [("_time", "timestamp"), ("host", "string"), ("source", "string"), ("sourcetype", "string")];
-/// Name in a summary of the objects with each base.
+/// Name under which a summary counts the objects with each base.
 const BASE_NAMES: [(&str, &str); 3] =
     [("BaseEvent", "Event-Based"), ("BaseTransaction", "Transaction-Based"), ("BaseSearch", "Search-Based")];
 
@@ -41,8 +41,8 @@ fn owner_of(item: &Map<String, Value>) -> Option<&str> {
     owner.rsplit('.').next().filter(|owner| !owner.is_empty())
 }
 
-/// The definition of a model that a client describes, as it is stored: without what is inherited or computed. Fails if
-/// it is not a model.
+/// Converts a client's description of a model to the stored definition, without inherited or computed parts. Fails if
+/// the description is not a model.
 pub fn stored_model(name: &str, description: &str) -> Result<String, Fault> {
     let wrong = |text: &str| Fault::invalid(format!("data model {name}: {text}"));
     let json: Value = serde_json::from_str(description).map_err(|error| wrong(&format!("it is not JSON: {error}")))?;
@@ -90,7 +90,7 @@ pub fn described_model(name: &str, text: &str) -> Result<Value, Fault> {
     Ok(described)
 }
 
-/// The description without the objects.
+/// The description of a model without its objects.
 pub fn model_headline(name: &str, text: &str) -> Result<Value, Fault> {
     let model = DataModel::of_json(name, text)?;
     let json: Value = serde_json::from_str(text).unwrap_or_default();
@@ -104,7 +104,7 @@ fn concise_description(model: &DataModel, json: &Value) -> Value {
     let counts =
         BASE_NAMES.map(|(base, shown)| (shown.to_owned(), bases.iter().filter(|own| *own == base).count().into()));
     let mut summary = Map::from_iter(counts);
-    // Two kinds for which Splunk has names although it never writes them.
+    // Splunk lists these two kinds, although no object ever has them.
     for none in ["Interfaces", "Interface Implementations"] {
         summary.insert(none.to_owned(), 0.into());
     }
@@ -173,7 +173,7 @@ fn described_object(model: &DataModel, object: &DataObject, json: &Value) -> Res
     Ok(Value::Object(described))
 }
 
-/// A field that no definition has.
+/// A field that is not in any definition.
 fn plain_field(name: &str, kind: &str, owner: &str) -> Value {
     let members = [("fieldName", name), ("type", kind), ("owner", owner)];
     let members = members.map(|(key, text)| (key.to_owned(), Value::from(text)));
@@ -205,7 +205,7 @@ fn described_calculation(mut calculation: Map<String, Value>, id: &str) -> Value
         .and_then(Value::as_str)
         .is_some_and(|kind| kind.eq_ignore_ascii_case("lookup"));
     if is_lookup && !calculation.contains_key("lookupInputs") {
-        // Definitions with one input have it as plain members; clients expect a list.
+        // A definition with one input stores it as plain members, but clients expect a list.
         let input = calculation.get("inputField").cloned().unwrap_or_default();
         let column = calculation.get("lookupField").cloned().unwrap_or_else(|| input.clone());
         calculation.insert("lookupInputs".to_owned(), json!([{ "lookupField": column, "inputField": input }]));

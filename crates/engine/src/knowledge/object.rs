@@ -55,7 +55,7 @@ struct CalculationCommand {
     inputs: BTreeSet<String>,
 }
 
-/// Referent of a field name in an object.
+/// Field to which a name refers in an object.
 pub(crate) enum FieldReferent {
     /// A field of the events.
     Field(String),
@@ -89,8 +89,8 @@ const EVENT_FIELDS: [&str; 9] =
     ["_time", "_raw", "host", "source", "sourcetype", "index", "_indextime", "splunk_server", "linecount"];
 
 impl ModelObject {
-    /// The object `name` of a model; without a name, the only root object, or the one whose name begins the `mentioned`
-    /// names.
+    /// The object `name` of a model; without a name, the only root object, or the root object with whose name the
+    /// `mentioned` names begin.
     pub(crate) fn new(
         model: &DataModel,
         name: Option<&str>,
@@ -228,8 +228,8 @@ impl ModelObject {
         Guard { condition, text: text.join(" "), member: None }
     }
 
-    /// The object whose summary holds this one's events: the last object of the chain that calculates fields, or the
-    /// root. The others only filter its events.
+    /// Name of the object whose summary contains the events of this one: the last object of the chain that calculates
+    /// fields, or the root. Objects after it in the chain only filter its events.
     pub(crate) fn summarised_as(&self) -> &str {
         let computes = self.chain.iter().skip(1).rev().find(|member| !member.calculations.is_empty());
         computes.or(self.chain.first()).map_or("", |member| &member.name)
@@ -248,7 +248,7 @@ impl ModelObject {
         ModelObject { base_search: None, chain, below, model: self.model.clone(), is_summary: true }
     }
 
-    /// Descendants: the summary column that marks their events, and the condition.
+    /// For each descendant, the summary column that marks its events, and its condition.
     pub(crate) fn members_below(&self) -> Vec<(String, SearchExpr)> {
         self.below.iter().map(|member| (member.column(), self.condition_below(member).condition)).collect()
     }
@@ -408,7 +408,7 @@ impl Member {
         format!("{MEMBER_COLUMN}{}", self.position)
     }
 
-    /// Removes what a summary already holds as columns.
+    /// Removes the conditions and calculations that a summary already contains as columns.
     fn bare(&mut self) {
         self.text.clear();
         for computed in std::mem::take(&mut self.calculations) {

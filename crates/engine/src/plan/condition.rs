@@ -28,7 +28,7 @@ impl Planner<'_> {
     }
 
     /// Applies the limits of the user's roles: the search filter, and the start of the time window. Every search over
-    /// events passes through here, so none can escape them.
+    /// events passes through here, so no search escapes the limits.
     pub(super) fn within_limits(
         &self,
         condition: SearchExpr,
@@ -81,7 +81,7 @@ impl Planner<'_> {
                 let rows = self.rows_of(pipeline, CONDITION_ROWS_MAX)?;
                 match self.subsearches {
                     Subsearches::Run => condition_of(&rows, pipeline.span)?,
-                    // The result is unknown.
+                    // The result of the subsearch is unknown.
                     Subsearches::Explain(_) => SearchExpr::All,
                 }
             }
@@ -104,7 +104,7 @@ impl Planner<'_> {
         })
     }
 
-    /// The instant of a time modifier.
+    /// The time that a time modifier denotes.
     pub(super) fn time(&self, text: Option<&TimeText>) -> Result<Option<TimeNs>, EngineError> {
         let Some(text) = text else { return Ok(None) };
         let context = &self.runner.context;

@@ -102,7 +102,8 @@ impl Planner<'_> {
         Ok(Plan::of_rows(Source::Search(Box::new(inner)), rest.to_vec()))
     }
 
-    /// The time range of a saved search: that of the calling search, or the saved one if that is all time.
+    /// The time range of a saved search: the range of the calling search, or the saved range if the calling search
+    /// covers all time.
     fn saved_range(&self, name: &str, span: Span) -> Result<TimeRange, EngineError> {
         let context = &self.runner.context;
         if context.range != TimeRange::default() {
@@ -124,8 +125,8 @@ impl Planner<'_> {
         })
     }
 
-    /// The plan of `datamodel`, `from` or `pivot` and the commands after it: the events of an object, with field names
-    /// with or without the object's path.
+    /// The plan of `datamodel`, `from` or `pivot` and the commands after it. Its rows are the events of an object;
+    /// their field names may include the object's path.
     pub(super) fn model_events(
         &self,
         command: &DataModelCommand,

@@ -1,16 +1,19 @@
 //! The exchange of a plan: the rows and columns that pass from *map*, which runs next to the data, to *reduce*, which
 //! runs once.
 //!
-//! Without a fold, events are exchanged: newest first, with the columns that the scan reads. What is pushed down to the
-//! scan, such as a sort, a `dedup` or the condition of a `where`, only leaves out events that cannot be in the result. With a fold, groups are exchanged, in the
-//! layout of the fold's partial states, whatever the scan does to fold fewer rows (counts of equal events, summaries,
-//! cached states). Rows are checked against the exchange wherever they are sent or received.
+//! Without a fold, events are exchanged, newest first, with the columns that the scan reads. Operations pushed down
+//! to the scan, such as a sort, a `dedup` or the condition of a `where`, only omit events that cannot be in the
+//! result. With a fold, groups are exchanged in the layout of the fold's partial states, even if the scan reduces the
+//! rows to fold (by counts of equal events, summaries or cached states). Rows are checked against the exchange
+//! wherever they are sent or received.
 //!
-//! A plan has one *round* of exchange, or two if its fold depends on the times of all rows (`timechart` that picks its
-//! span). In the first round, workers hand over the times of their rows; [`Plan::with_times`] enters them into the plan,
-//! whose only round is then the second. So no worker or caller keeps anything from one round to the next.
+//! A plan has one *round* of exchange, or two if its fold depends on the times of all rows, as for a `timechart` that
+//! chooses its span. In the first of two rounds, workers return the times of their rows. [`Plan::with_times`] adds
+//! these times to the plan, which then has only the second round left. No worker or caller keeps any state between
+//! the rounds.
 //!
-//! Not here: how rows travel, and how those of several workers are merged ([`crate::run`] takes them merged).
+//! Not here: the transport of rows, and the merging of rows from several workers ([`crate::run`] receives merged
+//! rows).
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,40 +41,40 @@ const EVERY_FIELD: &str = "*";
 pub struct Exchange {
     /// Meaning of a row.
     pub rows: ExchangedRows,
-    /// Their columns. Groups and times have all of them, in this order. Events have the first, `_time`; another column
-    /// may be missing from a batch, which means that its events have no such field.
+    /// Columns of the rows. Groups and times have all of them, in this order. Events always have the first one,
+    /// `_time`; a batch may lack other columns if none of its events has the field.
     pub columns: Vec<ExchangeColumn>,
-    /// Patterns of further columns of events, whose names depend on the events.
+    /// Patterns for the names of further event columns, which depend on the events.
     pub patterns: Vec<String>,
 }
 
 /// Meaning of the rows of an exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExchangedRows {
-    /// All events that meet the condition, newest first; of one instant, those that arrived last come first.
+    /// All events that meet the condition, newest first; events with the same time are in reverse order of arrival.
     Events,
-    /// The same without events that cannot be among the first of a sort.
+    /// Like `Events`, but without events that cannot be among the first rows of a sort.
     TopEvents {
-        /// Rows wanted.
+        /// Maximum number of rows that the sort keeps.
         count: usize,
         /// The first sort key.
         field: String,
-        /// Whether its large values come first.
+        /// Whether large values come first.
         descending: bool,
     },
-    /// The same without events that have as many newer ones with equal values.
+    /// Like `Events`, but without events for which `count` newer events have the same values.
     FirstEvents {
-        /// Rows wanted of each combination of values.
+        /// Maximum number of events kept for each combination of values.
         count: usize,
         /// The fields that are compared.
         fields: Vec<String>,
     },
-    /// The same without events that have as many older ones.
+    /// Like `Events`, but without events for which `count` older events exist.
     OldestEvents {
-        /// Rows wanted.
+        /// Maximum number of events kept.
         count: usize,
     },
-    /// Groups with their partial states, in any order. Several rows may be of one group.
+    /// Groups with their partial states, in any order. A group may have several rows.
     Groups,
     /// The first and last time of a worker's rows; none if it has no rows.
     Times,
@@ -80,11 +83,11 @@ pub enum ExchangedRows {
 /// A column of an exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExchangeColumn {
-    /// Its name in a batch.
+    /// Name of the column in a batch.
     pub name: String,
-    /// Type of its values.
+    /// Type of the values.
     pub kind: ColumnType,
-    /// Meaning of its values.
+    /// Meaning of the values.
     pub content: ColumnContent,
 }
 
@@ -117,20 +120,20 @@ pub enum ColumnContent {
 /// The states of a plan's fold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct FoldStates {
-    /// Their columns.
+    /// Columns of the states.
     pub layout: StateLayout,
     /// The times of all rows, if the fold depends on them.
     pub times: RowTimes,
 }
 
-/// The first and last time of the rows of all workers, as a fold needs them.
+/// First and last time of all workers' rows, for a fold that needs them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum RowTimes {
-    /// The fold does not depend on them.
+    /// The fold does not depend on the times.
     Unneeded,
-    /// They must be known before the first row is folded.
+    /// The times must be known before the first row is folded.
     Needed,
-    /// They are known; none if there are no rows.
+    /// The known times; `None` if there are no rows.
     Known(Option<(TimeNs, TimeNs)>),
 }
 
@@ -143,12 +146,12 @@ impl FoldStates {
 }
 
 impl Plan {
-    /// The rows that workers hand over next; `None` if nothing of the plan runs next to the data.
+    /// The exchange whose rows workers return next; `None` if no part of the plan runs next to the data.
     pub fn exchange(&self) -> Option<Exchange> {
         self.rounds().into_iter().next()
     }
 
-    /// The rows that workers hand over, round by round; those of the last round are reduced to the result.
+    /// The exchanges whose rows workers return, round by round; rows of the last round are reduced to the result.
     pub fn rounds(&self) -> Vec<Exchange> {
         match &self.source {
             Source::Scan(scan) => match &self.states {
@@ -160,12 +163,12 @@ impl Plan {
             },
             Source::Search(inner) => inner.plan.rounds(),
             Source::Series(series) => series.measured.rounds(),
-            // A deletion is one change of the store, and it hides events where they are found.
+            // A deletion is a single change of the store, made on the node that finds the events.
             Source::Nothing | Source::Row | Source::Command(_) | Source::Delete(_) => Vec::new(),
         }
     }
 
-    /// The plan of the second round: this one with the times that all workers handed over in the first.
+    /// The plan of the second round: this plan with the times that all workers returned in the first round.
     pub fn with_times(mut self, handed_over: &[RecordBatch]) -> Result<Plan, EngineError> {
         let Some(exchange) = self.exchange().filter(|exchange| exchange.rows == ExchangedRows::Times) else {
             return Err(EngineError::invalid("the plan does not depend on the times of all rows: run its only round"));
@@ -258,14 +261,14 @@ impl Exchange {
         }
     }
 
-    /// The row of a worker whose rows have these times.
+    /// A row with the times of a worker's rows.
     pub(crate) fn times(&self, (first, last): (TimeNs, TimeNs)) -> Result<RecordBatch, EngineError> {
         let time = |time: TimeNs| Arc::new(TimestampNanosecondArray::from(vec![time])) as ArrayRef;
         let names = self.columns.iter().map(|column| column.name.as_str());
         Ok(RecordBatch::try_from_iter(names.zip([time(first), time(last)]))?)
     }
 
-    /// Refuses a batch with other columns, which may come from another node.
+    /// Refuses a batch whose columns do not match the exchange; the batch may come from another node.
     pub(crate) fn check(&self, rows: &RecordBatch) -> Result<(), EngineError> {
         if self.admits(rows) {
             return Ok(());
@@ -331,7 +334,7 @@ impl Exchange {
 }
 
 impl fmt::Display for Exchange {
-    /// The meaning of the rows, then their columns: groups by their keys, with the states of each aggregate in
+    /// Writes the meaning of the rows, then their columns: groups by their keys, with the states of each aggregate in
     /// parentheses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.rows {

@@ -6,8 +6,8 @@
 //! pushed down into the scan ([`pushdown`]). [`crate::run`] executes a plan, [`crate::explain`] shows it, and partial
 //! states are cached under its [name](name::partial_name).
 //!
-//! What passes between map and reduce is the plan's [`Exchange`]: partial states of groups if there is a fold, otherwise
-//! events, newest first. If the fold depends on the times of all rows, these are exchanged in a round before.
+//! Map passes an [`Exchange`] to reduce: partial states of groups if there is a fold, otherwise events, newest first.
+//! If the fold depends on the times of all rows, an earlier round exchanges these times.
 //!
 //! Not here: execution of commands ([`crate::commands`]), reading events (scan).
 
@@ -46,7 +46,7 @@ pub struct Plan {
     pub(crate) map: Vec<Stage>,
     /// The fold, run by every worker; the states are merged afterwards.
     pub(crate) fold: Option<Stage>,
-    /// The states that the fold hands over.
+    /// The partial states that the fold passes to reduce.
     pub(crate) states: Option<FoldStates>,
     /// Commands that run once, on the rows of all workers.
     pub(crate) reduce: Vec<Stage>,
@@ -59,7 +59,7 @@ pub(crate) enum Source {
     Nothing,
     /// Events of indexes.
     Scan(Box<Scan>),
-    /// Made by the command.
+    /// Rows that a command generates.
     Command(Box<Stage>),
     /// One row without fields, for a leading `eval`.
     Row,
@@ -75,12 +75,12 @@ pub(crate) enum Source {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct InnerSearch {
     pub name: String,
-    /// Position of its name in the text.
+    /// Position of the saved search's name in the text.
     pub span: Span,
-    /// Its text, to which positions in its commands refer.
+    /// Text of the saved search, to which positions in its commands refer.
     pub text: String,
     pub plan: Plan,
-    /// Its time range.
+    /// Time range of the saved search.
     pub range: TimeRange,
 }
 
@@ -89,10 +89,10 @@ pub(crate) struct InnerSearch {
 pub(crate) struct Series {
     /// The plan that yields the measurements.
     pub measured: Plan,
-    /// Their metric columns.
+    /// Metric columns of the measurements.
     pub metrics: Vec<String>,
     pub command: TstatsCommand,
-    /// Its position in the text.
+    /// Position of `mstats` in the text.
     pub span: Span,
 }
 
@@ -113,7 +113,7 @@ impl Plan {
         Plan { source, map: Vec::new(), fold: None, states: None, reduce: commands }
     }
 
-    /// Time range of its rows: that of the scan, or the search's own if there is none.
+    /// Time range of the rows: the range of the scan, or `of_search` if there is no scan.
     pub(crate) fn range(&self, of_search: TimeRange) -> TimeRange {
         match &self.source {
             Source::Scan(scan) => scan.range,

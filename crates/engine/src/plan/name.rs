@@ -15,7 +15,7 @@ use quarry_spl::ast::Command;
 
 use super::{Plan, Source};
 
-/// Maximum bytes of a plan's name; results of large subsearches make longer ones.
+/// Maximum bytes of a plan's name. Plans with longer names, as from large subsearch results, are not cached.
 const NAME_BYTES_MAX: usize = 16 << 10;
 
 /// The name of a plan's partial states; `None` if they cannot be cached. `fold` is the fold's own contribution
@@ -23,7 +23,7 @@ const NAME_BYTES_MAX: usize = 16 << 10;
 pub(crate) fn partial_name(plan: &Plan, fold: &str, zone: &TimeZone) -> Option<String> {
     let Source::Scan(scan) = &plan.source else { return None };
     let commands: Vec<&Command> = plan.map.iter().chain(&plan.fold).map(|stage| &stage.command).collect();
-    // If all fields or those of a pattern are shown, their number is limited over the whole search.
+    // If all fields or those that match a pattern are shown, their number is limited for the search as a whole.
     let is_known = !scan.is_open() && scan.fields == FieldSource::SearchTime && scan.arrival == TimeRange::ALL;
     let is_repeatable = is_settled(&scan.condition) && commands.iter().all(|command| command.is_repeatable());
     if plan.fold.is_none() || !is_known || !is_repeatable {

@@ -1,8 +1,8 @@
 //! Planner: from a pipeline to its plan.
 //!
-//! The first command determines the source of rows. Commands that expand to a search over events (`tstats`, `metadata`,
-//! `datamodel`, `from`, `savedsearch`, `delete`) are replaced by it here; later stages do not know about them.
-//! Subsearches in conditions are run here, unless the plan is only explained.
+//! The first command determines the source of rows. Commands that expand to a search over events (`tstats`,
+//! `metadata`, `datamodel`, `from`, `savedsearch`, `delete`) are replaced by that search here; later stages of
+//! planning do not see them. Subsearches in conditions are run here, unless the plan is only explained.
 
 use std::collections::BTreeSet;
 
@@ -144,7 +144,7 @@ impl<'a> Planner<'a> {
         commands: Vec<Stage>,
         summary: Option<SummaryScan>,
     ) -> Result<Plan, EngineError> {
-        // Summaries lack the fields of a role's filter.
+        // A role's filter may test fields that summaries lack.
         let summary = summary.filter(|_| self.runner.context.permissions.limits.filter.is_none());
         let scan = Scan { summary, ..self.scan(search)? };
         let mut plan = Plan::of_rows(Source::Scan(Box::new(scan)), commands);
@@ -165,7 +165,8 @@ impl<'a> Planner<'a> {
         Ok(Scan { arrival, ..Scan::new(indexes, condition, range, self.fields) })
     }
 
-    /// Prepares the fold: tells the scan that it only needs first and last events, or counts, and records its states.
+    /// Prepares the fold: tells the scan if first and last events or counts are enough, and records the fold's
+    /// states.
     fn prepare_fold(&self, plan: &mut Plan) -> Result<(), EngineError> {
         let (Some(fold), Source::Scan(scan)) = (&plan.fold, &mut plan.source) else { return Ok(()) };
         let context = CommandContext { range: scan.range, ..self.runner.context.clone() };

@@ -76,7 +76,7 @@ fn split(plan: &mut Plan) {
 }
 
 /// Pushes functions of the event text down into the scan, if no command then needs the text itself; extractions are
-/// pushed along. Returns whether it did.
+/// pushed down with them. Returns whether anything was pushed down.
 fn push_text_values(plan: &mut Plan) -> bool {
     match &plan.source {
         // Rows of summaries have no texts.
@@ -154,7 +154,7 @@ fn push_top(plan: &mut Plan) {
 /// remain.
 fn push_first(plan: &mut Plan) {
     let Some(first) = first_of(&plan.reduce).filter(|_| plan.fold.is_none()) else { return };
-    // Rows that are left out could show columns that no other row has.
+    // Omitted rows might have columns that no other row has.
     if let Some(scan) = scan_of(plan).filter(|scan| !scan.is_open()) {
         scan.first = Some(first);
     }
@@ -173,7 +173,8 @@ fn first_of(commands: &[Stage]) -> Option<FirstRows> {
     })
 }
 
-/// Lets a scan that reads all fields select the rows that the first commands keep by the fields that these read.
+/// Lets a scan that reads all fields select the rows that the first commands keep; for this it reads only the fields
+/// that these commands need.
 fn push_selection(plan: &mut Plan) {
     let is_open = matches!(&plan.source, Source::Scan(scan) if scan.is_open() && scan.summary.is_none());
     if !is_open || plan.fold.is_some() {
@@ -192,7 +193,7 @@ fn push_selection(plan: &mut Plan) {
     }
 }
 
-/// Number of leading commands that drop rows, or set fields in them, the same way whenever they run.
+/// Number of leading commands that drop rows or set fields in the same way whenever they run.
 fn selecting(commands: &[Stage]) -> usize {
     let is_selecting = |stage: &&Stage| match &stage.command {
         Command::Search(search) => search.time == TimeModifiers::default() && search.expr.subsearches().is_empty(),
@@ -202,8 +203,8 @@ fn selecting(commands: &[Stage]) -> usize {
     commands.iter().take_while(is_selecting).take_while(|stage| stage.command.is_repeatable()).count()
 }
 
-/// The rows that the first `count` commands and a limit after them keep, with the limited sort; `None` if they keep all,
-/// or read fields that cannot be named.
+/// The selection that the first `count` commands and a limit after them make, and the sort that sets the limit.
+/// `None` if all rows are kept, or if fields are read that cannot be named.
 fn selection_of(commands: &[Stage], count: usize) -> Option<(RowSelection, Option<SortCommand>)> {
     let (first, rest) = commands.split_at(count);
     let (limit, sort) = match (top_of(rest), first_of(rest), rest.first().map(|stage| &stage.command)) {
@@ -228,8 +229,8 @@ fn selection_of(commands: &[Stage], count: usize) -> Option<(RowSelection, Optio
         .then_some((RowSelection { projection, commands: count, limit }, sort))
 }
 
-/// Tells the scan what the first commands demand of each row: the conditions of `search`, and the fields that `stats`
-/// groups by.
+/// Tells the scan what the first commands require of each row: the conditions of `search`, and the fields that
+/// `stats` groups by.
 fn push_demands(plan: &mut Plan) {
     let mut demands = Vec::new();
     for stage in plan.commands() {
@@ -250,7 +251,8 @@ fn push_demands(plan: &mut Plan) {
             _ => break,
         }
     }
-    // Rows that are left out could show a fold columns that no other row has; summaries have rows of their own.
+    // Omitted rows might have columns that no other row has and that a fold would see. Rows of summaries are not
+    // events.
     let is_folded = plan.fold.is_some();
     if let Some(scan) = scan_of(plan).filter(|scan| !(is_folded && scan.is_open()) && scan.summary.is_none()) {
         scan.demands = demands;
@@ -276,7 +278,7 @@ fn tests_fields(expr: &SearchExpr) -> bool {
     }
 }
 
-/// Whether a name is that of one extracted field: not of metadata, a time or a label.
+/// Whether a name refers to a single extracted field rather than to metadata, a time or a label.
 fn is_plain_field(name: &str) -> bool {
     let is_label = name == "eventtype" || name == "tag" || name.contains("::");
     !is_label && !name.contains('*') && !name.starts_with('_') && !METADATA_FIELDS.contains(&name)

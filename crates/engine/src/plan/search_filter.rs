@@ -42,7 +42,7 @@ fn of_given(expr: &SearchExpr) -> Option<SearchExpr> {
         SearchExpr::Compare { field, op: CompareOp::Ne, value, .. } if is_given(field) => {
             SearchExpr::Not(Box::new(given(field, value)))
         }
-        // Stored metadata cannot be tested for order.
+        // Stored metadata cannot be compared with `<` or `>`.
         SearchExpr::Compare { field, .. } if is_given(field) => return None,
         SearchExpr::In { field, values } if is_given(field) => {
             SearchExpr::Or(values.iter().map(|value| given(field, value)).collect())

@@ -152,7 +152,7 @@ fn rows_are_selected_by_the_fields_that_the_first_commands_read() {
         ("where random()>5", None),
         ("search [ search x | fields y ]", None),
         ("search a*=1", None),
-        // Few fields are read anyway.
+        // The scan reads few fields anyway.
         ("where a>1 | table b", None),
     ] {
         let selection = scan(&format!("* | {commands}")).selection;

@@ -1,5 +1,5 @@
-//! Push-down of `len(_raw)`, `match(_raw, "…")`, `like(_raw, "…")` and `regex "…"`, which depend on the event text but
-//! do not need it. The scan computes them from the parts that texts are stored as, without rebuilding any text.
+//! Push-down of `len(_raw)`, `match(_raw, "…")`, `like(_raw, "…")` and `regex "…"`, which depend on the event text
+//! but return no part of it. The scan computes them from the stored parts of a text, without rebuilding the text.
 //!
 //! Each value is a hidden field; calls are replaced by a reference to it. This works for leading commands that neither
 //! change the text nor generate rows, and pays off only if nothing else reads the text.
@@ -12,7 +12,8 @@ use quarry_spl::ast::{
 };
 
 const TEXT: &str = "_raw";
-/// Maximum number of values per search. Beyond it, calls read the event text, so the first ones gain nothing.
+/// Maximum number of values per search. With more, the remaining calls read the event text, so replacing the first
+/// ones would gain nothing.
 const VALUES_MAX: usize = 16;
 
 /// The text values that replaced calls in the commands.
@@ -101,7 +102,7 @@ impl TextValues {
         expr.parts_mut().into_iter().for_each(|part| self.rewrite_expr(part));
     }
 
-    /// A condition whether the text matches; an invalid pattern is left in place.
+    /// A condition that is true if the text matches; a call with an invalid pattern is kept.
     fn is_match(&mut self, pattern: &str, span: Span) -> Option<Expr> {
         Regex::new(pattern).ok()?;
         let field = self.field(TextValue::Match(pattern.to_owned()), span)?;

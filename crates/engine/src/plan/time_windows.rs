@@ -1,7 +1,8 @@
 //! Time modifiers inside a condition: `(earliest=-1d index=a) OR (earliest=-7d latest=-6d index=b)`.
 //!
-//! Each branch of an OR has its own time range, by default that of the search. The scan reads the range that covers all
-//! of them, and the condition tests `_time`. Source: Splunk's manual on specifying several time windows in a search.
+//! Each branch of an OR has its own time range, by default that of the search. The scan reads the smallest range that
+//! covers all branches, and the condition tests `_time`. Source: Splunk's manual on specifying several time windows
+//! in a search.
 
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
@@ -9,11 +10,11 @@ use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern, Span};
 
-/// The time range of a search without modifiers inside its condition.
+/// Replaces time modifiers inside a condition.
 pub(crate) struct TimeWindows<'a> {
-    /// For "now" and the time zone.
+    /// Context with "now" and the time zone.
     pub context: &'a CommandContext,
-    /// Time range of searches that name none.
+    /// Time range of branches without time modifiers.
     pub default: TimeRange,
 }
 
@@ -56,7 +57,7 @@ impl TimeWindows<'_> {
         }
     }
 
-    /// Conjuncts; time modifiers among them form one range.
+    /// Reads a conjunction, whose time modifiers form one range.
     fn all(&self, parts: &[SearchExpr]) -> Result<(SearchExpr, TimeRange), EngineError> {
         let (mut own, mut named) = (TimeRange { earliest: None, latest: None }, false);
         let mut tested = Vec::with_capacity(parts.len());

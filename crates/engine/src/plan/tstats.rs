@@ -1,7 +1,7 @@
 //! The plan of `tstats`: a search over index-time fields, or over a data model object, folded as by `stats`.
 //!
 //! For an accelerated data model, summaries are read where they exist and events elsewhere; the rows are the same.
-//! `summariesonly=true` skips the others. With `prestats=true` the rows are passed on unfolded, and the reporting
+//! `summariesonly=true` skips the events. With `prestats=true` the rows are passed on unfolded, and the reporting
 //! command that follows folds them.
 
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ use crate::series_rates::{SPAN, groups_series, has_series_rates};
 
 /// Field with the name of a metric.
 const METRIC: &str = MeasurementsCommand::METRIC;
-/// Field with its measurement.
+/// Field with the measured number.
 const VALUE: &str = MeasurementsCommand::VALUE;
 
 impl Planner<'_> {
@@ -44,7 +44,7 @@ impl Planner<'_> {
                 let mut plan = TstatsPlan::of_metrics(tstats, span);
                 let mut filter = tstats.filter.clone();
                 if asks_for_measurements(tstats) {
-                    // FieldReferent once, as it is used for events and for measurements.
+                    // Resolved once, because it is used for events and for measurements.
                     let whole = self.resolved(&filter)?;
                     filter = MeasurementsCommand::events_of(&whole);
                     let left = MeasurementsCommand::left_of(&whole);
@@ -96,7 +96,7 @@ impl Planner<'_> {
         stages.extend_from_slice(rest);
         match object.base_search() {
             None => self.of_events(&search, stages, summary),
-            // It cannot be summarised.
+            // The object cannot have summaries, so there are no rows.
             Some(_) if tstats.summaries_only => Ok(Plan::of_rows(Source::Nothing, stages)),
             Some(_) => self.object_plan(&object, search, stages, span),
         }

@@ -1,8 +1,8 @@
 //! Time bounds of a search's rows, for a command that must know them before the first row.
 //!
-//! A page's time range covers all its events, not just the matching ones, which may be years apart. So pages are read
+//! A page's time range covers all its events, whereas the matching events may lie years inside it. So pages are read
 //! from both ends of time inward, until no other page can hold an earlier or later row. If every event of a page is a
-//! row, its time range is used as it is.
+//! row, the page's time range is used without reading the page.
 
 use quarry_eval::EngineError;
 use quarry_eval::command::MakeRowCommand;
@@ -12,11 +12,11 @@ use quarry_event::TimeNs;
 use quarry_scan::{EventScan, PageRef, Window};
 use quarry_spl::ast::Stage;
 
-/// First and last instant.
+/// First and last time.
 type Bounds = Option<(TimeNs, TimeNs)>;
 
-/// The time bounds of the rows that `commands`, built from `stages`, produce from the events of `windows`. The pages are
-/// read again later, so they are not counted here.
+/// The time bounds of the rows that `commands`, built from `stages`, produce from the events of `windows`. Progress
+/// does not count these pages, because they are read again later.
 pub(super) fn bounds_of_rows(
     scan: &mut EventScan,
     windows: &[Window],

@@ -31,7 +31,7 @@ pub(crate) fn apply(mut rows: RowIter, steps: Vec<Step>, context: &CommandContex
     Ok(rows)
 }
 
-/// Ends the rows when the search is cancelled, so that a blocking step does not go on for nothing.
+/// Ends the rows when the search is cancelled, so that a blocking step stops early.
 fn until_cancelled(rows: RowIter, context: &CommandContext) -> RowIter {
     let stop = Arc::clone(&context.stop);
     Box::new(rows.take_while(move |_| !stop.is_cancelled()))

@@ -1,8 +1,8 @@
-//! Commands whose cost is measured: each step of a command passes its calls on and meters them.
+//! Measures the cost of commands: a wrapper around each of a command's steps passes calls on and meters them.
 //!
 //! A command within brackets (`appendpipe [...]`) counts as part of the command around it.
 //!
-//! Not here: what is counted ([`quarry_eval::costs`]).
+//! Not here: the counters ([`quarry_eval::costs`]).
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! `delete`: hides the events found by a search from all later searches.
 //!
-//! It must follow a search of events and commands that process one event at a time, in a search as written, because
-//! only there does a row identify its event ([`crate::plan::Planner::plan_search`]). Pages are read as text, and each
-//! row carries its position through the commands in a column ([`PLACE`]). Nothing is deleted before all events are
-//! read; then everything is deleted at once. A search that is stopped earlier deletes nothing.
+//! `delete` must follow a search of events and commands that process one event at a time, and be written in the
+//! search itself, because only there does a row identify its event ([`crate::plan::Planner::plan_search`]). Pages are
+//! read as text, and each row carries its position through the commands in a column ([`PLACE`]). Nothing is deleted
+//! before all events are read; then everything is deleted at once. A search that is stopped earlier deletes nothing.
 //!
 //! Not here: hiding events from later searches (store), the capability (`permitted`).
 
@@ -34,7 +34,7 @@ const PLACE: &str = "__place";
 /// Name of the row for all indexes together.
 const ALL: &str = "__ALL__";
 
-/// Number of an index's events that were deleted, and that could not be.
+/// Number of an index's events that were deleted, and number of those that could not be deleted.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     deleted: u64,

@@ -1,13 +1,13 @@
-//! The two halves of a plan run apart: workers beside the data give the rows of its [exchange](crate::plan::Exchange),
-//! and the commands that run once take them.
+//! Runs the two halves of a plan apart: workers next to the data return the rows of its
+//! [exchange](crate::plan::Exchange), and the commands that run once process these rows.
 //!
-//! A plan of two [rounds](Plan::rounds) runs its first half twice: workers first give the times of their rows, then, with
-//! those of all workers in the plan, their groups.
+//! The first half of a plan with two [rounds](Plan::rounds) runs twice. Workers first return the times of their rows;
+//! once the plan contains the times of all workers, they return their groups.
 //!
-//! Each half checks the rows against the exchange, because they may come from another node. Rows of several workers are
-//! handed over as one stream: events merged newest first, groups in any order.
+//! Each half checks the rows against the exchange, because they may come from another node. The rows of several
+//! workers form one stream: events merged newest first, groups in any order.
 //!
-//! Not here: how rows travel and are merged; whole plans, whose workers hand folders over in memory.
+//! Not here: transport and merging of rows; undivided plans, whose workers pass folders in memory.
 
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::Folder;
@@ -19,7 +19,7 @@ use super::{PreparedFold, Runner};
 use crate::plan::{Exchange, ExchangedRows, Plan, Source};
 
 impl Runner {
-    /// The rows that this node's workers hand over in the next round.
+    /// The rows that this node's workers return in the next round.
     pub(crate) fn map(&self, plan: &Plan) -> Result<RowIter, EngineError> {
         let exchange = exchange_of(plan)?;
         let scan = match &plan.source {
@@ -48,7 +48,7 @@ impl Runner {
         })))
     }
 
-    /// The rows of a plan whose workers, here or on other nodes, handed over `exchanged`.
+    /// The result rows of a plan whose workers, here or on other nodes, returned `exchanged`.
     pub(crate) fn reduce(&self, plan: &Plan, exchanged: RowIter) -> Result<RowIter, EngineError> {
         let exchange = exchange_of(plan)?;
         if exchange.rows == ExchangedRows::Times {

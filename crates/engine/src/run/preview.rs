@@ -1,13 +1,12 @@
 //! Previews: intermediate results of a running search.
 //!
 //! For a fold over events, the states of all workers so far are merged and finished, and the commands after the fold
-//! run on the result. For other blocking commands, the rows read so far, which are the newest, are used in place of
-//! all. A preview uses new instances of the commands, so that those of the search are unaffected; its messages are
-//! dropped.
+//! run on the result. Other blocking commands run on the rows read so far, which are the newest. A preview uses new
+//! instances of the commands, so that those of the search are unaffected; messages of a preview are dropped.
 //!
-//! The first preview is made soon after the start, each further one after someone has looked at the previous one, and
-//! rarely enough that they take a tenth of the search's time. There are none for searches with side effects, with
-//! subsearches in the commands after the fold, or with external programs.
+//! The first preview is made soon after the start. Each further one is made after a client has read the previous one,
+//! and rarely enough that previews take at most a tenth of the search's time. There are no previews for searches with
+//! side effects, with subsearches in the commands after the fold, or with external programs.
 //!
 //! Not here: copying the states of workers (scan), showing previews (search).
 
@@ -37,15 +36,15 @@ use crate::threads::with_stack;
 const FIRST_AFTER_NS: i64 = 100_000_000;
 /// Minimum interval between previews.
 const PAUSE_NS: i64 = 200_000_000;
-/// Minimum interval as a multiple of the time that the last one took.
+/// Minimum interval as a multiple of the time that the last preview took.
 const PAUSE_SHARE: i64 = 9;
 /// Maximum number of rows of a preview.
 const ROWS_MAX: usize = 50_000;
 /// Maximum bytes of a preview's rows.
 const BYTES_MAX: usize = 4 << 20;
-/// Maximum number of rows that a preview is made from, if there is no fold over events.
+/// Maximum number of rows from which a preview is made, if there is no fold over events.
 const READ_ROWS_MAX: usize = 50_000;
-/// And their bytes.
+/// Maximum bytes of these rows.
 const READ_BYTES_MAX: usize = 32 << 20;
 
 /// A preview.
@@ -63,7 +62,7 @@ impl std::fmt::Debug for Previews {
     }
 }
 
-/// The previews of one search; none are made until someone [begins](Previews::begin) to look.
+/// The previews of one search; none are made until a client calls [`Previews::begin`].
 #[derive(Default)]
 pub struct Previews {
     /// Clock, set when previews are requested.
@@ -98,7 +97,7 @@ impl Previews {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Rows of the latest one.
+    /// Number of rows of the latest preview.
     pub fn rows(&self) -> usize {
         let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         latest.iter().flat_map(|preview| &preview.rows).map(RecordBatch::num_rows).sum()
@@ -125,7 +124,7 @@ impl Previews {
         is_wanted && !self.is_over.load(Ordering::Relaxed) && clock.elapsed_ns() >= self.due_ns.load(Ordering::Relaxed)
     }
 
-    /// Stores the preview returned by `make`. After a failure there are no more.
+    /// Stores the preview returned by `make`. After a failure, no more previews are made.
     fn take(&self, make: impl FnOnce() -> Result<Vec<RecordBatch>, EngineError>) -> Result<(), EngineError> {
         let Some(clock) = self.clock.get() else { return Ok(()) };
         self.is_seen.store(false, Ordering::Relaxed);
@@ -262,11 +261,11 @@ impl Previewer for FoldPreviews<'_> {
 struct WatchedRows {
     rows: RowIter,
     preparation: Preparation,
-    /// The rows that previews are made from.
+    /// The rows from which previews are made.
     read: Vec<RecordBatch>,
     count: usize,
     bytes: usize,
-    /// Accounts for them as search memory.
+    /// Accounts for these rows in the search's memory.
     account: MemoryAccount,
     /// Whether no more previews are made.
     is_over: bool,

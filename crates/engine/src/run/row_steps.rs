@@ -17,7 +17,7 @@ pub(super) struct RowSteps {
     parts: Vec<RecordBatch>,
     command: Box<dyn RowCommand>,
     ended: bool,
-    /// Rows passed to it at once.
+    /// Number of rows passed to the command at once.
     step_rows: usize,
     stop: Arc<Stop>,
 }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use quarry_eval::rows::{batch_of, of_batches};
 
-    /// A command whose client leaves while it has its first rows.
+    /// A command whose client disconnects while the command processes its first rows.
     struct Leaves {
         stop: Arc<Stop>,
         given: Arc<std::sync::Mutex<Vec<usize>>>,

@@ -1,7 +1,7 @@
-//! Building summaries: finds out which slabs have one, and builds missing ones, the newest first.
+//! Building summaries: determines which slabs have summaries, and builds missing ones, newest slabs first.
 //!
-//! A slab is read as a search would read it. The summary is stored only if nothing was left out and there were no
-//! messages: a message raised by a search over the events must also be raised by the next one.
+//! A slab is read as a search would read it. The summary is stored only if no event was left out and no message was
+//! raised, because a search that reads the summary instead of the events would not raise the message.
 //!
 //! Not here: scheduling, rate limiting and removal of obsolete summaries (server).
 
@@ -73,7 +73,7 @@ pub struct SummaryReport {
 /// The summaries of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SummaryObject {
-    /// Its name.
+    /// Name of the object.
     pub object: String,
     /// Directory of its summaries; empty if it cannot have any.
     pub folder: String,
@@ -91,7 +91,7 @@ pub struct SummaryObject {
     pub bytes: u64,
     /// Smallest `_time` of summarised pages.
     pub earliest: Option<TimeNs>,
-    /// Largest.
+    /// Largest `_time` of summarised pages.
     pub latest: Option<TimeNs>,
     /// Reasons why the object or some of its slabs have no summary, without duplicates.
     pub faults: Vec<String>,

@@ -1,6 +1,6 @@
 //! Building summaries of data models: contents of an object's summary ([`plan`]), and slabs that lack one ([`build`]).
 //!
-//! Not here: encoding, and reading in place of events (scan).
+//! Not here: encoding summaries, and reading them in place of events (scan).
 
 mod build;
 mod plan;

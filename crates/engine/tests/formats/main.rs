@@ -16,7 +16,7 @@ use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, IndexSelector, MemoryStore, Store, StoreOptions};
 use quarry_testworld::{Frozen, NoTables, request};
 
-/// The same events as text and sealed, and what reads them.
+/// The same events stored as text and sealed, and the engine that searches them.
 struct World {
     engine: Engine,
     text: Arc<dyn SnapshotSource>,

@@ -13,7 +13,7 @@ use tempfile::tempdir;
 
 use crate::world::{Answer, PLENTY, Question, SECOND, START, World, append_keys, engine, every, open};
 
-/// Two searches in one.
+/// A search with a subsearch over events.
 const SUBSEARCH: &str = "[search status=500 | head 1 | fields user] | stats count by user, status";
 
 /// Searches whose states are cached.
@@ -73,7 +73,7 @@ const NOT_KEPT: &[&str] = &[
     "* | head 10 | stats count by user",
 ];
 
-/// Commands that drop rows, which the scan may leave out.
+/// Commands that drop rows; the scan may omit these rows.
 const DROPPING: &[&str] = &[
     "rex \"code-(?<code>\\d+)\" | rex \"of (?<u>\\w+) code\" | search u=bob | stats count by code",
     "rex \"code-(?<code>\\d+)\" | rex \"of (?<u>\\w+) code\" | stats count by code, u",
@@ -132,7 +132,7 @@ fn the_third_run_reads_no_sealed_page_and_gives_the_same() {
             assert_eq!(answer, expected, "{text} at run {run}");
             match run {
                 1 | 2 => assert_eq!(pages, 0, "{text} at run {run}"),
-                // A subsearch for events reads some.
+                // A subsearch over events reads pages in every run.
                 _ if text.starts_with('[') => assert!(pages > 0, "{text} at run {run}"),
                 _ => assert_eq!(world.reads(), 0, "{text} at run {run}"),
             }
@@ -393,12 +393,12 @@ fn slabs_of_many_pages_are_kept_in_parts() {
     }
 }
 
-/// Deletes the events of a store whose row is a multiple of `by`, of one index.
+/// Deletes the events of one index whose row number is a multiple of `by`.
 fn delete_every(world: &World, index: &str, by: usize) -> u64 {
     world.store.delete(&every(&world.store, index, by)).unwrap().values().sum()
 }
 
-/// A deletion that commits while a search reads is part neither of its answer nor of the states cached from it.
+/// A deletion that commits while a search reads affects neither the search's answer nor the states cached from it.
 #[test]
 fn a_deletion_in_the_middle_of_a_search_counts_from_the_next_one_on() {
     let plain = off();

@@ -29,7 +29,7 @@ pub(crate) fn open(dir: &Path, slab_events: usize) -> Arc<World> {
     World::open(dir, slab_events, true, text)
 }
 
-/// Appends events of one key each, all different.
+/// Appends events, each with a key of its own.
 pub(crate) fn append_keys(world: &World, keys: u64) {
     let mut batch = EventBatch { index_time: START, ..EventBatch::default() };
     let meta = batch.intern(&Metadata {
@@ -104,7 +104,7 @@ impl Question {
 }
 
 impl Question {
-    /// Starts and stops at once.
+    /// Starts the search and stops it immediately.
     pub(crate) fn stop_early(&self, engine: &Engine, world: &Arc<World>) {
         let request =
             SearchRequest { range: self.range, now: self.now, zone: self.zone.clone(), ..request(&self.text) };

@@ -15,7 +15,7 @@ use crate::shapes::SHAPES;
 use crate::world::{Answer, EventSource, Place, answer_of, ask, asked, engine, joined, nodes, places, tiny};
 use crate::{EVENTS, FEW_EVENTS, PLENTY, SHOWN, columns_sorted, difference, is_expected_error};
 
-/// Generated searches.
+/// Number of generated searches.
 const SEEDS: u64 = 200;
 
 /// The nodes of a search, and the store in which its subsearches find all events.
@@ -37,7 +37,7 @@ impl World {
         Ok(Plan::from_bytes(&plan.to_bytes().unwrap()).unwrap())
     }
 
-    /// The rows that each node hands over, with its messages.
+    /// The rows that each node returns, with its messages.
     fn handed_over(&self, plan: &Plan, text: &str) -> Result<(Vec<RecordBatch>, Vec<String>), String> {
         let (mut rows, mut messages) = (Vec::new(), Vec::new());
         for node in &self.nodes {
@@ -50,14 +50,14 @@ impl World {
         Ok((rows, messages))
     }
 
-    /// The answer from the rows that were handed over.
+    /// The answer computed from the returned rows.
     fn reduced(&self, plan: Plan, rows: Vec<RecordBatch>, text: &str) -> Answer {
         let rows: RowIter = Box::new(rows.into_iter().map(Ok));
         answer_of(self.engine.start_reduce(plan, rows, asked(text), Arc::<EventSource>::clone(&self.whole)))
     }
 }
 
-/// Events newest first; those of one instant stay in their order.
+/// Events newest first; events with the same time keep their order.
 fn merged(rows: &[RecordBatch]) -> Vec<RecordBatch> {
     let times = |rows: &RecordBatch| {
         let times = rows.column_by_name("_time").unwrap().as_primitive::<TimestampNanosecondType>();
@@ -76,7 +76,7 @@ fn merged(rows: &[RecordBatch]) -> Vec<RecordBatch> {
     taken.collect()
 }
 
-/// A fault of the columns that were handed over.
+/// An error in the columns of the returned rows.
 fn fault_of(exchange: &Exchange, rows: &[RecordBatch]) -> Option<String> {
     let wrong = rows.iter().find(|rows| !exchange.admits(rows));
     if let Some(rows) = wrong {
@@ -102,7 +102,7 @@ fn parted(answer: Answer) -> (Answer, BTreeSet<String>) {
     }
 }
 
-/// Divides a search; returns the exchanges of its rounds, or what is wrong.
+/// Divides a search; returns the exchanges of its rounds, or a description of the error.
 fn divided(world: &World, text: &str, expected: Answer) -> Result<Vec<Exchange>, String> {
     let mut plan = match (world.plan(text), &expected) {
         (Ok(plan), _) => plan,
@@ -136,7 +136,7 @@ fn divided(world: &World, text: &str, expected: Answer) -> Result<Vec<Exchange>,
     };
     let rows = if exchange.rows == ExchangedRows::Groups { rows } else { merged(&rows) };
     let (found, last) = parted(world.reduced(plan, rows, text));
-    // Remarks on the text come from whoever parses it, not from a plan.
+    // Parsing the text adds warnings, which running a plan does not repeat.
     let remarks = quarry_spl::parse(text).diagnostics;
     let remarks = remarks.iter().map(|remark| remark.told(text));
     let told: BTreeSet<String> =

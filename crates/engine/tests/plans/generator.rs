@@ -1,6 +1,6 @@
 //! Searches generated at random from the grammar: each one parses, and none depends on randomness or the current time.
 //!
-//! The same seed gives the same search on every machine.
+//! The same seed yields the same search on every machine.
 
 /// Deepest nesting of expressions.
 const EXPR_DEPTH: u32 = 3;

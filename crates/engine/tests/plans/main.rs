@@ -26,7 +26,7 @@ const LITTLE: usize = 600 << 10;
 const LIMIT: &str = "max_mem_usage_mb";
 /// Events, a little more than a page.
 const EVENTS: u64 = 4_500;
-/// Differences shown.
+/// Maximum number of differences shown.
 const SHOWN: usize = 12;
 
 fn is_short_of_memory(answer: &Answer) -> bool {
@@ -103,9 +103,9 @@ fn no_plan_changes_an_answer() {
     assert!(short.len() * 5 < SHAPES.len(), "{} of {} ran out of memory: {short:#?}", short.len(), SHAPES.len());
 }
 
-/// Events of generated searches.
+/// Number of events that generated searches read.
 const FEW_EVENTS: u64 = 400;
-/// Generated searches per test run.
+/// Number of generated searches per test run.
 const SEEDS: u64 = 300;
 
 /// Runs the searches of `seeds` whole and in tiny slices, and compares the results.

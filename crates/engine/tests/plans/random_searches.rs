@@ -18,13 +18,13 @@ use crate::text_searches::{CorpusSample, search};
 use crate::world::{Place, START, ask, engine_of, place, store_of, tiny, values};
 use crate::{PLENTY, SHOWN, columns_sorted, difference};
 
-/// Events of a data set: more than are needed to recognise the templates of a shape.
+/// Number of events in a data set: more than are needed to recognise the templates of a shape.
 const EVENTS: u32 = 400;
-/// Searches per generated data set; the next ones run on another.
+/// Number of searches per generated data set; later searches use another data set.
 const SEARCHES_PER_DRAW: u64 = 500;
-/// Searches of each shape per test run.
+/// Number of searches of each shape per test run.
 const SEARCHES: u64 = 10;
-/// Events per append.
+/// Number of events per append.
 const BATCH: usize = 97;
 
 /// Appends all events, to the index `main`.
@@ -46,7 +46,7 @@ fn append(store: &Store, shape: &dyn Shape, events: &[(i64, shapes::Event)]) {
     }
 }
 
-/// The events in every way, below `folder`; plain texts come first.
+/// Stores the events in every form, below `folder`; plain texts come first.
 fn places(folder: &Path, shape: &dyn Shape, events: &[(i64, shapes::Event)]) -> Vec<Place> {
     let store = |name: &str, slab_events: usize| {
         let store = store_of(&folder.join(name), slab_events);
@@ -67,7 +67,7 @@ fn places(folder: &Path, shape: &dyn Shape, events: &[(i64, shapes::Event)]) -> 
     ]
 }
 
-/// Files of configuration: those that are built in, and those of the shape.
+/// Configuration files: the built-in ones and those of the shape.
 fn conf(shape: &dyn Shape) -> Vec<ConfSource> {
     let mut by_file = BTreeMap::<&str, String>::new();
     shape.conf().iter().for_each(|(file, text)| by_file.entry(file).or_default().push_str(text));

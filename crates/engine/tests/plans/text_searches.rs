@@ -1,7 +1,7 @@
 //! Random searches made from the texts and fields of events: conditions that some events meet, and patterns that match
 //! them.
 //!
-//! The same seed and the same events give the same search.
+//! The same seed and the same events yield the same search.
 
 use crate::generator::Chance;
 
@@ -24,7 +24,7 @@ impl CorpusSample {
         &self.texts[chance.below(self.texts.len() as u64) as usize]
     }
 
-    /// A field, in one of ten cases one that no event has.
+    /// A field; in one of ten cases, one that no event has.
     fn field(&self, chance: &mut Chance) -> &str {
         if chance.below(10) == 0 {
             return "no_such";
@@ -39,7 +39,7 @@ impl CorpusSample {
     }
 }
 
-/// A field that a command made, or one of the events.
+/// A field that a command created, or a field of the events.
 fn field<'a>(chance: &mut Chance, known: &'a CorpusSample, made: &[&'a str]) -> &'a str {
     if !made.is_empty() && chance.below(2) == 0 { chance.pick(made) } else { known.field(chance) }
 }
@@ -223,7 +223,7 @@ fn report(chance: &mut Chance, known: &CorpusSample, made: &[&str]) -> String {
     }
 }
 
-/// A name of a field where lists of names and conditions take it.
+/// A field name as lists of names and conditions accept it.
 fn named(field: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.{}".contains(&byte);
     if field.bytes().all(is_plain) { field.to_owned() } else { quoted(field) }

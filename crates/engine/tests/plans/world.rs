@@ -57,13 +57,13 @@ fn append(store: &Store, from: u64, until: u64) {
     append_among(store, from..until, 0);
 }
 
-/// Like [`append`]; between the events before `doomed` it appends as many others with a host of their own, which are
-/// deleted later.
+/// Like [`append`], but adds further events between those before number `doomed`. The further events have a host of
+/// their own and are deleted later.
 fn append_among(store: &Store, numbers: Range<u64>, doomed: u64) {
     append_some(store, numbers, doomed, &|_| true);
 }
 
-/// Like [`append_among`], only the events whose number `is_kept`.
+/// Like [`append_among`], but only for events whose number `is_kept` accepts.
 fn append_some(store: &Store, numbers: Range<u64>, doomed: u64, is_kept: &dyn Fn(u64) -> bool) {
     for first in numbers.clone().step_by(BATCH as usize) {
         for index in ["main", "other"] {
@@ -97,8 +97,8 @@ fn append_some(store: &Store, numbers: Range<u64>, doomed: u64, is_kept: &dyn Fn
                     let (kind, text) = event(at + 1_000_000);
                     batch.push(text.as_bytes(), START + at as i64 * SECOND, others[kind]);
                 }
-                // Three events share a timestamp, and some arrive late. Events of two indexes never share one: in which
-                // order they arrived is not stored.
+                // Three events share a timestamp, and some arrive late. Events of two indexes never share a
+                // timestamp, because the order in which they arrived is not stored.
                 let late = if at % 37 == 0 { 4_000 } else { 0 } - i64::from(index == "other");
                 batch.push(text.as_bytes(), START + (at as i64 / 3 * 7 - late) * SECOND, metas[kind]);
                 if at % 50 == 17 {
@@ -133,7 +133,7 @@ fn delete_doomed(store: &Store) {
 #[derive(Clone)]
 pub(crate) struct EventSource {
     store: Arc<Store>,
-    /// A source that hides templates and columns: every page has its texts only.
+    /// Whether templates and columns are hidden, so that every page has only its texts.
     texts_only: bool,
 }
 
@@ -212,8 +212,8 @@ pub(crate) fn places(folder: &Path, events: u64) -> Vec<Place> {
     ]
 }
 
-/// The same events distributed over three nodes, each with another storage form. Events of one instant are on
-/// one node, because the order in which they arrived is known only there.
+/// The same events distributed over three nodes, each with another storage form. Events with the same time are on one
+/// node, because the order in which they arrived is known only there.
 pub(crate) fn nodes(folder: &Path, events: u64) -> Vec<Place> {
     let node = |name: &'static str, number: u64| {
         let store = store_of(&folder.join(name), (events / 9) as usize);
@@ -229,7 +229,7 @@ pub(crate) fn nodes(folder: &Path, events: u64) -> Vec<Place> {
     vec![node("first node", 0), node("second node", 1), node("third node", 2)]
 }
 
-/// Texts of one JSON source in the ways in which they are sealed, below `folder`.
+/// Stores the texts of one JSON source in every sealed form, below `folder`.
 pub(crate) fn places_of_texts(folder: &Path, texts: &[String]) -> Vec<Place> {
     let store = |name: &str| {
         let store = store_of(&folder.join(name), texts.len());
@@ -252,7 +252,7 @@ pub(crate) fn places_of_texts(folder: &Path, texts: &[String]) -> Vec<Place> {
     vec![place("texts only", &sealed, true), place("sealed", &sealed, false), place("compacted", &compacted, false)]
 }
 
-/// Whether the one segment of a place is templates and columns.
+/// Whether the only segment of a place consists of templates and columns.
 pub(crate) fn has_templates(place: &Place) -> bool {
     let snapshot = Store::snapshot(&place.kept.store, &IndexSelector::all(), &TimeRange::ALL);
     snapshot.segments.iter().all(|segment| segment.has_templates(0))

@@ -1,4 +1,4 @@
-//! Answers of searches in the notation of the pages, and how they differ from what a page expects.
+//! Answers of searches in the notation of the pages, and their differences from the expected answers.
 
 use arrow::array::cast::AsArray;
 use arrow::array::{Array, ArrayRef};
@@ -142,7 +142,7 @@ fn instant(ns: i64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// An instant in another field: epoch seconds with their fraction.
+/// A time in a field other than `_time`: epoch seconds with their fraction.
 fn seconds(ns: i64) -> String {
     let mut text = String::new();
     write_nanos(ns, &mut text);

@@ -49,7 +49,7 @@ pub(crate) enum EventStorage {
     Summarised,
 }
 
-/// Alert actions of examples: `note` prints what it is given.
+/// Alert actions of examples: `note` prints its input.
 struct Actions;
 
 impl CommandSource for Actions {
@@ -89,7 +89,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Builds what the example asks for.
+    /// Builds the world that the example describes.
     pub(crate) fn of(example: &Example) -> Result<World, String> {
         let own = example.props.as_ref().map(Block::text).unwrap_or_default();
         let transforms = example.transforms.as_ref().map(Block::text).unwrap_or_default();
@@ -162,7 +162,7 @@ impl World {
         Ok(())
     }
 
-    /// Runs the example's search, which reads what the folder has.
+    /// Starts the example's search, which reads the definitions in the folder.
     pub(crate) fn start(self, search: &Block, kept: EventStorage) -> Result<(SearchStart, TempDir), String> {
         let time = |name: &str| -> Result<Option<TimeNs>, String> {
             let Some(text) = search.settings.get(name) else { return Ok(None) };

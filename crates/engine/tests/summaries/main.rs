@@ -128,7 +128,7 @@ fn a_changed_definition_finds_no_summary() {
     let other = other_model();
     let changed = |summaries: Option<Arc<Summaries>>| engine(PROPS, PEOPLE, Some(&other), summaries);
     check(&changed(Some(Arc::clone(&summaries))), &changed(None), &world, None, "another model");
-    // The digest covers settings and tables by what the store returns for them.
+    // The digest covers settings and tables through the values that the store returns for them.
     *summaries.configuration.lock().unwrap() = "another".to_owned();
     let props = PROPS.replace("user.\"-\"", "user.\"+\"");
     let people = PEOPLE.replace("red", "green");
@@ -295,7 +295,7 @@ fn a_deletion_between_two_searches_counts_with_and_without_events() {
     summarise(&world, &with, ALL);
     let check_both = |what: &str| -> Vec<_> {
         check(&with, &without, &world, None, what);
-        // Everything is summarised, or was before some of it was deleted.
+        // All events are summarised, or were before some of them were deleted.
         let each = ASKED.iter().map(|text| {
             let expected = ask(&without, &world, text, None);
             assert_eq!(ask(&with, &world, &only(text), None), expected, "{what}: {text} of summaries alone");

@@ -1,4 +1,4 @@
-//! A store that counts what is read of its sealed slabs, a data model over it, and summaries in memory.
+//! A store that counts reads of its sealed slabs, a data model over this store, and summaries in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -164,7 +164,7 @@ pub(crate) fn engine(props: &str, people: &str, model: Option<&str>, summaries: 
 
 pub(crate) const PEOPLE: &str = "user,team\nalice,red\nbob,blue\nunknown,none\n";
 
-/// The model with another rule of `slow`.
+/// The model with a different definition of `slow`.
 pub(crate) fn other_model() -> String {
     MODEL.replace("took>20", "took>5")
 }

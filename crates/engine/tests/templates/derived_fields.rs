@@ -5,7 +5,8 @@ use quarry_store::MemoryStore;
 
 use super::{compare_in, compare_with, engine_of};
 
-/// Rules over one another, over fields that events lack or have several times, and over fields that patterns make.
+/// Rules that depend on one another, on fields that events lack or have several times, and on fields that patterns
+/// create.
 const PROPS: &str = r##"
 [kv]
 EXTRACT-shard = on shard-(?<shard>\d+) after (?<percent>\d+)%

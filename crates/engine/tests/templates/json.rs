@@ -5,7 +5,7 @@ use quarry_store::MemoryStore;
 
 use super::{compare_in, engine};
 
-/// Numbers without order, the same for the same seed (splitmix64).
+/// Pseudo-random numbers, the same for the same seed (splitmix64).
 struct Chance(u64);
 
 impl Chance {

@@ -242,7 +242,7 @@ fn engine_of(props: &str, transforms: &str) -> Engine {
     Engine::new(&EngineOptions::default(), Arc::new(PropsResolver::new(&layers)), tables).unwrap()
 }
 
-/// A value as text. A list of one value is that value: whether a row comes with such a list depends on its neighbours.
+/// A value as text. A list of one value is shown as that value, because the list depends on neighbouring rows.
 fn shown(column: &ArrayRef, row: usize) -> String {
     let show = |column: &ArrayRef, row: usize| arrow::util::display::array_value_to_string(column, row).unwrap();
     match column.as_list_opt::<i32>().map(|lists| lists.value(row)) {

@@ -80,8 +80,8 @@ FIELDS = gap, number
 MV_ADD = true
 "#;
 
-/// Rows with delimiters, quotes and escapes inside of values, with too few and too many cells, empty ones, blanks and
-/// quotes that nothing closes.
+/// Rows with delimiters, quotes and escapes inside values, with too few or too many cells, empty cells, blanks and
+/// unclosed quotes.
 fn rows() -> MemoryStore {
     let store = MemoryStore::new("main");
     let mut batch = EventBatch { index_time: 5_000_000_000, ..EventBatch::default() };

@@ -1,4 +1,4 @@
-//! `rex` that the scan runs on templates gives what it gives on texts.
+//! `rex` has the same results whether the scan runs it on templates or on texts.
 
 use quarry_event::TimeRange;
 
@@ -75,7 +75,8 @@ const PATTERNS: &[&str] = &[
     r#"rex field=msg "(?<m>every\d)" | stats count by m msg"#,
     r#"rex field=a.b "(?<b>\d)" | sort 5 - b | table b"#,
     r#"rex field=msg "(?<url>every\d)" | stats count by url"#,
-    // The commands after them drop rows, which the scan may leave out before it evaluates the other patterns.
+    // The commands after the first patterns drop rows, which the scan may omit before it evaluates the other
+    // patterns.
     r#"rex "shard-(?<a>\d)" | rex "msg=.(?<m>.*)." | search a=3 | stats count by m"#,
     r#"rex "shard-(?<a>\d)" | rex "msg=.(?<m>.*)." | search a=3 OR a=4 | search a!=4 | stats count by m level"#,
     r#"rex "shard-(?<a>\d)" | rex "msg=.(?<m>.*)." | search NOT a=3 | stats count by m"#,

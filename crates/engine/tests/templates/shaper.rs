@@ -12,7 +12,7 @@ use quarry_event::template::{
 use quarry_event::{FieldColumns, Page, PageColumns, TermQuery};
 use quarry_store::{Segment, StoreError, TemplatePage};
 
-/// Distinct values of a column up to which they are counted.
+/// Maximum number of distinct values of a column whose counts are stored.
 const COUNTED: usize = 24;
 
 /// Options of splitting texts into templates and columns.
@@ -30,11 +30,11 @@ pub(crate) struct Manner {
     pub(crate) no_numbers: bool,
     /// Whether columns state the JSON types of their values.
     pub(crate) knows_json: bool,
-    /// Distinct texts up to which a column is a dictionary.
+    /// Maximum number of distinct texts for which a column becomes a dictionary.
     pub(crate) dictionary: usize,
     /// Whether text in quotes is one variable.
     pub(crate) quotes: bool,
-    /// Interval of texts that become a template of one variable; 0 for none.
+    /// Every text at this interval becomes a template of one variable; 0 for none.
     pub(crate) outliers: usize,
     /// Whether the segment can name the rows that may contain a token.
     pub(crate) rows_known: bool,
@@ -251,7 +251,7 @@ impl Making {
             let word = &text[at..end];
             let wanted = !self.manner.digits_only || word.iter().any(u8::is_ascii_digit);
             let mut shift = self.manner.shift.min(word.len());
-            // Parts of a text are whole characters.
+            // A part never begins inside a character.
             while shift < word.len() && word[shift] & 0xc0 == 0x80 {
                 shift += 1;
             }
@@ -339,8 +339,8 @@ impl Segment for HandMade {
     }
 }
 
-/// Whether a text has the tokens of a query; `None` for a query without tokens, or for an index-time field that
-/// may be there.
+/// Whether a text has the tokens of a query; `None` for a query without tokens, or for an index-time field that the
+/// event may have.
 fn may_hold(query: &TermQuery, text: &[u8], has_fields: bool) -> Option<bool> {
     match query {
         TermQuery::None => Some(false),

@@ -17,7 +17,7 @@ const REPORTS: &[&str] = &[
     "stats min(status) max(status) range(status) count estdc(status)",
     "top limit=0 level",
     "rare showperc=f status by sourcetype",
-    // Values that are templates again.
+    // Values that are templates themselves.
     "stats count by msg",
     "stats dc(msg) values(user) by user",
     "stats count by quoted",

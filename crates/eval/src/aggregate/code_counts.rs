@@ -21,13 +21,13 @@ const CODES_MAX: usize = 64 << 10;
 const LANE_CODES_MAX: usize = 1_024;
 /// A batch must have at least one row per this many codes to justify an array of its own.
 const CODES_PER_ROW: usize = 16;
-/// The same for integers, whose range mostly stays the same from batch to batch.
+/// Like [`CODES_PER_ROW`], for integers, whose range mostly stays the same from batch to batch.
 const INTEGERS_PER_ROW: usize = 256;
-/// Codes counted per instant.
+/// Maximum number of codes counted per timestamp.
 const TIME_CODES_MAX: usize = 4_096;
-/// Average rows per timestamp for counting by time: span starts qualify, event times do not.
+/// Minimum average of rows per timestamp for counting by time: span starts reach it, event times do not.
 const ROWS_PER_TIME: usize = 16;
-/// Number of rows at which counts could overflow.
+/// Number of rows after which counts are turned into group counts, because they could overflow.
 const ROWS_MAX: usize = u32::MAX as usize / 2;
 /// Number of integers turned into groups at a time.
 const TAKEN_INTEGERS: usize = 8_192;
@@ -44,7 +44,7 @@ enum Counts {
     #[default]
     Nothing,
     Integers(IntegerCounts),
-    /// By code of one dictionary, or of two, with the second code in the low bits.
+    /// Counts by code of one dictionary, or by codes of two, with the second code in the low bits.
     Codes(Vec<ArrayRef>, u32, Places),
     /// Counts by time and, if there is a dictionary, by code within each time.
     Times {
@@ -66,9 +66,9 @@ enum Places {
     Plain(Vec<u32>),
 }
 
-/// The value that a count belongs to.
+/// The values to which counts belong.
 pub(crate) enum Counted<'a> {
-    /// Integers of one form, ascending, each with its count.
+    /// Ascending integers of one form; each has a count.
     Integers(IntegerForm, &'a [i64]),
     /// A text per column.
     Texts(&'a [&'a str]),
@@ -106,7 +106,8 @@ impl DirectCounts {
         counted
     }
 
-    /// Takes over another's counts if both count integers of one form with close ranges; otherwise both are unchanged.
+    /// Takes over the counts of `other` if both count integers of one form with close ranges; otherwise both are
+    /// unchanged.
     pub(crate) fn absorb(&mut self, other: &mut DirectCounts) {
         let (Counts::Integers(mine), Counts::Integers(others)) = (&mut self.counts, &other.counts) else { return };
         if self.rows + other.rows < ROWS_MAX && mine.absorb(others) {
@@ -115,7 +116,7 @@ impl DirectCounts {
         }
     }
 
-    /// Calls `found` with values and their counts, and resets them.
+    /// Calls `found` with values and their counts, then resets the counts.
     pub(crate) fn take(&mut self, mut found: impl FnMut(Counted<'_>, &[i64])) {
         self.rows = 0;
         match std::mem::take(&mut self.counts) {
@@ -199,9 +200,10 @@ fn range_with_room(integers: &[i64]) -> Option<(i64, i64)> {
 }
 
 impl IntegerCounts {
-    /// Counts values; false, with nothing counted, if they have no range or it is too far from the existing one.
+    /// Counts values; false, with nothing counted, if they have no range or their range is too far from that of the
+    /// array.
     fn add<T: Copy + Into<i64>>(&mut self, values: &[T], range_of: impl Fn(&[T]) -> Option<(i64, i64)>) -> bool {
-        // Usually the array covers all of them.
+        // Usually the array covers all values.
         let Some(outside) = self.count_covered(values) else { return true };
         let (counted, rest) = values.split_at(outside);
         // The first array is sized for the rows of a batch.
@@ -230,7 +232,7 @@ impl IntegerCounts {
         })
     }
 
-    /// Adds another's counts; false if they have another form or are too far away.
+    /// Adds the counts of `others`; false if they have another form or their range is too far away.
     fn absorb(&mut self, others: &IntegerCounts) -> bool {
         let range = (others.base, others.base + others.counts.len() as i64 - 1);
         let needed = self.needed(range);
@@ -244,18 +246,18 @@ impl IntegerCounts {
         true
     }
 
-    /// Array length needed to cover the values so far and `low..=high`.
+    /// Array length needed to cover the existing range and `low..=high`.
     fn needed(&self, (low, high): (i64, i64)) -> usize {
         let (from, to) = (low.min(self.base), high.max(self.base + self.counts.len() as i64 - 1));
         usize::try_from(to - from).unwrap_or(usize::MAX).saturating_add(1)
     }
 
-    /// Extends the array to cover `low..=high`; it must become `needed` long.
+    /// Extends the array to cover `low..=high`; `needed` is the length that [`IntegerCounts::needed`] returned.
     fn cover(&mut self, (low, high): (i64, i64), needed: usize) {
         if low >= self.base && high - self.base < self.counts.len() as i64 {
             return;
         }
-        // Over-allocation, so that a slowly growing range is seldom copied.
+        // Over-allocation, so that a slowly growing range is rarely copied.
         let len = needed.saturating_add(needed / 2).min(INTEGERS_MAX);
         let end = high.max(self.base + self.counts.len() as i64 - 1);
         let from = if low < self.base { end - (len as i64 - 1) } else { low.min(self.base) };

@@ -19,7 +19,8 @@ const BUFFER_MAX: usize = 4_096;
 /// Size of the sketch: approximate number of centroids.
 const COMPRESSION: f64 = 400.0;
 
-/// Numbers per value in a state: the value, its excess over its double, its weight.
+/// Numbers per value in a serialized state: the value as a double, the excess of the exact value over the double, and
+/// the weight.
 const STATE_POINT: usize = 3;
 
 /// A number that is not a double: the nearest double, and the difference in billionths.
@@ -30,11 +31,12 @@ type LongNumber = (f64, i64);
 pub struct Digest {
     /// Sorted values or centroids with their weights.
     points: Vec<(f64, f64)>,
-    /// The same for values with more digits than a double; the last ones are unsorted. Empty once points were merged.
+    /// Like `points`, for values with more digits than a double; the last ones are unsorted. Empty once points were
+    /// merged.
     longs: Vec<(LongNumber, f64)>,
     /// Length of the sorted part of `longs`.
     longs_sorted: usize,
-    /// Values not merged yet.
+    /// Values not yet merged into `points`.
     buffer: Vec<f64>,
     /// Whether points were merged.
     rounded: bool,
@@ -95,7 +97,7 @@ impl Digest {
             + self.buffer.capacity() * size_of::<f64>()
     }
 
-    /// As a state: whether it is rounded, then each value with its excess over its double and its weight.
+    /// The serialized state: whether the sketch is rounded, then `STATE_POINT` numbers per value.
     pub fn into_state(mut self) -> Vec<f64> {
         self.settle();
         assert!(
@@ -115,7 +117,7 @@ impl Digest {
         self.settle();
         let weights = self.points.iter().map(|(_, weight)| weight).chain(self.longs.iter().map(|(_, weight)| weight));
         let total: f64 = weights.sum();
-        // The division comes last: 29 % of 100 is 29, but 0.29 times 100 is less.
+        // The division comes last: 29 % of 100 is exactly 29, but 0.29 times 100 is less.
         let of = |numbers: f64| percent.clamp(0.0, 100.0) * numbers / 100.0;
         match method {
             _ if self.rounded => self.interpolated(of(total)).map(Number::of_float),
@@ -134,7 +136,7 @@ impl Digest {
         Some(above.map_or(value, Number::of_float))
     }
 
-    /// Value at a rank, counted from 0; each value represents `weight` equal ones.
+    /// Value at a rank, counted from 0; each value is repeated as often as its weight.
     fn exact_at(&self, rank: f64) -> Option<Number> {
         let (low, part) = (rank.floor(), rank.fract());
         if self.longs.is_empty() {
@@ -254,7 +256,7 @@ fn order(a: LongNumber, b: LongNumber) -> Ordering {
     a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
 }
 
-/// The quantile where a centroid that starts at `quantile` must end.
+/// The quantile at which a centroid that starts at `quantile` must end.
 fn next_bound(quantile: f64) -> f64 {
     let scale = COMPRESSION / std::f64::consts::TAU;
     let position = scale * (2.0 * quantile.clamp(0.0, 1.0) - 1.0).asin() + 1.0;

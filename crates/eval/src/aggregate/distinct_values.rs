@@ -1,4 +1,4 @@
-//! Folds over distinct values: a set if there is one group, otherwise pairs of group and value.
+//! Folds over distinct values: for a single group, a set; for several groups, pairs of group and value.
 
 use std::sync::Arc;
 
@@ -92,9 +92,9 @@ impl Numbered {
         }
     }
 
-    /// A list column: for each group the values selected by `pairs`, each followed by what `after` returns.
+    /// A list column: for each group the values selected by `pairs`, each followed by the text that `after` returns.
     fn lists(&self, pairs: &[(u32, u32)], groups: usize, after: impl Fn(usize) -> Option<String>) -> ArrayRef {
-        // Places of the pairs, sorted by group.
+        // Positions of the pairs, sorted by group.
         let mut ends = vec![0u32; groups + 1];
         pairs.iter().for_each(|(group, _)| ends[*group as usize + 1] += 1);
         (0..groups).for_each(|group| ends[group + 1] += ends[group]);

@@ -55,7 +55,7 @@ pub(crate) fn value_of(body: Body, states: &[ArrayRef], groups: usize) -> ArrayR
     }
 }
 
-/// A value from the sum and count of numbers; null without numbers.
+/// The result of `value` for the sum and count of the numbers; null without numbers.
 fn sums(states: &[ArrayRef], value: fn(Number, i64) -> Option<Number>) -> ArrayRef {
     let counts = states[1].as_primitive::<Int64Type>();
     let mut values = ColumnBuilder::new(counts.len());
@@ -83,7 +83,7 @@ fn extreme_numbers(states: &ArrayRef) -> Vec<Option<Number>> {
     numbers
 }
 
-/// A value from the smallest and the largest number.
+/// The result of `value` for the smallest and the largest number.
 fn bounds(low: &ArrayRef, high: &ArrayRef, value: fn(Number, Number) -> Number) -> ArrayRef {
     let bounds = extreme_numbers(low).into_iter().zip(extreme_numbers(high));
     let mut values = ColumnBuilder::new(low.len());
@@ -130,7 +130,7 @@ fn number_list(lists: &ListArray, group: usize) -> Vec<f64> {
     if lists.is_null(group) { Vec::new() } else { lists.value(group).as_primitive::<Float64Type>().values().to_vec() }
 }
 
-/// Builds a value per group from its list of texts.
+/// Calls `value` with each group's list of texts and collects the results.
 fn each_list(states: &[ArrayRef], groups: usize, value: impl Fn(Vec<&str>) -> Value<'_>) -> ArrayRef {
     let lists = states[0].as_list::<i32>();
     let items: &StringViewArray = lists.values().as_string_view();
@@ -155,7 +155,7 @@ fn mode<'a>(texts: &[&'a str]) -> Value<'a> {
     best.map_or(Value::Null, |(_, text)| Value::text_of(text))
 }
 
-/// A value from the earliest and the latest row.
+/// The result of `value` for the earliest and the latest row.
 fn changes(states: &[ArrayRef], groups: usize, value: fn(Reading, Reading) -> Option<Number>) -> ArrayRef {
     let (first, last) = (states[0].as_list::<i32>(), states[1].as_list::<i32>());
     let reading = |lists: &ListArray, group: usize| -> Option<Reading> {

@@ -1,4 +1,4 @@
-//! Folds that keep the values of selected rows: the first ones in order, or those of the row with the best key.
+//! Folds that keep the values of selected rows: the first values in order, or the values of the row with the best key.
 
 use std::sync::Arc;
 
@@ -90,14 +90,14 @@ impl Fold for SequenceFold {
     }
 }
 
-/// The values of a row, with its key and the last slice that had a row with this key.
+/// The values of a row, the row's key, and the last slice that had a row with this key.
 pub(crate) struct Pick {
     key: i64,
     slice: u64,
     values: Vec<String>,
 }
 
-/// A copy may be used with slices of another search, which must not match.
+/// A copy may be merged with slices of another search, so no slice number may equal that of the copy.
 impl Clone for Pick {
     fn clone(&self) -> Pick {
         Pick { key: self.key, slice: u64::MAX, values: self.values.clone() }
@@ -109,9 +109,9 @@ impl Clone for Pick {
 pub(crate) struct PickFold {
     /// The criterion for the best row.
     pub key: PickKey,
-    /// The best rows so far.
+    /// The best row so far of each group.
     pub picks: Vec<Option<Pick>>,
-    /// Bytes of their values.
+    /// Bytes of the values in `picks`.
     pub bytes: usize,
 }
 
@@ -129,8 +129,8 @@ impl Fold for PickFold {
             }
             let texts = || -> Vec<String> { values.values(row).map(|value| value.into_owned()).collect() };
             match known {
-                // Among rows with equal keys, the first one within a slice wins; between slices, any rule that does not
-                // depend on which worker read them will do.
+                // Among rows with equal keys, the first one within a slice wins; between slices, any rule is correct
+                // that does not depend on which worker read them.
                 Some(known) if key == known.key => {
                     if known.slice != input.slice {
                         known.slice = input.slice;
@@ -188,7 +188,7 @@ impl Fold for PickFold {
 }
 
 impl PickFold {
-    /// Merges the pick of another fold.
+    /// Merges a pick from another fold.
     fn take(&mut self, group: usize, pick: Pick) {
         let known = &mut self.picks[group];
         let better = known.as_ref().is_none_or(|known| {
@@ -213,7 +213,7 @@ impl PickFold {
 }
 
 impl PickKey {
-    /// Whether a row with key `new` replaces one with key `known`.
+    /// Whether a row with key `new` replaces a row with key `known`.
     pub fn prefers(self, new: i64, known: i64) -> bool {
         match self {
             PickKey::First | PickKey::Earliest => new < known,

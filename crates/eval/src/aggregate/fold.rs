@@ -1,4 +1,4 @@
-//! Folds: state per group for each [`StateColumn`], and merging the states of two workers.
+//! Folds: one state per group for one [`StateColumn`]; the states of two workers can be merged.
 //!
 //! A fold keeps its states in plain vectors, processes whole batches, and knows nothing about keys. Numbers of a column
 //! are read once per batch for all folds of its field ([`super::numbers`]), and once per code for dictionaries.
@@ -32,13 +32,13 @@ use crate::rows::{ColumnReader, multi_item};
 pub(crate) struct Input<'a> {
     /// Values of the argument; `None` if rows are counted.
     pub values: Option<&'a ColumnReader>,
-    /// Their numbers; `None` for multivalues, or if no fold needs them.
+    /// Numbers among the values; `None` for multivalues, or if no fold needs them.
     pub numbers: Option<&'a NumberColumn>,
-    /// Rows with a value.
+    /// Marks the rows with a value.
     pub present: Option<&'a NullBuffer>,
     /// `_time`.
     pub times: Option<&'a ColumnReader>,
-    /// Number of events represented by each row; one each if absent.
+    /// Number of events represented by each row; 1 per row if absent.
     pub events: Option<&'a [i64]>,
     /// Slice number of the batch.
     pub slice: u64,
@@ -50,27 +50,28 @@ pub(crate) struct Input<'a> {
 pub(crate) trait Fold: AnyFold + Send + Sync {
     /// Takes a batch.
     fn update(&mut self, input: &Input<'_>, members: &Members<'_>);
-    /// Merges the states of another fold of the same kind; `groups` maps its group numbers to ours, all below `total`.
+    /// Merges the states of another fold of the same kind; `groups` maps the group numbers of `other` to those of this
+    /// fold, all below `total`.
     fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize);
-    /// Merges states from a column made by [`Fold::state`], one per entry of `groups`, all below `total`.
+    /// Merges states from a column made by [`Fold::state`]; `groups` has the group of each state, all below `total`.
     fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize);
     /// The states of groups `0..groups`.
     fn state(self: Box<Self>, groups: usize) -> ArrayRef;
-    /// Number of values per group, if distinct values are only counted.
+    /// Number of values per group; `None` unless the fold only counts distinct values.
     fn lengths(&self, _groups: usize) -> Option<Vec<i64>> {
         None
     }
-    /// For row counts: adds this many rows to each of these groups.
+    /// Adds to each of these groups this many rows; for folds that count rows.
     fn count_more(&mut self, _groups: &[u32], _rows: &[i64]) {}
     /// Approximate bytes held.
     fn bytes(&self) -> usize;
 }
 
-/// Operations of every cloneable fold, implemented for all of them below.
+/// Operations of cloneable folds, implemented by one blanket implementation.
 pub(crate) trait AnyFold {
     /// A copy with the same states.
     fn copy(&self) -> Box<dyn Fold>;
-    /// Itself, for downcasting.
+    /// The fold itself, for downcasting.
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
@@ -84,7 +85,7 @@ impl<T: Fold + Clone + 'static> AnyFold for T {
     }
 }
 
-/// A fold for `part`; `single` when there is one group.
+/// A fold for `part`; `single` if there is only one group.
 pub(crate) fn of(part: StateColumn, single: bool) -> Box<dyn Fold> {
     match part {
         StateColumn::Values | StateColumn::Numbers => {
@@ -133,7 +134,7 @@ pub(super) fn grow<T: Clone>(states: &mut Vec<T>, groups: usize, empty: T) {
 }
 
 impl Input<'_> {
-    /// Calls `found` with the row, group and number of each number of each row.
+    /// Calls `found` with the row, group and value of each number.
     #[inline]
     pub(super) fn for_each_number(&self, members: &Members<'_>, mut found: impl FnMut(usize, usize, f64)) {
         match (self.numbers.map(|numbers| &numbers.values), self.values) {
@@ -154,7 +155,7 @@ impl Input<'_> {
         }
     }
 
-    /// Calls `found` with the group and exact figure of each number of each row.
+    /// Calls `found` with the group and exact figure of each number.
     pub(super) fn for_each_figure(&self, members: &Members<'_>, mut found: impl FnMut(usize, Figure)) {
         match (self.numbers, self.values) {
             (Some(numbers), _) => members.for_each(|row, group| {
@@ -179,13 +180,13 @@ struct CountFold {
     lanes: Vec<[u32; LANES]>,
 }
 
-/// Runs of one group would make each addition wait for the previous one, so neighbouring rows are counted in different
-/// lanes.
+/// Number of lanes: neighbouring rows are counted in different lanes, because in a run of rows of one group each
+/// addition would wait for the previous one.
 pub(super) const LANES: usize = 4;
 /// Minimum rows per group for which rows are counted in lanes.
 const LANE_ROWS_PER_GROUP: usize = 8;
 
-/// Counts occurrences of each number, by row modulo [`LANES`].
+/// Counts occurrences of each number; the position of a number modulo [`LANES`] selects the lane.
 pub(super) fn add_in_lanes(lanes: &mut [[u32; LANES]], numbers: &[u32]) {
     let chunks = numbers.chunks_exact(LANES);
     chunks.remainder().iter().for_each(|number| lanes[*number as usize][0] += 1);
@@ -307,7 +308,7 @@ impl Fold for TextFold {
             });
             return;
         };
-        // If every value is a number there is nothing to do.
+        // If every value is a number, there is no text to examine.
         let absent = input.present.map_or(0, NullBuffer::null_count);
         if matches!(values, ColumnReader::Int(_) | ColumnReader::Float(_) | ColumnReader::Time(_))
             || numbers.null_count() <= absent

@@ -26,16 +26,16 @@ use crate::rows::{self, ColumnReader, RowIter, batch_of};
 
 /// Minimum number of rows between two checks of a folder's size.
 const CHECK_ROWS: usize = 16_384;
-/// All folders together may use a third of the search's memory; the rest is for the resulting values and for sorting
-/// them.
+/// Divisor of the search's memory for all folders together; the rest of the memory serves to hold and sort the
+/// resulting values.
 const MEMORY_SHARE: usize = 3;
 /// Bits of a position that number the rows within a slice.
 const ROW_BITS: u32 = 32;
 
-/// Folds rows; see the module.
+/// Folds rows into groups; see the module.
 pub struct Folder {
     plan: AggregatePlan,
-    /// Row command applied to rows first.
+    /// Row command applied to rows before they are folded.
     shape: Option<Box<dyn RowCommand>>,
     groups: GroupTable,
     arguments: Vec<ArgumentColumn>,
@@ -45,13 +45,13 @@ pub struct Folder {
     only_counts: bool,
     /// Spilled partial states, with the number of times they were split before.
     spilled: Option<SpilledPartials>,
-    /// Spilled states of folders merged into this one.
+    /// Spilled states of folders that were merged into this one.
     others: Vec<SpilledPartials>,
     level: u32,
     dataflow: Arc<Dataflow>,
     bytes_max: usize,
     rows_until_check: usize,
-    /// Measures what its rows cost.
+    /// Measures the cost of the folder's rows.
     meter: Option<Meter>,
 }
 
@@ -83,9 +83,9 @@ struct ColumnFolds {
 
 /// Folded rows of all workers.
 pub enum Folded {
-    /// In memory.
+    /// All groups are in memory.
     Groups(Box<Folder>),
-    /// Spilled, to be merged partition by partition.
+    /// Some groups are spilled; they are merged partition by partition.
     Parts(Box<MergedFolders>),
 }
 
@@ -132,19 +132,19 @@ impl Folder {
         folder
     }
 
-    /// Measures what adding rows costs.
+    /// Measures the cost of adding rows.
     pub fn metered(mut self, meter: Meter) -> Folder {
         self.meter = Some(meter);
         self
     }
 
-    /// Applies `shape` to rows first.
+    /// Applies `shape` to rows before they are folded.
     pub fn after(mut self, shape: Box<dyn RowCommand>) -> Folder {
         self.shape = Some(shape);
         self
     }
 
-    /// Adds rows of a slice, of which `place` rows were added before. Slices ascend with the order of rows.
+    /// Adds rows of a slice, of which `place` rows were added before. Slice numbers ascend in the order of rows.
     pub fn add(&mut self, rows: &RecordBatch, slice: u64, place: u64) -> Result<(), EngineError> {
         match self.meter.clone() {
             Some(meter) => meter.call(rows::events_of(rows), || self.add_rows(rows, slice, place)),
@@ -162,7 +162,7 @@ impl Folder {
                 return self.check(rows.num_rows());
             }
             self.settle();
-            // Usually because the batch has another dictionary.
+            // A batch is usually refused because it has another dictionary.
             if self.direct.add(&columns) {
                 return self.check(rows.num_rows());
             }
@@ -223,7 +223,7 @@ impl Folder {
         if self.bytes() > self.bytes_max { self.give_away() } else { Ok(()) }
     }
 
-    /// Spills the states of all groups; an error if that cannot help.
+    /// Spills the states of all groups; an error if spilling cannot reduce memory.
     fn give_away(&mut self) -> Result<(), EngineError> {
         let is_one_group = self.plan.by.is_empty() || (self.level > 0 && self.groups.len() == 1);
         if is_one_group || !SpilledPartials::may_split(self.level) {
@@ -283,9 +283,9 @@ impl Folder {
         self.plan.layout().batch(columns, groups)
     }
 
-    /// Spills what is in memory and returns all spilled states.
+    /// Spills the states in memory and returns all spilled states.
     pub(super) fn into_spilled(mut self) -> Result<SpilledPartials, EngineError> {
-        // Direct counts since the last call are not in groups yet.
+        // Direct counts added after the last call are not in groups yet.
         self.settle();
         if self.groups.len() > 0 || self.spilled.is_none() {
             self.give_away()?;
@@ -399,7 +399,7 @@ impl Finished {
 }
 
 impl AggregatePlan {
-    /// Merges the folders of all workers, in memory if they fit.
+    /// Merges the folders of all workers, in memory if they fit there.
     pub fn gather(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<Folded, EngineError> {
         let bytes: usize = folders.iter().map(Folder::bytes).sum();
         let has_spilled = |folder: &Folder| folder.has_spilled() || !folder.others.is_empty();
@@ -454,7 +454,7 @@ impl AggregatePlan {
         })
     }
 
-    /// One state per group. All of them must fit into memory.
+    /// The states of all groups, one row per group. All of them must fit into memory.
     pub fn states(&self, folded: Folded, context: &CommandContext) -> Result<RecordBatch, EngineError> {
         self.all(folded, context, |mut folder| folder.take_state())
     }

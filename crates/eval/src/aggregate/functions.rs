@@ -1,8 +1,10 @@
-//! Implementation table of the stats functions, a row each: the kind of state, and the function that finishes it.
+//! Implementation table of the stats functions: for each function the kind of state, and the function that turns the
+//! state into a value.
 //!
 //! `stats` and similar commands keep states as columns ([`StateColumn`]) and finish them into a column of values
-//! ([`super::finish`]); commands that need a value after each row keep one state at a time ([`super::running_state`]). Both use
-//! this table, so that a function has one meaning. Names and planner properties are in `quarry_spl::functions`.
+//! ([`super::finish`]); commands that need a value after each row keep one state at a time ([`super::running_state`]).
+//! Both use this table, so that a function has the same meaning in all commands. Names and planner properties are in
+//! `quarry_spl::functions`.
 
 use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
@@ -25,19 +27,19 @@ pub enum Body {
     Sum {
         /// Whether squares are summed.
         squares: bool,
-        /// The value.
+        /// Computes the value from the sum and the count.
         value: fn(Number, i64) -> Option<Number>,
     },
     /// Computed from count, mean and spread of the numbers.
     Moments(fn(&Moments) -> Option<f64>),
     /// The smallest or the largest value; numbers come before texts.
     Extreme {
-        /// Whether it is the largest.
+        /// Whether the largest value is selected.
         largest: bool,
     },
     /// Computed from the smallest and the largest number.
     Bounds(fn(Number, Number) -> Number),
-    /// A percentile of the numbers.
+    /// A percentile.
     Percentile(Percentile),
     /// Computed from the distinct values.
     Distinct(OfDistinct),
@@ -45,7 +47,7 @@ pub enum Body {
     Mode,
     /// The first values in order.
     List,
-    /// A value of one row.
+    /// A value of one selected row.
     Pick {
         /// Order by which the row is selected.
         key: PickKey,
@@ -54,11 +56,11 @@ pub enum Body {
     },
     /// Computed from the earliest and the latest row.
     Change(fn(Reading, Reading) -> Option<Number>),
-    /// Numbers per span of time.
+    /// One number per time span.
     Sparkline {
-        /// Seconds of a span, if given.
+        /// Length of a span in seconds, if requested.
         width: Option<i64>,
-        /// Values that count.
+        /// Values that contribute to the number of a span.
         reads: LineReads,
         /// Computes the number of a span; `None` for unsupported functions.
         point: Option<PointValue>,
@@ -68,7 +70,7 @@ pub enum Body {
 /// Time and number of a row.
 pub type Reading = (TimeNs, Number);
 
-/// Percentile to compute of the numbers.
+/// Percentile to compute from the numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Percentile {
     percent: f64,
@@ -79,9 +81,9 @@ pub struct Percentile {
 /// Result of a function over distinct values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfDistinct {
-    /// Their number.
+    /// The number of distinct values.
     Count,
-    /// The values, in order.
+    /// The distinct values, in order.
     Values,
 }
 
@@ -90,7 +92,7 @@ pub enum OfDistinct {
 pub enum OfRow {
     /// The values of the field.
     Values,
-    /// Its time.
+    /// The time of the row.
     Time,
 }
 
@@ -101,7 +103,7 @@ impl Body {
         match function {
             StatsFunction::Count => Body::Count,
             StatsFunction::Dc | StatsFunction::EstDc => Body::Distinct(OfDistinct::Count),
-            // Distinct values are counted exactly.
+            // The error is 0, because distinct values are counted exactly.
             StatsFunction::EstDcError => Body::Constant(0),
             // Timechart scales the sums of `per_*` by its span.
             StatsFunction::Sum | StatsFunction::Per(_) => Body::Sum { squares: false, value: |sum, _| Some(sum) },
@@ -139,7 +141,7 @@ impl Body {
         }
     }
 
-    /// The columns of its state.
+    /// The columns of the function's state.
     pub fn states(self) -> Vec<StateColumn> {
         match self {
             Body::Count | Body::Constant(_) => vec![StateColumn::Values],
@@ -159,29 +161,29 @@ impl Body {
         }
     }
 
-    /// Whether repeated values change nothing: one row may stand for all with the same values.
+    /// Whether repeated values change nothing, so that one row can represent all rows with the same values.
     pub fn is_idempotent(self) -> bool {
         matches!(self, Body::Distinct(_) | Body::Extreme { .. } | Body::Bounds(_))
     }
 
-    /// Whether it reads only numbers and ignores other values.
+    /// Whether the function reads only numbers and ignores other values.
     pub fn is_of_numbers(self) -> bool {
         matches!(self, Body::Sum { .. } | Body::Moments(_) | Body::Bounds(_) | Body::Percentile(_))
     }
 
-    /// Whether it is a count, which is 0 without rows.
+    /// Whether the function is a count, which is 0 without rows.
     pub fn is_count(self) -> bool {
         matches!(self, Body::Count | Body::Distinct(OfDistinct::Count))
     }
 }
 
 impl Percentile {
-    /// Whether its numbers are never rounded.
+    /// Whether the percentile is never computed from rounded numbers.
     pub(crate) fn is_exact(self) -> bool {
         self.kind == PercentileKind::Exact
     }
 
-    /// The percentile.
+    /// The value of the percentile.
     pub(crate) fn of(self, digest: &mut Digest) -> Option<Number> {
         match self.kind {
             PercentileKind::Upper => digest.upper_percentile(self.percent, self.method),

@@ -1,8 +1,8 @@
 //! Group lookup: the values of the BY fields, numbered per field and then combined.
 //!
-//! Each field has a table of its distinct values; fields are combined pairwise, left to right. Two complete dictionary
-//! columns bypass this with a small table from both codes to the group. Texts are only materialised for groups in the
-//! output.
+//! Each field has a table of its distinct values; fields are combined pairwise, left to right. For two dictionary
+//! columns without nulls, a small table maps pairs of codes directly to groups. Texts are materialised only for groups
+//! in the output.
 
 use std::sync::Arc;
 
@@ -76,9 +76,10 @@ struct CodePairs {
 #[derive(Default)]
 pub(crate) struct GroupTable {
     fields: Vec<ValueTable>,
-    /// Substitute for a missing value of each field.
+    /// For each field, the substitute for a missing value.
     texts_of_null: Vec<Option<&'static str>>,
-    /// Combination of the first `at + 2` fields: the previous combination and the value of the last field.
+    /// Table `at` combines the first `at + 2` fields: it maps the previous combination and the value of the last field
+    /// to a number.
     pairs: Vec<PairTable>,
     codes: Option<CodePairs>,
     numbers: Vec<u32>,
@@ -87,8 +88,8 @@ pub(crate) struct GroupTable {
 }
 
 impl GroupTable {
-    /// `texts_of_null` has the substitute for a missing value of each BY field; a row without value and substitute has
-    /// no group.
+    /// Creates a table; `texts_of_null` has the substitute for a missing value of each BY field; a row without value
+    /// and substitute has no group.
     pub(crate) fn new(texts_of_null: Vec<Option<&'static str>>) -> GroupTable {
         GroupTable {
             fields: texts_of_null.iter().map(|_| ValueTable::default()).collect(),
@@ -98,7 +99,7 @@ impl GroupTable {
         }
     }
 
-    /// Number of groups; without BY fields there is always one.
+    /// Number of groups; always 1 without BY fields.
     pub(crate) fn len(&self) -> usize {
         match (self.pairs.last(), self.fields.last()) {
             (Some(pairs), _) => pairs.pairs().len(),
@@ -174,7 +175,7 @@ impl GroupTable {
         self.codes = Some(codes);
     }
 
-    /// The groups of ascending integers, where there is one field.
+    /// The groups of ascending integers, for a single field.
     pub(super) fn groups_of_integers(&mut self, form: IntegerForm, integers: &[i64]) -> &[u32] {
         self.groups.clear();
         if let ([values], [low, ..], [.., high]) = (self.fields.as_mut_slice(), integers, integers) {
@@ -210,7 +211,7 @@ impl GroupTable {
         group
     }
 
-    /// Upper bound of the first numbers of the pairs at `at`.
+    /// Upper bound of the first number of the pairs in table `at`.
     fn lefts(&self, at: usize) -> usize {
         match at.checked_sub(1) {
             Some(before) => self.pairs[before].pairs().len(),
@@ -240,7 +241,7 @@ impl GroupTable {
         }
     }
 
-    /// Merges the groups of another table and returns the number of each in this one.
+    /// Merges the groups of another table and returns, for each of them, its number in this table.
     pub(crate) fn absorb(&mut self, other: &GroupTable) -> Vec<u32> {
         assert_eq!(self.fields.len(), other.fields.len(), "tables that join have the same BY fields");
         let mut fields = self.fields.iter_mut().zip(&other.fields);
@@ -295,7 +296,7 @@ impl GroupTable {
     }
 }
 
-/// Fills in the number of `text` where there is none.
+/// Replaces missing numbers by the number of `text`.
 fn fill(numbers: &mut [u32], text: Option<&str>, values: &mut ValueTable) {
     if let Some(text) = text
         && numbers.contains(&NONE)

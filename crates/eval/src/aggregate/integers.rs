@@ -39,7 +39,7 @@ pub(crate) fn bounds<T: Copy + Ord + Into<i64>>(values: &[T]) -> Option<(i64, i6
 }
 
 /// First value and length of an array that covers the existing range (`base`, `len`) and `low..=high`, with room to
-/// grow in the same direction; `None` beyond `most` entries.
+/// grow in the same direction; `None` if it would exceed `most` entries.
 fn covering(base: i64, len: usize, low: i64, high: i64, most: usize) -> Option<(i64, usize)> {
     let (from, to) = match len {
         0 => (low, high),
@@ -64,7 +64,7 @@ pub(crate) struct IntegerTable {
 }
 
 impl IntegerTable {
-    /// Appends the number of each value, all within `range`; `number` assigns numbers to new ones.
+    /// Appends the number of each value, all within `range`; `number` assigns numbers to new values.
     pub(crate) fn entries<T: Copy + Into<i64>>(
         &mut self,
         values: &[T],

@@ -1,9 +1,9 @@
 //! Group keys: the texts of the BY fields, mapped to dense numbers.
 //!
-//! The key of one field is its text; the key of several is each text prefixed by its length, so that keys are
-//! unambiguous. All keys are stored in one buffer, each after its number and length. The hash table holds part of the
-//! hash next to each slot, so a lookup of a known key costs two accesses to distant memory. For keys looked up in bulk,
-//! both are prefetched.
+//! The key of one field is its text; the key of several fields consists of their texts, each prefixed by its length,
+//! so that keys are unambiguous. All keys are stored in one buffer, each after its number and length. The hash table
+//! holds part of the hash next to each slot, so a lookup of a known key costs two accesses to distant memory. For keys
+//! looked up in bulk, both accesses are prefetched.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ fn hash_of(key: &[u8]) -> u32 {
 }
 
 impl KeyTable {
-    /// Whether there are none.
+    /// Whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -56,13 +56,13 @@ impl KeyTable {
         self.starts.len()
     }
 
-    /// The number of a key, new or known.
+    /// The number of a key, which is added if new.
     #[inline]
     pub fn intern(&mut self, key: &[u8]) -> u32 {
         self.intern_hashed(key, hash_of(key))
     }
 
-    /// Appends the numbers of keys, new or known, to `numbers`.
+    /// Appends the numbers of keys to `numbers`, and adds new keys.
     pub fn intern_all(&mut self, keys: &[&[u8]], numbers: &mut Vec<u32>) {
         numbers.reserve(keys.len());
         let mut hashes = [0; AHEAD_KEYS];
@@ -75,7 +75,7 @@ impl KeyTable {
         }
     }
 
-    /// Prefetches the memory for a lookup of these hashes.
+    /// Prefetches the memory needed to look up these hashes.
     fn look_ahead(&self, hashes: &[u32]) {
         if self.slots.is_empty() {
             return;

@@ -1,11 +1,12 @@
 //! Splittable aggregation: each worker folds the rows it reads ([`folder`]), folders are merged, the result is
 //! finished.
 //!
-//! Every stats function is a row of [`functions`]: a short list of *state columns* ([`StateColumn`]). Each has a state per
-//! group, a way to fold values in and to merge two workers' states ([`fold`]), and a serialized form ([`StateLayout`]), in
-//! which states are spilled when memory is short, merged partition by partition ([`spill`]), and handed to other nodes. `avg` is a sum and a count,
-//! `range` a minimum and a maximum. [`finish`] turns merged states into the function's value, [`running_state`] gives it after
-//! each row. [`groups`] finds the group of a row, [`values`] defines which values are equal.
+//! Every stats function is a row of [`functions`]: a short list of *state columns* ([`StateColumn`]). Each column
+//! holds one state per group, folds in values and merges the states of two workers ([`fold`]), and has a serialized
+//! form ([`StateLayout`]), in which states are spilled when memory is short, merged partition by partition
+//! ([`spill`]), and sent to other nodes. `avg` is a sum and a count, `range` a minimum and a maximum. [`finish`] turns
+//! merged states into the function's value, [`running_state`] computes the value after each row. [`groups`] finds the
+//! group of a row, [`values`] defines which values are equal.
 //!
 //! Not here: selection of rows, layout of the result (chart, timechart and top are in the engine).
 
@@ -58,21 +59,21 @@ use crate::rows::{ColumnReader, batch_of};
 pub struct AggregateColumn {
     /// Function.
     pub function: StatsFunction,
-    /// State column or combination of states that computes it.
+    /// Implementation of the function.
     pub body: Body,
-    /// Source of its values.
+    /// Source of the aggregate's values.
     pub argument: Argument,
     /// Output name.
     pub name: String,
 }
 
 impl AggregateColumn {
-    /// The aggregate of this function.
+    /// An aggregate of this function and argument.
     pub fn new(function: StatsFunction, argument: Argument, name: String) -> AggregateColumn {
         AggregateColumn { body: Body::of(&function), function, argument, name }
     }
 
-    /// Whether values are of the type that the function's row states.
+    /// Whether these results have the type that the function table states.
     fn may_have(&self, values: &ArrayRef) -> bool {
         let values = ColumnReader::new(values);
         let is_number = |row| values.is_null(row) || values.number(row).is_some();
@@ -80,7 +81,7 @@ impl AggregateColumn {
     }
 }
 
-/// A function of an argument as it is called, with `eval(...)` for an expression.
+/// A function call as text, with `eval(...)` for an expression.
 fn call_of(function: &StatsFunction, argument: &Argument) -> String {
     if let StatsFunction::Sparkline { inner, .. } = function {
         return format!("{}({})", function.name(), call_of(inner, argument));
@@ -110,11 +111,11 @@ pub struct AggregatePlan {
     pub columns: Vec<AggregateColumn>,
     /// Names of the BY fields.
     pub by: Vec<String>,
-    /// Source of the last BY field if it is the series of a table.
+    /// Source of the last BY field if that field splits the result into series.
     pub series: Option<Series>,
 }
 
-/// The field that splits a table into series.
+/// A field that splits a table into series.
 #[derive(Clone)]
 pub struct Series {
     /// The field.
@@ -124,7 +125,7 @@ pub struct Series {
 }
 
 impl Argument {
-    /// Whether both read the same values. Expressions are not compared.
+    /// Whether both arguments read the same values. Expressions are not compared.
     fn is_same(&self, other: &Argument) -> bool {
         match (self, other) {
             (Argument::Rows, Argument::Rows) => true,
@@ -158,7 +159,7 @@ impl AggregatePlan {
         Ok(AggregatePlan { columns: columns.collect::<Result<_, EngineError>>()?, by, series: None })
     }
 
-    /// Whether, of events that differ only in `_time`, the first and the last suffice.
+    /// Whether, among events that differ only in `_time`, the first and the last suffice.
     pub fn takes_extremes(&self) -> bool {
         let is_alike = |name: &str| METADATA_FIELDS.contains(&name);
         let takes = |column: &AggregateColumn| match (column.body, &column.argument) {
@@ -188,14 +189,14 @@ impl AggregatePlan {
         self.columns.iter().any(|column| matches!(column.body, Body::Sparkline { .. }))
     }
 
-    /// The columns that keys are read from.
+    /// The columns from which keys are read.
     fn key_fields(&self) -> impl Iterator<Item = &str> {
         let series = self.series.as_ref().map(|series| series.field.as_str());
         let last = self.by.len().wrapping_sub(1);
         (self.by.iter().enumerate()).map(move |(at, name)| series.filter(|_| at == last).unwrap_or(name))
     }
 
-    /// Substitute for a missing value of each key; `None` if such a row has no group.
+    /// For each key, the substitute for a missing value; `None` if a row without a value has no group.
     fn key_texts_of_null(&self) -> Vec<Option<&'static str>> {
         let last = self.by.len().wrapping_sub(1);
         let series = self.series.as_ref().map(|series| series.null);
@@ -227,7 +228,7 @@ impl AggregatePlan {
         batch_of(columns, groups)
     }
 
-    /// The columns in which its partial states are spilled and handed over.
+    /// The columns in which the plan's partial states are spilled and handed over.
     pub fn layout(&self) -> StateLayout {
         StateLayout::of(self)
     }

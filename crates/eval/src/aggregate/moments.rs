@@ -1,16 +1,17 @@
 //! Variance from compensated sums of the numbers and of their squares.
 //!
-//! The textbook formula, mean of squares minus square of the mean, loses all digits in doubles. With the rounding
-//! errors kept, precision is doubled, so that the result is as precise as the input and does not depend on the order of
-//! numbers. The squares of very large numbers need still more; such numbers are added as distances from the first one.
+//! The textbook formula, mean of squares minus square of the mean, loses all digits in doubles. Keeping the rounding
+//! errors doubles the precision, so that the result is as precise as the input and does not depend on the order of
+//! numbers. The squares of very large numbers need even more digits; such numbers are added as distances from the
+//! first number.
 
 use quarry_event::value::exact_number;
 
 use super::numbers::Figure;
 use super::total::Total;
 
-/// Numbers from this size on are added as their distance from the first one: a sum of their squares would have more
-/// digits than it keeps.
+/// Numbers from this size on are added as their distance from the first number, because a sum of their squares would
+/// need more digits than [`Total`] keeps.
 const DISTANT: f64 = 1e12;
 
 /// Moments of a set of numbers.
@@ -19,11 +20,11 @@ pub struct Moments {
     count: f64,
     /// Sum of the distances from the origin.
     sum: Total,
-    /// Sum of their squares.
+    /// Sum of the squared distances.
     squares: Total,
     /// The first number: its double, and the remainder that the double lacks.
     first: (f64, f64),
-    /// Whether another number differs from it.
+    /// Whether another number differs from the first one.
     differ: bool,
 }
 
@@ -61,14 +62,15 @@ impl Moments {
         }
     }
 
-    /// Origin of the distances that are added up: the first number if it is large, else 0.
+    /// Origin of the distances: the first number if it is large, else 0.
     #[inline]
     fn origin(&self) -> f64 {
         let (first, _) = self.first;
         if first.abs() >= DISTANT && first.is_finite() { first } else { 0.0 }
     }
 
-    /// Compares a number, one of several that may `differ`, with those before.
+    /// Compares a number with the first one; `differ` tells that it represents several numbers that differ from each
+    /// other.
     #[inline]
     fn see(&mut self, one: (f64, f64), differ: bool) {
         match self.count > 0.0 {
@@ -97,18 +99,18 @@ impl Moments {
         self.squares.merge(squares);
     }
 
-    /// Variance; the sample variance if `sample`, which a single number does not have.
+    /// The variance or, if `sample`, the sample variance; `None` if there are too few numbers.
     pub fn variance(&self, sample: bool) -> Option<f64> {
         let divisor = if sample { self.count - 1.0 } else { self.count };
         if self.count == 0.0 {
             return None;
         }
-        // The variance of equal numbers is exactly 0, without rounding error.
+        // The variance of equal numbers is exactly 0, without a rounding error.
         let has_none = divisor <= 0.0 || !self.differ;
         Some(if has_none { 0.0 } else { (self.distances() / divisor).max(0.0) })
     }
 
-    /// Sum of squared deviations from the mean, which is the same from any origin.
+    /// Sum of squared deviations from the mean, which does not depend on the origin.
     fn distances(&self) -> f64 {
         // The rounding error of a sum of distances may be as large as the sum.
         let Total { sum, lost } = self.sum.normalized();
@@ -206,7 +208,7 @@ mod tests {
         };
         const LARGE: i64 = 9_007_199_254_740_993;
         assert_eq!(moments(&[LARGE, LARGE + 2, LARGE + 4]).variance(true), Some(4.0));
-        // Both have the same double.
+        // Both numbers have the same double.
         assert_eq!(moments(&[LARGE - 1, LARGE]).variance(true), Some(0.5));
         assert_eq!(moments(&[LARGE; 3]).variance(true), Some(0.0));
         // A set of small numbers has another origin.

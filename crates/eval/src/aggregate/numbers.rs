@@ -1,4 +1,5 @@
-//! Numbers of a column as folds read them: a double each, plus what is needed to return as many digits as were read.
+//! The numbers of a column in the form that folds read: a double each, plus the information needed to output as many
+//! digits as were read.
 //!
 //! Sums are computed on doubles, which represent most decimals only approximately. If the maximum number of decimal
 //! places (the *scale*) is known, the sum can be rounded to it, which is the exact sum of the numbers as written.
@@ -17,11 +18,11 @@ use crate::rows::{ColumnReader, DictionaryColumn};
 pub const NO_SCALE: u8 = u8::MAX;
 /// Scale of a timestamp.
 const TIME_SCALE: u8 = 9;
-/// Length of a text up to which it has no more digits than a decimal.
+/// Length in bytes up to which a text cannot have more digits than a decimal keeps.
 const SHORT_TEXT: usize = 16;
 /// Number of scales tried for doubles before the general method.
 const SCALES_TRIED: usize = 10;
-/// Seconds below which nanoseconds fit 64 bits.
+/// Seconds below which a number of nanoseconds fits into 64 bits.
 const NANOS_FIT: f64 = 9e9;
 
 /// One number.
@@ -36,10 +37,10 @@ pub struct Figure {
     pub scale: u8,
 }
 
-/// Billionths of a double.
+/// A double in billionths.
 fn nanos_of(value: f64) -> i128 {
     if value.abs() < NANOS_FIT {
-        // The conversion truncates, so this gives the same in 64 bits.
+        // The conversion truncates; in this range, 64 bits give the same result.
         let whole = value as i64;
         let part = (value - whole as f64) * NS_PER_SEC as f64;
         return (whole * NS_PER_SEC + (part + 0.5f64.copysign(part)) as i64).into();
@@ -88,7 +89,7 @@ impl Figure {
         match self.value.abs() >= MAX_EXACT_INTEGER {
             true => self.rest.div_euclid(NS_PER_SEC) as f64,
             false if self.rest == 0 && self.scale != TIME_SCALE => 0.0,
-            // The double is not a whole number of billionths itself, which would show in a long sum.
+            // The double itself is not a whole number of billionths, which would show in a long sum.
             false => {
                 let part = (self.value - self.value.trunc()) * NS_PER_SEC as f64;
                 (self.rest as f64 + (part.round() - part)) / NS_PER_SEC as f64
@@ -96,7 +97,7 @@ impl Figure {
         }
     }
 
-    /// The number it is the figure of.
+    /// The number that the figure represents.
     pub fn number(self) -> Number {
         match self.rest {
             0 => Number::of_float(self.value),
@@ -170,7 +171,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// From now on, scales are read too.
+    /// From now on, also reads scales.
     pub fn read_scales(&mut self) {
         self.with_scales = true;
     }

@@ -1,6 +1,6 @@
 //! Maps pairs of numbers to dense numbers: combinations of two fields, or values of a group.
 //!
-//! Both numbers are dense, so few of each form a small table with a cell per pair; larger ones are hashed.
+//! Both numbers are dense. If there are few of each, a small table has a cell per pair; otherwise pairs are hashed.
 
 use quarry_stdx::number::u32_of;
 use std::hash::BuildHasher;
@@ -61,7 +61,7 @@ impl PairTable {
         }
     }
 
-    /// The number of a pair, new or known; space must be reserved.
+    /// The number of a pair, which is added if new; space must be reserved.
     #[inline]
     pub(crate) fn number(&mut self, left: u32, right: u32) -> u32 {
         if self.hashed.is_some() {
@@ -94,7 +94,7 @@ impl PairTable {
     }
 }
 
-/// A set of pairs: one bit per pair while that is small.
+/// A set of pairs: one bit per pair as long as that takes little memory.
 #[derive(Clone, Default)]
 pub(crate) struct PairSet {
     bits: Vec<Vec<u64>>,
@@ -194,7 +194,7 @@ mod tests {
     fn a_set_of_pairs_is_the_same_as_bits_and_hashed() {
         let mut set = PairSet::default();
         let mut expected = std::collections::BTreeSet::new();
-        // The last groups have few values with large numbers, which bits would waste memory on.
+        // The last groups have few values with large numbers, for which a bit per pair would waste memory.
         let pairs = (0..2_000u32).map(|at| (at % 7, at % 300)).chain((7..600).map(|at| (at, at * 5_000)));
         for (left, right) in pairs {
             set.reserve(left as usize + 1, right as usize + 1);

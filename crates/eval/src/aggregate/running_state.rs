@@ -1,5 +1,4 @@
-//! One state of a function at a time, with its value after each row: what `streamstats` keeps of a group, and what
-//! ranks series.
+//! The state of one function for one group, with its value after each row. Used by `streamstats` and to rank series.
 //!
 //! Not here: rows that leave a window again (the engine's `streamstats`).
 
@@ -20,9 +19,9 @@ const TEXT_BYTES: usize = size_of::<String>() + 16;
 
 /// The state of one aggregate of one group.
 pub enum Running {
-    /// Values.
+    /// Number of values.
     Count(i64),
-    /// Sums of numbers.
+    /// Sum, sum of squares and count of numbers.
     Sums(Sums),
     /// Count, mean and spread of numbers.
     Moments(Moments),
@@ -226,7 +225,7 @@ fn add_ends(
     }
 }
 
-/// Whether the function takes a row by the order in which they come.
+/// Whether the function selects a row by the order of arrival.
 pub fn is_by_arrival(body: Body) -> bool {
     matches!(body, Body::Pick { key: PickKey::First | PickKey::Last, .. })
 }
@@ -247,10 +246,10 @@ fn distinct_value((keys, tally): &(KeyTable, Vec<i64>), body: Body) -> Value<'st
     }
 }
 
-/// A row's time and values, where there is one.
+/// A row's time and values; `None` if there is no row.
 pub type End<'v> = Option<(Option<TimeNs>, &'v [String])>;
 
-/// The value of a function of single rows, from the first and the last of them.
+/// The value of a function that depends only on the first and the last row.
 pub fn value_of_ends(body: Body, first: End<'_>, last: End<'_>) -> Value<'static> {
     match body {
         Body::Pick { key, shown } => {
@@ -276,7 +275,7 @@ fn text(text: Option<String>) -> Value<'static> {
     text.map_or(Value::Null, Value::owned)
 }
 
-/// Several values.
+/// A value that consists of several values.
 pub fn many(values: Vec<String>) -> Value<'static> {
     Value::multi(values.into_iter().map(std::borrow::Cow::Owned).collect())
 }

@@ -1,7 +1,8 @@
 //! `sparkline`: one number per time span, as a single value.
 //!
-//! The span is as requested. By default it starts at one second and doubles whenever a group exceeds [`POINTS_MAX`]
-//! points, so that no range has to be known in advance; at the end all groups use the longest span.
+//! The span is as requested. By default, the span starts at one second and doubles whenever a group exceeds
+//! [`POINTS_MAX`] points, so that no range has to be known in advance; at the end, the longest span applies to all
+//! groups.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,12 +16,12 @@ use super::total::Total;
 
 /// Maximum points of a sparkline without a requested span.
 const POINTS_MAX: usize = 128;
-/// Maximum points with a requested span; the span doubles beyond that.
+/// Maximum points with a requested span; beyond that, the span doubles.
 const GIVEN_POINTS_MAX: usize = 5_000;
-/// First value of a sparkline, by which clients recognise one.
+/// First value of a sparkline, by which clients recognise sparklines.
 const MARK: &str = "##__SPARKLINE__##";
 
-/// Bits kept of a value's hash, which a double in the state represents exactly.
+/// Number of bits kept of a value's hash, so that a double in the serialized state represents it exactly.
 const HASH_BITS: u32 = 53;
 
 /// State of one time span.
@@ -61,10 +62,10 @@ impl Point {
     }
 }
 
-/// Computes the value of a span from its numbers.
+/// Computes the value of a span from the state of the span.
 pub(crate) type PointValue = fn(&Point) -> f64;
 
-/// The span function for `inner`; `None` if sparklines do not support it.
+/// The function that computes the value of a span for `inner`; `None` if sparklines do not support it.
 pub(crate) fn value_of_point(inner: &StatsFunction) -> Option<PointValue> {
     Some(match inner {
         StatsFunction::Count => |point| point.count,
@@ -93,7 +94,7 @@ pub(crate) struct Sparkline {
 }
 
 impl Sparkline {
-    /// An empty sparkline with a span of `width` seconds, or an automatic span.
+    /// An empty sparkline with a span of `width` seconds, or an automatic span if absent.
     pub(crate) fn new(width: Option<i64>) -> Sparkline {
         Sparkline { width: width.unwrap_or(1).max(1), given: width.is_some(), points: BTreeMap::new() }
     }
@@ -140,8 +141,8 @@ impl Sparkline {
             + hashes * 2 * size_of::<u64>()
     }
 
-    /// As a state: width, whether it was requested, then for each point its start, count, sum with its error, minimum,
-    /// maximum, spread, number of hashes and the hashes.
+    /// The serialized state: width, whether it was requested, then for each point its start, count, sum with its
+    /// error, minimum, maximum, spread, number of hashes and the hashes.
     pub(crate) fn to_state(&self) -> Vec<f64> {
         let mut state = vec![self.width as f64, if self.given { 1.0 } else { 0.0 }];
         for (start, point) in &self.points {

@@ -21,7 +21,7 @@ use crate::rows::{self, ColumnReader, KeptRows};
 
 /// Number of partitions.
 pub(crate) const PARTS: usize = 32;
-/// Maximum number of times a partition is split again; beyond that, a few groups alone are too large.
+/// Maximum number of times a partition is split again; beyond that, single groups must be too large.
 const LEVELS_MAX: u32 = 6;
 
 /// Partial states, partitioned by group key.
@@ -33,7 +33,7 @@ pub struct SpilledPartials {
 }
 
 impl SpilledPartials {
-    /// No states; `level` is the number of times they were split before.
+    /// An empty collection; `level` is the number of times that its states were split before.
     pub fn new(level: u32, dataflow: &Arc<Dataflow>) -> SpilledPartials {
         assert!(SpilledPartials::may_split(level), "states are split no further than the limit");
         SpilledPartials { states: KeptRows::new("groups", dataflow), parts: Vec::new(), level }
@@ -74,12 +74,12 @@ pub struct MergedFolders {
     plan: AggregatePlan,
     context: CommandContext,
     bytes_max: usize,
-    /// States to be merged with their next partition, the next one last.
+    /// A stack of spilled states, each with the number of the next partition to merge.
     todo: Vec<(Vec<SpilledPartials>, usize)>,
 }
 
 impl MergedFolders {
-    /// Merges what folders spilled; a partition may use `bytes_max`.
+    /// Merges spilled states; each partition may use `bytes_max` bytes.
     pub fn new(
         plan: &AggregatePlan,
         spilled: Vec<SpilledPartials>,
@@ -89,7 +89,7 @@ impl MergedFolders {
         MergedFolders { plan: plan.clone(), context: context.clone(), bytes_max, todo: vec![(spilled, 0)] }
     }
 
-    /// The folder of the next partition; `None` at the end.
+    /// The folder with the merged states of the next partition; `None` at the end.
     fn next_folder(&mut self) -> Result<Option<Folder>, EngineError> {
         while let Some((spilled, next)) = self.todo.last_mut() {
             let part = *next;

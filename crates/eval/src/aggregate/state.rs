@@ -1,8 +1,8 @@
 //! Serialized form of partial states: the columns in which a fold passes on its groups and their states.
 //!
-//! A [`StateLayout`] is plain data. It follows from the aggregates alone, so that a plan can announce it before anything
-//! is folded. Folders write and read states in this layout only, whether they spill them, merge those of another
-//! worker or send them to another node.
+//! A [`StateLayout`] is plain data. It depends on the aggregates only, so that a plan can announce it before any row
+//! is folded. Folders write and read states in this layout only, whether they spill states, merge the states of
+//! another worker or send states to another node.
 //!
 //! Not here: states in memory, which workers of one process merge as they are ([`super::fold`]).
 
@@ -34,10 +34,10 @@ pub struct StateLayout {
 /// A column of partial states.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayoutColumn {
-    /// Its name, by position: `k0`, `k1`, ... for keys and `s0`, `s1`, ... for states. Names of fields
-    /// would not be unique: a field may be named `s0`.
+    /// Name of the column, by position: `k0`, `k1`, ... for keys and `s0`, `s1`, ... for states. Field names would not
+    /// be unique: a field may be named `s0`.
     pub name: String,
-    /// Meaning of its values.
+    /// Meaning of the column's values.
     pub content: StateContent,
 }
 
@@ -46,10 +46,10 @@ pub struct LayoutColumn {
 pub enum StateContent {
     /// A key of the group.
     Key {
-        /// The field that it is read from.
+        /// The field from which the key is read.
         field: String,
     },
-    /// One of the states of an aggregate.
+    /// A state column of an aggregate.
     State {
         /// The aggregate, as `avg(bytes)`.
         aggregate: String,
@@ -59,7 +59,7 @@ pub enum StateContent {
 }
 
 impl StateLayout {
-    /// The layout of the states that folders of `plan` hold.
+    /// The layout of the states of `plan`.
     pub(super) fn of(plan: &AggregatePlan) -> StateLayout {
         let keys = plan.key_fields().enumerate().map(|(at, field)| LayoutColumn {
             name: format!("k{at}"),
@@ -81,7 +81,7 @@ impl StateLayout {
         self.columns.iter().filter(|column| matches!(column.content, StateContent::Key { .. })).count()
     }
 
-    /// Whether a batch has these columns.
+    /// Whether a batch has the columns of this layout.
     pub fn admits(&self, states: &RecordBatch) -> bool {
         let fields = states.schema_ref().fields();
         let is_column = |(field, column): (&FieldRef, &LayoutColumn)| {
@@ -90,7 +90,7 @@ impl StateLayout {
         fields.len() == self.columns.len() && fields.iter().zip(&self.columns).all(is_column)
     }
 
-    /// A batch of these columns, with a row for each of `groups` groups.
+    /// A batch of this layout with one row for each of `groups` groups.
     pub(super) fn batch(&self, columns: Vec<ArrayRef>, groups: usize) -> Result<RecordBatch, EngineError> {
         let named = self.columns.iter().zip(&columns);
         let fields = named.map(|(column, values)| Field::new(&column.name, values.data_type().clone(), true));
@@ -103,7 +103,7 @@ impl StateLayout {
 }
 
 impl LayoutColumn {
-    /// Its type.
+    /// Type of the column.
     pub fn kind(&self) -> ColumnType {
         match self.content {
             StateContent::Key { .. } => ColumnType::Text,
@@ -113,7 +113,7 @@ impl LayoutColumn {
 }
 
 impl StateColumn {
-    /// Type of its serialized form.
+    /// Type of the state's serialized form.
     pub fn kind(self) -> ColumnType {
         match self {
             StateColumn::Values | StateColumn::Numbers => ColumnType::Integer,
@@ -159,12 +159,12 @@ impl fmt::Display for StateColumn {
     }
 }
 
-/// The item field of a list of numbers.
+/// The item field of lists of numbers.
 pub(crate) fn number_item() -> FieldRef {
     Arc::new(Field::new("item", DataType::Float64, true))
 }
 
-/// An entry of a `list` state; entries sort by the position of their value.
+/// An entry of a `list` state; the order of entries is that of the positions of their values.
 pub(crate) fn sequence_entry(position: u64, place: usize, value: &str) -> String {
     format!("{position:0POSITION_DIGITS$}{place:0PLACE_DIGITS$}{value}")
 }

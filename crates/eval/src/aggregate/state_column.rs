@@ -1,4 +1,4 @@
-//! State columns that the states of aggregates consist of.
+//! State columns, of which the states of aggregates consist.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,13 +8,13 @@ pub const LIST_VALUES_MAX: usize = 100;
 /// One state column of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StateColumn {
-    /// Values of the field.
+    /// Number of values of the field.
     Values,
-    /// Count of numeric values.
+    /// Number of numeric values.
     Numbers,
     /// Sum of the numbers.
     Sum,
-    /// Sum of their squares.
+    /// Sum of the squares of the numbers.
     SumOfSquares,
     /// Smallest number.
     MinNumber,
@@ -24,7 +24,7 @@ pub enum StateColumn {
     MinText,
     /// Largest non-numeric text.
     MaxText,
-    /// Count, mean and sum of squared deviations.
+    /// Count, mean and sum of squared deviations of the numbers.
     Moments,
     /// Distinct values.
     Distinct,
@@ -34,28 +34,28 @@ pub enum StateColumn {
     Tally,
     /// Sketch of the distribution of numbers.
     Digest {
-        /// Whether it must never be rounded.
+        /// Whether the sketch must never be rounded.
         exact: bool,
     },
-    /// The values of one row with its key.
+    /// The values of one row, and the row's key.
     Pick(PickKey),
-    /// Numbers per time span; the span in seconds, if requested.
+    /// Numbers per time span.
     Sparkline {
-        /// Seconds.
+        /// Length of a span in seconds, if requested.
         width: Option<i64>,
-        /// Values that count.
+        /// Values that contribute to the number of a span.
         reads: LineReads,
     },
 }
 
-/// Values of a row that a sparkline reads.
+/// Part of a row's values that a sparkline reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LineReads {
-    /// The numeric ones.
+    /// The numeric values.
     Numbers,
     /// Only their presence.
     Values,
-    /// Their distinct texts.
+    /// The distinct texts of the values.
     Distinct,
 }
 
@@ -64,7 +64,7 @@ pub enum LineReads {
 pub enum PickKey {
     /// First in order of arrival at the command.
     First,
-    /// Last in that order.
+    /// Last in order of arrival at the command.
     Last,
     /// Smallest `_time`.
     Earliest,

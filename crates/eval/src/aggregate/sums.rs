@@ -17,12 +17,12 @@ use super::total::Total;
 pub(super) struct SumFold {
     squares: bool,
     sums: Vec<Total>,
-    /// The largest scale of each group's numbers.
+    /// For each group, the largest scale of its numbers.
     scales: Vec<u8>,
 }
 
 impl SumFold {
-    /// Without groups.
+    /// A fold without groups.
     pub(super) fn new(squares: bool) -> SumFold {
         SumFold { squares, sums: Vec::new(), scales: Vec::new() }
     }
@@ -98,7 +98,7 @@ impl Fold for SumFold {
     }
 }
 
-/// The smallest or largest number; NaN means none.
+/// The smallest or largest number of each group; NaN if a group has none.
 #[derive(Clone)]
 pub(super) struct ExtremeFold<const LARGEST: bool> {
     numbers: Vec<f64>,
@@ -107,7 +107,7 @@ pub(super) struct ExtremeFold<const LARGEST: bool> {
 }
 
 impl<const LARGEST: bool> ExtremeFold<LARGEST> {
-    /// Without groups.
+    /// A fold without groups.
     pub(super) fn new() -> ExtremeFold<LARGEST> {
         ExtremeFold { numbers: Vec::new(), rests: Vec::new() }
     }
@@ -189,7 +189,7 @@ impl<const LARGEST: bool> Fold for ExtremeFold<LARGEST> {
     }
 }
 
-/// The number of an [`ExtremeFold`]'s state.
+/// The number in the state of an [`ExtremeFold`].
 pub(super) fn extreme_of(state: &[f64]) -> Option<Number> {
     match *state {
         [value, rest] => Some(Figure { value, rest: rest as i64, scale: 0 }.number()),
@@ -197,7 +197,7 @@ pub(super) fn extreme_of(state: &[f64]) -> Option<Number> {
     }
 }
 
-/// The sum of a [`SumFold`]'s state.
+/// The sum in the state of a [`SumFold`].
 pub(super) fn sum_of(state: &[f64]) -> Option<Number> {
     match *state {
         [sum, lost, scale] => Some(Total { sum, lost }.rounded(scale as u8)),

@@ -1,4 +1,4 @@
-//! Every function has the same result whether its rows come in one slice or in many.
+//! Tests that every function has the same result whether its rows arrive in one slice or in many.
 
 mod dictionary_codes;
 
@@ -50,7 +50,7 @@ fn plan(stats: &str) -> AggregatePlan {
     AggregatePlan::new(&aggregates, by, &ExprContext::new(0, jiff::tz::TimeZone::UTC)).unwrap()
 }
 
-/// Rows of `_time` (seconds), group and value; a value of `-` is missing.
+/// Rows with `_time` (seconds), group and value; `-` means that the value is missing.
 fn rows(rows: &[(i64, &str, &str)]) -> RecordBatch {
     let times: ArrayRef =
         Arc::new(TimestampNanosecondArray::from_iter_values(rows.iter().map(|row| row.0 * 1_000_000_000)));
@@ -69,7 +69,7 @@ enum Way {
     OneFolder,
     /// A folder per slice, joined in memory.
     Folders,
-    /// States spilled after every slice, and merged.
+    /// States spilled after every slice, then merged.
     States,
 }
 
@@ -145,7 +145,7 @@ fn functions_do_not_depend_on_slices() {
 fn calls() -> Vec<String> {
     let call = |row: &StatsRow| match (row.help.name, &row.function) {
         ("sparkline", _) => Some("sparkline(count, 4s)".to_owned()),
-        // Timechart's alone.
+        // Only `timechart` has this function.
         (_, Some(StatsFunction::Per(_))) => None,
         (name, Some(_)) => Some(format!("{name}(v)")),
         (name, None) => Some(format!("{name}95(v)")),
@@ -183,7 +183,7 @@ fn states_are_in_the_columns_that_are_announced() {
             folder.add(&rows(&ROWS), 0, 0).unwrap();
             let states = folder.take_state().unwrap();
             assert!(layout.admits(&states), "{call}{by}: {layout:?} is not {:?}", states.schema());
-            // Spilled states are nowhere else, and states that are read back are the same.
+            // Spilled states must not remain in the folder, and states that are read back must be unchanged.
             assert!(folder.take_state().unwrap().num_rows() <= usize::from(by.is_empty()), "{call}{by}");
             folder.add_states(&states).unwrap();
             let mut values =
@@ -205,7 +205,7 @@ fn states_of_another_plan_are_refused() {
     }
 }
 
-/// The planner relies on `depends_on`, so states must not depend on anything else.
+/// States must depend only on what `depends_on` states, because the planner relies on it.
 #[test]
 fn functions_depend_on_what_their_rows_state() {
     let orders = [ROWS.to_vec(), ROWS.iter().rev().copied().collect()];

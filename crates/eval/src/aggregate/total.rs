@@ -1,15 +1,15 @@
 //! Sums that depend on the order of their numbers as little as doubles allow.
 //!
-//! Workers add numbers in the order in which they read pages. That would show in the last digits of a plain sum, so
-//! that the same search would not always give the same result.
+//! Workers add numbers in the order in which they happen to read pages. In a plain sum, the order affects the last
+//! digits, so that the same search would not always return the same result.
 
 use quarry_event::value::Number;
 use quarry_event::value::decimal::Decimal;
 
 use super::numbers::NO_SCALE;
 
-/// Size of a sum, in units of its last decimal place, up to which it is rounded to that place; the same as for sums of
-/// integers.
+/// Size of a sum, in units of its last decimal place, up to which the sum is rounded to that place; the same as for
+/// sums of integers.
 const UNITS_MAX: f64 = 1e30;
 
 /// A compensated sum.
@@ -17,7 +17,7 @@ const UNITS_MAX: f64 = 1e30;
 /// The error of an addition is itself a double (Knuth, "The Art of Computer Programming" 4.2.2, theorem B).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Total {
-    /// The sum as rounded.
+    /// The sum, rounded to a double.
     pub sum: f64,
     /// Accumulated error, to be added to the sum.
     pub lost: f64,
@@ -46,7 +46,8 @@ impl Total {
     pub fn add_exact_square(&mut self, number: f64, more: f64) {
         self.add_square(number);
         if more != 0.0 {
-            // The square of a sum has twice the product of its parts, and the square of the second.
+            // The square of a sum is the square of the first part, twice the product of the parts, and the square of
+            // the second part.
             let (twice, product) = (2.0 * number, 2.0 * number * more);
             self.add(product);
             self.lost += twice.mul_add(more, -product) + more * more;
@@ -68,8 +69,9 @@ impl Total {
 
     /// The sum of numbers with at most `scale` decimal places, rounded to that scale.
     ///
-    /// Each double is off by up to half a unit in the last place, so this is the exact sum of the decimals as long as
-    /// their absolute values add up to fewer than sixteen digits; beyond that, approximately the nearest double.
+    /// A double differs from its decimal by up to half a unit in the last place, so the result is the exact sum of the
+    /// decimals as long as their absolute values add up to fewer than sixteen digits; beyond that, the result is
+    /// approximately the nearest double.
     pub fn rounded(self, scale: u8) -> Number {
         let unit = 10f64.powi(i32::from(scale));
         let scaled = self.sum * unit;

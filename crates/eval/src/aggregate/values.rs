@@ -1,8 +1,8 @@
 //! Distinct values of a field, independent of its columns' types.
 //!
 //! A value is identified by its text, but numbers, addresses and decimals that a column stores as integers are kept as
-//! integers; the text is only made for output. So that equal texts match, a text in one of these forms is first parsed
-//! as an integer ([`Kind`]). Dictionary codes are translated once per dictionary.
+//! integers; the text is made only for output. A text in one of these forms is also stored as an integer ([`Kind`]),
+//! so that equal values match. Dictionary codes are translated once per dictionary.
 
 use arrow::array::{Array, ArrayRef, StringViewArray, StringViewBuilder, TimestampNanosecondArray};
 use quarry_event::template::NumberFormat;
@@ -16,7 +16,7 @@ use crate::rows::{ColumnReader, DictionaryColumn, write_address, write_decimal};
 
 /// Number of dictionaries whose translation is cached.
 const DICTIONARIES_MAX: usize = 8;
-/// Values of another table looked up at a time.
+/// Number of values of another table that are looked up at a time.
 const ABSORBED_VALUES: usize = 8_192;
 /// Integers and decimals with more digits are kept as texts.
 const INTEGER_BOUND: i64 = 10i64.pow(18);
@@ -30,14 +30,14 @@ pub(crate) enum Kind<'a> {
     Integer(i64),
     /// An IPv4 address.
     Address(u32),
-    /// Decimal places, and the number without its point.
+    /// Number of decimal places, and the decimal without its point.
     Decimal(u8, i64),
     /// Any other text.
     Text(&'a str),
 }
 
 impl<'a> Kind<'a> {
-    /// Parses a text.
+    /// Parses a text into its stored form.
     #[inline]
     pub(crate) fn of(text: &'a str) -> Kind<'a> {
         let bytes = text.as_bytes();
@@ -60,13 +60,13 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// The form of a decimal; `None` if only the text will do.
+    /// The form of a decimal; `None` if it must be stored as text.
     fn of_decimal(number: i64, digits: u8) -> Option<Kind<'a>> {
         (number.unsigned_abs() < INTEGER_BOUND as u64).then_some(Kind::Decimal(digits, number))
     }
 }
 
-/// Notation of the integers of a column.
+/// Notation of a column's integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IntegerForm {
     /// As integers of at most 18 digits.
@@ -80,7 +80,7 @@ pub(super) fn short_range(integers: &[i64]) -> Option<(i64, i64)> {
     bounds(integers).filter(|(low, high)| is_short(*low) && is_short(*high))
 }
 
-/// Whether an integer is stored as one.
+/// Whether an integer is stored as [`Kind::Integer`].
 pub(super) fn is_short(integer: i64) -> bool {
     integer.unsigned_abs() < INTEGER_BOUND as u64
 }
@@ -116,7 +116,7 @@ impl<T: Clone> Dictionaries<T> {
 }
 
 /// Number of texts per batch cached by their views. A view holds a short text or points into a buffer of its array, so
-/// equal views within an array mean equal texts; host names repeat that way.
+/// equal views within an array mean equal texts. Host names, for example, repeat with equal views.
 const VIEWS: usize = 64;
 
 #[inline]
@@ -148,7 +148,7 @@ struct Distinct {
     addresses: IntegerTable,
     decimals: Vec<(u8, IntegerTable)>,
     texts: KeyTable,
-    /// Number of each text.
+    /// Number of each text, by the index of the text.
     text_numbers: Vec<u32>,
     origins: Vec<Origin>,
 }
@@ -179,7 +179,7 @@ impl Distinct {
         }
     }
 
-    /// The number of a text by its index; the index is new, or known.
+    /// The number of the text at an index, which is assigned if the text is new.
     fn number_of_text(&mut self, at: u32) -> u32 {
         if at as usize == self.text_numbers.len() {
             self.text_numbers.push(add(&mut self.origins, Origin::Text(at)));
@@ -202,7 +202,7 @@ impl Distinct {
         }
         let mut found = Vec::with_capacity(texts.len());
         self.texts.intern_all(&texts, &mut found);
-        // New ones come in ascending order.
+        // Indices of new texts ascend.
         places.into_iter().zip(found).for_each(|(place, at)| numbers[place] = self.number_of_text(at));
         numbers
     }
@@ -352,7 +352,7 @@ impl ValueTable {
         }));
     }
 
-    /// Timestamps come in runs, in particular span starts.
+    /// Numbers of timestamps, of which equal ones, in particular span starts, often follow each other.
     fn numbers_of_times(&mut self, times: &TimestampNanosecondArray, out: &mut Vec<u32>) {
         let mut last = (0, NONE);
         out.extend(times.values().iter().enumerate().map(|(row, time)| {
@@ -394,7 +394,7 @@ impl ValueTable {
         out.iter_mut().filter(|place| **place != NONE).for_each(|place| *place = numbers[*place as usize]);
     }
 
-    /// Merges the values of another table and returns the number of each in this one.
+    /// Merges the values of another table and returns, for each of them, its number in this table.
     pub(crate) fn absorb(&mut self, other: &ValueTable) -> Vec<u32> {
         let mut numbers = Vec::with_capacity(other.len());
         for start in (0..other.len()).step_by(ABSORBED_VALUES) {

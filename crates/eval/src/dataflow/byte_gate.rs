@@ -1,11 +1,12 @@
-//! A byte-weighted semaphore for large data: all searches together hold at most this many bytes, others wait.
+//! A byte-weighted semaphore for large data: all searches together hold at most a given number of bytes; further
+//! searches wait.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Interval at which a waiting search checks again.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Number of checks after which it enters regardless: a search may hold other entries, and two such searches would
+/// Number of checks after which a search enters regardless: it may hold other entries, and two such searches would
 /// otherwise deadlock.
 const LOOKS_MAX: usize = 100;
 
@@ -37,8 +38,9 @@ impl ByteGate {
         ByteGate { most, state: Mutex::default(), freed: Condvar::new() }
     }
 
-    /// Enters with `bytes` as soon as they fit, nobody else is inside, or five seconds have passed; `None` if `is_over`
-    /// becomes true first. A search that already holds an entry must not wait for another: `may_wait` is then false.
+    /// Enters with `bytes` as soon as they fit, no other search is inside, or five seconds have passed; `None` if
+    /// `is_over` becomes true first. A search that already holds an entry must not wait for another: `may_wait` is
+    /// then false.
     pub fn enter(self: &Arc<ByteGate>, bytes: usize, may_wait: bool, is_over: impl Fn() -> bool) -> Option<GateEntry> {
         let mut held = self.locked();
         let mut looks = 0;
@@ -55,7 +57,7 @@ impl ByteGate {
         Some(GateEntry { gate: Arc::clone(self), bytes })
     }
 
-    /// Whether someone is waiting, so that bytes not needed now should be released.
+    /// Whether a search is waiting, so that bytes not needed now should be released.
     pub fn is_wanted(&self) -> bool {
         self.locked().waiting > 0
     }

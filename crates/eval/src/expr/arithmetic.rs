@@ -68,7 +68,7 @@ impl Operand {
         }
     }
 
-    /// The double of a row, on which alone the result depends because the other side is constant.
+    /// The double of a row, which suffices because the other side is constant.
     #[inline]
     fn double(&self, other: &Operand, row: usize) -> Option<f64> {
         match (self, other) {
@@ -147,7 +147,7 @@ pub(crate) fn concatenate(a: &Value<'_>, b: &Value<'_>) -> Value<'static> {
     }
 }
 
-/// A time plus or minus seconds remains a time, even if a plain number would suffice.
+/// Adding seconds to a time, or subtracting them, yields a time, even if a plain number would suffice.
 fn moved_time(op: Arithmetic, a: &Value<'_>, b: &Value<'_>) -> Option<Value<'static>> {
     let moved = match (op, a, b) {
         (Arithmetic::Add, Value::Time(time), Value::Int(seconds))
@@ -162,8 +162,8 @@ fn moved_time(op: Arithmetic, a: &Value<'_>, b: &Value<'_>) -> Option<Value<'sta
     Some(Value::Time(moved))
 }
 
-/// Recent results of doubles: finding the decimal that a double represents is slow, and columns of aggregates
-/// contain few distinct doubles.
+/// Cache of recent results: finding the decimal that a double represents is slow, and columns of aggregates contain
+/// few distinct doubles.
 #[derive(Default)]
 struct KnownResults([Option<(u64, Option<Number>)>; KnownResults::PLACES]);
 
@@ -171,7 +171,7 @@ impl KnownResults {
     const PLACES: usize = 16;
 
     fn of(&mut self, double: f64, result: impl FnOnce() -> Option<Number>) -> Option<Number> {
-        /// Spreads the bits of doubles that differ a little (Knuth's multiplicative hashing).
+        /// Multiplier that distributes doubles that differ only a little (Knuth's multiplicative hashing).
         const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
         let bits = double.to_bits();
         let place = (bits.wrapping_mul(SPREAD) >> (u64::BITS - Self::PLACES.trailing_zeros())) as usize;
@@ -214,7 +214,7 @@ pub(super) fn calculate_column(op: Arithmetic, a: &Operand, b: &Operand, rows: u
     builder.finish()
 }
 
-/// Integers without overflow; a quotient need not be an integer.
+/// The column for integer operands; `None` on overflow. A quotient need not be an integer.
 fn int_column(op: Arithmetic, a: &Operand, b: &Operand) -> Option<ArrayRef> {
     let (a, b) = (a.as_int()?, b.as_int()?);
     match op {

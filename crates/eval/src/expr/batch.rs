@@ -70,7 +70,7 @@ impl<'a> Batch<'a> {
         Batch { arrays, readers, singles: Vec::new(), single_readers: Vec::new(), rows, context, state }
     }
 
-    /// Evaluates the parts that read a single coded column.
+    /// Evaluates the parts of the expression that read a single coded column.
     pub(super) fn with_singles(mut self, root: &ExprNode) -> Result<Batch<'a>, EngineError> {
         let mut singles: Vec<Option<ArrayRef>> = Vec::new();
         root.each_single(&mut |single| {
@@ -84,7 +84,7 @@ impl<'a> Batch<'a> {
         Ok(self)
     }
 
-    /// The result of a single-column part, if computed.
+    /// The result of a single-column part, if it has been computed.
     pub(super) fn single(&self, single: &Single) -> Option<&ArrayRef> {
         self.singles.get(single.at).and_then(Option::as_ref)
     }

@@ -1,7 +1,8 @@
 //! Column-wise evaluation of an expression.
 //!
-//! A node that supports it takes its operands as columns; any other is evaluated row by row. The right side of AND and
-//! OR, if evaluated row by row, is only computed where the left side leaves the result open.
+//! Nodes that support column-wise evaluation take their operands as columns; all others are evaluated row by row. If
+//! the right side of AND or OR is evaluated row by row, it is computed only for rows in which the left side does not
+//! determine the result.
 
 use std::sync::Arc;
 
@@ -128,8 +129,8 @@ fn truth_by_row(node: &ExprNode, batch: &Batch<'_>) -> BooleanArray {
     builder.finish()
 }
 
-/// `left OR right` if `decides` is true, otherwise `left AND right`: where the left side equals `decides`, it is the
-/// result.
+/// `left OR right` if `decides` is true, otherwise `left AND right`: rows in which the left side equals `decides` do
+/// not need the right side.
 fn where_open(left: &BooleanArray, decides: bool, right: &ExprNode, batch: &Batch<'_>) -> BooleanArray {
     let mut builder = BooleanBuilder::with_capacity(batch.len());
     for row in 0..batch.len() {
@@ -148,7 +149,7 @@ fn nullness(array: &ArrayRef, wanted: bool) -> BooleanArray {
     if let ColumnReader::Null(rows) = reader {
         return BooleanArray::from(vec![wanted; rows]);
     }
-    // An empty list is null too, which only the reader knows.
+    // An empty list is also null, which only the reader can tell.
     (0..array.len()).map(|row| Some(reader.is_null(row) == wanted)).collect()
 }
 
@@ -167,7 +168,7 @@ fn constant(value: &Value<'static>, rows: usize) -> ArrayRef {
     builder.finish()
 }
 
-/// The first operand with a value; a column without nulls ends the search.
+/// For each row, the first operand with a value; operands after a column without nulls are not evaluated.
 fn coalesce(values: &[ExprNode], batch: &Batch<'_>) -> Result<ArrayRef, EngineError> {
     let mut columns: Vec<ColumnReader> = Vec::new();
     for (at, value) in values.iter().enumerate() {
@@ -199,7 +200,7 @@ fn coalesce(values: &[ExprNode], batch: &Batch<'_>) -> Result<ArrayRef, EngineEr
     Ok(builder.finish())
 }
 
-/// Conditions column-wise, values row by row and only where chosen.
+/// Evaluates conditions column-wise, and values row by row and only where their condition selects them.
 fn case(arms: &[(ExprNode, ExprNode)], batch: &Batch<'_>) -> Result<ArrayRef, EngineError> {
     let masks = arms.iter().map(|(test, _)| condition(test, batch)).collect::<Result<Vec<_>, _>>()?;
     let mut builder = ColumnBuilder::new(batch.len());

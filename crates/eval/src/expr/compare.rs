@@ -79,7 +79,7 @@ impl Literal {
         Literal { number: exact_number(text), text: text.to_owned() }
     }
 
-    /// A single value that is not null.
+    /// A literal for a single value; `None` for null and multivalues.
     pub fn of(value: &Value<'_>) -> Option<Literal> {
         match value {
             Value::Null | Value::Multi(_) => None,
@@ -92,12 +92,12 @@ impl Literal {
         self.number
     }
 
-    /// Whether it is numeric.
+    /// Whether the literal is numeric.
     pub fn is_number(&self) -> bool {
         self.number.is_some()
     }
 
-    /// Order of a text against the literal.
+    /// Order of a text relative to the literal.
     #[inline]
     pub fn order_text(&self, text: &str) -> Ordering {
         if let Some(number) = self.number
@@ -159,7 +159,7 @@ fn by_kernel(op: CompareOp, a: &dyn arrow::array::Datum, b: &dyn arrow::array::D
     }
 }
 
-/// Texts against a number: each text is parsed, unless it equals the literal's own text.
+/// Compares texts with a number: each text is parsed, unless it equals the literal's own text.
 fn compare_texts(array: &StringViewArray, op: CompareOp, literal: &Literal) -> BooleanArray {
     let same = holds(op, Ordering::Equal);
     BooleanArray::from_unary(
@@ -170,7 +170,7 @@ fn compare_texts(array: &StringViewArray, op: CompareOp, literal: &Literal) -> B
     )
 }
 
-/// Decimals against a number: their texts contain a point, so they are never integers.
+/// Compares decimals with a number; the texts of decimals contain a point, so they are never integers.
 fn compare_decimals(reader: &ColumnReader, op: CompareOp, literal: Number) -> BooleanArray {
     let order = |row| reader.number(row).map(|number| holds(op, Number::Float(number).order(literal)));
     (0..reader.len()).map(order).collect()

@@ -88,7 +88,8 @@ impl Compiler<'_> {
         })
     }
 
-    /// Functions that choose which arguments to evaluate, or bind values; the others come from the table.
+    /// Compiles functions that choose which arguments to evaluate, or bind values; all others come from the function
+    /// table.
     fn call(&mut self, expr: &Expr, name: &str, args: &[Expr]) -> Result<ExprNode, EngineError> {
         match (name, args) {
             ("true", []) => Ok(ExprNode::Constant(Value::Bool(true))),
@@ -159,7 +160,7 @@ impl Compiler<'_> {
         Ok(ExprNode::Call(function, nodes, prepared))
     }
 
-    /// The table of a `lookup()`, whose name must be constant; constant column names must exist.
+    /// The table of a `lookup()`. Its name must be constant; column names that are constant must exist.
     fn table(&self, args: &[Expr]) -> Result<Prepared, EngineError> {
         let [table, asked @ ..] = args else { return Ok(Prepared::Nothing) };
         let ExprKind::Text(name) = &table.kind else {
@@ -202,7 +203,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// The bound name is the third argument, or else the first field of the first argument.
+    /// Compiles `mvmap`; it binds the field in the third argument or, without one, the first field of the first
+    /// argument.
     fn mvmap(&mut self, values: &Expr, each: &Expr, rest: &[Expr]) -> Result<ExprNode, EngineError> {
         let mut names = Vec::new();
         match rest.first().map(|expr| &expr.kind) {
@@ -242,7 +244,7 @@ impl Compiler<'_> {
     }
 }
 
-/// A number keeps the digits it is written with, like one in a field.
+/// A number keeps the digits with which it is written, like a number in a field.
 fn number(value: f64, written: &str) -> Value<'static> {
     exact_number(written).map_or_else(|| Value::number_of(value), Value::of_number)
 }
@@ -291,7 +293,7 @@ fn collect_fields<'e>(expr: &'e Expr, names: &mut Vec<&'e str>) {
     }
 }
 
-/// Plain texts instead of the JSON object and array would match nothing in any row.
+/// Refuses plain texts in place of the JSON object and array, which would match nothing in any row.
 fn check_json_of_lookup(asked: &[Expr]) -> Result<(), EngineError> {
     let literal = |expr: &Expr| match &expr.kind {
         ExprKind::Text(text) | ExprKind::Number(_, text) => Some(text.clone()),

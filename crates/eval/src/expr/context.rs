@@ -1,4 +1,4 @@
-//! Context of an expression: what it can access of the search.
+//! Context of an expression: the parts of the search that it can access.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use quarry_spl::ast::PercentileMethod;
 
 use crate::lookup::LookupSource;
 
-/// Access of an expression to the search it belongs to.
+/// Access of an expression to the search to which it belongs.
 #[derive(Clone, Debug)]
 pub struct ExprContext {
     /// Start of the search; `now()`.
@@ -31,7 +31,7 @@ impl std::fmt::Debug for ExprTables {
 }
 
 impl ExprContext {
-    /// One without tables.
+    /// A context without tables.
     pub fn new(now: TimeNs, zone: jiff::tz::TimeZone) -> ExprContext {
         ExprContext { now, zone, tables: ExprTables::default(), percentiles: PercentileMethod::default() }
     }

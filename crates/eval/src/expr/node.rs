@@ -52,28 +52,28 @@ pub enum ExprNode {
     Validate(Vec<(ExprNode, ExprNode)>),
     /// `coalesce(...)`.
     Coalesce(Vec<ExprNode>),
-    /// `mvfilter(predicate)`: values of the slot that satisfy the predicate.
+    /// `mvfilter(predicate)`: the values of the slot that satisfy the predicate.
     MvFilter(usize, Box<ExprNode>),
     /// `mvmap(values, each)`: evaluates `each` with the slot bound to each value in turn.
     MvMap(Box<ExprNode>, usize, Box<ExprNode>),
     /// Any other function.
     Call(Function, Vec<ExprNode>, Prepared),
-    /// A part that reads a single column.
+    /// A part that reads a single column, so that its results can be shared.
     Single(Box<Single>),
 }
 
-/// One row, and values bound by enclosing `mvmap` and `mvfilter`.
+/// One row, and the values bound by enclosing `mvmap` and `mvfilter` calls.
 #[derive(Clone, Copy)]
 pub struct Row<'a> {
     /// Columns by slot.
     pub(super) columns: &'a [ColumnReader],
-    /// Parts of the expression already computed.
+    /// Results of the single-column parts that are already computed.
     pub(super) singles: &'a [Option<ColumnReader>],
-    /// Row in the columns.
+    /// Index of the row in the columns.
     pub(super) row: usize,
     /// Innermost bound value.
     pub(super) binding: Option<&'a Binding<'a>>,
-    /// The search.
+    /// Context of the search.
     pub(super) context: &'a ExprContext,
     /// State shared by the calls of the expression.
     pub(super) state: &'a CallState,
@@ -133,7 +133,7 @@ impl ExprNode {
         }
     }
 
-    /// The value in a row.
+    /// The node's value for a row.
     pub fn value<'a>(&'a self, row: &Row<'a>) -> Value<'a> {
         match self {
             ExprNode::Constant(value) => borrowed(value),
@@ -158,7 +158,7 @@ impl ExprNode {
         }
     }
 
-    /// The truth for a row; `None` for null and non-conditions.
+    /// The node's truth for a row; `None` for null and non-conditions.
     pub fn truth<'a>(&'a self, row: &Row<'a>) -> Option<bool> {
         match self {
             ExprNode::Not(inner) => inner.truth(row).map(|truth| !truth),
@@ -198,7 +198,7 @@ impl ExprNode {
     }
 }
 
-/// A copy with borrowed texts.
+/// A copy that borrows its texts.
 pub(super) fn borrowed<'a>(value: &'a Value<'static>) -> Value<'a> {
     match value {
         Value::Text(text) => Value::text_of(text),
@@ -212,7 +212,7 @@ fn first_arm<'a>(arms: &'a [(ExprNode, ExprNode)], wanted: bool, row: &Row<'a>) 
     arm.map_or(Value::Null, |(_, value)| value.value(row))
 }
 
-/// True if any value is equal; null if none is and one was null.
+/// True if any value is equal; null if none is equal but one is null.
 fn is_in<'a>(needle: &Value<'a>, values: &'a [ExprNode], row: &Row<'a>) -> Option<bool> {
     let mut result = Some(false);
     for value in values {
@@ -225,7 +225,7 @@ fn is_in<'a>(needle: &Value<'a>, values: &'a [ExprNode], row: &Row<'a>) -> Optio
     result
 }
 
-/// Whether a value equals one of the constants; null for null.
+/// Whether a value equals one of the constants; null if the value is null.
 pub(super) fn is_literal(needle: &Value<'_>, literals: &[Literal]) -> Option<bool> {
     if needle.is_null() {
         return None;
@@ -267,7 +267,7 @@ fn call<'a>(function: &Function, args: &'a [ExprNode], prepared: &'a Prepared, r
     checked(function, (function.run)(&mut values, &call))
 }
 
-/// Checks that a value has the type stated in the function's row, on which typing of expressions relies.
+/// Checks that a value has the type stated in the function table, on which the typing of expressions relies.
 fn checked<'a>(function: &Function, value: Value<'a>) -> Value<'a> {
     debug_assert!(function.may_return(&value), "{} returned {value:?}", function.row.help.name);
     value

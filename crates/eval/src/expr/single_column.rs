@@ -1,7 +1,7 @@
 //! Single-column parts of an expression.
 //!
-//! A part that reads only one column gives equal results for equal values, so it is computed once per distinct value of
-//! a coded column ([`crate::rows::DistinctMemo`]), whatever functions it contains. The largest such parts are
+//! A part that reads only one column has equal results for equal values, whatever functions it contains, so it is
+//! computed once per distinct value of a coded column ([`crate::rows::DistinctMemo`]). The largest such parts are
 //! determined at compile time; parts whose value is a condition in some rows and not in others are excluded.
 //!
 //! Volatile functions, `searchmatch()`, and the inner expressions of `mvmap` and `mvfilter`, which read a bound value,
@@ -20,21 +20,21 @@ use crate::rows::{ColumnReader, DistinctMemo, Numbers, Value};
 /// A part that reads a single column.
 #[derive(Debug)]
 pub struct Single {
-    /// Its expression.
+    /// The expression of the part.
     pub(super) inner: ExprNode,
-    /// The slot it reads.
+    /// The slot that the part reads.
     pub(super) slot: usize,
-    /// Its index among the parts.
+    /// Index of the part among all parts.
     pub(super) at: usize,
     numbers: Numbers,
     memo: DistinctMemo,
 }
 
 impl Single {
-    /// The part's result for each row of its column; `None` if rows should be evaluated one by one.
+    /// The part's result for each row of its column; `None` if the rows must be evaluated one by one.
     pub(super) fn compute(&self, column: &ArrayRef, context: &ExprContext) -> Result<Option<ArrayRef>, EngineError> {
         let results = self.memo.run(column, self.numbers, |values| {
-            // Perhaps no row uses a value that fails, so after an error the rows are evaluated individually.
+            // An error may come from a value that no row uses, so after an error the rows are evaluated individually.
             let state = CallState::default();
             let made = evaluate(&self.inner, &Batch::of_slot(self.slot, values, context, &state))?;
             Ok(state.check().is_ok().then(|| vec![made]))
@@ -42,14 +42,14 @@ impl Single {
         Ok(results.and_then(|mut results| results.pop()))
     }
 
-    /// The column of its results, if computed.
+    /// The column with the part's results, if computed.
     #[inline]
     pub(super) fn known<'a>(&self, row: &Row<'a>) -> Option<&'a ColumnReader> {
         row.singles.get(self.at).and_then(Option::as_ref)
     }
 }
 
-/// Marks the largest parts of the node that read one field.
+/// Marks the largest parts of the node that read a single field.
 pub(super) fn with_singles(node: ExprNode, slots: &[Slot]) -> ExprNode {
     Marker { slots, count: 0 }.mark(node)
 }
@@ -91,7 +91,7 @@ impl Marker<'_> {
         nodes.into_iter().map(|node| self.mark(node)).collect()
     }
 
-    /// Marks parts of the node's operands.
+    /// Marks parts within the node's operands.
     fn parts(&mut self, node: ExprNode) -> ExprNode {
         match node {
             ExprNode::Constant(_) | ExprNode::Slot(_) | ExprNode::Single(_) | ExprNode::MvFilter(..) => node,
@@ -137,7 +137,7 @@ impl Marker<'_> {
     }
 }
 
-/// The columns a node reads.
+/// The columns that a node reads.
 enum Reads {
     Nothing,
     One(usize),

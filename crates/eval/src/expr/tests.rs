@@ -44,7 +44,7 @@ fn texts(array: &ArrayRef) -> Vec<Option<String>> {
     (0..array.len()).map(|row| reader.value(row).text().map(|text| text.into_owned())).collect()
 }
 
-/// The texts of the three rows, the same by column and by row; `-` is null.
+/// The expression's texts for the three rows, which column-wise and row-wise evaluation must agree on; `-` is null.
 fn run(text: &str) -> String {
     let (compiled, rows) = (compiled(text), sample());
     let array = compiled.evaluate(&rows).unwrap();

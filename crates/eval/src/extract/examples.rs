@@ -1,7 +1,8 @@
 //! Regular expressions learnt from examples: texts in which a value is marked.
 //!
-//! What precedes the values in all texts anchors the pattern, as short as possible while every example is found where it
-//! is marked and no counterexample is found. The characters of the values make the pattern of the group.
+//! The text before the values anchors the pattern. It is kept as short as possible, provided that the pattern finds
+//! every example where it is marked and no counterexample. The characters of the values determine the pattern of the
+//! group.
 
 use crate::pattern::Regex;
 
@@ -20,7 +21,8 @@ pub struct Example {
 }
 
 impl Example {
-    /// A text with the value between two positions; `None` if these are not positions of characters in it, in order.
+    /// A text with the value between two positions; `None` unless these are ascending character boundaries of the
+    /// text.
     pub fn new(text: String, start: usize, end: usize) -> Option<Example> {
         let has_value = text.get(start..end).is_some_and(|value| !value.is_empty());
         has_value.then_some(Example { text, start, end })
@@ -48,7 +50,7 @@ pub fn patterns_of(group: &str, examples: &[Example], counterexamples: &[String]
     let common = (0..before.len()).take_while(is_common).count();
     let begins = examples.iter().all(|example| example.before().is_empty());
     let value = value_pattern(examples);
-    // Shortest prefix first; one that starts inside a word only if no other works.
+    // Shortest prefix first; prefixes that start inside a word only if no other works.
     let has_word = |length: usize| before[..length].iter().any(|c| c.is_alphanumeric());
     let is_whole = |length: &usize| {
         has_word(*length) && before.get(*length).is_none_or(|c| !c.is_alphanumeric() || *length == common)
@@ -97,7 +99,7 @@ fn value_pattern(examples: &[Example]) -> String {
     }
 }
 
-/// Whether a pattern finds every example and no counterexample in the texts.
+/// Whether a pattern finds every example in its text, and none of the counterexamples.
 fn fits(pattern: &str, examples: &[Example], counterexamples: &[String]) -> bool {
     let Ok(regex) = Regex::new(pattern) else { return false };
     let finds = |text: &str, wanted: &str| regex.first_group(text).is_some_and(|found| found == wanted);
@@ -105,7 +107,7 @@ fn fits(pattern: &str, examples: &[Example], counterexamples: &[String]) -> bool
     good && !counterexamples.iter().any(|wrong| examples.iter().any(|example| finds(&example.text, wrong)))
 }
 
-/// A letter as a regular expression.
+/// A character as a regular expression.
 fn escaped(letter: char) -> String {
     if letter.is_alphanumeric() || letter == ' ' || letter == '_' { letter.to_string() } else { format!("\\{letter}") }
 }

@@ -21,7 +21,7 @@ pub struct TableReader {
     pub rule: Option<Arc<TableRule>>,
 }
 
-/// A word of a line, with its character range.
+/// A word of a line, with its range in characters.
 #[derive(Clone)]
 struct Word<'t> {
     text: &'t str,
@@ -29,7 +29,7 @@ struct Word<'t> {
     end: usize,
 }
 
-/// Receives the rows of tables: the line, the columns and its words.
+/// Receives the rows of tables: the line, the columns, and the words of the line.
 type SeeRow<'s> = &'s mut dyn FnMut(&str, &[Column], &[Word<'_>]);
 
 /// A column: its name and the position of the name.
@@ -39,8 +39,8 @@ struct Column {
     end: usize,
 }
 
-/// Cells of the tables in a text with their column names: fields for `KV_MODE = multi` and, with a rule, `KV_MODE =
-/// multi:STANZA`.
+/// Passes the cells of the tables in a text to `see`, with their column names: the fields for `KV_MODE = multi` and,
+/// with a rule, `KV_MODE = multi:STANZA`.
 pub fn table_cells(text: &str, rule: Option<&TableRule>, see: &mut dyn FnMut(&str, &str)) {
     if let Some(rule) = rule {
         rule.rows(text, true, true, &mut |_, cells| cells.iter().for_each(|(name, value)| see(name, value)));
@@ -66,7 +66,7 @@ pub fn table_cells(text: &str, rule: Option<&TableRule>, see: &mut dyn FnMut(&st
 }
 
 impl TableReader {
-    /// Passes each row of the tables in a text on, as names and values of its cells.
+    /// Passes each row of the tables in a text to `see`, as the names and values of its cells.
     pub fn rows(&self, text: &str, see: SeeCells<'_>) {
         let Some(rule) = &self.rule else {
             return self.table(text, &mut |line, columns, words| {
@@ -82,9 +82,9 @@ impl TableReader {
         });
     }
 
-    /// Passes each row of the tables in a text on.
+    /// Passes each row of the tables in a text to `see`.
     fn table(&self, text: &str, see: SeeRow<'_>) {
-        // Non-blank lines, and whether each follows a blank one.
+        // Non-blank lines, and whether each follows a blank line.
         let mut lines: Vec<(&str, bool)> = Vec::new();
         let mut after_blank = true;
         for line in text.lines() {
@@ -190,11 +190,11 @@ fn assigned<'c>(columns: &'c [Column], words: &[Word<'_>], line: &str) -> Vec<(&
         let rest: String = line.chars().skip(words[last].start).collect();
         return plain.chain([(&columns[last], rest.trim_end().to_owned())]).collect();
     }
-    // Fewer words than columns: each is assigned to the nearest column, in order.
+    // With fewer words than columns, each word is assigned to the nearest column, in order.
     let mut taken = Vec::new();
     let mut from = 0;
     for (at, word) in words.iter().enumerate() {
-        // Enough columns must be left for the remaining words.
+        // Enough columns must remain for the remaining words.
         let to = columns.len() - (words.len() - at);
         let distance =
             |column: &Column| column.start.saturating_sub(word.end).max(word.start.saturating_sub(column.end));

@@ -23,14 +23,14 @@ pub struct Rex {
 }
 
 impl Rex {
-    /// The command with its pattern compiled.
+    /// The command with a compiled pattern.
     pub fn new(command: Arc<RexExtraction>, regex: Regex) -> Rex {
         let names = regex.group_names().iter().enumerate();
         let groups = names.filter_map(|(at, name)| Some((at, name.clone()?))).collect();
         Rex { command, regex, groups, memo: Arc::default() }
     }
 
-    /// All matches in one text, up to the limit, as texts per group, and the positions of the first match.
+    /// All matches in one text, up to the limit, as the texts of each group, and the positions of the first match.
     fn matches<'t>(
         &self,
         text: &'t str,
@@ -68,7 +68,7 @@ pub fn next_character(text: &str, at: usize) -> usize {
 }
 
 impl Rex {
-    /// The text of each group in each value, and their positions if requested.
+    /// The text of each group in each value, and the positions of the groups if requested.
     fn find(&self, values: &ArrayRef) -> Vec<ArrayRef> {
         let (source, count) = (ColumnReader::new(values), values.len());
         let mut columns: Vec<ColumnBuilder> = self.groups.iter().map(|_| ColumnBuilder::new(count)).collect();

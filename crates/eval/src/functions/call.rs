@@ -30,7 +30,7 @@ pub struct Call<'c> {
     pub zone: &'c TimeZone,
     /// State shared by the calls of one expression.
     pub state: &'c CallState,
-    /// Constant arguments, compiled.
+    /// Constant arguments in compiled form.
     pub prepared: &'c Prepared,
 }
 
@@ -44,12 +44,12 @@ pub struct CallState {
 }
 
 impl CallState {
-    /// Random numbers are determined by `seed`.
+    /// A state whose random numbers are determined by `seed`.
     pub fn new(seed: u64) -> CallState {
         CallState { random: AtomicU64::new(seed), outgrown: AtomicBool::new(false) }
     }
 
-    /// Fails if a multivalue exceeded its limit, since a truncated one would silently give a wrong result.
+    /// Fails if a multivalue exceeded its limit, because a truncated value would silently give a wrong result.
     pub fn check(&self) -> Result<(), EngineError> {
         if !self.outgrown.load(Ordering::Relaxed) {
             return Ok(());
@@ -60,7 +60,7 @@ impl CallState {
 }
 
 impl Call<'_> {
-    /// The values, unless there are more than [`VALUES_MAX`]: then the expression fails.
+    /// The values. If there are more than [`VALUES_MAX`], the expression fails.
     pub(super) fn collected<T>(&self, mut values: impl Iterator<Item = T>) -> Vec<T> {
         let kept: Vec<T> = values.by_ref().take(VALUES_MAX).collect();
         if kept.len() == VALUES_MAX && values.next().is_some() {
@@ -76,14 +76,14 @@ pub type Run = for<'a> fn(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a>;
 /// A function with its implementation.
 #[derive(Clone, Copy, Debug)]
 pub struct Function {
-    /// Its row in the table of functions.
+    /// The function's row in the function table.
     pub row: &'static EvalFunction,
-    /// The body.
+    /// The implementation.
     pub run: Run,
 }
 
 impl Function {
-    /// Whether equal arguments give equal results within a search.
+    /// Whether equal arguments have equal results within a search.
     pub fn is_stable(&self) -> bool {
         self.row.volatility != Volatility::Volatile
     }
@@ -93,7 +93,7 @@ impl Function {
         self.row.result == ResultType::Boolean
     }
 
-    /// Whether a value has the type stated in the row.
+    /// Whether a value has the type stated in the function table.
     pub fn may_return(&self, value: &Value<'_>) -> bool {
         match (self.row.result, value) {
             (ResultType::Any, _) | (_, Value::Null) | (ResultType::Boolean, Value::Bool(_)) => true,
@@ -106,7 +106,7 @@ impl Function {
     }
 }
 
-/// Constant arguments compiled once.
+/// Constant arguments, compiled once.
 #[derive(Clone, Debug)]
 pub enum Prepared {
     /// Nothing to prepare, or the argument is not constant.
@@ -115,7 +115,7 @@ pub enum Prepared {
     Regex(Regex),
     /// A regular expression with its replacement.
     Replace(Regex, Replacement),
-    /// A LIKE pattern.
+    /// A `LIKE` pattern.
     Like(LikePattern),
     /// A time format.
     Format(Box<Format>),
@@ -123,7 +123,7 @@ pub enum Prepared {
     Network(Network),
     /// A table.
     Table(Box<EvalTable>),
-    /// A calculation with significant figures.
+    /// A calculation with significant figures, for `sigfig`.
     Figures(Box<Figures>),
 }
 
@@ -152,7 +152,7 @@ pub(super) fn map_texts<'a>(value: Value<'a>, mut change: impl FnMut(Cow<'a, str
     }
 }
 
-/// Whether any text of a value passes; null for null.
+/// Whether any text of a value passes the test; null for null.
 pub(super) fn any_text<'a>(value: &Value<'_>, mut test: impl FnMut(&str) -> bool) -> Value<'a> {
     match value {
         Value::Null => Value::Null,
@@ -161,7 +161,7 @@ pub(super) fn any_text<'a>(value: &Value<'_>, mut test: impl FnMut(&str) -> bool
     }
 }
 
-/// Part of a text, borrowed if the text is.
+/// A part of a text; borrowed if the text is.
 pub(super) fn part_of<'a>(text: Cow<'a, str>, part: impl Fn(&str) -> &str) -> Cow<'a, str> {
     match text {
         Cow::Borrowed(text) => {

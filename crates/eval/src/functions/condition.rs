@@ -1,4 +1,4 @@
-//! Conditions and type questions.
+//! Conditions and type tests.
 
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::Number;
@@ -88,7 +88,7 @@ fn type_of<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     })
 }
 
-/// Conditions are kept, texts are parsed, numbers are true unless zero.
+/// `tobool`: conditions are returned as they are, texts are parsed, numbers are true unless zero.
 fn to_bool<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     let value = take(args, 0);
     if let Value::Bool(_) = value {
@@ -104,7 +104,7 @@ fn to_bool<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     }
 }
 
-/// An IPv4 address masked.
+/// `ipmask`: applies a mask to an IPv4 address.
 fn ip_mask<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     let address = |at: usize| args.get(at)?.text()?.trim().parse::<std::net::Ipv4Addr>().ok();
     let (Some(mask), Some(address)) = (address(0), address(1)) else { return Value::Null };

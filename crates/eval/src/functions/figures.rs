@@ -1,15 +1,15 @@
 //! `sigfig`: rounds the result of a calculation to its significant figures.
 //!
 //! A product or quotient has as many significant figures as the operand with the fewest, a sum or difference as many
-//! decimal places: `1.00*1111` is 1111 with three significant figures, so 1110. What counts is how numbers are written,
-//! so the calculation is traced back to its fields and literals.
+//! decimal places: `1.00*1111` is 1111 with three significant figures, so 1110. Significant figures depend on how
+//! numbers are written, so the calculation is traced back to its fields and literals.
 
 use quarry_event::value::Number;
 use quarry_spl::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
 
 use crate::rows::Value;
 
-/// Decimal places, on either side of the point, beyond which nothing is rounded.
+/// Number of decimal places, on either side of the point, beyond which nothing is rounded.
 const PLACES_MAX: i32 = 18;
 
 /// A calculation with significant figures.
@@ -33,8 +33,8 @@ struct SignificantNumber {
 }
 
 impl Figures {
-    /// Splits an expression; subexpressions that are not calculations are appended to `parts`, whose values become
-    /// arguments.
+    /// Splits an expression into a calculation; subexpressions that are not calculations are appended to `parts`, and
+    /// their values become arguments.
     pub fn of<'e>(expr: &'e Expr, parts: &mut Vec<&'e Expr>) -> Figures {
         match &expr.kind {
             ExprKind::Number(_, written) => Figures::Written(written.clone()),
@@ -99,7 +99,7 @@ fn magnitude(number: Number) -> i32 {
     }
 }
 
-/// A number as written: its decimal places are significant.
+/// A number as written; all its decimal places are significant.
 fn known_of(text: &str) -> Option<SignificantNumber> {
     let number = quarry_event::value::exact_number(text)?;
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));

@@ -1,4 +1,4 @@
-//! Functions on JSON texts. Invalid JSON, or a path that matches nothing, gives null.
+//! Functions on JSON texts. They return null for invalid JSON and for a path that matches nothing.
 
 use std::borrow::Cow;
 
@@ -52,7 +52,7 @@ fn document(args: &[Value<'_>]) -> Option<Json> {
     Json::parse(&args.first()?.text()?)
 }
 
-/// Conversion of a value to JSON: numbers and conditions keep their type, JSON texts are nested.
+/// Converts a value to JSON: numbers and conditions keep their type, JSON texts are nested.
 fn to_json(value: &Value<'_>) -> Json {
     match value {
         Value::Null => Json::Null,
@@ -72,7 +72,7 @@ fn text_to_json(text: &str) -> Json {
     }
 }
 
-/// Conversion of JSON to a field value.
+/// Converts JSON to a field value.
 fn to_value<'a>(json: &Json) -> Value<'a> {
     match json {
         Json::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
@@ -155,7 +155,7 @@ fn json_keys<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     }
 }
 
-/// Each member of an object as an object with `key` and `value`.
+/// Converts each member of an object to an object with `key` and `value`.
 fn json_entries<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     let Some(Json::Object(entries)) = document(args) else { return Value::Null };
     let items = entries
@@ -164,7 +164,7 @@ fn json_entries<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     Value::owned(Json::Array(items.collect()).to_string())
 }
 
-/// An array is kept, anything else becomes the elements of one.
+/// Returns an array unchanged, and anything else as the elements of an array.
 fn to_array<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     if let Some(Json::Array(_)) = document(args) {
         return take(args, 0);

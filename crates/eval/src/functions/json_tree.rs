@@ -1,7 +1,7 @@
 //! A JSON document that preserves the order of keys, and paths into it.
 //!
-//! A path is keys joined by dots; `{}` after a key means all elements of its array and `{N}` one of them, counted from
-//! zero: `a.b{}.c`. Used by the `json_*` functions, `spath()` and the `spath` command.
+//! A path consists of keys joined by dots; after a key, `{}` selects all elements of its array and `{N}` a single one,
+//! counted from zero: `a.b{}.c`. Used by the `json_*` functions, `spath()` and the `spath` command.
 
 use std::cell::Cell;
 use std::fmt;
@@ -19,9 +19,9 @@ pub enum Json {
     Bool(bool),
     /// A number.
     Number(Number),
-    /// A time in nanoseconds, with more digits than a double. Only occurs in output, never in parsed documents.
+    /// A time in nanoseconds, with more digits than a double has. Occurs only in output, never in parsed documents.
     Instant(i64),
-    /// A parsed number with more digits than a double, as written.
+    /// A parsed number with more digits than a double has, as written.
     Long(Box<str>),
     /// A text.
     Text(String),
@@ -38,7 +38,7 @@ pub enum Step {
     Key(String),
     /// All elements of an array.
     Each,
-    /// One element of an array; negative counts from the end.
+    /// One element of an array; negative indices count from the end.
     At(i64),
 }
 
@@ -66,7 +66,7 @@ impl Json {
         }
     }
 
-    /// The text as a field: scalars plain, objects and arrays as JSON, null as no value.
+    /// The value as a field text: scalars plain, objects and arrays as JSON, null as no value.
     pub fn field_text(&self) -> Option<String> {
         match self {
             Json::Null => None,
@@ -97,7 +97,7 @@ impl Json {
         }
     }
 
-    /// Sets the value at a path, creating objects on the way; false if another value is in the way.
+    /// Sets the value at a path, creating objects on the way; false if an existing value does not fit the path.
     pub fn set(&mut self, path: &[Step], value: Json) -> bool {
         match path.split_first() {
             None => *self = value,
@@ -149,7 +149,7 @@ impl Json {
     }
 }
 
-/// An index inside an array of `len` elements.
+/// The position of an index in an array of `len` elements; `None` if out of range.
 fn place(at: i64, len: usize) -> Option<usize> {
     let at = if at < 0 { at.checked_add(i64::try_from(len).ok()?)? } else { at };
     usize::try_from(at).ok().filter(|at| *at < len)
@@ -232,12 +232,11 @@ fn write_quoted(text: &str, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     out.write_str(&serde_json::to_string(text).map_err(|_| fmt::Error)?)
 }
 
-/// The numbers of a document as written, in document order, which is also the parsing order: the parser only passes on
-/// doubles.
+/// The numbers of a document as written, in document order. Parsing follows the same order but provides only doubles.
 struct WrittenNumbers<'t> {
     text: &'t str,
     at: Cell<usize>,
-    /// Numbers after `at` that were parsed but not looked up.
+    /// Number of numbers after `at` that were parsed but whose text was not needed.
     passed: Cell<usize>,
 }
 
@@ -369,7 +368,7 @@ mod tests {
 
     use super::*;
 
-    /// Documents with numbers of all kinds, whose serialization is the same text.
+    /// Documents with numbers of all kinds; serialization must reproduce their text.
     fn documents() -> impl Strategy<Value = String> {
         let leaf = prop_oneof![
             "-?[1-9][0-9]{0,8}",

@@ -1,4 +1,4 @@
-//! Numeric functions. Non-numeric arguments and undefined results give null.
+//! Numeric functions. They return null for non-numeric arguments and undefined results.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -61,7 +61,7 @@ pub(super) static BODIES: &[(&str, Run)] = &[
     ("bit_shift_right", |args, _| bits(args, |a, b| shifted(b, |places| a.checked_shr(places)))),
 ];
 
-/// NaN becomes null; infinity is kept.
+/// A result in which NaN becomes null; infinity is kept.
 pub(super) fn result<'a>(value: f64) -> Value<'a> {
     if value.is_nan() { Value::Null } else { Value::number_of(value) }
 }
@@ -86,7 +86,7 @@ fn log<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     if value <= 0.0 || base <= 0.0 || base == 1.0 {
         return Value::Null;
     }
-    // Exact for integer powers of ten and two, which a quotient of logarithms is not.
+    // These logarithms are exact for integer powers of ten and two, unlike a quotient of logarithms.
     if base == 10.0 {
         result(value.log10())
     } else if base == 2.0 {
@@ -96,7 +96,7 @@ fn log<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     }
 }
 
-/// The value, as a number.
+/// The first argument as a number.
 fn as_number<'a>(args: &mut [Value<'a>]) -> Value<'a> {
     match take(args, 0) {
         Value::Text(text) => from_exact(exact_number(&text)),
@@ -129,7 +129,7 @@ fn whole<'a>(args: &[Value<'a>], function: fn(f64) -> f64) -> Value<'a> {
     }
 }
 
-/// Rounds half away from zero. If decimals are requested, all are shown, including zeros.
+/// `round`: rounds half away from zero. If decimals are requested, all of them are shown, including zeros.
 fn round<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     let digits = if args.len() > 1 { integer(args, 1) } else { Some(0) };
     let Some(digits) = digits.filter(|digits| *digits >= 0) else { return Value::Null };
@@ -145,8 +145,8 @@ fn round<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     args.first().map_or(Value::Null, |number| Value::owned(fixed(number, exact, digits)))
 }
 
-/// A number with this many decimals. The decimal is rounded as it is displayed, so that 1.005 gives 1.01 although its
-/// double is slightly smaller, half away from zero; zero has no sign.
+/// A number with this many decimals. The decimal is rounded as displayed, half away from zero, so that 1.005 becomes
+/// 1.01 although its double is slightly smaller; zero has no sign.
 pub(super) fn fixed(value: &Value<'_>, number: Number, digits: usize) -> String {
     let shown = || Decimal::of_text(&value.text()?);
     let decimal = Decimal::of(number).or_else(shown).and_then(|decimal| decimal.fixed(u32_of(digits)));
@@ -213,9 +213,10 @@ fn avg<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     from_exact(sum.divided_by(Number::Int(count)))
 }
 
-/// 0 to 2^31 - 1, from a well mixed counter: the same search at the same time gives the same numbers.
+/// `random`: 0 to 2^31 - 1, from a well-mixed counter, so that the same search at the same time returns the same
+/// numbers.
 fn random<'a>(_: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
-    /// The golden ratio in 64 bits: steps of it visit every state.
+    /// The golden ratio in 64 bits; steps of this size visit every state.
     const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
     let state: &AtomicU64 = &call.state.random;
     let mut mixed = state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
@@ -224,7 +225,7 @@ fn random<'a>(_: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
     Value::Int(((mixed ^ (mixed >> 31)) >> 33) as i64)
 }
 
-/// The complement of a value within a mask; the default mask is that of integers exact in a double.
+/// The complement of a value within a mask; the default mask covers the integers that a double represents exactly.
 fn bit_not<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     const EXACT_BITS: u64 = (1 << f64::MANTISSA_DIGITS) - 1;
     let whole = |at: usize| integer(args, at).and_then(|value| u64::try_from(value).ok());
@@ -233,7 +234,7 @@ fn bit_not<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     combined.map_or(Value::Null, Value::Int)
 }
 
-/// Bits that are moved by as many places as there are, or more, are gone.
+/// Shifts bits; the result is 0 if the number of places is that of all bits or more.
 fn shifted(places: u64, shift: impl FnOnce(u32) -> Option<u64>) -> u64 {
     u32::try_from(places).ok().and_then(shift).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! Multivalue functions. A plain value counts as one value, null as none.
+//! Multivalue functions. A plain value counts as one value, null as no value.
 
 use std::borrow::Cow;
 
@@ -31,7 +31,8 @@ fn mvcount<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     }
 }
 
-/// Zero-based; negative indices count from the end. An end before the start or out of range gives null.
+/// `mvindex`: positions are zero-based; negative ones count from the end. Null if the end is before the start or a
+/// position is out of range.
 fn mvindex<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     let start = integer(args, 1);
     let end = if args.len() > 2 { integer(args, 2) } else { start };
@@ -74,7 +75,7 @@ fn mvappend<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
 }
 
 fn mvdedup<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
-    /// Number of values up to which comparing all is faster than hashing.
+    /// Number of values up to which comparing all values is faster than hashing.
     const FEW: usize = 16;
     let values = match take(args, 0) {
         Value::Multi(values) => values,
@@ -104,7 +105,8 @@ fn mvfind<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
     found.map_or(Value::Null, |at| Value::Int(at as i64))
 }
 
-/// Numbers from the first up to, but not including, the second; the step may be a time span such as `1d`.
+/// `mvrange`: numbers from the first argument up to, but not including, the second; the step may be a time span such
+/// as `1d`.
 fn mvrange<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
     let step = if args.len() > 2 { take(args, 2) } else { Value::Int(1) };
     let (start, end) = (take(args, 0), take(args, 1));
@@ -114,7 +116,7 @@ fn mvrange<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
         return Value::Null;
     }
     let beyond = |value: f64| if width > 0.0 { value >= last } else { value <= last };
-    // Multiplied rather than accumulated, so that errors do not grow.
+    // The step is multiplied rather than accumulated, so that errors do not grow.
     let numbers = (0..u64::MAX).map(|at| first + at as f64 * width).take_while(|value| !beyond(*value));
     Value::multi(call.collected(numbers.filter_map(|value| Value::number_of(value).into_text())))
 }
@@ -123,7 +125,7 @@ fn time_range<'a>(start: &Value<'a>, last: f64, step: &Value<'a>, call: &Call<'_
     let (Some(mut time), Some(step)) = (instant(start), step.text()) else { return Value::Null };
     let step = if step.starts_with(['+', '-']) { step.into_owned() } else { format!("+{step}") };
     let mut values: Vec<Cow<'a, str>> = Vec::new();
-    // One more than allowed, so that the limit is noticed.
+    // One value more than allowed, so that the limit is noticed.
     while values.len() <= VALUES_MAX && (time as f64) < last * NS_PER_SEC as f64 {
         values.extend(Value::Time(time).into_text());
         match apply_modifier(&step, time, call.zone) {

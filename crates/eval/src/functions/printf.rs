@@ -12,10 +12,10 @@ use quarry_event::value::decimal::Decimal;
 use super::call::{Call, PRINTF_WIDTH_MAX};
 use crate::rows::Value;
 
-/// Decimals where no precision is given.
+/// Number of decimals if no precision is specified.
 const DEFAULT_PRECISION: usize = 6;
 
-/// One `%...` of a format.
+/// One conversion (`%...`) of a format.
 #[derive(Default)]
 struct Conversion {
     left: bool,
@@ -114,7 +114,7 @@ impl Conversion {
                 self.write_float(kind, number, digits, out);
             }
             'e' | 'E' | 'g' | 'G' | 'a' | 'A' => self.write_float(kind, number, None, out),
-            // An unknown conversion is printed as written.
+            // An unknown conversion is output as written.
             other => {
                 out.push('%');
                 out.push(other);
@@ -137,14 +137,14 @@ impl Conversion {
         self.pad(&sign, &digits, self.zero && self.precision.is_none(), out);
     }
 
-    /// The digits of a time that exceeds the precision of a double.
+    /// The digits of a time whose precision exceeds that of a double.
     fn digits_of_instant(&self, number: Number) -> Option<String> {
         let precision = self.precision.unwrap_or(DEFAULT_PRECISION);
         let decimal = Decimal::of(number).filter(|_| matches!(number, Number::Nanos(_)))?;
         Some(decimal.fixed(u32::try_from(precision).ok()?)?.trim_start_matches('-').to_owned())
     }
 
-    /// `digits` are those of `f` format, if the double lacks precision.
+    /// Writes a number in format `kind`; `digits` are those of format `f`, if the double lacks precision.
     fn write_float(&self, kind: char, number: f64, digits: Option<String>, out: &mut String) {
         let magnitude = number.abs();
         let precision = self.precision.unwrap_or(DEFAULT_PRECISION);
@@ -202,7 +202,7 @@ fn size(value: i64) -> usize {
     usize::try_from(value).unwrap_or(0).min(PRINTF_WIDTH_MAX)
 }
 
-/// Parses a number or `*`, which takes a value.
+/// Parses a number; a `*` takes the next value instead.
 fn read_size<'f, 'v, 'a: 'v>(
     format: &'f str,
     values: &mut impl Iterator<Item = &'v Value<'a>>,
@@ -225,7 +225,7 @@ fn grouped(digits: &str) -> String {
     out
 }
 
-/// `1.500000e+03`.
+/// Scientific notation, as `1.500000e+03`.
 fn scientific(magnitude: f64, precision: usize) -> String {
     let text = format!("{magnitude:.precision$e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -253,7 +253,7 @@ fn shortest(magnitude: f64, digits: usize, keep_zeros: bool) -> String {
     trimmed(&format!("{magnitude:.decimals$}"))
 }
 
-/// `0x1.8p+1`.
+/// Hexadecimal notation, as `0x1.8p+1`.
 fn hexadecimal(magnitude: f64, precision: Option<usize>) -> String {
     const MANTISSA_BITS: u32 = 52;
     const MANTISSA_DIGITS: usize = 13;

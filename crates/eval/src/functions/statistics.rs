@@ -33,7 +33,7 @@ fn range<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     bounds.map_or(Value::Null, |(low, high)| Value::of_number(high.minus(low)))
 }
 
-/// Sum of squared deviations divided by the count minus `less`; undefined for a sample of one.
+/// Sum of squared deviations divided by the count minus `less`; 0 for a single number, `None` without numbers.
 fn variance(numbers: &[f64], less: usize) -> Option<f64> {
     let count = numbers.len();
     if count <= less {

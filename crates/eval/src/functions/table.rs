@@ -1,7 +1,6 @@
 //! `lookup(TABLE, OBJECT, ARRAY)`: fields of the first matching row of a table, as a JSON object.
 //!
-//! The table is loaded when the expression is compiled; an index is built on first use for each set of input columns.
-//! Not here: the lookup command ([`crate::lookup`]).
+//! The table is loaded when the expression is compiled; for each set of input columns, an index is built on first use.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +13,7 @@ use super::json_tree::Json;
 use crate::lookup::{LookupIndex, LookupTable, csv_columns};
 use crate::rows::Value;
 
-/// Maximum number of sets of input columns per call; beyond that, nothing is found.
+/// Maximum number of sets of input columns per call; further sets have no matches.
 const INDEXES_MAX: usize = 16;
 
 pub(super) static BODIES: &[(&str, Run)] = &[("lookup", lookup)];
@@ -29,7 +28,7 @@ pub struct EvalTable {
     indexes: Arc<Mutex<Indexes>>,
 }
 
-/// Indexes by their columns; `None` if the table lacks one of them.
+/// Indexes by their columns; `None` if the table lacks one of the columns.
 type Indexes = BTreeMap<Vec<String>, Option<Arc<LookupIndex>>>;
 
 impl std::fmt::Debug for EvalTable {
@@ -51,7 +50,7 @@ impl EvalTable {
         (!known).then(|| format!("lookup {} has no column {column}; it has {}", self.name, self.columns.join(", ")))
     }
 
-    /// The index on these columns; `None` if the table lacks one.
+    /// The index on these columns; `None` if the table lacks one of the columns.
     fn index(&self, columns: Vec<String>) -> Option<Arc<LookupIndex>> {
         let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = indexes.get(&columns) {
@@ -74,7 +73,7 @@ impl EvalTable {
     }
 }
 
-/// Null without a match; columns that are empty in the row are omitted.
+/// `lookup`: null without a match; columns that are empty in the row are omitted.
 fn lookup<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
     let Prepared::Table(table) = call.prepared else { return Value::Null };
     let document = |at: usize| args.get(at).and_then(Value::text).and_then(|text| Json::parse(&text));

@@ -106,7 +106,7 @@ fn rtrim<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
 }
 
 fn trim_with<'a>(args: &mut [Value<'a>], cut: for<'t> fn(&'t str, &str) -> &'t str) -> Value<'a> {
-    /// Default characters to trim.
+    /// Characters that are trimmed by default.
     const BLANKS: &str = " \t";
     let set = match args.len() {
         0 | 1 => Cow::Borrowed(BLANKS),
@@ -118,7 +118,7 @@ fn trim_with<'a>(args: &mut [Value<'a>], cut: for<'t> fn(&'t str, &str) -> &'t s
     map_texts(take(args, 0), |text| part_of(text, |text| cut(text, &set)))
 }
 
-/// Null for a text that exceeds [`TEXT_BYTES_MAX`].
+/// The value; null if a text exceeds [`TEXT_BYTES_MAX`].
 fn limited(value: Value<'_>) -> Value<'_> {
     let outgrown = match &value {
         Value::Text(text) => text.len() > TEXT_BYTES_MAX,
@@ -208,7 +208,7 @@ fn tostring<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     }
 }
 
-/// The sign of a number and its whole part, written by `write`.
+/// The number's sign, followed by its whole part as `write` formats it.
 fn sign_and(number: Number, write: impl Fn(u64) -> String) -> String {
     let whole = match number {
         Number::Int(integer) => integer.unsigned_abs(),
@@ -217,10 +217,10 @@ fn sign_and(number: Number, write: impl Fn(u64) -> String) -> String {
     format!("{}{}", if number.as_f64() < 0.0 { "-" } else { "" }, write(whole))
 }
 
-/// With thousands separators, and two decimals if there is a fraction.
+/// A number with thousands separators, and with two decimals if there is a fraction.
 fn with_commas(value: &Value<'_>, number: Number) -> String {
     let is_whole = matches!(number, Number::Int(_)) || number.as_f64().fract() == 0.0;
-    // Rounded as by `round`.
+    // Rounded in the same way as by `round`.
     let text = fixed(value, number, if is_whole { 0 } else { 2 });
     let (sign, text) = text.strip_prefix('-').map_or(("", text.as_str()), |text| ("-", text));
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -275,7 +275,7 @@ fn tonumber<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     i64::from_str_radix(digits, base as u32).map_or(Value::Null, Value::Int)
 }
 
-/// Names of the commands of a search text. Pipes in quotes and subsearches do not count.
+/// `commands`: names of the commands of a search text. Pipes in quotes and subsearches do not count.
 fn commands<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     let Some(text) = take(args, 0).into_text() else { return Value::Null };
     let (mut quoted, mut escaped, mut depth, mut start) = (false, false, 0usize, 0);

@@ -1,4 +1,4 @@
-//! Time functions. A time is a number of seconds, or a time column with nanoseconds.
+//! Time functions. A time is a number of seconds, or a value of a time column, in nanoseconds.
 
 use quarry_event::TimeNs;
 use quarry_event::time::{
@@ -28,7 +28,7 @@ pub fn instant(value: &Value<'_>) -> Option<TimeNs> {
     }
 }
 
-/// Rounded to microseconds, the precision of a double for present times.
+/// The time, rounded to microseconds, which is the precision of a double for present times.
 fn from_seconds(seconds: f64) -> Option<TimeNs> {
     const MICROS_PER_SEC: f64 = 1e6;
     const NS_PER_MICRO: i64 = 1000;
@@ -36,7 +36,7 @@ fn from_seconds(seconds: f64) -> Option<TimeNs> {
     if micros.abs() < (i64::MAX / NS_PER_MICRO) as f64 { (micros as i64).checked_mul(NS_PER_MICRO) } else { None }
 }
 
-/// Whole seconds as an integer, otherwise a time with its fraction.
+/// A time as seconds: an integer if they are whole, otherwise a time with its fraction.
 pub fn seconds<'a>(time: TimeNs) -> Value<'a> {
     if time % NS_PER_SEC == 0 { Value::Int(time / NS_PER_SEC) } else { Value::Time(time) }
 }
@@ -83,7 +83,7 @@ fn strptime<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
         return Value::Null;
     }
     let Some(text) = text.text() else { return Value::Null };
-    // A day without a year is in the nearest year; a time without a day is today.
+    // A day without a year is in the nearest year; a time without a day is on the current day.
     let context = ResolveContext { now: call.now, tz: call.zone, last: None };
     let read = |format: &Format| {
         let (parts, _) = format.parse_prefix(text.as_bytes())?;

@@ -1,8 +1,9 @@
 //! Values at paths of an XML text, for `spath`, `xmlkv` and `xpath`.
 //!
 //! A path is element names joined by dots, from the root; `{2}` after a name selects the second element of that name,
-//! `{@id}` at the end an attribute. The text is read once from front to back and need not be well-formed: an element
-//! that is never closed has no value. Not here: namespaces (a prefix is part of the name), entities of a DTD.
+//! and `{@id}` at the end selects an attribute. The text is read once from front to back and need not be well-formed:
+//! an element that is never closed has no value. Not here: namespaces (a prefix is part of the name), entities of a
+//! DTD.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -32,7 +33,7 @@ pub fn xml_get(text: &str, path: &str) -> Vec<Cow<'static, str>> {
     found
 }
 
-/// Every attribute and every leaf element, with its path.
+/// Passes every attribute and every leaf element to `found`, with its path.
 pub fn xml_fields(text: &str, found: &mut dyn FnMut(&str, &str)) {
     let mut path = String::new();
     walk(text, &mut |seen| {
@@ -57,7 +58,7 @@ pub fn xml_fields(text: &str, found: &mut dyn FnMut(&str, &str)) {
 
 /// The values selected by an XPath, in the order in which elements end.
 pub fn xpath_get(text: &str, path: &XPath) -> Vec<String> {
-    // Attributes of the open elements, by the start of their content.
+    // Attributes of the open elements, by the start of the element's content.
     let mut attributes: BTreeMap<usize, Vec<(String, String)>> = BTreeMap::new();
     let mut found = Vec::new();
     walk(text, &mut |seen| {
@@ -80,7 +81,7 @@ pub fn xpath_get(text: &str, path: &XPath) -> Vec<String> {
 
 /// Whether the steps match the path from the root to the innermost open element.
 fn leads_to(steps: &[XPathStep], open: &[Open<'_>], attributes: &BTreeMap<usize, Vec<(String, String)>>) -> bool {
-    // By number of elements: whether the steps so far can end there.
+    // For each number of open elements, whether the steps so far match a path of that length.
     let mut reached = vec![false; open.len() + 1];
     reached[0] = true;
     for step in steps {
@@ -103,7 +104,7 @@ fn leads_to(steps: &[XPathStep], open: &[Open<'_>], attributes: &BTreeMap<usize,
     reached.last().copied().unwrap_or(false)
 }
 
-/// Every leaf element, with its own name.
+/// Passes every leaf element to `found`, with the element's own name.
 pub fn xml_leaves(text: &str, found: &mut dyn FnMut(&str, &str)) {
     walk(text, &mut |seen| {
         if let (true, None, Some(element)) = (seen.is_leaf, seen.attribute, seen.open.last()) {
@@ -146,29 +147,29 @@ fn fits(steps: &[Step<'_>], seen: &XmlNode<'_>) -> bool {
         })
 }
 
-/// An element whose end was not reached yet.
+/// An element whose end tag has not been reached yet.
 struct Open<'t> {
     name: &'t str,
-    /// Position among its siblings of this name, from 1.
+    /// Position among the siblings of this name, from 1.
     position: u32,
-    /// Start of its content.
+    /// Start of the content.
     start: usize,
-    /// Its own text so far, with entities resolved.
+    /// The element's own text so far, with entities resolved.
     text: String,
     has_elements: bool,
-    /// Elements inside by name.
+    /// Number of child elements so far, by name.
     counts: BTreeMap<&'t str, u32>,
 }
 
-/// An attribute or a closed element.
+/// An attribute or a closed element, while the text is read.
 struct XmlNode<'a> {
-    /// The enclosing elements and the element itself.
+    /// The enclosing elements and, last, the element itself.
     open: &'a [Open<'a>],
-    /// Name of the attribute.
+    /// Name of the attribute; `None` for an element.
     attribute: Option<&'a str>,
-    /// Its value; for an element with child elements, the text as written.
+    /// The value; for an element with child elements, the text as written.
     value: &'a str,
-    /// Whether there are no child elements.
+    /// Whether the element has no child elements.
     is_leaf: bool,
 }
 
@@ -261,7 +262,7 @@ fn close(open: &mut Vec<Open<'_>>, before: &str, see: &mut dyn FnMut(&XmlNode<'_
     open.pop();
 }
 
-/// Appends a text with entities resolved; unknown ones are kept.
+/// Appends a text with entities resolved; unknown entities are kept.
 fn unescape(text: &str, out: &mut String) {
     let mut rest = text;
     while let Some((plain, after)) = rest.split_once('&') {

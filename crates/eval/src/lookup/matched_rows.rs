@@ -12,7 +12,7 @@ use crate::command::RowCommand;
 use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers};
 use crate::spans::time_ns;
 
-/// `lookup`.
+/// The `lookup` command.
 #[derive(Clone)]
 pub struct Lookup {
     index: Arc<LookupIndex>,
@@ -26,14 +26,14 @@ impl Lookup {
         Lookup { index: Arc::new(index), memo: Arc::default() }
     }
 
-    /// Names of its input fields.
+    /// Names of the command's input fields.
     pub fn reads(&self) -> impl Iterator<Item = &str> {
         let command = &self.index.command;
         let moment = self.index.table.time.as_ref().map(|_| command.time_field.as_deref().unwrap_or("_time"));
         command.inputs.iter().map(|(_, field)| field.as_str()).chain(moment)
     }
 
-    /// The outputs for each row of the inputs.
+    /// The outputs for each row, given its inputs and its time.
     fn outputs(&self, inputs: &[ArrayRef], moments: Option<&ColumnReader>, count: usize) -> Vec<ArrayRef> {
         let index = &self.index;
         let inputs: Vec<ColumnReader> = inputs.iter().map(ColumnReader::new).collect();
@@ -95,7 +95,7 @@ impl RowCommand for Lookup {
     }
 }
 
-/// Rows without any input; they are left unchanged. `None` if every row has one.
+/// Marks rows without any input, which are left unchanged. `None` if every row has an input.
 fn rows_without_input(inputs: &[ArrayRef], count: usize) -> Option<Vec<bool>> {
     if inputs.iter().any(|input| input.null_count() == 0 && input.data_type() != &DataType::Null) {
         return None;
@@ -105,7 +105,7 @@ fn rows_without_input(inputs: &[ArrayRef], count: usize) -> Option<Vec<bool>> {
     lacks.contains(&true).then_some(lacks)
 }
 
-/// Values of `first` where `takes_first`, otherwise of `second`.
+/// For each row, the value of `first` where `takes_first` is true, otherwise that of `second`.
 fn chosen(first: &ArrayRef, second: &ArrayRef, takes_first: &[bool]) -> ArrayRef {
     let (first, second) = (ColumnReader::new(first), ColumnReader::new(second));
     let mut column = ColumnBuilder::new(takes_first.len());
@@ -115,7 +115,7 @@ fn chosen(first: &ArrayRef, second: &ArrayRef, takes_first: &[bool]) -> ArrayRef
     column.finish()
 }
 
-/// Matches of a row; for multivalue inputs, each combination of values is tried in turn.
+/// Matches for a row; for multivalue inputs, each combination of values is tried in turn.
 fn matches_of_row(index: &LookupIndex, inputs: &[rows::ColumnReader], row: usize, key: &mut Vec<u8>) -> Vec<u32> {
     let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
     for reader in inputs {

@@ -1,18 +1,18 @@
-//! Borders of groups: whether breakers surround a group of an expression in every match.
+//! Borders of groups: whether breakers surround the text of an expression's group in every match.
 //!
-//! Not here: what follows from it for the terms of a search (scan).
+//! Not here: conclusions about the terms of a search (scan).
 
 use quarry_event::segment::is_breaker;
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
-/// Borders of a group's text in every match, as far as the expression tells.
+/// Borders of a group's text in every match, as derived from the expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupBorders {
-    /// It consists of whole tokens: breakers, or the ends of the text, surround it.
+    /// The text consists of whole tokens: breakers, or the ends of the searched text, surround it.
     Whole,
-    /// It begins a token, but may end inside one.
+    /// The text begins at the start of a token, but may end inside one.
     Begin,
-    /// Not known.
+    /// Nothing is known.
     Unknown,
 }
 
@@ -37,14 +37,14 @@ enum Side {
     End,
 }
 
-/// Whether each text of this part has a breaker at this side, or the text itself ends there.
+/// Whether each text that this part matches has a breaker at this side, or the searched text itself ends there.
 fn is_breaker_at(side: Side, part: &Hir) -> bool {
     match part.kind() {
         HirKind::Literal(literal) => {
             let byte = if side == Side::Start { literal.0.first() } else { literal.0.last() };
             byte.is_some_and(|byte| is_single_breaker(*byte))
         }
-        // The beginning of the text is before a group, its end after it.
+        // The start of the searched text may precede a group, its end may follow one.
         HirKind::Look(look) => *look == if side == Side::End { Look::Start } else { Look::End },
         HirKind::Class(Class::Bytes(class)) => {
             class.ranges().iter().all(|range| are_breakers(range.start(), range.end()))
@@ -68,7 +68,8 @@ fn are_breakers(start: u8, end: u8) -> bool {
     (start..=end).all(is_single_breaker)
 }
 
-/// Whether the byte is a breaker whatever follows it. A percent sign may begin a longer one, `%20`, and is not counted.
+/// Whether the byte is a breaker whatever follows it. A percent sign is not counted, because it may begin a longer
+/// breaker (`%20`).
 fn is_single_breaker(byte: u8) -> bool {
     byte.is_ascii() && byte != b'%' && is_breaker(byte)
 }
@@ -118,7 +119,8 @@ mod tests {
     }
 
     proptest! {
-        /// A keyword search for a group's text, or for its beginning, finds the text as the borders say.
+        /// If the borders are known, a keyword search for the group's text, or for a word that begins with it, finds
+        /// the event.
         #[test]
         fn texts_hold_the_tokens_that_borders_say(
             before in r"(\^|a|b |=|\[ =\]|\\s\+|\\s\*|\[ b\]|%|\(\?:=\|a \)){0,3}",

@@ -79,7 +79,7 @@ fn tokens(pattern: &str) -> Vec<Token> {
     tokens
 }
 
-/// On a mismatch, the last `%` takes one more character and the tokens after it start over.
+/// On a mismatch, the last `%` takes one more character and the tokens after it are matched again.
 fn matches_tokens(tokens: &[Token], text: &str) -> bool {
     let (mut token, mut rest) = (0, text);
     let mut resume: Option<(usize, &str)> = None;

@@ -1,15 +1,15 @@
 //! Literals that every match of an expression contains.
 //!
-//! Not here: searching texts for them (scan).
+//! Not here: searching for the literals in texts (scan).
 
 use regex_syntax::hir::{Hir, HirKind};
 
-/// Shortest literal worth looking for, in bytes.
+/// Shortest literal worth searching for, in bytes.
 const BYTES_MIN: usize = 2;
 /// Maximum number of literals; the longest are kept.
 const LITERALS_MAX: usize = 3;
 
-/// Literals of the pattern, the longest first: each match contains every one of them.
+/// Literals that every match of the pattern contains, longest first.
 pub(super) fn required(pattern: &str) -> Vec<Box<[u8]>> {
     let Ok(tree) = regex_automata::util::syntax::parse(pattern) else { return Vec::new() };
     let mut literals = Literals::default();
@@ -35,7 +35,7 @@ impl Literals {
             HirKind::Literal(literal) => self.run.extend_from_slice(&literal.0),
             HirKind::Concat(parts) => parts.iter().for_each(|part| self.add(part)),
             HirKind::Capture(capture) => self.add(&capture.sub),
-            // It matches no bytes, so the literals before and after it are adjacent.
+            // The part matches no bytes, so the literals before and after it are adjacent.
             HirKind::Empty | HirKind::Look(_) => {}
             HirKind::Repetition(repetition) => {
                 self.close();

@@ -1,6 +1,7 @@
-//! The one-pass automaton of an expression: whether a match begins at a position, and where its groups are, in one scan.
+//! The one-pass automaton of an expression, which determines in one scan whether a match begins at a position and
+//! where its groups are.
 //!
-//! Not here: where matches may begin (`super::prefix_search`, `super::template_match`).
+//! Not here: positions at which matches may begin (`super::prefix_search`, `super::template_match`).
 
 use regex_automata::dfa::onepass::{self, DFA};
 use regex_automata::nfa::thompson::NFA;
@@ -10,7 +11,7 @@ use regex_automata::{Anchored, Input, MatchKind};
 /// Maximum memory of an expression's automaton, in bytes.
 const AUTOMATON_BYTES_MAX: usize = 1 << 20;
 
-/// An expression that is one-pass: at each byte only one way of matching can go on.
+/// A one-pass expression: at each byte, at most one way of matching can continue.
 #[derive(Clone, Debug)]
 pub(super) struct OnePass(DFA);
 
@@ -22,7 +23,7 @@ pub(super) struct OnePassMatch {
 }
 
 impl OnePass {
-    /// `None` for an expression that is not one-pass, or too large.
+    /// The automaton; `None` if the expression is not one-pass, or its automaton is too large.
     pub(super) fn new(pattern: &str) -> Option<OnePass> {
         let tree = regex_automata::util::syntax::parse(pattern).ok()?;
         let limits = regex_automata::nfa::thompson::Config::new().nfa_size_limit(Some(AUTOMATON_BYTES_MAX));
@@ -31,14 +32,14 @@ impl OnePass {
         DFA::builder().configure(config).build_from_nfa(nfa).ok().map(OnePass)
     }
 
-    /// Room for a search.
+    /// Space for the result of a search.
     pub(super) fn new_match(&self) -> OnePassMatch {
         let slots = self.0.get_nfa().group_info().slot_len();
         OnePassMatch { cache: self.0.create_cache(), slots: vec![None; slots] }
     }
 
-    /// Whether a match begins at `start`; the text before it still counts for look-behind. `None` if the linear engine
-    /// must decide.
+    /// Whether a match begins at `start`; look-behind still sees the text before it. `None` if the linear engine must
+    /// decide.
     #[inline]
     pub(super) fn captures_here(&self, text: &str, start: usize, found: &mut OnePassMatch) -> Option<bool> {
         let input = Input::new(text).span(start..text.len()).anchored(Anchored::Yes);

@@ -1,11 +1,12 @@
 //! Prefix search: fast search for expressions whose matches all begin with one of a few literals, such as `ticket
 //! (?<id>[0-9a-f]+)`.
 //!
-//! The literal is searched for; at each occurrence a one-pass automaton tells whether a match begins there, and where
-//! its groups are. The linear engine would scan the match three times: for its end, its start and its groups. The first
-//! literal that begins a match begins the leftmost match, so the result is the same.
+//! The literal is searched for; at each occurrence, a one-pass automaton determines whether a match begins there, and
+//! where its groups are. The linear engine would scan the match three times: for its end, its start and its groups.
+//! The first occurrence at which a match begins is the start of the leftmost match, so both engines have the same
+//! result.
 //!
-//! Not here: expressions that are not one-pass, or that begin with anything else.
+//! Not here: expressions that are not one-pass, or that do not begin with a literal.
 
 use regex_automata::util::prefilter::Prefilter;
 use regex_automata::{MatchKind, Span};
@@ -14,8 +15,8 @@ use super::one_pass::{OnePass, OnePassMatch};
 
 /// Shortest literal worth searching for, in bytes.
 const LITERAL_BYTES_MIN: usize = 2;
-/// Number of literals without a match in one text after which the linear engine takes over, so that every text takes
-/// linear time.
+/// Number of occurrences without a match in one text after which the linear engine takes over, so that matching always
+/// takes linear time.
 const CANDIDATES_MAX: usize = 8;
 
 /// An expression with a prefix search.
@@ -26,7 +27,7 @@ pub(super) struct PrefixSearch {
 }
 
 impl PrefixSearch {
-    /// `None` for an expression that does not qualify.
+    /// The search; `None` if the expression does not qualify.
     pub(super) fn new(pattern: &str) -> Option<PrefixSearch> {
         let tree = regex_automata::util::syntax::parse(pattern).ok()?;
         let literals = Prefilter::from_hir_prefix(MatchKind::LeftmostFirst, &tree)?;
@@ -36,7 +37,7 @@ impl PrefixSearch {
         Some(PrefixSearch { literals, automaton: OnePass::new(pattern)? })
     }
 
-    /// Room for a search.
+    /// Space for the result of a search.
     pub(super) fn new_places(&self) -> OnePassMatch {
         self.automaton.new_match()
     }

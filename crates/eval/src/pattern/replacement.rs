@@ -16,7 +16,7 @@ enum ReplacementPart {
 
 impl Replacement {
     /// Parses `\N` and `$N` as groups of `regex` and `\\` as a backslash. `$N` beyond the last group is literal, so
-    /// that prices survive; `\N` beyond it is empty.
+    /// that prices are preserved; `\N` beyond the last group is empty.
     pub fn new(text: &str, regex: &Regex) -> Replacement {
         let mut parts = Vec::new();
         let mut plain = String::new();
@@ -55,7 +55,7 @@ impl Replacement {
     }
 }
 
-/// The group reference at the start of a text, a number or a name in braces, and its length.
+/// The group reference at the start of a text (a number, or a name in braces), and its length.
 fn group_number(text: &str, must_exist: bool, regex: &Regex) -> Option<(usize, usize)> {
     /// Groups beyond 99 cannot be referenced.
     const DIGITS_MAX: usize = 2;

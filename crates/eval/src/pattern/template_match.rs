@@ -38,9 +38,9 @@ pub use decision::{Decision, ValueTest};
 pub use dependence::{Apart, GroupPlaces};
 pub use memo::{COMBINATIONS_MAX, CombinationMemo};
 
-/// Maximum number of automaton states of an attempt at one position; with more, the template is not planned.
+/// Maximum number of automaton states of an attempt at one position; with more states, the template is not planned.
 const STATES_MAX: usize = 128;
-/// Maximum number of automaton steps per template; with more, it is not planned.
+/// Maximum number of automaton steps per template; with more steps, the template is not planned.
 const STEPS_MAX: usize = 400_000;
 /// Maximum memory of an expression's lazy automaton, in bytes.
 const AUTOMATON_BYTES_MAX: usize = 4 << 20;
@@ -100,7 +100,7 @@ impl FlatTemplate {
         FlatTemplate::new((from.part..=to.part).filter_map(cut))
     }
 
-    /// The rest from a position on; a literal is cut at a position inside it.
+    /// The template from a position to its end; a literal is cut at a position inside it.
     pub fn from_on(mut self, from: TemplatePosition) -> FlatTemplate {
         self.parts.drain(..from.part.min(self.parts.len()));
         if let Some(FlatPart::Literal(bytes)) = self.parts.first_mut().filter(|_| from.offset > 0) {
@@ -183,7 +183,7 @@ pub enum MatchPlan {
     Unknown,
 }
 
-/// Part of a template that contains the matches of a range of start positions.
+/// The part of a template that contains all matches with a start position in some range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Window {
     /// Start of the window's text: `start` or slightly before.
@@ -194,9 +194,9 @@ pub struct Window {
     pub starts_end: TemplatePosition,
     /// End of the window's text.
     pub end: TemplatePosition,
-    /// Parts of the text that are variables, in order.
+    /// Parts of the window that are variables, in order.
     pub variables: Vec<usize>,
-    /// The variables whose values decide the requested groups, in order.
+    /// The variables on whose values the requested groups depend, in order.
     pub read: Vec<usize>,
     /// The other variables, each with a valid value to use regardless of the actual one.
     pub fillers: Vec<(usize, Box<str>)>,
@@ -204,21 +204,22 @@ pub struct Window {
     pub certain: bool,
     /// Positions of the requested groups if they do not depend on values; the expression need not run then.
     pub groups: Option<GroupPlaces>,
-    /// Decides whether there is a match, if its groups have fixed positions but not every text has a match.
+    /// Tests whether there is a match; set if the groups have fixed positions in every match, but not every text has a
+    /// match.
     pub decision: Option<Decision>,
-    /// Variables that decide about the match and about each wanted group, if several groups are wanted and depend on
-    /// values.
+    /// The variables on which the match and each requested group depend; set if several groups are requested and
+    /// depend on values.
     pub apart: Option<Apart>,
 }
 
 impl Window {
-    /// Last position of the template that the window or one of its groups reaches.
+    /// Last position of the template that is part of the window or one of its groups.
     pub fn reach(&self) -> TemplatePosition {
         let places = self.groups.iter().chain(self.decision.iter().map(|decision| &decision.places));
         places.flatten().flatten().map(|(_, end)| *end).fold(self.end, TemplatePosition::max)
     }
 
-    /// The window relative to `origin`, which must not come after it.
+    /// The window relative to `origin`, which must not be after the window.
     pub fn seen_from(&self, origin: TemplatePosition) -> Window {
         let place = |place: TemplatePosition| place.seen_from(origin);
         let groups = |groups: &GroupPlaces| {
@@ -253,7 +254,7 @@ impl Window {
 
     /// Runs the expression on this window. The window's text is built in `text`: `value` appends the values of
     /// [`Window::read`] in order, fillers are used for the other variables. Returns the text if a match starts in the
-    /// window; `captures` then holds its groups, of which only the requested ones are meaningful.
+    /// window; `captures` then holds the groups of the match, of which only the requested ones are meaningful.
     pub fn evaluate<'t>(
         &self,
         template: &FlatTemplate,
@@ -297,9 +298,9 @@ impl Window {
     }
 }
 
-/// Whether a match begins within a range of a text, which begins a character.
+/// Whether a match begins within a range of a text; the range must begin at the start of a character.
 fn finds_within(regex: &Regex, text: &str, start: usize, starts_end: usize, captures: &mut Captures) -> bool {
-    // Most windows leave one position only: where their literal begins.
+    // Most windows allow a single start position: that of their literal.
     if text.get(start..starts_end).is_some_and(|starts| starts.chars().nth(1).is_none() && !starts.is_empty()) {
         return regex.captures_here(text, start, captures);
     }
@@ -314,7 +315,7 @@ pub struct Planner {
     nfa: NFA,
     /// Whether the expression has assertions: `^ $ \b`.
     looks: bool,
-    /// Whether it has assertions about the text that follows: `$ \b`.
+    /// Whether the expression has assertions about the text after a position: `$ \b`.
     looks_ahead: bool,
     /// Possible first bytes of a match.
     firsts: ByteSet,
@@ -322,7 +323,7 @@ pub struct Planner {
     every_class: Vec<u8>,
     /// Cached results of attempts passing variables.
     passes: attempts::KnownPasses,
-    /// Whether an attempt in this state has matched, whatever follows.
+    /// Whether an attempt in this state has matched, whatever text follows.
     settled: HashMap<LazyStateID, bool, foldhash::fast::FixedState>,
     steps: usize,
     /// Steps spent on templates so far.
@@ -503,7 +504,7 @@ impl Planner {
         }
     }
 
-    /// Bytes with which an attempt can start, whatever precedes it. Bytes inside a character are excluded, since
+    /// Bytes with which an attempt can start, whatever precedes it. Bytes inside a character are excluded, because
     /// expressions match whole characters.
     fn find_firsts(&mut self) -> Result<ByteSet, TooMuch> {
         let mut starts = vec![self.start_state(None)?];
@@ -526,7 +527,7 @@ impl Planner {
         Ok(firsts)
     }
 
-    /// Start of the text that the expression needs to look behind a position.
+    /// Start of the context that the expression needs to look behind a position.
     fn context(&self, template: &Reading<'_>, start: TemplatePosition) -> TemplatePosition {
         if !self.looks || start.part == 0 && start.offset == 0 {
             return start;
@@ -555,12 +556,12 @@ impl Planner {
         self.spent + self.walked
     }
 
-    /// Whether text around a match can decide about it.
+    /// Whether text around a match can affect whether there is one.
     pub fn looks_around(&self) -> bool {
         self.looks
     }
 
-    /// Whether text after a match can decide about it.
+    /// Whether text after a match can affect whether there is one.
     pub fn looks_ahead(&self) -> bool {
         self.looks_ahead
     }

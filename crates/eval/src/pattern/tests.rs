@@ -6,7 +6,7 @@ fn regex(pattern: &str) -> Regex {
 
 #[test]
 fn both_engines_read_pcre() {
-    // Pattern, text, whether it matches, whether the linear engine runs it.
+    // Pattern, text, whether the text matches, whether the linear engine runs the pattern.
     let cases = [
         (r"status=(?<code>\d+)", "status=200", true, true),
         (r"(?P<code>\d+)", "a1", true, true),

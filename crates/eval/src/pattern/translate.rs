@@ -1,8 +1,8 @@
 //! Translates a PCRE pattern for the linear engine, or reports that it cannot run there with the same meaning.
 //!
-//! The dialects differ silently in a few points: `\d \w \s \b` are ASCII in PCRE but Unicode in the linear engine, `\<`
-//! is a plain `<` in PCRE, `[` inside a class is plain, `a++` is possessive. Constructs that the linear engine rejects
-//! by itself (look-around, back references) need no rule here.
+//! The dialects differ silently in a few points: `\d \w \s \b` are ASCII in PCRE but Unicode in the linear engine,
+//! `\<` is a plain `<` in PCRE, `[` inside a class is literal in PCRE, `a++` is possessive in PCRE. Constructs that
+//! the linear engine rejects by itself (look-around, back references) need no rule here.
 
 /// The pattern in the linear engine's dialect; `None` if PCRE2 must run it.
 pub(super) fn translate(pattern: &str) -> Option<String> {

@@ -1,7 +1,7 @@
 //! Tests of one field against literals.
 //!
-//! A few values are compared one after the other. Many, from a subsearch or a long IN, are looked up by lower-case text
-//! and by number; patterns are always compared.
+//! A few values are compared one after the other. Many values (from a subsearch or a long IN) are looked up by
+//! lower-case text and by number; patterns are always compared.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(super) struct ValueTest {
     op: CompareOp,
     literal: Literal,
     wildcard: Wildcard,
-    /// The network of a value like `10.0.0.0/8`, as in Splunk.
+    /// The network, if the value has the form `10.0.0.0/8`; Splunk compares such values in the same way.
     network: Option<Network>,
 }
 
@@ -51,7 +51,7 @@ impl ValueTest {
         }
     }
 
-    /// Equal as texts, or as numbers if both are numeric: `200` equals `200.0`.
+    /// Whether two values are equal as texts, or as numbers if both are numeric: `200` equals `200.0`.
     #[inline]
     fn equals(&self, text: &str) -> bool {
         self.wildcard.is_match(text)
@@ -59,7 +59,7 @@ impl ValueTest {
             || self.network.is_some_and(|network| network.contains(text))
     }
 
-    /// Whether only the presence of a value matters.
+    /// Whether the test requires only that a value is present.
     fn is_presence(&self) -> bool {
         self.op == CompareOp::Eq && self.wildcard.is_any()
     }
@@ -95,7 +95,7 @@ impl FieldTest {
         FieldTest { tests: rest, set: Some(Arc::new(set)) }
     }
 
-    /// The single tests again.
+    /// The single tests that were combined.
     pub(super) fn into_tests(self) -> Vec<ValueTest> {
         let known = self.set.map(|set| set.tests.clone()).unwrap_or_default();
         self.tests.into_iter().chain(known).collect()
@@ -107,7 +107,7 @@ impl FieldTest {
         self.tests.iter().any(|test| test.passes(text)) || self.set.as_ref().is_some_and(|set| set.contains(text))
     }
 
-    /// The open rows with a value that passes.
+    /// The open rows with a value that passes the tests.
     pub(super) fn run(&self, reader: &ColumnReader, open: &BooleanBuffer) -> BooleanBuffer {
         if self.tests.iter().any(ValueTest::is_presence) {
             return BooleanBuffer::collect_bool(open.len(), |row| open.value(row) && !reader.is_null(row));
@@ -139,7 +139,7 @@ impl FieldTest {
 }
 
 impl FieldTest {
-    /// [`FieldTest::run`] with each dictionary text tested once.
+    /// Like [`FieldTest::run`], but tests each dictionary text once.
     fn run_codes(&self, column: &DictionaryColumn, open: &BooleanBuffer) -> BooleanBuffer {
         let mut known: Vec<Option<bool>> = vec![None; column.texts.len()];
         BooleanBuffer::collect_bool(open.len(), |row| match column.code(row).filter(|_| open.value(row)) {

@@ -30,7 +30,7 @@ fn sample() -> RecordBatch {
     batch_of(columns, 4).unwrap()
 }
 
-/// Numbers of the rows that pass.
+/// Indices of the rows that pass.
 fn run_on(rows: &RecordBatch, text: &str) -> Vec<usize> {
     let context = ExprContext::new(0, jiff::tz::TimeZone::UTC);
     let filter = RowFilter::parse(text, &context).unwrap_or_else(|error| panic!("{text}: {error}"));

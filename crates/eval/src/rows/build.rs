@@ -1,8 +1,8 @@
 //! Building a column from values whose type is not known before the last one.
 //!
 //! The builder starts with nulls only, adopts the type of the first value and widens when a value does not fit:
-//! integers to numbers, anything to text, text to multivalue. Each widening copies the column once, so there are at
-//! most three copies.
+//! integers to numbers, anything to text, text to multivalue. Each widening copies the column once, so a column is
+//! copied at most three times.
 
 use std::sync::Arc;
 
@@ -120,7 +120,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Adds an instant.
+    /// Adds a time.
     pub fn push_time(&mut self, value: i64) {
         match &mut self.column {
             Building::Time(builder) => builder.append_value(value),
@@ -144,7 +144,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Adds a multivalue; no value becomes null, and a single value a text.
+    /// Adds a multivalue; an empty one becomes null, and one with a single value becomes a text.
     pub fn push_multi<T: AsRef<str>>(&mut self, values: impl IntoIterator<Item = T>) {
         let mut values = values.into_iter();
         let Some(first) = values.next() else { return self.push_null() };
@@ -182,7 +182,7 @@ impl ColumnBuilder {
         }
     }
 
-    /// Widens to a type that accepts `value`, which has kind `kind` and did not fit, and adds it.
+    /// Widens the column to a type that accepts `value`, which is of kind `kind` and does not fit, and adds the value.
     #[cold]
     fn widen(&mut self, kind: Kind, value: Value<'_>) {
         let target = match (self.kind(), kind) {

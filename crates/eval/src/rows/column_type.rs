@@ -1,7 +1,7 @@
-//! Types of columns that are handed from one part of a search to another, as plain data.
+//! Types of columns that one part of a search passes to another, as plain data.
 //!
 //! Not here: the columns themselves, and the types in which a scan hands columns to its own workers ([`super::plain`]
-//! turns those into the types named here).
+//! turns those types into the types named here).
 
 use std::fmt;
 
@@ -14,8 +14,8 @@ use crate::aggregate::number_item;
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ColumnType {
-    /// That of its values, which may differ from batch to batch: texts, integers, floats, booleans, times, lists of
-    /// texts, or none.
+    /// The type of the column's values, which may differ from batch to batch: texts, integers, floats, booleans,
+    /// times, lists of texts, or null.
     Any,
     /// Times.
     Time,
@@ -30,7 +30,7 @@ pub enum ColumnType {
 }
 
 impl ColumnType {
-    /// The type of its Arrow column; `None` if it depends on the values.
+    /// The Arrow type of the column; `None` if it depends on the values.
     pub fn data_type(self) -> Option<DataType> {
         match self {
             ColumnType::Any => None,

@@ -1,7 +1,7 @@
 //! Decoding of coded columns to texts.
 //!
-//! A scan returns dictionary codes, and addresses and decimals as numbers; commands that do not support these get
-//! texts. Integers remain numbers, as their text is canonical.
+//! A scan returns dictionary codes, and addresses and decimals as numbers; commands that do not support these forms
+//! receive texts. Integers remain numbers, because their text is canonical.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::EngineError;
 /// Precision of decimal columns of a scan.
 pub const DECIMAL_PRECISION: u8 = 18;
 
-/// The rows with coded columns decoded.
+/// The rows, with coded columns decoded to texts.
 pub fn plain(rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
     let is_coded =
         |kind: &DataType| matches!(kind, DataType::UInt32 | DataType::Decimal64(..) | DataType::Dictionary(..));
@@ -33,7 +33,7 @@ pub fn plain(rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
     rebuild(fields.collect(), arrays, rows.num_rows())
 }
 
-/// The column decoded to texts.
+/// The column, decoded to texts if it is coded.
 pub fn plain_column(array: &ArrayRef) -> Result<ArrayRef, EngineError> {
     Ok(match array.data_type() {
         DataType::Dictionary(code, value)

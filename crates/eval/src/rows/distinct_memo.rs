@@ -1,12 +1,12 @@
 //! Evaluation once per distinct value of a column instead of once per row.
 //!
 //! [`DistinctMemo::run`] passes its caller the distinct values of a coded column, followed by null, and spreads the
-//! results over the rows; texts are returned coded. Results for a whole dictionary are cached, as a scan shares one
-//! among many batches. A dictionary is evaluated as a whole only after as many lookups as it has values, so
-//! that the work is at most twice what the rows need; until then only the values that occur are evaluated.
+//! results over the rows; texts are returned coded. Results for a whole dictionary are cached, because a scan shares
+//! one dictionary among many batches. A dictionary is evaluated as a whole only after as many lookups as it has
+//! values, so that the work at most doubles; before that, only the values that occur are evaluated.
 //!
-//! The caller must compute each result from the value alone. Columns of distinct values, which gain nothing, are
-//! refused. Only coded columns yield coded results: callers that do not read codes never get any.
+//! The caller must compute each result from the value alone. Columns whose values do not repeat gain nothing and are
+//! refused. Only coded columns have coded results: callers that do not read codes never receive any.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,15 +27,15 @@ use crate::EngineError;
 const DICTIONARIES_MAX: usize = 8;
 /// Maximum bytes of texts in the cached results of one dictionary.
 const KEPT_BYTES_MAX: usize = 16 << 20;
-/// Values of a dictionary evaluated at once.
+/// Number of values of a dictionary that are evaluated at once.
 const CHUNK_VALUES: usize = 4_096;
-/// Minimum average number of repetitions for which counting a batch's numbers pays off.
+/// Minimum average number of repetitions of a batch's numbers for which finding the distinct ones pays off.
 const REPEATS_MIN: usize = 2;
 /// Number of batches skipped after one whose numbers did not repeat.
 const BATCHES_SKIPPED: u32 = 15;
-/// Ratio of dictionary size to batch size above which no table by code is made.
+/// Ratio of dictionary size to batch size above which no table by code is built.
 const TABLE_RATIO: usize = 16;
-/// Index of a value that does not occur; code of a null result.
+/// Marks a value that does not occur, and the code of a null result.
 const NONE: u32 = u32::MAX;
 
 /// Cached results for the dictionaries of one column.
@@ -45,7 +45,7 @@ pub struct DistinctMemo {
     skipped: AtomicU32,
 }
 
-/// A dictionary of which rows have looked up values.
+/// A dictionary in which rows have looked up values.
 #[derive(Debug)]
 struct Known {
     values: ArrayRef,
@@ -57,25 +57,25 @@ struct Known {
 #[derive(Clone, Debug)]
 enum DictionaryResults {
     NotYet,
-    /// Not available: too large, or some value fails.
+    /// Not available: the results are too large, or a value fails.
     Never,
     Results(Arc<Vec<Spreadable>>),
 }
 
-/// Whether numbers are evaluated by distinct value, too.
+/// Whether numbers are also evaluated by distinct value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbers {
     /// No; integers have faster methods.
     AsTheyAre,
-    /// Yes; evaluating a value costs more than counting it.
+    /// Yes, if evaluating a value costs more than counting it.
     ByValue,
 }
 
-/// Results for values: columns of the same length, or `None` if they cannot be computed apart from their rows.
+/// Results by value: columns of the same length, or `None` if results cannot be computed from values alone.
 pub(crate) type Computed = Result<Option<Vec<ArrayRef>>, EngineError>;
 
 impl DistinctMemo {
-    /// The result of `compute` for each value of `column`, by row; `None` if rows should be evaluated one by one. A
+    /// The result of `compute` for each value of `column`, by row; `None` if the rows must be evaluated one by one. A
     /// memo must always be used with the same computation.
     pub fn run(
         &self,
@@ -103,7 +103,7 @@ impl DistinctMemo {
             return Ok(None);
         };
         let Some(made) = compute(&values)? else { return Ok(None) };
-        // Callers that do not read codes get integers too.
+        // Callers that do not read codes may pass integer columns, so their results must not be coded.
         let spreadable = |made| match column.data_type() {
             DataType::Int64 => Spreadable::Values(made),
             _ => Spreadable::new(made),
@@ -147,7 +147,8 @@ impl DistinctMemo {
         made.into_iter().map(|made| Spreadable::new(made).spread(&places)).collect::<Result<Vec<_>, _>>().map(Some)
     }
 
-    /// Counts rows; returns whether there are enough of them to evaluate the whole dictionary, and its cached results.
+    /// Counts rows; returns whether there were enough rows to evaluate the whole dictionary, and the dictionary's
+    /// cached results.
     fn note(&self, column: &DictionaryColumn) -> (bool, DictionaryResults) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         match known.iter().position(|known| column.shares(&known.values)) {
@@ -171,7 +172,7 @@ impl DistinctMemo {
     }
 }
 
-/// Results for a whole dictionary, followed by null; `None` if not available or too large.
+/// Results for a whole dictionary, followed by null; `None` if they are not available or too large.
 fn whole(
     column: &DictionaryColumn,
     compute: &impl Fn(&ArrayRef) -> Computed,
@@ -284,7 +285,7 @@ fn distinct_numbers(column: &ArrayRef) -> Result<Option<(ArrayRef, Vec<u32>)>, E
 enum Spreadable {
     /// Texts, and the code of each index.
     Coded(Vec<u32>, ArrayRef),
-    /// A value per place.
+    /// A value for each index.
     Values(ArrayRef),
 }
 

@@ -1,8 +1,8 @@
 //! Batches without all-null columns.
 //!
 //! Events with many different keys have thousands of columns in one schema, of which each row uses a few. Such batches
-//! are reduced to the columns that have values; their names identify the columns of the schema. They are concatenated
-//! column by column, and only batches that have a column take part.
+//! are reduced to the columns that have values; their names identify the columns of the schema. Batches are
+//! concatenated column by column, and each column only from batches that contain it.
 //!
 //! Not here: cutting batches so that few columns have values ([`super::sparse_rows`]).
 
@@ -22,18 +22,19 @@ use super::unify::conform_column;
 use super::{null_column, rebuild};
 use crate::EngineError;
 
-/// The schema that reduced batches refer to.
+/// The schema to which reduced batches refer.
 pub(super) struct PresentColumns {
     fields: Vec<FieldRef>,
     places: HashMap<String, usize, FixedState>,
     /// One null of each type.
     nulls: Vec<ArrayRef>,
-    /// The columns as null columns.
+    /// For each column, a null column of the same name.
     missing: Vec<FieldRef>,
 }
 
 impl PresentColumns {
-    /// From `schema`, with text in place of dictionary types, as batches may have different dictionaries.
+    /// The columns of `schema`, with text in place of dictionary types, because batches may have different
+    /// dictionaries.
     pub(super) fn new(schema: &SchemaRef) -> PresentColumns {
         let with_type = |field: &FieldRef, kind| Arc::new(Field::new(field.name(), kind, true));
         let plain = |field: &FieldRef| match field.data_type() {
@@ -77,7 +78,7 @@ impl PresentColumns {
         rebuild(fields, columns, rows.num_rows())
     }
 
-    /// The column at this index for a reduced batch.
+    /// The column at this index in the full schema, from a reduced batch.
     pub(super) fn column(&self, rows: &RecordBatch, at: usize) -> ArrayRef {
         let field = &self.fields[at];
         match rows.column_by_name(field.name()) {
@@ -86,7 +87,7 @@ impl PresentColumns {
         }
     }
 
-    /// Restores all columns of a reduced batch; missing ones become nulls without storage.
+    /// Restores all columns of a reduced batch; missing columns become nulls without storage.
     pub(super) fn whole(&self, rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
         let nothing = null_column(rows.num_rows());
         let mut fields = self.missing.clone();
@@ -100,7 +101,7 @@ impl PresentColumns {
         rebuild(fields, columns, rows.num_rows())
     }
 
-    /// Gathers rows, each given by its batch and its index there, into reduced batches with copied texts.
+    /// Gathers rows, each given by its batch and its index in the batch, into reduced batches with copied texts.
     pub(super) fn gather(
         &self,
         batches: &[RecordBatch],

@@ -14,9 +14,9 @@ use quarry_stdx::number::u32_of;
 pub const NUMBER: i64 = 1;
 /// IPv4 addresses.
 pub const ADDRESS: i64 = 2;
-/// Rank of any other value; with [`SortKind::Str`], of every value.
+/// Any other value; with [`SortKind::Str`], every value.
 pub const TEXT: i64 = 3;
-/// No value; last in either direction.
+/// No value; always last, whatever the direction.
 pub const MISSING: i64 = 4;
 
 /// Class, number and text that determine the sort position of a value.
@@ -36,11 +36,11 @@ pub fn rank(kind: SortKind, text: Option<&str>) -> (i64, Option<f64>, Option<&st
     }
 }
 
-/// Position of each row's value among the distinct values of a column, in automatic order; a missing value counts as an
+/// Rank of each row's value among the distinct values of a column, in automatic order; a missing value counts as an
 /// empty one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ValueRanks {
-    /// One per row; the same where the order does not tell two values apart.
+    /// One rank per row; values that the order does not distinguish have the same rank.
     pub ranks: Vec<u32>,
     /// Whether some different texts have the same rank, as `1` and `1.0` do.
     pub has_ties: bool,

@@ -21,18 +21,18 @@ use super::{FALSE_TEXT, MULTI_SEPARATOR, TRUE_TEXT, Value, multi_type, time_seco
 /// Maximum scale of a decimal column.
 const DECIMAL_DIGITS_MAX: i8 = 9;
 
-/// A column with its type known.
+/// A column, downcast to its type.
 #[derive(Clone, Debug)]
 pub enum ColumnReader {
     /// A column of this many nulls.
     Null(usize),
-    /// Conditions.
+    /// Booleans.
     Bool(BooleanArray),
     /// Integers.
     Int(Int64Array),
-    /// Numbers.
+    /// Floating-point numbers.
     Float(Float64Array),
-    /// Instants.
+    /// Timestamps.
     Time(TimestampNanosecondArray),
     /// Texts.
     Text(StringViewArray),
@@ -46,7 +46,7 @@ pub enum ColumnReader {
     Multi(ListArray, StringViewArray),
 }
 
-/// Codes and the texts they stand for.
+/// Codes, and the texts that they represent.
 #[derive(Clone, Debug)]
 pub struct DictionaryColumn {
     /// A code per row.
@@ -70,7 +70,7 @@ impl DictionaryColumn {
         self.codes.null_count() == 0 && self.texts.null_count() == 0
     }
 
-    /// Whether both have the same dictionary, so that equal codes mean equal texts.
+    /// Whether `values` is the dictionary of this column, so that equal codes mean equal texts.
     pub fn shares(&self, values: &ArrayRef) -> bool {
         same_array(&self.values, values)
     }
@@ -144,7 +144,7 @@ impl ColumnReader {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -182,7 +182,7 @@ impl ColumnReader {
         }
     }
 
-    /// Rows that are not null; `None` if all are.
+    /// Marks the rows that are not null; `None` if no row is null.
     pub fn present(&self) -> Option<NullBuffer> {
         let nulls = match self {
             ColumnReader::Null(rows) => Some(NullBuffer::new_null(*rows)),
@@ -201,7 +201,8 @@ impl ColumnReader {
         nulls.filter(|nulls| nulls.null_count() > 0)
     }
 
-    /// The canonical text, written to `scratch` unless the column holds it. A multivalue is joined by newlines.
+    /// The canonical text, written to `scratch` unless the column contains it as text. A multivalue is joined by
+    /// newlines.
     #[inline]
     pub fn text<'a>(&'a self, row: usize, scratch: &'a mut String) -> Option<&'a str> {
         if let ColumnReader::Text(array) = self {
@@ -243,7 +244,7 @@ impl ColumnReader {
         }
     }
 
-    /// The value as a number; a multivalue with several values has none.
+    /// The value as a number; a multivalue with several values is no number.
     #[inline]
     pub fn number(&self, row: usize) -> Option<f64> {
         if self.is_null(row) {
@@ -264,7 +265,7 @@ impl ColumnReader {
         }
     }
 
-    /// The value as a decimal, if the column holds integers, decimals or doubles that are decimals.
+    /// The value as a decimal, if the column holds integers, decimals, or doubles that are exact decimals.
     #[inline]
     pub fn decimal(&self, row: usize) -> Option<Decimal> {
         match self {
@@ -279,7 +280,7 @@ impl ColumnReader {
         }
     }
 
-    /// The value as its most exact number.
+    /// The value as a number with as many digits as possible.
     #[inline]
     pub fn exact_number(&self, row: usize) -> Option<Number> {
         match self {
@@ -310,7 +311,7 @@ impl ColumnReader {
             ColumnReader::Dictionary(column) => {
                 column.code(row).map_or(Value::Null, |code| Value::text_of(column.texts.value(code)))
             }
-            // Uses their texts, not their numbers: `8.70` stays `8.70`.
+            // The value is the text, not the number: `8.70` stays `8.70`.
             ColumnReader::Address(_) | ColumnReader::Decimal(..) => {
                 let mut text = String::new();
                 self.write_text(row, &mut text);
@@ -383,15 +384,15 @@ pub(crate) fn decimal_number(number: i64, digits: u8) -> Option<f64> {
 /// Iterator over the values of one row.
 #[derive(Debug)]
 pub enum Values<'a> {
-    /// At most one.
+    /// At most one value.
     One(Option<Cow<'a, str>>),
     /// Items of a list.
     Items {
         /// All items of the column.
         items: &'a StringViewArray,
-        /// Next item.
+        /// Index of the next item.
         at: usize,
-        /// One past the last.
+        /// Index after the last item of the row.
         end: usize,
     },
 }

@@ -1,8 +1,8 @@
 //! Row buffer of a command, within the search's memory.
 //!
-//! Batches are held in memory while the pool grants their bytes. When it refuses, everything held goes to one spill
-//! file, batch by batch, so that rows can be read forwards, backwards and repeatedly. Batches are compacted first:
-//! texts of a scan point into the text of whole pages and would keep all of it alive.
+//! Batches are held in memory while the pool grants their bytes. When the pool refuses, all batches in memory are
+//! written to one spill file, one by one, so that rows can be read forwards, backwards and repeatedly. Batches are
+//! compacted first, because texts of a scan point into the text of whole pages and would keep all of that text alive.
 //!
 //! Not here: sorting and grouping ([`super::sort`], [`crate::aggregate`]).
 
@@ -28,7 +28,7 @@ use crate::EngineError;
 use crate::context::CommandContext;
 use crate::dataflow::Dataflow;
 
-/// A row buffer may hold at most 1/4 of the search's memory; the command that reads it needs the rest.
+/// Divisor of the search's memory for a row buffer; the command that reads the buffer needs the rest.
 const MEMORY_SHARE: usize = 4;
 /// Approximate overhead of a column, in bytes.
 const COLUMN_BYTES: usize = 32;
@@ -48,7 +48,7 @@ pub struct KeptRows {
     bytes: u64,
 }
 
-/// Location of a batch: in memory with its bytes, or in the file.
+/// Location of a batch: in memory, with its size in bytes, or in the file.
 enum BatchLocation {
     Held(RecordBatch, usize),
     Filed { start: u64, len: u64, rows: usize },
@@ -74,7 +74,7 @@ impl KeptRows {
         }
     }
 
-    /// An empty buffer that holds at most `bytes`, even if there is more memory.
+    /// An empty buffer that holds at most `bytes`, even if more memory is available.
     pub fn within(bytes: usize, what: &str, dataflow: &Arc<Dataflow>) -> KeptRows {
         let kept = KeptRows::new(what, dataflow);
         KeptRows { held_max: kept.held_max.min(bytes), ..kept }
@@ -160,13 +160,13 @@ impl KeptRows {
         }
     }
 
-    /// Reads the rows again, for a reader that outlives this borrow.
+    /// Reads the rows again, for a reader that outlives this reference.
     pub fn shared(self: &Arc<KeptRows>) -> RowIter {
         let kept = Arc::clone(self);
         Box::new((0..kept.places.len()).map(move |at| kept.batch(at)))
     }
 
-    /// The batches in order, repeatable.
+    /// The batches in order; can be called repeatedly.
     pub fn iter(&self) -> impl Iterator<Item = Result<RecordBatch, EngineError>> + '_ {
         (0..self.places.len()).map(|at| self.batch(at))
     }
@@ -193,13 +193,13 @@ impl KeptRows {
         }
     }
 
-    /// Spills everything held, if anything.
+    /// Spills all batches in memory, if there are any.
     pub fn leave_memory(&mut self) -> Result<(), EngineError> {
         let is_held = self.places.iter().any(|place| matches!(place, BatchLocation::Held(..)));
         if is_held { self.write_held() } else { Ok(()) }
     }
 
-    /// Spills everything held.
+    /// Spills all batches in memory.
     fn write_held(&mut self) -> Result<(), EngineError> {
         let file = match &mut self.file {
             Some(file) => file,
@@ -209,7 +209,7 @@ impl KeptRows {
         for place in &mut self.places {
             let BatchLocation::Held(batch, _) = place else { continue };
             let start = out.written;
-            // Columns that point into one text would each write all of it.
+            // If columns point into the same text, each of them would write all of it.
             let own = owned(batch)?;
             let mut writer = StreamWriter::try_new(&mut out, own.schema_ref())?;
             writer.write(&own)?;
@@ -244,7 +244,7 @@ impl BatchLocation {
     }
 }
 
-/// Counts the bytes written.
+/// A writer that counts the bytes written.
 struct Counting<W> {
     out: W,
     written: u64,
@@ -262,7 +262,7 @@ impl<W: Write> Write for Counting<W> {
     }
 }
 
-/// Buffered rows being read out.
+/// An iterator that reads buffered rows and drops them.
 struct Draining {
     kept: KeptRows,
     backwards: bool,
@@ -295,7 +295,7 @@ pub fn rows_in_memory(what: &str, rows: RowIter, context: &CommandContext) -> Re
     concat_rows(all)
 }
 
-/// Removes unused shared text, and returns the rows with their size in bytes.
+/// Removes unused shared text, and returns the rows and their size in bytes.
 pub fn compact(batch: &RecordBatch) -> Result<(RecordBatch, usize), EngineError> {
     let bytes = batch.columns().iter().map(value_bytes).sum::<usize>();
     let mut buffers: Vec<(usize, usize)> = Vec::new();
@@ -309,7 +309,7 @@ pub fn compact(batch: &RecordBatch) -> Result<(RecordBatch, usize), EngineError>
     Ok((owned(batch)?, bytes))
 }
 
-/// Copies texts, so that nothing is shared.
+/// Copies texts, so that the rows share no buffers.
 pub(crate) fn owned(batch: &RecordBatch) -> Result<RecordBatch, EngineError> {
     let columns = batch.columns().iter().map(without_slack);
     rebuild(batch.schema_ref().fields().to_vec(), columns.collect(), batch.num_rows())
@@ -344,7 +344,7 @@ fn items_of(lists: &ListArray) -> (usize, usize) {
     (offsets.first().map_or(0, |at| *at as usize), offsets.last().map_or(0, |at| *at as usize))
 }
 
-/// Adds address and length of the buffers that the column's texts point into.
+/// Adds address and length of each buffer into which the column's texts point.
 fn text_buffers(array: &ArrayRef, found: &mut Vec<(usize, usize)>) {
     if let Some(texts) = array.as_string_view_opt() {
         found.extend(texts.data_buffers().iter().map(|buffer: &Buffer| (buffer.as_ptr() as usize, buffer.len())));
@@ -379,7 +379,7 @@ mod tests {
     use super::*;
     use crate::rows::batch_of;
 
-    /// Rows of numbers and texts; every third batch has one column more.
+    /// Rows of numbers and texts; every third batch has an additional column.
     fn batch(at: i64) -> RecordBatch {
         let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(at * 100..at * 100 + 100));
         let texts = (0..100).map(|row| format!("a text too long for its view, number {}", at * 100 + row));
@@ -421,7 +421,7 @@ mod tests {
         let mut texts = arrow::array::StringViewBuilder::new().with_fixed_block_size(2 << 20);
         (0..1_000).for_each(|row| texts.append_value(format!("{row:01000}")));
         let texts: ArrayRef = Arc::new(texts.finish());
-        // Ends of the first texts, in the same buffer.
+        // Endings of the first texts, in the same buffer.
         let mut views = arrow::array::StringViewBuilder::new();
         let block = views.append_block(texts.as_string_view().data_buffers()[0].clone());
         (0..8).for_each(|row| views.try_append_view(block, row * 1_000 + 970, 20).unwrap());

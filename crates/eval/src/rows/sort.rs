@@ -2,8 +2,9 @@
 //!
 //! Rows are collected into runs that fit into memory. A single run is sorted in memory. Several runs are sorted one
 //! after the other, buffered again ([`KeptRows`], which may spill), and merged several at a time with a small batch of
-//! each in memory. Keys are compared as bytes of arrow's row format, so that the order does not depend on the method.
-//! The sort is stable. While they are sorted, rows keep only the columns that have values ([`super::present_columns`]).
+//! each run in memory. Keys are compared as bytes of Arrow's row format, so that the order is the same with one or
+//! several runs. The sort is stable. During the sort, rows contain only the columns that have values
+//! ([`super::present_columns`]).
 //!
 //! Not here: sort keys (engine).
 
@@ -25,17 +26,18 @@ use super::stream::RowIter;
 use crate::EngineError;
 use crate::dataflow::Dataflow;
 
-/// A run takes at most 1/8 of the memory; sorting it also needs its keys and a copy.
+/// Divisor of the memory for the maximum size of a run; sorting the run also needs its keys and a copy.
 const RUN_SHARE: usize = 8;
-/// A run takes at least 1/8 of its share, even if the memory pool refuses: smaller runs would be too many.
+/// Divisor of that size for the minimum size of a run, which is reached even if the memory pool refuses: smaller runs
+/// would be too many.
 const SMALLEST_RUN_SHARE: usize = 8;
-/// A batch of a run takes at most 1/128 of the memory.
+/// Divisor of the memory for the maximum size of a run's batch.
 const BATCH_SHARE: usize = 128;
 /// Approximate overhead of a column of a batch, in bytes.
 const COLUMN_BYTES: usize = 128;
-/// Maximum number of rows of such a batch.
+/// Maximum number of rows of a run's batch.
 const BATCH_ROWS: usize = 8_192;
-/// Minimum number of rows of such a batch.
+/// Minimum number of rows of a run's batch.
 const BATCH_ROWS_MIN: usize = 16;
 /// Number of runs merged at once.
 const MERGED_RUNS_MAX: usize = 16;
@@ -43,7 +45,7 @@ const MERGED_RUNS_MAX: usize = 16;
 /// A column by index, with its direction.
 pub(crate) type SortColumn = (usize, SortOptions);
 
-/// Sorts the rows, under their common schema, by the columns at `keys`; returns the first `limit`.
+/// Converts the rows to their common schema and sorts them by the columns at `keys`; returns the first `limit`.
 pub fn sorted(
     rows: KeptRows,
     keys: &[SortColumn],
@@ -91,7 +93,7 @@ pub fn sorted(
     Ok(whole(order, merge))
 }
 
-/// Restores all columns of reduced rows.
+/// Restores all columns of rows that contain only columns with values.
 fn whole(
     order: Arc<SortOrder>,
     rows: impl Iterator<Item = Result<RecordBatch, EngineError>> + Send + 'static,
@@ -146,7 +148,7 @@ impl Pile {
     fn push(&mut self, batch: RecordBatch) -> Result<(), EngineError> {
         let (batch, bytes) = compact(&batch)?;
         let bytes = bytes + batch.num_columns() * COLUMN_BYTES;
-        // The keys need about the same memory again.
+        // The keys need about as much memory again.
         self.refused |= self.held.try_grow(2 * bytes).is_err();
         self.bytes += bytes;
         self.batches.push(batch);
@@ -177,7 +179,7 @@ impl Pile {
             one.cmp(other).then_with(by_keys).then(a.cmp(b))
         };
         if self.order.limit < count {
-            // The first ones are found in linear time.
+            // Selecting the first rows takes linear time.
             sorted.select_nth_unstable_by(self.order.limit, order);
             sorted.truncate(self.order.limit);
         }
@@ -189,7 +191,7 @@ impl Pile {
     }
 }
 
-/// Bytes with which all keys begin, as those of one class of values do.
+/// Number of bytes with which all keys begin, such as those that encode the class of a value.
 fn common_prefix(keys: &Rows) -> usize {
     let mut keys = keys.iter();
     let Some(first) = keys.next() else { return 0 };
@@ -200,7 +202,7 @@ fn common_prefix(keys: &Rows) -> usize {
     })
 }
 
-/// The bytes behind the prefix as a number, which orders most keys without a look at them.
+/// The bytes after the common prefix as a number; comparing these numbers orders most keys without reading the keys.
 fn head(key: &[u8], prefix: usize) -> u64 {
     let mut first = [0; 8];
     let tail = key.get(prefix..).unwrap_or_default();
@@ -222,7 +224,7 @@ struct Portions {
 }
 
 impl Portions {
-    /// Builds the next batches; none at the end.
+    /// Builds the next batches, of which there are none at the end.
     fn make(&mut self) -> Result<(), EngineError> {
         let end = self.sorted.len().min(self.next + self.order.batch_rows);
         let some = &self.sorted[self.next..end];
@@ -286,7 +288,7 @@ struct Cursor {
     batches: Range<usize>,
     keys: Rows,
     row: usize,
-    /// Index of its batch among the current source batches.
+    /// Index of the current batch among the source batches.
     source: usize,
 }
 
@@ -296,7 +298,7 @@ struct Merge {
     converter: Arc<RowConverter>,
     runs: Arc<KeptRows>,
     cursors: Vec<Cursor>,
-    /// Indices of cursors with rows left, as a binary heap: the children of `i` are at `2i + 1` and `2i + 2`.
+    /// Indices of cursors with rows left, as a binary heap: the children of position `i` are at `2i + 1` and `2i + 2`.
     heap: Vec<usize>,
     sources: Vec<RecordBatch>,
     left: usize,
@@ -346,13 +348,13 @@ impl Merge {
         Ok(true)
     }
 
-    /// Among equal keys, earlier runs come first.
+    /// Order of two cursors; among equal keys, the earlier run comes first.
     fn compare(&self, a: usize, b: usize) -> Ordering {
         let (first, second) = (&self.cursors[a], &self.cursors[b]);
         first.keys.row(first.row).cmp(&second.keys.row(second.row)).then(a.cmp(&b))
     }
 
-    /// Sifts the cursor at this heap position down.
+    /// Moves the cursor at this heap position down to its place.
     fn sink(&mut self, mut at: usize) {
         loop {
             let children = (2 * at + 1)..(2 * at + 3).min(self.heap.len());
@@ -365,7 +367,7 @@ impl Merge {
         }
     }
 
-    /// Builds the next batches; none at the end.
+    /// Builds the next batches, of which there are none at the end.
     fn make(&mut self) -> Result<(), EngineError> {
         let most = self.order.batch_rows.min(self.left);
         let mut places = Vec::with_capacity(most);
@@ -426,7 +428,7 @@ mod tests {
 
     const ROWS: i64 = 20_000;
 
-    /// Rows with a key that many share, one that few share and their number.
+    /// Rows with a key that many rows share, a key that few share, and the row's number.
     fn rows(dataflow: &Arc<Dataflow>) -> KeptRows {
         let mut kept = KeptRows::new("test", dataflow);
         for start in (0..ROWS).step_by(1_000) {
@@ -466,7 +468,7 @@ mod tests {
     #[test]
     fn rows_are_sorted_alike_in_one_run_in_a_few_and_in_many() {
         let expected = expected();
-        // About 1.2 MB of rows: one run, a few, more than are merged at once.
+        // About 1.2 MB of rows: in one run, in a few runs, and in more runs than are merged at once.
         for memory in [1 << 30, 1 << 20, 128 << 10] {
             assert!(answer(memory, None) == expected, "{memory}");
             assert!(answer(memory, Some(3_333)) == expected[..3_333], "{memory} with a limit");

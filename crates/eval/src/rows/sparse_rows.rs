@@ -1,8 +1,8 @@
 //! Sparse rows: many columns, few values.
 //!
-//! A batch has a cell for each row in each column. For events with many different keys, that is hundreds of empty cells
-//! per value. Such a batch is cut into short ones: a column without values in these few rows takes no space, and one
-//! with values takes cells for these rows only. Names and order of columns are kept.
+//! A batch has a cell for each row in each column. For events with many different keys, that is hundreds of empty
+//! cells per value. Such a batch is cut into short ones: a column without values in these few rows takes no space, and
+//! a column with values has cells for these rows only. Names and order of columns are kept.
 //!
 //! Not here: readers of such rows (scan).
 
@@ -17,7 +17,7 @@ use quarry_stdx::number::u32_of;
 use super::take;
 use crate::EngineError;
 
-/// Rows of a short batch.
+/// Number of rows of a short batch.
 const SHORT_ROWS: usize = 64;
 /// Minimum number of columns for which cutting pays off.
 const WIDE_COLUMNS: usize = 32;
@@ -58,7 +58,7 @@ fn cut(batch: &RecordBatch, places: &[u32]) -> Result<Vec<RecordBatch>, EngineEr
     places.chunks(SHORT_ROWS).map(|places| short(batch, places, &missing, &nulls)).collect()
 }
 
-/// Some rows of a batch; columns that are empty there take no space.
+/// Some rows of a batch; columns without values in these rows take no space.
 fn short(
     batch: &RecordBatch,
     places: &[u32],
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use crate::rows::{batch_of, concat_rows};
 
-    /// One value per row, in one of `keys` columns, and one column that is full.
+    /// Rows with a value in one of `keys` columns, and with a value in another column that has no nulls.
     fn rows_with_keys(rows: usize, keys: usize) -> RecordBatch {
         let column = |key: usize| -> ArrayRef {
             let value = |row: usize| (row * 7 % keys == key).then(|| format!("a value of its own {row}"));

@@ -1,6 +1,7 @@
 //! Batches cut by bytes.
 //!
-//! A batch is limited in rows, but a row may have a megabyte; what is sent or written at once is limited by bytes here.
+//! A batch is limited in rows, but a single row may have a megabyte; here, the data sent or written at once is limited
+//! in bytes.
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, StringViewArray};
 use arrow::datatypes::{DataType, UInt32Type};
@@ -15,7 +16,7 @@ pub fn row_bytes(batch: &RecordBatch) -> Vec<usize> {
     bytes
 }
 
-/// Splits the rows into batches of at most `most` bytes, or of a single larger row.
+/// Splits the rows into batches of at most `most` bytes, or of a single row if it is larger.
 pub fn split_by_bytes(batch: &RecordBatch, most: usize) -> Vec<RecordBatch> {
     if batch.columns().iter().map(value_bytes).sum::<usize>() <= most {
         return vec![batch.clone()];

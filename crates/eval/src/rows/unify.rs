@@ -13,8 +13,8 @@ use quarry_event::value::MAX_EXACT_INTEGER;
 use super::{ColumnReader, as_number_array, as_text_array, multi_item, multi_type, rebuild};
 use crate::EngineError;
 
-/// The narrowest type for values of both: null yields to anything, integers become numbers, incompatible types become
-/// text, and multivalue stays multivalue.
+/// The narrowest type for values of both types: null adopts the other type, integers become numbers, incompatible
+/// types become text, and multivalue stays multivalue.
 pub(crate) fn promote(a: &DataType, b: &DataType) -> DataType {
     match (a, b) {
         _ if a == b => a.clone(),
@@ -31,7 +31,7 @@ pub(crate) struct Unified {
     /// Name, type, and whether there are integers that a double cannot represent exactly.
     fields: Vec<(String, DataType, bool)>,
     places: hashbrown::HashMap<String, usize, foldhash::fast::FixedState>,
-    /// The last schema and the indices of its fields, since most batches are alike.
+    /// The last schema and the indices of its fields, because most batches have the same schema.
     last: Option<(SchemaRef, Vec<usize>)>,
 }
 
@@ -78,7 +78,7 @@ impl Unified {
     }
 }
 
-/// A common schema of all batches: columns in order of first appearance.
+/// A common schema of all batches: its columns are in order of first appearance.
 fn unified_schema<'a>(batches: impl IntoIterator<Item = &'a RecordBatch>) -> SchemaRef {
     let mut unified = Unified::default();
     batches.into_iter().for_each(|batch| unified.add(batch));
@@ -90,8 +90,8 @@ fn has_wide_integers(array: &ArrayRef) -> bool {
     array.as_primitive_opt::<Int64Type>().is_some_and(wide)
 }
 
-/// Converts the rows to `schema`: columns by name, missing ones null, others dropped, types converted as by
-/// [`promote`].
+/// Converts the rows to `schema`: columns by name, missing columns become null, other columns are dropped, and types
+/// are converted as [`promote`] requires.
 pub fn conform(rows: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, EngineError> {
     if rows.schema_ref() == schema {
         return Ok(rows.clone());
@@ -119,7 +119,7 @@ pub(crate) fn conform_column(array: &ArrayRef, kind: &DataType) -> ArrayRef {
     }
 }
 
-/// Each text as a list of one.
+/// A column of lists, each of which contains the text of a row.
 fn as_multi_array(array: &ArrayRef) -> ArrayRef {
     if let ColumnReader::Multi(list, _) = ColumnReader::new(array) {
         return Arc::new(list);

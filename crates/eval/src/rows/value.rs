@@ -41,7 +41,7 @@ impl<'a> Value<'a> {
         Value::Text(Cow::Owned(text))
     }
 
-    /// Several values; none becomes null and one a plain text.
+    /// A multivalue; without values it becomes null, and with a single value a plain text.
     pub fn multi(mut values: Vec<Cow<'a, str>>) -> Value<'a> {
         match values.len() {
             0 => Value::Null,
@@ -50,7 +50,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A number, as an integer if it is one exactly.
+    /// A number, as an integer if it is exactly one.
     pub fn number_of(value: f64) -> Value<'a> {
         match Number::of_float(value) {
             Number::Int(value) => Value::Int(value),
@@ -67,7 +67,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether it is null.
+    /// Whether the value is null.
     pub fn is_null(&self) -> bool {
         matches!(self, Value::Null)
     }
@@ -88,7 +88,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// [`Value::text`] that keeps borrowed text borrowed.
+    /// Like [`Value::text`], but keeps borrowed text borrowed.
     pub fn into_text(self) -> Option<Cow<'a, str>> {
         match self {
             Value::Text(text) => Some(text),
@@ -107,7 +107,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value as its most exact number.
+    /// The value as a number with as many digits as possible.
     pub fn exact_number(&self) -> Option<Number> {
         match self {
             Value::Int(value) => Some(Number::Int(*value)),
@@ -125,7 +125,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// [`Value::values`] that keeps borrowed texts borrowed.
+    /// Like [`Value::values`], but keeps borrowed texts borrowed.
     pub fn into_values(self) -> Vec<Cow<'a, str>> {
         match self {
             Value::Multi(values) => values,
@@ -133,7 +133,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A copy that borrows nothing.
+    /// A copy without borrowed texts.
     pub fn into_owned(self) -> Value<'static> {
         match self {
             Value::Null => Value::Null,
@@ -158,7 +158,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Seconds since the epoch; rounded beyond microseconds.
+/// A time as seconds since the epoch; digits beyond microseconds are rounded.
 pub fn time_seconds(ns: i64) -> f64 {
     Number::Nanos(ns).as_f64()
 }

@@ -1,21 +1,21 @@
 //! Matching of a word, phrase or wildcard pattern in a text, bounded by breakers.
 //!
-//! Candidates are found by searching for the pattern's rarest byte (in both cases at once), so that a text without the
-//! word takes one pass at memory speed. `*` stays within one major segment, except in a phrase that itself contains a
-//! major breaker, where it may match anything.
+//! Candidates are found by searching for the pattern's rarest byte (in both cases at once), so that rejecting a text
+//! without the word takes one pass at memory speed. `*` stays within one major segment, except in a phrase that itself
+//! contains a major breaker, where it may match anything.
 
 use memchr::{memchr2_iter, memmem};
 
 use super::{PERCENT_MAJOR_BYTES_MAX, is_breaker, is_major, percent_major_len};
 
-/// Required boundary on both sides of a match.
+/// Boundary that a match requires on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WordBound {
-    /// A major or minor breaker, or an end of the text: keywords and phrases.
+    /// A major or minor breaker, or an end of the text; for keywords and phrases.
     Breaker,
-    /// A major breaker or an end of the text: `TERM()`.
+    /// A major breaker or an end of the text; for `TERM()`.
     Major,
-    /// An end of the text: field values. Here `*` matches anything.
+    /// An end of the text; for field values. Here `*` matches anything.
     Whole,
 }
 
@@ -49,7 +49,7 @@ impl WordPattern {
         WordPattern { parts, leading_star: false, trailing_star: false, crosses_majors: false, bound }
     }
 
-    /// Whether the text holds a match.
+    /// Whether the text contains a match.
     pub fn is_match(&self, text: &[u8]) -> bool {
         let Some((first, rest)) = self.parts.split_first() else {
             return self.bound != WordBound::Whole || self.leading_star || text.is_empty();
@@ -100,12 +100,12 @@ pub fn contains_term(haystack: &[u8], needle: &str, case_sensitive: bool) -> boo
     contains(haystack, needle, WordBound::Major, case_sensitive)
 }
 
-/// [`contains_word`] with `*` as wildcard. Compile a [`WordPattern`] to check many texts.
+/// Like [`contains_word`], with `*` as wildcard. Compile a [`WordPattern`] to check many texts.
 pub fn matches_word_pattern(haystack: &[u8], pattern: &str, case_sensitive: bool) -> bool {
     WordPattern::new(pattern, WordBound::Breaker, case_sensitive).is_match(haystack)
 }
 
-/// [`contains_term`] with `*` as wildcard. Compile a [`WordPattern`] to check many texts.
+/// Like [`contains_term`], with `*` as wildcard. Compile a [`WordPattern`] to check many texts.
 pub fn matches_term_pattern(haystack: &[u8], pattern: &str, case_sensitive: bool) -> bool {
     WordPattern::new(pattern, WordBound::Major, case_sensitive).is_match(haystack)
 }
@@ -182,11 +182,11 @@ fn segment_end(text: &[u8], at: usize) -> usize {
 /// A part of a pattern without wildcards.
 #[derive(Clone, Debug)]
 enum Literal {
-    /// Byte for byte.
+    /// Compared byte for byte.
     Exact(Box<memmem::Finder<'static>>),
-    /// ASCII, case-insensitive; `rare` is the offset of its rarest byte.
+    /// ASCII text, compared case-insensitively; `rare` is the offset of its rarest byte.
     Folded { text: Box<[u8]>, rare: usize },
-    /// Lower-cased text with non-ASCII characters.
+    /// Text with non-ASCII characters, lower-cased.
     Unicode(Box<str>),
 }
 

@@ -1,4 +1,4 @@
-//! Tables of tokens and of patterns, and that tokens and patterns agree on any text.
+//! Tests of tokens and of patterns, and of their agreement on arbitrary texts.
 
 use proptest::prelude::*;
 
@@ -75,7 +75,7 @@ proptest! {
     ) {
         let text = pieces.concat();
         let (mut expected, mut found) = (Vec::new(), Vec::new());
-        // Every length from 0, so that every code path reaches the end.
+        // Every length from 0, so that the end of the text is reached in every code path.
         for len in 0..=text.len() {
             expected.clear();
             found.clear();
@@ -208,7 +208,7 @@ fn a_star_may_be_a_plain_byte() {
     assert!(!contains_word("ein Ärger".as_bytes(), "ärger", true));
 }
 
-/// Reference matcher by brute force: every number of bytes for every `*`.
+/// Reference matcher by brute force: tries every length for every `*`.
 fn whole_match(text: &[u8], pattern: &[u8]) -> bool {
     match pattern.split_first() {
         None => text.is_empty(),

@@ -56,7 +56,7 @@ impl ByteSet {
         self == ByteSet::EMPTY
     }
 
-    /// Bytes of either set.
+    /// The union of both sets.
     #[must_use]
     pub fn union(self, other: ByteSet) -> ByteSet {
         let [a, b, c, d] = self.0;
@@ -74,7 +74,7 @@ impl ByteSet {
         self.0.iter().zip(other.0).all(|(mine, other)| mine & !other == 0)
     }
 
-    /// Its bytes, ascending.
+    /// The bytes of the set, ascending.
     pub fn iter(self) -> impl Iterator<Item = u8> {
         (0..=255u8).filter(move |byte| self.contains(*byte))
     }

@@ -6,16 +6,16 @@
 
 use crate::time::civil::{date_from_days, days_from_date};
 
-/// Digits that always fit an i64.
+/// Number of digits that always fit an i64.
 const DIGITS_MAX: u8 = 18;
-/// Hexadecimal digits that fit 64 bits.
+/// Number of hexadecimal digits that fit 64 bits.
 const HEX_DIGITS_MAX: u8 = 16;
 const EIGHT_DIGITS: i64 = 100_000_000;
 /// Eight digits `0`.
 const ZEROES: u64 = 0x3030_3030_3030_3030;
 const NS_PER_SEC: i64 = 1_000_000_000;
 const SECS_PER_DAY: i64 = 86_400;
-/// Years in which nanoseconds since 1970 always fit.
+/// Years for which nanoseconds since 1970 fit 64 bits.
 const YEARS: std::ops::RangeInclusive<i64> = 1700..=2250;
 const MONTHS: [&[u8; 3]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
@@ -50,7 +50,7 @@ pub enum NumberFormat {
 /// Layout of a written time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TimeLayout {
-    /// `2026-11-20T00:00:00.021Z` and relatives.
+    /// `2026-11-20T00:00:00.021Z` and variants.
     Iso {
         /// Byte between date and time, `T` or a blank.
         between: u8,
@@ -68,8 +68,8 @@ pub enum TimeLayout {
 }
 
 impl NumberFormat {
-    /// The probable format of a text; [`NumberFormat::parse`] tells whether it fits other values of the column. If
-    /// several fit, the first one of: integer, decimal, address, time, padded, hexadecimal.
+    /// The probable format of a text; [`NumberFormat::parse`] shows whether it fits other values of the column. If
+    /// several formats fit, the first in this order: integer, decimal, address, time, padded, hexadecimal.
     pub fn guess(text: &[u8]) -> Option<NumberFormat> {
         let candidates = [
             NumberFormat::Integer,
@@ -82,7 +82,7 @@ impl NumberFormat {
         candidates.into_iter().find(|format| format.is_valid() && format.parse(text).is_some())
     }
 
-    /// Whether its digit counts are within bounds; a format read from disk may be invalid.
+    /// Whether the format's digit counts are within bounds; a format read from disk may be invalid.
     pub fn is_valid(self) -> bool {
         match self {
             NumberFormat::Integer | NumberFormat::Ip4 => true,
@@ -97,7 +97,8 @@ impl NumberFormat {
         }
     }
 
-    /// The number of a text in exactly this format, otherwise `None`: [`NumberFormat::write`] restores the same text.
+    /// The number of a text in exactly this format, so that [`NumberFormat::write`] restores the same text; otherwise
+    /// `None`.
     #[inline]
     pub fn parse(self, text: &[u8]) -> Option<i64> {
         match self {
@@ -180,7 +181,7 @@ fn parse_digits(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// One to eight bytes, the last in the highest byte of the word, preceded by digits `0`.
+/// A word with the text's one to eight bytes, the last in the highest byte, preceded by digits `0`.
 #[inline(always)]
 fn right_aligned(text: &[u8]) -> u64 {
     let len = text.len();
@@ -189,7 +190,7 @@ fn right_aligned(text: &[u8]) -> u64 {
     }
     let zeroes = ZEROES >> (8 * len);
     if let (Some(head), Some(tail)) = (text.first_chunk::<4>(), text.last_chunk::<4>()) {
-        // The two overlap unless there are eight.
+        // First and last four bytes overlap unless there are eight bytes.
         let head = u64::from(u32::from_le_bytes(*head)) << (8 * (8 - len));
         return zeroes | head | u64::from(u32::from_le_bytes(*tail)) << 32;
     }
@@ -198,15 +199,16 @@ fn right_aligned(text: &[u8]) -> u64 {
     zeroes | byte(0) | byte(len / 2) | byte(len - 1)
 }
 
-/// The number of eight digits, the first in the lowest byte; `None` if a byte is not a digit.
+/// The number that eight digits represent, the first in the lowest byte; `None` if a byte is not a digit.
 #[inline(always)]
 fn eight_digits(word: u64) -> Option<i64> {
     let digits = word ^ ZEROES;
-    // A byte above 9 has a high bit, or carries into it.
+    // A value above 9 has its highest bit set, or sets it by the addition.
     if (digits | digits.wrapping_add(0x7676_7676_7676_7676)) & 0x8080_8080_8080_8080 != 0 {
         return None;
     }
-    // Digits become pairs, pairs fours, and fours eight: each step adds the higher part, multiplied, to the lower one.
+    // Digits are combined to pairs, pairs to groups of four, and these to eight: each step multiplies the more
+    // significant part and adds the other.
     let pairs = (digits * 10 + (digits >> 8)) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
     Some(((fours * 10_000 + (fours >> 32)) & 0xffff_ffff).cast_signed())
@@ -310,7 +312,7 @@ fn write_digits(number: u64, least: usize, out: &mut Vec<u8>) {
 }
 
 impl TimeLayout {
-    /// The layout of a text, assuming that it is a time.
+    /// The layout of a text that is assumed to be a time.
     fn guess(text: &[u8]) -> TimeLayout {
         match text {
             [_, _, b':', ..] => TimeLayout::Clock,
@@ -407,7 +409,7 @@ fn date_ns(year: i64, month: i64, day: i64) -> Option<i64> {
     (day <= 28 || date_from_days(days) == (year, month, day)).then_some(days * SECS_PER_DAY * NS_PER_SEC)
 }
 
-/// `HH:MM:SS` of a day without leap seconds.
+/// Time of day `HH:MM:SS` in nanoseconds, without leap seconds.
 fn clock_ns(text: &[u8]) -> Option<i64> {
     if text.len() != 8 || text[2] != b':' || text[5] != b':' {
         return None;

@@ -116,7 +116,7 @@ proptest! {
     #[test]
     fn only_digits_are_digits(
         text in prop::collection::vec(prop_oneof![15 => b'0'..=b'9', 1 => any::<u8>()], 1..=20),
-        // The neighbours of digits, and bytes that differ from them by one bit.
+        // Wrong bytes: neighbours of the digits in ASCII, and bytes that differ from digits by one bit.
         wrong in prop::option::of((any::<prop::sample::Index>(), prop::sample::select(b"/:\x10\x19\xb0\xb9p\0".to_vec()))),
     ) {
         let mut text = text;

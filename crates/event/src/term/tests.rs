@@ -1,4 +1,4 @@
-//! Term queries of keywords, and their simplification.
+//! Tests of term queries for keywords, and of their simplification.
 
 use super::*;
 

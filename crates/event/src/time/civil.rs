@@ -1,4 +1,4 @@
-//! Calendar arithmetic in the proleptic Gregorian calendar, and conversion between instants and local clock fields.
+//! Calendar arithmetic in the proleptic Gregorian calendar, and conversion between timestamps and local clock fields.
 //!
 //! Hot paths (event timestamps, day spans) use these integer operations instead of a general date type; only time zone
 //! rules come from jiff.
@@ -74,7 +74,7 @@ pub(crate) fn days_in_month(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Day number of the Monday that ISO week 1 of a year starts with.
+/// Day number of the Monday on which ISO week 1 of a year starts.
 pub(crate) fn iso_year_start(year: i64) -> i64 {
     let january_4 = days_from_date(year, 1, 4);
     january_4 - (weekday(january_4) + 6) % 7
@@ -99,7 +99,7 @@ impl Civil {
         Civil::with_offset(time, offset_at(time, tz))
     }
 
-    /// Fields of an instant on a clock `offset` seconds east of UTC.
+    /// Clock fields of an instant on a clock `offset` seconds east of UTC.
     pub(crate) fn with_offset(time: TimeNs, offset: i64) -> Civil {
         let seconds = time.div_euclid(NS_PER_SEC) + offset;
         Civil {
@@ -120,8 +120,8 @@ impl Civil {
         seconds.checked_mul(NS_PER_SEC)?.checked_add(self.nanos)
     }
 
-    /// The instant in a time zone. A local time skipped by a clock change is moved forward by the gap; of an ambiguous
-    /// one, the first is used.
+    /// The instant in a time zone. A local time skipped by a clock change is moved forward by the gap; for an
+    /// ambiguous local time, the first instant is used.
     pub(crate) fn to_instant(self, tz: &TimeZone) -> Option<TimeNs> {
         if let Ok(offset) = tz.to_fixed_offset() {
             return self.to_instant_at(i64::from(offset.seconds()));
@@ -145,7 +145,7 @@ impl Civil {
         .ok()
     }
 
-    /// The same time of day, `months` later; the day is limited to the length of the month.
+    /// The same time of day `months` later; the day is limited to the length of the month.
     pub(crate) fn add_months(self, months: i64) -> Option<Civil> {
         let (year, month, day) = date_from_days(self.days);
         let total = year.checked_mul(MONTHS_PER_YEAR)?.checked_add(month - 1)?.checked_add(months)?;

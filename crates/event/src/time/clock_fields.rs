@@ -24,7 +24,7 @@ pub struct ClockFields {
 }
 
 impl ClockFields {
-    /// At an instant, on a clock this many seconds east of UTC.
+    /// The fields of an instant on a clock `offset` seconds east of UTC.
     pub fn at(time: TimeNs, offset: i64) -> ClockFields {
         let local = Civil::with_offset(time, offset);
         let (year, month, day) = date_from_days(local.days);

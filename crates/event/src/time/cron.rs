@@ -1,8 +1,8 @@
 //! Cron schedules (five fields): the next run, and the interval between runs.
 //!
-//! The interval is the shortest time between two runs within a day; it is used for results that are kept for a number
-//! of periods. For a schedule that names weekdays it is a week, for one that names days or months a month. Nothing is
-//! executed here.
+//! The interval is the shortest time between two runs of a day; it determines the lifetime of results that are kept
+//! for a number of periods. With a single run a day, it is a day, a week if the schedule names weekdays, or a month if
+//! it names days or months. Nothing is executed here.
 
 use super::TimeNs;
 use jiff::ToSpan;
@@ -16,9 +16,9 @@ const MONTH: u32 = 31 * DAY;
 /// Seconds of a minute.
 const MINUTE: i64 = 60;
 
-/// Number of days searched for the next run; it always includes a 29th of February.
+/// Number of days searched for the next run; every such period includes a 29th of February.
 const DAYS_MAX: usize = 9 * 366;
-/// Names of months and weekdays, whose numbers start at 1 and 0.
+/// Names of months, whose numbers start at 1, and of weekdays, whose numbers start at 0.
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
@@ -27,10 +27,10 @@ const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 pub struct Cron {
     minutes: Vec<u32>,
     hours: Vec<u32>,
-    /// `None` is every day.
+    /// Days of the month; `None` means every day.
     days: Option<Vec<u32>>,
     months: Vec<u32>,
-    /// `None` is every weekday; Sunday is 0.
+    /// Weekdays, 0 = Sunday; `None` means every weekday.
     weekdays: Option<Vec<u32>>,
 }
 
@@ -54,7 +54,7 @@ impl Cron {
         })
     }
 
-    /// The first minute after `now` at which it runs; `None` if there is none, as for a 30th of February.
+    /// The first minute after `now` at which the schedule runs; `None` if it never runs, as on a 30th of February.
     pub fn next_after(&self, now: TimeNs, zone: &TimeZone) -> Option<TimeNs> {
         let now = jiff::Timestamp::from_nanosecond(i128::from(now)).ok()?;
         let mut date = now.to_zoned(zone.clone()).date();
@@ -78,7 +78,7 @@ impl Cron {
         let by_day = self.days.as_ref().map(|days| has(days, date.day()));
         let weekday = date.weekday().to_sunday_zero_offset();
         let by_weekday = self.weekdays.as_ref().map(|days| has(days, weekday));
-        // If both are given, one of them suffices.
+        // If both days and weekdays are given, one of them suffices.
         let takes_day = match (by_day, by_weekday) {
             (Some(day), Some(weekday)) => day || weekday,
             (one, other) => one.or(other).unwrap_or(true),
@@ -87,7 +87,7 @@ impl Cron {
     }
 }
 
-/// A field with names replaced by their numbers.
+/// A field of the expression, with names replaced by their numbers.
 fn numbered(field: &str, names: &[&str], first: usize) -> String {
     let mut field = field.to_ascii_lowercase();
     for (at, name) in names.iter().enumerate() {
@@ -121,7 +121,8 @@ fn values(field: &str, end: u32) -> Option<Vec<u32>> {
     values_from(field, 0, end)
 }
 
-/// The values of a field from `least` to below `end`: `*`, `5`, `1-5`, each with optional `/step`, separated by commas.
+/// The values that a field selects, at least `least` and below `end`. The field has items such as `*`, `5` or `1-5`,
+/// each with an optional `/step`, separated by commas.
 fn values_from(field: &str, least: u32, end: u32) -> Option<Vec<u32>> {
     let mut all = Vec::new();
     for part in field.split(',') {

@@ -1,7 +1,7 @@
 //! Notations for times: ranges, relative modifiers, spans, schedules, strptime and strftime.
 //!
 //! Instants are nanoseconds since the Unix epoch, UTC. The time zone and "now" are arguments, so that results do not
-//! depend on when they are computed. The time zone database is compiled in; the system's is not used.
+//! depend on the time of their computation. The time zone database is compiled in; that of the system is not used.
 
 pub(crate) mod civil;
 mod clock_fields;
@@ -30,9 +30,9 @@ pub const NS_PER_SEC: i64 = 1_000_000_000;
 /// Half-open range of instants: `earliest` inclusive, `latest` exclusive; `None` is unbounded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct TimeRange {
-    /// First instant inside.
+    /// First instant inside the range.
     pub earliest: Option<TimeNs>,
-    /// First instant after.
+    /// First instant after the range.
     pub latest: Option<TimeNs>,
 }
 
@@ -40,17 +40,17 @@ impl TimeRange {
     /// The range without bounds.
     pub const ALL: TimeRange = TimeRange { earliest: None, latest: None };
 
-    /// Whether `time` lies inside.
+    /// Whether `time` is inside the range.
     pub fn contains(&self, time: TimeNs) -> bool {
         self.earliest.is_none_or(|from| time >= from) && self.latest.is_none_or(|to| time < to)
     }
 
-    /// Whether the range may contain an instant of `first..=last`.
+    /// Whether the range may contain an instant from `first` to `last`.
     pub fn overlaps(&self, first: TimeNs, last: TimeNs) -> bool {
         self.earliest.is_none_or(|from| last >= from) && self.latest.is_none_or(|to| first < to)
     }
 
-    /// The instants inside both ranges.
+    /// The range of instants that are inside both ranges.
     pub fn intersect(&self, other: &TimeRange) -> TimeRange {
         TimeRange {
             earliest: self.earliest.max(other.earliest),

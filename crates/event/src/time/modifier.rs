@@ -1,7 +1,7 @@
 //! Time modifiers in searches: `-1d@d+8h`, `@w1`, `now`, epochs and absolute dates.
 //!
 //! A relative modifier is a chain of offsets and snaps applied to "now" from left to right. Seconds, minutes and hours
-//! are exact durations; days and longer units keep the local time of day. Snaps always go back. Not here: real-time
+//! are exact durations; days and longer units keep the local time of day. Snaps always round down. Not here: real-time
 //! windows (`rt-5m`), which are arguments of a search job and rejected inside a search.
 
 use jiff::tz::TimeZone;
@@ -19,7 +19,7 @@ pub enum ModifierError {
     /// A time is missing.
     #[error("a time is missing: write for example -24h@h, now, an epoch or 11/21/2026:08:00:00")]
     Empty,
-    /// `rt` inside a search.
+    /// `rt` in a search text.
     #[error("\"{text}\" is a real-time window, which is allowed for a search job but not in the search text")]
     RealTime {
         /// The whole modifier.
@@ -28,7 +28,7 @@ pub enum ModifierError {
     /// An unknown unit.
     #[error("\"{unit}\" in \"{text}\" is not a time unit: use s, m, h, d, w, mon, q or y")]
     Unit {
-        /// Text in place of a unit.
+        /// The text in place of a unit.
         unit: String,
         /// The whole modifier.
         text: String,
@@ -39,7 +39,7 @@ pub enum ModifierError {
         /// The whole modifier.
         text: String,
     },
-    /// Neither relative nor absolute.
+    /// The text is neither a relative nor an absolute time.
     #[error("cannot read \"{text}\" as a time: write for example -24h@h, now, an epoch or 11/21/2026:08:00:00")]
     Unreadable {
         /// The whole modifier.
@@ -53,7 +53,7 @@ impl HasKind for ModifierError {
     }
 }
 
-/// Unit that `@` rounds down to.
+/// Unit to which `@` rounds down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Snap {
     /// Unit, from second to year.
@@ -62,7 +62,7 @@ pub struct Snap {
     pub weekday: u8,
 }
 
-/// Absolute forms, tried in order.
+/// Formats of absolute times, tried in order.
 const ABSOLUTE_FORMATS: &[&str] = &[
     "%m/%d/%Y:%H:%M:%S.%9N",
     "%m/%d/%Y:%H:%M:%S",
@@ -86,7 +86,7 @@ pub fn parse_time(text: &str, now: TimeNs, tz: &TimeZone) -> Result<TimeNs, Modi
         return Err(ModifierError::Empty);
     }
     let bytes = text.as_bytes();
-    // Two periods belong to a date that is not understood.
+    // Two periods indicate a date in an unsupported notation.
     let is_date = text.matches('.').count() > 1;
     let is_number = bytes.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.');
     if bytes[0].is_ascii_digit() && is_number && !is_date {
@@ -115,7 +115,7 @@ pub fn apply_modifier(text: &str, from: TimeNs, tz: &TimeZone) -> Result<TimeNs,
     if text.is_empty() { Err(ModifierError::Empty) } else { apply_chain(text, from, tz) }
 }
 
-/// Seconds with an optional fraction as nanoseconds, without rounding to a double.
+/// Converts seconds with an optional fraction to nanoseconds, without rounding to a double.
 pub fn parse_epoch(text: &str) -> Option<TimeNs> {
     let (negative, unsigned) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -158,7 +158,7 @@ fn apply_chain(text: &str, from: TimeNs, tz: &TimeZone) -> Result<TimeNs, Modifi
             '+' => offset(time, 1, step, text, tz)?,
             '-' => offset(time, -1, step, text, tz)?,
             _ if rest.len() == text.len() && first.is_ascii_digit() => {
-                // Without a sign the first offset is added, but then it needs a unit: `2026-13-01` is an invalid date,
+                // A first offset without a sign is added, but it must have a unit: `2026-13-01` is an invalid date,
                 // not a chain of seconds.
                 let end = rest.find(['+', '-', '@']).unwrap_or(rest.len());
                 if rest.as_bytes()[end - 1].is_ascii_digit() {
@@ -177,7 +177,7 @@ fn apply_chain(text: &str, from: TimeNs, tz: &TimeZone) -> Result<TimeNs, Modifi
     Ok(time)
 }
 
-/// Adds `step`, for example `5m`; an inner `None` is an overflow.
+/// Adds or subtracts `step`, for example `5m`; the inner `None` means an overflow.
 fn offset(time: TimeNs, sign: i64, step: &str, text: &str, tz: &TimeZone) -> Result<Option<TimeNs>, ModifierError> {
     let digits = step.bytes().take_while(u8::is_ascii_digit).count();
     let (amount, name) = step.split_at(digits);
@@ -221,7 +221,8 @@ pub fn snap(time: TimeNs, snap: Snap, tz: &TimeZone) -> Option<TimeNs> {
         SpanUnit::Month => days_from_date(year, month, 1),
         SpanUnit::Quarter => days_from_date(year, (month - 1) / 3 * 3 + 1, 1),
         SpanUnit::Year => days_from_date(year, 1, 1),
-        // Below a day the instant is moved, not the clock, so that a repeated hour is not confused.
+        // For units below a day, the instant is moved and not the clock time, so that a repeated hour is handled
+        // correctly.
         _ => return time.checked_sub(local.second_of_day % length * NS_PER_SEC + local.nanos),
     };
     Civil::midnight(day).to_instant(tz)

@@ -17,10 +17,10 @@ pub(crate) const MONTHS: [&str; 12] = [
 ];
 /// Weekdays, Sunday first. The first three letters are the short name.
 pub(crate) const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
-/// Letters of a short name.
+/// Number of letters of a short name.
 pub(crate) const SHORT_NAME_LEN: usize = 3;
 
-/// Abbreviation and minutes east of UTC; for an ambiguous one, the zone most common in logs.
+/// Abbreviation and minutes east of UTC; for an ambiguous abbreviation, the zone most common in logs.
 const ZONES: &[(&str, i32)] = &[
     ("UTC", 0),
     ("GMT", 0),

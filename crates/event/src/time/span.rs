@@ -41,7 +41,7 @@ pub enum SpanUnit {
 }
 
 impl SpanUnit {
-    /// Nanoseconds of a unit below a day; `None` for calendar units.
+    /// Length in nanoseconds of a unit below a day; `None` for calendar units.
     pub fn fixed_ns(self) -> Option<i64> {
         Some(match self {
             SpanUnit::Microsecond => 1_000,
@@ -55,7 +55,7 @@ impl SpanUnit {
         })
     }
 
-    /// Months of a month-like unit, else 0.
+    /// Length in months of a unit of at least a month, otherwise 0.
     fn months(self) -> i64 {
         match self {
             SpanUnit::Month => 1,
@@ -164,7 +164,7 @@ impl Span {
         Civil::midnight(start).to_instant(tz).unwrap_or(edge)
     }
 
-    /// Number of a day on which weeks begin.
+    /// Day number of a day on which weeks begin.
     fn week_shift(&self) -> i64 {
         /// Day number of a Sunday: 1970-01-04.
         const SUNDAY: i64 = 3;
@@ -186,8 +186,8 @@ fn span_unit(name: &str, text: &str) -> Result<SpanUnit, ModifierError> {
     })
 }
 
-/// A span with the last bucket cached: most neighbouring events share one, and calendar spans require a time zone
-/// lookup.
+/// A span with the last bucket cached: consecutive events are mostly in the same bucket, and calendar spans require a
+/// time zone lookup.
 #[derive(Clone, Debug)]
 pub struct SpanFloor {
     span: Span,
@@ -201,7 +201,7 @@ impl SpanFloor {
         SpanFloor { span, tz, bucket: 0..0 }
     }
 
-    /// Same as [`Span::floor`].
+    /// Like [`Span::floor`].
     #[inline]
     pub fn floor(&mut self, time: TimeNs) -> TimeNs {
         if !self.bucket.contains(&time) {

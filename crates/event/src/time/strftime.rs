@@ -1,7 +1,7 @@
-//! Instants as text.
+//! Formatting of instants.
 //!
-//! strftime with the C directives in the C locale, plus Splunk's `%f %N %Q %Ez %:z %+`. An unknown directive is copied.
-//! Not here: other locales.
+//! strftime with the C directives in the C locale, plus Splunk's `%f %N %Q %Ez %:z %+`. An unknown directive is output
+//! as written. Not here: other locales.
 
 use std::fmt::Write;
 
@@ -13,11 +13,11 @@ use super::names::{MONTHS, SHORT_NAME_LEN, WEEKDAYS};
 use super::{NS_PER_SEC, TimeNs};
 use crate::value::write_integer;
 
-/// Default digits of `%N`.
+/// Default number of digits of `%N`.
 pub(crate) const NANOSECOND_DIGITS: u32 = 9;
-/// Default digits of `%Q`.
+/// Default number of digits of `%Q`.
 pub(crate) const MILLISECOND_DIGITS: u32 = 3;
-/// Digits of `%f`.
+/// Number of digits of `%f`.
 pub(crate) const MICROSECOND_DIGITS: u32 = 6;
 
 /// Formats `time` in a time zone.
@@ -27,7 +27,7 @@ pub fn strftime(time: TimeNs, format: &str, tz: &TimeZone) -> String {
     out
 }
 
-/// Appends what [`strftime`] returns.
+/// Like [`strftime`], but appends the text to `out`.
 pub fn strftime_into(time: TimeNs, format: &str, tz: &TimeZone, out: &mut String) {
     Fields::new(time, tz).format(format, out);
 }
@@ -35,7 +35,7 @@ pub fn strftime_into(time: TimeNs, format: &str, tz: &TimeZone, out: &mut String
 /// Formats a time outside the range of [`TimeNs`]: years 0 to 9999. Later times, such as milliseconds mistaken for
 /// seconds, become the last second of 9999 on the zone's clock. `None` before the year 0, and for NaN.
 pub fn strftime_far(seconds: f64, format: &str, tz: &TimeZone) -> Option<String> {
-    /// 0000-01-01T00:00:00Z and 9999-12-31T23:59:59Z.
+    /// The seconds of 0000-01-01T00:00:00Z and 9999-12-31T23:59:59Z.
     const SECONDS: (i64, i64) = (-62_167_219_200, 253_402_300_799);
     if seconds.is_nan() || seconds < SECONDS.0 as f64 {
         return None;
@@ -47,13 +47,13 @@ pub fn strftime_far(seconds: f64, format: &str, tz: &TimeZone) -> Option<String>
     Some(out)
 }
 
-/// Offset of the zone at a second; outside its range of rules, that of the nearest second inside.
+/// Offset of the zone at a second; outside of the supported range, that of the nearest second inside.
 fn offset_of_second(second: i64, tz: &TimeZone) -> i64 {
     let bounded = second.clamp(Timestamp::MIN.as_second(), Timestamp::MAX.as_second());
     Timestamp::from_second(bounded).map_or(0, |time| i64::from(tz.to_offset(time).seconds()))
 }
 
-/// An instant taken apart.
+/// The fields of an instant.
 struct Fields<'a> {
     second: i64,
     tz: &'a TimeZone,
@@ -211,7 +211,7 @@ impl Fields<'_> {
     }
 }
 
-/// Expansion of a directive that stands for several others.
+/// Expansion of a directive that abbreviates several others.
 pub(crate) fn composite_format(letter: char) -> Option<&'static str> {
     Some(match letter {
         'c' => "%a %b %e %H:%M:%S %Y",

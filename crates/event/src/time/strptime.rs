@@ -1,8 +1,8 @@
-//! strptime: parses text as instants, by a precompiled format.
+//! strptime: parses times in text with a precompiled format.
 //!
-//! [`Format::parse_prefix`] reads the fields of a format and leaves missing ones open; [`DateTimeParts::resolve`] fills
-//! in year, date and time zone from a [`ResolveContext`]. The pipeline calls both for every event, so the usual
-//! sequences (`%Y-%m-%d`, `%H:%M:%S`) are fused into single steps that read fixed positions.
+//! [`Format::parse_prefix`] reads the fields of a format, some of which may be missing in the text;
+//! [`DateTimeParts::resolve`] fills in year, date and time zone from a [`ResolveContext`]. The pipeline calls both for
+//! every event, so the usual sequences (`%Y-%m-%d`, `%H:%M:%S`) are fused into single steps that read fixed positions.
 //!
 //! Leading zeros are optional, names are case-insensitive, and a blank in the format matches any run of blanks. Not
 //! here: recognition without a format (pipeline).
@@ -76,7 +76,7 @@ enum Item {
     OffsetMinutes,
     /// `%s`.
     Epoch,
-    /// `%N`, `%Q`, `%f`: at most this many digits.
+    /// `%N`, `%Q`, `%f`, with at most this many digits.
     Subsecond(u8),
     /// A number of at most `digits` digits.
     Number {
@@ -101,7 +101,7 @@ enum Field {
     IsoWeek,
     IsoWeekday,
     Weekday,
-    /// Read and ignored: the date follows from other fields.
+    /// Read but ignored, because other fields determine the date.
     WeekOfYear,
 }
 
@@ -116,7 +116,8 @@ impl Format {
         Ok(Format { items: fuse(items) })
     }
 
-    /// Parses the start of `text`; returns the parts found and the number of bytes read. The rest is ignored.
+    /// Parses the start of `text`; returns the parts found and the number of bytes read. The rest of the text is
+    /// ignored.
     #[inline]
     pub fn parse_prefix(&self, text: &[u8]) -> Option<(DateTimeParts, usize)> {
         let mut parts = DateTimeParts::default();
@@ -209,7 +210,7 @@ fn item_of(name: &str) -> Option<Item> {
     }
 }
 
-/// Fuses the usual sequences of steps.
+/// Fuses the usual sequences of steps into single steps.
 fn fuse(items: Vec<Item>) -> Vec<Item> {
     let field = |item: Option<&Item>| match item {
         Some(Item::Number { field, .. }) => Some(*field),

@@ -12,8 +12,8 @@ pub fn fixed_zone(offset_secs: i32) -> TimeZone {
     Offset::from_seconds(offset_secs).map_or(TimeZone::UTC, TimeZone::fixed)
 }
 
-/// Parses an IANA name (`Europe/Berlin`), an abbreviation (`CEST`) or an offset (`+02:00`, `GMT+10:00`, `UTC-3`; plus
-/// is east). `None` for an unknown name.
+/// Parses an IANA name (`Europe/Berlin`), an abbreviation (`CEST`) or an offset (`+02:00`, `GMT+10:00`, `UTC-3`; a
+/// plus sign means east). `None` if the name is unknown.
 pub fn parse_zone(name: &str) -> Option<TimeZone> {
     if name.is_empty() {
         return None;

@@ -1,20 +1,20 @@
 //! Decimal arithmetic: sums, differences and products of numbers as written are exact.
 //!
-//! A double represents `0.1` and `100.1` only approximately, so `100.1-100` in doubles is 0.0999999999999943. What a
-//! user sees is a decimal, and each decimal of up to fifteen digits is the only one of that length near its double. So
-//! the decimal is recovered from the double ([`Decimal::of`]), the computation is done on integers, and the result is
-//! converted to the nearest double. Numbers with more digits (`10/3`) are not decimals; these are computed in doubles.
+//! A double represents `0.1` and `100.1` only approximately, so `100.1-100` in doubles is 0.0999999999999943. Users
+//! see decimals, and of all decimals with up to fifteen digits, only one is nearest to a given double. So the decimal
+//! is recovered from the double ([`Decimal::of`]), the computation is done on integers, and the result is converted to
+//! the nearest double. Numbers with more digits (`10/3`) are not decimals; these are computed in doubles.
 //!
 //! Times are an exception: seconds since 1970 with nine decimal places need nineteen digits. They are represented as
-//! [`Number::Nanos`], and sums and differences with them are exact too.
+//! [`Number::Nanos`], and sums and differences with times are exact, too.
 //!
 //! Not here: parsing and formatting ([`super`]).
 
 use super::{MAX_EXACT_INTEGER, NANOS_PER_UNIT, Number, parse_nanos};
 
-/// Number of digits up to which a decimal is recovered from its double.
+/// Maximum number of digits of a decimal that is recovered from its double.
 const DIGITS: u32 = 15;
-/// Number of digits up to which a double that differs from a decimal only by rounding errors is taken for it.
+/// Maximum number of digits of a decimal for which a double is taken that differs from it only by rounding errors.
 const NOISY_DIGITS: u32 = 13;
 /// Tolerated rounding error, relative to the value: between two and four units in the last place.
 const NOISE: f64 = 2.0 * f64::EPSILON;
@@ -26,15 +26,15 @@ const INSTANTS: std::ops::Range<i64> = 1_000_000_000..9_223_372_036;
 /// `units / 10^scale`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decimal {
-    /// The digits with their sign.
+    /// The digits as a signed integer.
     pub units: i128,
     /// Number of decimal places.
     pub scale: u32,
 }
 
-/// A bound of [`DIGITS`] digits.
+/// Upper bound for integers of [`DIGITS`] digits.
 const DIGITS_BOUND: f64 = 1e15;
-/// A bound of [`NOISY_DIGITS`] digits.
+/// Upper bound for integers of [`NOISY_DIGITS`] digits.
 const NOISY_BOUND: f64 = 1e13;
 const _: () = assert!(DIGITS_BOUND == 10u64.pow(DIGITS) as f64 && NOISY_BOUND == 10u64.pow(NOISY_DIGITS) as f64);
 
@@ -52,7 +52,7 @@ fn power(exponent: u32) -> Option<i128> {
     }
 }
 
-/// `a / b` and the remainder. Nearly all numbers fit 64 bits, which processors divide and convert natively.
+/// The quotient `a / b` and the remainder. Nearly all numbers fit 64 bits, for which processors have native division.
 fn quotient_and_rest(a: i128, b: i128) -> Option<(i128, i128)> {
     if let (Ok(a), Ok(b)) = (i64::try_from(a), i64::try_from(b))
         && let Some(whole) = a.checked_div(b)
@@ -90,7 +90,7 @@ impl Decimal {
         }
     }
 
-    /// The decimal that a text of digits writes, with a sign and a point at most; `None` for more than 38 digits.
+    /// The decimal in a text of digits with an optional sign and point; `None` for more than 38 digits.
     pub fn of_text(text: &str) -> Option<Decimal> {
         let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
         let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
@@ -102,7 +102,7 @@ impl Decimal {
 
     /// The decimal of at most fifteen digits that a double represents.
     pub fn of_float(value: f64) -> Option<Decimal> {
-        // NaN is below no bound.
+        // NaN fails this comparison.
         if value.abs() < DIGITS_BOUND {
             let whole = value as i64;
             if whole as f64 == value {
@@ -127,7 +127,7 @@ impl Decimal {
         None
     }
 
-    /// As a number: an integer or a time if it fits, otherwise the nearest double.
+    /// The decimal as a number: an integer or a time if it fits, otherwise the nearest double.
     pub fn number(self) -> Number {
         let Decimal { units, scale } = Decimal::new(self.units, self.scale);
         if scale == 0
@@ -145,13 +145,13 @@ impl Decimal {
         }
     }
 
-    /// Billionths; `None` if they are not exact or do not fit.
+    /// The decimal in billionths; `None` if that is not exact or does not fit.
     fn nanos(self) -> Option<i64> {
         let missing = 9u32.checked_sub(self.scale)?;
         self.units.checked_mul(power(missing)?).and_then(|ns| i64::try_from(ns).ok())
     }
 
-    /// Converts both to the larger scale.
+    /// Converts both decimals to the larger of their scales.
     fn aligned(self, other: Decimal) -> Option<(i128, i128, u32)> {
         let scale = self.scale.max(other.scale);
         let a = self.units.checked_mul(power(scale - self.scale)?)?;
@@ -160,7 +160,7 @@ impl Decimal {
     }
 }
 
-/// The billionths of a double of the size of a timestamp, from the digits it is formatted with.
+/// The billionths of a double in the range of timestamps, according to the digits with which it is formatted.
 fn nanos_of(value: f64) -> Option<i64> {
     INSTANTS.contains(&(value.abs() as i64)).then(|| parse_nanos(&value.to_string())).flatten()
 }
@@ -187,8 +187,8 @@ impl Decimal {
         Some(Decimal { units: self.units.checked_mul(other.units)?, scale: self.scale + other.scale }.number())
     }
 
-    /// `self / other`: for two integers exact in doubles, the double nearest to the true quotient, so that 0.3/0.1 is
-    /// 3/1.
+    /// `self / other`: if the integers of both are exact in doubles, the double nearest to the true quotient, so that
+    /// 0.3/0.1 is 3/1.
     #[inline]
     pub fn divided_by(self, other: Decimal) -> Option<Number> {
         let (a, b, _) = self.aligned(other)?;
@@ -203,8 +203,8 @@ impl Decimal {
         }
     }
 
-    /// The quotient of a time with more digits than a double, in billionths, if it is also in the range of times: the
-    /// mean of times.
+    /// The quotient of a time with more digits than a double, in billionths, if the quotient is also in the range of
+    /// times. Needed for the mean of times.
     fn part_of_instant(self, a: i128, b: i128) -> Option<Number> {
         let (whole, rest) = quotient_and_rest(a.checked_mul(i128::from(NANOS_PER_UNIT))?, b)?;
         let rounds_up = rest.checked_mul(2)?.unsigned_abs() >= b.unsigned_abs();
@@ -240,7 +240,7 @@ impl Decimal {
     }
 }
 
-/// The result of `decimal` if both are decimals and it fits, otherwise that of `double`.
+/// The result of `decimal` if both numbers are decimals and the result fits, otherwise that of `double`.
 fn combined(
     a: Number,
     b: Number,
@@ -252,7 +252,7 @@ fn combined(
 }
 
 impl Number {
-    /// A double, as an integer if it is one exactly.
+    /// A double; an integer if it is exactly one.
     pub fn of_float(value: f64) -> Number {
         let whole = value as i64;
         if whole as f64 == value && value.abs() <= MAX_EXACT_INTEGER {
@@ -262,7 +262,7 @@ impl Number {
         }
     }
 
-    /// The number in billionths, if it has no finer part and fits.
+    /// The number in billionths, if it has no smaller digits and fits.
     pub fn nanos(self) -> Option<i64> {
         match self {
             Number::Int(value) => value.checked_mul(NANOS_PER_UNIT),

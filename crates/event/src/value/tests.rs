@@ -1,4 +1,4 @@
-//! Tables of numbers, texts and their orders; every number survives a round trip through its text.
+//! Tests of numbers, texts and their orders; every number survives a round trip through its text.
 
 use std::cmp::Ordering::{Equal, Greater, Less};
 
@@ -291,7 +291,7 @@ proptest! {
     #[test]
     fn short_numbers_are_those_of_the_general_parser(text in r"-?[0-9]{0,16}(\.[0-9]{0,16})?") {
         let short = short_number(text.as_bytes());
-        // Compares bits, since 0.0 and -0.0 are equal.
+        // Compares bits, because 0.0 and -0.0 are equal.
         let bits = |number: Number| (matches!(number, Number::Int(_)), number.as_f64().to_bits());
         if let Some(short) = short {
             prop_assert_eq!(any_number(&text).map(bits), Some(bits(short)), "{}", text);

@@ -1,9 +1,9 @@
 //! The queue on disk: batches that indexers have not acknowledged, in files of numbered records.
 //!
-//! An append is durable when the sync thread says so, and may be sent only then, so that a number never denotes two
-//! records, even after a crash. Each group of indexers has a cursor, the last record it no longer needs. A file is
-//! deleted when all cursors have passed it, after the positions in it were saved elsewhere. The total size is bounded:
-//! at the limit an append waits.
+//! An append is durable once the sync thread has synced it, and is sent only then, so that a number never denotes two
+//! records, even after a crash. Each group of indexers has a cursor, the last record it no longer needs. Once all
+//! cursors have passed a file, the file positions in it are saved elsewhere and it is deleted. The total size is
+//! bounded; at the limit, an append waits.
 //!
 //! Not here: the content of a batch, connections.
 
@@ -35,17 +35,17 @@ use self::record::Body;
 use self::segment::{PRIVATE_MODE, Segment, recover, replace};
 use crate::ForwardError;
 
-/// Number of files the limit is divided into, and their minimum and maximum sizes.
+/// Number of segment files into which the size limit is divided, and their minimum and maximum sizes.
 const SEGMENTS: u64 = 8;
 const SEGMENT_BYTES: (u64, u64) = (256 << 10, 16 << 20);
 /// Unsynced bytes that trigger a sync at once, and the longest wait for more.
 const GATHER_BYTES: u64 = 1 << 20;
 const GATHER: Duration = Duration::from_millis(5);
-/// Interval of time checks while waiting for room.
+/// Interval at which the clock is checked while an append waits for room.
 const ROOM_WAIT: Duration = Duration::from_millis(200);
-/// Record numbers skipped after damage, because they may have been sent.
+/// Record numbers skipped after damage, because lost records with these numbers may have been sent.
 const NUMBERS_LEFT_OUT: u64 = 1 << 20;
-/// Files other than records.
+/// Names of the files other than segments.
 const LOCK_FILE: &str = "lock";
 const NAME_FILE: &str = "name";
 const POSITIONS_FILE: &str = "positions";
@@ -55,9 +55,9 @@ const CURSOR_BYTES: usize = 16;
 /// A group's options.
 #[derive(Clone, Debug)]
 pub struct GroupOptions {
-    /// Its name.
+    /// Name of the group.
     pub name: String,
-    /// Whether a full queue waits for it; otherwise it loses records it has not taken.
+    /// Whether a full queue waits for this group; otherwise the group loses unread records.
     pub blocks: bool,
 }
 
@@ -70,13 +70,13 @@ pub struct SpoolOptions {
     pub limit_bytes: u64,
     /// Bytes the file system must keep free; otherwise no new file is started.
     pub free_bytes_min: u64,
-    /// Groups, by number.
+    /// Groups; the position is a group's number.
     pub groups: Vec<GroupOptions>,
     /// Time to wait for room before events are dropped.
     pub drop_after: Option<Duration>,
     /// Clock.
     pub clock: SharedClock,
-    /// Name of a newly created queue; must be unique.
+    /// Name given to a queue that is newly created; must be unique.
     pub new_name: String,
 }
 
@@ -85,7 +85,7 @@ pub struct SpoolOptions {
 pub struct Record<'a> {
     /// Groups, as bits of their numbers.
     pub groups: u64,
-    /// The batch.
+    /// The compressed batch.
     pub packed: &'a [u8],
     /// Events in it.
     pub events: u64,
@@ -94,15 +94,15 @@ pub struct Record<'a> {
 /// State of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupFigures {
-    /// Its name.
+    /// Name of the group.
     pub name: String,
-    /// Last record it no longer needs.
+    /// Number of the last record that the group no longer needs.
     pub cursor: u64,
-    /// Records it lost because it was too slow.
+    /// Number of records that the group lost because it was too slow.
     pub lost: u64,
 }
 
-/// The queue.
+/// The queue on disk, shared by inputs, the sync thread and the readers.
 #[derive(Debug)]
 pub struct Spool {
     folder: PathBuf,
@@ -113,11 +113,11 @@ pub struct Spool {
     drop_after: Option<Duration>,
     clock: SharedClock,
     state: Mutex<State>,
-    /// Notified when there is something to sync or delete.
+    /// Notified when there are records to sync or files to delete.
     work: Condvar,
-    /// Something became durable or failed.
+    /// Notified when records became durable or the queue failed.
     settled: Condvar,
-    /// Room became available.
+    /// Notified when room became available.
     room: Condvar,
     durable: watch::Sender<u64>,
     _lock: File,
@@ -132,7 +132,7 @@ struct State {
     groups: Vec<Group>,
     positions: Positions,
     buffer: Vec<u8>,
-    /// Whether records that find no room are dropped at once.
+    /// Whether records are dropped at once if the queue is full.
     is_dropping: bool,
     dropped_events: u64,
     failure: Option<ForwardError>,
@@ -207,7 +207,7 @@ impl Spool {
         &self.name
     }
 
-    /// The last durable number, as it changes.
+    /// A watch on the number of the last durable record.
     pub fn watch_durable(&self) -> watch::Receiver<u64> {
         self.durable.subscribe()
     }
@@ -238,8 +238,8 @@ impl Spool {
         self.lock().positions.of(scope, head)
     }
 
-    /// Appends records with the position of their file; waits while the queue is full. Returns the number that is
-    /// durable when they are.
+    /// Appends records with the position of their file; waits while the queue is full. Returns the number of the last
+    /// one, for [`Spool::wait_durable`].
     pub fn append(&self, records: &[Record<'_>], position: Option<FilePosition>) -> Result<u64, ForwardError> {
         let bytes: usize = records.iter().map(|record| record.packed.len()).sum();
         let (mut state, is_room) = self.wait_for_room(bytes as u64)?;
@@ -425,7 +425,7 @@ impl Spool {
     fn sync(&self, mut state: MutexGuard<'_, State>) -> bool {
         let target = state.next - 1;
         state.unsynced_bytes = 0;
-        // Counted before the sync, so that what it covers is durable afterwards.
+        // Counted before the sync, so that the positions of these files are durable after it.
         let count = state.can_go();
         let list = (count > 0).then(|| state.positions.to_bytes());
         let active = state.segments.back().cloned();
@@ -497,12 +497,12 @@ impl State {
         self.segments.iter().take(full).take_while(|segment| segment.last <= passed).count()
     }
 
-    /// Lets non-blocking groups lose the first file if only they need it; returns whether any did.
+    /// Skips the first file for non-blocking groups if only they need it; returns whether any skipped it.
     fn give_up(&mut self) -> bool {
         let Some(first) = self.segments.front().map(|segment| segment.last) else { return false };
         let needs = |group: &Group| group.cursor < first;
         let is_alone = self.groups.iter().all(|group| !needs(group) || !group.blocks);
-        // If no other group exists, it is not a clone.
+        // A group that is the only one is not a clone, and the queue waits for it.
         let has_another = self.groups.iter().any(|group| !needs(group));
         if !is_alone || !has_another || !self.groups.iter().any(needs) {
             return false;
@@ -510,7 +510,7 @@ impl State {
         for group in self.groups.iter_mut().filter(|group| group.cursor < first) {
             group.lost += first - group.cursor;
             group.cursor = first;
-            // If this fails, records are at worst sent again after a crash.
+            // If storing the cursor fails, records are at worst sent again after a crash.
             drop(group.store());
         }
         true

@@ -1,7 +1,7 @@
 //! File positions: the last accepted position of each file, found by the file's first bytes.
 //!
-//! The complete list is written beside the queue whenever a part of the queue is deleted, so that positions stored only
-//! there are kept. Beyond a limit, the least recently read files are forgotten.
+//! The complete list is written beside the queue before a segment of the queue is deleted, so that positions stored
+//! only in that segment are kept. Beyond a limit, the least recently read files are forgotten.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,9 +11,9 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::record::{Reader, write_position};
 
-/// Maximum files with positions.
+/// Maximum number of files with positions.
 const FILES_MAX: usize = 1 << 18;
-/// Maximum bytes that identify a file.
+/// Maximum bytes at the start of a file that identify it.
 const HEAD_BYTES_MAX: usize = 256;
 /// Magic of the list.
 const MAGIC: &[u8; 8] = b"QFPOS\0\0\x02";
@@ -24,9 +24,9 @@ const OLD_MAGIC: &[u8; 8] = b"QFPOS\0\0\x01";
 #[derive(Debug, Default)]
 pub(super) struct Positions {
     known: BTreeMap<Key, PositionEntry>,
-    /// Sequence number of the last change, and the file.
+    /// Files by the sequence number of their last change, oldest first.
     ages: BTreeSet<(u64, Key)>,
-    /// Lengths of identifying heads that occurred; no others are looked up.
+    /// Lengths of the identifying heads stored; no other lengths are looked up.
     lengths: BTreeSet<u16>,
     clock: u64,
 }

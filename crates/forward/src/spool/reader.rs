@@ -26,7 +26,7 @@ pub struct SpoolReader {
 /// A record read from the queue.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueRecord<'a> {
-    /// Its number.
+    /// Number of the record.
     pub number: u64,
     /// The packed batch.
     pub packed: &'a [u8],
@@ -93,7 +93,7 @@ impl SpoolReader {
         let state = self.spool.lock();
         let cursor = state.groups.get(self.group)?.cursor;
         if self.passed < cursor {
-            // At the start, or the group has lost records that it had not read.
+            // The reader has just started, or the group has lost unread records.
             (self.passed, self.place) = (cursor, None);
         }
         if let Some((segment, at)) = self.place.take() {

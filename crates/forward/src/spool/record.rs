@@ -1,7 +1,7 @@
 //! Encoding of a queue record: a compressed batch, its groups, and optionally the position of its file.
 //!
-//! `length u32, xxh3 u64` of what follows: `number u64, flags u8, groups (text), position (if flagged), packed batch`.
-//! Numbers are little-endian; a text is preceded by its length (u32).
+//! `length u32, xxh3 u64` of the body, then the body: `number u64, flags u8, groups (text), position (if flagged),
+//! packed batch`. Numbers are little-endian; a text is preceded by its length (u32).
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 pub(super) const HEAD_BYTES: usize = 12;
 /// Size of the fixed part of a body.
 pub(super) const NUMBER_BYTES: usize = 9;
-/// Maximum size of a body: the largest batch and what precedes it.
+/// Maximum size of a body: the largest batch with the fields before it.
 pub(super) const BODY_BYTES_MAX: usize = 48 << 20;
 /// More records of the same append follow.
 const HAS_MORE: u8 = 1;

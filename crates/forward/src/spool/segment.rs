@@ -20,7 +20,7 @@ pub(super) const PRIVATE_MODE: u32 = 0o600;
 pub(super) struct Segment {
     pub(super) path: PathBuf,
     pub(super) file: Arc<File>,
-    /// Number of its last record, or the one before its first if it is empty.
+    /// Number of the segment's last record; the number before its first if it is empty.
     pub(super) last: u64,
     pub(super) bytes: u64,
 }
@@ -63,12 +63,12 @@ pub(super) struct RecoveredSegments {
     pub(super) segments: Vec<Segment>,
     /// Number of the last record.
     pub(super) last: u64,
-    /// Whether bytes were dropped, so that their numbers must not be assigned again.
+    /// Whether bytes were dropped; the numbers of the records in them must not be assigned again.
     pub(super) is_cut: bool,
     pub(super) notes: Vec<String>,
 }
 
-/// Reads all files of a folder; adds positions to `positions`; removes incomplete writes of a crash.
+/// Reads all files of a folder and adds their positions to `positions`; cuts off writes left incomplete by a crash.
 pub(super) fn recover(folder: &Path, positions: &mut Positions) -> Result<RecoveredSegments, ForwardError> {
     let listed = std::fs::read_dir(folder).map_err(|error| ForwardError::disk(folder, "cannot be read", &error))?;
     let mut names: Vec<(u64, PathBuf)> = Vec::new();
@@ -89,7 +89,7 @@ pub(super) fn recover(folder: &Path, positions: &mut Positions) -> Result<Recove
         read_all(&mut segment, length, positions)?;
         if segment.bytes < length {
             found.is_cut = true;
-            // Only the last file can have been incomplete when the forwarder died.
+            // Only the last file can be incomplete after a crash; any other incomplete file is damaged.
             if at + 1 < count {
                 let path = segment.path.display();
                 found.notes.push(format!("{path}: damaged after {} bytes; later records are lost", segment.bytes));

@@ -108,7 +108,7 @@ fn what_was_taken_is_there_after_a_crash_with_its_positions() {
     let log = std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().path());
     let log = log.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "log")).unwrap();
     let whole = std::fs::read(&log).unwrap();
-    // The last append loses its end, or only its second record: it counts completely or not at all.
+    // The last append loses its end, or only its second record; an append is recovered completely or not at all.
     for (cut, left, offset) in [(0, "t2 t3 t3", 3), (1, "t2", 2), (whole.len() / 6 + 1, "t2", 2)] {
         let after = tempfile::tempdir().unwrap();
         for entry in std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap()) {

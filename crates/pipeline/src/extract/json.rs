@@ -1,8 +1,8 @@
 //! Scalars of a JSON text, with their paths.
 //!
-//! One pass over the bytes with the current path in one buffer; no tree is built. A path joins keys with dots and marks
+//! One pass over the bytes, with the current path in a buffer; no tree is built. A path joins keys with dots and marks
 //! arrays with `{}`: `a.b{}.c`. Invalid JSON ends the scan, but fields found before are kept: a truncated event still
-//! has its first fields. In one respect this is more lenient than the standard: strings may contain raw control
+//! has its first fields. The parser is more lenient than the standard in one respect: strings may contain raw control
 //! characters.
 
 use std::borrow::Cow;
@@ -21,7 +21,7 @@ pub fn json_fields<'t>(text: &'t str, found: &mut dyn FnMut(&str, JsonText<'t>))
     walk(text, found).is_some()
 }
 
-/// Start of the object, if a text is a single object (judged by its first and last brace only).
+/// Start of the object if a text is a single object, judged only by its first and last brace; otherwise `None`.
 pub fn json_object_start(text: &str) -> Option<usize> {
     let object = text.trim_ascii();
     let braces = object.len() >= 2 && object.starts_with('{') && object.ends_with('}');
@@ -95,7 +95,7 @@ fn walk<'t>(text: &'t str, found: &mut dyn FnMut(&str, JsonText<'t>)) -> Option<
     }
 }
 
-/// Reads `"key":` and appends it to the object's path.
+/// Reads `"key":` and appends the key to the object's path.
 fn read_key(reader: &mut Reader<'_>, path: &mut String, object: &Frame) -> Option<()> {
     let key = reader.key()?;
     path.truncate(object.path_length);
@@ -129,7 +129,7 @@ impl<'t> Reader<'t> {
         None
     }
 
-    /// Takes the byte here.
+    /// Consumes the next byte.
     pub(super) fn take(&mut self) -> Option<u8> {
         let byte = self.text.as_bytes().get(self.at).copied()?;
         self.at += 1;
@@ -141,7 +141,7 @@ impl<'t> Reader<'t> {
         self.next_sign() == Some(if array { b']' } else { b'}' })
     }
 
-    /// Takes `"key":`.
+    /// Consumes `"key":`.
     pub(super) fn key(&mut self) -> Option<JsonText<'t>> {
         if self.next_sign()? != b'"' {
             return None;
@@ -165,7 +165,7 @@ impl<'t> Reader<'t> {
         Some(Cow::Borrowed(&rest[..length]))
     }
 
-    /// Consumes a string; its opening quote is here.
+    /// Consumes a string; the next byte must be its opening quote.
     fn string(&mut self) -> Option<JsonText<'t>> {
         let from = self.at + 1;
         let end = self.end_of_plain(from)?;
@@ -176,7 +176,7 @@ impl<'t> Reader<'t> {
         let mut plain = self.text[from..end].to_owned();
         self.at = end;
         loop {
-            // Here is a backslash or the closing quote.
+            // The next byte is a backslash or the closing quote.
             if self.take()? == b'"' {
                 return Some(Cow::Owned(plain));
             }
@@ -192,7 +192,7 @@ impl<'t> Reader<'t> {
         memchr2(b'"', b'\\', self.text.as_bytes().get(from..)?).map(|length| from + length)
     }
 
-    /// The character of an escape sequence after its backslash.
+    /// Consumes an escape sequence after its backslash, and returns the character.
     fn escaped(&mut self) -> Option<char> {
         Some(match self.take()? {
             b'n' => '\n',
@@ -233,7 +233,7 @@ impl<'t> Reader<'t> {
         Some(char::from_u32(u32::from(unit)).unwrap_or(char::REPLACEMENT_CHARACTER))
     }
 
-    /// Consumes any value and returns its text; inside it only strings and brackets are examined.
+    /// Consumes any value and returns its text; inside the value, only strings and brackets are examined.
     pub(super) fn value_text(&mut self) -> Option<&'t str> {
         self.next_sign()?;
         let from = self.at;

@@ -1,7 +1,8 @@
 //! Values at a path of a JSON text.
 //!
-//! A path is keys joined by dots; `{}` after a key stands for all elements of its array, `{2}` for the third. Only the
-//! way to the path is parsed, everything else is skipped. Keys that contain dots or braces cannot be addressed.
+//! A path consists of keys joined by dots; after a key, `{}` selects all elements of its array, and `{2}` the third
+//! one. Only values on the path are parsed; all others are skipped. Keys that contain dots or braces cannot be
+//! addressed.
 
 use std::borrow::Cow;
 
@@ -23,13 +24,13 @@ enum Step {
 }
 
 /// The values at `path` in order: strings unescaped, objects and arrays as text, all others (including `null`) as
-/// written. Empty for an invalid path; if the text becomes invalid JSON, the values found before are returned.
+/// written. Empty if the path is invalid; if the text becomes invalid JSON, the values found before are returned.
 pub fn json_get<'t>(text: &'t str, path: &str) -> Vec<Cow<'t, str>> {
     JsonPath::parse(path).map(|path| path.values(text)).unwrap_or_default()
 }
 
 impl JsonPath {
-    /// `None` for an invalid path.
+    /// Parses a path; `None` if it is invalid.
     pub fn parse(path: &str) -> Option<JsonPath> {
         let mut steps = Vec::new();
         for (position, part) in path.split('.').enumerate() {
@@ -54,8 +55,8 @@ impl JsonPath {
         self.walk(text, 0, &mut |key, wanted, _| key == wanted)
     }
 
-    /// The values at the rest of the path, from step `from` on. `is_wanted` is called for each key of the objects on
-    /// the way, with the key in the path at that point and the number of the step.
+    /// The values at the rest of the path, from step `from` on. `is_wanted` is called for each key of the objects
+    /// along the path, with the path's key at that step and the number of the step.
     pub fn walk<'t>(
         &self,
         text: &'t str,
@@ -63,12 +64,13 @@ impl JsonPath {
         is_wanted: &mut impl FnMut(&str, &str, usize) -> bool,
     ) -> Vec<Cow<'t, str>> {
         let mut found = Vec::new();
-        // Invalid JSON ends the search; values found before count.
+        // Invalid JSON ends the search; values found before are kept.
         let _finished: Option<()> = self.follow(&mut Reader::new(text), from, is_wanted, &mut found);
         found
     }
 
-    /// Consumes one value and collects values inside it at the steps from `at` on; `None` if the text is invalid JSON.
+    /// Consumes one value and collects values inside it at the steps from `at` on; `None` if the text is not valid
+    /// JSON.
     fn follow<'t>(
         &self,
         reader: &mut Reader<'t>,

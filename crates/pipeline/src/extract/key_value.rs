@@ -1,9 +1,9 @@
 //! `key=value` and `key="several words"` pairs anywhere in a text.
 //!
-//! The search is for equals signs: the key is the word before the sign, the value what follows up to a blank or one of
-//! `, ; | & "`, or the quoted text. Closing brackets at the end of a value that it does not open are excluded. The
-//! search continues after the value, so that no byte is read more than a few times for any text. `==`, `!=`, `<=`, `>=`
-//! are comparisons and separate nothing.
+//! Equals signs are searched for: the key is the word before the sign; the value is the text after it up to a blank or
+//! one of `, ; | & "`, or the quoted text. Closing brackets at the end of a value are excluded if the value does not
+//! open them. The search continues after the value, so that no byte is read more than a few times for any text. `==`,
+//! `!=`, `<=` and `>=` are comparisons, not separators of a key and a value.
 
 use std::borrow::Cow;
 
@@ -33,15 +33,15 @@ const fn classes() -> [u8; 256] {
     classes
 }
 
-/// Finds the pairs of a text (`KV_MODE = auto`): a quote ends a quoted value regardless of backslashes. Quoted values
-/// are trimmed, empty values skipped. Leading digits, underscores, dots and dashes are removed from keys; [`clean_key`]
-/// turns them into field names.
+/// Finds the pairs of a text for `KV_MODE = auto`: a quote ends a quoted value, even after a backslash. Quoted values
+/// are trimmed, and empty values skipped. Leading digits, underscores, dots and dashes are removed from keys;
+/// [`clean_key`] turns keys into field names.
 pub fn auto_kv<'t>(text: &'t str, found: &mut dyn FnMut(&'t str, &'t str)) {
     let quoted = |from: usize| memchr(b'"', &text.as_bytes()[from..]).map(|length| from + length);
     pairs(text, quoted, |key, value, _| found(key, value));
 }
 
-/// Finds the pairs of a text (`KV_MODE = auto_escaped`): in a quoted value, `\"` is a quote and `\\` a backslash.
+/// Finds the pairs of a text for `KV_MODE = auto_escaped`: in a quoted value, `\"` is a quote and `\\` a backslash.
 pub fn auto_kv_escaped<'t>(text: &'t str, found: &mut dyn FnMut(&'t str, Cow<'t, str>)) {
     pairs(
         text,
@@ -61,7 +61,8 @@ pub fn clean_key(key: &str) -> Cow<'_, str> {
     Cow::Owned(key.chars().map(|sign| if clean(sign) { sign } else { '_' }).collect())
 }
 
-/// Passes key, value and whether it was quoted to `found`; `closing` finds the quote that ends a value.
+/// Passes the key, the value, and whether the value was quoted to `found`; `closing` finds the quote that ends a
+/// value.
 fn pairs<'t>(text: &'t str, closing: impl Fn(usize) -> Option<usize>, mut found: impl FnMut(&'t str, &'t str, bool)) {
     let bytes = text.as_bytes();
     // Everything before `start` belongs to a pair or has been examined.
@@ -94,7 +95,7 @@ fn pairs<'t>(text: &'t str, closing: impl Fn(usize) -> Option<usize>, mut found:
     }
 }
 
-/// The word that ends at `end` and starts at or after `start`, without characters that a name cannot begin with.
+/// The word that ends at `end` and starts at or after `start`, without leading characters that cannot begin a name.
 fn key_before(text: &str, start: usize, end: usize) -> Option<&str> {
     let bytes = text.as_bytes();
     let floor = start.max(end.saturating_sub(KEY_BYTES_MAX + 1));
@@ -115,8 +116,8 @@ fn value_end(bytes: &[u8], from: usize) -> usize {
     from + rest.iter().position(|byte| CLASSES[usize::from(*byte)] == VALUE_END).unwrap_or(rest.len())
 }
 
-/// The end of an unquoted value, excluding trailing brackets and single quotes that it does not open: in `(took=999)`
-/// they belong to the surrounding text.
+/// The end of an unquoted value without trailing brackets and single quotes that the value does not open: in
+/// `(took=999)`, the bracket belongs to the surrounding text.
 fn balanced_end(bytes: &[u8], from: usize, mut end: usize) -> usize {
     /// Index of a closing character: one per kind of bracket and one for single quotes.
     fn kind_of(closing: u8) -> Option<usize> {

@@ -1,14 +1,15 @@
-//! File names that indicate a sourcetype, unless the contents indicate another: a web server's `access.log` may be
-//! JSON, and a `.jsonl` file may contain a vendor's records.
+//! File names that indicate a sourcetype, unless the contents indicate another: the file `access.log` of a web server
+//! may contain JSON, and a `.jsonl` file may contain records in a vendor's format.
 //!
-//! Not here: names that decide by themselves; these are `[source::]` stanzas of props.conf.
+//! Not here: names that determine the sourcetype regardless of the contents; they are `[source::]` stanzas of
+//! props.conf.
 
 use super::Guess;
 
 /// The sourcetype indicated by a file name.
 pub(super) struct FileNameHint {
     sourcetype: &'static str,
-    /// Formats that add no information beyond the name.
+    /// Formats of contents that add no information to the name.
     kinds: &'static [&'static str],
 }
 
@@ -18,7 +19,7 @@ const ACCESS: FileNameHint =
 const APACHE_ERROR: FileNameHint = FileNameHint { sourcetype: "apache_error", kinds: &["apache_error"] };
 
 impl FileNameHint {
-    /// Whether a format adds no information beyond the name.
+    /// Whether a format of the contents adds no information to the name.
     pub(super) fn is_kind_of(&self, looks_like: &str) -> bool {
         self.kinds.contains(&looks_like)
     }
@@ -43,14 +44,15 @@ pub(super) fn by_name(source: &str) -> Option<FileNameHint> {
     is_error.then_some(APACHE_ERROR)
 }
 
-/// The text after a word at the start of the name or after `_` or `-`.
+/// The text after a word that is at the start of the name or after `_` or `-`.
 fn after_word<'n>(name: &'n str, word: &str) -> Option<&'n str> {
     let mut places = name.rmatch_indices(word).map(|(at, _)| at);
     let at = places.find(|at| *at == 0 || matches!(name.as_bytes()[at - 1], b'_' | b'-'))?;
     Some(&name[at + word.len()..])
 }
 
-/// `.log` or `_log`, with an optional rotation number; with `is_dated` also followed by `_` and any text.
+/// Whether the rest of a name is `.log` or `_log`, with an optional rotation number; with `is_dated`, `_` and any text
+/// may follow.
 fn is_log(rest: &str, is_dated: bool) -> bool {
     let Some(rest) = [".log", "_log"].iter().find_map(|log| rest.strip_prefix(log)) else { return false };
     let number = rest.strip_prefix('.').unwrap_or_default();

@@ -1,6 +1,6 @@
-//! `[rule::…]` and `[delayedrule::…]` stanzas of props.conf: a sourcetype by the share of matching lines.
+//! `[rule::…]` and `[delayedrule::…]` stanzas of props.conf, which assign a sourcetype by the share of matching lines.
 //!
-//! A rule takes precedence over format detection; a delayed rule only applies if detection finds nothing but
+//! A rule takes precedence over format detection; a delayed rule applies only if detection finds nothing but
 //! timestamps. The first matching rule in the files wins.
 
 use quarry_conf::{PropsResolver, SourcetypeRule};
@@ -30,7 +30,7 @@ impl GuessRules {
         Ok(GuessRules { rules })
     }
 
-    /// Guesses by rules, name and first bytes.
+    /// Guesses the sourcetype by rules, name and first bytes of a source.
     pub(crate) fn guess(&self, sample: &[u8], source: &str, goes_on: bool) -> Guess {
         let lines = complete_lines(sample);
         if let Some(guess) = self.by_rule(&lines, false) {

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
-/// A shape of lines.
+/// A line format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     Json,
@@ -26,13 +26,13 @@ pub(super) enum Shape {
     LinuxAudit,
     Postgres,
     PostgresColumns,
-    /// A severity after the timestamp.
+    /// A line with a severity after its timestamp.
     Level,
     /// A line that continues the previous one.
     Continuation,
 }
 
-/// Bytes of a line examined for most formats.
+/// Number of bytes of a line examined for most formats.
 const SHAPE_BYTES: usize = 256;
 
 macro_rules! compiled {
@@ -41,7 +41,7 @@ macro_rules! compiled {
     };
 }
 
-/// Compiled on first use; an invalid pattern would match nothing.
+/// Patterns are compiled on first use; an invalid one would match nothing.
 static ACCESS: LazyLock<Option<Regex>> = compiled!(
     r#"^\S+ \S+ [^\[]{0,64}\[\d{1,2}/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] "(?:[^"\\]|\\.)*" \d{3} (?:\d+|-)"#
 );
@@ -77,7 +77,7 @@ static POSTGRES: LazyLock<Option<Regex>> = compiled!(
 static POSTGRES_COLUMNS: LazyLock<Option<Regex>> = compiled!(
     r#"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} [A-Za-z0-9+:-]{1,8},(?:"[^"]*")?,(?:"[^"]*")?,\d+,(?:"[^"]*")?,[0-9a-f]+\.[0-9a-f]+,\d+,"#
 );
-/// The levels that the sourcetype `log4j` extracts (conf/default/props.conf).
+/// A level that the sourcetype `log4j` extracts (conf/default/props.conf).
 static LEVEL: LazyLock<Option<Regex>> =
     compiled!(r"\b(?:TRACE|DEBUG|FINEST|FINER|FINE|INFO|NOTICE|WARN|WARNING|ERROR|SEVERE|CRITICAL|FATAL)\b");
 static CONTINUATION: LazyLock<Option<Regex>> = compiled!(
@@ -110,7 +110,7 @@ impl Shape {
     }
 }
 
-/// Bytes of a line in which a level is searched.
+/// Number of bytes of a line in which a level is searched for.
 const LEVEL_BYTES: usize = 128;
 
 /// Whether an access log line ends in a third quoted field.

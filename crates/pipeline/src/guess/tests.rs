@@ -101,7 +101,7 @@ fn what_a_file_holds_beats_a_name_that_tells_less() {
         assert_eq!(of(source, line), sourcetype, "{source}: {line}");
     }
     assert_eq!(guess_sourcetype(b"", "/d/x.jsonl", &props).sourcetype, "json_lines");
-    // A stanza decides, whatever the file holds.
+    // The stanza determines the sourcetype, whatever the file contains.
     let text = "[source::....jsonl]\nsourcetype = mine\n".to_owned();
     let source = ConfSource { layer: Layer::SystemLocal, app: None, file: "props.conf".to_owned(), text };
     let props = PropsResolver::new(&Layers::new([source]));

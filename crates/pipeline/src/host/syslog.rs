@@ -39,14 +39,14 @@ fn after_priority(text: &[u8]) -> Option<usize> {
     is_priority.then_some(count + 2)
 }
 
-/// RFC 5424 has a version after the priority.
+/// Position after the version, which RFC 5424 has after the priority.
 fn after_version(text: &[u8], at: usize) -> usize {
     let count = digits(text, at);
     let is_version = (1..=VERSION_DIGITS_MAX).contains(&count) && text.get(at + count) == Some(&b' ');
     if is_version { at + count + 1 } else { at }
 }
 
-/// `Mar  3 14:07:55`, `Mar 3 2026 14:07:55.25`.
+/// Position after a time such as `Mar 3 14:07:55` or `Mar 3 2026 14:07:55.25`.
 fn after_named_month(text: &[u8], at: usize) -> Option<usize> {
     let is_name = text.get(at + 1)?.is_ascii_lowercase() && text.get(at + 2)?.is_ascii_lowercase();
     let at = shaped(text, at + 3, b" ").filter(|_| is_name)?;
@@ -58,7 +58,7 @@ fn after_named_month(text: &[u8], at: usize) -> Option<usize> {
     Some(after_fraction(text, end, b"."))
 }
 
-/// `2026-11-20T13:42:07.123Z`, `2026-11-20 13:42:07,123+01:00`.
+/// Position after a time such as `2026-11-20T13:42:07.123Z` or `2026-11-20 13:42:07,123+01:00`.
 fn after_year_first(text: &[u8], at: usize) -> Option<usize> {
     let at = shaped(text, at, b"0000-00-00")?;
     if !matches!(text.get(at)?, b'T' | b' ') {
@@ -86,7 +86,7 @@ fn digits(text: &[u8], at: usize) -> usize {
     text.get(at..).map_or(0, |rest| rest.iter().take_while(|byte| byte.is_ascii_digit()).count())
 }
 
-/// Position after `shape`, in which 0 stands for any digit, if the text has it at `at`.
+/// Position after `shape`, in which 0 represents any digit; `None` unless the text has it at `at`.
 #[inline]
 fn shaped(text: &[u8], at: usize, shape: &[u8]) -> Option<usize> {
     let part = text.get(at..)?.get(..shape.len())?;

@@ -1,9 +1,9 @@
 //! Lines separated by a pattern.
 //!
-//! Incomplete text waits in a window. A match only counts if [`SETTLED_BYTES`] follow it, because more text could
-//! change it; lines therefore do not depend on how the stream is divided into chunks. (A pattern that looks further
-//! ahead than that may behave differently.) While no break is found, the window is searched again only after it has
-//! doubled, and beyond `TRUNCATE` only its head and a short tail are kept.
+//! Incomplete text waits in a window. A match counts only once [`SETTLED_BYTES`] follow it, because more text could
+//! change the match; lines therefore do not depend on the division of the stream into chunks. (If a pattern looks
+//! further ahead than that, lines may depend on it.) While no break is found, the window is searched again only after
+//! it has doubled, and beyond `TRUNCATE` only its head and a short tail are kept.
 
 use memchr::memchr2_iter;
 use quarry_stdx::Fault;
@@ -13,21 +13,21 @@ use crate::pattern::{BreakMatch, Groups, Pattern};
 
 /// Number of bytes that must follow a match before it counts.
 const SETTLED_BYTES: usize = 512;
-/// Bytes of an over-long line that are searched for its break.
+/// Number of trailing bytes of an over-long line that are searched for its break.
 const TAIL_BYTES: usize = 8 << 10;
 /// Number of new bytes that justify another search.
 const SEARCH_STEP_BYTES: usize = 4 << 10;
-/// Bytes of a chunk consumed at once, so that the window stays small for any chunk size.
+/// Number of bytes of a chunk consumed at once, so that the window stays small for any chunk size.
 const FEED_BYTES: usize = 64 << 10;
 
-/// Group that most patterns begin with.
+/// Groups with which most patterns begin.
 const NEWLINES: [&str; 2] = [r"([\r\n]+)", r"([\n\r]+)"];
 
-/// Search for breaks.
+/// Method of searching for breaks.
 #[derive(Debug)]
 enum Breaks {
-    /// Line feeds and carriage returns, if this pattern matches right after them. It never begins with one itself, so
-    /// only the ends of such runs are looked at.
+    /// A run of line feeds and carriage returns is a break if this pattern matches right after it. The pattern never
+    /// begins with such a byte itself, so it is tried only at the ends of runs.
     Newlines(Pattern),
     /// Any pattern, with storage for its groups.
     Groups(Pattern, Groups),
@@ -47,7 +47,7 @@ impl Breaks {
         Ok(Breaks::Groups(pattern, groups))
     }
 
-    /// The first break at or after `from` that consumes text or leaves some before it.
+    /// The first break at or after `from` that consumes text or has text before it.
     fn next(&mut self, text: &[u8], from: usize) -> Option<BreakMatch> {
         match self {
             Breaks::Newlines(pattern) => break_after_newlines(pattern, text, from),
@@ -66,7 +66,7 @@ impl Breaks {
     }
 }
 
-/// The first run of line feeds and carriage returns at or after `from` that this anchored pattern follows.
+/// The first run of line feeds and carriage returns at or after `from` after which this anchored pattern matches.
 fn break_after_newlines(pattern: &Pattern, text: &[u8], from: usize) -> Option<BreakMatch> {
     let (mut start, mut end) = (from, from);
     for place in memchr2_iter(b'\r', b'\n', text.get(from..)?).map(|place| from + place) {
@@ -85,7 +85,8 @@ fn break_after_newlines(pattern: &Pattern, text: &[u8], from: usize) -> Option<B
     None
 }
 
-/// Whether every match of a pattern begins with a byte that its text names: a letter, digit, or class of such.
+/// Whether every match of a pattern begins with a byte that the pattern states: a letter, a digit, or a class of
+/// these.
 fn begins_with_a_word_byte(pattern: &str) -> bool {
     let after = match pattern.as_bytes() {
         [b'\\', b'd' | b'w', after @ ..] => after,
@@ -113,9 +114,9 @@ fn begins_with_a_word_byte(pattern: &str) -> bool {
 pub(crate) struct PatternLines {
     breaks: Breaks,
     limit: usize,
-    /// Text not yet part of a line.
+    /// Text that is not yet part of a line.
     window: Vec<u8>,
-    /// Offset of the window's first byte.
+    /// Input offset of the window's first byte.
     start: u64,
     /// Number of bytes dropped from the window after its head.
     left_out: u64,
@@ -169,12 +170,12 @@ impl PatternLines {
         self.search_at = 0;
     }
 
-    /// Number of bytes at the window's start that are the head of an over-long line.
+    /// Number of bytes at the start of the window that are the head of an over-long line.
     fn head(&self) -> usize {
         if self.left_out == 0 { 0 } else { self.limit + CHARACTER_BYTES_MAX }
     }
 
-    /// Passes on every line whose break is followed by `settled` bytes.
+    /// Passes every line whose break is followed by `settled` bytes to `sink`.
     fn search(&mut self, settled: usize, sink: &mut impl FnMut(Line<'_>)) {
         let mut cursor = 0;
         loop {

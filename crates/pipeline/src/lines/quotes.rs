@@ -1,10 +1,10 @@
 //! Records of delimited text, whose quoted values may span several lines.
 //!
-//! A record ends at the first line break outside quotes. A quote opens a value only at its beginning, that is, at the
-//! start of the record or after a delimiter, as the columns are read; two quotes inside are one of its characters. A
-//! quote that is never closed must not swallow the rest of the file: a record of more than `MAX_EVENTS` lines or
-//! [`RECORD_BYTES_MAX`] is none. Its first line is then a record by itself, and the next line begins another. All state
-//! ends with the record, so that reading can resume at any record.
+//! A record ends at the first line break outside quotes. A quote opens a value only at the start of the record or
+//! after a delimiter, as when columns are read; inside a quoted value, two quotes represent one. A quote that is never
+//! closed must not swallow the rest of the file: if a record would exceed `MAX_EVENTS` lines or [`RECORD_BYTES_MAX`],
+//! its first line becomes a record by itself, and the next line begins another record. All state ends with the record,
+//! so that reading can resume at any record.
 //!
 //! Not here: columns and their values.
 
@@ -12,7 +12,7 @@ use memchr::{memchr, memchr2};
 
 use super::{Line, NewlineLines, Until, cut};
 
-/// Maximum bytes of a record with line breaks; the line breaks of a longer one count.
+/// Maximum bytes of a record with line breaks; in a longer one, line breaks inside quotes count, too.
 pub(crate) const RECORD_BYTES_MAX: usize = 1 << 20;
 
 /// Splits delimited text into records.
@@ -22,25 +22,25 @@ pub(crate) struct QuotedLines {
     delimiter: Vec<u8>,
     lines_max: usize,
     limit: usize,
-    /// The incomplete record, if its line is not too long.
+    /// The bytes of the incomplete record, unless its line is too long.
     window: Vec<u8>,
-    /// Its offset.
+    /// Input offset of the window.
     start: u64,
     progress: Progress,
-    /// A line longer than [`RECORD_BYTES_MAX`], while it lasts.
+    /// Splitter for a line longer than [`RECORD_BYTES_MAX`], until the line ends.
     long: Option<NewlineLines>,
 }
 
 /// Progress in the current record.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
-    /// Bytes of its whole lines.
+    /// Number of bytes in complete lines of the record.
     whole: usize,
-    /// Number of these lines that are not empty.
+    /// Number of complete lines that are not empty.
     lines: usize,
-    /// Whether they end inside quotes.
+    /// Whether the complete lines end inside quotes.
     is_open: bool,
-    /// Bytes in which the next line break was searched.
+    /// Number of bytes in which the next line break was searched for.
     searched: usize,
 }
 
@@ -77,7 +77,7 @@ impl QuotedLines {
                 self.window.extend_from_slice(&bytes[taken..]);
                 return;
             }
-            // Only what the incomplete record lacks is copied.
+            // Only the bytes that complete the record are copied.
             let (line, rest) = bytes.split_at(memchr2(b'\r', b'\n', bytes).map_or(bytes.len(), |end| end + 1));
             bytes = rest;
             if let Some(long) = &mut self.long {
@@ -107,7 +107,8 @@ impl QuotedLines {
         }
     }
 
-    /// Passes on the records of `text` that are complete, or all if nothing follows; returns the length of what is taken.
+    /// Passes the complete records of `text` to `sink`, or all records if nothing follows; returns the number of bytes
+    /// consumed.
     fn take(&mut self, text: &[u8], is_all: bool, sink: &mut impl FnMut(Line<'_>)) -> usize {
         let mut front = 0;
         while front < text.len() {
@@ -151,13 +152,13 @@ impl QuotedLines {
         front
     }
 
-    /// Passes on the first line of a record whose quotes are not closed; returns the length of what is taken.
+    /// Passes the first line of a record whose quotes are not closed to `sink`; returns the number of bytes consumed.
     fn hand_on_first(&mut self, record: &[u8], sink: &mut impl FnMut(Line<'_>)) -> usize {
         let end = memchr2(b'\r', b'\n', record).unwrap_or(record.len());
         self.hand_on(record, end, sink)
     }
 
-    /// Passes on the record of `end` bytes; returns its length with its line break.
+    /// Passes the record of `end` bytes to `sink`; returns its length including its line break.
     fn hand_on(&mut self, text: &[u8], end: usize, sink: &mut impl FnMut(Line<'_>)) -> usize {
         if end > 0 {
             sink(cut(&text[..end.min(self.limit + super::CHARACTER_BYTES_MAX)], end as u64, self.start, self.limit));
@@ -168,7 +169,7 @@ impl QuotedLines {
         taken
     }
 
-    /// Whether a line ends inside quotes, given whether it begins there.
+    /// Whether a line ends inside quotes, given whether it begins inside quotes.
     fn is_open_after(&self, line: &[u8], mut is_open: bool) -> bool {
         let mut at = 0;
         while let Some(found) = memchr(self.quote, &line[at..]) {
@@ -192,7 +193,7 @@ mod tests {
 
     const LINES_MAX: usize = 4;
 
-    /// Records with their offsets, fed in pieces of `step`.
+    /// Records with their offsets, when the text is fed in pieces of `step` bytes.
     fn records(text: &[u8], step: usize) -> Vec<(u64, String)> {
         let mut found = Vec::new();
         let mut sink = |line: Line<'_>| found.push((line.start, String::from_utf8_lossy(line.text).into_owned()));

@@ -1,42 +1,42 @@
 //! `JSON_RECORDS`: JSON objects as lines, both members of a wrapping list and stand-alone objects.
 //!
-//! Files of some services are one object, `{"Records":[{…},{…}]}`. The wrapper is skipped and every object inside
-//! becomes a line, regardless of line feeds. No state is kept about the wrapper: commas, blanks and closing brackets
-//! between objects are skipped, so that reading can resume at any object. Anything that is not an object is passed on
-//! as ordinary lines, so that nothing is lost. Only the head of an object longer than the limit is kept.
+//! Files of some services consist of one object, `{"Records":[{…},{…}]}`. The wrapper is skipped and every object
+//! inside becomes a line, regardless of line feeds. No state is kept about the wrapper: commas, blanks and closing
+//! brackets between objects are skipped, so that reading can resume at any object. Anything that is not an object is
+//! passed on as ordinary lines, so that nothing is lost. Only the head of an object longer than the limit is kept.
 //!
-//! Not here: validation of an object beyond its brackets and quotes.
+//! Not here: validation of objects, except for their brackets and quotes.
 
 use memchr::memchr2;
 
 use super::{Line, Until, cut};
 
-/// Maximum offset of the list's name and opening bracket.
+/// Maximum length of the wrapper's beginning, up to the opening bracket of the list.
 const WRAPPER_BYTES_MAX: usize = 256;
 
-/// State at the front of the window.
+/// State at the examined position of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReadState {
-    /// Between objects.
+    /// Between two objects.
     Between,
-    /// In an object at this bracket depth; whether in a string, and after a backslash.
+    /// In an object at this bracket depth; whether inside a string, and whether after a backslash.
     Object { depth: usize, in_text: bool, is_escaped: bool },
-    /// In something else, up to its line feed.
+    /// In a line that is not an object.
     Other,
 }
 
 /// Splits a stream into JSON objects.
 #[derive(Debug)]
 pub(crate) struct RecordLines {
-    /// `"NAME"`, as it appears in the wrapper.
+    /// The name of the list in quotes, as it appears in the wrapper.
     name: Vec<u8>,
     limit: usize,
-    /// Text not yet part of a line, after `front` bytes that are finished.
+    /// Text not yet part of a line; its first `front` bytes are finished.
     window: Vec<u8>,
     front: usize,
     /// Offset of the first byte of the text.
     start: u64,
-    /// Number of bytes of the text already examined.
+    /// Number of bytes of the text that were examined.
     seen: usize,
     place: ReadState,
 }
@@ -77,7 +77,7 @@ impl RecordLines {
         &self.window[self.front..]
     }
 
-    /// Passes on what is complete. `is_all` means that no bytes follow for now.
+    /// Passes complete objects and lines to `sink`. `is_all`: no bytes follow for now.
     fn look(&mut self, is_all: bool, sink: &mut impl FnMut(Line<'_>)) {
         loop {
             let goes_on = match self.place {
@@ -93,7 +93,7 @@ impl RecordLines {
         self.front = 0;
     }
 
-    /// Skips separators between objects; returns whether something begins.
+    /// Skips separators between objects; returns whether an object or a line begins.
     fn between(&mut self, is_all: bool) -> bool {
         let is_joint = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b',' | b']' | b'}');
         let joint = self.text().iter().take_while(|byte| is_joint(byte)).count();
@@ -126,7 +126,7 @@ impl RecordLines {
         let (mut seen, mut is_whole) = (self.seen, false);
         while seen < limit && !is_whole {
             if in_text && !is_escaped {
-                // Most bytes are in strings, and most of those mean nothing.
+                // Most bytes are in strings, and most bytes of strings have no effect.
                 let Some(mark) = memchr2(b'"', b'\\', &text[seen..limit]) else {
                     seen = limit;
                     break;
@@ -153,7 +153,7 @@ impl RecordLines {
         false
     }
 
-    /// Searches for the end of a line; returns whether it was found.
+    /// Searches for the end of a line that is not an object; returns whether it was found.
     fn other(&mut self, sink: &mut impl FnMut(Line<'_>)) -> bool {
         let Some(end) = memchr2(b'\n', b'\r', &self.text()[self.seen..]).map(|end| self.seen + end) else {
             self.seen = self.text().len();
@@ -166,7 +166,7 @@ impl RecordLines {
         true
     }
 
-    /// Passes on the first `end` bytes of the window and continues after `next`.
+    /// Passes the first `end` bytes of the window to `sink` and continues after `next` bytes.
     fn hand_on(&mut self, end: usize, next: usize, sink: &mut impl FnMut(Line<'_>)) {
         if end > 0 {
             sink(cut(&self.text()[..end], end as u64, self.start, self.limit));
@@ -181,7 +181,7 @@ impl RecordLines {
         self.seen = 0;
     }
 
-    /// Whether the window begins with `{"NAME":[`.
+    /// Whether the window begins with the wrapper, `{"NAME":[`.
     fn wrapper(&self) -> Wrapper {
         let head = &self.text()[..self.text().len().min(WRAPPER_BYTES_MAX)];
         let mut at = 0;
@@ -201,9 +201,9 @@ impl RecordLines {
 /// Whether an object is the wrapper.
 enum Wrapper {
     None,
-    /// Undecided until more bytes arrive.
+    /// Undecided until more bytes are available.
     Perhaps,
-    /// Yes, and its list begins after this many bytes.
+    /// The wrapper; its list begins after this many bytes.
     Whole(usize),
 }
 
@@ -211,7 +211,7 @@ enum Wrapper {
 mod tests {
     use super::*;
 
-    /// Lines with their offsets, fed in pieces of `step`.
+    /// Lines with their offsets, when the text is fed in pieces of `step` bytes.
     fn lines(text: &str, step: usize) -> Vec<(u64, String)> {
         let mut found = Vec::new();
         let mut sink = |line: Line<'_>| found.push((line.start, String::from_utf8_lossy(line.text).into_owned()));

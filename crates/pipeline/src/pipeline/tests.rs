@@ -8,7 +8,7 @@ use super::*;
 /// 2026-11-21T07:00:00Z.
 pub(crate) const NOW: TimeNs = 1_795_244_400 * NS_PER_SEC;
 
-/// The built-in settings and these.
+/// The built-in settings together with these.
 fn props(text: &str) -> PropsResolver {
     let file = "etc/system/local/props.conf".to_owned();
     PropsResolver::new(&Layers::new([ConfSource { layer: Layer::SystemLocal, app: None, file, text: text.to_owned() }]))
@@ -39,7 +39,7 @@ fn a_source_begins_with_what_is_there_when_it_is_told_to() {
     }
 }
 
-/// Runs with more than the sample do not depend on chunks either.
+/// Events do not depend on chunks even if there are more bytes than the sample.
 #[test]
 fn a_guess_is_made_of_the_same_bytes_whatever_the_chunks() {
     let mut bytes = "2026-11-20 13:42:07 order placed\n".repeat(SAMPLE_BYTES / 33).into_bytes();
@@ -53,7 +53,7 @@ fn a_guess_is_made_of_the_same_bytes_whatever_the_chunks() {
     }
 }
 
-/// Bytes known to be ASCII are not checked again; others are, wherever chunks end.
+/// Bytes known to be ASCII are not validated again; others are, regardless of the ends of chunks.
 #[test]
 fn bytes_that_are_no_text_are_found_wherever_chunks_end() {
     let bytes = b"plain\na\xFFb\nplain again\ngr\xC3\xBCn\nlast \xC3\n";
@@ -336,7 +336,7 @@ fn a_source_that_cannot_wait_is_read_without_settings_that_cannot_be_used() {
         let props = PropsResolver::new(&Layers::new([file("props.conf", &text), file("transforms.conf", transforms)]));
         let strict = Pipeline::new(info(Some("app")), &props, context()).err();
         let mut pipeline = Pipeline::tolerant(info(Some("app")), &props, context()).unwrap();
-        // Some invalid rules are already left out when conf files are read.
+        // Some invalid rules are skipped when conf files are read.
         refused += usize::from(strict.is_some());
         assert_eq!(pipeline.problem(), strict.as_ref(), "{setting}");
         let mut out = EventBatch::default();
@@ -358,7 +358,7 @@ fn a_head_gives_the_hint_for_the_rest() {
     assert_eq!((out.len(), &*out.fields[1].value), (1, "ada"));
 }
 
-/// Settings that between them use every way of breaking and merging.
+/// Settings that together use every way of breaking and merging.
 const SETTINGS: [(&str, &str); 10] = [
     ("generic_single_line", ""),
     ("app", ""),

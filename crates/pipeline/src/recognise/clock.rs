@@ -26,7 +26,7 @@ impl Recogniser {
         self.clock(text, start, parts)
     }
 
-    /// `13:42`, `13:42:07`, `13.42.07` with fraction, AM/PM and zone.
+    /// Reads `13:42`, `13:42:07`, `13.42.07` with fraction, AM/PM and zone; returns the position after it.
     pub(super) fn clock(&self, text: &[u8], at: usize, parts: &mut DateTimeParts) -> Option<usize> {
         let (hour, end) = number(text, at, 1, 2)?;
         let separator = *text.get(end).filter(|byte| matches!(byte, b':' | b'.'))?;
@@ -57,7 +57,7 @@ impl Recogniser {
         ends_well.then(|| *parts = found).map(|()| end)
     }
 
-    /// `134207` with fraction and zone.
+    /// Reads `134207` with fraction and zone; returns the position after it.
     pub(super) fn compact_clock(&self, text: &[u8], at: usize, parts: &mut DateTimeParts) -> Option<usize> {
         if digits(text, at) != 6 {
             return None;
@@ -77,7 +77,8 @@ impl Recogniser {
         ends_well.then(|| *parts = found).map(|()| end)
     }
 
-    /// An offset or a known abbreviation, optionally after a blank; returns `at` if there is none.
+    /// An offset or a known abbreviation, optionally after a blank; returns the position after it, or `at` if there is
+    /// none.
     pub(super) fn zone(&self, text: &[u8], at: usize, parts: &mut DateTimeParts) -> usize {
         let blank = usize::from(text.get(at) == Some(&b' '));
         let start = at + blank;
@@ -92,7 +93,7 @@ impl Recogniser {
                 }
             }
             Some(b'A'..=b'Z') => self.named_zone(text, start, parts).unwrap_or(at),
-            // RFC 3339 allows a small letter; apart from the time it would be a word.
+            // RFC 3339 allows a small letter; separated from the time, it would be a word.
             Some(b'z') if blank == 0 && has_clean_right(text, start + 1) => {
                 parts.offset = Some(0);
                 start + 1
@@ -110,7 +111,7 @@ impl Recogniser {
             parts.offset = Some(*seconds);
             return Some(at + count);
         }
-        // Nearly all abbreviations end in T for "time"; the check avoids looking up words such as INFO.
+        // Nearly all abbreviations end in T for "time"; this check saves looking up words such as INFO.
         let may_be_zone = matches!(name, [.., b'T'] | b"UTC" | b"Z" | b"MSK") && count <= ZONE_LETTERS_MAX;
         if !may_be_zone {
             return None;
@@ -131,7 +132,7 @@ impl Recogniser {
     }
 }
 
-/// Nanoseconds of `.363779`, `,978` or `:606`; `end` moves after it.
+/// Nanoseconds of `.363779`, `,978` or `:606`; `end` is moved to the position after it.
 fn fraction(text: &[u8], end: &mut usize) -> u32 {
     const POWERS: [u32; 10] = [1_000_000_000, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
     let count = digits(text, *end + 1);
@@ -144,7 +145,7 @@ fn fraction(text: &[u8], end: &mut usize) -> u32 {
         // serial number.
         Some(b',') if matches!(count, 3 | 6) || (count == 9 && text.get(*end + 1 + count) != Some(&b',')) => count,
         Some(b':') if (1..=3).contains(&count) => {
-            // After a colon there are milliseconds, possibly without leading zeros.
+            // Digits after a colon are milliseconds, possibly without leading zeros.
             let value = number(text, *end + 1, 1, 3).map_or(0, |(value, _)| value);
             *end += 1 + count;
             return value * 1_000_000;
@@ -160,7 +161,7 @@ fn fraction(text: &[u8], end: &mut usize) -> u32 {
     value * POWERS[kept]
 }
 
-/// Whether the digits between a separator and `end` are part of something longer: `,192.168.1.10`, `,200,17`.
+/// Whether the digits between a separator and `end` are part of a longer text: `,192.168.1.10`, `,200,17`.
 fn goes_on(text: &[u8], separator: usize, end: usize) -> bool {
     let is_digit = |at: usize| text.get(at).is_some_and(u8::is_ascii_digit);
     match (text.get(separator), text.get(end)) {
@@ -172,7 +173,7 @@ fn goes_on(text: &[u8], separator: usize, end: usize) -> bool {
     }
 }
 
-/// Whether a single letter follows at `at`, as in `07,123Z`.
+/// Whether a single letter is at `at`, as in `07,123Z`.
 fn is_zone_letter(text: &[u8], at: usize) -> bool {
     matches!(text.get(at), Some(b'Z' | b'z')) && text.get(at + 1).is_none_or(|byte| !byte.is_ascii_alphanumeric())
 }
@@ -200,11 +201,12 @@ enum Hours {
     WithMinutes,
     /// `+02`.
     TwoDigits,
-    /// `+2`: the text before it leaves no doubt that it is an offset.
+    /// `+2`; accepted if the text before it leaves no doubt that it is an offset.
     OneDigit,
 }
 
-/// `+hhmm`, `-hh:mm`, and hours alone where these are allowed; seconds east of UTC.
+/// Reads `+hhmm`, `-hh:mm`, or hours alone if `least` allows that; returns seconds east of UTC, and the position after
+/// it.
 fn offset(text: &[u8], at: usize, least: Hours) -> Option<(i32, usize)> {
     let sign = match text.get(at)? {
         b'+' => 1,

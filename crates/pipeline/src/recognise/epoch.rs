@@ -1,4 +1,4 @@
-//! Epoch timestamps: seconds since 1970, or finer, where a number is likely to be one.
+//! Epoch timestamps: numbers that are likely to be seconds since 1970, or smaller units.
 
 use quarry_event::time::DateTimeParts;
 
@@ -58,7 +58,7 @@ fn is_named(before: &[u8]) -> bool {
             || contains(b"stamp")
             || key == b"ts"
             || key == b"rt"
-            // Linux' audit: `msg=audit(1795600800.123:42)`.
+            // The Linux audit daemon writes `msg=audit(1795600800.123:42)`.
             || key == b"audit"
             || key == b"t"
             || key.ends_with(b"_ts"))

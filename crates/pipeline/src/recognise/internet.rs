@@ -1,13 +1,13 @@
 //! The most common timestamp format, `2026-11-20T13:42:07.123Z`, at fixed positions.
 //!
-//! A shortcut that only accepts what the recognisers would read the same way, so that times never depend on it.
-//! Anything else, even with one digit less, is left to them.
+//! This shortcut accepts only text that the recognisers would read in the same way, so that times never depend on it.
+//! The recognisers read all other text, even if it has only one digit less.
 
 use quarry_event::time::DateTimeParts;
 
 use super::{Form, Rank, Stamp, day_of_month, full_year, has_clean_right};
 
-/// Bytes of `2026-11-20T13:42:07`.
+/// Length of `2026-11-20T13:42:07`.
 const SECOND_END: usize = 19;
 /// Maximum digits of a fraction.
 const FRACTION_DIGITS_MAX: usize = 9;
@@ -74,7 +74,8 @@ mod tests {
     use super::*;
     use crate::recognise::Recogniser;
 
-    /// Whether the shortcut accepts the text at `at`; then it must agree with the recogniser of such timestamps.
+    /// Whether the shortcut accepts the text at `at`; asserts that the recogniser of such timestamps then agrees with
+    /// it.
     #[track_caller]
     fn takes(text: &[u8], at: usize) -> bool {
         let Some(stamp) = stamp_at(text, at) else { return false };

@@ -1,8 +1,8 @@
-//! The timestamp of a JSON object, by well-known key names.
+//! The timestamp of a JSON object, found by well-known key names.
 //!
-//! Objects often state their time after a kilobyte of other data, and mention other times before it. So the values of
-//! well-known keys are preferred, those of the object itself over those of nested objects. The text is scanned once,
-//! without building a tree, up to an unambiguous key or [`WALK_BYTES_MAX`].
+//! The time of an object often comes after a kilobyte of other data that contains other times. So the values of
+//! well-known keys are preferred, and keys of the object itself have precedence over those of nested objects. The text
+//! is scanned once, without building a tree, up to an unambiguous key or [`WALK_BYTES_MAX`].
 //!
 //! Not here: validation beyond what the scan needs; invalid JSON yields no timestamp.
 
@@ -41,7 +41,7 @@ const NAMES: [&[u8]; 30] = [
     b"date",
     b"t",
 ];
-/// This many leading [`NAMES`] are unambiguous: the first of them is used without scanning the rest of the object.
+/// Number of leading [`NAMES`] that are unambiguous: after the first of these, the rest of the object is not scanned.
 const TELLING: usize = 10;
 /// Maximum bytes of an object that are scanned.
 const WALK_BYTES_MAX: usize = 64 << 10;
@@ -49,7 +49,7 @@ const WALK_BYTES_MAX: usize = 64 << 10;
 const DEPTH_MAX: usize = 32;
 /// Length of the longest name in [`NAMES`].
 const NAME_BYTES_MAX: usize = 24;
-/// Powers of ten of an epoch in seconds, milli-, micro- and nanoseconds.
+/// Powers of ten in epochs of seconds, milli-, micro- and nanoseconds.
 const POWERS: [usize; 4] = [9, 12, 15, 18];
 /// Wrappers that some writers put around a time: `{"$date": "…"}`.
 const WRAPPERS: [&[u8]; 2] = [b"$date", b"$numberLong"];
@@ -57,7 +57,7 @@ const WRAPPERS: [&[u8]; 2] = [b"$date", b"$numberLong"];
 /// A value that may be the timestamp.
 #[derive(Clone, Copy)]
 struct Candidate {
-    /// Whether it is nested (the object itself comes first), then its index in [`NAMES`].
+    /// Whether the value is nested (values of the object itself come first), then the index of its key in [`NAMES`].
     order: (bool, usize),
     stamp: Stamp,
 }
@@ -66,7 +66,7 @@ struct Candidate {
 #[derive(Default)]
 struct BestCandidates {
     full: Option<Candidate>,
-    /// `"date"` and `"time"` of the object itself, where neither is a complete timestamp.
+    /// The values of `"date"` and `"time"` of the object itself, if neither is a complete timestamp.
     date: Option<Stamp>,
     clock: Option<Stamp>,
 }
@@ -161,7 +161,7 @@ impl Recogniser {
 }
 
 impl Recogniser {
-    /// `1.7956008E9`, scientific notation: a digit, the decimals, and a power of ten.
+    /// An epoch in scientific notation, such as `1.7956008E9`: a digit, decimals, and a power of ten.
     fn epoch_with_power(&self, text: &[u8], start: usize, power: usize) -> Option<Stamp> {
         let [whole, b'.', rest @ ..] = &text[start..power] else { return None };
         let sign = usize::from(text.get(power + 1) == Some(&b'+'));
@@ -183,7 +183,7 @@ impl Recogniser {
     }
 }
 
-/// Moves the positions of a timestamp in a text that begins at `start`.
+/// Shifts the positions of a timestamp that was found in a text that begins at `start`.
 fn placed(stamp: Stamp, start: usize) -> Stamp {
     Stamp { start: start + stamp.start, end: start + stamp.end, ..stamp }
 }
@@ -192,8 +192,8 @@ fn number_bytes(text: &[u8]) -> usize {
     text.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count()
 }
 
-/// Per length of a name, the low five bits of the first bytes of the well-known names of that length, as a set. Bytes
-/// that differ in case only have the same bits.
+/// For each length of a name, a set of the low five bits of the first bytes of the well-known names of that length.
+/// Bytes that differ only in case have the same bits.
 static FIRSTS: [u32; NAME_BYTES_MAX + 1] = firsts();
 
 const fn firsts() -> [u32; NAME_BYTES_MAX + 1] {
@@ -206,7 +206,7 @@ const fn firsts() -> [u32; NAME_BYTES_MAX + 1] {
     firsts
 }
 
-/// Index of a name among the well-known ones.
+/// Index of a name in [`NAMES`].
 fn place_of(name: &[u8]) -> Option<usize> {
     let firsts = FIRSTS.get(name.len())?;
     if firsts >> (name.first()? & 31) & 1 == 0 {
@@ -226,7 +226,7 @@ fn string_end(text: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Start of the value for a name that ends before `at`; `None` if no colon follows.
+/// Start of the value after a name that ends before `at`; `None` if no colon follows.
 fn value_behind(text: &[u8], at: usize) -> Option<usize> {
     let colon = skip_blanks(text, at);
     (text.get(colon) == Some(&b':')).then(|| skip_blanks(text, colon + 1))
@@ -236,7 +236,7 @@ fn skip_blanks(text: &[u8], at: usize) -> usize {
     at + text.get(at..).map_or(0, |rest| rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count())
 }
 
-/// Start of the value inside wrappers; `at` if there are none.
+/// Start of the value inside wrappers; `at` if there are no wrappers.
 fn unwrapped(text: &[u8], at: usize) -> usize {
     let mut at = at;
     for _ in WRAPPERS {

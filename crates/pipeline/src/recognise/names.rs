@@ -41,7 +41,7 @@ const fn keys<const COUNT: usize>(names: &[&[u8]; COUNT]) -> [u32; COUNT] {
 const MONTH_KEYS: [u32; 12] = keys(&MONTHS);
 const WEEKDAY_KEYS: [u32; 7] = keys(&WEEKDAYS);
 
-/// Index of the name of `run` letters at `at`: short, long, or cut after the third letter (`Sept`).
+/// Index of the name of `run` letters at `at`: short, long, or cut after at least the third letter (`Sept`).
 fn named(text: &[u8], at: usize, run: usize, names: &[&[u8]], keys: &[u32]) -> Option<usize> {
     if run < SHORT_NAME_LEN {
         return None;
@@ -53,7 +53,7 @@ fn named(text: &[u8], at: usize, run: usize, names: &[&[u8]], keys: &[u32]) -> O
     is_whole.then_some(found)
 }
 
-/// Month whose name is at `at`, from 1, and the position after it.
+/// The month whose name is at `at`, counted from 1, and the position after the name.
 pub(super) fn month_name(text: &[u8], at: usize) -> Option<(u32, usize)> {
     let run = letters(text, at);
     let month = named(text, at, run, &MONTHS, &MONTH_KEYS)?;
@@ -66,7 +66,7 @@ impl Recogniser {
         if run == 1 && matches!(text[at], b'I' | b'W' | b'E' | b'F') {
             return self.behind_level(text, at + 1);
         }
-        // The first letters of names, in either case: a cheap test before the tables.
+        // A cheap test before the tables: the first letters of all names, in either case.
         if !matches!(text[at] | 0x20, b'j' | b'f' | b'm' | b'a' | b's' | b'o' | b'n' | b'd' | b't' | b'w') {
             return None;
         }
@@ -87,7 +87,7 @@ impl Recogniser {
         }
     }
 
-    /// `1122 15:37:06.123456`, after a level letter, as Kubernetes writes it.
+    /// Reads `1122 15:37:06.123456` after a level letter, as Kubernetes writes it.
     fn behind_level(&self, text: &[u8], at: usize) -> Option<Stamp> {
         if digits(text, at) != 4 || text.get(at + 4) != Some(&b' ') {
             return None;
@@ -100,7 +100,7 @@ impl Recogniser {
         Some(Stamp::new(parts, Form::NoYear, Rank::Full, end))
     }
 
-    /// `Jun 14 15:16:01`, `Dec 04 04:47:44 2005`, `Nov 20, 2026 1:42:07 PM`.
+    /// Reads `Jun 14 15:16:01`, `Dec 04 04:47:44 2005`, `Nov 20, 2026 1:42:07 PM`.
     fn month_first(&self, text: &[u8], at: usize) -> Option<Stamp> {
         let (month, end) = month_name(text, at)?;
         let (day, end) = number(text, end + Some(blanks(text, end)).filter(|blanks| *blanks > 0)?, 1, 2)?;
@@ -123,7 +123,8 @@ impl Recogniser {
         Some(Stamp::new(parts, Form::MonthName, Rank::Full, end))
     }
 
-    /// A year after the time, possibly with a zone before it: `04:47:44 UTC 2005`; returns `at` if there is none.
+    /// Reads a year after the time, possibly with a zone before it, as in `04:47:44 UTC 2005`; returns the position
+    /// after it, or `at` if there is none.
     pub(super) fn year_behind(&self, text: &[u8], at: usize, parts: &mut DateTimeParts) -> usize {
         let start = at + blanks(text, at);
         let (4, Some((year, end))) = (digits(text, start), number(text, start, 4, 4)) else { return at };

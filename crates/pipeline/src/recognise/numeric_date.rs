@@ -15,7 +15,7 @@ fn date(year: i16, month: u32, day: u32) -> Option<DateTimeParts> {
 }
 
 impl Recogniser {
-    /// `2015-10-18 18:01:47,978`, `2016/9/27:20:30:31.455`, `2026 Nov 20 13:42:07`.
+    /// Reads `2015-10-18 18:01:47,978`, `2016/9/27:20:30:31.455`, `2026 Nov 20 13:42:07`.
     pub(super) fn year_first(&self, text: &[u8], at: usize) -> Option<Stamp> {
         let (year, end) = number(text, at, 4, 4)?;
         let year = full_year(year)?;
@@ -36,7 +36,7 @@ impl Recogniser {
         has_clean_right(text, end).then(|| Stamp::new(parts, Form::YearFirst, Rank::Date, end))
     }
 
-    /// `20171223-22:15:29:606`, `20171223T221529Z`, `20171223221529`.
+    /// Reads `20171223-22:15:29:606`, `20171223T221529Z`, `20171223221529`.
     pub(super) fn compact(&self, text: &[u8], at: usize, run: usize) -> Option<Stamp> {
         let (year, end) = number(text, at, 4, 4)?;
         let (month, end) = number(text, end, 2, 2)?;
@@ -54,7 +54,7 @@ impl Recogniser {
         Some(Stamp::new(parts, Form::Compact, Rank::Full, end?))
     }
 
-    /// `081109 203615`, `081109 20:36:15`.
+    /// Reads `081109 203615`, `081109 20:36:15`.
     pub(super) fn compact_short_year(&self, text: &[u8], at: usize) -> Option<Stamp> {
         let (year, end) = number(text, at, 2, 2)?;
         let (month, end) = number(text, end, 2, 2)?;
@@ -69,7 +69,7 @@ impl Recogniser {
         Some(Stamp::new(parts, Form::CompactShortYear, Rank::Full, end))
     }
 
-    /// Dates and times that begin with one or two digits.
+    /// Reads dates and times that begin with one or two digits.
     pub(super) fn short_number(&self, text: &[u8], at: usize, run: usize) -> Option<Stamp> {
         let (first, end) = number(text, at, run, run)?;
         match *text.get(end)? {
@@ -84,7 +84,7 @@ impl Recogniser {
         }
     }
 
-    /// `10/Oct/2000:13:55:36 -0700`, `10 Oct 2000 13:55:36`, `10-Oct-00 13:55:36`, `10 Oct 13:55:36`.
+    /// Reads `10/Oct/2000:13:55:36 -0700`, `10 Oct 2000 13:55:36`, `10-Oct-00 13:55:36`, `10 Oct 13:55:36`.
     fn day_and_name(&self, text: &[u8], day: u32, end: usize, separator: u8) -> Option<Stamp> {
         let (month, end) = month_name(text, end + 1)?;
         let (month, day) = day_of_month(month, day)?;
@@ -100,7 +100,7 @@ impl Recogniser {
                 parts.year = Some(full_year(year)?);
                 end
             }
-            // Two digits after a blank are more likely the hour than the year.
+            // Two digits after a blank are more likely to be the hour than the year.
             (2, (year, end)) if separator != b' ' => {
                 parts.year = Some(short_year(year));
                 end
@@ -119,7 +119,8 @@ impl Recogniser {
         is_date.then(|| Stamp::new(parts, Form::DayMonthName, Rank::Date, end))
     }
 
-    /// Two or three numbers: `11/20/2026 01:42:07 PM`, `17/06/09 20:10:40`, `03-17 16:13:38.811`, `10.30 16:49:06`.
+    /// Reads two or three numbers: `11/20/2026 01:42:07 PM`, `17/06/09 20:10:40`, `03-17 16:13:38.811`, `10.30
+    /// 16:49:06`.
     fn numbers(&self, text: &[u8], first: u32, end: usize, separator: u8) -> Option<Stamp> {
         let (second, end) = number(text, end + 1, 1, 2)?;
         if text.get(end) != Some(&separator) {
@@ -134,7 +135,8 @@ impl Recogniser {
             let year = full_year(third)?;
             let day_first = (DateOrder::DayMonthYear, date(year, second, first));
             let month_first = (DateOrder::MonthDayYear, date(year, first, second));
-            // With points the day comes first; otherwise American order, unless only the other yields a valid date.
+            // In dates with points, the day comes first; in others, the month (American order), unless only the other
+            // order yields a valid date.
             let orders = if separator == b'.' { [day_first, month_first] } else { [month_first, day_first] };
             self.in_order(&orders)?
         } else {
@@ -160,7 +162,7 @@ impl Recogniser {
         }
     }
 
-    /// The date in the preferred order if it is valid there, otherwise in the first valid one; and that order.
+    /// The date in the preferred order if that is valid, otherwise in the first valid order; and the order used.
     fn in_order(&self, orders: &[(DateOrder, Option<DateTimeParts>)]) -> Option<(DateTimeParts, OrderRead)> {
         let mut valid = orders.iter().filter_map(|(order, parts)| Some((*order, (*parts)?)));
         let (mut order, mut chosen) = valid.next()?;
@@ -190,7 +192,7 @@ impl Recogniser {
         Some(Stamp { order: Some(order), ..Stamp::new(parts, Form::NoYear, Rank::Full, end) })
     }
 
-    /// `10:41:22 Oct 9 2005`, `10:41:22 09/10/2005`, `10:41:22`.
+    /// Reads `10:41:22 Oct 9 2005`, `10:41:22 09/10/2005`, `10:41:22`.
     fn clock_first(&self, text: &[u8], at: usize) -> Option<Stamp> {
         let mut parts = DateTimeParts::default();
         let end = self.clock(text, at, &mut parts)?;
@@ -206,7 +208,7 @@ impl Recogniser {
         has_clean_right(text, end).then(|| Stamp::new(parts, Form::ClockFirst, Rank::Clock, end))
     }
 
-    /// A date that follows its time.
+    /// Reads a date after its time.
     fn date_behind(&self, text: &[u8], at: usize) -> Option<Stamp> {
         if let Some((month, end)) = month_name(text, at) {
             let (day, end) = number(text, end + Some(blanks(text, end)).filter(|gap| *gap > 0)?, 1, 2)?;

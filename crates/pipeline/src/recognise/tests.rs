@@ -10,7 +10,7 @@ fn found(text: &str) -> Option<Stamp> {
     Recogniser::new(NOW, [].into()).find(text.as_bytes())
 }
 
-/// The instant in UTC, for a source whose last event was at [`NOW`].
+/// The recognised instant in UTC, for a source whose last event was at [`NOW`].
 fn read(text: &str) -> String {
     let Some(stamp) = found(text) else { return "none".to_owned() };
     let context = ResolveContext { now: NOW, tz: &TimeZone::UTC, last: Some(NOW) };
@@ -136,7 +136,7 @@ fn offsets_behind_the_name_of_a_zone() {
         ("2026-11-20 13:42:07 UT+5:30 x", "2026-11-20T08:12:07"),
         ("2026-11-20 13:42:07 GMT+02:00 x", "2026-11-20T11:42:07"),
         ("Fri Nov 20 2026 13:42:07 GMT+0100 (Central European Standard Time) x", "2026-11-20T12:42:07"),
-        // No offsets: the name alone counts, or nothing.
+        // These are not valid offsets: only the name before them counts, or nothing.
         ("2026-11-20 13:42:07 GMT+130 x", "2026-11-20T13:42:07"),
         ("2026-11-20 13:42:07 -5 items", "2026-11-20T13:42:07"),
     ]);
@@ -217,7 +217,7 @@ proptest::proptest! {
     }
 }
 
-/// Pieces of the tested texts, which are all sequences of one to five.
+/// Pieces of the tested texts, which are all sequences of one to five of them.
 const PIECES: [&str; 12] = ["1", "23", "2026", ":", "-", "/", ".", " ", "T", "Oct", "Z", "x"];
 
 #[test]
@@ -247,7 +247,7 @@ fn the_next_digit_is_found_anywhere() {
     for len in 0..20 {
         for place in 0..len {
             for byte in [b'0', b'9'] {
-                // The neighbours of digits, and bytes that are like digits but for their top bit.
+                // Bytes next to the digits in ASCII, and bytes that differ from a digit only in their top bit.
                 let mut text: Vec<u8> = b"/:\xb0\xb9a".iter().copied().cycle().take(len).collect();
                 assert_eq!(next_digit(&text, 0), None);
                 text[place] = byte;

@@ -162,7 +162,7 @@ fn the_inputs_zone_counts_before_the_nodes_and_tz_before_both() {
 #[test]
 fn dates_of_a_source_have_one_order() {
     let days = [
-        // An unambiguous date decides how later ones are read, until another unambiguous date disagrees.
+        // An unambiguous date determines how later dates are read, until another unambiguous date disagrees.
         ("28/11/2025 10:00:00", "2025-11-28"),
         ("01/12/2025 10:00:00", "2025-12-01"),
         ("12/13/2025 10:00:00", "2025-12-13"),
@@ -182,7 +182,7 @@ fn dates_of_a_source_have_one_order() {
         let mut source = timestamper(&settings(), None);
         time(&mut source, text);
         assert_eq!(time(&mut source, other), format!("{day} 10:00:00.000"), "{text} {other}");
-        // A later unambiguous date decides, too.
+        // A later unambiguous date also determines the order.
         let mut source = timestamper(&settings(), None);
         source.look_ahead(format!("{other} one\n more\n{text} two\n").as_bytes());
         assert_eq!(time(&mut source, other), format!("{day} 10:00:00.000"), "{other} {text}");
@@ -211,7 +211,7 @@ fn an_ambiguous_date_is_read_as_about_now_and_never_as_future() {
     assert_eq!(read(now, None, &["11/05/2026 10:00:00", first]), ["2026-11-05", "2026-04-11"]);
     assert_eq!(read(now, None, &["10:00:00 05/11/2026", "10:00:00 04/11/2026"]), ["2026-11-05", "2026-11-04"]);
     assert_eq!(read(now, None, &["05-11 10:00:00", "04-11 10:00:00"]), ["2026-11-05", "2026-11-04"]);
-    // The file's modification time is used as well.
+    // The file's modification time also shows the order.
     let old = "05/03/2025 10:00:00";
     assert_eq!(read(now, Some("2025-03-05T10:20:00Z"), &[old]), ["2025-03-05"]);
     assert_eq!(read(now, Some("2025-03-05T12:20:00Z"), &[old]), ["2025-05-03"]);

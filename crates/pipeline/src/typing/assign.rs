@@ -1,10 +1,10 @@
-//! `INGEST_EVAL`: assignments of expressions to keys and fields; and conditions.
+//! `INGEST_EVAL`: assignments of expressions to keys and fields; also boolean conditions.
 //!
-//! `name = expression` adds a value to a field; `name := expression` replaces its values, with a null removing them.
-//! Keys (`_raw`, `_time`, `queue`, `host`, `source`, `sourcetype`, `index`) have one value, which is always replaced.
-//! An expression sees the effects of earlier assignments. It reads a field's first value; `$mv:NAME$` reads all.
-//! `$pd:NAME$` refers to a key and `$field:NAME$` to a field, whatever the name. A name may end in a type: `[int]`,
-//! `[float]`, `[string]`.
+//! `name = expression` adds a value to a field; `name := expression` replaces its values, null removes them. Keys
+//! (`_raw`, `_time`, `queue`, `host`, `source`, `sourcetype`, `index`) have one value, which is always replaced. An
+//! expression sees the effects of earlier assignments. A field name reads the field's first value; `$mv:NAME$` reads
+//! all values. `$pd:NAME$` always refers to a key and `$field:NAME$` always to a field. A name may end in a type:
+//! `[int]`, `[float]`, `[string]`.
 //!
 //! The expression language is implemented elsewhere ([`quarry_event::expression`]).
 
@@ -17,14 +17,14 @@ use quarry_stdx::Fault;
 
 use super::event::{Key, TypedEvent, seconds_text, time_of_seconds};
 
-/// Assignments of one rule.
+/// Maximum number of assignments of one rule.
 const ASSIGNMENTS_MAX: usize = 1_000;
-/// Field with the number of lines.
+/// Field with the number of lines of an event.
 const LINE_COUNT: &str = "linecount";
 /// Texts of true and false.
 const CONDITION_TEXTS: [&str; 2] = ["True", "False"];
 
-/// Assignments in order.
+/// Assignments of a rule, in order.
 #[derive(Debug)]
 pub(crate) struct Assignments {
     all: Vec<Assignment>,
@@ -33,7 +33,7 @@ pub(crate) struct Assignments {
 #[derive(Debug)]
 struct Assignment {
     target: Target,
-    /// `:=`.
+    /// Whether the operator is `:=`.
     replaces: bool,
     form: Form,
     value: Reader,
@@ -45,7 +45,7 @@ enum Target {
     Field(Arc<str>),
 }
 
-/// Type in which a value is written.
+/// Type according to which a value is formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     AsIs,
@@ -73,7 +73,7 @@ enum Operand {
 pub(crate) struct Condition(Reader);
 
 impl Assignments {
-    /// Parses the setting; the error says what is wrong.
+    /// Parses the setting; the error describes the fault.
     pub(crate) fn new(text: &str, compiler: Option<&dyn ExpressionCompiler>) -> Result<Assignments, Fault> {
         let parts = split(text)?;
         if parts.is_empty() || parts.len() > ASSIGNMENTS_MAX {
@@ -86,7 +86,7 @@ impl Assignments {
         Ok(Assignments { all })
     }
 
-    /// Runs them.
+    /// Runs the assignments.
     pub(crate) fn run(&self, event: &mut TypedEvent, now: TimeNs) {
         for assignment in &self.all {
             let value = assignment.value.evaluate(event, now);
@@ -165,7 +165,7 @@ fn split(text: &str) -> Result<Vec<&str>, Fault> {
     Ok(parts.into_iter().map(str::trim).filter(|part| !part.is_empty()).collect())
 }
 
-/// A name without its type, and the type.
+/// Splits a name with a type into both.
 fn with_form(name: &str) -> Result<(&str, Form), Fault> {
     let Some((bare, form)) = name.strip_suffix(']').and_then(|name| name.rsplit_once('[')) else {
         return Ok((name, Form::AsIs));
@@ -193,7 +193,7 @@ fn target(name: &str) -> Result<Target, Fault> {
     })
 }
 
-/// Name and kind of `$kind:name$`.
+/// Splits `$kind:name$` into name and kind.
 fn marked(name: &str) -> (&str, Option<&str>) {
     let inner = name.strip_prefix('$').and_then(|name| name.strip_suffix('$')).and_then(|name| name.split_once(':'));
     inner.map_or((name, None), |(kind, bare)| (bare, Some(kind)))
@@ -207,7 +207,7 @@ impl Reader {
         Ok(Reader { expression, places })
     }
 
-    /// The value; null if it cannot be computed.
+    /// The value of the expression; null if it cannot be computed.
     fn evaluate(&self, event: &TypedEvent, now: TimeNs) -> ExpressionValue<'static> {
         let lines;
         let text = |text: &'_ str| ExpressionValue::Text(Cow::Owned(text.to_owned()));
@@ -248,7 +248,7 @@ fn place(name: &str) -> Operand {
     }
 }
 
-/// The expression with `$kind:name$` replaced by a quoted name, which the language reads as a field.
+/// The expression, with each `$kind:name$` replaced by a quoted name, which the language reads as a field.
 fn quoted(text: &str) -> String {
     let (mut out, mut rest, mut quote) = (String::new(), text, None);
     while let Some(letter) = rest.chars().next() {
@@ -266,7 +266,7 @@ fn quoted(text: &str) -> String {
             (None, '"' | '\'') => quote = Some(letter),
             _ => {}
         }
-        // An escaped character closes no quote.
+        // A quote after a backslash does not close the quoted text.
         let length = if letter == '\\' && quote.is_some() {
             rest.char_indices().nth(2).map_or(rest.len(), |(at, _)| at)
         } else {
@@ -287,7 +287,7 @@ fn number_of(value: &ExpressionValue<'_>) -> Option<f64> {
     }
 }
 
-/// A value's text in a form; `None` for null, and for non-numbers if a number is required.
+/// The text of a value formatted as this type; `None` for null, and for non-numbers if a number is required.
 fn text_of_value(value: &ExpressionValue<'_>, form: Form) -> Option<String> {
     if form != Form::AsIs {
         let number = number_of(value)?;
@@ -316,12 +316,12 @@ fn text_of_value(value: &ExpressionValue<'_>, form: Form) -> Option<String> {
 }
 
 impl Condition {
-    /// Reads the expression.
+    /// Parses the condition.
     pub(crate) fn new(text: &str, compiler: Option<&dyn ExpressionCompiler>) -> Result<Condition, Fault> {
         Reader::new(text, compiler).map(Condition)
     }
 
-    /// Whether it is true; null, false and zero are not.
+    /// Whether the condition is true; null, false and zero do not count as true.
     pub(crate) fn holds(&self, event: &TypedEvent, now: TimeNs) -> bool {
         match self.0.evaluate(event, now) {
             ExpressionValue::Bool(holds) => holds,

@@ -1,4 +1,4 @@
-//! An event between its timestamp and the index, as rules read and write it.
+//! An event between its timestamp and the index, in the form that rules read and write.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const NULL_QUEUE: &str = "nullQueue";
 const INDEX_QUEUE: &str = "indexQueue";
 /// Maximum length of a value of an indexed field, host, source or sourcetype, in bytes.
 const VALUE_BYTES_MAX: usize = 1 << 20;
-/// Maximum number of fields of an event while rules run; further ones are not added.
+/// Maximum number of fields of an event while rules run; further fields are not added.
 const FIELDS_MAX: usize = 10_000;
 /// Nanoseconds per microsecond, the resolution of times computed by rules.
 const NS_PER_MICROSECOND: i64 = 1_000;
@@ -50,11 +50,11 @@ pub(crate) enum Key {
     Source,
     Sourcetype,
     Index,
-    /// A field's first value.
+    /// The first value of a field.
     Field(String),
-    /// First values of fields, joined by blanks.
+    /// The first values of fields, joined by blanks.
     Fields(Vec<String>),
-    /// Any other: routing keys, and keys used between rules.
+    /// Any other key: routing keys, and keys that rules use among themselves.
     Other(String),
 }
 
@@ -78,7 +78,7 @@ impl Key {
         }
     }
 
-    /// The key that a name in an expression refers to, if any.
+    /// The key to which a name in an expression refers, if any.
     pub(crate) fn of_expression(name: &str) -> Option<Key> {
         Some(match name {
             "_raw" => Key::Raw,
@@ -94,7 +94,7 @@ impl Key {
 }
 
 impl TypedEvent {
-    /// An event from the timestamper.
+    /// An event as received from the timestamper.
     pub(crate) fn new(raw: String, time: TimeNs, meta: Metadata) -> TypedEvent {
         TypedEvent { raw, time, meta, fields: Vec::new(), is_dropped: false, is_cut: false, others: Vec::new() }
     }
@@ -120,7 +120,7 @@ impl TypedEvent {
         }
     }
 
-    /// A key's plain text; `None` if it has none.
+    /// A key's plain text; `None` if the key has no text.
     pub(crate) fn plain(&self, key: &Key) -> Option<&str> {
         match key {
             Key::Raw => Some(&self.raw),
@@ -135,7 +135,7 @@ impl TypedEvent {
         }
     }
 
-    /// The indexer groups named by a rule, as a field kept only by forwarders.
+    /// The indexer groups named by a rule, as a field that only forwarders keep.
     pub(crate) fn routing(&self) -> Option<(Arc<str>, String)> {
         let (_, groups) = self.others.iter().find(|(name, _)| name == keys::ROUTING_KEY)?;
         Some((Arc::from(keys::ROUTING_KEY), groups.clone()))
@@ -203,7 +203,7 @@ impl TypedEvent {
     }
 }
 
-/// Replaces a metadata text.
+/// Replaces a metadata text; the kind prefix is removed.
 fn set(place: &mut Arc<str>, text: &str, kind: &str) {
     let bare = text.strip_prefix(kind).unwrap_or(text);
     let bare = &bare[..cut_at_character(bare.as_bytes(), VALUE_BYTES_MAX)];
@@ -220,7 +220,7 @@ fn cut(text: &mut String, most: usize) -> bool {
     is_longer
 }
 
-/// Seconds with as many digits as needed.
+/// The time in seconds, with as many digits as needed.
 pub(crate) fn seconds_text(time: TimeNs) -> String {
     let (seconds, nanos) = (time.div_euclid(NS_PER_SEC), time.rem_euclid(NS_PER_SEC));
     let text = format!("{seconds}.{nanos:09}");
@@ -230,6 +230,6 @@ pub(crate) fn seconds_text(time: TimeNs) -> String {
 /// The instant for a number of seconds.
 pub(crate) fn time_of_seconds(seconds: f64) -> Option<TimeNs> {
     let micros = (seconds * 1e6).round();
-    // Beyond this the nanoseconds do not fit.
+    // Beyond this limit, the nanoseconds do not fit.
     (micros.abs() < (i64::MAX / NS_PER_MICROSECOND) as f64).then(|| micros as i64 * NS_PER_MICROSECOND)
 }

@@ -54,12 +54,12 @@ impl Template {
         Template { parts }
     }
 
-    /// Whether it refers to the previous value.
+    /// Whether the format refers to the previous value.
     pub(crate) fn needs_previous(&self) -> bool {
         self.parts.contains(&FormatPart::Previous)
     }
 
-    /// Substitutes the groups; `None` if one of them did not take part in the match.
+    /// Substitutes the groups; `None` if a group did not take part in the match.
     pub(crate) fn fill<'a>(&'a self, text: &'a str, groups: &Groups, previous: &'a str) -> Option<Cow<'a, str>> {
         let one = |part: &'a FormatPart| match part {
             FormatPart::Text(plain) => Some(Cow::Borrowed(plain.as_str())),
@@ -83,7 +83,7 @@ fn group_number(text: &str, groups: usize) -> Option<(usize, usize)> {
     })
 }
 
-/// `name::value` pairs of a format or of the text of `_meta`.
+/// The `name::value` pairs in a format or in the text of `_meta`.
 pub(crate) fn pairs(text: &str) -> Vec<(String, String)> {
     let mut pairs = Vec::new();
     let (mut name, mut word, mut quoted) = (None, String::new(), false);

@@ -1,4 +1,4 @@
-//! End of the stage: events with their final keys are added to a batch, or returned to the caller.
+//! End of the typing stage: events with their final keys are added to a batch, or returned to the caller.
 
 use quarry_stdx::number::u32_of;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,9 +13,9 @@ use super::event::TypedEvent;
 use super::plan::{SharedPlan, TypingPlan};
 use crate::pipeline::PipelineCounters;
 
-/// Maximum number of cached plans by source, host and sourcetype; beyond it the cache is cleared.
+/// Maximum number of cached plans by source, host and sourcetype; beyond that, the cache is cleared.
 const KNOWN_MAX: usize = 4_096;
-/// Maximum number of distinct plans shared by them; beyond it the cache is cleared.
+/// Maximum number of distinct plans shared by the cached entries; beyond that, the cache is cleared.
 const SHARED_MAX: usize = 256;
 
 /// The typing stage of one source.
@@ -33,7 +33,7 @@ pub(crate) struct Typing {
 }
 
 impl Typing {
-    /// The stage, if these settings require one.
+    /// The typing stage; `None` if these settings do not require one.
     pub(crate) fn new(
         plan: TypingPlan,
         indexes: Arc<IndexNames>,
@@ -47,12 +47,12 @@ impl Typing {
         })
     }
 
-    /// Must be called before events go to a batch.
+    /// Must be called before events are added to a batch.
     pub(crate) fn begin(&mut self, out: &EventBatch) {
         self.rows.begin(out);
     }
 
-    /// Continues at a later time.
+    /// Sets a later current time.
     pub(crate) fn set_now(&mut self, now: TimeNs) {
         self.now = now;
     }
@@ -91,8 +91,8 @@ impl Typing {
     }
 }
 
-/// Sends the event to the index chosen by its rules or, if that does not accept events, to `lastChanceIndex` or the
-/// input's index; returns the reason in that case.
+/// Sets the event's index to the one chosen by its rules. If that index does not accept events, sets `lastChanceIndex`
+/// or the input's index instead, and returns the reason.
 fn settle_index(meta: &mut Metadata, own: &Arc<str>, indexes: &IndexNames) -> Option<String> {
     if Arc::ptr_eq(&meta.index, own) || meta.index == *own {
         return None;
@@ -106,14 +106,14 @@ fn settle_index(meta: &mut Metadata, own: &Arc<str>, indexes: &IndexNames) -> Op
 /// Metadata rows of the current batch.
 #[derive(Debug, Default)]
 struct MetadataRows {
-    /// At most as many entries as the batch has events.
+    /// Rows by metadata; at most as many as the batch has events.
     known: HashMap<Metadata, u32, RandomState>,
     last: Option<(Metadata, u32)>,
 }
 
 impl MetadataRows {
     fn begin(&mut self, out: &EventBatch) {
-        // The row is only valid if the batch is the one to which it was added.
+        // The row is valid only in the batch to which it was added.
         let is_same = self.last.as_ref().is_some_and(|(last, row)| {
             out.metas.get(*row as usize).is_some_and(|meta| {
                 meta == last && Arc::ptr_eq(&meta.host, &last.host) && Arc::ptr_eq(&meta.source, &last.source)
@@ -147,7 +147,7 @@ impl MetadataRows {
 /// A complete event, with its time and metadata.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WholeEvent {
-    /// Its text.
+    /// Text of the event.
     pub raw: String,
     /// `_time`.
     pub time: TimeNs,
@@ -157,12 +157,12 @@ pub struct WholeEvent {
     pub fields: Vec<(Arc<str>, String)>,
 }
 
-/// Extent of processing.
+/// Extent of the processing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TypingStage {
-    /// Everything.
+    /// All rules.
     All,
-    /// Processing that is repeated for events already processed by another node.
+    /// Only the rules that are applied again to events already processed by another node.
     Rulesets,
 }
 
@@ -180,12 +180,12 @@ struct PlanCache {
 }
 
 impl EventTyping {
-    /// The stage for these settings.
+    /// The typing stage with these settings.
     pub fn new(props: Arc<PropsResolver>) -> EventTyping {
         EventTyping { props, known: Mutex::default() }
     }
 
-    /// The plan for events with these metadata; an empty plan does nothing. Unusable settings are skipped
+    /// The plan for events with this metadata; an empty plan does nothing. Unusable settings are skipped
     /// ([`TypingPlan::problem`]).
     pub fn plan(&self, meta: &Metadata) -> Arc<TypingPlan> {
         let names = [&meta.source, &meta.host, &meta.sourcetype].map(Arc::clone);
@@ -194,7 +194,7 @@ impl EventTyping {
             return Arc::clone(plan);
         }
         let settings = self.props.resolve(&meta.source, &meta.host, &meta.sourcetype).typing;
-        // Processing of copies also depends on the names.
+        // The plan for copies also depends on the names of host, source and sourcetype, so it is not shared.
         let is_shared = settings.rules().all(|rule| rule.clone_sourcetype.is_none());
         let shared = known.by_settings.get(&settings).filter(|_| is_shared).cloned();
         let plan = match shared {
@@ -217,8 +217,8 @@ impl EventTyping {
         plan
     }
 
-    /// Applies a plan to an event: yields the event, copies, or nothing, and the reason if one is not in the index
-    /// named by its rule.
+    /// Applies a plan to an event: returns the event and its copies, or nothing if it is dropped, and the reason if an
+    /// event is not in the index named by its rule.
     pub fn run(
         &self,
         plan: &TypingPlan,

@@ -43,7 +43,7 @@ impl TypingPlan {
         compiler.plan(settings)
     }
 
-    /// Like [`TypingPlan::new`], skipping unusable settings.
+    /// Like [`TypingPlan::new`], but skips unusable settings.
     pub(crate) fn tolerant(
         props: &PropsResolver,
         source: &str,
@@ -61,17 +61,17 @@ impl TypingPlan {
         self.problem.as_ref()
     }
 
-    /// Whether nothing is done.
+    /// Whether the plan does nothing.
     pub fn is_empty(&self) -> bool {
         self.sed.is_empty() && self.transforms.is_empty() && self.rulesets.is_empty() && self.drop_older_than.is_none()
     }
 
-    /// Whether there is processing that is repeated for events already processed by another node.
+    /// Whether the plan has rules that are applied again to events already processed by another node.
     pub fn has_rulesets(&self) -> bool {
         !self.rulesets.is_empty()
     }
 
-    /// Runs everything; completed copies made by rules are appended to `copies`.
+    /// Runs all rules; finished copies that rules make are appended to `copies`.
     pub(crate) fn run(&self, event: &mut TypedEvent, copies: &mut Vec<TypedEvent>, now: TimeNs) {
         if self.drop_older_than.is_some_and(|age| event.time < now.saturating_sub(age)) {
             event.is_dropped = true;
@@ -83,7 +83,7 @@ impl TypingPlan {
         self.run_rulesets(event, copies, now);
     }
 
-    /// Runs the processing that is repeated for events already processed by another node.
+    /// Runs the rules that are applied again to events already processed by another node.
     pub(crate) fn run_rulesets(&self, event: &mut TypedEvent, copies: &mut Vec<TypedEvent>, now: TimeNs) {
         run_classes(&self.rulesets, event, copies, now);
     }
@@ -99,12 +99,12 @@ fn run_classes(classes: &[Vec<Rule>], event: &mut TypedEvent, copies: &mut Vec<T
     }
 }
 
-/// Compiles a plan and those of its copies.
+/// Compiles a plan and the plans of its copies.
 pub(crate) struct Compiler<'a> {
     props: &'a PropsResolver,
     source: &'a str,
     host: &'a str,
-    /// Sourcetypes from the event's own to that of the copy being compiled.
+    /// Sourcetypes from that of the event to that of the copy being compiled.
     chain: Vec<String>,
     plans: usize,
 }

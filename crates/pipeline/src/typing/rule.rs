@@ -29,7 +29,7 @@ pub(crate) struct Rule {
 enum Action {
     Match(Box<MatchRule>),
     Evaluate(Assignments),
-    /// Only `STOP_PROCESSING_IF`.
+    /// The rule has only `STOP_PROCESSING_IF`.
     Nothing,
 }
 
@@ -41,14 +41,14 @@ struct MatchRule {
     lookahead: usize,
     repeats: bool,
     writes: Writes,
-    /// The copy's sourcetype and its plan.
+    /// The sourcetype of the copy that the rule makes, and the plan of that copy.
     copy: Option<(Arc<str>, TypingPlan)>,
 }
 
 /// Effect of a match.
 #[derive(Debug)]
 enum Writes {
-    /// Adds fields; with `replaces`, instead of existing ones.
+    /// Adds fields or, with `replaces`, replaces existing ones.
     Fields {
         pairs: Vec<(Template, Template)>,
         replaces: bool,
@@ -124,7 +124,7 @@ impl MatchRule {
             pattern,
             source: Key::of_rule(&rule.source_key),
             lookahead: rule.lookahead,
-            // A text that is replaced by a match cannot be searched further.
+            // If a match replaces the event's text, the text cannot be searched further.
             repeats: rule.repeats && rule.dest_key != quarry_conf::settings::index_rules::RAW_KEY,
             writes,
             copy,
@@ -145,9 +145,9 @@ impl MatchRule {
         }
     }
 
-    /// Matches and writes; returns whether the pattern matched.
+    /// Applies the rule's effect to each match; returns whether the pattern matched.
     fn apply(&self, event: &mut TypedEvent, groups: &mut Groups) -> bool {
-        // The text is taken out of the event while the event is written.
+        // The source text is moved out of the event while the event is written.
         let source: String = match &self.source {
             Key::Raw => std::mem::take(&mut event.raw),
             key => event.read(key).into_owned(),

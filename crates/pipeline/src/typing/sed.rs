@@ -1,8 +1,9 @@
 //! `SEDCMD-class`: edits an event's text.
 //!
-//! Commands are separated by blanks. `s/PATTERN/TEXT/FLAGS` replaces the first match; with a number, that match; with
-//! `g`, all matches (from that number on). `\1` to `\9` in TEXT are groups. `y/ABC/XYZ/` replaces characters
-//! individually. Any character other than a letter, digit or blank can be used instead of `/`.
+//! Commands are separated by blanks. `s/PATTERN/TEXT/FLAGS` replaces the first match; with a number as flag, it
+//! replaces that match; with `g`, all matches, or all from that number on. `\1` to `\9` in TEXT refer to groups.
+//! `y/ABC/XYZ/` replaces characters individually. Any character other than a letter, digit or blank can be used
+//! instead of `/`.
 
 use quarry_stdx::Fault;
 use std::borrow::Cow;
@@ -19,7 +20,7 @@ pub(crate) struct Sed {
 #[derive(Debug)]
 enum Command {
     Substitute(Substitute),
-    /// Characters and their replacements.
+    /// Each character, and the one that replaces it.
     Transliterate(Vec<(char, char)>),
 }
 
@@ -29,7 +30,7 @@ struct Substitute {
     replacement: Vec<ReplacementPart>,
     /// Number of the first match to replace, from 1.
     first: usize,
-    /// Whether all later matches are replaced too.
+    /// Whether all later matches are also replaced.
     all: bool,
 }
 
@@ -40,7 +41,7 @@ enum ReplacementPart {
 }
 
 impl Sed {
-    /// Parses the commands; the error says what is wrong.
+    /// Parses the commands; the error describes the fault.
     pub(crate) fn new(text: &str) -> Result<Sed, Fault> {
         let mut commands = Vec::new();
         let mut rest = text.trim();
@@ -67,7 +68,7 @@ impl Sed {
     }
 }
 
-/// The command at the start of the text, and the rest.
+/// The command at the start of the text, and the rest of the text.
 fn command(text: &str) -> Result<(Command, &str), Fault> {
     let mut letters = text.chars();
     let (kind, sign) = (letters.next(), letters.next());
@@ -89,7 +90,7 @@ fn command(text: &str) -> Result<(Command, &str), Fault> {
     Ok((command, rest))
 }
 
-/// The text before `sign`, with escaped signs unescaped, and the rest.
+/// The text before `sign`, with escaped signs unescaped, and the rest of the text.
 fn up_to(text: &str, sign: char) -> Option<(String, &str)> {
     let mut taken = String::new();
     let mut letters = text.char_indices();
@@ -209,7 +210,7 @@ impl Substitute {
     }
 }
 
-/// Position of the next character.
+/// Position after the character at `at`.
 fn next_letter(text: &str, at: usize) -> usize {
     (at + 1..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(at + 1)
 }
@@ -240,7 +241,7 @@ fn parts(text: &str, groups: usize) -> Result<Vec<ReplacementPart>, Fault> {
     Ok(parts)
 }
 
-/// The text after all edits, borrowed if nothing changed.
+/// The text after all edits; borrowed if nothing changed.
 pub(crate) fn edited<'a>(sed: &[Sed], text: &'a str) -> Cow<'a, str> {
     let mut now = Cow::Borrowed(text);
     for class in sed {

@@ -1,4 +1,4 @@
-//! Rules that drop nothing lose nothing.
+//! Tests that rules which drop no events lose none.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ proptest! {
             prop_assert_eq!(&event.raw, &raw);
             prop_assert_eq!(event.time, 5);
         }
-        // Events that another node has worked on only see rule sets, and there are none.
+        // Only rule sets apply to events that another node has processed, and there are none here.
         let (events, refused) = typing.run(&plan, event.clone(), TypingStage::Rulesets, 9);
         prop_assert_eq!((events, refused), (vec![event], None));
     }

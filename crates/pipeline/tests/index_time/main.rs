@@ -1,4 +1,4 @@
-//! The examples of `spec/index-time` hold. Examples with expressions run in the engine's tests.
+//! Tests that the examples of `spec/index-time` are correct. Examples with expressions run in the engine's tests.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,10 +1,12 @@
-//! Runs the examples of a page of `spec/index-time`: conf files and input bytes in, a table of events out.
+//! Runs the examples of a page of `spec/index-time`: conf files and input bytes are the input, a table of events the
+//! result.
 //!
 //! An example starts at a `###` heading. Its blocks are `props`, `transforms`, `indexes`, `limits`, `input` (with
 //! `name=value` words for host, source, sourcetype, index and `escapes=yes`, which reads `\xHH` and `\n`), and `events`
 //! in CSV, `error` or `refused`. The columns of `events` are `_raw`, `_time`, `index`, `host`, `source`, `sourcetype`
-//! and indexed fields; if one indexed field of an event is named, all must be. Several values are separated by `;`, and
-//! line feeds are written `\n`. A field that is named like a key has the column `field:NAME`.
+//! and indexed fields; if the table names one indexed field of an event, it must name all of them. Several values are
+//! separated by `;`, and line feeds are written `\n`. If a field has the same name as a key, its column is
+//! `field:NAME`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -113,7 +115,7 @@ fn pipeline(props: &PropsResolver, input: &Block) -> Result<(EventBatch, Option<
     let (mut whole, mut pipeline) = (EventBatch::default(), build()?);
     pipeline.push(&bytes, &mut whole);
     pipeline.finish(&mut whole);
-    // The result does not depend on chunks either.
+    // The result must not depend on chunks.
     let (mut parts, mut again) = (EventBatch::default(), build()?);
     bytes.chunks(7).for_each(|chunk| again.push(chunk, &mut parts));
     again.finish(&mut parts);

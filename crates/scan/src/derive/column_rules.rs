@@ -34,18 +34,18 @@ pub(crate) struct ComputedFields {
     /// Stored fields that the rules read.
     reads: Vec<String>,
     gives: Vec<String>,
-    /// Fields that are only aliases of stored fields.
+    /// Fields that are mere aliases of stored fields.
     pub aliases: Vec<Alias>,
-    /// Fields that the condition tests and, by metadata code, whether an event can have a value that its text does not
-    /// contain verbatim.
+    /// Fields that the condition tests. For each metadata code: whether an event may have a value of the field that
+    /// its text does not contain verbatim.
     unwritten: Vec<(String, Vec<bool>)>,
 }
 
-/// An alias that holds for all events of a segment.
+/// An alias that applies to all events of a segment.
 pub(crate) struct Alias {
-    /// The name.
+    /// Name of the alias.
     pub target: String,
-    /// The field.
+    /// The aliased field.
     pub source: String,
     /// Whether an event's own value of `target` takes precedence.
     pub only_new: bool,
@@ -53,7 +53,7 @@ pub(crate) struct Alias {
 
 impl ComputedFields {
     /// `of_metas` has one plan per metadata code. `tested` lists the condition's fields, each with the events in which
-    /// a rule may produce it.
+    /// a rule may produce the field.
     pub(super) fn new(
         metas: &[Metadata],
         of_metas: &[Arc<Plan>],
@@ -78,7 +78,7 @@ impl ComputedFields {
         let mut reads: Vec<String> = Vec::new();
         for plan in &plans {
             reads.extend(plan.reads().into_iter().map(str::to_owned));
-            // An event's own value takes precedence, so it is read too.
+            // An event's own value takes precedence over that of the rule, so its column is read as well.
             reads.extend(gives.iter().filter(|name| !plan.gives().any(|given| given == *name)).cloned());
         }
         let reads = sorted(reads);

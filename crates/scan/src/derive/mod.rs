@@ -1,9 +1,9 @@
 //! Search-time fields added after extraction: aliases, calculated fields, lookups, event types, tags.
 //!
 //! [`plan`] traces the fields that a search needs back through the rules of a source to the fields that must be
-//! extracted from the text. Sources whose rules produce none of the needed fields are read as if they had no rules. For
-//! the others, rules run in Splunk's order over columns: over those of template pages if these hold everything the
-//! rules read ([`column_rules`]), otherwise over columns extracted from text. The result is the same.
+//! extracted from the text. Sources whose rules produce none of the needed fields are read as if they had no rules.
+//! For the others, rules run in Splunk's order over columns: over the columns of template pages if these contain all
+//! fields that the rules read ([`column_rules`]), otherwise over columns extracted from text, with the same result.
 //!
 //! `REPORT-` transforms that read only the text are extracted together with `EXTRACT-`; where the templates give the
 //! positions of their fields, no text is rebuilt. Transforms that read other fields or append values run with the rules
@@ -54,22 +54,22 @@ pub(crate) struct Derivations {
     tables: Tables,
     context: ExprContext,
     wanted: Wanted,
-    /// Fields to take from columns, without those of events whose texts are rebuilt for display anyway.
+    /// Fields to compute over columns; if all texts are rebuilt in any case, only those that the condition tests.
     of_columns: Wanted,
-    /// Fields that the condition tests, each with the events in which a rule may produce it.
+    /// Fields that the condition tests, each with the events in which a rule may produce the field.
     tested: Vec<(String, Option<Scope>)>,
     labels: Vec<Label>,
     /// Events for which a rule may produce a requested field; `None` if there are none.
     by_rules: Option<Scope>,
     defaults: DefaultFields,
-    /// Whether a field requested by name can only come from the event texts.
+    /// Whether a field requested by name can be obtained only from the event texts.
     asks_texts: bool,
     plans: Mutex<Plans>,
     column_plans: Mutex<Plans>,
     ways: Mutex<Vec<(Arc<dyn Segment>, Way)>>,
 }
 
-/// Segments whose [`Way`] is cached. Segments are read one after the other, so a few suffice.
+/// Maximum number of segments whose [`Way`] is cached. Segments are read one after the other, so a few suffice.
 const SEGMENTS_KEPT: usize = 64;
 
 /// Plans by metadata; sources with equal rules share one.
@@ -81,9 +81,9 @@ struct Plans {
 
 /// Fields and condition of a search.
 pub(crate) struct Asked<'a> {
-    /// Fields that its commands need.
+    /// Fields that the commands of the search need.
     pub projection: &'a Projection,
-    /// Its condition.
+    /// Condition of the search.
     pub filter: &'a EventFilter,
     /// Fields that rules may produce.
     pub names: &'a DerivedNames,
@@ -91,7 +91,7 @@ pub(crate) struct Asked<'a> {
     pub node: String,
 }
 
-/// An event type or tag: events that pass the condition get its name as a value of some fields.
+/// An event type or tag; its name becomes a value of some fields of the events that pass its condition.
 struct Label {
     fields: Vec<String>,
     name: String,
@@ -234,8 +234,8 @@ impl Derivations {
         Ok(plan)
     }
 
-    /// Fields to extract for the events of a page: the requested ones and those they are derived from. `None` if no
-    /// rule adds anything to them.
+    /// Fields to extract for the events of a page: the requested fields and the fields from which they are derived.
+    /// `None` if no rule affects the requested fields.
     pub(crate) fn projection_for(
         &self,
         events: &Page,
@@ -257,8 +257,8 @@ impl Derivations {
         Ok(Some(wide))
     }
 
-    /// Adds the requested search-time fields to the rows. `selected` has each row's position in the page, `wide` the
-    /// extracted fields.
+    /// Adds the requested search-time fields to the rows. `selected` has each row's position in the page, `wide` has
+    /// the extracted fields.
     pub(crate) fn add(
         &self,
         rows: RecordBatch,

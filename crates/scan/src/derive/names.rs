@@ -1,6 +1,6 @@
-//! Fields that the search-time rules of any source may produce. Values of most rules need not occur in the event text, so
-//! a condition on such a field must not rule out events by their text. Transforms that split the text at breakers are an
-//! exception: their values are whole tokens of it.
+//! Fields that search-time rules of any source may produce. Values of most rules need not occur in the event text, so
+//! a condition on such a field must not rule out events by their text. Transforms that split the text at breakers are
+//! an exception: their values consist of whole tokens of the text.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,30 +29,30 @@ type Scopes = BTreeMap<String, Scope>;
 #[derive(Debug, Default)]
 pub(crate) struct DerivedNames {
     of_rules: Arc<NamesOfRules>,
-    /// Output fields of lookups, which depend on the tables that the search may read, and labels.
+    /// Output fields of lookups, which depend on the tables that the search may read, and fields of labels.
     of_search: Scopes,
 }
 
-/// The part that is the same for all searches under the same settings.
+/// The part of [`DerivedNames`] that is the same for all searches under the same settings.
 #[derive(Debug, Default)]
 pub(crate) struct NamesOfRules {
     all: RuleScopes,
-    /// Of rules whose values need not be in the text.
+    /// Fields of rules whose values need not occur in the text.
     elsewhere: RuleScopes,
-    /// The texts of lookup rules with the events to which they apply.
+    /// Texts of the lookup rules, each with the events to which it applies.
     lookups: Vec<(String, Scope)>,
 }
 
-/// Fields of some rules.
+/// Fields that a group of rules produces.
 #[derive(Debug, Default)]
 struct RuleScopes {
     named: Scopes,
-    /// Events with rules that take field names from the text, so that any field may result.
+    /// Events with rules that take field names from the text and may thus produce any field.
     open: Option<Scope>,
 }
 
 impl RuleScopes {
-    /// Adds the fields of a stanza; `None` if they may be any.
+    /// Adds the fields of a stanza; `None` means that its rules may produce any field.
     fn add(&mut self, names: Option<Vec<String>>, scope: &Scope) {
         match (names, &mut self.open) {
             (Some(names), _) => names.into_iter().for_each(|name| give(&mut self.named, name, scope)),
@@ -71,7 +71,7 @@ impl Scope {
         }
     }
 
-    /// The same, whatever the case of the letters.
+    /// Like [`Scope::holds`], ignoring case.
     pub(crate) fn holds_any_case(&self, sourcetype: &str) -> bool {
         match self {
             Scope::Everywhere => true,
@@ -79,7 +79,7 @@ impl Scope {
         }
     }
 
-    /// The events of a sourcetype; a pattern, or none, may be any events.
+    /// The scope of a stanza for a sourcetype; if it is a pattern or missing, the stanza may apply to any event.
     pub(crate) fn of(sourcetype: Option<&str>) -> Scope {
         match sourcetype.filter(|name| !name.contains('*')) {
             Some(sourcetype) => Scope::Sourcetypes(vec![sourcetype.to_owned()]),
@@ -87,7 +87,7 @@ impl Scope {
         }
     }
 
-    /// The events of both.
+    /// The union of two scopes.
     pub(crate) fn joined(mut self, other: Scope) -> Scope {
         self.join(&other);
         self
@@ -104,7 +104,7 @@ impl Scope {
 }
 
 impl NamesOfRules {
-    /// The fields of all stanzas of props.conf, without those of lookups.
+    /// Collects the fields of all stanzas of props.conf, except those of lookups.
     pub(crate) fn new(props: &PropsResolver) -> NamesOfRules {
         let mut names = NamesOfRules::default();
         for (sourcetype, rules) in props.search_time_rules() {
@@ -117,13 +117,13 @@ impl NamesOfRules {
     }
 }
 
-/// Adds a field.
+/// Adds a field, or widens its scope.
 fn give(scopes: &mut Scopes, name: String, scope: &Scope) {
     scopes.entry(name).and_modify(|known| known.join(scope)).or_insert_with(|| scope.clone());
 }
 
 impl DerivedNames {
-    /// The fields of rules, those of lookups in the search's tables, and those of labels.
+    /// Combines the fields of rules, of lookups among the search's tables, and of labels.
     pub(crate) fn new(of_rules: &Arc<NamesOfRules>, tables: &Tables, labels: &[String]) -> DerivedNames {
         let mut of_search = Scopes::new();
         for (lookup, scope) in &of_rules.lookups {
@@ -163,7 +163,7 @@ impl DerivedNames {
         })
     }
 
-    /// Everything that `of` finds, and the events for which any field may result.
+    /// The union of the scopes that `of` finds and of those whose rules may produce any field.
     fn joined(&self, rules: &RuleScopes, of: &dyn for<'s> Fn(&'s Scopes) -> Vec<&'s Scope>) -> Option<Scope> {
         let found = [&rules.named, &self.of_search].into_iter().flat_map(of);
         found.chain(&rules.open).cloned().reduce(Scope::joined)
@@ -175,8 +175,8 @@ fn fitting(scopes: &Scopes, passes: impl Fn(&str) -> bool) -> Vec<&Scope> {
     scopes.iter().filter(|(name, _)| passes(name)).map(|(_, scope)| scope).collect()
 }
 
-/// Fields that the rules of a stanza produce, without those of lookups and of transforms that do not count; `None` if they
-/// may produce any.
+/// Fields that the rules of a stanza produce, except those of lookups and of transforms that `counts` rejects; `None`
+/// if the rules may produce any field.
 fn rule_names(rules: &SearchTimeRules, counts: &dyn Fn(&ReportRule) -> bool) -> Option<Vec<String>> {
     // Table rules (multikv.conf) rewrite the text and take column names from it.
     if rules.table.is_some() {

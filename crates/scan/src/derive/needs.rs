@@ -1,4 +1,4 @@
-//! Fields that a search requests of its events.
+//! Fields that a search needs of its events.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use quarry_eval::field_names::wildcard_parts;
 
 use crate::fields::Projection;
 
-/// Fields a search wants.
+/// Fields that a search requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     all: bool,

@@ -86,7 +86,7 @@ impl Plan {
             wanted.names.extend([alias.source.clone(), alias.target.clone()]);
             plan.aliases.push(alias.clone());
         }
-        // The others are extracted together with `EXTRACT-`.
+        // The other transforms are extracted together with `EXTRACT-`.
         for report in rules.reports.iter().filter(|report| !is_read_off_text(report)) {
             if names_of(report).is_none_or(|names| names.iter().any(|name| wanted.wants(name))) {
                 wanted.names.insert(report.source.clone());
@@ -123,7 +123,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether nothing is added.
+    /// Whether the plan adds no fields.
     pub(super) fn is_empty(&self) -> bool {
         self.aliases.is_empty() && self.evals.is_empty() && self.lookups.is_empty() && !self.reports
     }
@@ -133,7 +133,7 @@ impl Plan {
         &self.needs
     }
 
-    /// Whether stored columns are all that the rules read.
+    /// Whether the rules read only stored columns.
     pub(super) fn reads_columns(&self) -> bool {
         !self.reports && !self.searches && !self.reads().iter().any(|name| matches!(*name, "_raw" | "_indextime"))
     }
@@ -160,7 +160,7 @@ impl Plan {
         reads
     }
 
-    /// The fields it produces.
+    /// The fields that the plan produces.
     pub(super) fn gives(&self) -> impl Iterator<Item = &str> {
         let aliases = self.aliases.iter().map(|alias| alias.target.as_str());
         let evals = self.evals.iter().map(|(field, _)| field.as_str());

@@ -17,7 +17,7 @@ pub(crate) struct Tables {
     outputs: Mutex<BTreeMap<String, Result<Vec<String>, Fault>>>,
 }
 
-/// The outcome of loading a lookup.
+/// Result of loading a lookup.
 type Known = Result<Lookup, Fault>;
 
 /// Parses a `LOOKUP-` setting; the syntax is that of the `lookup` command.
@@ -29,7 +29,7 @@ pub(crate) fn command_of(text: &str) -> Result<LookupCommand, Fault> {
 }
 
 impl Tables {
-    /// Tables of a source.
+    /// Tables loaded from this source.
     pub(crate) fn new(source: Arc<dyn LookupSource>) -> Tables {
         Tables { source, known: Mutex::default(), outputs: Mutex::default() }
     }

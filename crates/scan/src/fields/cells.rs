@@ -1,8 +1,9 @@
 //! Cells of a text separated by delimiters outside quotes, as `DELIMS` of transforms.conf defines them.
 //!
-//! Inside quotes a delimiter is an ordinary character; a backslash takes the next character literally. A doubled quote in
-//! a quoted cell stands for one, as in CSV; Splunk leaves open what it means. There are no errors: an unclosed quote turns the rest of the text into one cell. The state between two characters is a value
-//! ([`CellState`]), so that what holds for one text can be proven for all texts of a template.
+//! Inside quotes a delimiter is an ordinary character; a backslash takes the next character literally. A doubled quote
+//! in a quoted cell stands for one quote, as in CSV; Splunk does not document this case. There are no errors: an
+//! unclosed quote turns the rest of the text into one cell. The state between two characters is a value
+//! ([`CellState`]), so that a property of one text can be proven for all texts of a template.
 
 use std::borrow::Cow;
 
@@ -16,7 +17,7 @@ pub(crate) struct Delimiters {
 }
 
 impl Delimiters {
-    /// Every character of `list` is a delimiter.
+    /// Makes every character of `list` a delimiter.
     pub(crate) fn new(list: &str) -> Delimiters {
         let (mut ascii, mut others) = (ByteSet::EMPTY, String::new());
         for letter in list.chars() {
@@ -51,7 +52,7 @@ impl Delimiters {
 pub(crate) struct CellState {
     /// In quotes.
     pub quoted: bool,
-    /// Behind a backslash.
+    /// After a backslash.
     pub escaped: bool,
 }
 
@@ -84,7 +85,7 @@ pub(crate) fn cells<'t>(text: &'t str, delimiters: &Delimiters) -> impl Iterator
 /// A doubled quote.
 pub(crate) const DOUBLED: &str = "\"\"";
 
-/// The value of a cell: without surrounding blanks and quotes, and with a quote for each doubled one if it was quoted.
+/// The value of a cell: surrounding blanks and quotes are removed; in a quoted cell each doubled quote becomes one.
 pub(crate) fn value_of(cell: &str) -> Cow<'_, str> {
     match unquoted(cell) {
         (text, true) if text.contains(DOUBLED) => Cow::Owned(text.replace(DOUBLED, "\"")),
@@ -92,7 +93,7 @@ pub(crate) fn value_of(cell: &str) -> Cow<'_, str> {
     }
 }
 
-/// Appends the inside of a quoted cell with a quote for each doubled one.
+/// Appends the inside of a quoted cell; each doubled quote becomes one.
 pub(crate) fn append_undoubled(written: &[u8], out: &mut Vec<u8>) {
     let mut from = 0;
     for at in memchr::memmem::find_iter(written, DOUBLED) {
@@ -102,7 +103,7 @@ pub(crate) fn append_undoubled(written: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&written[from..]);
 }
 
-/// A cell without surrounding blanks. All of them are breakers, so that a value consists of whole tokens.
+/// A cell without surrounding blanks. All blanks are breakers, so that a value consists of whole tokens.
 pub(crate) fn without_blanks(cell: &str) -> &str {
     cell.trim_matches([' ', '\t', '\r', '\n'])
 }

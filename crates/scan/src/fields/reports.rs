@@ -1,7 +1,7 @@
 //! `REPORT-` transforms: extraction by a pattern whose groups or `FORMAT` name the fields, or by delimiters
 //! ([`super::cells`]).
 //!
-//! Values are copied, because transforms usually rewrite names and read what automatic extraction cannot.
+//! Values are copied, because transforms usually rewrite names and extract what automatic extraction cannot.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,22 +20,22 @@ use crate::event_fields::{is_given, metadata_text};
 
 /// Maximum number of matches of one transform in one event.
 pub(crate) const MATCHES_MAX: usize = 1_000;
-/// Prefix of the groups whose text is a field name; the group with the value has the other prefix.
+/// Prefix of the groups whose text is a field name; the prefix of the group with the value is `_VAL_`.
 const KEY_GROUP: &str = "_KEY_";
 const VALUE_GROUP: &str = "_VAL_";
 
 /// A compiled transform.
 #[derive(Debug)]
 pub struct Report {
-    /// Field it reads.
+    /// Field that the transform reads.
     source: String,
     cut: Cut,
     adds_values: bool,
     cleans_names: bool,
     keeps_empty: bool,
-    /// Names of the fields it produces; `None` if they come from the text.
+    /// Names of the fields that the transform produces; `None` if they come from the text.
     names: Option<Vec<String>>,
-    /// The part of it that maps single groups of the first match to fields.
+    /// The part of the transform that maps single groups of the first match to fields.
     extract: Option<Arc<Extract>>,
 }
 
@@ -46,7 +46,7 @@ enum Cut {
         pairs: Vec<Pair>,
         repeats: bool,
     },
-    /// Cell `n` has name `n`.
+    /// The `n`th cell has the `n`th name.
     Cells {
         delimiters: Delimiters,
         names: Vec<String>,
@@ -123,7 +123,7 @@ pub(crate) fn splits_at_breakers(rule: &ReportRule) -> bool {
     }
 }
 
-/// Names of the fields that a transform produces; `None` if they come from the text.
+/// Names of the fields that a transform produces; `None` if the names come from the text.
 pub(crate) fn names_of(rule: &ReportRule) -> Option<Vec<String>> {
     let names: Vec<String> = match &rule.cut {
         ReportCut::Delimited { inner: None, names, .. } if !names.is_empty() => names.clone(),
@@ -141,8 +141,8 @@ pub(crate) fn names_of(rule: &ReportRule) -> Option<Vec<String>> {
     Some(names.into_iter().map(|name| cleaned(rule.cleans_names, &name)).collect())
 }
 
-/// Group names of a pattern, found without compiling it, since every search needs them of every transform. A
-/// superfluous name does no harm.
+/// Group names of a pattern, found without compiling the pattern, because every search needs the names of every
+/// transform. An extra name does no harm.
 fn group_names(pattern: &str) -> Vec<String> {
     let starts = ["(?<", "(?P<", "(?'"].iter().flat_map(|open| pattern.split(open).skip(1));
     let names = starts.map(|rest| rest.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_'));
@@ -192,7 +192,7 @@ impl Report {
         })
     }
 
-    /// The field it reads.
+    /// The field that the transform reads.
     pub fn source(&self) -> &str {
         &self.source
     }
@@ -243,19 +243,21 @@ impl Report {
         }
     }
 
-    /// Whether it produces one of these fields, as far as its names are known.
+    /// Whether the transform produces one of these fields, as far as its names are known in advance.
     pub(super) fn makes_any(&self, names: &[String]) -> bool {
         self.names.as_ref().is_none_or(|own| own.iter().any(|name| names.contains(name)))
     }
 
-    /// The pattern of this transform, if each of `names` and `more` that it produces is a single group.
+    /// The pattern of this transform if it takes each of the fields in `names` and `more` that it produces from a
+    /// single group.
     pub(super) fn as_extract(&self, names: &[String], more: &[String]) -> Option<&Arc<Extract>> {
         let (extract, own) = (self.extract.as_ref()?, self.names.as_ref()?);
         let is_wanted = |name: &&String| names.contains(name) || more.contains(name);
         own.iter().filter(is_wanted).all(|name| extract.group(name).is_some()).then_some(extract)
     }
 
-    /// Its extraction from the event text, if it reads nothing else and the first value of each name wins.
+    /// Method by which the transform extracts fields from the event text; `None` if it reads another field or appends
+    /// values.
     pub(crate) fn of_text(&self) -> Option<ReportText<'_>> {
         if self.source != "_raw" || self.adds_values {
             return None;
@@ -267,7 +269,7 @@ impl Report {
         }
     }
 
-    /// A field name as this transform writes it (`CLEAN_KEYS`).
+    /// A field name as this transform spells it (`CLEAN_KEYS`).
     pub(crate) fn cleaned(&self, name: &str) -> String {
         cleaned(self.cleans_names, name)
     }
@@ -348,12 +350,12 @@ fn run_pattern(regex: &Regex, pairs: &[Pair], repeats: bool, text: &str, give: &
             }
         }
         let Some((from, to)) = captures.get(0).filter(|_| repeats) else { return };
-        // An empty match would be found again.
+        // The same empty match would be found again.
         start = if to > from { to } else { to + text[to..].chars().next().map_or(1, char::len_utf8) };
     }
 }
 
-/// Substitutes the groups; `None` if one of them did not take part in the match.
+/// Substitutes the groups; `None` if a group did not take part in the match.
 fn filled<'t>(parts: &'t [NamePart], captures: &Captures, text: &'t str) -> Option<Cow<'t, str>> {
     if let [part] = parts {
         return match part {

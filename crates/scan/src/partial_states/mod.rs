@@ -1,14 +1,14 @@
-//! Partial states: what a fold computed from some pages of a sealed slab, cached for the next search that runs the same
+//! Partial states: the results of folding some pages of a sealed slab, cached for the next search that runs the same
 //! plan.
 //!
-//! Dashboards repeat the same searches over data of which only the newest part is new. The first time a plan is seen,
+//! Dashboards repeat the same searches over data that changes only at its newest end. The first time a plan is seen,
 //! only its name is recorded (engine), so that a search that never recurs costs nothing. From the second time on, the
-//! fold of every *window* (32 pages of one sealed slab that lie entirely within the time range) is kept separately and
-//! cached; from the third time on, it comes from the cache and its pages are not read.
+//! fold of every *window* (32 pages of one sealed slab that lie entirely within the time range) is computed separately
+//! and cached; from the third time on, the state of the window comes from the cache and its pages are not read.
 //!
 //! Results stay exact for three reasons. A sealed slab never changes, and its identity is never reused. Plans are
-//! compared by their whole name, never by a hash. And a search sees only what its snapshot holds: states of slabs that
-//! were merged or retired are not looked up any more and are evicted.
+//! compared by their whole name, never by a hash. A search looks up only states of slabs in its snapshot, so states of
+//! slabs that were merged or retired are never used and are finally evicted.
 //!
 //! Not here: reading and folding ([`work`]).
 
@@ -28,8 +28,8 @@ use quarry_store::SlabIdentity;
 
 /// Plans whose names are kept; the least recently used are evicted first.
 const PLANS_MAX: usize = 512;
-/// Upper bound of one window's states, as a fraction of all bytes (1/32): a fold that keeps nearly every row saves
-/// nothing.
+/// Divisor of the cache's bytes for the states of one window; larger states are not cached. A fold that keeps nearly
+/// every row saves nothing.
 const PART_SHARE: usize = 32;
 /// Bytes of an entry besides its states.
 const ENTRY_BYTES: usize = 256;
@@ -38,7 +38,7 @@ const ENTRY_BYTES: usize = 256;
 pub struct PartialStates {
     bytes_max: usize,
     inner: Arc<Mutex<Inner>>,
-    /// Number of the engine among those that share the memory.
+    /// Number of this engine among those that share the memory.
     engine: u64,
 }
 
@@ -61,7 +61,7 @@ struct Inner {
 struct Plan {
     number: u64,
     used: u64,
-    /// Whether the states of a window were too large.
+    /// Whether the states of a window were too large to cache.
     is_large: bool,
 }
 
@@ -85,7 +85,7 @@ pub struct PartKey {
 pub struct WindowPart {
     /// The folded state; `None` if no page could hold a match.
     pub folded: Option<FoldedPart>,
-    /// Pages read for it.
+    /// Pages read for the result.
     pub pages: u64,
     /// Events of these pages.
     pub scanned: u64,
@@ -109,7 +109,7 @@ pub struct PlanStates {
 }
 
 impl PartialStates {
-    /// Caches at most `bytes_max` bytes; `None` if that is 0.
+    /// A cache of at most `bytes_max` bytes; `None` if that is 0.
     pub fn new(bytes_max: usize) -> Option<Arc<PartialStates>> {
         (bytes_max > 0).then(|| Arc::new(PartialStates { bytes_max, inner: Arc::default(), engine: 0 }))
     }
@@ -145,7 +145,7 @@ impl PartialStates {
         if inner.plans.len() > PLANS_MAX
             && let Some((_, oldest)) = inner.plans_by_use.pop_first()
         {
-            // Its parts can no longer be looked up and will be evicted.
+            // The parts of the evicted plan can no longer be looked up and will be evicted too.
             inner.plans.remove(&oldest);
         }
         assert_eq!(inner.plans.len(), inner.plans_by_use.len(), "every plan is in the order of use");
@@ -217,7 +217,7 @@ impl PlanStates {
         self.states.get(key)
     }
 
-    /// Keeps parts.
+    /// Caches parts.
     pub(crate) fn put(&self, parts: Vec<(PartKey, WindowPart)>) {
         parts.into_iter().for_each(|(key, part)| self.states.put(key, part));
     }
@@ -227,7 +227,7 @@ impl PlanStates {
         self.range.contains(first) && self.range.contains(last)
     }
 
-    /// Maximum bytes of all parts, and of one.
+    /// Maximum bytes of all parts together, and of a single part.
     pub(crate) fn bytes_max(&self) -> (usize, usize) {
         (self.states.bytes_max, self.states.bytes_max / PART_SHARE)
     }

@@ -1,9 +1,9 @@
-//! Copies of all workers' states while they go on folding, from which a report's previews are made.
+//! Previews of a report, made from copies of all workers' states while the workers continue folding.
 //!
 //! When a preview is due, the first worker to notice opens a round and contributes a copy of its states; the others
-//! contribute before their next page. A worker that has contributed and comes by again joins the copies, so that nobody
-//! waits; a slow worker is represented by its states of an earlier round. Copies count as search memory, and a fold
-//! with too many groups has no previews.
+//! contribute before their next page. When a worker that has contributed starts another page, it joins the copies, so
+//! that no worker waits; a slow worker is represented by its states of an earlier round. Copies count as search
+//! memory, and a fold with too many groups has no previews.
 //!
 //! Not here: when a preview is due, and how it is displayed (engine).
 
@@ -25,7 +25,7 @@ pub trait Previewer: Sync {
     fn is_due(&self) -> bool;
     /// Shows what was folded so far.
     fn show(&self, folded: Folder) -> Result<(), EngineError>;
-    /// No further previews follow.
+    /// Called when no further previews follow.
     fn end(&self);
 }
 
@@ -52,7 +52,7 @@ struct WorkerStates {
 #[derive(Debug)]
 pub(super) struct WorkerRound {
     worker: usize,
-    /// The last round that it contributed to.
+    /// The last round to which the worker contributed.
     given: u64,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Rounds<'a> {
         WorkerRound { worker: given.of_workers.len() - 1, given: self.number.load(Ordering::Acquire) }
     }
 
-    /// Contributes the worker's states if a round asks for them. A fault ends the previews, not the search.
+    /// Contributes the worker's states if a round is open or due. A fault ends the previews, not the search.
     pub(super) fn offer(&self, worker_round: &mut WorkerRound, folders: &mut [&mut Folder]) {
         if self.is_over.load(Ordering::Relaxed) {
             return;

@@ -1,8 +1,8 @@
-//! Folding windows: each from its cached state, or page by page, after which the state is cached if possible.
+//! Folds windows: from their cached states, or page by page; new states are then cached if possible.
 //!
-//! A window's state is joined into the worker's folder, so that caching costs one join of groups per window. States are
-//! stored only when the whole search has ended well. A search that was stopped, met damage or had messages for the user
-//! (limits reached, values skipped) stores none, because the next search has to report the same.
+//! A window's state is joined into the worker's folder, so that caching costs one join of groups per window. States
+//! are stored only if the whole search has succeeded. A search that was stopped, met damage or had messages for the
+//! user (limits reached, values skipped) stores none, because the next search must report the same messages.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -21,14 +21,14 @@ use crate::slices::{SliceWork, Window, map_slices};
 
 /// The row commands before a fold.
 pub struct WindowCommands<'a> {
-    /// For rows made from events.
+    /// Commands for rows made from events.
     pub of_events: &'a [MakeRowCommand],
-    /// For rows of summaries.
+    /// Commands for rows of summaries.
     pub of_summary: &'a [MakeRowCommand],
 }
 
-/// Folds the windows of a scan, newest first; returns the workers' folders. Meanwhile `previewer` can ask for copies of
-/// their states.
+/// Folds the windows of a scan, newest first; returns the workers' folders. While they run, `previewer` can request
+/// copies of their states.
 pub fn fold_windows(
     scan: &EventScan,
     windows: &[Window],
@@ -69,7 +69,7 @@ pub fn fold_windows(
 /// The window states made by this search.
 struct Keeping {
     made: Mutex<Vec<(PartKey, WindowPart)>>,
-    /// Bytes of all cached parts of the plan, these included.
+    /// Bytes of all cached parts of the plan, including these.
     bytes: AtomicUsize,
     bytes_max: usize,
     part_bytes_max: usize,
@@ -90,7 +90,7 @@ impl Keeping {
         }
     }
 
-    /// Whether another window should be folded separately. Beyond the limit, a part would only evict another.
+    /// Whether another window should be folded separately. Beyond the limit, a new part would only evict another one.
     fn has_room(&self) -> bool {
         !self.is_large.load(Ordering::Relaxed) && self.bytes.load(Ordering::Relaxed) < self.bytes_max
     }
@@ -122,7 +122,7 @@ struct FoldWork<'a> {
     commands: Vec<Box<dyn RowCommand>>,
     of_summary: Vec<Box<dyn RowCommand>>,
     folder: Folder,
-    /// The current slice's own folder, if it is folded separately.
+    /// Folder of the current slice, if the slice is folded separately.
     apart: Option<Folder>,
     reduce: &'a dyn Reduce,
     context: &'a CommandContext,
@@ -145,7 +145,7 @@ impl FoldWork<'_> {
         Ok(())
     }
 
-    /// Contributes to a preview that is due.
+    /// Contributes to a preview if one is due.
     fn offer(&mut self) {
         let Some((rounds, worker_round)) = &mut self.rounds else { return };
         match &mut self.apart {
@@ -155,7 +155,7 @@ impl FoldWork<'_> {
     }
 }
 
-/// Passes rows through the commands until none are left.
+/// Passes rows through the commands until no rows are left.
 fn through(commands: &mut [Box<dyn RowCommand>], mut rows: RecordBatch) -> Result<RecordBatch, EngineError> {
     for command in commands {
         rows = command.apply(rows)?;

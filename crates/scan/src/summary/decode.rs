@@ -26,7 +26,7 @@ pub(super) const PAGES_MAX: usize = 64;
 pub const COLUMNS_MAX: usize = 2_000;
 /// Maximum rows of a page.
 const PAGE_ROWS_MAX: u64 = 1 << 20;
-/// A dictionary with more than one text per two rows is decoded to plain texts, as few rows share a text.
+/// A dictionary with more than one text per two rows is decoded to plain texts, because few rows share a text.
 const ROWS_PER_TEXT: usize = 2;
 
 /// An opened summary.
@@ -123,7 +123,7 @@ impl<'b> Cursor<'b> {
         None
     }
 
-    /// Reads a count of items that take at least one byte each.
+    /// Reads a count of items, each of which takes at least one byte.
     fn count(&mut self) -> Option<usize> {
         let count = usize::try_from(self.number()?).ok()?;
         (count <= self.0.len()).then_some(count)
@@ -189,7 +189,7 @@ impl Dictionary {
         Dictionary { shared: Arc::new(texts.clone()), texts, is_plain }
     }
 
-    /// The text of a code as written; 0 means no value.
+    /// The text of a stored code; code 0 means no value.
     fn text(&self, code: u64) -> Option<&str> {
         let place = usize::try_from(code.checked_sub(1)?).ok()?;
         (place < self.texts.len()).then(|| self.texts.value(place))

@@ -4,7 +4,7 @@
 //! page. Numbers, booleans and timestamps keep their type, as their text form may lose precision. Blocks and directory
 //! are compressed and checksummed. The layout is documented in docs/formats/summary.md.
 //!
-//! Not here: storage, reading ([`super::decode`]).
+//! Not here: storage; reading ([`super::decode`]).
 
 use arrow::array::{Array, ArrayRef};
 use foldhash::fast::FixedState;
@@ -21,7 +21,7 @@ use super::decode::{COLUMNS_MAX, DIRECTORY_BYTES_MAX, PAGES_MAX};
 pub(super) const MAGIC: &[u8; 8] = b"QRYSUMM2";
 /// Bytes of the trailer: offset, length and checksum of the directory, and [`MAGIC`].
 pub(super) const END_BYTES: usize = 8 + 8 + 8 + 8;
-/// Compression level: written once, in the background, and read often.
+/// Compression level. A summary is compressed once, in the background, and read often.
 const LEVEL: i32 = 3;
 /// Maximum uncompressed bytes of one column of a slab.
 pub(super) const COLUMN_BYTES_MAX: usize = 512 << 20;
@@ -30,47 +30,47 @@ pub(super) const COLUMN_BYTES_MAX: usize = 512 << 20;
 pub(super) mod kind {
     /// No row has a value.
     pub(in crate::summary) const NULL: u8 = 0;
-    /// Texts by their code.
+    /// Codes of texts in the column's dictionary.
     pub(in crate::summary) const CODES: u8 = 1;
     /// Integers.
     pub(in crate::summary) const INT: u8 = 2;
-    /// Numbers.
+    /// Floating-point numbers.
     pub(in crate::summary) const FLOAT: u8 = 3;
-    /// Conditions.
+    /// Booleans.
     pub(in crate::summary) const BOOL: u8 = 4;
-    /// Instants.
+    /// Timestamps.
     pub(in crate::summary) const TIME: u8 = 5;
-    /// Multivalue field: codes of its texts.
+    /// Multivalue field: codes of the texts of each row.
     pub(in crate::summary) const MULTI: u8 = 6;
 }
 
-/// Identity of a summary: its slab, and what it was made from.
+/// Identity of a summary: its slab, and a digest of its sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SummaryHead {
-    /// Digest of everything that its rows depend on.
+    /// Digest of everything on which the summary's rows depend.
     pub digest: [u8; 32],
     /// The slab.
     pub slab: StoredSlab,
-    /// Its pages.
+    /// Pages of the slab.
     pub pages: Vec<SummaryPage>,
 }
 
 /// One page of the slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SummaryPage {
-    /// Row of its first event within the bucket.
+    /// Row number of the page's first event within the bucket.
     pub first_row: u64,
-    /// Its events.
+    /// Number of events in the page.
     pub events: u32,
-    /// Events that belong to the object; one row each.
+    /// Number of events of the page that belong to the object; each has one row.
     pub rows: u32,
     /// Smallest `_time` of the page.
     pub time_min: TimeNs,
-    /// Largest.
+    /// Largest `_time` of the page.
     pub time_max: TimeNs,
 }
 
-/// Encodes a summary of these columns: name, and one array per page. Fails if something is too large.
+/// Encodes a summary. Each column has a name and one array per page. Fails if something is too large.
 pub fn encode(head: &SummaryHead, columns: &[(String, Vec<ArrayRef>)]) -> Result<Vec<u8>, Fault> {
     assert!(head.pages.len() <= PAGES_MAX, "a slab has no more pages");
     assert!(head.pages.iter().all(|page| page.rows <= page.events), "rows of a summary are events of its page");
@@ -159,7 +159,7 @@ fn block_of(pages: &[ArrayRef]) -> Result<Vec<u8>, Fault> {
     let mut texts = Texts::default();
     let mut body = Vec::new();
     for page in pages {
-        // Entries of the scan's own dictionaries are looked up once each.
+        // Each entry of the scan's own dictionaries is looked up only once.
         write_page(page, &mut texts, &mut body)?;
     }
     assert!(texts.codes.len() <= texts.bytes.len(), "each text has a length and its bytes");
@@ -234,7 +234,7 @@ fn write_page(array: &ArrayRef, texts: &mut Texts, body: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// Integers as differences from the previous one; a missing value has difference 0.
+/// Writes integers as differences from the previous integer; a missing value is written as difference 0.
 fn write_integers(values: impl Iterator<Item = Option<i64>>, body: &mut Vec<u8>) {
     let mut before = 0_i64;
     for value in values {

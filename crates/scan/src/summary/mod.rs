@@ -2,8 +2,8 @@
 //! columns, so that `tstats` need not evaluate the model's conditions, extractions and calculations again.
 //!
 //! A summary has one row per event of the object, in order of arrival. It is identified by the slab and a digest of
-//! everything its rows depend on. It is read page by page in place of the slab's pages ([`SummaryRead`]); if it is
-//! missing, stale or damaged, the events are read, which gives the same rows.
+//! everything its rows depend on. A search reads a summary page by page in place of the slab's pages
+//! ([`SummaryRead`]); if the summary is missing, stale or damaged, the search reads the events, with the same result.
 //!
 //! Not here: the contents of a summary and how it is built (engine); scheduling, retention and location (search).
 
@@ -38,12 +38,12 @@ pub trait SummaryStore: Send + Sync {
         None
     }
     /// A fingerprint that changes whenever extraction, calculated fields or lookups may change: it covers the
-    /// search-time settings and the state of `tables` and of the lookup tables that settings name. Fails if that cannot
-    /// be determined.
+    /// search-time settings, and the state of `tables` and of the lookup tables that settings refer to. Fails if their
+    /// state cannot be determined.
     fn configuration(&self, _tables: &BTreeSet<String>) -> Result<String, Fault> {
         Err(Fault::unavailable("there is no data directory"))
     }
-    /// Opens a summary; `None` if there is none of this name.
+    /// Opens a summary; `None` if no summary has this name.
     fn open(&self, _name: &str) -> Result<Option<Arc<dyn SummaryFile>>, Fault> {
         Ok(None)
     }
@@ -63,7 +63,7 @@ pub trait SummaryFile: Send + Sync {
     fn read_at(&self, offset: u64, length: usize) -> Result<Bytes, Fault>;
 }
 
-/// No model is accelerated.
+/// A store without summaries: no model is accelerated.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoSummaries;
 

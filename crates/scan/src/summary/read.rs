@@ -2,7 +2,7 @@
 //!
 //! The rows of a page come from the summary of its slab if digest, bucket and page agree. If a search over
 //! several indexes sees only part of a slab, its complete pages still come from the summary. Columns of a slab are
-//! read once and shared by its workers.
+//! read once and shared by all workers that read the slab.
 //!
 //! Not here: the commands that follow (`tstats`).
 
@@ -28,7 +28,7 @@ const SLABS_HELD_MAX: usize = 8;
 
 /// The summaries that one search may read.
 pub struct SummaryRead {
-    /// Object, digest and columns to read.
+    /// Object, digest and columns of the summaries to read.
     pub scan: SummaryScan,
     /// Storage of the summaries.
     store: Arc<dyn SummaryStore>,
@@ -42,17 +42,18 @@ struct HeldSlab {
     columns: OnceLock<Option<Vec<Vec<ArrayRef>>>>,
 }
 
-/// Folder of the summaries with this digest.
+/// Name of the folder with the summaries of this digest.
 pub fn folder_of(digest: &[u8; 32]) -> String {
     digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Object name of the summary of a slab.
+/// Name of the stored object with the summary of a slab.
 pub fn name_of(folder: &str, slab: StoredSlab) -> String {
     format!("{folder}/{:010}-{:02}.summary", slab.bucket, slab.slab)
 }
 
-/// Opens the summary of a slab if it has this digest. The reason why an existing one is unusable goes to the store.
+/// Opens the summary of a slab if it has this digest. If an existing summary is unusable, the reason is reported to
+/// the store.
 pub fn open(store: &dyn SummaryStore, digest: &[u8; 32], slab: StoredSlab) -> Option<OpenSummary> {
     let name = name_of(&folder_of(digest), slab);
     let opened = store.open(&name).and_then(|file| file.map(OpenSummary::open).transpose());
@@ -85,8 +86,8 @@ impl SummaryRead {
         if self.slab(slab).is_some_and(|held| held.summary.is_some()) {
             return false;
         }
-        // A merge, or a deletion of events, replaced slabs that had summaries or were about to get them. Until the new
-        // slab has its own, its events are read; if it were skipped, rows would be missing from answers.
+        // A merge or a deletion of events replaced slabs that had summaries or were about to get them. The events of
+        // the new slab are read until it has a summary of its own; skipping the slab would lose rows.
         let is_in_range =
             self.scan.earliest.is_none_or(|earliest| segment.pages().iter().any(|page| page.time_max >= earliest));
         !((slab.level > 0 || slab.deleted > 0) && is_in_range)
@@ -98,7 +99,7 @@ impl SummaryRead {
         held.is_some_and(|held| held.summary.is_some())
     }
 
-    /// The rows of a page within `range`; `None` if they must be computed from the events.
+    /// The rows of a page within `range`; `None` if the rows must be computed from the events.
     pub(crate) fn page(&self, page: &PageRef, range: &TimeRange) -> Result<Option<RecordBatch>, EngineError> {
         let held = self.scan.stages.as_ref().and(page.segment.stored()).and_then(|slab| self.slab(slab));
         let Some(held) = held else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Columns come back as they were, and bytes that were not written by the encoder are refused.
+//! Tests that decoded columns equal the encoded ones, and that bytes from elsewhere are rejected.
 
 use std::sync::Arc;
 
@@ -95,7 +95,7 @@ fn head(pages: &[ArrayRef]) -> SummaryHead {
     SummaryHead { digest: [9; 32], slab, pages: pages.iter().map(page).collect() }
 }
 
-/// Texts and number of each row.
+/// The texts and the number in each row.
 fn said(array: &ArrayRef) -> Vec<(Vec<String>, Option<u64>)> {
     let reader = ColumnReader::new(array);
     let of_row = |row| {
@@ -128,7 +128,7 @@ proptest! {
         let at = at % bytes.len();
         bytes[at] ^= with;
         if let Ok(opened) = OpenSummary::open(Arc::new(InMemory(bytes))) {
-            // The first bytes are readable text.
+            // Opening succeeds if the changed byte is in the leading `MAGIC`, which is not checked, or in a column.
             prop_assert_eq!(&opened.head, &head(&arrays));
             if let Ok(Some(read)) = opened.column("field") {
                 for (read, array) in read.iter().zip(&arrays) {

@@ -1,9 +1,10 @@
 //! Positions of a transform's cells (`DELIMS` with `FIELDS`) in the texts of a template.
 //!
-//! The same splitter that cuts texts ([`crate::fields::cells`]) runs over the literals of the template. For a variable,
-//! all its values must have the same effect on the splitter: the same state afterwards and the same number of cells
-//! ended. Values without delimiters, quotes and backslashes have no effect; otherwise every entry of the dictionary is
-//! tried. If the effects differ, this cell and all later ones are extracted from text; the cells before it are certain.
+//! The same splitter that cuts texts ([`crate::fields::cells`]) runs over the literals of the template. All values of
+//! a variable must have the same effect on the splitter: the same state afterwards and the same number of completed
+//! cells. Values without delimiters, quotes and backslashes have no effect; otherwise every entry of the dictionary is
+//! tried. If the effects differ, the current cell and all later ones are extracted from text; the locations of earlier
+//! cells are certain.
 //!
 //! Not here: precedence of rules ([`super::slab`]).
 
@@ -19,14 +20,14 @@ use super::value_location::ValueLocation;
 use crate::fields::cells::{CellState, DOUBLED, Delimiters, append_undoubled, unquoted, without_blanks};
 use crate::fields::reports::Report;
 
-/// Dictionary entries that are tried one by one; for a larger dictionary nothing is proven.
+/// Maximum number of dictionary entries tried one by one; with more entries, the cells are extracted from text.
 const VALUES_MAX: u32 = 65_536;
 
-/// Effect of a value, the same for all values of a column, on the splitter.
+/// Effect on the splitter that all values of a column share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ValueEffect {
     state: CellState,
-    /// Number of cells ended.
+    /// Number of cells completed within the value.
     ended: usize,
 }
 
@@ -46,12 +47,12 @@ pub(super) struct CellPlanner<'a> {
 struct SplitTemplate {
     /// The parts of each cell; `None` if its start or end lies inside a variable.
     cells: Vec<Option<Vec<TemplatePart>>>,
-    /// Whether the split is complete.
+    /// Whether the splitter reached the end of the template.
     is_whole: bool,
 }
 
 impl<'a> CellPlanner<'a> {
-    /// For cells with these names and delimiters.
+    /// A planner for cells with these names and delimiters.
     pub(super) fn new(
         report: &Report,
         (names, delimiters): (&'a [String], &'a Delimiters),
@@ -68,7 +69,7 @@ impl<'a> CellPlanner<'a> {
         names.iter().map(|name| self.place(&split, name)).collect()
     }
 
-    /// The location of the first non-empty cell of this name.
+    /// The location of the first non-empty cell with this name.
     fn place(&self, split: &SplitTemplate, name: &str) -> ValueLocation {
         for at in (0..self.names.len()).filter(|at| self.names[*at] == name) {
             let place = match split.cells.get(at) {
@@ -83,7 +84,7 @@ impl<'a> CellPlanner<'a> {
         ValueLocation::Absent
     }
 
-    /// The location of a cell's value, if [`unquoted`] removes the same from all values.
+    /// The location of a cell's value, provided that [`unquoted`] removes the same characters from all values.
     fn place_of_cell(&self, parts: &[TemplatePart]) -> ValueLocation {
         let template = Template { parts: parts.to_vec() };
         let Some(sample) = Sample::new(self.template_set, &template) else { return ValueLocation::Text };
@@ -107,13 +108,13 @@ impl<'a> CellPlanner<'a> {
             (true, _) if is_doubled => self.without_doubled(place),
             (true, _) => place,
             (false, true) => ValueLocation::Absent,
-            // An empty value produces no field, and only some of the values are empty.
+            // An empty value produces no field, and only some of the values are empty, so the text must decide.
             (false, false) => ValueLocation::Text,
         }
     }
 
     /// The location of a quoted cell's value, given the location of the text between its quotes; each doubled quote
-    /// stands for one. If all quotes are in literals, they are undoubled here.
+    /// represents one. If all quotes are in literals, they are undoubled here.
     fn without_doubled(&self, place: ValueLocation) -> ValueLocation {
         let parts: Box<[TemplatePart]> = match place {
             ValueLocation::Constant(text) => return ValueLocation::Constant(text.replace(DOUBLED, "\"").into()),
@@ -121,7 +122,7 @@ impl<'a> CellPlanner<'a> {
             ValueLocation::Composite(parts) => parts,
             other => return other,
         };
-        // An empty value would join the quotes on both sides of it.
+        // An empty value would join the quotes before and after it.
         let may_be_empty = |part: &TemplatePart| match part {
             TemplatePart::Literal(_) => false,
             TemplatePart::Variable(column) => self.template_set.columns[*column as usize].traits.min_len == 0,
@@ -239,7 +240,7 @@ fn push_literal(cell: &mut Option<Vec<TemplatePart>>, text: &str) {
     }
 }
 
-/// The common effect; `None` if effects differ or there are none.
+/// The common effect; `None` if effects differ or the iterator is empty.
 fn same(mut all: impl Iterator<Item = Option<ValueEffect>>) -> Option<ValueEffect> {
     let first = all.next()??;
     all.all(|other| other == Some(first)).then_some(first)

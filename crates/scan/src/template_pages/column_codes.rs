@@ -1,18 +1,18 @@
-//! Number of codes that the columns of a template set may have.
+//! Upper bounds for the number of codes of a template set's columns.
 //!
 //! Not here: codes of rows ([`super::cursors`]).
 
 use quarry_event::template::{ColumnKind, TemplateSet};
 
-/// Largest range of numbers whose texts are cached like dictionary entries.
+/// Largest range of numbers whose texts are cached in the same way as dictionary entries.
 const NUMBERS_MAX: i64 = 65_536;
 
-/// Upper bound for the combinations of codes of these columns.
+/// Upper bound for the number of combinations of these columns' codes.
 pub(super) fn combinations(template_set: &TemplateSet, columns: &[(u32, usize)]) -> usize {
     columns.iter().fold(1, |all: usize, (column, _)| all.saturating_mul(codes_of(template_set, *column)))
 }
 
-/// Upper bound for the codes of a column; 0 if it has none.
+/// Upper bound for the number of codes of a column; 0 if its values have no codes.
 pub(super) fn codes_of(template_set: &TemplateSet, column: u32) -> usize {
     match &template_set.columns[column as usize].kind {
         ColumnKind::Dictionary { len } => *len as usize,
@@ -23,7 +23,7 @@ pub(super) fn codes_of(template_set: &TemplateSet, column: u32) -> usize {
     }
 }
 
-/// Whether the values of a column have codes, few enough to cache an answer for each.
+/// Whether the values of a column have codes, and so few that an answer can be cached for each.
 pub(super) fn has_few_codes(template_set: &TemplateSet, column: u32) -> bool {
     match &template_set.columns[column as usize].kind {
         ColumnKind::Dictionary { .. } => true,

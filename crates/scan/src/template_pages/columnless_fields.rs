@@ -1,7 +1,8 @@
-//! Fields without a column, for some rows of a page: those computed by rules from columns, and those found by patterns.
+//! Fields without a column, for some rows of a page: fields that rules compute from columns, and fields that patterns
+//! find.
 //!
-//! A condition requests them last, for the rows still undecided; the values are kept for the rows that match. Rows in
-//! which an input field can only be extracted from text are left to the text.
+//! A condition evaluates these fields last, for the rows still undecided; the values of matching rows are reused. If
+//! an input field of a row can be extracted only from text, the row is read as text.
 //!
 //! Not here: what rules compute ([`crate::derive`]); evaluating patterns on templates ([`super::rex`]).
 
@@ -21,7 +22,7 @@ use super::page::{ComputedRows, PageReader, Rows};
 use crate::EventScan;
 
 impl EventScan {
-    /// The computed fields of these rows of a page; rows that need their text are left out.
+    /// The computed fields of these rows of a page; rows whose text must be read are left out.
     pub(super) fn computed_rows(&self, rows: Rows, page: &mut PageReader<'_>) -> Result<ComputedRows, EngineError> {
         let slab = page.slab;
         let names = slab.computed_of();
@@ -58,7 +59,7 @@ impl EventScan {
         Ok(ComputedRows::new(sure, batch))
     }
 
-    /// A stored field, excluding values found by patterns.
+    /// The column of a stored field, without values found by patterns.
     fn held_column(&self, name: &str, rows: &Rows, page: &mut PageReader<'_>) -> Result<Option<ArrayRef>, EngineError> {
         if name == "_time" {
             let events = page.events()?;

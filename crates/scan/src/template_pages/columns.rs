@@ -31,10 +31,9 @@ use super::value_location::{NestedValue, ValueLocation};
 use crate::event_fields::metadata_text;
 use crate::fields::cells::append_undoubled;
 
-/// If at least one text in this many is requested, all texts of a column are validated at once instead of one by one.
-///
+/// If at least one in this many texts of a column is requested, all are validated at once instead of one by one.
 const FEW_IN: usize = 8;
-/// Number of rows up to which looking for a common column does not pay off.
+/// Number of rows up to which searching for a common column does not pay off.
 const FEW_ROWS: usize = 64;
 
 /// A metadata field of a slab: its distinct texts, and the text of each metadata code.
@@ -76,7 +75,8 @@ pub(super) fn text_array(bytes: &Bytes, ends: &[u32]) -> Result<ArrayRef, Engine
     views(Buffer::from(bytes.clone()), ends, None)
 }
 
-/// The same with null texts. All bytes are checked at once, which costs much less than checking each text.
+/// Like [`text_array`], but with null texts. All bytes are validated at once, which costs much less than validating
+/// each text.
 fn views(bytes: Buffer, ends: &[u32], nulls: Option<NullBuffer>) -> Result<ArrayRef, EngineError> {
     let too_long = |_| EngineError::invalid("the texts of a page exceed 2 GiB; rebuild the bucket");
     let offsets = std::iter::once(&0).chain(ends).map(|end| i32::try_from(*end));
@@ -142,7 +142,7 @@ fn own_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) ->
     Ok((array.null_count() < array.len()).then_some(array))
 }
 
-/// The one column that holds the field in all of these rows, if there is one.
+/// The one column that contains the field in all of these rows, if such a column exists.
 fn column_in(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) -> Result<Option<u32>, EngineError> {
     if field.column.is_some() || rows.len() < FEW_ROWS {
         return Ok(field.column);
@@ -172,7 +172,7 @@ fn column_in(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) -> 
         }
     }
     let Some((column, top)) = found else { return Ok(None) };
-    // Templates seen before the column was known must agree with it.
+    // The location in templates seen before the column was known must agree with the column.
     let is_sure = (field.places.iter().enumerate().zip(&seen))
         .all(|((key, place), seen)| !*seen || agrees(place, column, &templates[key % templates.len()], top));
     Ok(is_sure.then_some(column))
@@ -187,7 +187,7 @@ fn is_null(place: &ValueLocation) -> bool {
 pub(super) enum Places {
     /// Every row has a value, in order.
     All,
-    /// One per row.
+    /// One position per row.
     Each(Vec<u32>),
     /// Some rows have no value.
     Some(Vec<Option<u32>>),
@@ -342,8 +342,8 @@ impl TextWriter {
     }
 }
 
-/// The values of a field in these rows as integers, if each is one of a column of integers, a constant integer, or
-/// missing.
+/// The values of a field in these rows as integers; `None` unless each value is missing, a constant integer, or an
+/// entry of a column of integers.
 fn integer_column(
     field: &FieldLocations,
     rows: &Rows,
@@ -400,13 +400,13 @@ fn integer_column(
 enum IntegerPlace {
     Null,
     Constant(i64),
-    /// In the column with this position among those of the field.
+    /// In a column, given by its index among the field's columns.
     Column(usize),
-    /// Possibly not an integer.
+    /// Elsewhere; the value may be another type than an integer.
     Other,
 }
 
-/// Values of a field whose location differs between templates.
+/// The values of a field whose location differs between templates.
 fn mixed_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) -> Result<ArrayRef, EngineError> {
     let keys = page.keys()?;
     let place_of = |row: u32| field.places.get(keys[row as usize] as usize).unwrap_or(&ValueLocation::Absent);
@@ -465,7 +465,7 @@ fn mixed_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) 
     writer.finish()
 }
 
-/// The variables, with their texts, that make up the values of a field whose location differs between templates.
+/// The variables (with their texts) that compose the values of a field whose location differs between templates.
 fn variables_read(
     field: &FieldLocations,
     rows: &Rows,
@@ -502,8 +502,8 @@ fn variables_read(
     Ok(variables)
 }
 
-/// Appends a JSON scalar unescaped: a bare scalar as written, or a string given without its quotes. The two cannot be
-/// confused, since a quote at the start of a string's content would be escaped.
+/// Appends a JSON scalar: a bare scalar as written, or the content of a string (given without its quotes) unescaped.
+/// The two cannot be confused, because a quote at the start of a string's content would be escaped.
 fn append_unescaped(written: &[u8], out: &mut Vec<u8>) -> Result<(), EngineError> {
     let inside = match written {
         [b'"', inside @ .., b'"'] => inside,
@@ -515,7 +515,7 @@ fn append_unescaped(written: &[u8], out: &mut Vec<u8>) -> Result<(), EngineError
     Ok(())
 }
 
-/// The columns of a [`ValueLocation::Nested`] in some rows of a page.
+/// The columns from which a [`ValueLocation::Nested`] is read in some rows of a page.
 #[derive(Default)]
 struct NestedColumns(Vec<(u32, Arc<PageColumn>)>);
 
@@ -530,7 +530,7 @@ impl NestedColumns {
         Ok(())
     }
 
-    /// The column that has a value in this row.
+    /// The nested value, if any, that is present in this row.
     fn value_of(&self, values: &[NestedValue], row: u32) -> Option<NestedValue> {
         let has_value = |value: &&NestedValue| {
             let known = self.0.iter().find(|(known, _)| *known == value.column);
@@ -548,7 +548,7 @@ struct VariableTexts {
     next: usize,
 }
 
-/// Appends literals and the values of variables in this order.
+/// Appends literals and the values of variables in the order of `parts`.
 fn append_parts(variables: &mut [VariableTexts], parts: &[TemplatePart], out: &mut Vec<u8>) {
     for part in parts {
         match part {
@@ -558,7 +558,8 @@ fn append_parts(variables: &mut [VariableTexts], parts: &[TemplatePart], out: &m
     }
 }
 
-/// Appends the value of a pair inside the values of variables; false if there is none. `written` is a reusable buffer.
+/// Appends the value of a pair inside the values of variables; false if the values contain no such pair. `written` is
+/// a reusable buffer.
 fn append_pair(
     variables: &mut [VariableTexts],
     pair: &InnerPair,

@@ -1,8 +1,8 @@
 //! The search condition evaluated on codes: for each event of a page yes, no or maybe.
 //!
-//! A [`Conditions`] is the tree of a condition; its leaves are words ([`super::words`]), field tests ([`field_test`]) and
-//! metadata tests. Where only the text can decide, the words that it must then contain are looked for first
-//! ([`required_words`]). For few rows, only their own values are read ([`point_reads`]).
+//! A [`Conditions`] is the tree of a condition; its leaves are words ([`super::words`]), field tests ([`field_test`])
+//! and metadata tests. If only the text can decide, the words that a matching text must contain are searched for first
+//! ([`required_words`]). For a few rows, only their own values are read ([`point_reads`]).
 
 mod field_plan;
 mod field_test;
@@ -42,15 +42,15 @@ enum Condition {
     And(Vec<Condition>),
     Or(Vec<Condition>),
     Not(Box<Condition>),
-    /// A word, and runs that every text with this word contains.
+    /// A word, and runs that every text with the word contains.
     Word(usize, Runs),
-    /// A field test, and words of which at least one must occur in the text; consulted where only the text can decide.
+    /// A field test, and its required words, which are consulted if only the text can decide.
     Field(usize, NeededWords),
     Metadata(usize),
 }
 
 impl Conditions {
-    /// Compiles a condition. `written` returns the words that events need to pass a test.
+    /// Compiles a condition. `written` returns the required words of a test.
     pub(crate) fn new(
         expr: &SearchExpr,
         context: &ExprContext,
@@ -69,7 +69,7 @@ impl Conditions {
         Ok(all)
     }
 
-    /// Compiles a conjunct together with the words that the text must then contain.
+    /// Compiles a conjunct together with its required words.
     fn compile_with_words(
         &mut self,
         expr: &SearchExpr,
@@ -83,7 +83,7 @@ impl Conditions {
         Ok(condition)
     }
 
-    /// Whether every event matches.
+    /// Whether every event matches the condition.
     pub(super) fn is_always(&self) -> bool {
         matches!(self.root, Condition::Same(YES))
     }
@@ -92,7 +92,7 @@ impl Conditions {
         &self.words
     }
 
-    /// Fields of the tests, in order.
+    /// Names of the tested fields, in order.
     pub(super) fn tested(&self) -> impl Iterator<Item = &str> {
         self.tests.iter().map(FieldTest::name)
     }
@@ -149,7 +149,7 @@ impl Conditions {
         self.tests.iter().any(|test| slab.is_computed_for(&test.name))
     }
 
-    /// The answers by value of one column, if a single column decides.
+    /// The answers by value of one column, if the condition depends on that column only.
     pub(super) fn by_value(&self, slab: &Slab) -> Result<Option<ByValue>, EngineError> {
         self.answer_by_value(&self.root, slab)
     }
@@ -219,7 +219,7 @@ impl Conditions {
         })
     }
 
-    /// The answer of a condition for the rows whose answer in the rest of a conjunction is not no.
+    /// Answers a condition for those rows that the other parts of a conjunction do not reject.
     fn answer_where(
         &self,
         rest: &Outcome,
@@ -233,7 +233,7 @@ impl Conditions {
     }
 }
 
-/// Runs `ask` where these answers, and those of an outer conjunction, are not no.
+/// Runs `ask` for rows that neither these answers nor those of an outer conjunction reject.
 fn with_rest<T>(
     rest: &Outcome,
     page: &mut PageReader<'_>,

@@ -26,17 +26,17 @@ use super::verdicts::ByValue;
 use crate::event_fields::is_given;
 use crate::fields::Projection;
 
-/// Data that a report needs of each event.
+/// The part of each event that a report needs.
 enum Wanted {
-    /// Only that it exists.
+    /// Only the existence of the event.
     Nothing,
-    /// The value of a field that is stored as this column.
+    /// The value of a field, which is stored in this column.
     Column { name: String, column: u32 },
 }
 
 impl EventScan {
-    /// Rows with counts that represent the matching events of a whole page, if value counts suffice. The inner `None`
-    /// means no event matches.
+    /// Rows with counts that represent all matching events of a page; the outer `None` means that value counts do not
+    /// suffice, the inner `None` that no event matches.
     pub(super) fn counted(
         &self,
         page: &PageRef,
@@ -92,7 +92,7 @@ impl EventScan {
         rows_of(slab, &self.projection, column, events).map(Some)
     }
 
-    /// The data that the report needs of each event; `None` if counts do not suffice.
+    /// The part of each event that the report needs; `None` if counts do not suffice.
     fn wanted_counts(&self, slab: &Slab) -> Option<Wanted> {
         let Projection { all, every, names, patterns, tested_patterns: _, raw, index_time } = &self.projection;
         if *all || *every || *raw || *index_time || !patterns.is_empty() {
@@ -105,7 +105,7 @@ impl EventScan {
             }
             let field = self.located(name, slab).filter(|field| !field.by_text && field.patterned.is_empty());
             let column = field.filter(|_| !is_given(name))?.column?;
-            // Counts of templates are not counts of the values composed by them.
+            // The counts of templates are not those of the values that templates compose.
             let is_counted = match slab.template_set.columns.get(column as usize)?.kind {
                 ColumnKind::Dictionary { .. } | ColumnKind::Numbers { .. } => true,
                 ColumnKind::Templates(_) | ColumnKind::Texts => false,
@@ -119,8 +119,8 @@ impl EventScan {
         Some(wanted)
     }
 
-    /// The location of a field: that of its path in the search if the events have no other field of that name,
-    /// otherwise its own.
+    /// The locations of a field: those of its `spath` path if the events have no other field of that name, otherwise
+    /// those of the field itself.
     fn located<'s>(&self, name: &str, slab: &'s Slab) -> Option<&'s FieldLocations> {
         let own = slab.field(name);
         let Some(at) = self.rexes.paths().iter().position(|path| path.output == name) else { return own };
@@ -153,7 +153,7 @@ fn values_at(
     typed_column(column, &PageColumn { rows: None, values }, &Places::Some(places), reader)
 }
 
-/// Rows with an event count each; `None` if there are none.
+/// Rows with an event count each; `None` if there are no rows.
 fn rows_of(
     slab: &Slab,
     projection: &Projection,

@@ -1,6 +1,6 @@
 //! Codes of single rows of a page, for readers that visit rows in ascending order and columns in any order.
 //!
-//! A cursor only moves forward, so that a sparse column need not be searched for each row; going back costs a search.
+//! A cursor only moves forward, so that a sparse column need not be searched for each row; moving back costs a search.
 //! Not here: reading columns ([`super::page`]).
 
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use quarry_event::template::{ColumnKind, ColumnValues, PageColumn};
 
 use super::page::PageReader;
 
-/// Rows a cursor passes one by one before it skips ahead.
+/// Number of rows that a cursor passes one by one before it skips ahead.
 const CURSOR_STEPS: usize = 8;
 
-/// The position in each column of a page; fast if rows mostly come in ascending order.
+/// The position in each column of a page. Access is fast if rows are mostly visited in ascending order.
 pub(super) struct Cursors {
     open: Vec<Option<Cursor>>,
 }
@@ -22,7 +22,7 @@ struct Cursor {
     values: Arc<PageColumn>,
     /// The first row not yet passed.
     next: usize,
-    /// The number that code 0 stands for.
+    /// The number represented by code 0.
     base: i64,
 }
 
@@ -59,7 +59,7 @@ impl Cursors {
         Ok(place.as_mut())
     }
 
-    /// The position of the row's value, and the column; `None` if the row has none.
+    /// The position of the row's value, and the column; `None` if the row has no value.
     pub(super) fn place(
         &mut self,
         column: u32,
@@ -70,7 +70,7 @@ impl Cursors {
         Ok(cursor.place(row).map(|place| (place, &*cursor.values)))
     }
 
-    /// The row's value in a text column; `None` if it has none.
+    /// The row's value in a text column; `None` if the row has no value.
     pub(super) fn text(
         &mut self,
         column: u32,
@@ -85,7 +85,7 @@ impl Cursors {
         Ok(end.and_then(|end| bytes.get(start..end)))
     }
 
-    /// Appends the row's value in a number or text column; `false` if it has none.
+    /// Appends the row's value in a number or text column; `false` if the row has no value.
     pub(super) fn append_value(
         &mut self,
         column: u32,

@@ -1,5 +1,5 @@
-//! Decides whether a row matches a pattern whose groups follow from the template. It looks at the values that decide:
-//! by code if there are few, otherwise with an automaton that reads no more of a value than necessary.
+//! Decides whether a row matches a pattern whose groups follow from the template. Only the deciding values are tested:
+//! by code if they have few codes, otherwise with an automaton that reads no more of a value than necessary.
 //!
 //! Not here: which values decide ([`quarry_eval::pattern::template_match`]).
 
@@ -11,12 +11,12 @@ use super::column_codes::has_few_codes;
 use super::rex::{Work, no_text};
 use super::row_values::{RowOf, append_text};
 
-/// Decides about one window.
+/// Decides for one window whether a match starts in it.
 pub(super) struct Decider {
     decision: Decision,
     /// Columns whose values decide, each with its part of the template.
     columns: Vec<(u32, usize)>,
-    /// Whether all of them have codes, few enough to cache the answers.
+    /// Whether all these columns have codes, and so few that the answers can be cached.
     has_codes: bool,
     memo: CombinationMemo<bool>,
     test: Option<ValueTest>,

@@ -1,7 +1,7 @@
 //! Fields that a rule extracts from the value of another field (`EXTRACT-file = … in uri_path`).
 //!
-//! If the templates give the location of the other field, the rule runs once per distinct value. It has the lowest
-//! precedence: a value found by another rule or by automatic extraction is kept.
+//! If the templates determine the location of the other field, the rule runs once per distinct value. The rule has the
+//! lowest precedence: a value found by another rule or by automatic extraction is kept.
 //!
 //! Not here: rules that read each other's fields; these run on the text ([`crate::fields`]).
 
@@ -22,9 +22,9 @@ pub(super) struct DerivedField {
 }
 
 impl DerivedField {
-    /// The rule that derives field number `at` of `names` from another field, if there is one. Its locations become
-    /// [`ValueLocation::Derived`], or text where the other field's location is unknown. Locations are by name and by
-    /// key.
+    /// The rule that derives field number `at` of `names` from another field, if such a rule exists. The field's
+    /// locations become [`ValueLocation::Derived`], or [`ValueLocation::Text`] where the other field's location is
+    /// unknown. `places` is indexed by name, then by key.
     pub(super) fn find(
         name: &str,
         at: usize,
@@ -43,7 +43,7 @@ impl DerivedField {
             let known = derived.get_or_insert_with(|| DerivedField { rule: Arc::clone(rule), group });
             let is_same = Arc::ptr_eq(&known.rule, rule);
             for key in number * keys..(number + 1) * keys {
-                // A pair inside other values takes precedence, but most events may have none.
+                // A pair inside other values takes precedence, but most events may lack the pair.
                 if let ValueLocation::Pair(pair) = &places[at][key] {
                     doubts[at][key] = pair.columns();
                     places[at][key] = ValueLocation::Absent;
@@ -70,7 +70,7 @@ impl DerivedField {
         derived.filter(|_| places[at].contains(&ValueLocation::Derived))
     }
 
-    /// Runs the rule on the values of the other field; `known` caches earlier results.
+    /// Runs the rule on the values of the other field, with earlier results cached in `known`.
     pub(super) fn of_values(&self, values: &ArrayRef, known: &DistinctMemo) -> Result<ArrayRef, EngineError> {
         let find = |values: &ArrayRef| -> ArrayRef {
             let (reader, mut scratch) = (ColumnReader::new(values), String::new());

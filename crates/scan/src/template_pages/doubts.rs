@@ -1,6 +1,7 @@
-//! Rows in which a value may contain a field's name as a key, so that the field can only be extracted from text.
+//! Rows in doubt: one of their values may contain a field's name as a key, so the field can be extracted only from
+//! text.
 //!
-//! Not here: what such a value contains ([`super::key_end`]).
+//! Not here: detection of such values ([`super::key_end`]).
 
 use quarry_eval::EngineError;
 use quarry_event::template::{ColumnKind, ColumnValues};

@@ -1,7 +1,7 @@
 //! Surroundings of the parts of a template: whether a word may begin or end there in every event.
 //!
-//! Percent-encoded breakers (`%20`) bound words from a few bytes away. A `%` is harmless if no digit of such a code can
-//! follow; otherwise nothing nearby is *free*.
+//! A percent-encoded breaker (`%20`) bounds a word that begins a few bytes after the `%`. A `%` is harmless if no
+//! digit of such a code can follow it; otherwise, positions nearby are not *free*.
 
 use quarry_event::template::{ByteSet, TemplatePart, TemplateSet, ValueTraits};
 use quarry_stdx::number::u32_of;
@@ -14,11 +14,11 @@ const PERCENT_NEXT: ByteSet = ByteSet::of(b"02357");
 /// Surroundings of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Around {
-    /// A match may begin at the start of the value.
+    /// Whether a match may begin at the start of the value.
     pub left: bool,
-    /// A match may end at the end of the value.
+    /// Whether a match may end at the end of the value.
     pub right: bool,
-    /// No percent-encoded breaker is near.
+    /// Whether no percent-encoded breaker is near.
     pub free: bool,
 }
 
@@ -36,7 +36,7 @@ impl<'a> Edges<'a> {
         &self.template_set.columns[column as usize].traits
     }
 
-    /// Possible first and last bytes of a part, and whether it is never empty.
+    /// Possible first and last bytes of a part, and whether the part is never empty.
     pub(super) fn own(&self, at: usize) -> (ByteSet, ByteSet, bool) {
         match &self.parts[at] {
             TemplatePart::Literal(literal) => match (literal.first(), literal.last()) {
@@ -50,7 +50,7 @@ impl<'a> Edges<'a> {
         }
     }
 
-    /// Possible bytes before part `at`, and whether it can be at the start of the text.
+    /// Possible bytes before part `at`, and whether the part can be at the start of the text.
     pub(super) fn bytes_before(&self, at: usize) -> (ByteSet, bool) {
         let mut set = ByteSet::EMPTY;
         for before in (0..at).rev() {
@@ -63,7 +63,8 @@ impl<'a> Edges<'a> {
         (set, true)
     }
 
-    /// Possible first bytes of part `at` or what follows it, and whether the text can end there.
+    /// Possible first bytes of part `at` or, if it may be empty, of the next parts, and whether the text can end
+    /// there.
     pub(super) fn bytes_after(&self, at: usize) -> (ByteSet, bool) {
         let mut set = ByteSet::EMPTY;
         for after in at..self.parts.len() {
@@ -96,7 +97,8 @@ impl<'a> Edges<'a> {
         self.around.free
     }
 
-    /// Whether no `%` of a part begins an encoded breaker. One at the very end of a column is checked by its parent.
+    /// Whether no `%` of a part begins an encoded breaker. A `%` at the very end of a column is checked by the parent
+    /// template.
     pub(super) fn part_is_free(&self, at: usize) -> bool {
         let ends_free = || !self.bytes_after(at + 1).0.meets(PERCENT_NEXT);
         match &self.parts[at] {

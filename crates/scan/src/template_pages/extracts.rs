@@ -2,8 +2,8 @@
 //!
 //! If a rule's group lies at the same place of a template for all values of its variables
 //! ([`quarry_eval::pattern::template_match`]), the field becomes a part of the template, as with automatic extraction,
-//! and the pattern need not run again. Rules are tried in order, since the first that finds the field wins. Where the
-//! values decide, rows are handled by [`super::rex::RexReader`].
+//! and the pattern need not run again. Rules are tried in order, because the first that finds the field wins. If the
+//! location depends on the values, [`super::rex::RexReader`] handles the rows.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use super::planned_template::PlannedTemplate;
 use super::value_location::ValueLocation;
 use crate::fields::Extract;
 
-/// Automaton steps spent on a slab's templates for one rule and field, a few hundredths of a second; remaining
-/// templates are planned when their rows come up.
+/// Maximum automaton steps to plan a slab's templates for one rule and field: a few hundredths of a second. The
+/// remaining templates are planned when rows of them are read.
 const STEPS_MAX: usize = 4 << 20;
 
 /// Location of a field according to the rules that produce it.
 pub(super) enum RulePlace {
-    /// No rule finds it in this template.
+    /// No rule finds the field in this template.
     Nowhere,
-    /// Always at this location.
+    /// The field is always at this location.
     At(ValueLocation),
-    /// Depends on the values of the variables.
+    /// The location depends on the values of the variables.
     ByValue,
 }
 
@@ -73,7 +73,7 @@ fn place_of_group(planner: &mut Planner, group: usize, template: &PlannedTemplat
             template.template_set.columns.get(*column as usize).is_none_or(|column| column.traits.min_len == 0)
         }
     };
-    // Whether an empty group is a field depends on the text.
+    // Whether an empty group yields a field depends on the text.
     if parts.iter().all(may_be_empty) {
         return RulePlace::ByValue;
     }

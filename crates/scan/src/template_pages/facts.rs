@@ -1,8 +1,8 @@
-//! Facts about a slab's templates that do not depend on the search; computed once and kept for later searches.
+//! Facts about a slab's templates that do not depend on the search; computed once and cached for later searches.
 //!
 //! A few bits for each part of each template: whether its surroundings bound words in every event, whether a word
 //! without breakers can extend across its left edge, and whether a percent-encoded breaker may be near. An index
-//! ([`super::template_index`]) tells in which templates a part is.
+//! ([`super::template_index`]) maps each part to the templates that contain it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,15 +20,15 @@ use super::template_index::TemplateIndex;
 use crate::fields::Class;
 use crate::fields::reports::Report;
 
-/// Slabs whose facts are kept.
+/// Maximum number of slabs whose facts are cached.
 const SLABS_KEPT: usize = 4_096;
-/// Fields of a slab whose locations are kept: the most recent ones.
+/// Maximum number of fields of a slab whose locations are cached; the most recent ones stay.
 const FIELDS_KEPT: usize = 64;
-/// Transforms of a slab whose pairs are kept: the most recent ones.
+/// Maximum number of transforms of a slab whose pairs are cached; the most recent ones stay.
 const REPORTS_KEPT: usize = 16;
-/// Bytes of the field locations and pairs of all slabs; beyond that, every search computes them again.
+/// Maximum bytes of the cached field locations and pairs of all slabs; beyond that, every search computes them again.
 const PLACES_BYTES_MAX: usize = 64 << 20;
-/// Bytes of the facts for finding words of all slabs; beyond that, every search computes them again.
+/// Maximum bytes of the cached word-search facts of all slabs; beyond that, every search computes them again.
 const WORD_FACTS_BYTES_MAX: usize = 64 << 20;
 
 /// Facts about the slabs that searches have read.
@@ -38,8 +38,8 @@ pub(crate) struct KnownTemplates {
     held: Arc<KeptBytes>,
 }
 
-/// Facts about slabs by the address of their templates. A weak pointer prevents reuse of the address, so equal
-/// addresses mean the same slab.
+/// Facts by the address of a slab's templates. A weak pointer prevents reuse of the address, so equal addresses mean
+/// the same slab.
 #[derive(Default)]
 struct KnownSlabs {
     by_address: HashMap<usize, (Weak<TemplateSet>, Arc<TemplateFacts>), FixedState>,
@@ -48,7 +48,7 @@ struct KnownSlabs {
 }
 
 impl KnownSlabs {
-    /// Adds a slab. Slabs that nobody reads any more are forgotten and, if there are too many, the one added first.
+    /// Adds a slab, after removing slabs that no search reads any more and, at the limit, the oldest slab.
     fn add(&mut self, template_set: &Arc<TemplateSet>, facts: &Arc<TemplateFacts>) {
         let by_address = &mut self.by_address;
         self.order.retain(|address| {
@@ -74,9 +74,9 @@ impl KnownSlabs {
 /// Bytes cached for all slabs.
 #[derive(Default)]
 struct KeptBytes {
-    /// Field locations.
+    /// Bytes of field locations and pairs.
     places: AtomicUsize,
-    /// Facts for finding words.
+    /// Bytes of word-search facts.
     words: AtomicUsize,
 }
 
@@ -99,14 +99,14 @@ impl KnownTemplates {
 pub(super) struct TemplateFacts {
     /// Computed when a word is first searched for.
     words: OnceLock<Arc<WordFacts>>,
-    /// Field locations by class of extraction.
+    /// Field locations, each for some extraction classes.
     fields: Mutex<Vec<KnownField>>,
-    /// Pairs of the transforms whose names come from the text.
+    /// Pairs of the transforms that take field names from the text.
     pairs: Mutex<Vec<(Arc<Report>, Arc<TemplatePairs>)>>,
     held: Arc<KeptBytes>,
 }
 
-/// Facts about one slab for finding words.
+/// Facts about one slab that word searches need.
 pub(super) struct WordFacts {
     /// For each column, whether no value can contain an encoded breaker.
     free: Vec<bool>,
@@ -128,16 +128,16 @@ impl Drop for TemplateFacts {
     }
 }
 
-/// Kind of name that a location was computed for.
+/// Kind of name for which a location was computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sought {
     /// A field, by name.
     Field,
-    /// A path of `spath`.
+    /// An `spath` path.
     Path,
 }
 
-/// The locations of a field under these extraction classes.
+/// The locations of a field, or an `spath` path, under these extraction classes.
 struct KnownField {
     sought: Sought,
     name: String,
@@ -158,24 +158,24 @@ pub(super) enum Bounds {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PartFacts {
     pub surroundings: Surroundings,
-    /// A word without breakers may extend across the edge to the previous part.
+    /// Whether a word without breakers may extend across the edge to the previous part.
     pub open_edge: bool,
 }
 
-/// Neighbours of a part, as far as the rest of its template determines them.
+/// Neighbours of a part, as determined by the rest of its template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Surroundings {
-    /// By kind of bounds: whether what precedes it, or its own first byte, bounds a match.
+    /// By kind of bounds: whether the byte before the part, or the part's own first byte, bounds a match.
     left: [Bound; 2],
     right: [Bound; 2],
     free: Free,
 }
 
-/// Whether there is a bound.
+/// Whether a match is bounded on one side of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Bound {
     Always,
-    /// If the whole value is bounded on this side.
+    /// Only if the whole value is bounded on this side.
     IfOutside,
     Never,
 }
@@ -184,7 +184,7 @@ enum Bound {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Free {
     Always,
-    /// If none is near the whole value.
+    /// Only if no encoded breaker is near the whole value.
     IfOutside,
     Never,
 }
@@ -274,7 +274,7 @@ impl TemplateFacts {
         }
         let found = Arc::new(WordFacts::new(template_set));
         let bytes = found.memory_bytes();
-        // If two workers compute them at once, the result of one is kept.
+        // If two workers compute the facts at once, one result is kept.
         if self.held.words.load(Ordering::Relaxed) < WORD_FACTS_BYTES_MAX && self.words.set(Arc::clone(&found)).is_ok()
         {
             self.held.words.fetch_add(bytes, Ordering::Relaxed);
@@ -282,7 +282,7 @@ impl TemplateFacts {
         found
     }
 
-    /// Field locations under these extraction classes; `find` computes those that are not known.
+    /// Field locations under these extraction classes; `find` computes them if they are not cached.
     pub(super) fn places_of(
         &self,
         sought: Sought,
@@ -318,7 +318,7 @@ impl TemplateFacts {
         all.into_iter().flatten().collect()
     }
 
-    /// The pairs of a transform, found with `find` the first time.
+    /// The pairs of a transform, computed with `find` the first time.
     pub(super) fn pairs_of(&self, report: &Arc<Report>, find: impl FnOnce() -> TemplatePairs) -> Arc<TemplatePairs> {
         let lock = || self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, known)) = lock().iter().find(|(known, _)| Arc::ptr_eq(known, report)) {

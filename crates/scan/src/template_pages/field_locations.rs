@@ -1,7 +1,7 @@
-//! Locations of the values of one field in the texts of a slab: for each template a location, the columns that hold
-//! them, and the rows that need their text.
+//! Locations of the values of one field in the texts of a slab: a location for each template key, the columns that
+//! contain the values, and the rows whose text must be read.
 //!
-//! Not here: how a location is found (`fields`), and how it is read (`columns`).
+//! Not here: finding a location (`fields`), and reading the values there (`columns`).
 
 use quarry_event::ValueColumns;
 
@@ -9,25 +9,25 @@ use super::derived_fields::DerivedField;
 use super::key_end::KeyEnd;
 use super::value_location::ValueLocation;
 
-/// Location of a field in the texts of a slab.
+/// Locations of a field in the texts of a slab.
 pub(super) struct FieldLocations {
     /// Location of the field for each template key.
     pub places: Vec<ValueLocation>,
-    /// The one column that holds all values of the field, if there is one.
+    /// The one column that contains all values of the field, if there is one.
     pub column: Option<u32>,
-    /// Whether some template needs the text, at least for some rows.
+    /// Whether the text must be read for some template, at least in some rows.
     pub by_text: bool,
-    /// Columns that may occur together in one row; such rows need their text.
+    /// Columns of which several may have a value in one row; the text of such rows must be read.
     pub repeating: Vec<u32>,
-    /// By key: columns whose values may contain the field's name as a key. Rows with such a value need their text; in
-    /// all others the location is right. Empty if there are none.
+    /// By key: columns whose values may contain the field's name as a key. The text of rows with such a value must be
+    /// read; in all other rows the location is right. Empty if there are no such columns.
     pub doubts: Vec<Box<[u32]>>,
-    /// The bytes that such a value contains.
+    /// The bytes that a value must contain to be such a value.
     pub key_end: KeyEnd,
     /// By key: whether a pattern may produce the field at a position that depends on values; the location then applies
-    /// if the pattern finds nothing. Empty if there are none.
+    /// if the pattern finds nothing. Empty if no pattern may do so.
     pub patterned: Vec<bool>,
-    /// All columns that hold its values, if known.
+    /// All columns that contain values of the field, if known.
     pub columns: Option<ValueColumns>,
     /// Derivation of the field, for [`ValueLocation::Derived`].
     pub derived: Option<DerivedField>,
@@ -40,32 +40,32 @@ impl FieldLocations {
         size_of::<FieldLocations>() + self.places.len() * size_of::<ValueLocation>() + doubts
     }
 
-    /// Whether it is known for exactly this number of keys.
+    /// Whether locations are known for exactly this number of keys.
     pub(super) fn has_keys(&self, keys: usize) -> bool {
         let may_have = |known: usize| known == 0 || known == keys;
         self.places.len() == keys && may_have(self.doubts.len()) && may_have(self.patterned.len())
     }
 
-    /// Whether no event has it.
+    /// Whether no event has the field.
     pub(super) fn is_nowhere(&self) -> bool {
         self.patterned.is_empty()
             && self.doubts.is_empty()
             && self.places.iter().all(|place| *place == ValueLocation::Absent)
     }
 
-    /// Whether a pattern may produce it in events of this key at a position that depends on values.
+    /// Whether a pattern may produce the field in events of this key at a position that depends on values.
     #[inline]
     pub(super) fn is_patterned(&self, key: u32) -> bool {
         self.patterned.get(key as usize) == Some(&true)
     }
 
-    /// Whether values may contain its name as a key in events of this key.
+    /// Whether values may contain the field's name as a key in events of this key.
     #[inline]
     pub(super) fn is_doubted(&self, key: u32) -> bool {
         self.doubts.get(key as usize).is_some_and(|columns| !columns.is_empty())
     }
 
-    /// Whether events of this key have it only through a pattern or in their text.
+    /// Whether events of this key have the field only through a pattern or in their text.
     #[inline]
     pub(super) fn is_text_or_pattern(&self, key: u32) -> bool {
         self.is_patterned(key) && self.places.get(key as usize) == Some(&ValueLocation::Text)

@@ -1,12 +1,13 @@
-//! Automatic extraction on templates: which field is which part, found once per template instead of once per event.
+//! Automatic extraction on templates: each field is mapped to parts of the template, once per template instead of once
+//! per event.
 //!
-//! The real extraction runs on one text of the template, with a digit in place of each variable. The result holds for
-//! all events of the template if no value can change where keys and values begin and end; this is proven from the bytes
+//! The real extraction runs on one text of the template, with a digit in place of each variable. The result applies to
+//! all events of the template if no value can change where keys and values begin and end; the proof uses the bytes
 //! that a column's values contain ([`ValueTraits`]). Templates for which it cannot be proven are extracted from text.
 //!
-//! Not here: JSON ([`super::json`]); cells of transforms ([`super::cells`]); `EXTRACT` patterns, which are handled like
-//! `rex` ([`super::groups`]). A source whose patterns read other fields to produce a requested one is extracted from
-//! text altogether.
+//! Not here: JSON ([`super::json`]); cells of transforms ([`super::cells`]); `EXTRACT` patterns, which are handled
+//! like `rex` ([`super::groups`]). If a source's patterns extract a requested field from another field, all fields of
+//! the source are extracted from text.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -24,8 +25,8 @@ use crate::fields::Cutting;
 
 /// Placeholder for a variable while the extraction runs.
 const PLACEHOLDER: u8 = b'7';
-/// The same for key-value extraction, if no value of the variable ends with a byte of a key, so that the next key
-/// begins after it. It does not end a value either, because the variable may lie inside one.
+/// Placeholder for key-value extraction, if no value of the variable ends with a byte of a key, so that the next key
+/// begins after the placeholder. The byte does not end a value either, because the variable may be inside one.
 const KEYLESS_PLACEHOLDER: u8 = b'*';
 /// Bytes that end an unquoted value (`quarry_pipeline::extract::auto_kv`).
 pub(super) const VALUE_ENDS: ByteSet = ByteSet::of(b" \t\r\n,;|&\"");
@@ -36,7 +37,8 @@ const BRACKETS: ByteSet = ByteSet::of(b"()[]{}<>'");
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FieldLocation {
     pub place: ValueLocation,
-    /// Columns whose values may contain the field's name as a key; such rows need their text ([`super::key_end`]).
+    /// Columns whose values may contain the field's name as a key; the text of such rows must be read
+    /// ([`super::key_end`]).
     pub doubt: Box<[u32]>,
 }
 
@@ -78,7 +80,7 @@ pub(super) fn places(
         true => KeyEnd::of(name).columns(template_set, template),
         false => None,
     };
-    // Escapes in quotes are not looked for there.
+    // Pairs inside values are not searched for escapes in quotes.
     let inner_pair = |name: &str, columns: &[u32]| match cutting.kv_mode {
         KvMode::Auto => InnerPair::place(name, columns, template_set, template),
         _ => None,
@@ -136,7 +138,7 @@ impl<'a> Sample<'a> {
         Sample::with(template_set, template, |_| false, |_| PLACEHOLDER)
     }
 
-    /// The same, to look for pairs, with a pair in place of each variable that is an optional pair.
+    /// Like [`Sample::new`], but for key-value pairs: each variable that is an optional pair is replaced by a pair.
     fn of_pairs(template_set: &'a TemplateSet, template: &'a Template) -> Option<Sample<'a>> {
         let is_optional = |column: u32| optional_pairs::forms(template_set, column).is_some();
         Sample::with(template_set, template, is_optional, placeholder_beside_keys)
@@ -191,12 +193,12 @@ impl<'a> Sample<'a> {
         self.variables().find(|(place, _)| *place == at).map(|(_, column)| column)
     }
 
-    /// Whether the first non-blank character is an opening brace; `None` if values decide.
+    /// Whether the first non-blank character is an opening brace; `None` if that depends on values.
     fn begins_as_object(&self) -> Option<bool> {
         match self.template.parts.first()? {
             TemplatePart::Literal(literal) => {
                 let text = std::str::from_utf8(literal).ok()?.trim_start();
-                // After blanks alone, the next part decides.
+                // If the text so far is blank, the next part decides.
                 text.chars().next().map(|first| first == '{')
             }
             TemplatePart::Variable(column) => {
@@ -227,18 +229,17 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// The range of a value that extraction found.
+    /// The range in the sample of a value that extraction found.
     pub(super) fn span(&self, value: &str) -> Range<usize> {
         let start = value.as_ptr() as usize - self.text.as_ptr() as usize;
         start..start + value.len()
     }
 
-    /// Whether this range, trimmed of blanks, is trimmed the same way for all values, with quotes around it for all of
-    /// them or none.
+    /// Whether blanks and quotes are trimmed from this range in the same way for all values: the ends do not shift,
+    /// and quotes surround either all of the values or none.
     pub(super) fn keeps_ends(&self, range: Range<usize>) -> bool {
         let Some(last) = range.end.checked_sub(1).filter(|_| !range.is_empty()) else { return true };
-        // The byte at a position, if it is the same for all; the values of a variable must not shift the start or end
-        // of the range.
+        // Whether the range has a quote at this end; `None` if values of a variable may shift the end.
         let end = |at: usize, ends: fn(&ValueTraits) -> ByteSet| match self.variable_at(at).map(|at| self.traits(at)) {
             None => Some(Quote::of(self.text.as_bytes()[at] == b'"')),
             Some(traits) => {
@@ -269,7 +270,7 @@ impl Quote {
     }
 }
 
-/// `key=value`.
+/// `key=value` pairs.
 impl Sample<'_> {
     fn pairs(&self, names: &[String], escaped: bool) -> Option<Vec<ValueLocation>> {
         let mut found = vec![ValueLocation::Absent; names.len()];
@@ -280,7 +281,7 @@ impl Sample<'_> {
                 && let Some(column) = optional_pairs::column_of(key)
             {
                 optional.push(column);
-                // Includes the blank before it.
+                // Includes the blank before the pair.
                 outside.push(Region::of(self.span(key).start - 1..self.span(value).end, false));
                 return;
             }
@@ -338,7 +339,7 @@ impl Sample<'_> {
         Some(found)
     }
 
-    /// Whether a value that may end early affects only its own field: no further pair can come out of the rest.
+    /// Whether a value that may end early affects only its own field: the rest cannot contain a further pair.
     fn is_alone_in_doubt(&self, region: &Region) -> bool {
         let may_open = |at: usize, traits: &ValueTraits| {
             !region.quoted && at == region.range.start && (traits.min_len == 0 || traits.firsts.contains(b'"'))
@@ -351,14 +352,14 @@ impl Sample<'_> {
             })
     }
 
-    /// Whether a value contains what looks like an optional pair.
+    /// Whether a value contains a variable that may be an optional pair.
     fn has_optional_inside(&self, region: &Region) -> bool {
         let is_optional = |column: u32| optional_pairs::forms(self.template_set, column).is_some();
         self.has_optional_pairs
             && self.variables().any(|(at, column)| region.range.contains(&at) && is_optional(column))
     }
 
-    /// Whether what follows each variable of optional pairs ends a value, as the blank before a pair does.
+    /// Whether the text after each variable of optional pairs ends a value, as the blank before a pair does.
     fn optional_pairs_end(&self) -> bool {
         let is_optional = |part: &TemplatePart| match part {
             TemplatePart::Variable(column) => optional_pairs::forms(self.template_set, *column).is_some(),
@@ -380,7 +381,7 @@ impl Sample<'_> {
         Some((0..names.len()).map(|at| optional_pairs::place_of_forms(forms(at))).collect())
     }
 
-    /// Everything read as a value, including blanks inside quotes.
+    /// The range that extraction reads as a value, including blanks inside quotes.
     fn region(&self, key: &str, value: &str) -> Option<Region> {
         let bytes = self.text.as_bytes();
         let after_key = self.span(key).end + 1;
@@ -397,14 +398,14 @@ impl Sample<'_> {
         (bytes.get(end) == Some(&b'"')).then(|| Region::of(from..end, true))
     }
 
-    /// Whether no value of the variables inside ends the region early or makes its value empty.
+    /// Whether no value of the variables inside the region ends it early or makes its value empty.
     fn region_holds(&self, region: &Region, escaped: bool) -> bool {
         let inside: Vec<(usize, &ValueTraits)> = (self.variables())
             .filter(|(at, _)| region.range.contains(at))
             .map(|(at, column)| (at, self.traits(column)))
             .collect();
         let bytes = &self.text.as_bytes()[region.range.clone()];
-        // What looks like the closing quote may be escaped.
+        // A quote that appears to close the value may be escaped.
         if region.quoted && escaped && bytes.contains(&b'\\') {
             return false;
         }
@@ -429,7 +430,7 @@ impl Sample<'_> {
         })
     }
 
-    /// Whether brackets at the end of an unquoted value belong to it for every event, or for none.
+    /// Whether brackets at the end of an unquoted value belong to the value for every event, or for none.
     fn keeps_its_end(&self, region: &Region, inside: &[(usize, &ValueTraits)]) -> bool {
         let bytes = self.text.as_bytes();
         let last = region.range.end - 1;
@@ -440,8 +441,8 @@ impl Sample<'_> {
         inside.iter().all(|(at, traits)| *at != last || !traits.lasts.meets(BRACKETS))
     }
 
-    /// Whether a quote after an equals sign that nothing closes, and that begins no value, is closed by no value
-    /// either.
+    /// Whether every opening quote (after an equals sign) that has no closing quote in the sample and begins no value
+    /// stays unclosed whatever the values.
     fn quotes_stay_open(&self, regions: &[Region]) -> bool {
         let bytes = self.text.as_bytes();
         let begins_value = |at: usize| regions.iter().any(|region| region.quoted && region.range.start == at);
@@ -483,7 +484,7 @@ impl Sample<'_> {
     }
 }
 
-/// The placeholder of a variable with such values in a text where pairs are looked for.
+/// The placeholder of a variable with values of these traits, in a text searched for pairs.
 fn placeholder_beside_keys(traits: &ValueTraits) -> u8 {
     let ends_without_key = traits.min_len > 0 && !traits.lasts.iter().any(is_key_byte);
     if ends_without_key { KEYLESS_PLACEHOLDER } else { PLACEHOLDER }

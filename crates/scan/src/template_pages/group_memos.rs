@@ -1,30 +1,30 @@
 //! Cached results of a pattern, group by group.
 //!
-//! If the groups of a window depend on different variables, such as a thread and a file, caching them together takes an
-//! entry per combination of values. Cached separately, a group takes an entry per combination of its own values: the
-//! result of one row holds for every matching row with the same values there.
+//! If the groups of a window depend on different variables, such as a thread and a file, caching their results
+//! together takes an entry per combination of all values. Cached separately, a group takes an entry per combination of
+//! the values on which it depends: the result for one row applies to every matching row with the same such values.
 //!
-//! Not here: which values decide about a group ([`quarry_eval::pattern::template_match`]).
+//! Not here: determining on which values a group depends ([`quarry_eval::pattern::template_match`]).
 
 use quarry_eval::pattern::template_match::{Apart, CombinationMemo, FlatPart, FlatTemplate};
 
-/// Answers about one window.
+/// Cached answers for one window.
 pub(super) struct GroupMemos {
     matched: Memo<bool>,
     /// Codes of the texts of each group.
     groups: Vec<Memo<u32>>,
 }
 
-/// Answers by some of the codes of a window.
+/// Cached answers, keyed by some of the codes of a window.
 struct Memo<T> {
-    /// Positions among the window's codes.
+    /// Positions of the key's codes among the window's codes.
     places: Vec<usize>,
     answers: CombinationMemo<T>,
 }
 
 impl GroupMemos {
-    /// An empty cache for a window whose codes are those of these columns and parts; `None` if it depends on another
-    /// part.
+    /// An empty cache for a window whose codes are those of these columns and parts; `None` if an answer depends on
+    /// another part.
     pub(super) fn new(apart: &Apart, columns: &[(u32, usize)], template: &FlatTemplate) -> Option<GroupMemos> {
         let is_variable = |part: &&usize| matches!(template.parts().get(**part), Some(FlatPart::Variable(..)));
         let places = |parts: &[usize]| -> Option<Vec<usize>> {
@@ -48,7 +48,7 @@ impl GroupMemos {
         Some(true)
     }
 
-    /// Remembers the groups of a row with these codes; `None` for no match.
+    /// Caches the groups of a row with these codes; `found` is `None` if the row has no match.
     pub(super) fn keep(&mut self, codes: &[u32], some: &mut Vec<u32>, found: Option<&Vec<u32>>) {
         self.matched.keep(codes, some, found.is_some());
         for (group, code) in self.groups.iter_mut().zip(found.into_iter().flatten()) {

@@ -27,7 +27,7 @@ pub(super) struct Groups {
     pub codes: Vec<Vec<u32>>,
     /// Texts of each group.
     pub texts: Vec<ArrayRef>,
-    /// Rows that need their text.
+    /// Rows whose text must be read.
     pub undecided: Vec<u32>,
 }
 
@@ -49,12 +49,12 @@ impl Groups {
         self.column_of(codes, at, old)
     }
 
-    /// The same, for a group that is still needed.
+    /// Like [`Groups::column`], but leaves the group in place for further use.
     pub(super) fn copied_column(&self, at: usize, old: Option<&ArrayRef>) -> Result<ArrayRef, EngineError> {
         self.column_of(self.codes[at].clone(), at, old)
     }
 
-    /// Keeps these rows.
+    /// Keeps only the rows marked in `kept`.
     pub(super) fn retain(&mut self, kept: &[bool]) {
         for codes in &mut self.codes {
             assert_eq!(codes.len(), kept.len(), "each row has a code of each group");
@@ -100,8 +100,8 @@ pub(super) fn add_extracts(readers: &mut Vec<RexReader>, slab: &Slab, wanted: im
     }
 }
 
-/// The groups of patterns in the matching rows, as far as they are not `known`. Rows that need their text are moved to the
-/// undecided rows.
+/// The groups of patterns in the matching rows, except those already in `known`. Rows whose text must be read are
+/// moved to the undecided rows.
 pub(super) fn read_groups(
     rexes: &mut [RexReader],
     mut known: Vec<Option<Groups>>,
@@ -136,7 +136,7 @@ pub(super) fn with_extracts(
     slab: &Slab,
 ) -> Result<RecordBatch, EngineError> {
     let is_of = |reader: &RexReader, extract| reader.extract.as_ref().is_some_and(|known| Arc::ptr_eq(known, extract));
-    // The first rule wins, so it is applied last.
+    // The first rule takes precedence, so it is applied last.
     for extract in slab.extracts().iter().rev() {
         if let Some(at) = readers.iter().position(|reader| is_of(reader, extract)) {
             rows = with_groups(rows, &readers[at], &mut found[at])?;
@@ -166,7 +166,7 @@ pub(super) fn with_commands(
 }
 
 fn with_groups(mut rows: RecordBatch, reader: &RexReader, groups: &mut Groups) -> Result<RecordBatch, EngineError> {
-    // A rule that no class of the slab has was not evaluated.
+    // A rule that applies to no class of the slab was not evaluated.
     if groups.texts.is_empty() {
         return Ok(rows);
     }

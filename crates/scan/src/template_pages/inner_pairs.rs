@@ -1,7 +1,8 @@
 //! `key=value` pairs inside the values of single variables, as in the query string of a quoted request.
 //!
-//! If each such variable stands between bytes that end any value, and no quoted value can be open before it, the pairs
-//! in its value are those of the text ([`quarry_pipeline::extract::auto_kv`]): the rest of the text is not needed.
+//! If bytes that end any value surround each such variable, and no quoted value can be open before it, extraction from
+//! the variable's value finds the same pairs as extraction from the text ([`quarry_pipeline::extract::auto_kv`]), so
+//! the rest of the text is not needed.
 //!
 //! Not here: which variables may contain a key ([`super::key_end`]); keys in literals ([`super::fields`]).
 
@@ -13,7 +14,7 @@ use quarry_pipeline::extract::{auto_kv, beside_own, clean_key};
 use super::fields::{VALUE_ENDS, is_key_byte};
 use super::value_location::ValueLocation;
 
-/// The first pair of a name in the values of some variables.
+/// The first pair with a given name in the values of some variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct InnerPair {
     pub name: Box<str>,
@@ -60,7 +61,7 @@ impl InnerPair {
         is_whole.then(|| ValueLocation::Pair(InnerPair { name: name.into(), variables: variables.into() }))
     }
 
-    /// The columns of its variables.
+    /// The columns of the pair's variables.
     pub(super) fn columns(&self) -> Box<[u32]> {
         let column = |part: &TemplatePart| match part {
             TemplatePart::Variable(column) => Some(*column),
@@ -69,7 +70,7 @@ impl InnerPair {
         self.variables.iter().filter_map(column).collect()
     }
 
-    /// Its value in the value of a variable. `key_end` finds the end of its key.
+    /// The pair's value if a variable has the value `text`. `key_end` finds the end of the pair's key.
     pub(super) fn value_in<'t>(&self, text: &'t [u8], key_end: &Finder<'_>) -> Option<&'t str> {
         key_end.find(text)?;
         let mut found = None;
@@ -82,7 +83,7 @@ impl InnerPair {
     }
 }
 
-/// Whether pairs that begin in these values end in them, if this byte follows.
+/// Whether pairs that begin in values with these traits also end in them if the byte `after` follows.
 fn is_closed(traits: &ValueTraits, after: Option<u8>) -> bool {
     let opens_quotes = after == Some(b'"') && traits.lasts.contains(b'=');
     traits.min_len > 0
@@ -91,23 +92,23 @@ fn is_closed(traits: &ValueTraits, after: Option<u8>) -> bool {
         && after.is_none_or(|byte| VALUE_ENDS.contains(byte))
 }
 
-/// State of the text before a part, as far as it is known.
+/// State of the text before a part, as far as it is certain.
 #[derive(Default)]
 struct TextState {
-    /// Inside a quoted value.
+    /// Whether a quoted value is open.
     in_quotes: bool,
-    /// Whether the value may contain an equals sign.
+    /// Whether the text may contain an equals sign.
     has_equals: bool,
-    /// Whether the value may end with an equals sign.
+    /// Whether the text may end with an equals sign.
     ends_with_equals: bool,
     /// The last byte; `None` at the start of the text and after a variable.
     last: Option<u8>,
-    /// Whether there is anything.
+    /// Whether the text is certainly not empty or a variable came before.
     is_filled: bool,
 }
 
 impl TextState {
-    /// Whether any value ends here, and the key of a pair that follows begins at the next byte or later.
+    /// Whether any value ends here, and the key of the next pair begins at the next byte or later.
     fn ends_values(&self) -> bool {
         let is_bounded = match self.last {
             Some(byte) => VALUE_ENDS.contains(byte) || (!self.has_equals && !is_key_byte(byte)),
@@ -116,7 +117,7 @@ impl TextState {
         !self.in_quotes && is_bounded
     }
 
-    /// `None` if it is not known whether a quoted value is open after it.
+    /// Continues after a variable; `None` if one of its values may open or close a quoted value.
     fn pass_values(&mut self, traits: &ValueTraits) -> Option<()> {
         let has = |byte: u8| traits.bytes.contains(byte);
         let may_open = has(b'"') && (has(b'=') || self.ends_with_equals);
@@ -173,7 +174,8 @@ mod tests {
         &["7", "/p?ref=1&q=2", "ref=", "a b", "x=\"", "\"y\"", "ref=a ref=b", "=", "", "k=v;ref=z", "ref=\"q"];
 
     proptest! {
-        /// A pair found in the values of variables is that of the text, whatever surrounds the variables.
+        /// A pair found in the values of variables equals the pair that extraction finds in the text, whatever
+        /// surrounds the variables.
         #[test]
         fn a_pair_in_values_is_that_of_the_text(
             parts in prop::collection::vec(prop_oneof![

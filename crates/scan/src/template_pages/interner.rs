@@ -1,7 +1,8 @@
 //! Interner for the distinct texts that a pattern's group finds in a slab, numbered in order of appearance.
 //!
-//! While there are few, all pages share one array. With many, each page gets the texts of its own rows: nearly every
-//! page adds some, and one array of all texts per page would take quadratic time.
+//! While there are few texts, all pages share one array. Once there are many, each page gets an array with the texts
+//! of its own rows: nearly every page adds texts, and building an array of all texts for each page would take
+//! quadratic time.
 
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -14,7 +15,7 @@ use quarry_stdx::number::u32_of;
 
 /// Code of a group that did not take part in the match.
 pub(super) const ABSENT: u32 = u32::MAX;
-/// Maximum number of distinct texts per group and slab; a row with a further text needs its event text.
+/// Maximum number of distinct texts per group and slab; if a row has a further text, the row's event text is read.
 const TEXTS_MAX: usize = 1 << 20;
 /// Maximum bytes of these texts.
 const BYTES_MAX: usize = 256 << 20;
@@ -29,7 +30,7 @@ const _: () = assert!(BYTES_MAX <= u32::MAX as usize, "the end of a text fits in
 pub(super) struct Interner {
     numbers: HashTable<u32>,
     hasher: FixedState,
-    /// The texts concatenated, and the end of each.
+    /// The texts, concatenated, and the end offset of each.
     all: String,
     ends: Vec<u32>,
     array: Option<ArrayRef>,
@@ -38,7 +39,7 @@ pub(super) struct Interner {
 }
 
 impl Interner {
-    /// Number of a text; `None` if there are too many.
+    /// Number of a text, which is added if new; `None` if there are too many.
     fn code(&mut self, text: &str) -> Option<u32> {
         let hash = self.hasher.hash_one(text);
         let Interner { numbers, hasher, all, ends, .. } = self;
@@ -61,7 +62,7 @@ impl Interner {
         if skips_empty && text.is_empty() { Some(ABSENT) } else { self.code(text) }
     }
 
-    /// Builds an array of texts, and replaces the numbers in `codes` by indices into it.
+    /// Builds an array of the texts in `codes`, and replaces the numbers in `codes` by indices into the array.
     pub(super) fn array_of(&mut self, codes: &mut [u32]) -> ArrayRef {
         if let Some(array) = &self.array {
             return Arc::clone(array);

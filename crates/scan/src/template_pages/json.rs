@@ -1,13 +1,14 @@
 //! Locations of JSON fields in the texts of a template.
 //!
-//! The real JSON reader runs on one text of the template, with a placeholder in each variable, so that paths, nesting
-//! and repeated keys are handled by it alone. That text represents all events of the template if every variable keeps
-//! its role in the grammar: inside a string, its values neither close the string nor end in the middle of an escape;
-//! elsewhere, each value is exactly one scalar. Both properties are checked per column, down to the entries of its
-//! dictionary, and cached for the slab ([`JsonColumns`]).
+//! The real JSON reader runs on one text of the template, with a placeholder in each variable, so that only the reader
+//! has to handle paths, nesting and repeated keys. That text represents all events of the template if every variable
+//! keeps its role in the grammar: inside a string, its values neither close the string nor end in the middle of an
+//! escape; elsewhere, each value is exactly one scalar. Both properties are checked per column, down to the entries of
+//! its dictionary, and cached for the slab ([`JsonColumns`]).
 //!
-//! Whatever a variable leaves undecided affects only the fields concerned: a string with escapes leaves its own path to
-//! the text, a variable in a key leaves the paths it may form.
+//! If nothing can be proven for a variable, only the fields concerned are affected: if a string may contain escapes
+//! that the template cannot resolve, its path is read from the text; if a key contains a variable, so are the paths
+//! that the key may form.
 //!
 //! Not here: `key=value` ([`super::fields`]).
 
@@ -23,7 +24,7 @@ use super::value_location::{Nested, NestedValue, ValueLocation};
 
 const STRING_ENDS: ByteSet = ByteSet::of(b"\"\\");
 const DIGITS: ByteSet = ByteSet::of(b"0123456789");
-/// Placeholder for a variable: a number outside of strings, an ordinary character inside.
+/// Placeholder for a variable: a number outside of strings, an ordinary character inside strings.
 const PLACEHOLDER: char = '7';
 /// Placeholder for a variable in a key: a character that occurs in no field name (U+E000, private use).
 const KEY_PLACEHOLDER: char = '\u{e000}';
@@ -31,28 +32,28 @@ const KEY_PLACEHOLDER: char = '\u{e000}';
 const MEMBERS_PLACEHOLDER: char = '\u{e001}';
 /// Prefix of the names that [`beside_own`] returns.
 const BESIDE_OWN: &str = "extracted_";
-/// Dictionary entries that are checked one by one; for a larger dictionary nothing is proven.
+/// Maximum number of dictionary entries checked one by one; nothing is proven about a larger dictionary.
 const VALUES_MAX: u32 = 65_536;
 
-/// Effect of all values of a column on the string that contains them.
+/// Effect of all values of a column on the string that they are part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct InString {
-    /// Whether the bytes end with the first half of an escape.
+    /// Whether the bytes end with the start of an escape.
     opens_escape: bool,
     /// Whether the bytes contain no escapes.
     is_plain: bool,
 }
 
-/// Kind of all values of a column where JSON expects a value.
+/// Kind of a column's values at a position where JSON expects a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scalar {
-    /// Numbers, `true`, `false` and `null`; their text is as written.
+    /// Numbers, `true`, `false` and `null`; their text is used as written.
     Bare,
-    /// Includes strings; their text excludes the quotes.
+    /// May include strings, whose text excludes the quotes.
     Quoted,
 }
 
-/// Facts about the columns of a slab; `None` for columns whose values do not keep their role in the grammar.
+/// Facts about the columns of a slab; `None` for a column whose values may not keep their role in the grammar.
 pub(super) struct JsonColumns<'a> {
     template_set: &'a TemplateSet,
     dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
@@ -68,15 +69,15 @@ struct Sample {
     text: String,
     /// Range of each part of the template in the text.
     parts: Vec<(Range<usize>, TemplatePart)>,
-    /// Ranges of escapes, or of variables whose values may contain some.
+    /// Ranges of escapes, and of variables whose values may contain escapes.
     escapes: Vec<Range<usize>>,
-    /// Variables with quoted values.
+    /// Ranges of variables with quoted values.
     quoted: Vec<Range<usize>>,
     has_key_variables: bool,
     has_members: bool,
 }
 
-/// Side of optional members on which their comma is.
+/// Position of the comma of optional members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Comma {
     Before,
@@ -88,12 +89,12 @@ enum Comma {
 enum Lexed {
     Outside,
     String,
-    /// Behind a backslash.
+    /// After a backslash.
     Escape,
 }
 
 impl<'a> JsonColumns<'a> {
-    /// No facts yet about the columns of `template_set`, whose dictionaries `dictionary` reads.
+    /// An empty cache of facts about the columns of `template_set`; `dictionary` reads their dictionaries.
     pub(super) fn new(
         template_set: &'a TemplateSet,
         dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
@@ -108,12 +109,13 @@ impl<'a> JsonColumns<'a> {
         }
     }
 
-    /// The locations of the fields `names` in the texts of a template; `None` if they need the text.
+    /// The locations of the fields `names` in the texts of a template; `None` if the fields must be read from the
+    /// text.
     pub(super) fn places(&self, template: &Template, names: &[String]) -> Option<Vec<ValueLocation>> {
         self.places_below("", template, names)
     }
 
-    /// Locates the members of an object at the end of a path.
+    /// Locates members of the object that ends the path `outside`.
     fn places_below(&self, outside: &str, template: &Template, names: &[String]) -> Option<Vec<ValueLocation>> {
         let sample = self.sample(template)?;
         let mut found = vec![ValueLocation::Absent; names.len()];
@@ -145,7 +147,7 @@ impl<'a> JsonColumns<'a> {
             let Some(at) = names.iter().position(|known| known == beside_own(path)) else { return };
             found[at] = match (&found[at], value) {
                 (ValueLocation::Absent, Cow::Borrowed(value)) => sample.place(value),
-                // Several values, or one with escapes.
+                // Several values, or a value with escapes.
                 _ => ValueLocation::Text,
             };
         });
@@ -161,7 +163,7 @@ impl<'a> JsonColumns<'a> {
         Some(found)
     }
 
-    /// The locations of fields in optional members of an object at the end of a path.
+    /// The locations of fields in optional members of the object at a path.
     fn places_in_members(&self, object: &str, column: u32, names: &[String]) -> Option<Vec<ValueLocation>> {
         let ColumnKind::Templates(templates) = &self.template_set.columns.get(column as usize)?.kind else {
             return None;
@@ -183,7 +185,8 @@ impl<'a> JsonColumns<'a> {
         self.place_from(template, path, 0).unwrap_or(ValueLocation::Text)
     }
 
-    /// The same for the rest of a path, starting at a step; `None` if it needs the text.
+    /// Like [`JsonColumns::place_at`] for the rest of a path, starting at a step; `None` if the value must be read
+    /// from the text.
     fn place_from(&self, template: &Template, path: &JsonPath, step: usize) -> Option<ValueLocation> {
         let sample = self.sample(template)?;
         if !json_fields(&sample.text, &mut |_, _| {}) {
@@ -217,7 +220,7 @@ impl<'a> JsonColumns<'a> {
         Some(place)
     }
 
-    /// The location in optional members of the object that a step enters.
+    /// The location of a path's value within optional members of the object that a step of the path enters.
     fn place_in_forms(&self, column: u32, path: &JsonPath, step: usize) -> Option<ValueLocation> {
         let ColumnKind::Templates(templates) = &self.template_set.columns.get(column as usize)?.kind else {
             return None;
@@ -230,13 +233,13 @@ impl<'a> JsonColumns<'a> {
         Some(place_of_forms(forms.iter().map(|(template, place)| (*template, place))))
     }
 
-    /// Side of the comma of the members in a column; `None` if the column may hold anything else.
+    /// Position of the comma of the members in a column; `None` if the column may contain anything else.
     fn comma(&self, column: u32) -> Option<Comma> {
         let known = self.comma.borrow().get(column as usize).copied()?;
         if let Some(known) = known {
             return known;
         }
-        // A column is never below itself, and nothing requested here is below its own templates.
+        // The recursion ends, because a column is never nested in itself.
         let found = self.find_comma(column);
         self.comma.borrow_mut()[column as usize] = Some(found);
         found
@@ -258,7 +261,7 @@ impl<'a> JsonColumns<'a> {
         comma
     }
 
-    /// A text that represents all texts of the template; `None` if there is none.
+    /// A text that represents all texts of the template; `None` if there is no such text.
     fn sample(&self, template: &Template) -> Option<Sample> {
         let mut sample = Sample::default();
         let mut lexed = Lexed::Outside;
@@ -281,7 +284,7 @@ impl<'a> JsonColumns<'a> {
                         let is_members = |column| self.is_empty(column) || self.comma(column) == Some(Comma::Before);
                         let form = match self.scalar(*column) {
                             Some(form) if stands_alone(&template.parts, at, is_members) => form,
-                            // May be part of a number.
+                            // The variable may be part of a number.
                             _ if self.is_in_number(&template.parts, at) => Scalar::Bare,
                             _ => return None,
                         };
@@ -498,7 +501,7 @@ impl Sample {
         while place < literal.len() {
             let len = match (lexed, literal[place]) {
                 (Lexed::String, b'\\') => escape_len(&literal[place..])?,
-                // The first half of the escape is at the end of a variable's values.
+                // The escape began at the end of the previous variable's values.
                 (Lexed::Escape, _) => 1,
                 _ => {
                     lexed = lexed_after(lexed, &literal[place..=place])?;
@@ -518,7 +521,7 @@ impl Sample {
         Some(lexed)
     }
 
-    /// The location of a value read from the text: a scalar, or an object or array as written.
+    /// The location of a value that `spath` reads from the sample: a scalar, or an object or array as written.
     fn place_of_any(&self, value: &str) -> ValueLocation {
         let range = self.range_of(value);
         let is_string = range.start.checked_sub(1).is_some_and(|before| self.text.as_bytes()[before] == b'"');
@@ -546,7 +549,7 @@ impl Sample {
         parts.collect()
     }
 
-    /// The location of a scalar read from the text.
+    /// The location of a scalar that the reader found in the sample.
     fn place(&self, value: &str) -> ValueLocation {
         let range = self.range_of(value);
         let within = |lies: &Range<usize>| lies.start < range.end && range.start < lies.end;
@@ -565,7 +568,7 @@ impl Sample {
 /// Length of the escape at the start of a text.
 fn escape_len(bytes: &[u8]) -> Option<usize> {
     match bytes.get(1) {
-        // A variable after it would be the second half.
+        // The variable after the backslash completes the escape.
         None => Some(1),
         Some(b'u') => (bytes.len() >= 6).then_some(6),
         Some(_) => Some(2),
@@ -605,8 +608,8 @@ fn lexed_while(before: Lexed, bytes: &[u8], may_be: impl Fn(Lexed) -> bool) -> O
     Some(lexed)
 }
 
-/// Whether a variable outside of strings is a complete value: a punctuation character or a blank on both sides. It may
-/// be followed by optional members that start with a comma.
+/// Whether a variable outside of strings is a complete value: a punctuation character or a blank is on both sides.
+/// Optional members that start with a comma may follow the variable.
 fn stands_alone(parts: &[TemplatePart], at: usize, begins_with_comma: impl Fn(u32) -> bool) -> bool {
     let before = match at.checked_sub(1).map(|before| &parts[before]) {
         None => true,
@@ -631,7 +634,7 @@ fn is_in_key(parts: &[TemplatePart], at: usize, from: usize, lexed: Lexed) -> bo
     let mut lexed = lexed;
     let bytes = |(number, part): (usize, &'_ TemplatePart)| match part {
         TemplatePart::Literal(literal) => literal[if number == at { from } else { 0 }..].to_vec(),
-        // Not a character that ends a string.
+        // Any character that does not end a string.
         TemplatePart::Variable(_) => vec![PLACEHOLDER as u8],
     };
     let mut rest = parts.iter().enumerate().skip(at).flat_map(bytes);
@@ -666,7 +669,7 @@ fn is_scalar(text: &str) -> bool {
         && !text.ends_with([' ', '\t', '\n', '\r'])
 }
 
-/// The common effect; `None` if effects differ or one is unknown.
+/// The common effect; `None` if effects differ or an effect is unknown.
 fn same(mut all: impl Iterator<Item = Option<InString>>) -> Option<InString> {
     let mut first = all.next()??;
     for one in all {
@@ -679,7 +682,7 @@ fn same(mut all: impl Iterator<Item = Option<InString>>) -> Option<InString> {
     Some(first)
 }
 
-/// The kind that covers all.
+/// The kind that covers all of these kinds.
 fn widest(all: impl Iterator<Item = Option<Scalar>>) -> Option<Scalar> {
     let mut widest = None;
     for one in all {
@@ -691,13 +694,13 @@ fn widest(all: impl Iterator<Item = Option<Scalar>>) -> Option<Scalar> {
     widest
 }
 
-/// Path of the object and column of the optional members, if the path is a placeholder for them.
+/// If a path is a placeholder for optional members: the path of their object, and their column.
 fn members_at(path: &str) -> Option<(&str, u32)> {
     let (object, column) = path.rsplit_once(MEMBERS_PLACEHOLDER)?;
     Some((object.strip_suffix('.').unwrap_or(object), column.parse().ok()?))
 }
 
-/// The members of a template as an object of their own, and the side their comma is on.
+/// The optional members in a template as an object of their own, and the position of their comma.
 fn as_object(template: &Template) -> Option<(Template, Comma)> {
     let mut parts = template.parts.clone();
     let comma = match parts.first_mut()? {
@@ -715,7 +718,7 @@ fn as_object(template: &Template) -> Option<(Template, Comma)> {
         }
         _ => return None,
     };
-    // As a separate literal it could not be distinguished from the end of another.
+    // A separate literal at the end would be indistinguishable from the end of another literal.
     if let [.., TemplatePart::Literal(last), TemplatePart::Literal(end)] = parts.as_mut_slice() {
         *last = [&**last, &**end].concat().into();
         parts.pop();
@@ -740,7 +743,7 @@ fn place_of_forms<'f>(forms: impl Iterator<Item = (&'f Template, &'f ValueLocati
             values.push(value);
         }
     }
-    // Wherever one of these columns has a value, it must be the field's.
+    // Every form that has one of these columns must have the field's value in it.
     let is_field = |value: &NestedValue| {
         forms.clone().filter(|(template, _)| template.names(value.column)).all(|(_, place)| {
             match (value.is_escaped, place) {

@@ -1,18 +1,19 @@
-//! Bytes that a text must contain to have a given key of automatic extraction.
+//! The end of a key: bytes that a text must contain if automatic extraction finds the key in it.
 //!
 //! If values outside of pairs contain equals signs, as the query strings of requests do, no template shows which keys
-//! its texts have. But a key is followed directly by its equals sign, so a text that lacks the end of the name with
-//! that sign cannot have the key. A field is therefore in doubt only in rows with a value that contains these bytes;
-//! those rows need their text.
+//! its texts have. But a key is followed directly by its equals sign, so a text that does not contain the end of the
+//! name followed by that sign cannot have the key. A field is therefore in doubt only in rows with a value that
+//! contains these bytes; only the text of those rows must be read.
 //!
 //! Not here: keys in a template's literals ([`super::fields`]); rows in doubt ([`super::doubts`]).
 
 use memchr::memmem;
 use quarry_event::template::{ByteSet, Template, TemplatePart, TemplateSet, ValueTraits};
 
-/// Bytes that a text must contain to have a field of some name by `key=value`: the equals sign preceded by the end of
-/// the name that is never rewritten ([`quarry_pipeline::extract::clean_key`] and
-/// [`quarry_pipeline::extract::beside_own`] only insert underscores).
+/// Bytes that a text must contain to have the field of a name as `key=value`: the part of the name after its last
+/// underscore, and the equals sign. Earlier parts of the name may be missing from the text, because
+/// [`quarry_pipeline::extract::clean_key`] inserts underscores and [`quarry_pipeline::extract::beside_own`] adds a
+/// prefix that ends with one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KeyEnd(Box<[u8]>);
 
@@ -22,7 +23,8 @@ impl KeyEnd {
         KeyEnd(format!("{end}=").into_bytes().into())
     }
 
-    /// Columns whose values may contain it in texts of a template; `None` if it may also lie elsewhere.
+    /// Columns whose values may contain the key end in texts of a template; `None` if other parts of the texts may
+    /// contain it.
     pub(super) fn columns(&self, template_set: &TemplateSet, template: &Template) -> Option<Box<[u32]>> {
         let mut columns = Vec::new();
         for (at, part) in template.parts.iter().enumerate() {
@@ -60,10 +62,10 @@ impl KeyEnd {
         }
     }
 
-    /// Whether it may lie in a literal, possibly reaching into the variables around it.
+    /// Whether the key end may overlap a literal, possibly extending into the variables around the literal.
     fn may_be_in(&self, literal: &[u8], before: Option<&ValueTraits>, after: Option<&ValueTraits>) -> bool {
         let end = &self.0;
-        // Split in two: the first half lies in the previous part, and its last byte ends a value.
+        // The key end begins in the variable before the literal, so a value there may end with these bytes.
         let begins_before = |at: usize| before.is_some_and(|traits| traits.lasts.contains(end[at - 1]));
         let goes_on_after = |at: usize| after.is_some_and(|traits| traits.firsts.contains(end[at]));
         memmem::find(literal, end).is_some()
@@ -75,19 +77,19 @@ impl KeyEnd {
             })
     }
 
-    /// Finds it.
+    /// A finder for the key end.
     pub(super) fn finder(&self) -> memmem::Finder<'_> {
         memmem::Finder::new(&self.0)
     }
 
-    /// For each dictionary entry, whether it contains the bytes.
+    /// For each dictionary entry, whether the entry contains the key end.
     pub(super) fn in_texts<'t>(&self, texts: impl Iterator<Item = &'t [u8]>) -> Vec<bool> {
         let finder = self.finder();
         texts.map(|text| finder.find(text).is_some()).collect()
     }
 
-    /// Indices of the concatenated texts that contain it. All texts are searched at once, since it is rare; an
-    /// occurrence across two texts does not count.
+    /// Indices of the concatenated texts that contain the key end. All texts are searched at once, because the key end
+    /// is rare; an occurrence that spans two texts does not count.
     pub(super) fn places(&self, bytes: &[u8], ends: &[u32]) -> Vec<usize> {
         let finder = self.finder();
         let (mut places, mut from, mut at) = (Vec::new(), 0, 0);

@@ -1,10 +1,11 @@
 //! Required literals of a pattern, searched for in all values of a page at once.
 //!
-//! Running a pattern on the free text of every row costs far more than searching the values of a page, which lie one
-//! after another, for `ticket `. A row whose window cannot contain a literal of every match has no match there. If a
-//! literal may span two parts of the window, the ends of the row's value decide.
+//! Running a pattern on the free text of every row costs far more than searching the values of a page, which are
+//! contiguous, for a literal such as `ticket `. If every match contains a literal that a row's window cannot contain,
+//! the row has no match there. If a literal may span two parts of the window, the start or end of the row's value is
+//! checked.
 //!
-//! Not here: which literals these are ([`quarry_eval::pattern::Regex::required_literals`]); running the pattern
+//! Not here: determining the literals ([`quarry_eval::pattern::Regex::required_literals`]); running the pattern
 //! ([`super::rex`]).
 
 use memchr::memmem::{self, Finder};
@@ -18,10 +19,10 @@ use super::page::PageReader;
 
 /// Minimum rows of a page for which searching all of its values pays off.
 const ROWS_MIN: usize = 256;
-/// Rows after which a literal is given up that has excluded less than one in [`USEFUL`] of them.
+/// Number of searched rows after which a literal that excluded less than one in [`USEFUL`] of them is abandoned.
 const SAMPLE: u32 = 1024;
 const USEFUL: u32 = 16;
-/// Values that a search passes one by one before it skips ahead.
+/// Number of values that a search passes one by one before it skips ahead.
 const STEPS: usize = 8;
 
 /// The literals of a pattern.
@@ -36,23 +37,24 @@ impl Literals {
 /// Possible positions of a pattern's literals in one window.
 pub(super) struct Sites(Vec<Site>);
 
-/// Possible positions of one literal. Columns are those of free texts.
+/// Possible positions of one literal, given by columns of free texts.
 #[derive(Default)]
 struct Site {
     literal: usize,
-    /// Inside a value.
+    /// Columns whose values may contain the whole literal.
     inside: Vec<u32>,
-    /// Up to this byte of the literal before a value, the rest at the start of the value.
+    /// Columns whose values may begin with the rest of the literal after this many bytes, which precede the value.
     starts: Vec<(u32, usize)>,
-    /// Up to this byte of the literal at the end of a value, the rest after the value.
+    /// Columns whose values may end with this many bytes of the literal, with the rest after the value.
     ends: Vec<(u32, usize)>,
-    /// Rows in which it was looked for, and those that lack it.
+    /// Number of rows in which the literal was searched for.
     asked: u32,
     excluded: u32,
 }
 
 impl Site {
-    /// Whether looking for the literal has not been worth it: it is in nearly all rows that have those before it.
+    /// Whether searching for the literal has not paid off: nearly all rows that contain the literals before it contain
+    /// it too.
     fn is_idle(&self) -> bool {
         self.asked >= SAMPLE && self.excluded < self.asked / USEFUL
     }
@@ -101,7 +103,7 @@ enum Piece<'a> {
 }
 
 impl Sites {
-    /// `None` if the literals exclude nothing.
+    /// The positions of the literals; `None` if the literals exclude nothing.
     pub(super) fn of(
         literals: &Literals,
         window: &Window,
@@ -114,7 +116,7 @@ impl Sites {
         Some(Sites(sites.collect())).filter(|sites| !sites.0.is_empty())
     }
 
-    /// Whether the window of this row may have a match. `hits` are those of the row's page.
+    /// Whether the window of this row may have a match. `hits` belong to the row's page.
     pub(super) fn may_match(
         &mut self,
         row: u32,
@@ -163,7 +165,8 @@ fn pieces_of<'a>(window: &Window, template: &'a FlatTemplate, template_set: &Tem
     Some(pieces)
 }
 
-/// Possible positions of a literal; `None` if it is there in every row, or values that are not free texts decide.
+/// Possible positions of a literal; `None` if every row contains it, or if that depends on values that are not free
+/// texts.
 fn site_of(number: usize, literal: &[u8], pieces: &[Piece<'_>]) -> Option<Site> {
     debug_assert!(!literal.is_empty(), "an empty literal matches everywhere");
     let mut site = Site { literal: number, ..Site::default() };
@@ -215,12 +218,12 @@ fn may_go_on(pieces: &[Piece<'_>], rest: &[u8]) -> bool {
     }
 }
 
-/// Values of a page that contain a literal, by column and literal, as far as searched.
+/// Cached search results for a page: the values that contain a literal, by column and literal.
 #[derive(Default)]
 pub(super) struct PageHits(Vec<(u32, usize, Hits)>);
 
 impl PageHits {
-    /// No literal searched yet; `None` if the rows are so few that testing them one by one is cheaper.
+    /// An empty cache for a page; `None` if the page has so few rows that testing them one by one is cheaper.
     pub(super) fn for_rows(rows: usize) -> Option<PageHits> {
         (rows >= ROWS_MIN).then(PageHits::default)
     }
@@ -235,8 +238,8 @@ impl PageHits {
     }
 }
 
-/// Number of the value, not before number `from`, that the byte at `start` belongs to. Literals are often in every
-/// value, so that the next one is near.
+/// Number of the value that contains the byte at `start`; at least `from`. Many literals occur in every value, so the
+/// value is usually near.
 fn value_at(ends: &[u32], from: usize, start: usize) -> usize {
     let near = ends.len().min(from + STEPS);
     match ends[from..near].iter().position(|end| *end as usize > start) {
@@ -262,7 +265,7 @@ impl Hits {
                 bits[value / u64::BITS as usize] |= 1 << (value % u64::BITS as usize);
                 at = end;
             } else {
-                // It crosses from this value to the next.
+                // The occurrence spans this value and the next.
                 at = start + 1;
             }
         }
@@ -301,7 +304,7 @@ mod tests {
             }
         }
 
-        /// A literal in a window's text is at one of its sites, whatever the text consists of.
+        /// If a window's text contains a literal, the literal is at one of the sites, whatever the parts of the text.
         #[test]
         fn a_literal_is_at_one_of_its_sites(
             parts in prop::collection::vec((0..3u8, "[ab]{0,3}"), 1..6),

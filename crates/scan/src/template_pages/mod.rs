@@ -1,12 +1,12 @@
 //! Reading template slabs by their codes: fields are stored as columns, and the condition is evaluated on templates and
 //! dictionaries instead of events.
 //!
-//! For each event of a page, the condition yields yes, no or maybe ([`conditions`], [`words`]). The maybes are rebuilt
-//! as text and processed like events of plain slabs, as are events whose template does not give the location of a field
-//! ([`fields`]). The fields of the others come from the slab's columns ([`columns`]); their text is rebuilt only if the
-//! search needs `_raw` or fields it cannot name.
+//! For each event of a page, the condition yields yes, no or maybe ([`conditions`], [`words`]). The texts of undecided
+//! events are rebuilt and processed like events of plain slabs, as are events whose template does not determine the
+//! location of a field ([`fields`]). The fields of other events come from the slab's columns ([`columns`]); their text
+//! is rebuilt only if the search needs `_raw` or fields whose names it does not know.
 //!
-//! A count is answered without reading a page if the slab stores how often its values occur ([`counts`]).
+//! A page is counted without being read if the slab stores how often each value occurs in it ([`counts`]).
 //!
 //! Not here: reading and decoding columns (bucket); the meaning of coded columns for commands (`rows`).
 
@@ -96,7 +96,7 @@ pub(super) enum TemplateRows {
     Rows(Option<PlacedRows>),
 }
 
-/// Field locations in a slab, as far as its templates determine them.
+/// Field locations in a slab, if its templates determine them.
 struct KnownSlab<'a>(Option<&'a Slab>);
 
 impl FieldColumns for KnownSlab<'_> {
@@ -105,7 +105,7 @@ impl FieldColumns for KnownSlab<'_> {
     }
 }
 
-/// The same for a slab that is opened only when a field is requested.
+/// Like [`KnownSlab`], for a slab that is opened only when a field is requested.
 pub(super) struct LaterSlab<'a> {
     pub scan: &'a EventScan,
     pub segment: &'a Arc<dyn Segment>,
@@ -129,7 +129,7 @@ impl FieldColumns for LaterSlab<'_> {
 
 impl EventScan {
     /// The matching rows of a page of a template slab, with dictionary-coded columns. `coded` allows omitting an
-    /// unrequested `_time`, and less than a row for each event in other ways.
+    /// unrequested `_time`, and returning one row for several events.
     pub(super) fn read_templates(
         &self,
         page: &PageRef,
@@ -171,7 +171,7 @@ impl EventScan {
         Ok(TemplateRows::Rows(self.rows_of(rows, &mut reader, coded, context, left)?))
     }
 
-    /// The rows of a page of a template slab at these positions, from their texts.
+    /// Builds the rows at these positions of a page of a template slab from their texts.
     pub(super) fn read_templates_at(
         &self,
         page: &PageRef,
@@ -241,7 +241,7 @@ impl EventScan {
         joined((sure_rows, sure.into_vec()), (maybe_rows, kept))
     }
 
-    /// Adds the values at the paths of the search.
+    /// Adds the values at the pushed-down `spath` paths.
     fn with_paths(
         &self,
         mut rows: RecordBatch,
@@ -259,7 +259,7 @@ impl EventScan {
         Ok(rows)
     }
 
-    /// Adds the lengths of the texts.
+    /// Adds the lengths of the event texts.
     fn with_lengths(
         &self,
         mut rows: RecordBatch,
@@ -285,7 +285,8 @@ impl EventScan {
         Ok(outcome)
     }
 
-    /// Whether all events of a page match and, in the requested fields, differ only in their times.
+    /// Whether the first and last event can represent a page: all its events match, and their requested fields differ
+    /// only in their times.
     fn tells_by_extremes(&self, outcome: &Outcome, in_range: &Rows, slab: &Slab) -> bool {
         let Projection { all, every, names, patterns, tested_patterns: _, raw, index_time } = &self.projection;
         let is_alike = |name: &String| {
@@ -298,8 +299,8 @@ impl EventScan {
     }
 
     /// The first and last event of a page of otherwise equal events, with the number of events each represents. The
-    /// time range listed for a page of a template slab is exact; parts of pages, where it may be too wide, have no
-    /// templates.
+    /// time range listed for a page of a template slab is exact; a part of a page, whose time range may be too wide,
+    /// never has templates.
     fn extremes_of(&self, page: &PageRef, slab: &Slab) -> Result<RecordBatch, EngineError> {
         assert!(page.info.events > 0, "a page of which all events match has one");
         let (times, events) = match i64::from(page.info.events) {
@@ -317,7 +318,7 @@ impl EventScan {
         rows::batch_of(columns, rows)
     }
 
-    /// Drops rows that cannot be among the first of a sort, if it sorts by a field of the slab.
+    /// Drops rows that cannot be among the first of the top-k sort, if the sort key is a field of the slab.
     fn best_of(&self, sure: Rows, reader: &mut PageReader<'_>, left: &mut usize) -> Result<Rows, EngineError> {
         let field = self.top_k.as_ref().and_then(|top_k| Some((top_k, reader.slab.field(top_k.field_of_events()?)?)));
         let Some((top_k, field)) =
@@ -332,8 +333,8 @@ impl EventScan {
         Ok(Rows::Some(rows))
     }
 
-    /// Second evaluation if many events are undecided because a field is composed of several parts, or computed: its
-    /// own text is smaller than the event's.
+    /// Evaluates the condition again if many events are undecided because a field is composed of several parts or
+    /// computed: the text of the field is smaller than that of the event.
     fn ask_composites(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         let open: Vec<u32> = match &outcome {
             Outcome::Same(MAYBE) => (0..u32_of(reader.len())).collect(),
@@ -376,7 +377,7 @@ impl EventScan {
         Ok(Rows::Some(self.in_range(reader.events()?.as_ref(), &page.info)))
     }
 
-    /// Moves events that have a relevant index-time field to the undecided ones.
+    /// Makes events undecided if they have an index-time field that the search uses.
     fn doubt_indexed(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         let events = reader.events()?;
         let slab = reader.slab;
@@ -390,8 +391,8 @@ impl EventScan {
         Ok(Outcome::Each(each))
     }
 
-    /// Moves events to the undecided ones if a requested field needs their text, or if one of their values may contain
-    /// its name as a key.
+    /// Makes matching events undecided if a requested field must be read from their text, or if one of their values
+    /// may contain the field's name as a key.
     fn doubt_unplaced(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         if outcome.is_same(NO) {
             return Ok(outcome);
@@ -402,7 +403,7 @@ impl EventScan {
         self.doubt_fields(&fields, outcome, reader)
     }
 
-    /// Leaves only these fields to the text.
+    /// Makes matching events undecided where one of these fields must be read from text.
     fn doubt_fields(
         &self,
         fields: &[&FieldLocations],
@@ -436,7 +437,7 @@ impl EventScan {
         Ok(outcome)
     }
 
-    /// The matching rows among a few, decided by the values of the requested fields if these suffice.
+    /// The matching rows among a few candidates, decided by the values of the requested fields if these suffice.
     fn few(
         &self,
         rows: Vec<u32>,
@@ -539,7 +540,7 @@ impl EventScan {
     fn metadata_column(&self, field: &str, rows: &Rows, reader: &mut PageReader<'_>) -> Result<ArrayRef, EngineError> {
         let metadata = reader.slab.metadata(field);
         match (metadata.is_alike(), rows) {
-            // All have the same value, so the codes need not be read.
+            // All events have the same value, so the codes need not be read.
             (true, rows) => metadata.column(std::iter::repeat_n(0, rows.len())),
             (false, Rows::All(_)) => metadata.column(reader.metas()?.iter().copied()),
             (false, Rows::Some(rows)) => {
@@ -575,7 +576,7 @@ impl EventScan {
             && self.range.contains(page.info.time_max)
     }
 
-    /// Whether every event of the page is a row.
+    /// Whether every event of the page becomes a row.
     pub fn wants_every_event(&self, page: &PageRef) -> bool {
         self.holds_whole(page) && self.filter.conditions().is_always()
     }
@@ -588,7 +589,7 @@ impl EventScan {
     }
 }
 
-/// Moves events that have a requested field several times to the undecided ones.
+/// Makes matching events undecided if they contain a requested field several times.
 fn doubt_repeated(
     fields: &[&FieldLocations],
     mut outcome: Outcome,
@@ -606,13 +607,13 @@ fn doubt_repeated(
     Ok(outcome)
 }
 
-/// By key: whether one of these fields needs the text; `None` if none does.
+/// By key: whether one of these fields must be read from text; `None` if no field must.
 fn unplaced(fields: &[&FieldLocations], slab: &Slab) -> Option<Vec<bool>> {
     let mut unplaced = fields.iter().filter(|field| field.by_text).peekable();
     unplaced.peek()?;
     let mut by_key = vec![false; slab.keys()];
     for field in unplaced {
-        // Patterns are evaluated first where they may produce it.
+        // Where a pattern may produce the field, the pattern is evaluated first.
         let places = (0u32..).zip(&field.places);
         let doubts =
             places.map(|(key, place)| *place == value_location::ValueLocation::Text && !field.is_patterned(key));
@@ -644,12 +645,12 @@ fn split(outcome: Outcome, in_range: Rows) -> (Rows, Vec<u32>) {
     }
 }
 
-/// Rows that represent several events each.
+/// Rows each of which represents several events.
 fn of_several(rows: RecordBatch) -> PlacedRows {
     PlacedRows { rows, positions: Vec::new() }
 }
 
-/// The rows certain to match and those that turned out to match, each with their positions.
+/// The rows certain to match and the undecided rows that turned out to match, with the position of each.
 fn joined(
     (sure, sure_at): (Option<RecordBatch>, Vec<u32>),
     (maybe, maybe_at): (Option<RecordBatch>, Vec<u32>),

@@ -1,9 +1,9 @@
 //! Optional pairs: `key=value` pairs that only some texts of a template have.
 //!
-//! Such a pair, including the blank before it, is the value of a variable that is empty where the pair is missing. As
-//! the pair begins with a blank, and so does what follows it, automatic extraction of the whole text equals extraction
-//! of its pieces. So each form of the pair is extracted as a text of its own, and the surrounding text with a
-//! placeholder pair in its place.
+//! Such a pair, including the blank before it, is the value of a variable that is empty where the pair is missing.
+//! Both the pair and the text after it begin with a blank, so automatic extraction of the whole text equals extraction
+//! of its pieces. Each form of the pair is therefore extracted as a text of its own, and the surrounding text with a
+//! placeholder pair in place of the variable.
 //!
 //! Not here: pairs that every text of the template has ([`super::fields`]).
 
@@ -14,7 +14,7 @@ use super::value_location::{Nested, NestedValue, ValueLocation};
 /// Prefix of keys that represent a column of pairs; the column number follows (U+E001, private use).
 const PLACEHOLDER: char = '\u{e001}';
 
-/// The pair that represents a column in the text of a template.
+/// The pair that represents a column of optional pairs in the text of a template.
 pub(super) fn placeholder(column: u32) -> String {
     format!(" {PLACEHOLDER}{column}=7")
 }
@@ -24,7 +24,7 @@ pub(super) fn column_of(key: &str) -> Option<u32> {
     key.strip_prefix(PLACEHOLDER)?.parse().ok()
 }
 
-/// The forms of a column's pairs, if it holds nothing but optional pairs.
+/// The forms of a column's pairs, if the column contains nothing but optional pairs.
 pub(super) fn forms(template_set: &TemplateSet, column: u32) -> Option<impl Iterator<Item = &Template>> {
     let described = template_set.columns.get(column as usize)?;
     let ColumnKind::Templates(templates) = &described.kind else { return None };
@@ -54,7 +54,7 @@ pub(super) fn place_of_forms<'f>(
             _ => return ValueLocation::Text,
         }
     }
-    // Wherever one of these columns has a value, it must be the field's.
+    // Every form that has one of these columns must have the field's value in it.
     let is_field = |value: &NestedValue| {
         (forms.clone().filter(|(template, _)| template.names(value.column)))
             .all(|(_, place)| *place == ValueLocation::Variable(value.column))

@@ -4,7 +4,7 @@
 
 /// The row does not match.
 pub(super) const NO: u8 = 0;
-/// Undecided: the row's text has to be tested.
+/// Undecided: the row's text must be tested.
 pub(super) const MAYBE: u8 = 1;
 /// The row matches.
 pub(super) const YES: u8 = 2;
@@ -15,13 +15,13 @@ const _: () = assert!(YES - NO == YES && YES - MAYBE == MAYBE, "the opposite of 
 /// Answers for the values of a page, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// One for all.
+    /// All values have this answer.
     Same(u8),
     Each(Vec<u8>),
 }
 
 impl Outcome {
-    /// Maps codes to answers; a code without an answer is a maybe.
+    /// Maps codes to answers; a code without an answer becomes [`MAYBE`].
     pub(super) fn by_code(codes: &[u32], answers: &[u8]) -> Outcome {
         match answers.split_first() {
             Some((first, rest)) if rest.iter().all(|answer| answer == first) => Outcome::Same(*first),
@@ -36,7 +36,7 @@ impl Outcome {
         *self == Outcome::Same(answer)
     }
 
-    /// Number of maybes among `values`.
+    /// Number of undecided ones among `values` answers.
     pub(super) fn doubts(&self, values: usize) -> usize {
         match self {
             Outcome::Same(answer) => usize::from(*answer == MAYBE) * values,
@@ -44,7 +44,7 @@ impl Outcome {
         }
     }
 
-    /// One answer each.
+    /// The answers as a list, one per value.
     pub(super) fn into_each(self, values: usize) -> Vec<u8> {
         match self {
             Outcome::Same(answer) => vec![answer; values],
@@ -84,7 +84,7 @@ impl Outcome {
         }
     }
 
-    /// Either.
+    /// Disjunction of two outcomes.
     pub(super) fn or(self, other: Outcome) -> Outcome {
         match (self, other) {
             (Outcome::Same(NO), other) | (other, Outcome::Same(NO)) => other,
@@ -93,7 +93,7 @@ impl Outcome {
         }
     }
 
-    /// The opposite.
+    /// Negation of the outcome.
     pub(super) fn not(self) -> Outcome {
         match self {
             Outcome::Same(answer) => Outcome::Same(YES - answer),

@@ -18,16 +18,16 @@ use super::slab::Slab;
 pub(super) struct PageReader<'a> {
     pub slab: &'a Slab,
     page: &'a PageRef,
-    /// Columns to read of the events themselves.
+    /// Columns that [`PageReader::events`] reads.
     columns: PageColumns,
     shaped: Option<Box<dyn TemplatePage>>,
     events: Option<Arc<Page>>,
     metas: Option<Arc<[u32]>>,
     keys: Option<Arc<[u32]>>,
-    /// Undecided rows, once the rest of a condition is known; fields composed of several parts are evaluated only for
-    /// these.
+    /// Undecided rows, once the rest of a condition is known; only in these rows are fields composed of several parts
+    /// evaluated.
     pub open: Option<Vec<u32>>,
-    /// Fields of some rows that have no column, once requested.
+    /// Values, for some rows, of fields that have no column; computed on request.
     pub computed: Option<ComputedRows>,
     /// Outcome of the rest of a conjunction, if known; rows for which it is [`NO`] need no answer.
     pub rest: Option<Outcome>,
@@ -74,7 +74,7 @@ impl Rows {
 pub(super) struct ComputedRows {
     /// The rows, ascending.
     rows: Rows,
-    /// Their columns.
+    /// The fields of these rows.
     batch: RecordBatch,
 }
 
@@ -89,12 +89,12 @@ impl ComputedRows {
         &self.rows
     }
 
-    /// A field; `None` if no row has it.
+    /// A field; `None` if no row has the field.
     pub(super) fn column(&self, name: &str) -> Option<&ArrayRef> {
         rows::column(&self.batch, name)
     }
 
-    /// The columns for `wanted`; `None` if some of these rows were not computed.
+    /// The computed fields of the rows `wanted`; `None` if the fields of some of these rows were not computed.
     pub(super) fn of(&self, wanted: &Rows) -> Result<Option<RecordBatch>, EngineError> {
         if self.rows.len() == wanted.len() {
             return Ok(self.rows.iter().eq(wanted.iter()).then(|| self.batch.clone()));
@@ -166,7 +166,7 @@ impl<'a> PageReader<'a> {
         }
     }
 
-    /// Rows with several values in these columns together, ascending; they need their text.
+    /// Rows in which several of these columns have a value, ascending; the text of such rows must be read.
     pub(super) fn rows_with_several(&mut self, columns: &[u32]) -> Result<Vec<u32>, EngineError> {
         if columns.is_empty() {
             return Ok(Vec::new());
@@ -186,7 +186,7 @@ impl<'a> PageReader<'a> {
         Ok(self.shaped()?.column(column)?)
     }
 
-    /// Values of a column for at least those of these rows that have one.
+    /// Values of a column for at least those of these rows that have a value.
     pub(super) fn column_of(&mut self, column: u32, rows: &Rows) -> Result<Arc<PageColumn>, EngineError> {
         match rows {
             Rows::All(_) => self.column(column),
@@ -202,7 +202,7 @@ impl<'a> PageReader<'a> {
         Ok(self.shaped()?.holds_number(column, number)?)
     }
 
-    /// Texts of a column in these rows, all of which must have one.
+    /// Texts of a column in these rows, all of which must have a text.
     pub(super) fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, EngineError> {
         debug_assert!(rows.is_sorted(), "rows are asked for in order of arrival");
         let texts = self.shaped()?.texts(column, rows)?;
@@ -253,7 +253,7 @@ impl<'a> PageReader<'a> {
         Ok(keys)
     }
 
-    /// The rows as a page of their own, with their texts rebuilt.
+    /// These rows as a page of their own, with their texts rebuilt.
     pub(super) fn rebuilt(&mut self, rows: &[u32]) -> Result<Page, EngineError> {
         let events = self.events()?;
         assert_eq!(events.time.len(), self.len(), "a page has as many events as its bucket lists");

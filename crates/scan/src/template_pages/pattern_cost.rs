@@ -1,18 +1,18 @@
-//! Cost of a pattern, by which the cheapest is evaluated first.
+//! Cost of a pattern; the cheapest pattern is evaluated first.
 //!
-//! Not here: evaluating it ([`super::rex`]).
+//! Not here: evaluating patterns ([`super::rex`]).
 
-/// Cost of a pattern so far.
+/// Cost of evaluating a pattern so far.
 #[derive(Default)]
 pub(super) struct PatternCost {
-    /// Rows that it was asked for.
+    /// Number of rows for which the pattern was evaluated.
     pub rows: u64,
-    /// Number of times that free text was read for them.
+    /// Number of times that free text was read for these rows.
     pub texts: u64,
 }
 
 impl PatternCost {
-    /// Number of free texts read for a thousand rows.
+    /// Number of free texts read per thousand rows.
     pub(super) fn of_rows(&self) -> u64 {
         self.texts * 1000 / self.rows.max(1)
     }

@@ -1,12 +1,12 @@
 //! Locations of fields of `REPORT-` transforms in the texts of a template.
 //!
-//! Delimiter-based transforms are handled by [`super::cells`]. A pattern is planned like those of `EXTRACT-`
+//! Delimiter-based transforms are handled by [`super::cells`]. A pattern is planned like an `EXTRACT-` pattern
 //! ([`quarry_eval::pattern::template_match`]); if `FORMAT` takes names from the text, planning continues after each
-//! match. The names are then usually literals of the template, and a field that none of them names does not exist. What
-//! the plan leaves undecided affects only the fields concerned.
+//! match. The names are then usually literals of the template, and a requested field that occurs in none of them does
+//! not exist. A pair that the plan leaves undecided affects only the fields that the pair may produce.
 //!
-//! A transform whose names all come from the text finds the same pairs whichever fields are requested. They are found
-//! once for a slab ([`TemplatePairs`]), and later searches look up their names.
+//! A transform whose names all come from the text finds the same pairs whichever fields are requested. These pairs are
+//! computed once per slab ([`TemplatePairs`]); later searches look up requested names among them.
 //!
 //! Not here: precedence of rules ([`super::slab`]).
 
@@ -31,7 +31,7 @@ pub(super) enum ReportPlanner<'a> {
     Cells(CellPlanner<'a>),
     /// Matches of a pattern.
     Pattern(PatternPlanner<'a>),
-    /// Known pairs of all templates, and the numbers of the requested names among theirs.
+    /// Cached pairs of all templates, and for each requested name its number among the names of the pairs.
     Pairs(Arc<TemplatePairs>, Vec<Option<u32>>),
 }
 
@@ -44,9 +44,9 @@ pub(super) struct TemplatePairs {
 /// A pair of a transform in the texts of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum TemplatePair {
-    /// The number of its name, and the location of its value.
+    /// The number of the pair's name, and the location of its value.
     Named(u32, ValueLocation),
-    /// Values decide which name it has, or whether there are more pairs.
+    /// The name of the pair, or the existence of further pairs, depends on values.
     Undecided,
 }
 
@@ -61,8 +61,8 @@ pub(super) struct PatternPlanner<'a> {
 }
 
 impl<'a> ReportPlanner<'a> {
-    /// `None` for a transform that does not read the event text, or that appends to existing values. `pairs_of` returns
-    /// the pairs of a transform whose names come from the text.
+    /// Creates a planner; `None` for a transform that does not read the event text, or that appends to existing
+    /// values. `pairs_of` returns the pairs of a transform whose names come from the text.
     pub(super) fn new(
         report: &'a Arc<Report>,
         names: &[String],
@@ -150,7 +150,7 @@ impl TemplatePairs {
         self.names.iter().position(|known| known == name).map(u32_of)
     }
 
-    /// The locations of the fields with these names in the texts of a template.
+    /// The locations of the fields with these name numbers in the texts of a template.
     fn places(&self, template: usize, numbers: &[Option<u32>]) -> Vec<ValueLocation> {
         let mut found = vec![ValueLocation::Absent; numbers.len()];
         for pair in &self.of_templates[template] {
@@ -177,7 +177,7 @@ impl PatternPlanner<'_> {
         found
     }
 
-    /// Records the fields of all matches in a template; `None` if values decide whether there are more matches.
+    /// Records the fields of all matches in a template; `None` if the number of matches depends on values.
     fn find(&self, template: &PlannedTemplate<'_>, names: &[String], found: &mut [ValueLocation]) -> Option<()> {
         let mut planner = self.planner.as_ref()?.borrow_mut();
         each_match(&mut planner, self.repeats, template, &mut |groups, flat| {
@@ -189,7 +189,7 @@ impl PatternPlanner<'_> {
         })
     }
 
-    /// Records the field of one pair of a match; `None` if values decide.
+    /// Records the field of one pair of a match; `None` if the pair depends on values.
     fn note(
         &self,
         pair: &Pair,
@@ -205,11 +205,11 @@ impl PatternPlanner<'_> {
         };
         let is_new = |at: &usize| found[*at] == ValueLocation::Absent;
         let at = name.map(|name| names.iter().position(|known| *known == name).filter(is_new));
-        // Most names that occur in a text are not requested, and their values do not matter.
+        // Most names that a text contains are not requested, so their values do not matter.
         if at == Some(None) {
             return Some(());
         }
-        // The group did not take part in the match.
+        // If the group did not take part in the match, there is no pair.
         let Some(value) = filled(&pair.value, groups, flat) else { return Some(()) };
         found[at??] = place_of(&value, self.report, self.template_set);
         Some(())
@@ -226,8 +226,8 @@ impl PatternPlanner<'_> {
     }
 }
 
-/// Passes the groups of each match in a template, with the rest of the template that they refer to; `None` if values
-/// decide whether there are more matches.
+/// Calls `found` with the groups of each match in a template, and with the rest of the template to which their
+/// positions refer; `None` if the number of matches depends on values.
 fn each_match(
     planner: &mut Planner,
     repeats: bool,
@@ -245,7 +245,7 @@ fn each_match(
         if !repeats {
             return Some(());
         }
-        // After a match, its text still matters to look-behind.
+        // Look-behind can still read the text of the previous match.
         if planner.looks_around() {
             return None;
         }
@@ -257,10 +257,10 @@ fn each_match(
 
 /// Name of a pair in a template.
 enum PairName {
-    /// There is no such pair.
+    /// The match has no such pair.
     None,
     Text(String),
-    /// Values decide.
+    /// The name depends on values.
     Undecided,
 }
 
@@ -289,7 +289,7 @@ fn place_of(value: &[TemplatePart], report: &Report, template_set: &TemplateSet)
     }
 }
 
-/// Substitutes the groups; `None` if one of them did not take part in the match.
+/// Substitutes the groups; `None` if a group did not take part in the match.
 fn filled(parts: &[NamePart], groups: &GroupPlaces, flat: &FlatTemplate) -> Option<Vec<TemplatePart>> {
     let mut all: Vec<TemplatePart> = Vec::new();
     for part in parts {

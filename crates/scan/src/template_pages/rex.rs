@@ -1,11 +1,12 @@
 //! Groups of a `rex` command or an `EXTRACT` rule, evaluated on templates and dictionaries.
 //!
 //! A [`RexReader`] plans the pattern once per template ([`quarry_eval::pattern::template_match`]). A variable that
-//! itself consists of templates is expanded only if the pattern reads it. The pattern then runs once per combination of
-//! codes it reads, and each row costs a lookup of its codes. Rows whose template the plan cannot answer need their
-//! text.
+//! itself consists of templates is expanded only if the pattern reads it. The pattern then runs once per combination
+//! of the codes that it reads, and each row costs a lookup of its codes. If the plan for a row's template gives no
+//! answer, the row's text must be read.
 //!
-//! Not here: which commands come here ([`crate::rexes`]); locations of fields of the same name ([`super::fields`]).
+//! Not here: the choice of commands to push down ([`crate::rexes`]); locations of fields of the same name
+//! ([`super::fields`]).
 
 mod answer_table;
 mod evaluation;
@@ -38,7 +39,7 @@ use super::slab::Slab;
 use crate::fields::Extract;
 use crate::rexes::PushedRex;
 
-/// Slabs a reader remembers.
+/// Number of slabs whose plans a reader caches.
 const SLABS_KEPT: usize = 2;
 /// The code of a match for a pure test.
 const MATCHED: u32 = 0;
@@ -49,7 +50,7 @@ pub(crate) struct RexReader {
     pub(super) extract: Option<Arc<Extract>>,
     /// The field with the result of a pure test.
     pub(super) test: Option<String>,
-    /// The command and the field it reads, if that is not the text.
+    /// The command and the field that it reads; `None` if it reads the event text.
     pub(super) of_field: Option<(Arc<RexExtraction>, String)>,
     pub(super) regex: Regex,
     captures: Captures,
@@ -57,7 +58,7 @@ pub(crate) struct RexReader {
     planner: Option<Planner>,
     literals: Literals,
     slabs: Vec<PatternTree>,
-    /// Its cost so far.
+    /// Cost of the pattern so far.
     pub(super) cost: PatternCost,
 }
 
@@ -88,20 +89,20 @@ impl RexReader {
         RexReader { extract, test: None, of_field: None, regex, captures, groups, planner, literals, slabs, cost }
     }
 
-    /// Whether one of its groups is this field.
+    /// Whether one of the reader's groups is this field.
     pub(super) fn makes(&self, field: &str) -> bool {
         self.groups.iter().any(|(_, name)| name == field)
     }
 
     /// The groups of these rows of a page.
     pub(super) fn read(&mut self, rows: &Rows, page: &mut PageReader<'_>) -> Result<Groups, EngineError> {
-        // The result of a test is one more group, whose only code means a match.
+        // A test has one additional group, whose only code means a match.
         let mut found = Groups::none(self.groups.len() + usize::from(self.test.is_some()));
         let classes = self.extract.as_ref().map(|extract| page.slab.classes_of(extract));
         if classes.as_ref().is_some_and(|classes| !classes.contains(&true)) {
             return Ok(found);
         }
-        // The rows that a rule applies to are looked up only if it does not apply to all.
+        // Which rows a rule applies to is looked up only if it does not apply to all.
         let asked = match classes {
             Some(classes) => self.asked_keys(&classes, page.slab),
             None => None,
@@ -159,11 +160,11 @@ impl RexReader {
         Ok(found)
     }
 
-    /// The first node of each row of a page; `None` if the templates determine nothing.
+    /// The first node of each row of a page; `None` if the templates give no starting point.
     fn roots(&self, page: &mut PageReader<'_>) -> Result<Option<Roots>, EngineError> {
         match &self.of_field {
             Some((_, field)) if reads_on_columns(page.slab, field) => page.keys().map(|keys| Some(Roots::Keys(keys))),
-            // The command runs once the field exists.
+            // The field is not available yet; the command runs on its values later.
             Some(_) => Ok(None),
             None => {
                 let texts = page.column(TEXT_COLUMN)?;
@@ -172,8 +173,8 @@ impl RexReader {
         }
     }
 
-    /// The result of a command for texts, or for values of its field, that the templates cannot answer; nothing else of
-    /// the row is read.
+    /// Runs a command on the texts, or on the values of its field, for rows that the templates cannot answer; nothing
+    /// else of these rows is read.
     fn ask_values(
         &mut self,
         at: usize,
@@ -214,7 +215,7 @@ impl RexReader {
             for (((group, _), texts), codes) in groups.iter().zip(texts.iter_mut()).zip(&mut found.codes) {
                 match captures.text(text, *group).map(|text| texts.code_of(text, false)) {
                     Some(Some(code)) => codes[place] = code,
-                    // There are too many distinct texts.
+                    // The group has too many distinct texts.
                     Some(None) => {
                         found.undecided.push(row);
                         break;
@@ -226,7 +227,7 @@ impl RexReader {
         Ok(())
     }
 
-    /// Empty result; rows that the pattern applies to need their text.
+    /// An empty result; the text of the rows to which the pattern applies must be read.
     fn left_to_texts(&self, rows: &Rows, is_for: impl Fn(u32) -> bool) -> Groups {
         let mut found = Groups::none(self.groups.len() + usize::from(self.test.is_some()));
         if self.of_field.is_some() {
@@ -238,8 +239,8 @@ impl RexReader {
         found
     }
 
-    /// By key: whether the rule must be evaluated; `None` if for all keys. It need not be if the templates give the
-    /// location of the field.
+    /// By key: whether the rule must be evaluated; `None` if for all keys. A rule need not be evaluated for a key if
+    /// the templates determine the location of the field.
     fn asked_keys(&self, classes: &[bool], slab: &Slab) -> Option<AskedKeys> {
         let is_asked = |field: Option<&FieldLocations>, key: u32| {
             classes.get(slab.class_of_key(key)) == Some(&true) && field.is_none_or(|field| field.is_patterned(key))
@@ -256,7 +257,7 @@ impl RexReader {
         Some(AskedKeys { any, by_group })
     }
 
-    /// Moves rows to the undecided ones in which a rule finds nothing and automatic extraction depends on the text.
+    /// Makes rows undecided in which a rule finds nothing and automatic extraction depends on the text.
     fn doubt_absent(&self, rows: &Rows, found: &mut Groups, page: &mut PageReader<'_>) -> Result<(), EngineError> {
         for (codes, (_, name)) in found.codes.iter().zip(&self.groups) {
             let Some(field) = page.slab.held(name).filter(|field| field.by_text && codes.contains(&ABSENT)) else {
@@ -269,7 +270,7 @@ impl RexReader {
         Ok(())
     }
 
-    /// Whether it has read this slab before.
+    /// Whether the reader has read this slab recently.
     pub(crate) fn knows(&self, segment: &Arc<dyn Segment>) -> bool {
         self.slabs.iter().any(|tree| Arc::ptr_eq(&tree.segment, segment))
     }

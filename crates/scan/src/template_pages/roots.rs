@@ -1,4 +1,4 @@
-//! Starting points for the evaluation of a pattern, by row, and the rows that a rule is evaluated for.
+//! Starting points for the evaluation of a pattern, one per row, and the set of rows for which a rule is evaluated.
 //!
 //! Not here: the evaluation ([`super::rex`]).
 
@@ -36,8 +36,8 @@ impl Roots {
     }
 }
 
-/// Whether a command that reads this field can take its values from the columns of a slab; rows that need their text
-/// run the command in any case.
+/// Whether a command that reads this field can take its values from the columns of a slab; on rows whose text is read,
+/// the command runs in any case.
 pub(super) fn reads_on_columns(slab: &Slab, field: &str) -> bool {
     slab.field(field).is_some_and(|field| field.patterned.is_empty())
 }
@@ -71,18 +71,18 @@ pub(super) fn nodes_of_field(places: &[ValueLocation], template_set: &TemplateSe
     nodes.collect()
 }
 
-/// The keys that a rule applies to.
+/// The keys to which a rule applies.
 pub(super) struct AskedKeys {
     pub(super) any: Vec<bool>,
-    /// Whether a group needs each key; by group, then by key.
+    /// By group, then by key: whether the group must be evaluated.
     pub(super) by_group: Vec<Vec<bool>>,
 }
 
 impl AskedKeys {
-    /// Removes results of groups that were not requested.
+    /// Removes the results of groups in rows for which they were not requested.
     pub(super) fn forget_others(&self, found: &mut Groups, rows: &Rows, keys: &[u32]) {
         for (codes, asked) in found.codes.iter_mut().zip(&self.by_group) {
-            // Rows that were not requested have no result.
+            // Rows for which no group was requested have no results.
             if *asked != self.any {
                 let others = codes.iter_mut().zip(rows.iter()).filter(|(_, row)| !asked[keys[*row as usize] as usize]);
                 others.for_each(|(code, _)| *code = ABSENT);

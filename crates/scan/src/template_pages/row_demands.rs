@@ -1,7 +1,8 @@
-//! Leaves out rows of a page that the commands after the scan drop, before further patterns read their texts.
+//! Drops rows of a page that the commands after the scan would drop, before further patterns read their texts.
 //!
-//! Four `rex` over prose, of which a condition tests one: the others are evaluated only in rows that meet it. Patterns
-//! that read the fewest free texts come first. Rows that need their text are left to the commands.
+//! For example, if four `rex` commands read prose and a condition tests the result of one, the others are evaluated
+//! only in rows that meet the condition. Patterns that read the fewest free texts come first. Rows whose text must be
+//! read are left to the commands.
 //!
 //! Not here: the demands themselves ([`crate::demands`]); evaluating a pattern ([`super::rex`]).
 
@@ -20,8 +21,8 @@ use crate::event_fields::is_given;
 use crate::page::Demanded;
 
 impl EventScan {
-    /// Leaves out matching rows of a page by the terms of the demands; `left` counts them. The few that remain become
-    /// undecided ones: their texts cost less than planning the patterns.
+    /// Drops matching rows of a page that lack the terms of the demands, and adds their number to `left`. The few
+    /// remaining rows become undecided: reading their texts costs less than planning the patterns.
     pub(super) fn demanded_by_terms(
         &self,
         page: &PageRef,
@@ -45,8 +46,8 @@ impl EventScan {
         Ok((Rows::Some(Vec::new()), maybe))
     }
 
-    /// Leaves out rows that fail a demand while patterns remain that need not read them then; `left` counts them.
-    /// Returns the groups that were read for it, by reader.
+    /// Drops rows that fail a demand, as long as this saves reading the rows for further patterns; adds their number
+    /// to `left`. Returns the groups that were read in the process, by reader.
     pub(super) fn demanded_by_groups(
         &self,
         rexes: &mut [RexReader],
@@ -95,8 +96,8 @@ impl EventScan {
         Ok(known)
     }
 
-    /// The readers of patterns that make the fields of a demand; `None` if something else may make one of them, or if
-    /// no pattern does.
+    /// The readers of the patterns that produce the fields of a demand; `None` if something else may produce one of
+    /// the fields, or if no pattern does.
     fn readers_of(&self, demand: &Demand, rexes: &[RexReader], page: &PageReader<'_>) -> Option<Vec<usize>> {
         let mut readers = Vec::new();
         for field in &demand.fields {
@@ -120,7 +121,7 @@ impl EventScan {
         Some(readers)
     }
 
-    /// The values of a field that a demand tests, in these rows; `None` if they have none.
+    /// The values of a field that a demand tests, in these rows; `None` if no row has a value.
     fn tested_column(
         &self,
         field: &str,

@@ -25,9 +25,9 @@ pub(super) struct RowOf<'a, 'p> {
     pub dictionaries: &'a mut Dictionaries,
 }
 
-/// The values of one row in the deciding columns.
+/// The values of one row in the columns on which a result depends.
 pub(super) struct RowValues<'a, 'p> {
-    /// Values already known, each with its part of the template.
+    /// Values already read, each with its part of the template.
     pub known: Vec<(usize, Vec<u8>)>,
     /// Columns, each with its part of the template.
     pub columns: &'a [(u32, usize)],

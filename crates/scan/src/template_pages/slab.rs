@@ -1,8 +1,8 @@
-//! Results of a search about one slab: field locations, and plans for words and conditions on its columns.
+//! Results of a search for one slab: field locations, and plans for words and conditions on its columns.
 //!
 //! Everything is computed on first use and shared by the workers. The way a source's fields are extracted is its
-//! *class*; a class and a template together form a *key*, by which field locations are looked up. Slabs with one class
-//! need no metadata for this.
+//! *class*; a class and a template together form a *key*, by which field locations are looked up. In slabs with one
+//! class, the key is the template.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -38,21 +38,21 @@ use crate::fields::reports::Report;
 use crate::fields::{Class, Extract, FieldRules};
 use crate::spath::PushedPath;
 
-/// Slabs that a search keeps; they are read one after the other.
+/// Maximum number of slabs that a search caches; slabs are read one after another.
 const SLABS_KEPT: usize = 64;
 
 /// The slabs that a search has started to read.
 #[derive(Default)]
 pub(crate) struct Slabs {
     begun: Mutex<Vec<Known>>,
-    /// Facts about slabs that hold for every search.
+    /// Facts about slabs that apply to every search.
     known_templates: Arc<KnownTemplates>,
 }
 
 /// A segment with its slab, or `None` if its texts are plain.
 type Known = (Arc<dyn Segment>, Option<Arc<Slab>>);
 
-/// A dictionary column, the end of a key, and for each text whether it contains that.
+/// A dictionary column, a key end, and for each text of the dictionary whether it contains the key end.
 type CodesWith = (u32, KeyEnd, Arc<[bool]>);
 
 /// Facts about a template slab, computed on first use.
@@ -62,21 +62,20 @@ pub(super) struct Slab {
     facts: Arc<TemplateFacts>,
     pub metas: Arc<[Metadata]>,
     templates: usize,
-    /// Class of each metadata.
+    /// Extraction class of each metadata code.
     class_of: Vec<u32>,
     classes: usize,
-    /// Patterns that produce requested fields, in an order compatible with every class, and which of them each class
-    /// has.
+    /// Patterns that produce requested fields, in an order compatible with every class.
     extracts: Vec<Arc<Extract>>,
     extracts_of: Vec<Vec<bool>>,
     /// Stored fields by name.
     fields: HashMap<String, Arc<FieldLocations>, FixedState>,
-    /// Locations of fields that are aliases of others.
+    /// Locations of fields that are aliases of other fields.
     aliases: HashMap<String, Arc<FieldLocations>, FixedState>,
-    /// Locations of the values at the search's paths, in their order.
+    /// Locations of the values at the search's `spath` paths, in the order of the paths.
     paths: Vec<Arc<FieldLocations>>,
     computed: Option<Arc<ComputedFields>>,
-    /// Fields that computed fields or patterns read.
+    /// Fields that computed fields read, and tested fields that patterns produce.
     computed_of: Vec<String>,
     words: Vec<OnceLock<SharedPlan>>,
     tests: Vec<OnceLock<Arc<FieldPlan>>>,
@@ -84,7 +83,7 @@ pub(super) struct Slab {
     values: Mutex<HashMap<u32, ArrayRef, FixedState>>,
     /// For each dictionary, which texts contain the end of a key.
     codes_with: Mutex<Vec<CodesWith>>,
-    /// Results of patterns on field values, by the pattern's address and group.
+    /// Results of patterns on field values, by the address of the pattern and the group number.
     derived: Mutex<HashMap<(usize, usize), Arc<DistinctMemo>, FixedState>>,
     metadata: Mutex<HashMap<String, Arc<columns::MetadataColumn>, FixedState>>,
     lengths: OnceLock<Arc<KnownLengths>>,
@@ -104,7 +103,7 @@ pub(super) struct Asked<'a> {
 }
 
 impl Slabs {
-    /// No slab yet; `known_templates` holds the results of earlier searches.
+    /// An empty cache of slabs; `known_templates` holds facts from earlier searches.
     pub(crate) fn new(known_templates: Arc<KnownTemplates>) -> Slabs {
         Slabs { begun: Mutex::default(), known_templates }
     }
@@ -128,8 +127,8 @@ impl Slabs {
     }
 }
 
-/// Asserts that each name has a location for each key, including those that other searches computed for these
-/// templates.
+/// Asserts that each name has a location for each key, including names whose locations other searches computed for
+/// these templates.
 fn assert_whole(found: &[Arc<FieldLocations>], names: usize, keys: usize) {
     assert_eq!(found.len(), names, "each name has locations");
     assert!(found.iter().all(|field| field.has_keys(keys)), "a field has a location for each key");
@@ -207,7 +206,7 @@ impl Slab {
         })
     }
 
-    /// Number of extraction classes of its sources.
+    /// Number of extraction classes of the slab's sources.
     pub(super) fn classes(&self) -> usize {
         self.classes
     }
@@ -234,12 +233,12 @@ impl Slab {
         &self.extracts
     }
 
-    /// Whether a pattern must be evaluated for this stored field.
+    /// Whether a pattern must be evaluated to obtain this stored field.
     pub(super) fn is_asked_for(&self, name: &str) -> bool {
         self.held(name).is_some_and(|field| !field.patterned.is_empty())
     }
 
-    /// Whether a pattern must be evaluated for any field.
+    /// Whether a pattern must be evaluated for any requested field.
     pub(super) fn asks_patterns(&self) -> bool {
         self.fields.values().any(|field| !field.patterned.is_empty())
     }
@@ -255,7 +254,7 @@ impl Slab {
         self.fields.get(name).map(Arc::as_ref)
     }
 
-    /// Location of a field; `None` for a field that is computed or was not requested.
+    /// Location of a field; `None` if the field is computed or was not requested.
     pub(super) fn field(&self, name: &str) -> Option<&FieldLocations> {
         match self.aliases.get(name) {
             Some(field) => Some(field.as_ref()),
@@ -264,12 +263,12 @@ impl Slab {
         }
     }
 
-    /// Whether an index-time field of this name matters.
+    /// Whether the search reads a field of this name, so that an index-time field of that name matters.
     pub(super) fn reads(&self, name: &str) -> bool {
         self.fields.contains_key(name) || self.aliases.contains_key(name) || self.is_given_by_rules(name)
     }
 
-    /// Locations of the values at the search's paths.
+    /// Locations of the values at the search's `spath` paths.
     pub(super) fn paths(&self) -> &[Arc<FieldLocations>] {
         &self.paths
     }
@@ -283,7 +282,7 @@ impl Slab {
         !self.aliases.contains_key(name) && self.is_given_by_rules(name)
     }
 
-    /// Whether a condition must compute the field row by row: by rules, or because patterns find it.
+    /// Whether a condition must compute the field row by row, because rules or patterns produce it.
     pub(super) fn is_computed_for(&self, name: &str) -> bool {
         self.is_computed(name) || self.field(name).is_some_and(|field| !field.patterned.is_empty())
     }
@@ -305,7 +304,7 @@ impl Slab {
         })
     }
 
-    /// Plan for field test number `at`, made with `plan` the first time.
+    /// Plan for field test number `at`, computed with `plan` the first time.
     pub(super) fn test(
         &self,
         at: usize,
@@ -314,7 +313,8 @@ impl Slab {
         made_once(self.tests.get(at), || plan().map(Arc::new))
     }
 
-    /// Answers of the condition by value of one column, found with `find` the first time; none if several columns decide.
+    /// Answers of the condition by value of one column, computed with `find` the first time; `None` if they depend on
+    /// several columns.
     pub(super) fn by_value(
         &self,
         find: impl FnOnce() -> Result<Option<ByValue>, EngineError>,
@@ -322,7 +322,7 @@ impl Slab {
         made_once(Some(&self.by_value), find)
     }
 
-    /// The texts of a dictionary as one array, always the same.
+    /// The texts of a dictionary as one array, which all workers share.
     pub(super) fn values(&self, column: u32) -> Result<ArrayRef, EngineError> {
         let mut known = self.values.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(values) = known.get(&column) {
@@ -334,7 +334,7 @@ impl Slab {
         Ok(values)
     }
 
-    /// By dictionary text: whether it contains the end of a key; computed once.
+    /// By dictionary text: whether the text contains the end of a key; computed once.
     pub(super) fn codes_with(&self, column: u32, end: &KeyEnd) -> Result<Arc<[bool]>, EngineError> {
         let mut known = self.codes_with.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, _, holds)) = known.iter().find(|(of, known, _)| *of == column && known == end) {
@@ -345,18 +345,18 @@ impl Slab {
         Ok(holds)
     }
 
-    /// Known lengths of values.
+    /// Cached lengths of values.
     pub(super) fn lengths(&self) -> Arc<KnownLengths> {
         Arc::clone(self.lengths.get_or_init(|| Arc::new(KnownLengths::of(&self.template_set))))
     }
 
-    /// Memo of a pattern's results on the values of a field, always the same.
+    /// Memo of a pattern's results on the values of a field, shared by all workers.
     pub(super) fn found_in(&self, derived: &DerivedField) -> Arc<DistinctMemo> {
         let mut known = self.derived.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(known.entry((Arc::as_ptr(&derived.rule).addr(), derived.group)).or_default())
     }
 
-    /// The distinct texts of a metadata field, always the same.
+    /// The distinct texts of a metadata field, shared by all workers.
     pub(super) fn metadata(&self, field: &str) -> Arc<columns::MetadataColumn> {
         let mut known = self.metadata.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(column) = known.get(field) {
@@ -379,8 +379,8 @@ fn computed_of(asked: &Asked<'_>, fields: &HashMap<String, Arc<FieldLocations>, 
     names
 }
 
-/// Locations of fields that are mere aliases in all events of a slab. Fields that need a pattern are found only under
-/// their own name.
+/// Locations of fields that are mere aliases in all events of a slab. Fields that patterns produce have no alias
+/// locations.
 fn aliases_of(
     computed: &ComputedFields,
     fields: &HashMap<String, Arc<FieldLocations>, FixedState>,
@@ -402,7 +402,7 @@ fn made_once<T: Clone>(
     let Some(place) = place else { return make() };
     match place.get() {
         Some(made) => Ok(made.clone()),
-        // Two workers may both build it; one result is kept.
+        // Two workers may compute it at the same time; one result is kept.
         None => {
             let made = make()?;
             Ok(place.get_or_init(|| made).clone())
@@ -410,8 +410,8 @@ fn made_once<T: Clone>(
     }
 }
 
-/// The patterns of all classes in one order, and which of them each class has. A class with a different order is
-/// extracted from text.
+/// The patterns of all classes in one order, and which of them each class has. If the order of a class is
+/// incompatible, its texts are read.
 fn join_extracts(classes: &mut [Class]) -> (Vec<Arc<Extract>>, Vec<Vec<bool>>) {
     let mut all: Vec<Arc<Extract>> = Vec::new();
     for Class { cutting, of_text: extracts, of_fields, .. } in classes.iter_mut() {
@@ -479,7 +479,7 @@ fn fields_of(
         for (number, template) in templates.iter().enumerate() {
             let asked = PlannedTemplate::new(template_set, number, template);
             let mut found = places(template_set, template, *cutting, &all, known.json);
-            // A JSON value is added to what a pattern found instead of yielding to it.
+            // For JSON texts, a JSON value is added to the value that a pattern found.
             let joins = may_be_json(template_set, template, *cutting);
             if !cutting.by_pattern {
                 put_reports(&reports, &asked, &all, joins, &mut found);
@@ -512,7 +512,7 @@ fn fields_of(
     named.collect()
 }
 
-/// Location of the value at a path, which is the same for every class.
+/// Location of the value at an `spath` path, which is the same for every class.
 fn path_of(
     template_set: &TemplateSet,
     templates: &[Template],
@@ -535,7 +535,7 @@ fn path_of(
     }
 }
 
-/// Columns that may occur together in one row.
+/// Columns of which several may have a value in one row.
 fn repeating(places: &[ValueLocation]) -> Vec<u32> {
     let mut columns: Vec<u32> = Vec::new();
     for place in places {
@@ -550,7 +550,7 @@ fn repeating(places: &[ValueLocation]) -> Vec<u32> {
     columns
 }
 
-/// Applies the transforms of a template: the first that finds a field wins, also over automatic extraction.
+/// Applies the transforms of a template: the first that finds a field wins, even over automatic extraction.
 fn put_reports(
     reports: &[ReportPlanner<'_>],
     template: &PlannedTemplate<'_>,
@@ -569,7 +569,7 @@ fn put_reports(
     }
 }
 
-/// Applies the patterns of a field to a template, and returns whether one must be evaluated by value.
+/// Applies the patterns of a field to a template, and returns whether a pattern must be evaluated row by row.
 fn put_rule(rule: RulePlace, joins: bool, found: &mut FieldLocation) -> bool {
     match rule {
         RulePlace::Nowhere => false,
@@ -582,7 +582,7 @@ fn put_rule(rule: RulePlace, joins: bool, found: &mut FieldLocation) -> bool {
             false
         }
         RulePlace::ByValue => {
-            // Only what the pattern leaves empty can be in doubt.
+            // Where the pattern finds nothing, the previous location is in doubt, so the text decides.
             if !found.doubt.is_empty() {
                 *found = ValueLocation::Text.into();
             }
@@ -591,7 +591,7 @@ fn put_rule(rule: RulePlace, joins: bool, found: &mut FieldLocation) -> bool {
     }
 }
 
-/// The columns that values lie in according to their locations, and the columns below them.
+/// The columns that contain the values at these locations, including the columns nested in them.
 fn value_columns(
     template_set: &TemplateSet,
     templates: &[Template],
@@ -625,7 +625,7 @@ fn value_columns(
             ValueLocation::Nested(nested) if !is_escaped => {
                 nested.values.iter().for_each(|value| reach(&[TemplatePart::Variable(value.column)]));
             }
-            // The value is stored in a different form.
+            // The column stores the value in another form.
             ValueLocation::Escaped(_)
             | ValueLocation::Doubled(_)
             | ValueLocation::Nested(_)
@@ -644,7 +644,7 @@ fn variables(parts: &[TemplatePart]) -> impl Iterator<Item = u32> + '_ {
     })
 }
 
-/// The column that holds the field in every template that may have it, if the field has no other value anywhere.
+/// The column that holds the field in every template that may have it, if the field has no values elsewhere.
 fn only_column(template_set: &TemplateSet, templates: &[Template], places: &[ValueLocation]) -> Option<u32> {
     let column = places.iter().find_map(ValueLocation::column)?;
     let top = top_of(template_set, column);
@@ -652,8 +652,8 @@ fn only_column(template_set: &TemplateSet, templates: &[Template], places: &[Val
     places.iter().enumerate().all(agrees).then_some(column)
 }
 
-/// Whether values of `column` are the field's in a template that has it at `place`; `top` is the template variable that
-/// contains the column.
+/// Whether a template is consistent with `column` holding all values of a field located at `place` in it; `top` is the
+/// template variable that contains the column.
 pub(super) fn agrees(place: &ValueLocation, column: u32, template: &Template, top: u32) -> bool {
     match place {
         ValueLocation::Absent => !template.names(top),

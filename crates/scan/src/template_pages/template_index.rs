@@ -1,10 +1,11 @@
-//! Index of a template column: in which templates each literal, each variable and each kind of edge is.
+//! Index of a template column: maps each literal, each variable and each kind of edge to the templates that contain
+//! it.
 //!
-//! The templates of a slab are alike: most of them share literals, variables and what surrounds these. A word is looked
-//! for in each distinct literal, variable and edge once, and only the templates that have a part of interest are looked
-//! at, not all parts of all templates.
+//! The templates of a slab are alike: most of them share literals, variables and the surroundings of these. A word
+//! search examines each distinct literal, variable and edge once, and then only the templates that contain a part of
+//! interest, instead of all parts of all templates.
 //!
-//! Not here: what is looked for (`super::words`).
+//! Not here: the word search itself (`super::words`).
 
 use std::hash::Hash;
 
@@ -27,7 +28,7 @@ pub(super) struct TemplateIndex {
     of_literals: Vec<LiteralUse>,
     variables: Vec<VariableUse>,
     edges: Vec<EdgeUse>,
-    /// Number of templates that name a column.
+    /// For each column, the number of templates that contain it as a variable.
     naming: HashMap<u32, usize, FixedState>,
 }
 
@@ -47,12 +48,12 @@ pub(super) struct VariableUse {
     pub templates: Box<[u32]>,
 }
 
-/// The templates with an edge between parts that these bytes can be next to.
+/// The templates that contain an edge with these possible bytes before and after it.
 #[derive(Debug)]
 pub(super) struct EdgeUse {
     pub before: ByteSet,
     pub after: ByteSet,
-    /// Whether a word without breakers may extend across it.
+    /// Whether a word without breakers may extend across the edge.
     pub is_open: bool,
     pub templates: Box<[u32]>,
 }
@@ -103,7 +104,7 @@ impl TemplateIndex {
         index
     }
 
-    /// The distinct literals, concatenated, and where each ends.
+    /// The distinct literals, concatenated, and the end offset of each.
     pub(super) fn literals(&self) -> (&[u8], &[u32]) {
         (&self.literals, &self.ends)
     }
@@ -130,7 +131,7 @@ impl TemplateIndex {
         &self.edges
     }
 
-    /// Number of templates that name this column.
+    /// Number of templates that contain this column as a variable.
     pub(super) fn naming(&self, column: u32) -> usize {
         self.naming.get(&column).copied().unwrap_or(0)
     }
@@ -150,7 +151,7 @@ impl TemplateIndex {
     }
 }
 
-/// Template numbers by what the templates have in common, in the order in which it is first met.
+/// Template numbers by a shared property, in the order in which the properties first occur.
 struct Uses<K> {
     places: HashMap<K, usize, FixedState>,
     found: Vec<(K, Vec<u32>)>,
@@ -163,7 +164,7 @@ impl<K> Default for Uses<K> {
 }
 
 impl<K: Copy + Eq + Hash> Uses<K> {
-    /// Adds a template, whose number is not smaller than those added before.
+    /// Adds a template; template numbers must be added in ascending order.
     fn add(&mut self, key: K, template: u32) {
         let place = *self.places.entry(key).or_insert_with(|| {
             self.found.push((key, Vec::new()));
@@ -187,7 +188,7 @@ mod tests {
     use super::super::facts::WordFacts;
     use super::*;
 
-    /// Templates over these columns: the text, a word, a number that may be empty, and a text of words.
+    /// Templates over these columns: the text, a word, a number that may be empty, and a text of several words.
     fn template_set(templates: &[&[&str]]) -> TemplateSet {
         let part = |part: &&str| match part.strip_prefix('$') {
             Some(column) => TemplatePart::Variable(column.parse().unwrap()),

@@ -1,8 +1,8 @@
 //! Lengths of texts in characters, added up from their parts without rebuilding any text.
 //!
-//! Lengths common to all values of a column are computed once per slab: fixed-width numbers, dictionaries with texts of
-//! equal length. Such columns are not read; their length counts towards the templates that contain them. The lengths of
-//! other columns are added column by column.
+//! If all values of a column have the same length (fixed-width numbers, dictionaries with texts of equal length), the
+//! length is computed once per slab. Such a column is not read; its length is added to the length of the templates
+//! that contain it. The lengths of other columns are added column by column.
 //!
 //! Not here: lengths of plain texts ([`crate::text_values`]).
 
@@ -19,17 +19,17 @@ use quarry_stdx::number::u32_of;
 use super::page::{PageReader, Rows};
 use crate::text_values::char_count;
 
-/// Dictionary size up to which all entries are measured at the first row; entries of a larger one are measured row by
+/// Largest dictionary whose entries are all measured at the first row; for a larger one, entries are measured row by
 /// row.
 const COUNTED_MAX: usize = 65_536;
 
-/// Lengths of the values of a slab's columns, as far as they are known.
+/// Cached lengths of the values of a slab's columns.
 pub(super) struct KnownLengths {
-    /// For each column, the length, if it is the same for all values.
+    /// For each column, the length of its values, if all have the same.
     fixed: Vec<Option<u32>>,
-    /// By template column: for each template the length of its literals and fixed-length variables.
+    /// By template column: for each template the total length of its literals and fixed-length variables.
     templates: BTreeMap<u32, Vec<u32>>,
-    /// By column: the length of each dictionary entry, as far as requested.
+    /// By column: the length of each dictionary entry; computed on request.
     dictionaries: Mutex<BTreeMap<u32, Arc<[u32]>>>,
 }
 
@@ -37,7 +37,7 @@ impl KnownLengths {
     pub(super) fn of(template_set: &TemplateSet) -> KnownLengths {
         let mut fixed: Vec<Option<u32>> = vec![None; template_set.columns.len()];
         let mut of_templates = BTreeMap::new();
-        // The columns of variables come after the column whose templates contain them.
+        // Reverse order: a variable's column has a higher number than the column whose templates contain it.
         for (number, column) in template_set.columns.iter().enumerate().rev() {
             let ColumnKind::Templates(templates) = &column.kind else {
                 fixed[number] = fixed_length(column);
@@ -66,7 +66,7 @@ impl KnownLengths {
         self.fixed.get(column as usize).is_some_and(Option::is_some)
     }
 
-    /// Lengths of the texts of a dictionary; `None` for a large one.
+    /// Lengths of the texts of a dictionary; `None` for a large dictionary.
     fn of_dictionary(&self, column: u32, page: &PageReader<'_>) -> Result<Option<Arc<[u32]>>, EngineError> {
         let mut known = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(counts) = known.get(&column) {
@@ -159,7 +159,7 @@ fn add_column(
     Ok(())
 }
 
-/// Adds one length per value to the rows that have one.
+/// Adds the length of each value to the length of its row.
 fn add(values: &PageColumn, of_values: impl Iterator<Item = u32>, lengths: &mut [u32]) {
     match &values.rows {
         None => lengths.iter_mut().zip(of_values).for_each(|(length, of_value)| *length += of_value),
@@ -167,10 +167,10 @@ fn add(values: &PageColumn, of_values: impl Iterator<Item = u32>, lengths: &mut 
     }
 }
 
-/// All bytes that are a character by themselves.
+/// All bytes that encode a character by themselves.
 const ASCII: ByteSet = ByteSet::from_words([u64::MAX, u64::MAX, 0, 0]);
 
-/// The length of a column's values, if it is the same for all.
+/// The length of a column's values, if all have the same.
 fn fixed_length(column: &Column) -> Option<u32> {
     let traits = &column.traits;
     match &column.kind {

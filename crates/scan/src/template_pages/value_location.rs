@@ -1,7 +1,7 @@
-//! Location of a field's value in the texts of a template, determined once per template and read from columns per
-//! event.
+//! Location of a field's value in the texts of a template, determined once per template; the value is then read from
+//! columns for each event.
 //!
-//! Not here: how it is determined ([`super::fields`], [`super::json`], [`super::extracts`]) and read
+//! Not here: determining the location ([`super::fields`], [`super::json`], [`super::extracts`]) and reading the value
 //! ([`super::columns`]).
 
 use quarry_event::template::TemplatePart;
@@ -11,33 +11,34 @@ use super::inner_pairs::InnerPair;
 /// Location of a field's value in the texts of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ValueLocation {
-    /// Nowhere.
+    /// The template has no value.
     Absent,
-    /// In the literals.
+    /// A constant, taken from the literals.
     Constant(Box<str>),
-    /// The value of this column.
+    /// The values of this column.
     Variable(u32),
     /// A sequence of literals and variables.
     Composite(Box<[TemplatePart]>),
-    /// Parts with JSON escapes.
+    /// Parts whose text contains JSON escapes.
     Escaped(Box<[TemplatePart]>),
-    /// Parts with doubled quotes, each pair of which stands for one.
+    /// Parts whose text contains doubled quotes, each of which represents one quote.
     Doubled(Box<[TemplatePart]>),
-    /// Below variables that may be empty.
+    /// In columns nested in variables that may be empty.
     Nested(Nested),
-    /// A pair inside the values of variables.
+    /// A `key=value` pair inside the values of variables.
     Pair(InnerPair),
-    /// A pattern extracts it from the value of another field, whose location is known ([`super::derived_fields`]).
+    /// A pattern extracts the value from another field, whose location is known ([`super::derived_fields`]).
     Derived,
     /// The location depends on the text of each event.
     Text,
 }
 
-/// The value of whichever of several columns has one, each below a variable that may be empty; absent if none has.
+/// A value in one of several columns, each nested in a variable that may be empty; absent in rows where none of the
+/// columns has a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Nested {
     pub values: Box<[NestedValue]>,
-    /// Whether several of them may have a value in a row; such rows need their text.
+    /// Whether several of the columns may have a value in one row; the text of such rows must be read.
     pub may_repeat: bool,
 }
 
@@ -45,7 +46,7 @@ pub(super) struct Nested {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NestedValue {
     pub column: u32,
-    /// Whether its values have JSON escapes.
+    /// Whether the column's values contain JSON escapes.
     pub is_escaped: bool,
 }
 
@@ -66,7 +67,7 @@ impl ValueLocation {
                 Ok(text) => ValueLocation::Constant(text.into()),
                 Err(_) => ValueLocation::Text,
             },
-            // Each column is read once per value.
+            // A composite location reads each column once per value, so a column must not occur twice.
             _ if variables().enumerate().any(|(at, one)| variables().take(at).any(|known| known == one)) => {
                 ValueLocation::Text
             }
@@ -74,7 +75,7 @@ impl ValueLocation {
         }
     }
 
-    /// Whether the values of this column, as written, are the field's.
+    /// Whether the values of this column, as written, are values of the field.
     pub(super) fn is_value_of(&self, column: u32) -> bool {
         match self {
             ValueLocation::Variable(known) => *known == column,
@@ -85,7 +86,7 @@ impl ValueLocation {
         }
     }
 
-    /// The one column whose values are the field's, if there is nothing else.
+    /// The column that contains all values of the field, if there is one.
     pub(super) fn column(&self) -> Option<u32> {
         match self {
             ValueLocation::Variable(column) => Some(*column),
@@ -97,7 +98,8 @@ impl ValueLocation {
         }
     }
 
-    /// The location of a value that may be at either location; two at once are resolved by row.
+    /// The location of a value that may be at either of two locations; rows with a value at both are resolved one by
+    /// one.
     pub(super) fn or(self, other: ValueLocation) -> ValueLocation {
         match (self, other) {
             (ValueLocation::Absent, place) | (place, ValueLocation::Absent) => place,

@@ -1,8 +1,8 @@
-//! Results of a condition that depends on the value of one column.
+//! Answers of a condition that depends on the value of one column.
 
 use super::outcome::YES;
 
-/// The result for an event, by its value in one column.
+/// The answer for an event, by the event's value in one column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ByValue {
     /// One answer for all values.
@@ -22,7 +22,7 @@ impl ByValue {
         }
     }
 
-    /// Combines both, answer by answer; `None` if they depend on different columns.
+    /// Combines two answers value by value; `None` if they depend on different columns.
     pub(super) fn join(self, other: ByValue, both: fn(u8, u8) -> u8) -> Option<ByValue> {
         Some(match (self, other) {
             (ByValue::Same(a), ByValue::Same(b)) => ByValue::Same(both(a, b)),

@@ -1,13 +1,12 @@
 //! Words, phrases and wildcards evaluated on templates and columns instead of text.
 //!
-//! A match lies in a literal, in the value of a variable, or across an edge between them. Which templates concern a
-//! word is known from their index ([`super::template_index`]). Literals and dictionary texts are examined once per
-//! slab, numbers and plain texts once per page, and only if the bytes of their column allow a match. For matches across
-//! edges, the parts around them are put together ([`spans`]). Anything that is bounded by unknown bytes is a *maybe*;
-//! those rows are decided by their text. A yes or no here always agrees with the text.
+//! A match lies in a literal, in the value of a variable, or across an edge between parts. An index
+//! ([`super::template_index`]) shows which templates may contain a word. Literals and dictionary texts are examined
+//! once per slab, numbers and plain texts once per page, and only if the bytes of their column allow a match. For
+//! matches across edges, the adjacent parts are concatenated ([`spans`]). If unknown bytes precede or follow a
+//! possible match, the answer is *maybe*, and the row's text decides. A yes or no always agrees with the text.
 //!
-//! Percent-encoded breakers (`%20`) make a bound depend on bytes further away; where one may be near, the answer is
-//! maybe.
+//! Percent-encoded breakers (`%20`) bound a word from several bytes away; where one may be near, the answer is maybe.
 
 mod finder;
 mod spans;
@@ -39,7 +38,7 @@ const STRANGER: u8 = 0xff;
 #[derive(Clone, Debug)]
 pub(super) struct Word {
     probes: Vec<Probe>,
-    /// Always needs the text.
+    /// Whether the text must always decide.
     opaque: bool,
 }
 
@@ -48,15 +47,15 @@ pub(super) struct Word {
 struct Probe {
     needle: Box<[u8]>,
     fold: bool,
-    /// All breakers; `bounds` says which of them bound a match.
+    /// All breakers; `bounds` tells which of them bound a match.
     breakers: ByteSet,
     bounds: Bounds,
-    /// Whether it contains a breaker.
+    /// Whether the run contains a breaker.
     holds_breaker: bool,
     finder: Finder,
-    /// Whether it occurs anywhere.
+    /// Tests whether the run occurs anywhere in a text.
     occurs: WordPattern,
-    /// The complete pattern, if this run is all of it.
+    /// The complete pattern, if this run is its only one.
     whole: Option<Whole>,
 }
 
@@ -75,27 +74,27 @@ enum ProbePlan {
     Same(u8),
     /// An answer for each dictionary code.
     Codes(Vec<u8>),
-    /// Number by number: this number only, or none.
+    /// For numbers: the only number that matches.
     Equals(i64),
-    /// Decimals by the number before the point, and the one after it.
+    /// For decimals: a number matches if its part before or after the point is the given one.
     Decimals { unit: u64, whole: Option<u64>, fraction: Option<u64> },
     /// An answer for each number from `min` on.
     Numbers { min: i64, answers: Vec<u8> },
-    /// Value by value.
+    /// Each value is examined.
     Each(Around),
-    /// By template, and by the values of variables and spans that can raise the answer.
+    /// Answers by template, which values of variables and spans can raise.
     Templates { base: Vec<u8>, children: Vec<Child>, spans: Vec<TemplateSpan> },
 }
 
 #[derive(Debug)]
 struct Child {
     column: u32,
-    /// Surroundings of the variable; `None` if its values were examined together with the parts around it.
+    /// Surroundings of the variable; `None` if its values were examined as part of a span.
     around: Option<Around>,
     node: ProbePlan,
-    /// For each template, whether this variable matters.
+    /// For each template, whether this variable can raise its answer.
     counts: Vec<bool>,
-    /// Whether these are all templates that contain the column.
+    /// Whether these templates are all those that contain the column.
     covers: bool,
 }
 
@@ -137,7 +136,7 @@ impl Word {
             occurs: WordPattern::new(&format!("*{text}*"), WordBound::Whole, case_sensitive),
             whole: alone.then(|| whole.clone()),
         });
-        // Non-ASCII letters change their bytes with their case.
+        // Upper and lower case of a non-ASCII letter consist of different bytes.
         Word { probes: probes.collect(), opaque: fold && !pattern.is_ascii() }
     }
 
@@ -160,7 +159,7 @@ impl Word {
 
     /// The answer for every event of a page.
     pub(super) fn run(&self, plan: &WordPlan, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
-        // A plan without probes is an empty word, which is in every text.
+        // A plan without probes belongs to an empty word, which every text contains.
         let mut all = Outcome::Same(YES);
         for (at, node) in plan.nodes.iter().enumerate() {
             if all.is_same(NO) {
@@ -185,12 +184,12 @@ impl Word {
 }
 
 impl WordPlan {
-    /// Whether rows are tested one by one for matches across edges.
+    /// Whether rows must be tested one by one for matches across edges.
     pub(super) fn reads_spans(&self) -> bool {
         self.nodes.iter().any(ProbePlan::reads_spans)
     }
 
-    /// The answers by value of one column, if a single column decides.
+    /// The answers by value of one column, if the word depends on that column only.
     pub(super) fn by_value(&self, template_set: &TemplateSet) -> Option<ByValue> {
         match self.nodes.as_slice() {
             [node] => node.by_value(0, template_set),
@@ -269,13 +268,13 @@ impl Probe {
             || (self.fold && (set.contains(mine.to_ascii_lowercase()) || set.contains(mine.to_ascii_uppercase())))
     }
 
-    /// Whether a value with these traits can contain it.
+    /// Whether a value with these traits can contain the run.
     fn fits(&self, traits: &ValueTraits) -> bool {
         self.needle.len() <= traits.max_len as usize && self.needle.iter().all(|byte| self.in_set(*byte, traits.bytes))
     }
 
-    /// Whether it may be in a time of this layout, `bounded` if only as a word. Such times differ in their digits and
-    /// letters only.
+    /// Whether a time of this layout may contain the run; if `bounded`, only as a word. Times of one layout differ
+    /// only in their digits and letters.
     fn fits_time(&self, layout: TimeLayout, bounded: bool) -> bool {
         let mut sample = Vec::new();
         NumberFormat::Time(layout).write(0, &mut sample);
@@ -288,8 +287,8 @@ impl Probe {
             Some(whole) if bounded => (!whole.leading_star, !whole.trailing_star),
             _ => (false, false),
         };
-        // A match is bounded by the bytes next to it or by its own first or last byte; text outside of the time may be
-        // anything.
+        // A match is bounded by the bytes next to it or by its own first or last byte; outside of the time, any byte
+        // may follow.
         let is_edge = |at: usize| {
             let [before, after] = [at.checked_sub(1), Some(at)].map(|at| at.and_then(|at| sample.get(at)));
             before.zip(after).is_none_or(|(before, after)| is_breaker(*before) || is_breaker(*after))
@@ -302,13 +301,14 @@ impl Probe {
         })
     }
 
-    /// Whether it can lie across such an edge.
+    /// Whether a match of the run can cross such an edge.
     fn may_cross(&self, edge: &EdgeUse) -> bool {
         let is_met = |pair: &[u8]| self.in_set(pair[0], edge.before) && self.in_set(pair[1], edge.after);
         (self.holds_breaker || edge.is_open) && self.needle.windows(2).any(is_met)
     }
 
-    /// Whether it would have to be at the start or end of a value, as nothing inside bounds words, but cannot be.
+    /// Whether the run cannot match although its bytes occur: values with these traits contain no breakers, so a match
+    /// would have to be at the start or end of a value, and the run does not fit there.
     fn is_too_short(&self, traits: &ValueTraits) -> bool {
         let Some(Whole { leading_star, trailing_star, .. }) = &self.whole else { return false };
         let (Some(first), Some(last)) = (self.needle.first(), self.needle.last()) else { return false };
@@ -319,10 +319,11 @@ impl Probe {
                 || (!leading_star && !trailing_star && self.needle.len() < traits.min_len as usize))
     }
 
-    /// Positions of the texts in which an occurrence begins, ascending, each once. The texts lie one after the other in
-    /// `bytes` and end at `ends`; they are searched in one pass, so an occurrence may extend into the next text.
+    /// Indices of the texts in which an occurrence begins, ascending and without repetition. The texts are
+    /// concatenated in `bytes` and end at `ends`; they are searched in one pass, so an occurrence may extend into the
+    /// next text.
     fn texts_with<'a>(&'a self, bytes: &'a [u8], ends: &'a [u32]) -> impl Iterator<Item = usize> + 'a {
-        // The first text that was not returned yet.
+        // The index after the last text returned.
         let mut next = 0;
         self.finder.places(bytes).filter_map(move |at| {
             if next > 0 && at < ends[next - 1] as usize {
@@ -358,7 +359,7 @@ impl Probe {
         if is_sure {
             return YES;
         }
-        // The ends of the value may be bounds after all.
+        // The ends of the value may be bounds after all, depending on the bytes around it.
         let open =
             whole.bound != WordBound::Breaker || (!(around.left && around.right) && whole.pattern.is_match(text));
         if open { MAYBE } else { NO }
@@ -380,7 +381,7 @@ impl Probe {
                 return Ok(found_of(&values, numbers.iter().map(|number| node.of_number(*number))));
             }
         };
-        // The template codes are not read if the variables alone decide.
+        // The template codes are not read if the answer depends on variables only.
         let needs_codes = base.iter().any(|answer| *answer != NO);
         let mut all =
             if needs_codes { self.run(&ProbePlan::Codes(base.clone()), column, page)? } else { PageAnswers::Same(NO) };
@@ -461,7 +462,7 @@ fn found_by_code(values: &PageColumn, codes: &[u32], answers: &[u8]) -> PageAnsw
     PageAnswers::Rows(sure.map(|place| (row_at(values, place), each[place])).collect())
 }
 
-/// The rows of a variable whose template lets it matter.
+/// The rows in which the variable counts, judging by their templates.
 fn counted(
     child: &Child,
     parent: u32,
@@ -529,7 +530,8 @@ impl Planner<'_> {
         answers
     }
 
-    /// Digits are searched for in numbers without formatting them, if nothing in a number bounds a word.
+    /// Digits are searched for in numbers without formatting the numbers, if numbers contain no byte that bounds a
+    /// word.
     fn numbers(&self, format: NumberFormat, min: i64, around: Around) -> ProbePlan {
         let needle = &self.probe.needle;
         let is_word = self
@@ -542,7 +544,7 @@ impl Planner<'_> {
         {
             return ProbePlan::Same(NO);
         }
-        // No part of an address between its points is longer.
+        // The parts of an address between its points are no longer than this.
         if format == NumberFormat::Ip4 && needle.len() > "255".len() && !needle.contains(&b'.') {
             return ProbePlan::Same(NO);
         }
@@ -554,7 +556,7 @@ impl Planner<'_> {
         {
             return decimals(needle, digits);
         }
-        // A full address cannot begin anywhere else.
+        // A full address can only match a whole value.
         let is_address = format == NumberFormat::Ip4 && format.parse(needle).is_some();
         if !is_address && !is_one_word(format, min) {
             return ProbePlan::Each(around);
@@ -570,7 +572,7 @@ impl Planner<'_> {
         let spans = self.spans_of(column, templates, around, &mut base);
         let mut children = self.children(index, around, &mut base)?;
         let mut spans = self.spans_by_row(spans, &mut base, &mut children)?;
-        // Outcomes that a template has already decided need no lookup.
+        // Variables and spans of templates whose answer is already yes need no lookup.
         children.retain_mut(|child| {
             child.counts.iter_mut().zip(&base).for_each(|(counts, answer)| *counts &= *answer != YES);
             child.counts.contains(&true)
@@ -589,7 +591,7 @@ impl Planner<'_> {
         })
     }
 
-    /// Raises the answers of the templates whose literals hold the word.
+    /// Raises the answers of the templates whose literals contain the word.
     fn answer_by_literals(&self, index: &TemplateIndex, around: Around, base: &mut [u8]) {
         let mut scratch = Vec::new();
         let (literals, ends) = index.literals();
@@ -602,7 +604,8 @@ impl Planner<'_> {
         }
     }
 
-    /// The spans of all templates, each once. A template with too many variables in its spans becomes a maybe.
+    /// The distinct spans of all templates. The answer for a template with too many variables in its spans becomes
+    /// maybe.
     fn spans_of(&self, column: u32, templates: &[Template], around: Around, base: &mut [u8]) -> Vec<TemplateSpan> {
         let mut may_cross = vec![false; templates.len()];
         for edge in self.facts.index(column).edges().iter().filter(|edge| self.probe.may_cross(edge)) {
@@ -625,8 +628,8 @@ impl Planner<'_> {
         all
     }
 
-    /// The variables whose values can decide; raises the answers of the templates that a variable decides whatever its
-    /// value is.
+    /// The variables whose values can raise an answer. If all values of a variable have the same answer, the answers
+    /// of its templates are raised at once.
     fn children(&self, index: &TemplateIndex, around: Around, base: &mut [u8]) -> Result<Vec<Child>, EngineError> {
         let mut known: Vec<Child> = Vec::new();
         for VariableUse { column, surroundings, templates } in index.variables() {
@@ -654,7 +657,7 @@ impl Planner<'_> {
         Ok(known)
     }
 
-    /// The spans that are examined row by row; the others become answers of templates or of values.
+    /// The spans that are examined row by row; the answers of other spans are assigned to templates or to values.
     fn spans_by_row(
         &self,
         all: Vec<TemplateSpan>,
@@ -718,7 +721,7 @@ fn raise(base: &mut [u8], templates: &[u32], answer: u8) {
     }
 }
 
-/// Whether no number of this format, from `min` on, has a breaker in it.
+/// Whether no number of this format, from `min` on, contains a breaker.
 fn is_one_word(format: NumberFormat, min: i64) -> bool {
     match format {
         NumberFormat::Integer => min >= 0,
@@ -727,7 +730,7 @@ fn is_one_word(format: NumberFormat, min: i64) -> bool {
     }
 }
 
-/// The plan for digits that are a word, in decimals with this number of places.
+/// The plan for a word of digits only, on decimals with this number of places.
 fn decimals(needle: &[u8], digits: u8) -> ProbePlan {
     let whole = NumberFormat::Integer.parse(needle);
     let fraction = NumberFormat::Padded { digits }.parse(needle);
@@ -756,7 +759,7 @@ mod tests {
             let word = Word::new(word, WordBound::Breaker, case_sensitive);
             word.probes[0].texts_with(texts.as_bytes(), ends).collect()
         };
-        // In "ab" it begins, and ends in the text after it.
+        // An occurrence begins in "ab" and ends in the next text.
         assert_eq!(told("abc", false, &texts.concat(), &ends), [0, 2, 5, 8]);
         assert_eq!(told("ABC", true, &texts.concat(), &ends), [2]);
         assert_eq!(told("x", false, &texts.concat(), &ends), [4]);

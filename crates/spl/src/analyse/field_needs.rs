@@ -21,7 +21,7 @@ pub struct FieldNeeds {
 }
 
 impl FieldNeeds {
-    /// Every field is needed.
+    /// Needs that include every field.
     pub fn everything() -> FieldNeeds {
         FieldNeeds { all: true, ..FieldNeeds::default() }
     }

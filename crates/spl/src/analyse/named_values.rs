@@ -9,7 +9,7 @@ use crate::ast::{
 };
 use crate::commands::Beginning;
 
-/// Fields of every event.
+/// Fields that every event has.
 const EVENT_FIELDS: [&str; 2] = ["_raw", "_time"];
 
 /// The literal values (without `*`) to which the top level of the leading search, or of `tstats`, compares a field.
@@ -34,8 +34,8 @@ pub fn asked_words(commands: &[Stage]) -> Vec<Vec<&SearchPattern>> {
     groups.filter(|group| !group.iter().any(is_any)).collect()
 }
 
-/// Positions of the words, phrases and comparisons that the leading search requires of each event; and whether it has no
-/// other conditions (`IN`, `OR`, `NOT`, subsearches).
+/// Positions of the words, phrases and comparisons that the leading search requires of each event, and whether these
+/// are all of its conditions: no `IN`, `OR`, `NOT` or subsearch.
 pub fn asked_conditions(commands: &[Stage]) -> (Vec<Span>, bool) {
     let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else {
         return (Vec::new(), false);
@@ -53,7 +53,7 @@ pub fn asked_conditions(commands: &[Stage]) -> (Vec<Span>, bool) {
     (places, are_all)
 }
 
-/// The word, if a part of a condition consists of one.
+/// The word, if the condition is a single word.
 fn word_of(part: &SearchExpr) -> Option<&SearchPattern> {
     match part {
         SearchExpr::Keyword(word) | SearchExpr::Term(word) | SearchExpr::Case(word) => Some(word),
@@ -61,7 +61,7 @@ fn word_of(part: &SearchExpr) -> Option<&SearchPattern> {
     }
 }
 
-/// The words of which a part of a condition requires at least one.
+/// The words in an OR of words, or the word of a condition that is a single word; `None` for other conditions.
 fn alternatives_of(part: &SearchExpr) -> Option<Vec<&SearchPattern>> {
     match part {
         SearchExpr::Or(parts) => parts.iter().map(word_of).collect(),
@@ -69,7 +69,7 @@ fn alternatives_of(part: &SearchExpr) -> Option<Vec<&SearchPattern>> {
     }
 }
 
-/// The parts that must all hold.
+/// The parts of a condition that must all hold.
 fn required(expr: &SearchExpr) -> &[SearchExpr] {
     match expr {
         SearchExpr::And(parts) => parts,
@@ -96,12 +96,12 @@ pub fn asks_for(commands: &[Stage], field: &str) -> bool {
     search_fields(&search.expr).iter().any(|name| name == field) || has_subsearch(&search.expr)
 }
 
-/// A comparison of a field in a `where` that all its rows must meet.
+/// A comparison in a `where` command that every row must meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WhereEquals<'s> {
     /// The field.
     pub field: &'s str,
-    /// Value or field it must equal.
+    /// Value or field that the field must equal.
     pub other: EqualsWhat<'s>,
     /// Position of the comparison.
     pub span: Span,
@@ -118,7 +118,7 @@ pub enum EqualsWhat<'s> {
     Field(&'s str),
 }
 
-/// The comparisons `FIELD=...` of the `where` commands of a search, those that every row must meet.
+/// The comparisons `FIELD=...` in the `where` commands of a search that every row must meet.
 pub fn where_equals(commands: &[Stage]) -> Vec<WhereEquals<'_>> {
     let mut found = Vec::new();
     for stage in commands {
@@ -172,7 +172,7 @@ fn of_aggregate(aggregate: &Aggregate) -> Option<&Expr> {
 fn values_in(expr: &Expr, found: &mut BTreeSet<String>) {
     let values: Vec<&Expr> = match &expr.kind {
         ExprKind::Binary(BinaryOp::Compare(_), _, right) => vec![right],
-        // `level="error" OR warn`.
+        // In `level="error" OR warn`, `warn` is probably meant as a text.
         ExprKind::Binary(BinaryOp::And | BinaryOp::Or, left, right) => vec![left, right],
         ExprKind::In(_, list) => list.iter().collect(),
         ExprKind::Call(_, arguments) => arguments.iter().skip(1).collect(),
@@ -192,13 +192,13 @@ pub fn subsearches_of(commands: &[Stage]) -> Vec<&Pipeline> {
     parts.filter_map(|part| if let SearchExpr::Subsearch(inner) = part { Some(&**inner) } else { None }).collect()
 }
 
-/// Fields, or patterns of them, that commands of a search remove or rename.
+/// Fields and patterns of fields that commands of a search remove or rename.
 pub fn removed_fields(commands: &[Stage]) -> BTreeSet<String> {
     let made = commands.iter().skip(1).filter_map(|stage| stage.command.node().makes());
     made.flat_map(|made| made.removed).map(|(name, _)| name).collect()
 }
 
-/// Fields that the leading search compares only under `NOT`: its rows need not have them.
+/// Fields that the leading search compares only under `NOT`; the events that it finds need not have them.
 pub fn negated_fields(commands: &[Stage]) -> BTreeSet<String> {
     let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else { return BTreeSet::new() };
     let (mut all, mut plain) = (BTreeSet::new(), BTreeSet::new());
@@ -207,7 +207,7 @@ pub fn negated_fields(commands: &[Stage]) -> BTreeSet<String> {
     all.difference(&plain).cloned().collect()
 }
 
-/// Fields that a condition compares without `NOT` around.
+/// Fields that a condition compares outside `NOT`.
 fn compared_plainly(expr: &SearchExpr, fields: &mut BTreeSet<String>) {
     match expr {
         SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().for_each(|part| compared_plainly(part, fields)),
@@ -239,14 +239,14 @@ pub struct ReadField {
 pub enum FieldOrigin {
     /// The events, or the rows of a data set, with which the search begins.
     Events,
-    /// Nowhere: after this command rows have only these fields.
+    /// No source: the command leaves only these fields.
     Nowhere {
         /// The command.
         command: String,
         /// The fields.
         fields: Vec<String>,
     },
-    /// Nowhere: this command removed it.
+    /// No source: the command removed or renamed the field.
     Removed {
         /// The command.
         command: String,
@@ -287,7 +287,7 @@ pub fn named_fields(commands: &[Stage]) -> Vec<ReadField> {
                 | Command::Transaction(_)
         );
         for name in read.into_iter().filter(|name| !may_lack.contains(name)) {
-            // Time and text are there unless a report has removed them.
+            // Events have a time and a text unless a report has removed them.
             let is_of_event = EVENT_FIELDS.contains(&name.as_str()) && reads_event && is_gone(&name, &commands[..at]);
             if !is_of_event && !is_plain(&name) {
                 continue;
@@ -306,7 +306,7 @@ fn is_plain(name: &str) -> bool {
     !name.starts_with('_') && !name.contains(['*', '{', '$'])
 }
 
-/// Origin of a field that is read after these commands; `None` if one of them creates it, or may.
+/// Origin of a field that is read after these commands; `None` if one of them creates the field or may create it.
 fn origin_of(name: &str, before: &[Stage]) -> Option<FieldOrigin> {
     let (first, rest) = before.split_first()?;
     let mut between = Vec::new();
@@ -327,7 +327,7 @@ fn origin_of(name: &str, before: &[Stage]) -> Option<FieldOrigin> {
     }
     let brings_rows = match first.command.begins_with() {
         Beginning::Events(_) | Beginning::LookupTable => true,
-        // What `pivot` reads becomes a table.
+        // `pivot` turns the events into a table.
         Beginning::DataModel(model, _) => model.required.is_empty(),
         _ => false,
     };

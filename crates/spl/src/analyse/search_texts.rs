@@ -11,14 +11,14 @@ const SOUGHT_MAX: usize = 64;
 pub struct SoughtText {
     /// The text, without stars.
     pub text: String,
-    /// Whether it may begin inside a word, because it started with `*`.
+    /// Whether the text may begin inside a word, because the pattern starts with `*`.
     pub begins_inside: bool,
-    /// Whether it may end inside a word.
+    /// Whether the text may end inside a word.
     pub ends_inside: bool,
 }
 
-/// The texts that the searches of a pipeline look for: words, phrases and field values, except under NOT and except
-/// metadata.
+/// The texts that the searches of a pipeline look for: words, phrases and field values, except those under NOT and
+/// values of metadata fields.
 pub fn sought_texts(commands: &[Stage]) -> Vec<SoughtText> {
     let mut found = Vec::new();
     for stage in commands {

@@ -33,11 +33,11 @@ pub const PART_PREFIX: &str = "__part";
 /// `eval(EXPR)` of chart and timechart: an expression over aggregates.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ComputedAggregate {
-    /// Index of its first part among the aggregates.
+    /// Index of the first aggregate of the expression.
     pub at: usize,
-    /// Number of its parts.
+    /// Number of aggregates in the expression.
     pub parts: usize,
-    /// The expression; its fields are the names of the parts.
+    /// The expression, in which fields with internal names replace the aggregates.
     pub expr: Expr,
     /// Output name: the `AS` name, or the text as written.
     pub name: String,

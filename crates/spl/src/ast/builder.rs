@@ -1,5 +1,5 @@
-//! Builder of nodes for generated commands. Code that expands a command to others builds their nodes directly, so that
-//! no name or value needs to be quoted in a text and parsed again.
+//! Builder of nodes for generated commands. Code that expands a command into others builds their nodes directly, so
+//! that no name or value needs to be quoted in a text and parsed again.
 
 use super::{
     Aggregate, AggregateArg, AssignTarget, Assignment, BinOptions, BinaryOp, ChartCommand, Command, CompareOp,
@@ -9,7 +9,7 @@ use super::{
     WhereCommand,
 };
 
-/// Builds nodes that all have one position: that of the command they replace, so that errors point at it.
+/// Builds nodes that all have the position of the command they replace, so that errors point at that command.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeBuilder {
     span: Span,
@@ -21,7 +21,7 @@ impl NodeBuilder {
         NodeBuilder { span }
     }
 
-    /// Their position.
+    /// The position of the nodes.
     pub fn here(&self) -> Span {
         self.span
     }
@@ -104,7 +104,7 @@ impl NodeBuilder {
         self.expr(ExprKind::Unary(UnaryOp::Not, Box::new(expr)))
     }
 
-    /// Expressions joined by an associative operator; empty text for none.
+    /// Expressions joined by an associative operator; an empty text literal if there are none.
     pub fn joined(&self, op: BinaryOp, operands: impl IntoIterator<Item = Expr>) -> Expr {
         let joined = balanced(operands.into_iter().collect(), |left, right| self.binary(op, left, right));
         joined.unwrap_or_else(|| self.text(""))
@@ -116,7 +116,7 @@ impl NodeBuilder {
         SearchExpr::Compare { field: self.pattern(field), op: CompareOp::Eq, value, case_sensitive: false }
     }
 
-    /// `(field=value OR field=value ...)` of a search condition; all events for no values.
+    /// `(field=value OR field=value ...)` of a search condition; matches all events if there are no values.
     pub fn equals_any(&self, field: &str, values: &[String]) -> SearchExpr {
         match values {
             [] => SearchExpr::All,
@@ -125,7 +125,7 @@ impl NodeBuilder {
         }
     }
 
-    /// A time modifier, known to parse.
+    /// A time modifier; `text` must be valid.
     pub fn time(&self, text: &str) -> TimeText {
         TimeText { text: text.to_owned(), span: self.span }
     }

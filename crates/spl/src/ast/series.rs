@@ -14,7 +14,7 @@ pub struct SplitField {
 }
 
 impl SplitField {
-    /// Binning of the field as a command in front of the chart; `None` without options.
+    /// The `bin` command that runs before the chart; `None` without binning options.
     pub fn bin_command(&self) -> Option<BinCommand> {
         let is_binned = self.bin != BinOptions::default();
         is_binned.then(|| BinCommand { field: self.field.clone(), output: None, options: self.bin.clone() })
@@ -26,23 +26,23 @@ impl SplitField {
 pub struct SeriesOptions {
     /// `limit=`; 0 is all. Default 10.
     pub limit: usize,
-    /// `limit=bottomN`.
+    /// `limit=bottomN`: whether the series with the smallest values are kept.
     pub bottom: bool,
     /// `agg=` used to rank series.
     pub agg: Option<StatsFunction>,
-    /// `useother=t`.
+    /// `useother=t`: whether the other series are merged into one.
     pub use_other: bool,
-    /// `otherstr=OTHER`.
+    /// `otherstr=OTHER`: name of the merged series.
     pub other_name: String,
-    /// `usenull=t`.
+    /// `usenull=t`: whether rows without the split field form a series.
     pub use_null: bool,
-    /// `nullstr=NULL`.
+    /// `nullstr=NULL`: name of that series.
     pub null_name: String,
     /// `where AGG in topN` / `where AGG > N`.
     pub filter: Option<SeriesFilter>,
     /// `sep=": "` between aggregate and series name.
     pub separator: String,
-    /// `format=$AGG$: $VAL$`.
+    /// `format=$AGG$: $VAL$`: pattern for series names.
     pub format: Option<String>,
 }
 

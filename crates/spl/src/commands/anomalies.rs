@@ -37,11 +37,12 @@ pub struct AnomaliesCommand {
     pub normalizes: bool,
     /// `maxvalues=100`: number of preceding rows compared.
     pub window: usize,
-    /// `field=_raw`.
+    /// `field=_raw`: field with the text.
     pub field: String,
     /// `denylist=`: a table of texts that are never unexpected, and its position.
     pub denied: Option<(String, Span)>,
-    /// `denylistthreshold=0.05`: a row is similar to a listed text if at most this share of its pieces is new.
+    /// `denylistthreshold=0.05`: a row is similar to a listed text if at most this share of its short substrings is
+    /// new.
     pub denied_threshold: f64,
     /// `BY`.
     pub by: Vec<FieldPattern>,

@@ -17,9 +17,9 @@ const OPTIONS: OptionNames = OptionNames {
 /// `anomalousvalue`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AnomalousValueCommand {
-    /// `action=filter`.
+    /// `action=filter`: treatment of anomalies.
     pub action: AnomalyAction,
-    /// `pthresh=0.01`.
+    /// `pthresh=0.01`: probability below which a value is anomalous.
     pub threshold: f64,
     /// `minsupcount=100` and `minsupfreq=0.05`: minimum number and share of rows that have a field.
     pub support: (usize, f64),

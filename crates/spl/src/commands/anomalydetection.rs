@@ -28,7 +28,7 @@ pub enum AnomalyDetectionCommand {
 /// `anomalydetection method=histogram`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HistogramDetection {
-    /// `action=filter`.
+    /// `action=filter`: treatment of anomalies.
     pub action: AnomalyAction,
     /// `pthresh=`: probability below which a row is anomalous; estimated if absent.
     pub threshold: Option<f64>,

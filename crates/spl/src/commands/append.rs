@@ -16,7 +16,7 @@ const OPTIONS: OptionNames =
 pub struct AppendCommand {
     /// The subsearch.
     pub subsearch: Pipeline,
-    /// Its limits.
+    /// Limits of the subsearch.
     pub limits: SubsearchLimits,
 }
 

@@ -21,7 +21,7 @@ pub struct AppendColsCommand {
     pub replaces: bool,
     /// The subsearch.
     pub subsearch: Pipeline,
-    /// Its limits.
+    /// Limits of the subsearch.
     pub limits: SubsearchLimits,
 }
 

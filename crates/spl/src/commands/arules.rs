@@ -15,7 +15,7 @@ const OPTIONS: OptionNames = OptionNames { command: "arules", names: &["sup", "c
 pub struct ArulesCommand {
     /// `sup=3`: minimum rows for which a rule holds.
     pub support: usize,
-    /// `conf=0.5`.
+    /// `conf=0.5`: minimum confidence of a rule.
     pub confidence: f64,
     /// Fields.
     pub fields: Vec<FieldPattern>,

@@ -28,15 +28,15 @@ pub struct BinCommand {
 /// Binning options shared by bin, chart and timechart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BinOptions {
-    /// `span=`.
+    /// `span=`: width of a bin.
     pub span: Option<BinSpan>,
-    /// `bins=`.
+    /// `bins=`: maximum number of bins, if no width is set.
     pub bins: Option<usize>,
-    /// `minspan=`.
+    /// `minspan=`: minimum width, if the width is derived.
     pub min_span: Option<BinSpan>,
-    /// `start=`.
+    /// `start=`: start of the range that is divided into bins.
     pub start: Option<f64>,
-    /// `end=`.
+    /// `end=`: end of that range.
     pub end: Option<f64>,
     /// `aligntime=`: as written (`earliest`, `latest` or a time).
     pub align_time: Option<String>,
@@ -125,7 +125,7 @@ impl Semantics for BinCommand {
 }
 
 impl BinOptions {
-    /// The smallest span of time.
+    /// The `minspan=` option, if it is a time span.
     pub fn min_time_span(&self) -> Option<&TimeSpan> {
         match &self.min_span {
             Some(BinSpan::Time(span)) => Some(span),
@@ -136,10 +136,10 @@ impl BinOptions {
     /// Names of the options.
     pub(crate) const NAMES: &[&str] = &["span", "bins", "minspan", "start", "end", "aligntime"];
 
-    /// Takes one of them.
+    /// Applies one of these options.
     pub(crate) fn take(&mut self, option: &OptionArg) -> ParseResult<()> {
         match option.name.as_str() {
-            // Same as no option: derived from the range of the search.
+            // Same as without the option: the span is derived from the search's time range.
             "span" if option.value.eq_ignore_ascii_case("auto") => {}
             "span" => self.span = Some(bin_span(option)?),
             "bins" => {
@@ -161,7 +161,7 @@ impl BinOptions {
     }
 }
 
-/// `5m`, `0.5`, `2log10`, `log2`.
+/// Parses a span such as `5m`, `0.5`, `2log10` or `log2`.
 pub(super) fn bin_span(option: &OptionArg) -> ParseResult<BinSpan> {
     let wrong = || option.refuse("a positive number, a span of time or a logarithm such as 2log10");
     if let Ok(width) = option.value.parse::<f64>() {

@@ -16,17 +16,17 @@ const OPTIONS: OptionNames = OptionNames {
 /// `bucketdir`, and `folderize`, which is rewritten to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BucketDirCommand {
-    /// `pathfield=`.
+    /// `pathfield=`: field with the path.
     pub path: String,
-    /// `sizefield=`.
+    /// `sizefield=`: field with the size.
     pub size: String,
-    /// `maxcount=10`.
+    /// `maxcount=10`: maximum number of paths that remain.
     pub max: usize,
     /// `minfolders=` of `folderize`: minimum number of paths that remain.
     pub least: usize,
-    /// `countfield=`.
+    /// `countfield=`: field with the number of items at a path.
     pub count: Option<String>,
-    /// `sep=/`.
+    /// `sep=/`: separator between directories.
     pub separator: String,
 }
 

@@ -39,13 +39,13 @@ pub struct ChartCommand {
     pub aggregates: Vec<Aggregate>,
     /// `eval(...)` over aggregates, in order.
     pub computed: Vec<ComputedAggregate>,
-    /// Row split (`OVER r` or first of `BY r c`).
+    /// Row split (`OVER r` or the first field of `BY r c`).
     pub row: Option<SplitField>,
     /// Column split.
     pub column: Option<SplitField>,
     /// Series options.
     pub series: SeriesOptions,
-    /// `cont=t`.
+    /// `cont=t`: accepted without effect.
     pub cont: bool,
 }
 
@@ -142,19 +142,19 @@ impl Semantics for ChartCommand {
 }
 
 impl ChartCommand {
-    /// The fields that rows and columns are split by.
+    /// The split fields of rows and columns.
     fn splits(&self) -> impl Iterator<Item = &SplitField> {
         self.row.iter().chain(&self.column)
     }
 
-    /// Binning of these fields, as commands that run before the chart.
+    /// The `bin` commands for the split fields, which run before the chart.
     pub fn bins(&self) -> impl Iterator<Item = BinCommand> {
         self.splits().filter_map(SplitField::bin_command)
     }
 }
 
 impl Parser<'_> {
-    /// Fields after BY: the row unless OVER named it, then the column.
+    /// Parses the fields after BY: the row field unless OVER named it, then the column field.
     fn chart_splits(&mut self, command: &mut ChartCommand) -> ParseResult<()> {
         loop {
             let split = self.split_field()?;
@@ -175,7 +175,7 @@ impl Parser<'_> {
     }
 }
 
-/// Binning of the split field read last.
+/// Binning options of the split field that was parsed last.
 fn last_split<'a>(row: &'a mut Option<SplitField>, column: &'a mut Option<SplitField>) -> Option<&'a mut BinOptions> {
     column.as_mut().or(row.as_mut()).map(|split| &mut split.bin)
 }

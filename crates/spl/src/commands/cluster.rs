@@ -19,17 +19,17 @@ pub struct ClusterCommand {
     pub threshold: f64,
     /// `delims=`: characters between words; `None` for everything but letters and digits.
     pub delimiters: Option<String>,
-    /// `showcount=f`.
+    /// `showcount=f`: whether the size of a cluster is shown.
     pub shows_count: bool,
-    /// `countfield=cluster_count`.
+    /// `countfield=cluster_count`: field with the size of a cluster.
     pub count_field: String,
-    /// `labelfield=cluster_label`.
+    /// `labelfield=cluster_label`: field with the number of a cluster.
     pub label_field: String,
-    /// `field=_raw`.
+    /// `field=_raw`: field with the text.
     pub field: String,
     /// `labelonly=f`: keeps every row and adds a label.
     pub label_only: bool,
-    /// `match=termlist`.
+    /// `match=termlist`: similarity measure.
     pub matching: ClusterMatch,
 }
 

@@ -31,15 +31,15 @@ const OPTIONS: OptionNames = OptionNames {
 pub struct CollectCommand {
     /// The name as written: `collect`, or a command that is rewritten to it.
     pub name: String,
-    /// `index=`.
+    /// `index=`: index in which the events are stored.
     pub index: String,
     /// Position of the name.
     pub index_span: Span,
-    /// `sourcetype=stash`.
+    /// `sourcetype=stash`: sourcetype of the events.
     pub sourcetype: String,
-    /// `source=`.
+    /// `source=`: source of the events.
     pub source: Option<String>,
-    /// `host=`.
+    /// `host=`: host of the events.
     pub host: Option<String>,
     /// `marker=`: text added to every event.
     pub marker: Option<String>,
@@ -47,7 +47,7 @@ pub struct CollectCommand {
     pub add_time: bool,
     /// `addinfo=t`: whether the search's time range and start are added after the time.
     pub add_info: bool,
-    /// `timeformat=`: format of that time.
+    /// `timeformat=`: format of the prepended time.
     pub time_format: Option<String>,
     /// `output_format=hec`: fields as a JSON object.
     pub as_json: bool,

@@ -1,4 +1,4 @@
-//! `concurrency`: number of rows that were running when each began.
+//! `concurrency`: for each row, the number of rows whose intervals contain its start.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,11 +13,11 @@ const OPTIONS: OptionNames =
 /// `concurrency`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConcurrencyCommand {
-    /// `duration=`.
+    /// `duration=`: field with the duration of a row.
     pub duration: String,
-    /// `start=_time`.
+    /// `start=_time`: field with the start of a row.
     pub start: String,
-    /// `output=concurrency`.
+    /// `output=concurrency`: output field.
     pub output: String,
 }
 

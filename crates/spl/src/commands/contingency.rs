@@ -78,7 +78,8 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Vec<Com
     Ok(commands)
 }
 
-/// Adds commands that keep rows with the most frequent values of two fields by `COUNT`; 0 keeps all.
+/// Adds commands that keep only the rows with the most frequent values of two fields, ranked by the sum of `COUNT`; a
+/// limit of 0 keeps all values.
 fn most_frequent(make: NodeBuilder, limits: [(&str, &str, u32); 2], commands: &mut Vec<Command>) {
     let limits = limits.into_iter().filter(|(_, _, most)| *most > 0);
     for (name, rank, _) in limits.clone() {
@@ -89,7 +90,7 @@ fn most_frequent(make: NodeBuilder, limits: [(&str, &str, u32); 2], commands: &m
         commands.push(make.sort(0, keys));
         commands.push(make.streamstats(vec![make.aggregate(StatsFunction::Dc, name, rank)], &[]).into());
     }
-    // The ranks of both fields count all values.
+    // Both ranks are computed before either field is filtered, so that they count all values.
     commands.extend(
         limits.map(|(_, rank, most)| make.filter(make.compare(CompareOp::Le, make.field(rank), make.number(most)))),
     );

@@ -30,7 +30,7 @@ const CONVERSIONS: &[(&str, ConvertFunction)] = &[
 /// `convert`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConvertCommand {
-    /// `timeformat=`.
+    /// `timeformat=`: format of dates.
     pub time_format: String,
     /// Conversions in order.
     pub conversions: Vec<Conversion>,
@@ -122,7 +122,7 @@ impl ConvertCommand {
 }
 
 impl Parser<'_> {
-    /// `function(field) [AS new]`.
+    /// Parses `function(field) [AS new]`.
     fn conversion(&mut self) -> ParseResult<Conversion> {
         let start = self.pos;
         let written = self.peek_name();
@@ -149,7 +149,7 @@ impl Parser<'_> {
         Ok(Conversion { function: *function, field, output })
     }
 
-    /// The argument of a conversion in parentheses; every field if missing or empty.
+    /// Parses the argument of a conversion in parentheses; a missing or empty argument means every field.
     fn converted_field(&mut self, start: usize, name: &str) -> ParseResult<FieldPattern> {
         let all = |parser: &Self| FieldPattern { text: "*".to_owned(), span: parser.since(start) };
         if !self.eat('(') {
@@ -163,7 +163,7 @@ impl Parser<'_> {
         if self.eat(')') { Ok(all(self)) } else { self.field_in_parentheses() }
     }
 
-    /// A field and its closing parenthesis.
+    /// Parses a field and its closing parenthesis.
     fn field_in_parentheses(&mut self) -> ParseResult<FieldPattern> {
         self.skip_blank();
         let field = match self.quoted().or_else(|| self.single_quoted()) {

@@ -24,12 +24,12 @@ pub struct DataModelCommand {
     pub mode: DataModelMode,
     /// `strict_fields=t`: keep only fields of the model.
     pub strict_fields: bool,
-    /// Fields that the object must have, each with its position: those that `pivot` names.
+    /// Fields that `pivot` names, each with its position; the object must have them.
     pub required: Vec<(String, Span)>,
 }
 
 impl DataModelCommand {
-    /// The events of an object with the fields that they have, as `from` reads them.
+    /// A command that returns the events of an object with all their fields, as `from` needs.
     pub(super) fn events_of(name: DataModelName) -> DataModelCommand {
         let (mode, strict_fields, required) = (DataModelMode::Flat, false, Vec::new());
         DataModelCommand { name: Some(name), mode, strict_fields, required }
@@ -135,7 +135,7 @@ impl Semantics for DataModelCommand {
 }
 
 impl Parser<'_> {
-    /// `MODEL`, `MODEL.OBJECT` or `MODEL.ROOT.CHILD`, quoted or not.
+    /// Parses `MODEL`, `MODEL.OBJECT` or `MODEL.ROOT.CHILD`, quoted or not.
     pub(super) fn data_model_name(&mut self) -> ParseResult<DataModelName> {
         let start = self.pos;
         self.skip_blank();

@@ -17,11 +17,11 @@ const OPTIONS: OptionNames = OptionNames {
 pub struct DbInspectCommand {
     /// `index=`; if empty, the default index.
     pub indexes: Vec<String>,
-    /// `timeformat=%m/%d/%Y:%H:%M:%S`.
+    /// `timeformat=%m/%d/%Y:%H:%M:%S`: format of times.
     pub time_format: String,
     /// `span=`: counts buckets by time.
     pub span: Option<TimeSpan>,
-    /// `corruptonly=f`.
+    /// `corruptonly=f`: whether only damaged buckets are listed.
     pub corrupt_only: bool,
     /// Whether the time range of the search is ignored (`alltime=f`).
     pub all_time: bool,

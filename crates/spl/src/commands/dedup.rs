@@ -22,7 +22,7 @@ pub struct DedupCommand {
     pub keep_events: bool,
     /// `keepempty=f`: keep rows that lack a field.
     pub keep_empty: bool,
-    /// `consecutive=f`.
+    /// `consecutive=f`: whether only consecutive duplicates are dropped.
     pub consecutive: bool,
     /// `sortby`.
     pub sort_by: Vec<SortKey>,

@@ -21,11 +21,11 @@ const OPTIONS: OptionNames = OptionNames {
 pub struct DiffCommand {
     /// `position1=1` and `position2=2`: numbers of the compared rows, from 1; the second is the greater.
     pub positions: (usize, usize),
-    /// `attribute=_raw`.
+    /// `attribute=_raw`: field that is compared.
     pub field: String,
-    /// `diffheader=f`.
+    /// `diffheader=f`: whether two lines that name the rows come first.
     pub header: bool,
-    /// `context=f`: the older form.
+    /// `context=f`: whether the output is in context format.
     pub context: bool,
     /// `maxlen=100000`: bytes of each text that are compared; 0 for all.
     pub bytes_max: usize,

@@ -11,7 +11,7 @@ use crate::parse::{OptionNames, ParseResult, Parser};
 const OPTIONS: OptionNames =
     OptionNames { command: "dump", names: &["basefilename", "rollsize", "compress", "format", "fields"], ignored: &[] };
 
-/// Field that gives a row's subfolder.
+/// Field with the subfolder to which a row is written.
 pub const DUMP_FOLDER_FIELD: &str = "_dstpath";
 /// Default of `rollsize=`, in MB.
 const ROLL_MB: u64 = 63;
@@ -35,7 +35,7 @@ pub struct DumpCommand {
     pub roll_bytes: u64,
     /// `compress=2`: level of gzip; 0 is none.
     pub compression: u32,
-    /// `format=raw`.
+    /// `format=raw`: file format.
     pub format: DumpFormat,
     /// `fields=`; if empty, all.
     pub fields: Vec<String>,

@@ -16,11 +16,11 @@ const OPTIONS: OptionNames =
 pub struct ErexCommand {
     /// Output field.
     pub output: String,
-    /// `fromfield=_raw`.
+    /// `fromfield=_raw`: field with the text.
     pub field: String,
-    /// `examples=`.
+    /// `examples=`: values to extract.
     pub examples: Vec<String>,
-    /// `counterexamples=`.
+    /// `counterexamples=`: values that must not be extracted.
     pub counterexamples: Vec<String>,
     /// `maxtrainers=100`: maximum rows to learn from.
     pub rows: usize,

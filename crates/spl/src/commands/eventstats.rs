@@ -1,4 +1,4 @@
-//! `eventstats`: adds the aggregates of its group to every row.
+//! `eventstats`: adds to every row the aggregates of its group.
 
 use serde::{Deserialize, Serialize};
 

@@ -17,7 +17,7 @@ const BY_MAX: usize = 5;
 /// `fit`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FitCommand {
-    /// Row of [`ALGORITHMS`]; serialized as its name.
+    /// The algorithm, a row of [`ALGORITHMS`]; serialized as its name.
     #[serde(with = "algorithm_name")]
     pub algorithm: &'static AlgorithmRow,
     /// Position of the algorithm.
@@ -41,7 +41,7 @@ pub struct FitCommand {
 pub enum AlgorithmKind {
     /// Predicts a categorical field.
     Classifier,
-    /// Foretells a number.
+    /// Predicts a number.
     Regressor,
     /// Computes new fields from other fields without a target.
     Transformer,
@@ -227,7 +227,7 @@ impl Semantics for FitCommand {
 }
 
 impl Parser<'_> {
-    /// The fields of `by`, several of which may be in one pair of quotes.
+    /// Parses the fields of `by`; one pair of quotes may contain several fields.
     fn fit_by(&mut self, algorithm: &AlgorithmRow, by: &[FieldPattern]) -> ParseResult<Vec<String>> {
         let Some(first) = by.first() else { return Ok(Vec::new()) };
         if algorithm.name != GROUPED {

@@ -119,7 +119,8 @@ impl Semantics for ForeachCommand {
         Some(InnerSearchText::Commands(self.sample(&self.template)))
     }
 
-    /// With named fields, the kind of its commands; otherwise it depends on the fields or values of the rows.
+    /// With named fields, the kind of the template's commands; otherwise `declared`, because the commands depend on
+    /// the fields or values of the rows.
     fn kind(&self, declared: Kind) -> Kind {
         match &self.over {
             ForeachOver::Fields(fields) if fields.iter().all(|field| !field.is_wildcard()) => {
@@ -134,7 +135,7 @@ impl Semantics for ForeachCommand {
 }
 
 impl Parser<'_> {
-    /// `[ ... ]`.
+    /// Parses the template, `[ ... ]`.
     fn foreach_template(&mut self, command: &mut ForeachCommand) -> ParseResult<()> {
         let open = self.here();
         self.expect('[', "before the commands of foreach")?;

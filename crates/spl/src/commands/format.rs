@@ -16,23 +16,23 @@ const FORMAT_TEXTS: usize = 6;
 /// `format [mvsep=] [maxresults=] [emptystr=] [SIX TEXTS]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FormatCommand {
-    /// `mvsep=OR`.
+    /// `mvsep=OR`: operator between the values of a multivalue field.
     pub value_separator: String,
-    /// `maxresults=0`; 0 is all.
+    /// `maxresults=0`: maximum number of rows; 0 is all.
     pub rows_max: usize,
     /// `emptystr=`: the condition if there are no rows.
     pub empty: String,
-    /// Before all rows.
+    /// Text before all rows.
     pub row_prefix: String,
     /// Text before the fields of a row.
     pub column_prefix: String,
-    /// Between fields.
+    /// Text between fields.
     pub column_separator: String,
     /// Text after the fields of a row.
     pub column_end: String,
-    /// Between rows.
+    /// Text between rows.
     pub row_separator: String,
-    /// After all rows.
+    /// Text after all rows.
     pub row_end: String,
 }
 

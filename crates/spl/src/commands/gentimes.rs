@@ -13,7 +13,7 @@ const OPTIONS: OptionNames = OptionNames { command: "gentimes", names: &["start"
 /// `gentimes start=TIME [end=TIME] [increment=N(s|m|h|d)]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GenTimesCommand {
-    /// `start=`.
+    /// `start=`: start of the time range.
     pub start: GenTime,
     /// `end=`; midnight today if absent.
     pub end: Option<GenTime>,

@@ -26,7 +26,7 @@ pub struct HeadCommand {
     pub condition: Option<Expr>,
     /// `null=f`: whether a null condition counts as true.
     pub null_is_true: bool,
-    /// `keeplast=f`: whether the row that stopped it is kept.
+    /// `keeplast=f`: whether the row that stops the command is kept.
     pub keep_last: bool,
 }
 

@@ -13,7 +13,7 @@ pub struct CommandInfo {
     pub group: Group,
     /// Splunk's name of the capability that it requires in addition to `search`.
     pub capability: Option<&'static str>,
-    /// Consumption of rows, with its most demanding options.
+    /// Kind of row processing with the most demanding options.
     pub kind: Kind,
     /// Page of `spec/spl` that describes it, if not named after the command.
     pub page: Option<&'static str>,
@@ -37,7 +37,7 @@ impl CommandInfo {
     }
 }
 
-/// Consumption of rows by a command; ordered so that each kind includes the abilities of the ones before it.
+/// Kinds of row processing, ordered so that each kind includes the abilities of the ones before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Maps each row independently, so batches may run in parallel and in any order.

@@ -15,9 +15,9 @@ const OPTIONS: OptionNames =
 pub struct IpLocationCommand {
     /// Field with the address.
     pub field: String,
-    /// `prefix=`.
+    /// `prefix=`: prefix of the output fields.
     pub prefix: String,
-    /// `allfields=f`.
+    /// `allfields=f`: whether continent, metro code and time zone are added too.
     pub all_fields: bool,
     /// `lang=`: languages of place names in order of preference; empty for English.
     pub languages: Vec<String>,

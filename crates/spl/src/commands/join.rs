@@ -19,21 +19,21 @@ const OPTIONS: OptionNames = OptionNames {
 pub struct JoinCommand {
     /// Join fields; empty for all common fields.
     pub fields: Vec<FieldPattern>,
-    /// `type=left|outer`.
+    /// `type=left|outer`: whether rows without a match are kept.
     pub left_outer: bool,
-    /// `max=1`; 0 is all.
+    /// `max=1`: maximum number of matches for each row; 0 is all.
     pub max: usize,
-    /// `overwrite=t`.
+    /// `overwrite=t`: whether fields of the subsearch replace fields of the same name.
     pub overwrite: bool,
-    /// `usetime=f`.
+    /// `usetime=f`: whether the time of a row restricts its matches.
     pub use_time: bool,
-    /// `earlier=t`.
+    /// `earlier=t`: with `usetime`, whether matches must be earlier than the row rather than later.
     pub earlier: bool,
-    /// `left=L right=R where L.a=R.b`.
+    /// `left=L right=R where L.a=R.b`: aliases of both sides.
     pub aliases: Option<JoinAliases>,
     /// The subsearch.
     pub subsearch: Pipeline,
-    /// Its limits.
+    /// Limits of the subsearch.
     pub limits: SubsearchLimits,
 }
 

@@ -22,17 +22,17 @@ const OPTIONS: OptionNames = OptionNames {
 pub struct KMeansCommand {
     /// `k=2`: number of clusters, or the range of numbers to try.
     pub groups: (usize, usize),
-    /// `reps=10`: number of starts, of which the best is used.
+    /// `reps=10`: number of runs with different starting centres; the best one is used.
     pub starts: usize,
-    /// `maxiters=10000`.
+    /// `maxiters=10000`: maximum number of iterations of a run.
     pub rounds: usize,
-    /// `t=0`: movement of the centres at which a run ends.
+    /// `t=0`: a run ends when the centres move by at most this distance.
     pub tolerance: f64,
-    /// `dt=sqeuclidean`.
+    /// `dt=sqeuclidean`: distance measure.
     pub distance: KMeansDistance,
-    /// `cfield=CLUSTERNUM`.
+    /// `cfield=CLUSTERNUM`: field with the number of a row's cluster.
     pub output: String,
-    /// `showcentroid=t`.
+    /// `showcentroid=t`: whether the centres are added to the rows.
     pub shows_centre: bool,
     /// Fields; empty for every numeric field.
     pub fields: Vec<FieldPattern>,

@@ -19,7 +19,7 @@ const OPTIONS: OptionNames = OptionNames {
 pub struct LoadJobCommand {
     /// Job or saved search whose results are loaded.
     pub job: LoadedJob,
-    /// Its position in the text.
+    /// Position of the job's name in the text.
     pub span: Span,
     /// `artifact_offset=0`: number of runs of a saved search to go back.
     pub offset: usize,

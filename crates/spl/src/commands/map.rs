@@ -20,7 +20,7 @@ const OPTIONS: OptionNames =
 pub struct MapCommand {
     /// Search to run for each row.
     pub search: MapSearch,
-    /// `maxsearches=10`.
+    /// `maxsearches=10`: maximum number of searches.
     pub max_searches: usize,
 }
 
@@ -100,10 +100,10 @@ impl Parser<'_> {
             }
             let blank = self.text[span.start..].len() - self.text[span.start..].trim_start().len();
             let at = span.start + blank;
-            // A quoted text may have lost backslashes.
+            // Escapes in a quoted text shift positions, so the whole text is marked.
             let within = Span { start: at + remark.span.start, end: at + remark.span.end };
             remark.span = if in_brackets { within } else { span };
-            // Callers that know the commands of apps remove this entry for those that exist.
+            // Callers that know the apps' commands remove this entry if the command exists.
             let is_told = |feature: &&String| {
                 let name = feature.strip_prefix("command:");
                 name.is_some_and(|name| remark.message.contains(&format!("`{name}`")))
@@ -114,7 +114,7 @@ impl Parser<'_> {
     }
 }
 
-/// Replaces each `$field$` by a word of the same length, and returns the positions of these.
+/// Replaces each `$field$` by a word of the same length, and returns the positions of the words.
 fn without_tokens(text: &str) -> (String, Vec<Span>) {
     let (mut sample, mut tokens) = (String::with_capacity(text.len()), Vec::new());
     while let Some(start) = text[sample.len()..].find('$').map(|at| sample.len() + at) {

@@ -74,8 +74,8 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Vec<Com
     Ok(measurements(make, scope.filter, scope.time, &kept, last))
 }
 
-/// The commands that list the values of a field of data points, such as [`MeasurementsCommand::DIMENSIONS`]: a row for
-/// each, in the field `name`.
+/// Commands that return a row for each value of a field of data points, such as [`MeasurementsCommand::DIMENSIONS`];
+/// the value is in the field `name`.
 pub fn metric_values(make: NodeBuilder, field: &str, name: &str, condition: SearchExpr) -> Vec<Command> {
     let values = make.stats(vec![make.aggregate(StatsFunction::Values, field, name)], &[]).into();
     let mut commands = measurements(make, condition, TimeModifiers::default(), &[make.pattern(field)], values);
@@ -83,7 +83,8 @@ pub fn metric_values(make: NodeBuilder, field: &str, name: &str, condition: Sear
     commands
 }
 
-/// A command over the data points that meet a condition; `read` are the fields that it reads.
+/// Commands that run `command` on the data points that meet a condition; `read` lists the fields that `command`
+/// reads.
 fn measurements(
     make: NodeBuilder,
     condition: SearchExpr,

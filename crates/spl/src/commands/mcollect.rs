@@ -18,7 +18,7 @@ const OPTIONS: OptionNames = OptionNames {
 
 const METRIC: &str = MeasurementsCommand::METRIC;
 const PREFIX: &str = MeasurementsCommand::PREFIX;
-/// Keeps the time of a row while its fields are written as JSON.
+/// Temporary field for the time of a row while the row's fields are written as JSON.
 const ROW_TIME: &str = "_quarry_time";
 
 pub(super) const INFO: CommandInfo = CommandInfo {
@@ -109,7 +109,7 @@ fn each_number(make: NodeBuilder, prefix: Option<&str>, dimensions: &[String]) -
     )
 }
 
-/// `{_metric}`: the field named by the metric of a row.
+/// `{_metric}`: the field named by a row's `_metric`.
 fn of_metric() -> AssignTarget {
     AssignTarget::Dynamic(vec![NamePart::Field("_metric".to_owned())])
 }

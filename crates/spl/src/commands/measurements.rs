@@ -1,8 +1,8 @@
 //! Metric measurements as rows, each with the metric's name in `metric_name` and the number in `_value`.
 //!
 //! An event is a measurement if it has these two fields, or any number of fields `metric_name:NAME`. If a command
-//! refers to metric names or to `_value`, `mstats` and `mcatalog` first convert both forms to one. This command cannot
-//! be written in a search.
+//! refers to metric names or to `_value`, `mstats` and `mcatalog` first convert both forms to one, by means of this
+//! command. A search cannot contain it.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,21 +13,21 @@ use crate::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern};
 /// Returns a row for each measurement; events without measurements are dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeasurementsCommand {
-    /// Whether the rows have the names of their dimensions in [`MeasurementsCommand::DIMENSIONS`].
+    /// Whether each row lists the names of its dimensions in the field [`MeasurementsCommand::DIMENSIONS`].
     pub lists_dimensions: bool,
 }
 
 impl MeasurementsCommand {
     /// Field with the name of a metric.
     pub const METRIC: &str = "metric_name";
-    /// Field with its measurement.
+    /// Field with the measured number.
     pub const VALUE: &str = "_value";
-    /// Field with the names of its dimensions.
+    /// Field with the names of a measurement's dimensions.
     pub const DIMENSIONS: &str = "_dims";
     /// Prefix of fields whose name contains the metric's name.
     pub const PREFIX: &str = "metric_name:";
 
-    /// Without names: searches cannot contain it, only the planner inserts it.
+    /// No names: a search cannot contain the command, only the planner inserts it.
     pub(super) const INFO: CommandInfo =
         CommandInfo { group: Group::Searching, kind: Kind::Row, ..CommandInfo::DEFAULT };
 

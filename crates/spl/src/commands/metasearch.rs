@@ -4,7 +4,7 @@ use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::ast::FieldsCommand;
 use crate::parse::{ParseResult, Parser};
 
-/// Fields of the events that it shows.
+/// Fields of events that `metasearch` returns.
 const EVENT_FIELDS: [&str; 6] = ["_time", "host", "index", "source", "sourcetype", "splunk_server"];
 
 pub(super) const INFO: CommandInfo = CommandInfo {

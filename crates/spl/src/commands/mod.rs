@@ -1,9 +1,10 @@
 //! The commands of SPL: one file per command, and the table of all.
 //!
-//! A command's file contains its node of the syntax tree, its parser ([`Syntax`]) and what the planner may know of it
-//! without running it ([`Semantics`]). A command that is rewritten to others has a file with an `INFO` and a `parse`
-//! that returns their nodes. [`each_command`] lists all commands; the enum [`Command`], look-up by name, help and the
-//! methods of commands are generated from this list. Execution is in the engine, whose files have the same names.
+//! A command's file contains its node of the syntax tree, its parser ([`Syntax`]) and the properties that the planner
+//! reads without running the command ([`Semantics`]). The file of a command that is rewritten to others contains an
+//! `INFO` and a `parse` that returns the nodes of those commands. [`each_command`] lists all commands; the enum
+//! [`Command`], look-up by name, help and the methods of commands are generated from this list. Execution is in the
+//! engine, whose files have the same names.
 
 use std::collections::BTreeSet;
 
@@ -30,8 +31,8 @@ pub(crate) use relevancy::tell_words;
 pub use unsupported_commands::UNSUPPORTED_COMMANDS;
 pub(crate) use unsupported_commands::hint_of_unsupported;
 
-/// Calls a macro with the table of all commands: first those with a node in the syntax tree, as [`Command`] variant,
-/// file and node type; then those that are rewritten to others, as file.
+/// Calls a macro with the table of all commands: first the commands with a node in the syntax tree, each as
+/// [`Command`] variant, file and node type; then the commands that are rewritten to others, each as file.
 #[macro_export]
 macro_rules! each_command {
     ($then:ident) => {
@@ -210,26 +211,27 @@ pub(crate) struct Call<'a> {
 
 /// Properties of a command that the planner uses without running it.
 pub(crate) trait Semantics {
-    /// Fields that its input rows need so that its output has `after`. When in doubt, all: too many fields are slow,
-    /// too few are wrong.
+    /// Fields that its input rows need so that its output has the fields `after`. When in doubt, all: too many fields
+    /// are slow, too few are wrong.
     fn fields_before(&self, after: FieldNeeds) -> FieldNeeds;
 
-    /// Its kind with these options; `declared` is that of [`Syntax::INFO`].
+    /// Its kind with these options; `declared` is the kind in [`Syntax::INFO`].
     fn kind(&self, declared: Kind) -> Kind {
         declared
     }
 
-    /// The name as written, for commands whose aliases require other capabilities or are named in errors.
+    /// The name as written. Overridden by commands whose aliases require other capabilities or are named in errors.
     fn name<'a>(&'a self, declared: &'a str) -> &'a str {
         declared
     }
 
-    /// Splunk's name of the capability that it requires with these options; `declared` is that of [`Syntax::INFO`].
+    /// Splunk's name of the capability that it requires with these options; `declared` is the capability in
+    /// [`Syntax::INFO`].
     fn capability(&self, declared: Option<&'static str>) -> Option<&'static str> {
         declared
     }
 
-    /// The commands that it stands for until its subsearches have run and it can be parsed.
+    /// Commands that represent it in analyses until its subsearches have run and it can be parsed.
     fn commands(&self) -> &[Command] {
         &[]
     }
@@ -244,7 +246,7 @@ pub(crate) trait Semantics {
         Beginning::Rows
     }
 
-    /// The search that it runs which is parsed only then.
+    /// The search in its arguments that is parsed only when it runs.
     fn inner_search(&self) -> Option<InnerSearchText<'_>> {
         match self.begins_with() {
             Beginning::SavedSearch(saved) => Some(InnerSearchText::Saved(&saved.name)),
@@ -262,12 +264,13 @@ pub(crate) trait Semantics {
         BTreeSet::new()
     }
 
-    /// The fields that it writes, if the rows that it passes on have all others unchanged; `None` if they may not have.
+    /// The fields that it writes, if it leaves all other fields of the rows unchanged; `None` if it may change
+    /// others.
     fn written_fields(&self) -> Option<Vec<&str>> {
         None
     }
 
-    /// Whether the rows that it passes on have the fields that it reads. Used only for hints.
+    /// Whether the rows that it returns have the fields that it reads. Used only for hints.
     fn selects(&self) -> bool {
         self.written_fields().is_some_and(|written| written.is_empty())
     }
@@ -283,7 +286,7 @@ pub(crate) trait Semantics {
         false
     }
 
-    /// The searches in it, in order, including those of its conditions.
+    /// Its subsearches, in order, including those in its conditions.
     fn subsearches(&self) -> Vec<&Pipeline> {
         Vec::new()
     }
@@ -293,8 +296,8 @@ pub(crate) trait Semantics {
         None
     }
 
-    /// Adds the lookup tables, data models and saved searches that it names itself; `following` are the commands after
-    /// it.
+    /// Adds the lookup tables, data models and saved searches that its own arguments name; `following` are the
+    /// commands after it.
     fn add_needs(&self, _following: &[Stage], _needs: &mut Needs) {}
 
     /// Adds lints: warnings about a command that runs but was probably not meant this way.
@@ -312,13 +315,13 @@ pub enum Beginning<'a> {
     Aggregates(&'a TstatsCommand),
     /// Rows of a lookup table.
     LookupTable,
-    /// Events of the data model object of this name.
+    /// Events of the object of a data model.
     DataModel(&'a DataModelCommand, &'a DataModelName),
     /// Results of a saved search.
     SavedSearch(&'a SavedSearchCommand),
     /// Results of its subsearches.
     Subsearches,
-    /// Results of a search in its place.
+    /// Results of a search to which it is rewritten.
     Search {
         /// The search whose results come first.
         search: &'a Pipeline,
@@ -327,7 +330,7 @@ pub enum Beginning<'a> {
     },
     /// One row without fields.
     EmptyRow,
-    /// Rows that are not events; none if it takes the rows of other commands.
+    /// Rows that are not events; no rows if the command only processes those of other commands.
     Rows,
 }
 
@@ -338,19 +341,19 @@ pub enum InnerSearchText<'a> {
     Saved(&'a str),
     /// A search in which values of rows may be substituted.
     Search(&'a str),
-    /// Commands for the rows before them, with sample names in place of those of fields.
+    /// Commands for the input rows, with sample names in place of field names.
     Commands(String),
 }
 
 /// The fields that a command creates, and those that it removes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MadeFields {
-    /// Names of the created fields; with `*` for those of a renaming by pattern.
+    /// Names of the created fields; patterns if fields are renamed by pattern.
     pub(crate) names: Vec<String>,
-    /// Whether its rows have no other fields.
+    /// Whether its output rows have no other fields.
     pub(crate) alone: bool,
-    /// Removed fields, or patterns of them, each with its new name or pattern if it is renamed. A field may be created
-    /// as well.
+    /// Removed fields or patterns, each with its new name or pattern if it is renamed. The same field may be created
+    /// again.
     pub(crate) removed: Vec<(String, Option<String>)>,
 }
 
@@ -359,14 +362,15 @@ impl MadeFields {
         Some(MadeFields::default())
     }
 
-    /// These fields, in addition to existing ones; `None` if one of them is a pattern.
+    /// The command creates these fields and keeps all others; `None` if one of them is a pattern.
     pub(crate) fn beside<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<MadeFields> {
         let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
         (!names.iter().any(|name| name.contains(['*', '{', '$'])))
             .then_some(MadeFields { names, ..MadeFields::default() })
     }
 
-    /// These instead of others, each pair the removed field and its new name, or two patterns of as many `*`.
+    /// The command renames or removes these fields; each pair is a removed field and its new name, or two patterns
+    /// with the same number of `*`.
     pub(crate) fn instead<'n>(pairs: impl Iterator<Item = (&'n str, Option<&'n str>)> + Clone) -> Option<MadeFields> {
         let names: Vec<String> = pairs.clone().filter_map(|(_, to)| to).map(str::to_owned).collect();
         let removed = pairs.map(|(from, to)| (from.to_owned(), to.map(str::to_owned))).collect();
@@ -374,14 +378,14 @@ impl MadeFields {
         is_known.then_some(MadeFields { names, removed, alone: false })
     }
 
-    /// Whether it creates a field, or may by a pattern.
+    /// Whether the command creates a field, or may create it by a pattern.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.names.iter().any(|made| selects_field(made, name))
     }
 
     /// The removal of a field, with its new name.
     pub(crate) fn removal_of(&self, name: &str) -> Option<Option<String>> {
-        // A later pair renames what an earlier one has left.
+        // The first matching pair applies, because it removes the field before later pairs.
         let (pattern, new) = self.removed.iter().find(|(removed, _)| selects_field(removed, name))?;
         Some(new.as_ref().map(|new| renamed(name, pattern, new)))
     }
@@ -392,7 +396,7 @@ impl MadeFields {
     }
 }
 
-/// Whether a name or pattern is that of a field; `*` alone does not select internal fields.
+/// Whether a name or pattern matches a field; `*` alone does not select internal fields.
 fn selects_field(pattern: &str, name: &str) -> bool {
     covers(pattern, name) && (pattern.starts_with('_') || !name.starts_with('_'))
 }
@@ -409,7 +413,7 @@ fn renamed(name: &str, pattern: &str, new: &str) -> String {
 /// A lasting effect of a command beyond the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect<'a> {
-    /// Writes the lookup table of this name, and where one is created.
+    /// Writes the lookup table of this name; the context says where a new table is created.
     Table(&'a str, Option<TableContext>),
     /// Adds events to the index of this name.
     Index(&'a str),
@@ -424,7 +428,7 @@ pub enum Effect<'a> {
 pub(crate) struct StageContext<'a> {
     /// The whole search.
     pub(crate) text: &'a str,
-    /// From the command's name to its last argument.
+    /// Position from the command's name to its last argument.
     pub(crate) span: Span,
     /// Whether it is the first command.
     pub(crate) is_first: bool,
@@ -498,7 +502,7 @@ impl Command {
         self.described().1
     }
 
-    /// The searches in it, including those of its conditions.
+    /// Its subsearches, in order, including those in its conditions.
     pub fn subsearches(&self) -> Vec<&Pipeline> {
         self.node().subsearches()
     }
@@ -508,17 +512,18 @@ impl Command {
         self.node().begins_with()
     }
 
-    /// The search that it runs which is parsed only then.
+    /// The search in its arguments that is parsed only when it runs.
     pub fn inner_search(&self) -> Option<InnerSearchText<'_>> {
         self.node().inner_search()
     }
 
-    /// The fields that it writes, if the rows that it passes on have all others unchanged; `None` if they may not have.
+    /// The fields that it writes, if it leaves all other fields of the rows unchanged; `None` if it may change
+    /// others.
     pub fn written_fields(&self) -> Option<Vec<&str>> {
         self.node().written_fields()
     }
 
-    /// Whether the rows that it passes on have the fields that it reads.
+    /// Whether the rows that it returns have the fields that it reads.
     pub fn selects(&self) -> bool {
         self.node().selects()
     }
@@ -534,19 +539,20 @@ impl Command {
         self.node().is_repeatable()
     }
 
-    /// Changes that it makes besides its rows; `None` if it only reads.
+    /// Its side effect; `None` if it only reads.
     pub fn effect(&self) -> Option<Effect<'_>> {
         self.node().effect()
     }
 
-    /// The tables, models and searches that it names itself, excluding those of its subsearches.
+    /// The lookup tables, data models and saved searches that its own arguments name, excluding those of its
+    /// subsearches.
     pub fn own_needs(&self) -> Needs {
         let mut needs = Needs::default();
         self.node().add_needs(&[], &mut needs);
         needs
     }
 
-    /// Consumption of rows.
+    /// The kind of row processing.
     pub fn kind(&self) -> Kind {
         let (info, node) = self.described();
         node.kind(info.kind)

@@ -17,7 +17,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
 
 pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> ParseResult<Command> {
     if parser.at_end() {
-        // A file without a name could not be read again, so it is not written.
+        // A file without a name could not be read later, so it is not written.
         return Ok(Command::Noop(NoopCommand));
     }
     let mut command = OutputLookupCommand::parse(parser, call).map_err(|mut remark| {

@@ -44,13 +44,13 @@ const KEYWORDS: [&str; 12] = [
 const RANK: &str = "__pivot_rank";
 /// Temporary column for the joined values of a row's split fields; no user field has this name.
 const ROW: &str = "__pivot_row";
-/// Separator of these values: the ASCII unit separator, which no displayed value contains.
+/// Separator of the joined values: the ASCII unit separator, which no displayed value contains.
 const JOINT: &str = "\u{1f}";
-/// Temporary column for the rank of a field's values in `LIMIT`.
+/// Temporary column for the rank of a value in `LIMIT`.
 const LIMIT_RANK: &str = "pivot_rank";
-/// Name of totals.
+/// Name of the totals row and column.
 const TOTAL: &str = "ALL";
-/// Values displayed by the names of `TRUELABEL` and `FALSELABEL`.
+/// Values that `TRUELABEL` and `FALSELABEL` rename.
 const TRUTH: [&[&str]; 2] = [&["1", "true", "t"], &["0", "false", "f"]];
 
 /// A field by which rows or columns are split.
@@ -81,7 +81,7 @@ struct Pivot {
     limits: Vec<(String, Ranking)>,
     sort: Option<(usize, Vec<SortKey>)>,
     ranking: Option<Ranking>,
-    /// Fields of the object that are named, with their positions.
+    /// Fields of the object that the arguments name, with their positions.
     named: Vec<(String, Span)>,
     row_totals: bool,
     column_totals: bool,
@@ -89,16 +89,16 @@ struct Pivot {
     shows_other: bool,
 }
 
-/// A pivot as the searches to which it expands.
+/// The two searches to which a `pivot` expands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PivotSearches {
-    /// The events it reports on.
+    /// The search for the events.
     pub events: String,
-    /// The report.
+    /// The search for the report, which begins with the search for the events.
     pub report: String,
 }
 
-/// The searches to which a `pivot` command expands; `text` has its arguments.
+/// The searches to which a `pivot` command expands; `text` contains its arguments.
 pub fn pivot_searches(text: &str) -> Result<PivotSearches, Diagnostic> {
     let mut parser = Parser::new(text);
     let (name, mut pivot) = read(&mut parser)?;
@@ -115,7 +115,7 @@ pub fn pivot_searches(text: &str) -> Result<PivotSearches, Diagnostic> {
 /// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Vec<Command>> {
     let (name, mut pivot) = read(parser)?;
-    // The arguments are read now, so that positions of errors include them.
+    // Set after the arguments are parsed, so that the generated commands have the position of the whole command.
     pivot.make = parser.builder();
     let mut commands = pivot.events(name);
     commands.extend(pivot.report());
@@ -197,7 +197,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `count(Object) AS "Count"`.
+    /// Parses a cell such as `count(Object) AS "Count"`.
     fn pivot_cell(&mut self, object: &str, named: &mut Vec<(String, Span)>) -> ParseResult<Aggregate> {
         let mut aggregate = self.aggregate("pivot")?;
         stars_fit(&aggregate, "pivot")?;
@@ -214,7 +214,7 @@ impl Parser<'_> {
         Ok(aggregate)
     }
 
-    /// A field of the object.
+    /// Parses a field of the object.
     fn pivot_field(&mut self, what: &str, named: &mut Vec<(String, Span)>) -> ParseResult<String> {
         let word = self.expect_field(what)?;
         named.push((word.text.clone(), word.span));
@@ -260,7 +260,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `FILTER field is value`, or `FILTER field TOP 10 count(x)`, which is another way to write LIMIT.
+    /// Parses `FILTER field is value`, or `FILTER field TOP 10 count(x)`, which is equivalent to LIMIT.
     fn pivot_filter(&mut self, pivot: &mut Pivot) -> ParseResult<()> {
         let name = self.pivot_field("a field to filter by", &mut pivot.named)?;
         if self.at_keyword("TOP") || self.at_keyword("BOTTOM") {
@@ -273,7 +273,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Condition of a filter, after the name of its field, as an eval expression.
+    /// Parses the condition of a filter after its field name, and returns it as an eval expression.
     fn pivot_condition(&mut self, name: &str, make: NodeBuilder) -> ParseResult<Expr> {
         self.skip_blank();
         let place = self.here();
@@ -335,7 +335,7 @@ impl Parser<'_> {
         })
     }
 
-    /// `TOP 10 count(x)`.
+    /// Parses a ranking such as `TOP 10 count(x)`.
     fn pivot_ranking(&mut self, object: &str, named: &mut Vec<(String, Span)>) -> ParseResult<Ranking> {
         let lowest = match (self.eat_keyword("TOP"), self.eat_keyword("BOTTOM")) {
             (true, _) => false,
@@ -381,12 +381,12 @@ impl Parser<'_> {
     }
 }
 
-/// `size=` of a RANGE.
+/// Parses the `size=` option of a RANGE.
 fn split_size(option: &OptionArg) -> ParseResult<BinSpan> {
     option.number::<f64>().and_then(|_| bin_span(option))
 }
 
-/// `lower(FIELD)=lower("VALUE")`.
+/// Returns `lower(FIELD)=lower("VALUE")`.
 fn same_text(field: &str, value: &str, make: NodeBuilder) -> Expr {
     let lower = |expr: Expr| make.call("lower", [expr]);
     make.compare(CompareOp::Eq, lower(make.field(field)), lower(make.text(value)))
@@ -449,8 +449,8 @@ impl Pivot {
         commands
     }
 
-    /// Sums of rows and columns. Names with a leading underscore are not summed, which excludes the values of split
-    /// fields.
+    /// Adds the sums of rows and columns. Split fields are renamed in the meantime, because columns whose names begin
+    /// with an underscore are not summed.
     fn add_totals(&self, commands: &mut Vec<Command>) {
         if !self.row_totals && !self.column_totals {
             return;
@@ -485,12 +485,12 @@ impl Pivot {
 }
 
 impl Split {
-    /// Name of its column.
+    /// Name of the split's column.
     fn name(&self) -> &str {
         self.label.as_deref().unwrap_or(&self.field)
     }
 
-    /// Replaces true and false by their names.
+    /// The commands that replace true and false by their display names.
     fn named_truth(&self, make: NodeBuilder) -> impl Iterator<Item = Command> {
         let names = [&self.truth.0, &self.truth.1].into_iter().zip(TRUTH);
         names.filter_map(move |(name, values)| {
@@ -505,17 +505,17 @@ impl Split {
 }
 
 impl Ranking {
-    /// The aggregate under another name.
+    /// The aggregate of the ranking under another name.
     fn named(&self, name: &str) -> Aggregate {
         Aggregate { name: name.to_owned(), ..self.by.clone() }
     }
 
-    /// The commands that keep and order rows by [`RANK`].
+    /// The commands that keep the first rows in the order of [`RANK`].
     fn order(&self, make: NodeBuilder) -> [Command; 2] {
         [make.sort(self.count, vec![make.sort_key(RANK, !self.lowest, SortKind::Num)]), make.without(&[RANK])]
     }
 
-    /// The commands that keep the values of a field that have these ranks.
+    /// The commands that keep the values of a field whose ranks are within the limit.
     fn limit(&self, field: &str, make: NodeBuilder) -> [Command; 5] {
         let by_rank = make.sort_key(LIMIT_RANK, !self.lowest, SortKind::Auto);
         let position = make.aggregate(StatsFunction::Dc, field, LIMIT_RANK);

@@ -9,9 +9,9 @@ use crate::parse::{ParseResult, Parser};
 
 /// Maximum rows of a prediction.
 const FUTURE_MAX: usize = 10_000;
-/// Default percentage of values between the bounds.
+/// Default percentage of values expected between the bounds.
 const BETWEEN: f64 = 95.0;
-/// Supported options; bounds have a number in their names.
+/// Supported options except the bounds, whose names contain a number.
 const NAMES: [&str; 5] = ["algorithm", "correlate", "future_timespan", "holdback", "period"];
 
 /// `predict`.
@@ -19,19 +19,19 @@ const NAMES: [&str; 5] = ["algorithm", "correlate", "future_timespan", "holdback
 pub struct PredictCommand {
     /// Series, each with its output name.
     pub series: Vec<(String, String)>,
-    /// `algorithm=LLP5`.
+    /// `algorithm=LLP5`: the model.
     pub algorithm: PredictAlgorithm,
     /// `future_timespan=5`: rows added after the last.
     pub future: usize,
     /// `correlate=`: the series used by [`PredictAlgorithm::Beside`].
     pub correlate: Option<String>,
-    /// `holdback=0`: rows at the end that are not used.
+    /// `holdback=0`: number of rows at the end that the model ignores.
     pub holdback: usize,
-    /// `period=`: rows of a season; detected if absent.
+    /// `period=`: number of rows in a season; detected if absent.
     pub period: Option<usize>,
     /// `upperNN=NAME`: percentage and name of the upper bound.
     pub upper: (f64, Option<String>),
-    /// `lowerNN=NAME`.
+    /// `lowerNN=NAME`: percentage and name of the lower bound.
     pub lower: (f64, Option<String>),
 }
 
@@ -44,7 +44,7 @@ pub enum PredictAlgorithm {
     Trend,
     /// A local level with a season.
     Season,
-    /// The mean of a forecast with level and slope and one with a season.
+    /// The mean of two forecasts: one with level and slope, one with a season.
     TrendAndSeason,
     /// Local levels of two series with a common model.
     TwoLevels,

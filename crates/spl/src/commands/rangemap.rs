@@ -13,11 +13,11 @@ const NO_RANGE: &str = "None";
 /// `rangemap field=FIELD [NAME=START-END]... [default=TEXT]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RangeMapCommand {
-    /// `field=`.
+    /// `field=`: field with the number.
     pub field: String,
     /// Name, minimum and maximum of each range.
     pub ranges: Vec<(String, f64, f64)>,
-    /// `default=None`.
+    /// `default=None`: value if no range contains the number.
     pub default: String,
 }
 
@@ -68,7 +68,7 @@ impl Semantics for RangeMapCommand {
     }
 }
 
-/// `a-b`; both numbers may be negative.
+/// Parses `a-b`; both numbers may be negative.
 fn number_range(text: &str) -> Option<(f64, f64)> {
     let dashes = text.char_indices().skip(1).filter(|(_, character)| *character == '-');
     let ends = dashes.filter_map(|(at, _)| {

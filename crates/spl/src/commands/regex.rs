@@ -13,7 +13,7 @@ use crate::parse::{ParseResult, Parser, Word};
 pub struct RegexCommand {
     /// Field tested; default `_raw`.
     pub field: String,
-    /// `!=`.
+    /// `!=`: whether matching rows are dropped rather than kept.
     pub negated: bool,
     /// Pattern, unanchored.
     pub pattern: Pattern,

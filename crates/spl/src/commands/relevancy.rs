@@ -25,7 +25,7 @@ impl Syntax for RelevancyCommand {
     };
 
     fn parse(_: &mut Parser<'_>, _: Call<'_>) -> ParseResult<RelevancyCommand> {
-        // The words are those of the whole search, which is not parsed yet.
+        // Set later by [`tell_words`], because the rest of the search is not parsed yet.
         Ok(RelevancyCommand { words: Vec::new() })
     }
 }

@@ -19,7 +19,7 @@ const OPTIONS: OptionNames = OptionNames {
 pub struct RestCommand {
     /// Path of the endpoint, from `/services`.
     pub path: String,
-    /// Its position in the text.
+    /// Position of the path in the text.
     pub span: Span,
     /// `count=0`: maximum entries; 0 for all.
     pub count: usize,

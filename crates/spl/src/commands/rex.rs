@@ -29,9 +29,9 @@ pub struct RexExtraction {
     pub pattern: Pattern,
     /// Names of its groups, in order.
     pub groups: Vec<String>,
-    /// `max_match=1`; 0 is unlimited.
+    /// `max_match=1`: maximum number of matches; 0 is unlimited.
     pub max_match: usize,
-    /// `offset_field=`.
+    /// `offset_field=`: field with the positions of the matches.
     pub offset_field: Option<String>,
 }
 
@@ -170,7 +170,7 @@ impl Semantics for RexCommand {
 }
 
 impl Parser<'_> {
-    /// Parses an option of rex; other `name=` may be part of an unquoted pattern.
+    /// Parses an option of `rex`; any other `name=` may be part of an unquoted pattern.
     fn rex_option(&mut self) -> ParseResult<Option<OptionArg>> {
         match self.peek_option() {
             Some(name) if OPTIONS.names.contains(&name.to_ascii_lowercase().as_str()) => self.read_option().map(Some),
@@ -178,7 +178,7 @@ impl Parser<'_> {
         }
     }
 
-    /// An unquoted regular expression: the next word.
+    /// Reads an unquoted regular expression: the next word.
     fn bare_pattern(&mut self) -> Word {
         self.skip_blank();
         let start = self.pos;
@@ -230,7 +230,7 @@ fn group_names(pattern: &Word) -> ParseResult<Vec<String>> {
     Ok(names)
 }
 
-/// The name of the group at the start of `text`, if it is a named one.
+/// The name of the group at the start of `text`, if the group is named.
 fn group_name(text: &str) -> Option<&str> {
     let rest = text.strip_prefix("(?")?;
     let (rest, close) = match rest.strip_prefix('\'') {
@@ -252,7 +252,7 @@ fn check_group_name(name: &str, span: Span) -> ParseResult<()> {
     Ok(())
 }
 
-/// The `s/…/…/` and `y/…/…/` commands of a sed text.
+/// Parses the `s/…/…/` and `y/…/…/` commands of a sed text.
 fn sed_edits(word: &Word) -> ParseResult<Vec<SedEdit>> {
     let wrong = |what: &str| {
         Diagnostic::error(format!("rex mode=sed: {what}"), word.span).with_hint("write \"s/regex/replacement/g\"")
@@ -288,7 +288,7 @@ fn sed_edits(word: &Word) -> ParseResult<Vec<SedEdit>> {
     Ok(edits)
 }
 
-/// Text up to the next delimiter, with its escaped form resolved, and the rest after the delimiter.
+/// Splits `text` at the next delimiter: the text before it, with escaped delimiters resolved, and the text after it.
 fn sed_part(text: &str, delimiter: char) -> Option<(String, &str)> {
     let mut part = String::new();
     let mut chars = text.char_indices();
@@ -309,7 +309,7 @@ fn sed_part(text: &str, delimiter: char) -> Option<(String, &str)> {
     None
 }
 
-/// Flags after a substitution: `g`, `i`, a number.
+/// Parses the flags after a substitution: `g`, `i`, a number.
 fn sed_flags(flags: &str) -> Option<(bool, SedMatches)> {
     let ignore_case = flags.contains(['i', 'I']);
     let rest: String = flags.chars().filter(|c| !matches!(c, 'i' | 'I')).collect();

@@ -16,7 +16,7 @@ pub struct SavedSearchCommand {
     pub name: String,
     /// Position of the name.
     pub span: Span,
-    /// Values for `$key$` in its text.
+    /// Values for `$key$` in the text of the saved search.
     pub tokens: Vec<(String, String)>,
     /// Whether `$key$` is replaced (`nosubstitution=f`).
     pub substitutes: bool,

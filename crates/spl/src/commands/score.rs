@@ -11,12 +11,12 @@ use crate::parse::{OptionNames, ParseResult, Parser};
 /// `score`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScoreCommand {
-    /// Row of [`SCORES`]; serialized as its name.
+    /// The method, a row of [`SCORES`]; serialized as its name.
     #[serde(with = "method_name")]
     pub method: &'static ScoreRow,
     /// Fields before `against`: the true values, or the cluster of each row.
     pub actual: Vec<FieldPattern>,
-    /// Fields after it: the predicted values, or the coordinates of each row.
+    /// Fields after `against`: the predicted values, or the coordinates of each row.
     pub predicted: Vec<FieldPattern>,
     /// Options of the method.
     pub options: Vec<LearnOption>,

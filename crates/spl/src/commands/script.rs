@@ -1,7 +1,7 @@
 //! `script`, `run` and the commands of apps: pass rows through a program.
 //!
-//! Everything up to the end of the command is arguments, which the program parses. The caller gives the parser the
-//! names of apps' commands.
+//! Everything up to the end of the command is arguments, which the program parses. The parser receives the names of
+//! apps' commands from its caller.
 
 use serde::{Deserialize, Serialize};
 

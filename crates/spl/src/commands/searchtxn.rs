@@ -19,11 +19,12 @@ const TERMS: usize = 1_000;
 pub struct SearchTxnCommand {
     /// Stanza of transactiontypes.conf.
     pub kind: String,
-    /// Its position in the text.
+    /// Position of the stanza's name in the text.
     pub span: Span,
-    /// `max_terms=1000`: maximum number of events whose values are looked for.
+    /// `max_terms=1000`: maximum number of events whose values select further events.
     pub terms_max: usize,
-    /// `use_disjunct=t`: whether one common value is enough.
+    /// `use_disjunct=t`: whether an event is selected if it shares one value with a matching event; otherwise all
+    /// fields must be equal.
     pub any: bool,
     /// `eventsonly=f`: returns the events instead of the transactions.
     pub events_only: bool,

@@ -18,7 +18,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Command
     summary_rows(parser, "stats")
 }
 
-/// Rows for a summary: the fields from which the command of this name computes its result later.
+/// Parses a command that returns rows for a summary index, from which the command `name` computes its result later.
 pub(super) fn summary_rows(parser: &mut Parser<'_>, name: &str) -> ParseResult<Command> {
     let start = parser.pos;
     let commands = match entry(name) {

@@ -18,7 +18,7 @@ const OPTIONS: OptionNames = OptionNames { command: "sort", names: &["limit"], i
 pub struct SortCommand {
     /// Rows kept; 0 is all. Default 10,000.
     pub limit: usize,
-    /// Whether the search gives the limit.
+    /// Whether the search contains a limit.
     pub has_limit: bool,
     /// Keys, most significant first.
     pub keys: Vec<SortKey>,
@@ -100,13 +100,13 @@ impl Semantics for SortCommand {
     }
 }
 
-/// Whether a name is a direction in another form than `desc` and `d`.
+/// Whether a name is a direction in a form other than `desc` and `d`.
 fn is_direction(name: &str) -> bool {
     ["asc", "ascending", "desc", "descending"].iter().any(|word| word.eq_ignore_ascii_case(name))
 }
 
 impl Parser<'_> {
-    /// Parses sort keys up to the end of the command, and whether a trailing `desc` reverses the order.
+    /// Parses sort keys up to the end of the command; also returns whether a trailing `desc` reverses the order.
     ///
     /// A sign joined to a field applies to that field; a separate sign applies to the fields after it.
     pub(crate) fn sort_keys(&mut self, command: &str) -> ParseResult<(Vec<SortKey>, bool)> {
@@ -139,7 +139,7 @@ impl Parser<'_> {
         Ok((keys, false))
     }
 
-    /// `field` or `num(field)`.
+    /// Parses `field` or `num(field)`.
     fn sort_field(&mut self) -> ParseResult<(FieldPattern, SortKind)> {
         for (name, kind) in
             [("auto", SortKind::Auto), ("num", SortKind::Num), ("ip", SortKind::Ip), ("str", SortKind::Str)]

@@ -12,7 +12,7 @@ const OPTIONS: OptionNames = OptionNames { command: "spath", names: &["input", "
 /// `spath [input=FIELD] [output=FIELD] [path=PATH]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SpathCommand {
-    /// `input=_raw`.
+    /// `input=_raw`: field with the text.
     pub input: String,
     /// `output=`; default the path.
     pub output: Option<String>,
@@ -62,7 +62,7 @@ impl Semantics for SpathCommand {
     }
 
     fn written_fields(&self) -> Option<Vec<&str>> {
-        // Without a path it writes a field for each member.
+        // Without a path the command writes a field for each member.
         let path = self.path.as_ref()?;
         Some(vec![self.output.as_ref().unwrap_or(path).as_str()])
     }

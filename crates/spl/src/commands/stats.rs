@@ -22,11 +22,11 @@ pub struct StatsCommand {
     pub aggregates: Vec<Aggregate>,
     /// BY fields.
     pub by: Vec<FieldPattern>,
-    /// `allnum=`.
+    /// `allnum=`: whether numeric functions require all values to be numbers.
     pub all_num: bool,
-    /// `delim=`.
+    /// `delim=`: delimiter of multivalue results.
     pub delim: String,
-    /// `dedup_splitvals=`.
+    /// `dedup_splitvals=`: whether duplicate values of a BY field count once.
     pub dedup_split_values: bool,
 }
 

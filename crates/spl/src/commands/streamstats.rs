@@ -29,15 +29,15 @@ pub struct StreamStatsCommand {
     pub window: usize,
     /// `global=t`: whether all groups share one window.
     pub global: bool,
-    /// `time_window=`.
+    /// `time_window=`: length of the window in time.
     pub time_window: Option<TimeSpan>,
-    /// `reset_on_change=f`.
+    /// `reset_on_change=f`: whether the aggregates restart when a BY value changes.
     pub reset_on_change: bool,
-    /// `reset_before=(EXPR)`.
+    /// `reset_before=(EXPR)`: condition on which the aggregates restart before a row.
     pub reset_before: Option<Expr>,
-    /// `reset_after=(EXPR)`.
+    /// `reset_after=(EXPR)`: condition on which the aggregates restart after a row.
     pub reset_after: Option<Expr>,
-    /// `allnum=f`.
+    /// `allnum=f`: whether numeric functions require all values to be numbers.
     pub all_num: bool,
 }
 
@@ -125,7 +125,7 @@ impl Semantics for StreamStatsCommand {
 }
 
 impl Parser<'_> {
-    /// `reset_before=(EXPR)`; the condition may be in quotes.
+    /// Parses `reset_before=(EXPR)` or `reset_after=(EXPR)`; the condition may be in quotes.
     fn reset_condition(&mut self, name_len: usize) -> ParseResult<Expr> {
         self.skip_blank();
         self.pos += name_len;
@@ -148,12 +148,12 @@ impl Parser<'_> {
         expr
     }
 
-    /// `"("EXPR")"`, where the expression may contain quoted texts.
+    /// Parses `"("EXPR")"`, where the expression may contain quoted texts.
     fn condition_between_quotes(&mut self) -> ParseResult<Expr> {
         self.pos += "\"(\"".len();
         let rest = self.rest();
         let mut length = rest.find("\")\"").unwrap_or(rest.len());
-        // A text at the end of the expression closes before the parenthesis of a call.
+        // If the expression ends with a quoted text inside a call, the first match is the end of that text.
         while rest[length..].starts_with("\")\")\"") {
             length += 2;
         }

@@ -1,9 +1,9 @@
 //! Subsearches whose result is substituted as text: `eval n=[...]`, `where n > [...]`, `timechart span=[...]`.
 //!
-//! If a command's grammar has no subsearch, brackets are replaced by the text of their result, which is known only at
-//! run time. The command is first parsed with simple words in these places, to check that it can be parsed at all, and
-//! is kept as pieces of text. This is tried only if the command does not parse as written; commands with templates keep
-//! their brackets.
+//! A command whose grammar has no subsearch may contain brackets, which are replaced by the text of their results at
+//! run time. To check that such a command can be parsed at all, the parser first reads it with a simple word in place
+//! of each subsearch. The command is kept as pieces of text. All this happens only if the command does not parse as
+//! written. Commands with templates keep their brackets.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,29 +13,29 @@ use crate::ast::{Pipeline, Span};
 use crate::diagnostic::{Diagnostic, excerpt};
 use crate::parse::{Parser, parse_commands, quoted_len};
 
-/// Candidate results of a subsearch: a number, a field, a text, a condition, a list of fields, a new name, nothing, a
-/// pattern or an edit for rex.
+/// Simple words that represent the possible results of a subsearch: a number, a field, a text, a condition, a list of
+/// fields, a new name, nothing, a pattern or an edit for rex.
 const STAND_INS: [&str; 9] = ["1", "x", "\"1\"", "x=1", "x, y", "x AS y", "", "\"(?<x>y)\"", "\"s/x/y/\""];
 /// Commands whose brackets are not subsearches.
 const TEMPLATES: [&str; 2] = ["foreach", "map"];
 /// Maximum subsearches of one command.
 const SUBSEARCHES_MAX: usize = 16;
 
-/// A command with subsearches in place of parts of its text: once their results are substituted, it is parsed.
+/// A command in which subsearches replace parts of the text. It is parsed once their results are substituted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SubstitutionCommand {
     /// Text before, between and after the subsearches.
     pub pieces: Vec<String>,
-    /// The subsearches, one fewer than pieces.
+    /// The subsearches, one fewer than the pieces.
     pub subsearches: Vec<Pipeline>,
     /// Whether it begins a search.
     pub first: bool,
-    /// The commands it parses to with simple words in place of the subsearches.
+    /// The commands that result from parsing with simple words in place of the subsearches.
     pub shape: Vec<Command>,
 }
 
 impl SubstitutionCommand {
-    /// Row of a command that cannot be written by name.
+    /// Description of a command that has no name in searches.
     pub(super) const INFO: CommandInfo =
         CommandInfo { group: Group::Rows, kind: Kind::Blocking, ..CommandInfo::DEFAULT };
 }
@@ -65,8 +65,8 @@ impl Semantics for SubstitutionCommand {
 }
 
 impl Parser<'_> {
-    /// Parses the command from `start` to the end of the stage with its subsearches cut out. If this succeeds,
-    /// diagnostics since `checkpoint` are discarded.
+    /// Parses the command from `start` to the end of the stage with its subsearches replaced by simple words. If this
+    /// succeeds, diagnostics since `checkpoint` are discarded.
     pub(crate) fn substituted(
         &mut self,
         start: usize,
@@ -108,8 +108,8 @@ impl Parser<'_> {
         Some(Command::Substitution(SubstitutionCommand { pieces, subsearches, first, shape }))
     }
 
-    /// An error for `g[0]`, which would be a name containing the result of a subsearch: an item of a multivalue field
-    /// is meant, or a name with brackets. The same for anything in brackets at the end of an assigned name.
+    /// An error for an assigned name that ends in brackets, such as `g[0]`, which would contain the result of a
+    /// subsearch. The user probably means an item of a multivalue field, or a name with brackets.
     pub(crate) fn item_in_brackets(&self, start: usize) -> Option<Diagnostic> {
         let command = &self.text[start..self.end];
         let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '{' | '}' | '\'');
@@ -162,7 +162,7 @@ impl Parser<'_> {
 }
 
 impl SubstitutionCommand {
-    /// The command's text with `texts` in place of its subsearches.
+    /// The command's text, with `texts` in place of the subsearches.
     pub fn with(&self, texts: &[String]) -> String {
         let is_search = self.pieces.first().is_some_and(|begin| begin.trim_start().starts_with("search "));
         let mut command = String::new();

@@ -14,13 +14,14 @@ const OPTIONS: OptionNames =
 pub struct TagsCommand {
     /// Fields whose tags are added; empty for all.
     pub fields: Vec<String>,
-    /// `outputfield=`: one field for all tags; by default each field has its own, `tag::FIELD`.
+    /// `outputfield=`: one field for all tags; by default the tags of each field are in a field of their own,
+    /// `tag::FIELD`.
     pub output: Option<String>,
     /// `inclname=f`: whether `FIELD::` precedes a tag.
     pub with_name: bool,
     /// `inclvalue=f`: whether the value and `::` precede a tag.
     pub with_value: bool,
-    /// `allowed_tags=`: no other tags.
+    /// `allowed_tags=`: the only tags to add.
     pub allowed: Option<Vec<String>>,
 }
 
@@ -60,7 +61,7 @@ impl Syntax for TagsCommand {
 
 impl Semantics for TagsCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        // The fields in conditions of tags are known only when they are read.
+        // Tags may have conditions on fields that are known only at run time.
         after.all |= self.fields.is_empty();
         for field in &self.fields {
             after.add(field);

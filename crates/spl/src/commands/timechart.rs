@@ -47,11 +47,11 @@ pub struct TimeChartCommand {
     pub series: SeriesOptions,
     /// Time binning (`span=`, `bins=`, `minspan=`, `aligntime=`).
     pub bin: BinOptions,
-    /// `cont=t`.
+    /// `cont=t`: whether spans without rows are shown.
     pub cont: bool,
-    /// `fixedrange=t`.
+    /// `fixedrange=t`: whether the whole time range of the search is shown.
     pub fixed_range: bool,
-    /// `partial=t`.
+    /// `partial=t`: whether incomplete spans at the edges of the range are kept.
     pub partial: bool,
 }
 
@@ -100,7 +100,7 @@ impl Syntax for TimeChartCommand {
         {
             command.bin.span = split.bin.span.take();
         }
-        // Times as series are those of the rows.
+        // If the split field is `_time`, the series are the rows' own times, without binning.
         if let Some(split) = command.column.as_mut().filter(|split| split.field.text == TIME) {
             split.bin = BinOptions::default();
         }
@@ -165,7 +165,7 @@ impl Semantics for TimeChartCommand {
 }
 
 impl TimeChartCommand {
-    /// Binning of the field after BY, as a command in front of the chart.
+    /// The `bin` command for the field after BY, which runs before the chart.
     pub fn split_bin(&self) -> Option<BinCommand> {
         self.column.as_ref().and_then(SplitField::bin_command)
     }

@@ -16,11 +16,11 @@ const OPTIONS: OptionNames =
 pub struct TimeWrapCommand {
     /// Length of a period.
     pub span: TimeSpan,
-    /// Name of its unit: `day`, `week`.
+    /// Name of the unit, such as `day` or `week`.
     pub unit: String,
     /// `align=now`: whether periods end now rather than at the end of the range.
     pub ends_now: bool,
-    /// `series=`.
+    /// `series=`: naming of the series.
     pub series: WrapSeries,
 }
 

@@ -18,13 +18,13 @@ const OPTIONS: OptionNames = OptionNames {
 pub struct ToJsonCommand {
     /// Patterns of fields and their types; if empty, all fields.
     pub fields: Vec<(JsonType, String)>,
-    /// `default_type=none`.
+    /// `default_type=none`: type of fields that are listed without a type.
     pub default_type: JsonType,
-    /// `fill_null=f`: whether unwritable values become `null`.
+    /// `fill_null=f`: whether values that cannot be written in their type become `null`.
     pub fill_null: bool,
     /// `include_internal=f`: whether fields whose names begin with `_` are included.
     pub internal: bool,
-    /// `output_field=_raw`.
+    /// `output_field=_raw`: field with the object.
     pub output: String,
 }
 

@@ -26,17 +26,17 @@ pub struct TopCommand {
     pub fields: Vec<FieldPattern>,
     /// BY fields.
     pub by: Vec<FieldPattern>,
-    /// `showcount=t`.
+    /// `showcount=t`: whether the counts are shown.
     pub show_count: bool,
-    /// `showperc=t`.
+    /// `showperc=t`: whether the percentages are shown.
     pub show_percent: bool,
-    /// `countfield=count`.
+    /// `countfield=count`: field with the count.
     pub count_field: String,
-    /// `percentfield=percent`.
+    /// `percentfield=percent`: field with the percentage.
     pub percent_field: String,
-    /// `useother=f`.
+    /// `useother=f`: whether a last row sums up all other values.
     pub use_other: bool,
-    /// `otherstr=OTHER`.
+    /// `otherstr=OTHER`: value of that row.
     pub other_name: String,
 }
 

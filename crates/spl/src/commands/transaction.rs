@@ -46,19 +46,19 @@ pub struct TransactionCommand {
     pub max_span: Option<TimeSpan>,
     /// `maxpause=-1`: maximum time between two events.
     pub max_pause: Option<TimeSpan>,
-    /// `maxevents=1000`.
+    /// `maxevents=1000`: maximum number of events.
     pub max_events: usize,
-    /// `startswith=`.
+    /// `startswith=`: test of the first event.
     pub starts_with: Option<EventTest>,
-    /// `endswith=`.
+    /// `endswith=`: test of the last event.
     pub ends_with: Option<EventTest>,
-    /// `connected=t`.
+    /// `connected=t`: whether an event must share a value with the transaction to join it.
     pub connected: bool,
     /// `unifyends=t`.
     pub unify_ends: bool,
-    /// `keeporphans=f`.
+    /// `keeporphans=f`: whether events without a transaction are shown.
     pub keep_orphans: bool,
-    /// `keepevicted=f`.
+    /// `keepevicted=f`: whether incomplete transactions are shown.
     pub keep_evicted: bool,
     /// `mvlist=`: fields that keep all values in order.
     pub lists: TransactionLists,
@@ -79,18 +79,18 @@ pub struct TransactionCommand {
 /// The stanza that defines a transaction type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransactionKind {
-    /// Its name.
+    /// Name of the stanza.
     pub name: String,
     /// Position of its name in the text.
     pub span: Span,
-    /// The other options, as written.
+    /// The other options, as written in the search.
     pub options: String,
 }
 
 /// Fields of a transaction that are lists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TransactionLists {
-    /// No field: all are sets of distinct values.
+    /// No field: every field is a set of distinct values.
     None,
     /// All.
     All,
@@ -189,7 +189,7 @@ impl Semantics for TransactionCommand {
 }
 
 impl Parser<'_> {
-    /// Applies the arguments, the last of a repeated option; returns `name=`.
+    /// Applies the arguments; the last one applies if an option is repeated. Returns the option `name=`.
     fn transaction_arguments(&mut self, command: &mut TransactionCommand) -> ParseResult<Option<OptionArg>> {
         let mut named = None;
         loop {
@@ -214,7 +214,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `"condition"`, `(condition)`, `eval(expression)` or `word`.
+    /// Parses `"condition"`, `(condition)`, `eval(expression)` or `word`.
     fn event_test(&mut self) -> ParseResult<EventTest> {
         self.skip_blank();
         let name = self.peek_name();
@@ -252,7 +252,7 @@ impl Parser<'_> {
 }
 
 impl TransactionCommand {
-    /// Returns the command with its stanza's settings as defaults; an error names the setting.
+    /// Returns the command with the settings of its stanza as defaults; an error names the setting.
     pub fn of_kind(&self, settings: &BTreeMap<String, String>) -> Result<TransactionCommand, Fault> {
         let Some(kind) = &self.kind else { return Ok(self.clone()) };
         let mut command = TransactionCommand::default();
@@ -288,7 +288,7 @@ impl TransactionCommand {
     }
 }
 
-/// Parses the test of a setting, where a search condition needs no quotes.
+/// Parses a setting that tests events; its search condition needs no quotes.
 fn parse_event_test(value: &str) -> Result<EventTest, Vec<Diagnostic>> {
     if value.starts_with(['"', '(']) || value.starts_with("eval") {
         return parse_with(value, |parser| {

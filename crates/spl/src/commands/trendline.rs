@@ -7,7 +7,7 @@ use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{ParseResult, Parser};
 
-/// Number of rows of a moving average.
+/// Allowed numbers of rows of a moving average.
 const PERIODS: std::ops::RangeInclusive<usize> = 2..=10_000;
 
 /// `trendline (sma|ema|wma)N(FIELD) [AS NEW]...`.
@@ -75,7 +75,7 @@ impl Semantics for TrendLineCommand {
     }
 }
 
-/// `sma5(field) [AS name]`.
+/// Parses a trend such as `sma5(field) [AS name]`.
 fn trend(parser: &mut Parser<'_>) -> ParseResult<Trend> {
     let word = parser.expect_field("an average such as sma5(field)")?;
     let wrong = || {

@@ -51,7 +51,7 @@ pub struct TstatsCommand {
     pub append: bool,
     /// `chart=t` of mstats: a column for each value of the BY field, as in timechart; contains the limits.
     pub chart: Option<SeriesOptions>,
-    /// `summariesonly=f`.
+    /// `summariesonly=f`: whether events without a summary are ignored.
     pub summaries_only: bool,
     /// `fillnull_value=`: replacement for a missing BY value; without it the row is dropped.
     pub fill_null: Option<String>,
@@ -77,7 +77,7 @@ pub enum TstatsSource {
 pub struct TstatsSplit {
     /// Name as written, e.g. `host`, `Processes.dest`, `PREFIX(level=)`.
     pub field: String,
-    /// `span=` where one is given.
+    /// `span=` after this field.
     pub span: Option<TimeSpan>,
     /// Position in the text.
     pub place: Span,
@@ -133,7 +133,7 @@ impl Syntax for TstatsCommand {
 impl Semantics for TstatsCommand {
     fn fields_before(&self, after: FieldNeeds) -> FieldNeeds {
         match self.append {
-            // The next command finishes the rows before it; its needs are already included.
+            // The rows before `tstats` pass to the next command, whose needs are in `after`.
             true => after,
             false => FieldNeeds::default(),
         }
@@ -195,7 +195,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `datamodel=M.O`, `sid=ID` or a namespace.
+    /// Parses `datamodel=M.O`, `sid=ID` or a namespace.
     fn tstats_source(&mut self) -> ParseResult<TstatsSource> {
         self.skip_blank();
         if self.peek_name().eq_ignore_ascii_case("datamodel") {
@@ -275,7 +275,7 @@ impl Parser<'_> {
         self.end
     }
 
-    /// Fields after BY; `span=` belongs to `_time`, or else to the field before it.
+    /// Parses the fields after BY. `span=` applies to `_time`, or to the field before it if `_time` is not listed.
     fn tstats_splits(&mut self, command: &mut TstatsCommand) -> ParseResult<()> {
         loop {
             self.skip_separators();

@@ -23,7 +23,7 @@ const OPTIONS: OptionNames = OptionNames {
 const SUGGESTIONS: usize = 50;
 /// Field with a suggestion.
 const CONTENT: &str = "content";
-/// Fields of every event, stored with it, that `typeahead` suggests by name.
+/// Metadata fields of every event whose names and values `typeahead` suggests.
 const EVENT_FIELDS: [&str; 4] = ["host", "index", "source", "sourcetype"];
 
 /// `typeahead prefix=TEXT [count=N] [index=INDEX]...`.
@@ -67,17 +67,17 @@ impl Syntax for TypeAheadCommand {
     }
 }
 
-/// The events among which suggestions are looked for.
+/// The events whose words and values are suggested.
 #[derive(Default)]
 pub struct TypeAheadScope {
-    /// Their indexes; all that the user may search if empty.
+    /// Indexes of the events; if empty, all that the user may search.
     pub indexes: Vec<String>,
-    /// Their time range.
+    /// Time range of the events.
     pub range: TimeModifiers,
 }
 
 impl TypeAheadCommand {
-    /// At most `count` suggestions for a prefix.
+    /// Returns at most `count` suggestions for a prefix.
     pub fn new(
         make: NodeBuilder,
         prefix: &str,
@@ -145,7 +145,7 @@ fn values(make: NodeBuilder, scope: &TypeAheadScope, name: &str, value: &str) ->
         };
         vec![tstats.into()]
     } else {
-        // An event with several values also has those that begin differently.
+        // An event with several values may also have values with other beginnings.
         let pattern = make.text(&like_of(&begins));
         vec![
             search_in(make, &scope.indexes, condition, scope.range.clone()),

@@ -30,7 +30,7 @@ impl Syntax for TyperCommand {
 
 impl Semantics for TyperCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        // The fields in conditions of event types are known only when they are read.
+        // Event types have conditions on fields that are known only at run time.
         after.all = true;
         after
     }

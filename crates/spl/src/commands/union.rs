@@ -15,7 +15,7 @@ const OPTIONS: OptionNames =
 pub struct UnionCommand {
     /// The subsearches.
     pub subsearches: Vec<Pipeline>,
-    /// Limits of each.
+    /// Limits of each subsearch.
     pub limits: SubsearchLimits,
 }
 
@@ -52,7 +52,7 @@ impl Semantics for UnionCommand {
     }
 }
 
-/// `datamodel:NAME`, `lookup:NAME` or `savedsearch:NAME`, as a search that reads it.
+/// Parses `datamodel:NAME`, `lookup:NAME` or `savedsearch:NAME` and returns a search that reads the data set.
 fn dataset(parser: &mut Parser<'_>) -> ParseResult<Option<Pipeline>> {
     let name = parser.peek_name().to_ascii_lowercase();
     let is_kind = matches!(name.as_str(), "datamodel" | "lookup" | "inputlookup" | "savedsearch");

@@ -12,9 +12,9 @@ use crate::parse::{ParseResult, Parser};
 pub struct UntableCommand {
     /// Field that is kept.
     pub row: String,
-    /// Output field for the names of the others.
+    /// Output field for the names of the other fields.
     pub name: String,
-    /// Output field for their values.
+    /// Output field for the values of the other fields.
     pub value: String,
 }
 

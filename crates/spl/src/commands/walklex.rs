@@ -1,7 +1,7 @@
 //! `walklex`: lists the words and fields of an index.
 //!
-//! Rewritten to a search of events: the term dictionaries of sealed buckets omit words that columns contain, and hot
-//! events have no dictionary yet, so a list from dictionaries would be incomplete.
+//! Rewritten to a search of events. A list from term dictionaries would be incomplete: the dictionaries of sealed
+//! buckets omit words that columns contain, and hot events have no dictionary yet.
 
 use quarry_event::segment::{is_breaker, is_major};
 use serde::{Deserialize, Serialize};
@@ -153,13 +153,14 @@ fn terms(make: NodeBuilder) -> ParseResult<[Command; 3]> {
     ])
 }
 
-/// `rex max_match=0`: every match of a pattern in the event's text.
+/// `rex max_match=0`: extracts every match of a pattern in the event's text.
 pub(super) fn all_matches(make: NodeBuilder, pattern: &str) -> ParseResult<Command> {
     let extraction = RexExtraction::of(RAW, pattern).map_err(|fault| Diagnostic::error(fault.message, make.here()))?;
     Ok(RexCommand::Extract(RexExtraction { max_match: 0, ..extraction }).into())
 }
 
-/// The content of a regular expression's character class for these ASCII characters.
+/// The content of a regular expression's character class that contains the ASCII characters for which `holds` is
+/// true.
 pub(super) fn class_of(holds: impl Fn(u8) -> bool) -> String {
     let marks = (b' '..=b'~').filter(|byte| holds(*byte) && !byte.is_ascii_whitespace());
     format!("\\s{}", marks.map(|byte| format!("\\{}", char::from(byte))).collect::<String>())
@@ -171,12 +172,12 @@ pub(super) fn like_of(pattern: &str) -> String {
     escaped.replace('*', "%")
 }
 
-/// A search for the events of these indexes, or of any, that match a condition.
+/// A search for the events that match a condition, in these indexes or, without names, in any.
 pub(super) fn search_in(make: NodeBuilder, indexes: &[String], condition: SearchExpr, time: TimeModifiers) -> Command {
     SearchCommand { expr: SearchExpr::all_of(vec![scope_of(make, indexes), condition]), time }.into()
 }
 
-/// The condition for events of one of these indexes, or of any.
+/// The condition for events in these indexes or, without names, in any.
 pub(super) fn scope_of(make: NodeBuilder, indexes: &[String]) -> SearchExpr {
     if indexes.is_empty() { make.equals("index", "*") } else { make.equals_any("index", indexes) }
 }

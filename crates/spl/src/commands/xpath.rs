@@ -12,17 +12,17 @@ const OPTIONS: OptionNames = OptionNames { command: "xpath", names: &["field", "
 /// `xpath [field=] [outfield=] [default=] "PATH"`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XPathCommand {
-    /// `field=_raw`.
+    /// `field=_raw`: field with the XML.
     pub field: String,
-    /// `outfield=xpath`.
+    /// `outfield=xpath`: output field.
     pub output: String,
     /// `default=`: value if the path selects nothing.
     pub default: Option<String>,
-    /// Steps of the path.
+    /// The parsed path.
     pub path: XPath,
 }
 
-/// A path to elements of XML, to an attribute or to their text.
+/// A path to XML elements, to their attributes or to their text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XPath {
     /// Steps from the root, or from anywhere if the first is [`XPathStep::anywhere`].

@@ -20,9 +20,9 @@ pub struct XySeriesCommand {
     pub name: String,
     /// Fields whose values are the cells.
     pub data: Vec<String>,
-    /// `sep=": "`.
+    /// `sep=": "`: separator between the names of a column, if there are several fields of cells.
     pub separator: String,
-    /// `format=`.
+    /// `format=`: pattern for column names.
     pub format: Option<String>,
 }
 
@@ -76,7 +76,7 @@ impl Semantics for XySeriesCommand {
     }
 }
 
-/// Three fields are missing.
+/// The error for a command that lacks some of its three fields.
 pub(super) fn three_fields(parser: &Parser<'_>, command: &str, example: &str) -> Diagnostic {
     let remark = Diagnostic::error(format!("{command}: three fields are needed"), parser.here());
     remark.with_hint(format!("write `{command} {example}`"))

@@ -1,9 +1,9 @@
-//! Completion: what may be written at a cursor.
+//! Completion: the texts that may follow at a cursor.
 //!
-//! The tokens before the cursor decide: after a pipe commands, after an option its values, in an expression functions and
-//! fields, after `by` fields. A candidate must begin with what is already written, in either case.
+//! The tokens before the cursor decide: commands after a pipe, values after an option, functions and fields in an
+//! expression, fields after `by`. A candidate must begin with the text already written, in either case.
 //!
-//! Not here: field values, which only the events know.
+//! Not here: field values, which only a search of the events could find.
 
 use crate::ast::Span;
 use crate::commands::{self, CommandHelp};
@@ -15,7 +15,7 @@ use super::token::{Grammar, Token, TokenKind, tokens};
 /// Maximum candidates of one completion.
 pub const CANDIDATES_MAX: usize = 200;
 
-/// Names that depend on the node and its events.
+/// Names that depend on the node and its data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Vocabulary {
     /// Fields of the events.
@@ -45,7 +45,7 @@ pub enum CandidateKind {
     Option,
     /// A value of an option, or the name of an index, table, model or saved search.
     Value,
-    /// `by` and the like.
+    /// A keyword such as `by`.
     Keyword,
     /// A field.
     Field,
@@ -54,7 +54,7 @@ pub enum CandidateKind {
 }
 
 impl CandidateKind {
-    /// Name of the kind in answers.
+    /// Name of the kind in API responses.
     pub fn name(self) -> &'static str {
         match self {
             CandidateKind::Command => "command",
@@ -68,7 +68,7 @@ impl CandidateKind {
     }
 }
 
-/// A text that may be written.
+/// A text that can complete the search at the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// The text.
@@ -264,7 +264,7 @@ impl Situation<'_> {
     }
 }
 
-/// The keywords in a syntax line.
+/// Returns the keywords in a syntax line.
 fn keywords_of(syntax: &str) -> impl Iterator<Item = &'static str> {
     const WORDS: [&str; 9] = ["AS", "BY", "IN", "OUTPUT", "OUTPUTNEW", "OVER", "WITH", "where", "from"];
     let words: Vec<&str> = syntax.split(|c: char| !c.is_ascii_alphabetic()).collect();
@@ -283,7 +283,7 @@ fn values(names: &[String], what: &str) -> Vec<Candidate> {
     names.iter().map(|name| candidate(name, CandidateKind::Value, what)).collect()
 }
 
-/// A field as an expression names it: in single quotes unless it is a plain name.
+/// Writes a field as it appears in an expression: in single quotes unless it is a plain name.
 fn quoted_field(field: Candidate) -> Candidate {
     let is_plain = field.text.chars().all(|c| c.is_alphanumeric() || c == '_');
     if is_plain { field } else { Candidate { text: format!("'{}'", field.text), ..field } }
@@ -317,7 +317,7 @@ mod tests {
         }
     }
 
-    /// The first candidates at `^`, and what they replace.
+    /// Returns the first candidates at `^` and the text that they replace.
     fn at(text: &str) -> (String, String) {
         let cursor = text.find('^').unwrap();
         let text = text.replace('^', "");
@@ -347,7 +347,7 @@ mod tests {
         ] {
             let (found, candidates) = at(text);
             assert_eq!(found, replaced, "{text}");
-            // The list of commands and functions grows; the first ones that fit are compared.
+            // New commands and functions may be added, so only the first candidates are compared.
             assert!(
                 candidates.starts_with(first) || first.starts_with("abstract") || first.starts_with("corr"),
                 "{text}: {candidates}"

@@ -1,7 +1,7 @@
-//! Formatting: one command per line, one blank between tokens, subsearches that are long on lines of their own.
+//! Formatting: one command per line, one blank between tokens, long subsearches on lines of their own.
 //!
-//! Only blanks outside quotes, comments and macros change, and a blank is neither added between two tokens of a command
-//! nor removed, so the search means the same.
+//! Only blanks outside quotes, comments and macros change. Two tokens of a command stay separate or adjacent, so the
+//! search means the same.
 
 use super::token::{Token, TokenKind, tokens};
 

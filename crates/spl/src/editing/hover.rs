@@ -23,7 +23,7 @@ pub struct Hover {
     pub page: Option<&'static str>,
 }
 
-/// The help on what is at a byte position; `None` if there is none.
+/// Returns help on the word at a byte position; `None` if there is no help on it.
 pub fn hover(text: &str, position: usize) -> Option<Hover> {
     let token = tokens(text).into_iter().find(|token| token.span.start <= position && position < token.span.end)?;
     let word = text[token.span.start..token.span.end].to_ascii_lowercase();
@@ -57,7 +57,7 @@ fn of_macro(text: &str, token: Token) -> Hover {
     Hover { span: token.span, kind: "macro", name, syntax: String::new(), summary: String::new(), page: None }
 }
 
-/// Help on the eval function and the stats function of a name, each with its page of the manual.
+/// Help on the eval function and the stats function with this name, each with its manual page.
 pub fn functions_called(name: &str) -> [Option<(FunctionHelp, &'static str)>; 2] {
     let of_eval = eval_function(name).map(|row| (row.help, "eval-functions"));
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
@@ -65,7 +65,7 @@ pub fn functions_called(name: &str) -> [Option<(FunctionHelp, &'static str)>; 2]
     [of_eval, of_stats]
 }
 
-/// The row of a function; expressions prefer those of eval, other commands those of stats.
+/// The function with this name; expressions prefer eval functions, other commands prefer stats functions.
 fn function(word: &str, grammar: Grammar) -> Option<(FunctionHelp, &'static str)> {
     let [of_eval, of_stats] = functions_called(word);
     if grammar == Grammar::Expression { of_eval.or(of_stats) } else { of_stats.or(of_eval) }

@@ -1,7 +1,8 @@
 //! Editor services for the text of a search: its tokens, completion at a cursor, help at a position, formatting.
 //!
-//! They build on [`tokens`], a lexical analysis that accepts any text, because a search that is being typed rarely
-//! parses. Names that depend on the node, such as those of fields and macros, are given as a [`Vocabulary`].
+//! All of them build on [`tokens`], a lexical analysis that accepts any text, because a search that is being typed
+//! rarely parses. Names that depend on the node, such as those of fields and macros, come from the caller as a
+//! [`Vocabulary`].
 //!
 //! Not here: errors and warnings, which [`crate::parse`] finds.
 

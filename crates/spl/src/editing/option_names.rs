@@ -1,13 +1,13 @@
 //! Options of a command, read from its syntax line: `[action=rm|tf] [param=N] [mark=]`.
 
-/// An option and the words that it takes; none if it takes anything.
+/// An option and the values that it accepts; the list is empty if it accepts any value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OptionName<'s> {
     pub(super) name: &'s str,
     pub(super) values: Vec<&'s str>,
 }
 
-/// Values of an option whose line ends after `=`: most of these are flags.
+/// Values of an option whose syntax ends after `=`; most such options are flags.
 const FLAGS: [&str; 2] = ["true", "false"];
 /// Options without a value in the syntax line that are not flags.
 const NOT_FLAGS: [&str; 13] = [

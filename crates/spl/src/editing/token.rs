@@ -1,7 +1,8 @@
 //! Tokens of a search and their classes, for highlighting.
 //!
-//! A stack of stages, one per open bracket, says which command the next word belongs to; the command decides whether a
-//! word is an option, a field or a search term. Any text has tokens: an unclosed quote reaches to the end.
+//! A stack of stages, one per open bracket, determines to which command the next word belongs; the command determines
+//! whether the word is an option, a field or a search term. Every text can be split into tokens: an unclosed quote
+//! extends to the end.
 
 use crate::ast::Span;
 use crate::commands::{self, CommandHelp, Group};
@@ -27,7 +28,7 @@ pub enum TokenKind {
     Comma,
     /// Name of a command.
     Command,
-    /// `by`, `AND` and the like.
+    /// A keyword such as `by` or `AND`.
     Keyword,
     /// Name of a function.
     Function,
@@ -46,7 +47,7 @@ pub enum TokenKind {
 }
 
 impl TokenKind {
-    /// Name of the class in answers.
+    /// Name of the class in API responses.
     pub fn name(self) -> &'static str {
         match self {
             TokenKind::Comment => "comment",
@@ -67,7 +68,7 @@ impl TokenKind {
         }
     }
 
-    /// Whether it is a word, which a completion may replace.
+    /// Whether the token is a word, which a completion may replace.
     pub(super) fn is_word(self) -> bool {
         use TokenKind::{Command, Field, Function, Keyword, Number, Option, Word};
         matches!(self, Command | Keyword | Function | Option | Number | Field | Word)
@@ -139,7 +140,7 @@ struct Stage {
     grammar: Grammar,
     /// No word has been read yet.
     is_at_start: bool,
-    /// A pipe precedes it, so that its first word is a command.
+    /// Whether a pipe precedes the stage, so that its first word is a command.
     is_piped: bool,
     /// Whether the stage is in brackets.
     is_inner: bool,
@@ -247,7 +248,8 @@ impl Lexer<'_> {
         self.take(kind, length);
     }
 
-    /// Whether a stage's first word is a command: always after a pipe; otherwise `search`, and in brackets any command.
+    /// Whether a stage's first word is a command. After a pipe it always is; elsewhere only `search` is one, and in
+    /// brackets any command.
     fn begins_command(&self, word: &str, length: usize) -> bool {
         let stage = self.stage();
         let after = self.rest()[length..].trim_start();
@@ -315,7 +317,7 @@ fn is_number(word: &str) -> bool {
             || (unit.len() <= 3 && unit.chars().all(|c| c.is_ascii_alphabetic() || c == '%')))
 }
 
-/// Length up to and including the closing `mark`; that of the whole text if there is none.
+/// Length up to and including the closing `mark`; the length of the whole text if `mark` is missing.
 fn delimited_length(rest: &str, mark: &str) -> usize {
     rest[mark.len()..].find(mark).map_or(rest.len(), |end| end + 2 * mark.len())
 }

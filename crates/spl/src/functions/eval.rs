@@ -1,4 +1,4 @@
-//! Functions of eval, where, fieldformat and `count(eval(...))`: a table row each.
+//! Functions of eval, where, fieldformat and `count(eval(...))`: one table row for each.
 //!
 //! Not here: their bodies (`crates/eval/src/functions`).
 
@@ -11,21 +11,21 @@ use Volatility::{Immutable, Stable, Volatile};
 pub struct EvalFunction {
     /// Name, arguments and help line.
     pub help: FunctionHelp,
-    /// Dependence of its value on anything besides its arguments.
+    /// Dependence of the function's value on anything besides its arguments.
     pub volatility: Volatility,
     /// Type of its non-null results.
     pub result: ResultType,
 }
 
-/// Dependence of a function's value on anything besides its arguments, as databases classify functions. A result is
-/// cached for later searches only if all its functions are immutable.
+/// Dependence of a function's value on anything besides its arguments, in the volatility classes of databases. A
+/// result is cached for later searches only if all its functions are immutable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Volatility {
-    /// Only the event and the user's time zone: the same in every search.
+    /// Depends on the event and the user's time zone only: the same in every search.
     Immutable,
-    /// The start of the search, or tables that may change: constant within a search.
+    /// Depends on the start of the search, or on tables that may change: constant within a search.
     Stable,
-    /// Randomness: different in every call.
+    /// Random: different in every call.
     Volatile,
 }
 
@@ -34,7 +34,7 @@ pub enum Volatility {
 pub enum ResultType {
     /// A boolean, which a field cannot hold.
     Boolean,
-    /// A number, or a text that preserves its digits; a time is in seconds since the epoch.
+    /// A number, or a text that preserves the digits of one; a time is in seconds since the epoch.
     Number,
     /// A text, or several.
     Text,

@@ -1,8 +1,8 @@
 //! Functions of stats and similar commands: a variant for each with its properties for the planner, and a table row for
 //! each of its names.
 //!
-//! How values are aggregated is a row of `quarry_eval::aggregate::functions`. Every function can be folded in parallel and
-//! its states merged; [`StatsFunction::depends_on`] says under which condition.
+//! The rows of `quarry_eval::aggregate::functions` define how values are aggregated. Every function can be folded in
+//! parallel and its states merged, under the condition that [`StatsFunction::depends_on`] returns.
 
 use quarry_event::time::Span as TimeSpan;
 use serde::{Deserialize, Serialize};
@@ -103,7 +103,7 @@ pub enum PercentileKind {
 /// Algorithm for percentiles when all numbers are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PercentileMethod {
-    /// The number at that rank (nearest-rank method).
+    /// The number at the percentile's rank (nearest-rank method).
     #[default]
     NearestRank,
     /// Linear interpolation between the two nearest numbers.
@@ -115,14 +115,14 @@ pub enum PercentileMethod {
 pub enum DependsOn {
     /// No dependence: rows may be folded in parallel, in any order.
     Nothing,
-    /// The order of rows, so they are folded one after the other.
+    /// The order of rows, which are therefore folded one after the other.
     Order,
-    /// Their `_time`, which they must have; they may be folded in parallel.
+    /// The `_time` of rows, which is required; rows may be folded in parallel.
     Time,
 }
 
 impl StatsFunction {
-    /// Dependence of the result on more than the values, and its type.
+    /// Dependence of the result on anything besides the values, and its type.
     fn traits(&self) -> (DependsOn, ResultType) {
         match self {
             Count | Dc | EstDc | EstDcError | Sum | SumSq | Avg | Range => (DependsOn::Nothing, ResultType::Number),

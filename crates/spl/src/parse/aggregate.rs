@@ -23,7 +23,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Fields after BY, up to an option or the end.
+    /// Parses the fields after BY, up to an option or the end.
     pub(crate) fn by_fields(&mut self, known: OptionNames) -> ParseResult<Vec<FieldPattern>> {
         let mut fields = Vec::new();
         loop {
@@ -40,7 +40,7 @@ impl Parser<'_> {
         Ok(fields)
     }
 
-    /// `function(arg) [AS name]`.
+    /// Parses `function(arg) [AS name]`.
     pub(crate) fn aggregate(&mut self, command: &str) -> ParseResult<Aggregate> {
         self.skip_separators();
         let start = self.pos;
@@ -57,7 +57,7 @@ impl Parser<'_> {
         Ok(aggregate)
     }
 
-    /// The call, its argument and its text as written.
+    /// Parses the call of an aggregate; returns its function, its argument and the call as written.
     pub(crate) fn aggregate_call(&mut self, command: &str) -> ParseResult<(StatsFunction, AggregateArg, String)> {
         self.skip_blank();
         let start = self.pos;
@@ -100,7 +100,7 @@ impl Parser<'_> {
         Ok((function, arg, as_written))
     }
 
-    /// `(field)`, `(eval(EXPR))` or `()`.
+    /// Parses `(field)`, `(eval(EXPR))` or `()`.
     fn aggregate_arg(&mut self, command: &str) -> ParseResult<AggregateArg> {
         self.expect('(', "before the argument")?;
         self.skip_blank();
@@ -129,7 +129,7 @@ impl Parser<'_> {
         is_eval
     }
 
-    /// The field inside the parentheses of an aggregate.
+    /// Parses the field inside the parentheses of an aggregate.
     fn argument_field(&mut self, command: &str) -> ParseResult<FieldPattern> {
         if let Some(word) = self.quoted().or_else(|| self.single_quoted()) {
             return Ok(word.field());
@@ -155,7 +155,7 @@ impl Parser<'_> {
         Ok(FieldPattern { text: self.text[span.start..span.end].to_owned(), span })
     }
 
-    /// `sparkline`, `sparkline(agg)`, `sparkline(agg, span)`.
+    /// Parses `sparkline`, `sparkline(agg)` or `sparkline(agg, span)`.
     fn sparkline(&mut self, command: &str, start: usize) -> ParseResult<(StatsFunction, AggregateArg, String)> {
         let mut inner = StatsFunction::Count;
         let mut arg = AggregateArg::Rows;
@@ -228,7 +228,7 @@ impl Parser<'_> {
         if stats_function(last).is_some_and(|function| function.help.arity.most == Some(1)) && last != "count" {
             return Err(remark.with_hint(format!("write {last}({name})")));
         }
-        // The keyword before the fields may also follow an aggregate.
+        // A misspelt word after an aggregate may also be meant as `by`.
         let by = (last != command).then_some("by");
         let known = STATS_FUNCTIONS.iter().map(|function| function.help.name).chain(by);
         let remark = self.suggest(remark, name, known);
@@ -243,7 +243,7 @@ impl Parser<'_> {
     }
 }
 
-/// A pattern's new name must have the same number of `*`: several fields cannot have one name.
+/// Checks that a pattern and its new name have the same number of `*`, because several fields cannot have one name.
 pub(crate) fn stars_fit(aggregate: &Aggregate, command: &str) -> ParseResult<()> {
     let AggregateArg::Field(field) = &aggregate.arg else { return Ok(()) };
     let stars = |text: &str| text.matches('*').count();
@@ -262,7 +262,7 @@ fn takes_all_fields(command: &str) -> bool {
     matches!(command, "stats" | "eventstats" | "chart" | "timechart")
 }
 
-/// `perc95`, `p99.9`, `exactperc50`, `upperperc5`.
+/// Parses a name such as `perc95`, `p99.9`, `exactperc50` or `upperperc5`.
 pub(crate) fn percentile(name: &str) -> Option<(f64, PercentileKind)> {
     let (digits, kind) = if let Some(digits) = name.strip_prefix("exactperc") {
         (digits, PercentileKind::Exact)

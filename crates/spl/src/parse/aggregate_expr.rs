@@ -1,8 +1,9 @@
 //! `eval(EXPR)` in place of an aggregate of chart and timechart: an expression over aggregates.
 //!
-//! The aggregates inside become parts with internal names, which are computed like others; the expression reads them
-//! by these names. `max(x)` of a plain field is the aggregate, `max(avg(x), 5)` the eval function. `per_second` and
-//! similar functions are refused: they are scaled when the span is known, after series have been ranked.
+//! The aggregates inside become parts with internal names, which are computed like other aggregates; the expression
+//! refers to them by these names. `max(x)` of a plain field is the aggregate, `max(avg(x), 5)` the eval function.
+//! `per_second` and similar functions are refused: they are scaled when the span is known, after series have been
+//! ranked.
 
 use super::aggregate::percentile;
 use super::cursor::{ParseResult, Parser};
@@ -18,9 +19,9 @@ const PARTS_MAX: usize = 256;
 pub(crate) struct Parts {
     /// Aggregates read so far.
     found: Vec<Aggregate>,
-    /// Number of the next one.
+    /// Number of the next aggregate.
     next: usize,
-    /// Command they belong to.
+    /// Command that contains the aggregates.
     command: &'static str,
 }
 
@@ -63,7 +64,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// The aggregate whose name starts at `start`, if the expression means one.
+    /// Parses the aggregate whose name starts at `start` and returns a reference to it; `None` if this is not an
+    /// aggregate.
     pub(crate) fn part(&mut self, name: &str, start: usize) -> ParseResult<Option<Expr>> {
         if self.parts.is_none() || !self.is_part(name, start) {
             return Ok(None);
@@ -87,7 +89,8 @@ impl Parser<'_> {
         Ok(Some(Expr { kind: ExprKind::Field(hidden), span }))
     }
 
-    /// Whether this is an aggregate; if eval has a function of the same name, only with a plain field as argument.
+    /// Whether this is an aggregate. If eval has a function of the same name, a call is an aggregate only with a
+    /// plain field as its argument.
     fn is_part(&self, name: &str, start: usize) -> bool {
         if stats_function(name).is_none_or(|row| row.function.is_none()) && percentile(name).is_none() {
             return false;

@@ -1,7 +1,7 @@
 //! The parser's cursor in the text, and the smallest units: blanks, words, quotes, names, lists.
 //!
 //! Every reader leaves the cursor unchanged when it returns `None`. Errors are [`Diagnostic`]s passed up with `?` to
-//! the current command, which is then dropped; lesser ones are reported without interrupting it.
+//! the current command, which is then dropped; lesser errors are recorded, and parsing continues.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,8 @@ use super::{MAX_NESTING, quoted_len};
 use crate::ast::{FieldPattern, Pattern, Span};
 use crate::diagnostic::Diagnostic;
 
-/// Bytes of stack below which parsing continues on a larger one; more than one level, command and analysis need.
+/// Free bytes of stack below which parsing continues on a larger stack. One level of nesting, a command and its
+/// analysis need less.
 const STACK_LEFT_MIN: usize = 512 << 10;
 /// Bytes of the larger stack. All levels together need less; an unoptimized build needs about 27 KB per level.
 const STACK_BYTES: usize = 4 << 20;
@@ -20,7 +21,7 @@ pub(crate) fn with_stack<T>(read: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(STACK_LEFT_MIN, STACK_BYTES, read)
 }
 
-/// Result of parsing something, or the error.
+/// The parsed value, or the error that drops the command.
 pub(crate) type ParseResult<T> = Result<T, Diagnostic>;
 
 /// A word with its position.
@@ -55,9 +56,9 @@ pub(crate) struct Parser<'t> {
     pub(crate) pos: usize,
     /// End of the current command.
     pub(crate) end: usize,
-    /// Positions of macros, which explain missing parts.
+    /// Positions of macros, which may explain missing parts of a command.
     pub(crate) macros: Vec<Span>,
-    /// Whether a macro may stand for anything that its command lacks.
+    /// Whether a macro may supply anything that its command lacks.
     pub(crate) stands_in: bool,
     /// Nesting of brackets, parentheses and calls at the cursor.
     pub(crate) depth: usize,
@@ -65,7 +66,7 @@ pub(crate) struct Parser<'t> {
     pub(crate) subsearches: usize,
     /// Commands parsed so far, including subsearches.
     pub(crate) commands_read: usize,
-    /// Operators that lengthen the current expression.
+    /// Number of operators that deepen the tree of the current expression.
     pub(crate) chain: usize,
     /// Aggregates of the current expression over aggregates.
     pub(crate) parts: Option<Parts>,
@@ -129,13 +130,13 @@ impl<'t> Parser<'t> {
         (self.diagnostics.len(), self.unsupported.len())
     }
 
-    /// Discards what was recorded since the checkpoint.
+    /// Discards diagnostics and features recorded since the checkpoint.
     pub(crate) fn roll_back_to(&mut self, checkpoint: (usize, usize)) {
         self.diagnostics.truncate(checkpoint.0);
         self.unsupported.truncate(checkpoint.1);
     }
 
-    /// The value, or `None` with its error recorded.
+    /// Returns the value; records an error and returns `None`.
     pub(crate) fn recover<T>(&mut self, read: ParseResult<T>) -> Option<T> {
         match read {
             Ok(value) => Some(value),
@@ -169,7 +170,7 @@ impl<'t> Parser<'t> {
         Span { start: self.pos, end: self.pos + length }
     }
 
-    /// Span from `start` to the last thing read.
+    /// Span from `start` to the cursor, without trailing blanks.
     pub(crate) fn since(&self, start: usize) -> Span {
         let end = start + self.text[start..self.pos.max(start)].trim_end().len();
         Span { start, end }
@@ -185,7 +186,7 @@ impl<'t> Parser<'t> {
         self.pos += rest.len() - rest.trim_start().len();
     }
 
-    /// Whether an unknown macro lies between two positions, in a mode that allows it.
+    /// Whether a macro between two positions may supply missing text.
     pub(crate) fn has_stand_in(&self, start: usize, end: usize) -> bool {
         self.stands_in && self.macros.iter().any(|place| place.start >= start && place.end <= end)
     }
@@ -300,7 +301,7 @@ impl<'t> Parser<'t> {
         Some(Word { text: inner[..length].to_owned(), quoted: true, span: Span { start, end: self.pos } })
     }
 
-    /// A field name of a list: quoted, or up to a blank or comma outside parentheses.
+    /// Reads a field name in a list: quoted, or up to a blank or comma outside parentheses.
     pub(crate) fn field_word(&mut self) -> Option<Word> {
         let place = self.pos;
         self.skip_blank();
@@ -326,13 +327,13 @@ impl<'t> Parser<'t> {
         Some(Word { text: self.text[start..self.pos].to_owned(), quoted: false, span: self.since(start) })
     }
 
-    /// The next field of a list, if one is left.
+    /// Reads the next field of a list, if one is left.
     pub(crate) fn next_field(&mut self) -> Option<FieldPattern> {
         self.skip_separators();
         self.field_word().map(Word::field)
     }
 
-    /// A required field name.
+    /// Reads a required field name.
     pub(crate) fn expect_field(&mut self, what: &str) -> ParseResult<Word> {
         self.field_word().ok_or_else(|| {
             self.skip_blank();
@@ -340,12 +341,12 @@ impl<'t> Parser<'t> {
         })
     }
 
-    /// `AS name`, if it is next.
+    /// Reads `AS name` if it is next.
     pub(crate) fn name_after_as(&mut self) -> ParseResult<Option<String>> {
         if self.eat_keyword("as") { Ok(Some(self.expect_field("a name after AS")?.text)) } else { Ok(None) }
     }
 
-    /// Field names up to the end of the command; may be empty.
+    /// Reads field names up to the end of the command; may return none.
     pub(crate) fn fields_to_end(&mut self) -> ParseResult<Vec<FieldPattern>> {
         let mut fields = Vec::new();
         loop {
@@ -357,7 +358,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// A whole number standing alone, as in `head 5`.
+    /// Reads a whole number that is a word of its own, as in `head 5`.
     pub(crate) fn whole_number(&mut self) -> Option<usize> {
         let place = self.pos;
         self.skip_blank();
@@ -376,7 +377,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Field names up to the end of the command; at least one.
+    /// Reads field names up to the end of the command; at least one is required.
     pub(crate) fn field_list(&mut self, command: &str) -> ParseResult<Vec<FieldPattern>> {
         let mut fields = Vec::new();
         loop {
@@ -392,7 +393,7 @@ impl<'t> Parser<'t> {
         Ok(fields)
     }
 
-    /// A number of rows, if one is next; a negative number is an error rather than something else.
+    /// Reads a number of rows if one is next; a negative number is an error.
     pub(crate) fn row_count(&mut self, command: &str) -> ParseResult<Option<usize>> {
         self.skip_blank();
         let start = self.pos;

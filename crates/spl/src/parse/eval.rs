@@ -79,7 +79,7 @@ impl Parser<'_> {
         }
         self.chain = 0;
         let expr = self.expression()?;
-        // `x=a>1 ? b : c` has a fault that comes later.
+        // The `?` of `x=a>1 ? b : c` is reported as an error later.
         if gives_boolean(&expr) && self.peek() != Some('?') {
             let remark = Diagnostic::error(format!("eval: `{}` cannot hold a boolean", word.text), expr.span);
             self.report(remark.with_hint("write if(..., \"true\", \"false\")"));
@@ -416,7 +416,7 @@ impl Parser<'_> {
         Ok(Expr { kind: ExprKind::Call(name, args), span: self.since(name_span.start) })
     }
 
-    /// `( EXPR, ... )`.
+    /// Parses `( EXPR, ... )`.
     fn arguments(&mut self) -> ParseResult<Vec<Expr>> {
         self.expect('(', "before the arguments")?;
         let mut args = Vec::new();
@@ -492,7 +492,7 @@ fn gives_boolean(expr: &Expr) -> bool {
     }
 }
 
-/// A target name; `{field}` parts are substituted row by row, empty braces are plain text.
+/// Parses a target name. Parts in braces such as `{field}` are substituted row by row; empty braces are plain text.
 fn target(word: &Word) -> AssignTarget {
     let mut parts = Vec::new();
     let mut text = String::new();

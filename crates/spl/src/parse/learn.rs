@@ -8,7 +8,7 @@ use crate::diagnostic::Diagnostic;
 const MODEL_NAME_MAX: usize = 200;
 
 impl Parser<'_> {
-    /// `NAME` or `app:NAME`.
+    /// Parses `NAME` or `app:NAME`.
     pub(crate) fn model_name(&mut self, command: &str) -> ParseResult<ModelName> {
         let word = self.expect_field("the name of a model")?;
         let (shared, text) = match word.text.split_once(':') {

@@ -1,6 +1,6 @@
 //! `name=value` options, shared by all commands.
 //!
-//! A command declares the options it knows in one place and reads the next one until none is left; unknown ones are
+//! A command declares the options it knows in one place and then reads one option after another. Unknown options are
 //! reported with a suggestion and skipped, so that one typing error does not hide the rest.
 
 use std::str::FromStr;
@@ -25,7 +25,7 @@ pub(crate) struct OptionArg {
 }
 
 impl OptionArg {
-    /// A setting as an option.
+    /// Converts a setting to an option.
     pub(crate) fn of(name: &str, value: &str) -> OptionArg {
         let place = Span::default();
         OptionArg { name: name.to_owned(), value: value.to_owned(), name_span: place, value_span: place }
@@ -35,7 +35,7 @@ impl OptionArg {
         Diagnostic::error(format!("`{}` expects {wants}, got `{}`", self.name, self.value), self.value_span)
     }
 
-    /// `t`, `true`, `1`, `yes` and their opposites.
+    /// Parses `t`, `true`, `1`, `yes` and their opposites.
     pub(crate) fn boolean(&self) -> ParseResult<bool> {
         match self.value.to_ascii_lowercase().as_str() {
             "t" | "true" | "1" | "yes" | "y" => Ok(true),
@@ -54,7 +54,7 @@ impl OptionArg {
             .map_err(|error| self.wrong("a span of time such as 5m").with_hint(error.to_string()))
     }
 
-    /// An error about the value with its own description; if that lists the valid values, the closest one is suggested.
+    /// An error about the value; `wants` describes valid values. If `wants` lists them, the closest one is suggested.
     pub(crate) fn refuse(&self, wants: &str) -> Diagnostic {
         let words = wants.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| word.len() > 1);
         self.wrong(wants).suggest(&self.value, words.filter(|word| !matches!(*word, "or" | "and" | "such" | "as")))
@@ -131,7 +131,7 @@ impl Parser<'_> {
         rest[..length].to_owned()
     }
 
-    /// The next option that the command knows; unknown ones are reported, ignored ones skipped.
+    /// Reads the next option that the command knows. Unknown options are reported, ignored ones skipped.
     pub(crate) fn option(&mut self, known: OptionNames) -> ParseResult<Option<OptionArg>> {
         loop {
             let place = self.pos;

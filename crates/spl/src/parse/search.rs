@@ -1,7 +1,7 @@
 //! Search expressions: keywords, phrases, comparisons, IN, TERM, CASE, subsearches, inline time modifiers.
 //!
-//! NOT binds tightest, then OR, then AND, explicit or implied. Operators are upper-case; the same words in lower case
-//! are search terms, with a warning.
+//! NOT binds tightest, then OR, then AND, which may be implied. Operators are upper-case; the same words in lower
+//! case are search terms, with a warning.
 
 use jiff::tz::TimeZone;
 use quarry_event::time::parse_time;
@@ -18,7 +18,7 @@ impl From<Word> for SearchPattern {
 }
 
 impl Parser<'_> {
-    /// Parses the arguments of `search`; time modifiers apply only in the leading one.
+    /// Parses the arguments of `search`; time modifiers apply only in the leading `search`.
     pub(crate) fn search_command(&mut self, leading: bool) -> ParseResult<SearchCommand> {
         let expr = self.search_condition()?;
         let mut time = TimeModifiers::default();
@@ -286,7 +286,7 @@ impl Parser<'_> {
         Ok(SearchExpr::Compare { field: field.field(), op, value, case_sensitive })
     }
 
-    /// `field=(a OR b)`: the comparison with each of the values.
+    /// Parses `field=(a OR b)` as a comparison with each of the values.
     fn compared_group(&mut self, field: &Word, op: CompareOp) -> ParseResult<SearchExpr> {
         let inner = self.nested(|parser| {
             parser.bump();
@@ -321,7 +321,7 @@ impl Parser<'_> {
         Ok(SearchExpr::In { field, values })
     }
 
-    /// An unquoted word; a name ends at comparison operators, a value may contain them.
+    /// Reads an unquoted word; a name ends at a comparison operator, a value may contain one.
     fn bare_word(&mut self, is_name: bool) -> Word {
         let start = self.pos;
         let rest = self.rest();
@@ -408,7 +408,7 @@ fn compared(expr: SearchExpr, field: &Word, op: CompareOp) -> SearchExpr {
 }
 
 impl SearchExpr {
-    /// The condition that every part holds, without nested ANDs and parts that match everything.
+    /// The condition that all parts hold, without nested ANDs and parts that match everything.
     pub fn all_of(parts: Vec<SearchExpr>) -> SearchExpr {
         fold(parts, true)
     }
@@ -475,7 +475,8 @@ fn set_time(time: &mut TimeModifiers, slot: TimeSlot, value: &SearchPattern) -> 
     Ok(())
 }
 
-/// Time modifiers under OR or NOT stay where they are; those of index time must apply to the whole search.
+/// Checks time modifiers under OR or NOT. They stay part of the condition; modifiers of the index time are errors,
+/// because they must apply to the whole search.
 fn check_inner_time(expr: &SearchExpr) -> ParseResult<()> {
     match time_modifier(expr) {
         Some((TimeSlot::IndexEarliest | TimeSlot::IndexLatest, value)) => {

@@ -100,7 +100,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Position of the next `]`, or `|` if asked, outside quotes and inner brackets; otherwise the end.
+    /// Position of the next `]`, or with `at_pipe` of the next `|` or `]`, outside quotes and inner brackets;
+    /// otherwise the end.
     pub(crate) fn boundary(&self, at_pipe: bool) -> usize {
         let bytes = self.text.as_bytes();
         let mut open = 0usize;
@@ -168,7 +169,7 @@ impl Parser<'_> {
         Some(self.placed(commands, start))
     }
 
-    /// Ends a stage: its commands get the position of everything written.
+    /// Ends a stage and gives all its commands the position of the whole stage.
     fn placed(&mut self, commands: Vec<Command>, start: usize) -> Vec<Stage> {
         self.pos = self.end;
         let span = self.since(start);
@@ -208,8 +209,8 @@ impl Parser<'_> {
         alone && !operator && known
     }
 
-    /// Whether a subsearch without leading `|` starts with a word that is not compared. As in Splunk that word is a
-    /// command, known or not, and never a search term.
+    /// Whether a subsearch without leading `|` starts with a word without a comparison operator. As in Splunk, that
+    /// word is a command, known or not, and never a search term.
     fn at_bare_word(&self) -> bool {
         let rest = self.rest();
         let name = self.peek_name();
@@ -236,8 +237,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Parses a search that is invalid as one but begins with a command: the second half of a search that a dashboard
-    /// appends to another.
+    /// Parses text that is invalid as a search but begins with a command, such as the second half of a search that a
+    /// dashboard appends to another.
     fn without_pipe(&mut self, start: usize, first: bool, checkpoint: (usize, usize)) -> Option<Vec<Command>> {
         let after = self.checkpoint();
         let place = std::mem::replace(&mut self.pos, start);
@@ -317,11 +318,11 @@ impl Parser<'_> {
                         "brackets begin with a command: write `search {name}` in them for the word, \"...\" around a text with brackets"
                     ))
                 }
-                // Over REST a search begins with a command, as does one whose first character is `|`.
+                // A search sent over REST begins with a command, as does one whose first character is `|`.
                 None if before == "|" => remark.with_hint(format!(
                     "write `search {name}` for events with this word: here a search begins with a command, and none has this name"
                 )),
-                // Not a typing error, but a command that some app would provide.
+                // The name is not a typing error, but that of a command that some app would provide.
                 None => remark.with_hint(
                     "no app declares a command of this name in commands.conf; `quarry help` lists the built-in ones",
                 ),
@@ -330,7 +331,7 @@ impl Parser<'_> {
         self.report(remark);
     }
 
-    /// `[ SEARCH ]`.
+    /// Parses `[ SEARCH ]`.
     pub(crate) fn subsearch(&mut self) -> ParseResult<Pipeline> {
         self.expect('[', "before a subsearch")?;
         let open = Span { start: self.pos - 1, end: self.pos };

@@ -1,4 +1,4 @@
-//! Tables of searches and what the parser makes of them.
+//! Tables of searches and the syntax trees that the parser builds for them.
 
 mod brackets;
 mod commands;

@@ -7,6 +7,7 @@
 mod cut;
 mod fault;
 mod live_rows;
+mod lookup_ahead;
 mod row;
 mod segment;
 
@@ -234,6 +235,10 @@ impl ReadAt for LazyObject {
 
     fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, ReadError> {
         self.get()?.read_ranges(ranges)
+    }
+
+    fn is_at_hand(&self, ranges: &[Range<u64>]) -> bool {
+        self.get().is_ok_and(|object| object.is_at_hand(ranges))
     }
 
     fn requests(&self) -> u64 {

@@ -101,7 +101,12 @@ pub(super) struct Connection<'a> {
 impl Connection<'_> {
     /// Runs a search to its end; returns its rows as CSV.
     pub(super) fn search(&mut self, search: &str) -> Result<String, String> {
-        let body = format!("exec_mode=oneshot&output_mode=csv&count=0&search={}", percent(&format!("search {search}")));
+        self.oneshot(&format!("search {search}"))
+    }
+
+    /// Answer of a search that may begin with any command.
+    pub(super) fn oneshot(&mut self, search: &str) -> Result<String, String> {
+        let body = format!("exec_mode=oneshot&output_mode=csv&count=0&search={}", percent(search));
         self.ask("POST", "/services/search/jobs", &self.server.token, body.as_bytes())
     }
 

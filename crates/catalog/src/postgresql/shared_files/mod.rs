@@ -1,13 +1,14 @@
 //! Files that several nodes share, as rows of versioned documents in a schema of their own.
 //!
-//! Every change has a number, which `clock` counts; the row of a file has the number of its last change. A change names
-//! the number that the writer has seen, and is refused if another node has changed the file since, so that no change is
-//! overwritten unseen. Removed files stay as rows without content: other nodes learn of the removal by its number.
-//! Numbers become visible in ascending order, because each transaction begins with the only row of `clock`.
+//! Every change has a number, drawn from the counter in `clock`; the row of a file has the number of its last change. A
+//! writer states the last number it has seen for the file, and the change is refused if another node has changed the
+//! file since, so that no change is overwritten unseen. Removed files stay as rows without content, so that other nodes
+//! learn of the removal. Numbers become visible in ascending order, because each transaction first updates the only row
+//! of `clock`.
 //!
 //! A node that changes files holds an advisory lock from before it reads them until it has written them
-//! ([`SharedFileTable::lock`]). The lock only keeps nodes from refusing each other; when a connection is lost, and the lock
-//! with it, the numbers still decide.
+//! ([`SharedFileTable::lock`]). The lock only prevents needless conflicts; if it is lost with its connection, the
+//! numbers still detect them.
 //!
 //! Not here: which files are shared, and their copies on disk (sharing).
 
@@ -38,11 +39,11 @@ const TABLES: &str = r#"
 "#;
 /// Number of these tables.
 const TABLES_MAX: i64 = 3;
-/// Maximum number of rows, with those of removed files.
+/// Maximum number of rows, including those of removed files.
 const ROWS_MAX: i64 = 50_000;
-/// Longest wait of one statement for the lock; a shorter configured wait counts.
+/// Maximum wait of one statement for the lock; a shorter configured wait takes precedence.
 const LOCK_WAIT_MAX: Duration = Duration::from_secs(60);
-/// The server's own watch over a client that may hold the lock: a machine that is gone loses it after about 15 s.
+/// Keepalive settings with which the server detects a vanished client and frees its lock after about 15 s.
 const WATCHED: &str = "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 2";
 
 /// A file's row without its content.
@@ -77,9 +78,9 @@ pub struct SharedFileChange<'a> {
 /// Result of a change of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedPut {
-    /// All files are changed; the first has this number, each further one the next.
+    /// All files are changed. The first change has this number, the others the numbers that follow.
     Done(i64),
-    /// Another node has changed one of the files meanwhile; nothing was changed.
+    /// Another node had changed one of the files first; nothing was changed.
     Conflict,
 }
 
@@ -94,7 +95,7 @@ pub struct SharedFileTable {
 #[derive(Debug, Default)]
 struct ChangingSession {
     session: Option<Session>,
-    /// Whether the caller holds the lock: then a new session takes it first.
+    /// Whether the caller holds the lock, which a new session must then take first.
     is_held: bool,
 }
 
@@ -108,7 +109,7 @@ impl SharedFileTable {
         made.map(|()| table)
     }
 
-    /// A random number that tells these files from those of every other database.
+    /// A random number that identifies this set of files among those of all databases.
     pub fn id(&self) -> Result<i64, CatalogError> {
         self.read(Some(self.database.clock.elapsed_ns()), |session| {
             let id = Act::on(session).number("SELECT id FROM clock", values![])?;
@@ -116,12 +117,13 @@ impl SharedFileTable {
         })
     }
 
-    /// Excludes changes by others until [`SharedFileTable::unlock`]; waits as long as a transaction, counted from
-    /// `since` on the monotonic clock.
+    /// Excludes changes by others until [`SharedFileTable::unlock`]. Waits for at most the configured time, counted
+    /// from `since` on the monotonic clock.
     pub fn lock(&self, since: i64) -> Result<(), CatalogError> {
         lock(&self.writer).is_held = true;
         let taken = self.write(since, |session| {
-            // A session that is still open may have taken it already; it counts how often.
+            // An open session may still hold the lock, and PostgreSQL counts repeated locks, so the session releases it
+            // first.
             session.unlock()?;
             self.take_lock(session)
         });
@@ -135,14 +137,14 @@ impl SharedFileTable {
     pub fn unlock(&self) {
         let mut writer = lock(&self.writer);
         writer.is_held = false;
-        // A session that does not answer loses the lock at its end.
+        // A session that does not answer is dropped, which releases the lock.
         if writer.session.as_ref().is_some_and(|session| session.unlock().is_err()) {
             writer.session = None;
         }
     }
 
-    /// Number of the last change, and the rows changed after `version`, in order. A lost connection is waited for from
-    /// `since` on, or not at all.
+    /// Number of the last change, and the rows changed after `version`, in order. Waits for a lost connection, counted
+    /// from `since`; without `since`, not at all.
     pub fn newer_than(&self, version: i64, since: Option<i64>) -> Result<(i64, Vec<SharedFileRow>), CatalogError> {
         self.read(since, |session| {
             let act = Act::on(session);
@@ -207,7 +209,7 @@ impl SharedFileTable {
         committed.map(|()| SharedPut::Done(version))
     }
 
-    /// Number of the first change; `None` if another node was faster.
+    /// Returns the number of the first change; `None` if another node has changed one of the files.
     fn put_rows(&self, session: &Session, changes: &[SharedFileChange<'_>]) -> Outcome<Option<i64>> {
         let act = Act::on(session);
         let count = i64::try_from(changes.len()).unwrap_or(i64::MAX);
@@ -236,7 +238,7 @@ impl SharedFileTable {
         Ok(Some(first))
     }
 
-    /// Creates the tables, or checks that they are of a version that is known.
+    /// Creates the tables, or checks that their version is known.
     fn prepare(&self, session: &Session) -> Outcome<()> {
         let (act, schema) = (Act::on(session), &*self.database.place.shown);
         let name = self.database.place.schema();
@@ -255,7 +257,7 @@ impl SharedFileTable {
             _ => return Err(Failure::Damaged("its schema has tables of something else".to_owned())),
         }
         in_transaction(session, "BEGIN", || {
-            // A role without the right to create schemas can be given one that is empty.
+            // A role without the right to create schemas can use an empty one that an administrator has created.
             if !act.exists("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = ?1", values![name])? {
                 session.run_script(&format!("CREATE SCHEMA {name}"))?;
             }
@@ -284,7 +286,7 @@ impl SharedFileTable {
         })
     }
 
-    /// Runs `work` in the session that changes files, again after a lost connection.
+    /// Runs `work` in the session that changes files; repeats it after a lost connection.
     fn write<T>(&self, since: i64, mut work: impl FnMut(&Session) -> Outcome<T>) -> Result<T, CatalogError> {
         let mut writer = lock(&self.writer);
         let mut patience = Patience { since, ..self.database.patience(self.database.place.wait) };
@@ -307,7 +309,7 @@ impl SharedFileTable {
             writer.session = None;
             let session = self.connect()?;
             if writer.is_held {
-                // Then nothing of a lost session is still running.
+                // With the lock taken, no transaction of a lost session is still running.
                 self.take_lock(&session)?;
             }
             writer.session = Some(session);

@@ -121,7 +121,7 @@ fn a_lock_that_another_node_holds_and_a_server_that_is_away_are_waited_for_so_lo
     assert!((0..100).any(|_| begin(&a).is_ok()));
     assert_eq!(put(&a, "x", 0, Some("one")), SharedPut::Done(1));
     a.unlock();
-    // A node that is gone has no lock.
+    // A dead node no longer holds the lock.
     begin(&b).unwrap();
     drop(b);
     begin(&a).unwrap();

@@ -1,7 +1,8 @@
 //! The response of an endpoint as text, for `rest report_as=text`.
 //!
 //! Entries are written in the two formats of Splunk's REST interface: an Atom feed, or JSON if the path has
-//! `output_mode=json`. All values are texts. Links, authors and access rules are not available and left out.
+//! `output_mode=json`. All values are texts. Links, authors and access rules are omitted, because they are not
+//! available.
 //!
 //! Source: Splunk's REST API User Manual, "Atom feed response" and `output_mode`.
 

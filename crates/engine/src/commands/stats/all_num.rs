@@ -1,7 +1,7 @@
 //! `stats allnum=true`: numeric functions yield a value only if all values of their field are numbers.
 //!
-//! The values of each such field, and the numbers among them, are counted along with the aggregates; if the counts
-//! differ, the value is removed. `min` and `max` also compare texts and are kept.
+//! For each such field, values and numeric values are counted along with the aggregates; if the counts differ, the
+//! result is removed. The results of `min` and `max`, which also compare texts, are kept.
 
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::Body;

@@ -1,8 +1,9 @@
-//! Windows of `streamstats`: rows enter at one end and leave at the other, and aggregates follow.
+//! Windows of `streamstats`: rows enter at one end and leave at the other, and aggregates are updated.
 //!
-//! States refer to rows by number; the rows themselves are stored once, in the window. Counts support removal of a row.
-//! Sums are kept as two stacks, so that nothing is ever subtracted. For extremes, only rows that may still become one
-//! are kept. Functions that none of this computes exactly are folded again over the group's rows.
+//! States refer to rows by number; the rows themselves are stored once, in the window. A count is reduced when a row
+//! leaves. Sums are kept as two stacks, so that nothing is ever subtracted. For a minimum or maximum, only rows that
+//! may still become the extreme are kept. Functions that none of these methods computes exactly are folded again over
+//! the group's rows.
 
 use std::collections::VecDeque;
 
@@ -90,7 +91,7 @@ pub(super) enum Sliding {
     Rows(VecDeque<u64>),
 }
 
-/// Row numbers with the index of a value: candidates for the extreme once earlier rows have left.
+/// Candidates for an extreme once earlier rows have left: row number, and index of the value in the row.
 pub(super) type Candidates = VecDeque<(u64, usize)>;
 
 /// Values of one kind.
@@ -280,7 +281,7 @@ fn folded<'v>(body: Body, rows: impl Iterator<Item = (&'v [String], Option<TimeN
 pub(super) trait Foldable: Copy + Default {
     /// The value for one row.
     fn of(values: &[String]) -> Self;
-    /// Combines it with the next one.
+    /// Combines this value with the one after it.
     fn with(self, other: Self) -> Self;
 }
 
@@ -313,7 +314,8 @@ impl Foldable for Moments {
 /// A queue that maintains the total of its elements: older ones as suffix totals, newer ones with a running total.
 #[derive(Default)]
 pub(super) struct Stacks<T> {
-    /// Totals from each older element to the last of them; the oldest is at the end.
+    /// Suffix totals: for each older element, the total from it to the newest older element. The oldest element is at
+    /// the end.
     older: Vec<T>,
     newer: Vec<T>,
     /// Total of the newer elements.
@@ -354,7 +356,8 @@ mod tests {
     use super::*;
     use quarry_spl::ast::StatsFunction;
 
-    /// Numbers, decimals, texts, ties in other letters, several values and none, in no order of time.
+    /// Integers, decimals, texts, equal numbers in different notations, several values and none, in random order of
+    /// time.
     fn rows(count: u64, mixed: bool) -> Vec<WindowRow> {
         let values = |at: u64| match at * 7_919 % 11 {
             0 => vec![],

@@ -1,7 +1,7 @@
 //! Event storage of `transaction`.
 //!
-//! Most events leave soon, with a transaction that is closed or evicted, so they stay in the batch they came in. An
-//! event that remains when the batches take too much memory is copied, so that it keeps no batch alive.
+//! Most events leave soon, with a transaction that is closed or evicted, so they stay in the batch in which they
+//! arrived. If the batches take too much memory, the remaining events are copied, so that they keep no batch alive.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -84,7 +84,7 @@ impl Events {
         self.times.len()
     }
 
-    /// Writes the values of the transaction's fields to `key`; false if there is none.
+    /// Writes the values of the transaction's fields to `key`; false if the event has none of them.
     pub(super) fn write_key(&self, row: usize, key: &mut [Option<String>]) -> bool {
         let mut any = false;
         for (place, column) in key.iter_mut().zip(&self.keys) {
@@ -115,7 +115,7 @@ pub(super) struct Member {
 enum MemberValues {
     /// A row of a batch.
     Row(Arc<Events>, u32),
-    /// Copied values, concatenated, with field and end of each, by field number.
+    /// Concatenated copies of the values; for each value, the field number and the end position.
     Own(Box<str>, Box<[(u32, u32)]>),
 }
 
@@ -178,7 +178,7 @@ impl Member {
         }
     }
 
-    /// Marks the fields it may have values of; `last` is the batch marked last.
+    /// Marks the fields in which the event may have values; `last` is the batch marked last.
     pub(super) fn mark_fields(&self, last: &mut Option<*const Events>, marked: &mut [bool]) {
         let mut mark = |number: u32| marked[number as usize] = true;
         match &self.place {

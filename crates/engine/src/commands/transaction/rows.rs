@@ -1,7 +1,8 @@
 //! Output rows of `transaction`.
 //!
-//! Finished transactions wait until no open or future one can come before them; then they become rows, in the search's
-//! memory or spilled to files. Rows that come out of order because too many would have to wait are sorted at the end.
+//! A finished transaction waits until no open or future transaction can precede it. It then becomes a row, in the
+//! search's memory or spilled to a file. If too many would have to wait, rows are made out of order and sorted at the
+//! end.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -22,13 +23,13 @@ use super::members::{Member, Names};
 
 /// Number of finished rows that form a batch.
 const BATCH_ROWS: usize = 1_024;
-/// Or their size in bytes.
+/// Bytes of finished rows that form a batch, if these are reached first.
 const BATCH_BYTES: usize = 1 << 20;
 /// Maximum number of finished rows that wait for their place in the order.
 const WAITING_ROWS_MAX: usize = 32_768;
-/// Maximum of their bytes.
+/// Maximum bytes of finished rows that wait.
 const WAITING_BYTES_MAX: usize = 16 << 20;
-/// They are also bounded by the search's memory divided by this.
+/// Divisor: waiting rows may take at most the search's memory divided by this.
 const WAITING_SHARE: usize = 32;
 
 /// A finished transaction.
@@ -94,8 +95,8 @@ impl ClosedRows {
         self.waiting.len() >= self.look_at.0 || self.waiting_bytes >= self.look_at.1.min(self.bytes_max)
     }
 
-    /// Makes rows of the transactions that no other transaction at `latest` or earlier can precede; of all if too many
-    /// would remain.
+    /// Turns into rows the transactions that no other transaction at `latest` or earlier can precede. If too many
+    /// would remain, turns all of them into rows.
     pub(super) fn make_rows(
         &mut self,
         latest: TimeNs,

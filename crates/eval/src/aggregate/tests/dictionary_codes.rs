@@ -1,4 +1,4 @@
-//! Rows of texts and the same rows as dictionary codes form the same groups.
+//! Tests that rows form the same groups whether their texts are plain or dictionary codes.
 
 use std::sync::Arc;
 
@@ -118,7 +118,7 @@ fn many_values_leave_the_small_tables() {
     assert_eq!(answer_by("dc(v) as d", &typed, super::Way::Folders), ["20000"]);
 }
 
-/// A folder checks its size only occasionally: rows it counts by code after a spill must not be lost.
+/// A folder checks its size only occasionally: rows counted by code after a spill must not be lost.
 #[test]
 fn rows_counted_by_code_after_states_were_given_away_count() {
     let texts: Vec<Option<String>> = (0..BATCH).map(|row| Some(format!("group {}", row % 5))).collect();

@@ -1,8 +1,9 @@
-//! Rules of multikv.conf: where the sections of a table are in a text, and how their lines become names and cells.
+//! Rules of multikv.conf: the position of a table's sections in a text, and the conversion of their lines to names and
+//! cells.
 //!
-//! A table consists of a preamble (`pre`), a `header`, a `body` and a trailer (`post`). Each section starts and ends at
-//! a line found by a regular expression, or after a number of lines. The header's tokens are the column names; each
-//! line of the body is a row. Further tables may follow.
+//! A table consists of a preamble (`pre`), a `header`, a `body` and a trailer (`post`). The start and the end of each
+//! section are lines found by a regular expression, or are given by a number of lines. The header's tokens are the
+//! column names; each line of the body is a row. Further tables may follow.
 //!
 //! Not here: which rows and fields `multikv` keeps ([`super`]); tokens of `pre` and `post`, which rows do not use.
 
@@ -40,12 +41,12 @@ struct Section {
 
 #[derive(Debug, Default)]
 enum Start {
-    /// At the end of the previous section.
+    /// The section starts at the end of the previous one.
     #[default]
     Here,
-    /// The section starts this many lines later.
+    /// The section starts this many lines after the end of the previous one.
     After(usize),
-    /// At the next line that matches.
+    /// The section starts at the next line that matches.
     At(Regex),
 }
 
@@ -53,9 +54,9 @@ enum Start {
 enum End {
     #[default]
     Unsaid,
-    /// After this many lines.
+    /// The section ends after this many lines.
     Count(usize),
-    /// Before the next line that matches.
+    /// The section ends before the next line that matches.
     Before(Regex),
 }
 
@@ -67,7 +68,7 @@ enum Ignored {
     Like(Vec<Regex>),
 }
 
-/// Receives rows: the line, and names and values of its cells.
+/// Receives rows: the line, and the names and values of its cells.
 pub type SeeCells<'s> = &'s mut dyn FnMut(&str, Vec<(String, String)>);
 
 impl TableRule {
@@ -93,7 +94,7 @@ impl TableRule {
         Ok(rule)
     }
 
-    /// Passes each row of the tables in a text on.
+    /// Passes each row of the tables in a text to `see`.
     pub fn rows(&self, text: &str, several_tables: bool, named: bool, see: SeeCells<'_>) {
         let lines: Vec<&str> = text.lines().collect();
         let mut place = 0;
@@ -106,7 +107,7 @@ impl TableRule {
         }
     }
 
-    /// Passes the rows of the next table on; returns where it ends, if there is one.
+    /// Passes the rows of the next table to `see`; returns the end of the table, if there is one.
     fn table(&self, lines: &[&str], from: usize, named: bool, see: SeeCells<'_>) -> Option<usize> {
         let mut place = from;
         if let Some(pre) = &self.pre {
@@ -115,7 +116,7 @@ impl TableRule {
         }
         let (mut names, mut header_line) = (Vec::new(), String::new());
         if let Some(header) = &self.header {
-            // A header that is only a list of names occupies no line.
+            // A header that is only a list of names occupies no lines.
             let is_list = matches!(header.tokens, Some(Tokens::List(_)));
             let unsaid = usize::from(!is_list || !matches!(header.start, Start::Here));
             let (start, end) = header.lines(lines, place, unsaid)?;
@@ -176,8 +177,8 @@ impl Section {
         Ok(())
     }
 
-    /// First line and end of the section; `unsaid` is the number of lines if no setting gives it. `None` if it does not
-    /// start.
+    /// First line and end of the section; `unsaid` is the number of lines if no setting defines it. `None` if the
+    /// section does not start.
     fn lines(&self, lines: &[&str], from: usize, unsaid: usize) -> Option<(usize, usize)> {
         let (start, is_found) = match &self.start {
             Start::Here => (from, false),
@@ -189,7 +190,7 @@ impl Section {
             End::Unsaid => unsaid,
             End::Count(count) => *count,
             End::Before(regex) => {
-                // Includes the line that it was found by.
+                // Includes the line that matched the start.
                 let first = usize::from(is_found);
                 let end = rest.iter().skip(first).position(|line| regex.is_match(line));
                 end.map_or(rest.len(), |end| end + first)
@@ -198,7 +199,7 @@ impl Section {
         Some((start, start + count.min(rest.len())))
     }
 
-    /// Lines that belong to the section, original and after replacement.
+    /// Lines that belong to the section, each as in the text and after replacement.
     fn members_of<'s>(&'s self, lines: &'s [&'s str]) -> impl Iterator<Item = (&'s str, String)> {
         let is_member = |line: &&&str| {
             let is_ignored = match &self.ignored {

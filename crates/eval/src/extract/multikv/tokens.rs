@@ -1,4 +1,4 @@
-//! Tokens of multikv.conf: how a line of a table is split, and how list settings are parsed.
+//! Tokens of multikv.conf: splitting a line of a table, and parsing list settings.
 
 use quarry_stdx::Fault;
 
@@ -7,9 +7,9 @@ use quarry_stdx::Fault;
 pub(crate) enum Tokens {
     /// `_token_list_`: fixed tokens.
     List(Vec<String>),
-    /// `_chop_`: tokens by first character and length.
+    /// `_chop_`: tokens given by first character and length.
     Chop(Vec<(usize, usize)>),
-    /// `_tokenize_`.
+    /// `_tokenize_`: tokens between delimiters.
     Split {
         /// Maximum number of tokens; the last one takes the rest of the line.
         most: Most,
@@ -18,20 +18,20 @@ pub(crate) enum Tokens {
         /// Whether consecutive delimiters count as one.
         consumes: bool,
     },
-    /// `_align_`: tokens at the position of header texts.
+    /// `_align_`: tokens at the positions of header texts.
     Align(Vec<Aligned>),
 }
 
-/// Number of tokens made by `_tokenize_`.
+/// Maximum number of tokens for `_tokenize_`.
 #[derive(Debug)]
 pub(crate) enum Most {
     All,
-    /// As many as the previous section has.
+    /// The number of tokens in the previous section.
     AsBefore,
     Count(usize),
 }
 
-/// A token that begins or ends where a text of the header does.
+/// A token that begins or ends at the same position as a text of the header.
 #[derive(Debug)]
 pub(crate) struct Aligned {
     header: String,
@@ -41,7 +41,7 @@ pub(crate) struct Aligned {
 }
 
 impl Default for Tokens {
-    /// As many words as the header has.
+    /// The default: as many words as the header has.
     fn default() -> Tokens {
         Tokens::Split { most: Most::AsBefore, delimiters: vec![' ', '\t'], consumes: true }
     }
@@ -106,7 +106,7 @@ impl Tokens {
     }
 }
 
-/// Parses a number, delimiters, and optionally whether consecutive ones count as one.
+/// Parses a number, delimiters, and optionally whether consecutive delimiters count as one.
 fn split(items: &[Item]) -> Option<Tokens> {
     let (first, mut rest) = items.split_first()?;
     let most = match first.text.parse::<i64>().ok()? {
@@ -153,7 +153,7 @@ fn pieces(line: &str, most: usize, delimiters: &[char], consumes: bool) -> Vec<S
 }
 
 impl Aligned {
-    /// The token of a line; empty if the header does not contain the text.
+    /// The token in a line; empty if the header does not contain the text.
     fn of(&self, line: &str, header: &str) -> String {
         let Some(byte) = header.find(&self.header) else { return String::new() };
         let start = header[..byte].chars().count();

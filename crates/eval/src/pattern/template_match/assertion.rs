@@ -1,14 +1,13 @@
-//! Assertions of a regular expression (`^`, `\b`, …) at a position of which only the bytes beside it are known.
+//! Assertions of a regular expression (`^`, `\b`, …) at a position, judged by the bytes before and after it.
 //!
-//! Whether a non-ASCII character belongs to a word cannot be told from one of its bytes, so that is [`Unclear`]. Not
-//! here: walking an expression over a template ([`super::dependence`]).
+//! A single byte does not show whether a non-ASCII character belongs to a word; the result is then [`Unclear`].
 
 use regex_automata::util::look::Look;
 
 /// The assertion cannot be decided.
 pub(super) struct Unclear;
 
-/// Byte before a position, as far as assertions distinguish it.
+/// Byte before a position, as far as assertions distinguish bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Behind {
     Start,
@@ -41,7 +40,7 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// Whether an assertion holds; `None` if that depends on what follows.
+/// Whether an assertion holds; `None` if that depends on the next byte.
 pub(super) fn holds(look: Look, behind: Behind, ahead: Ahead) -> Result<Option<bool>, Unclear> {
     match look {
         Look::Start => return Ok(Some(behind == Behind::Start)),
@@ -53,7 +52,7 @@ pub(super) fn holds(look: Look, behind: Behind, ahead: Ahead) -> Result<Option<b
         Ahead::End => None,
         Ahead::Byte(byte) => Some(byte),
     };
-    // Whether a non-ASCII character belongs to a word cannot be told from its bytes.
+    // A single byte does not show whether a non-ASCII character belongs to a word.
     let before = || if behind == Behind::Wide { Err(Unclear) } else { Ok(behind == Behind::Word) };
     let after = || match next {
         Some(0x80..) => Err(Unclear),

@@ -14,24 +14,24 @@ use super::{
 
 /// Maximum number of cached variable passes.
 const PASSES_MAX: usize = 4_096;
-/// Minimum lengths of values are distinguished up to this one.
+/// Longest minimum length of values that is distinguished; greater ones are treated alike.
 const LENGTH_MAX: u32 = 64;
 
-/// A state and whether a match was seen on the way to it.
+/// A state, and whether a match was seen before it was reached.
 type Live = (LazyStateID, bool);
 
 /// Outcome of the attempts at one position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attempt {
-    /// Position by which all have ended.
+    /// Position at which all attempts have ended.
     pub(super) end: TemplatePosition,
     /// Whether an attempt may have matched.
     pub(super) matched: bool,
-    /// Whether there is one attempt and it always matches.
+    /// Whether there is only one attempt, and it always matches.
     pub(super) certain: bool,
 }
 
-/// Cache key of passing a variable.
+/// Cache key of passing over the values of a variable.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PassKey {
     live: Box<[Live]>,
@@ -49,7 +49,7 @@ impl PassKey {
     }
 }
 
-/// Cache of passing variables.
+/// Cached results of passing over variables.
 pub(super) type KnownPasses = HashMap<PassKey, Attempts, foldhash::fast::FixedState>;
 
 /// All possible outcomes of attempts.
@@ -64,7 +64,7 @@ pub(super) struct Attempts {
 }
 
 impl Planner {
-    /// Runs all attempts that start at a position, or anywhere in it if it is a variable.
+    /// Runs all attempts that start at a position or, if it is a variable, anywhere in its values.
     pub(super) fn attempt(&mut self, template: &Reading<'_>, start: TemplatePosition) -> Result<Attempt, TooMuch> {
         let mut attempts = Attempts::default();
         let mut place = start;
@@ -97,7 +97,7 @@ impl Planner {
         Ok(Attempt { end: place, matched: attempts.matched, certain })
     }
 
-    /// The end of an attempt that fails within the literal in which it starts, as nearly all do.
+    /// The end of an attempt that fails within the literal in which it starts, as nearly all attempts do.
     pub(super) fn failed_in_literal(
         &mut self,
         literal: &[u8],
@@ -126,7 +126,7 @@ impl Planner {
         }))
     }
 
-    /// The start states: one for each kind of text that may precede.
+    /// The start states: one for each kind of text that may precede the position.
     fn begin(
         &mut self,
         template: &Reading<'_>,
@@ -185,7 +185,8 @@ impl Planner {
         if state.is_quit() { Err(TooMuch) } else { Ok(state) }
     }
 
-    /// Steps over a literal from a byte on; returns the byte where all attempts are decided, or its length.
+    /// Steps over a literal from a byte on; returns the offset at which all attempts are decided, or the length of the
+    /// literal.
     fn through_literal(&mut self, attempts: &mut Attempts, literal: &[u8], from: usize) -> Result<usize, TooMuch> {
         let mut at = from;
         if let [one] = attempts.live[..] {
@@ -202,7 +203,7 @@ impl Planner {
         Ok(at)
     }
 
-    /// The same for a single state, which has one successor per byte.
+    /// Like [`Planner::through_literal`], for a single state, which has one successor per byte.
     fn alone_through_literal(
         &mut self,
         (mut state, mut seen): Live,
@@ -228,7 +229,8 @@ impl Planner {
         Ok(literal.len())
     }
 
-    /// Steps over every value of a variable. Many templates have the same variables where an attempt arrives.
+    /// Steps over every value of a variable. Results are cached, because attempts reach the same variables in many
+    /// templates.
     fn through_variable(&mut self, attempts: &mut Attempts, traits: &ValueTraits) -> Result<(), TooMuch> {
         let key = PassKey::new(&attempts.live, traits);
         if let Some(known) = self.passes.get(&key) {
@@ -300,7 +302,7 @@ impl Planner {
         Ok(())
     }
 
-    /// The text ends here.
+    /// Ends the attempts at the end of the text.
     fn at_end(&mut self, attempts: &mut Attempts) -> Result<(), TooMuch> {
         for (state, seen) in std::mem::take(&mut attempts.live) {
             let end = self.dfa.next_eoi_state(&mut self.cache, state).map_err(|_| TooMuch)?;
@@ -313,7 +315,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Steps over one more byte of this set; records attempts that end.
+    /// Steps over one more byte, which may be any of this set; records attempts that end.
     fn step(&mut self, live: &[Live], bytes: &[u8], attempts: &mut Attempts) -> Result<Vec<Live>, TooMuch> {
         let mut next = Vec::with_capacity(live.len());
         for (state, seen) in live {
@@ -342,7 +344,7 @@ impl Planner {
     }
 
     /// Whether an attempt in this state has matched and no later text can change the match. The automaton reports a
-    /// match one byte late; without this check the window would include the following part.
+    /// match one byte late; without this check, the window would include the next part.
     fn is_settled(&mut self, state: LazyStateID) -> Result<bool, TooMuch> {
         if let Some(known) = self.settled.get(&state) {
             return Ok(*known);
@@ -365,7 +367,7 @@ impl Planner {
         Ok(!self.matches_at_end(state)?)
     }
 
-    /// Whether a match ends here whatever follows. If the expression looks ahead, the groups might still differ.
+    /// Whether a match ends here, whatever text follows. If the expression looks ahead, the groups might still differ.
     fn ends_here(&mut self, state: LazyStateID) -> Result<bool, TooMuch> {
         for at in 0..self.every_class.len() {
             let next = self.next(state, self.every_class[at])?;

@@ -1,9 +1,9 @@
 //! Windows whose groups have fixed positions in every match, although not every text matches: `after (?<n>\\d+)
-//! attempts` if the template is `after N TEXT`. Whether there is a match depends on fewer values than the groups, and
-//! the groups need not be searched.
+//! attempts` if the template is `after N TEXT`. Fewer values determine whether there is a match than determine the
+//! groups, and the groups need not be searched for.
 //!
-//! If a single value decides, the automaton's state before it is known: only as many bytes of each value are read as
-//! decide the result.
+//! If a single value decides, the automaton's state before the value is precomputed: only as many bytes of each value
+//! are read as are needed to decide.
 
 use std::str::Utf8Error;
 
@@ -12,14 +12,14 @@ use regex_automata::hybrid::LazyStateID;
 use super::{FlatTemplate, GroupPlaces, Planner, TemplatePosition, Window, finds_within};
 use crate::pattern::{Captures, Regex};
 
-/// Whether a window has a match.
+/// A test whether a window has a match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Positions of the requested groups if it has one.
+    /// Positions of the requested groups if there is a match.
     pub places: GroupPlaces,
-    /// The variables whose values decide, in order.
+    /// The variables whose values decide whether there is a match, in order.
     pub read: Vec<usize>,
-    /// The other variables of the window, each with a valid value to use regardless of the actual one.
+    /// The other variables of the window, each with a valid value to use in place of the actual one.
     pub fillers: Vec<(usize, Box<str>)>,
 }
 
@@ -40,10 +40,10 @@ impl Window {
         Ok(finds_within(regex, text, start, starts_end, captures))
     }
 
-    /// A test for the only deciding value; `None` if there are several, or matches may start at several positions.
+    /// A test of the only deciding value; `None` if several values decide, or matches may start at several positions.
     pub fn value_test(&self, decision: &Decision, template: &FlatTemplate) -> Option<ValueTest> {
         let [only] = decision.read[..] else { return None };
-        // A value in which matches may start does not have a single start, however short the surrounding text is.
+        // A value within which matches may start has no single start position, however short the surrounding text is.
         if self.starts_end > (TemplatePosition { part: only, offset: 0 }) {
             return None;
         }
@@ -87,10 +87,10 @@ enum Step {
 }
 
 impl ValueTest {
-    /// Whether there is a match with this value; `None` if the automaton gives up.
+    /// Whether there is a match if the variable has this value; `None` if the automaton gives up.
     pub fn is_match(&mut self, planner: &mut Planner, value: &[u8]) -> Option<bool> {
         let answer = self.ask(planner, value);
-        // States of earlier values may have filled the automaton's memory.
+        // Processing earlier values may have filled the automaton's memory.
         match planner.forget_if_cleared() {
             true => None,
             false => answer,

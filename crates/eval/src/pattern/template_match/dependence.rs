@@ -1,18 +1,20 @@
-//! Dependence analysis: which variables decide the requested groups of a window, found by running the expression over
-//! all values at once.
+//! Dependence analysis: determines which variables the requested groups of a window depend on, by running the
+//! expression over all values at once.
 //!
 //! This is an abstract interpretation of a Pike VM: the threads of the expression run over the template, with template
-//! *positions* in place of text offsets. A variable stands for every value that its [`ValueTraits`] allow, so after it
-//! there is a set of *configurations*, one for each possible outcome of the threads. A variable after which each
-//! configuration has only one successor decides nothing. Each group decides only itself, and groups that are not
-//! requested are not tracked, so that an undecided one does not affect the others. The result is one of:
+//! *positions* in place of text offsets. A variable represents every value that its [`ValueTraits`] allow, so after a
+//! variable there is a set of *configurations*, one for each possible outcome of the threads. If each configuration
+//! has only one successor over a variable, the result does not depend on that variable. Groups are independent of each
+//! other, and groups that are not requested are not tracked, so that an undecided group does not affect the others.
+//! The result is one of:
 //!
-//! - all requested groups have fixed positions in the template, whatever the values are ([`Dependence::groups`]): the
-//!   expression need not run, and a group that spans one variable is that variable's column;
-//! - or the result depends on the values of some variables only ([`Dependence::read`]), and any allowed value may be
-//!   used for the others ([`filler`]).
+//! - all requested groups have fixed positions in the template, whatever the values ([`Dependence::groups`]): the
+//!   expression need not run, and a group that spans one variable equals that variable's column;
+//! - the result depends on the values of some variables only ([`Dependence::read`]), and any allowed value may be used
+//!   for the others ([`filler`]).
 //!
-//! If there are too many configurations, threads or steps, or an assertion cannot be evaluated, nothing is claimed.
+//! If there are too many configurations, threads or steps, or an assertion cannot be evaluated, the analysis has no
+//! result.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -32,41 +34,42 @@ use super::{Decision, FlatPart, Planner, Reading, TemplatePosition, Window, inte
 const THREADS_MAX: usize = 64;
 /// Maximum number of configurations followed at once.
 const CONFIGURATIONS_MAX: usize = 64;
-/// Maximum number of thread steps per window.
+/// Maximum number of thread steps for one window.
 const STEPS_MAX: usize = 40_000;
-/// Maximum total number of thread steps of one planner, a few hundredths of a second.
+/// Maximum total number of thread steps of one planner: a few hundredths of a second.
 const PLANNER_STEPS_MAX: usize = 4_000_000;
-/// Minimum lengths beyond this are not stepped over byte by byte.
+/// Minimum lengths of values beyond this are not stepped over byte by byte.
 const LENGTH_MAX: u32 = 256;
 /// Maximum number of cached windows.
 const KNOWN_MAX: usize = 8_192;
 /// Maximum number of cached [`KnownOutcomes`].
 const PASSED_MAX: usize = 2_048;
 
-/// Start and end of each group in the template; `None` for a group that does not take part or is not requested.
+/// Start and end of each group in the template; `None` for a group that does not take part in the match or is not
+/// requested.
 pub type GroupPlaces = Vec<Option<(TemplatePosition, TemplatePosition)>>;
 
-/// Parts of the template that decide the requested groups of a window.
+/// The parts of the template on which the requested groups of a window depend.
 #[derive(Debug)]
 pub(super) struct Dependence {
-    /// Positions of the groups, if there is always a match with these.
+    /// Positions of the groups, if every text matches with these positions.
     pub(super) groups: Option<GroupPlaces>,
-    /// Parts whose values decide, ascending.
+    /// Parts on whose values the result depends, ascending.
     pub(super) read: Vec<usize>,
-    /// Positions of the groups in every match, and the parts whose values decide whether there is one, if not every
-    /// text matches.
+    /// If not every text matches: positions of the groups in every match, and the parts on which the existence of a
+    /// match depends.
     pub(super) decision: Option<(GroupPlaces, Vec<usize>)>,
-    /// Parts that decide about the match and about each wanted group, if neither `groups` nor `decision` is known.
+    /// Parts on which the match and each requested group depend, if neither `groups` nor `decision` is known.
     pub(super) apart: Option<Apart>,
 }
 
-/// Parts that decide about a match, and about each wanted group of a text that has one: two such texts with the same
-/// values in the parts of a group have the same text in it.
+/// The parts on which a match depends, and those on which each requested group depends: two matching texts with equal
+/// values in the parts of a group have the same text in the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Apart {
-    /// Parts that decide whether there is a match.
+    /// Parts on which the existence of a match depends.
     pub matched: Vec<usize>,
-    /// Parts that decide each wanted group, in the order of the groups.
+    /// Parts on which each requested group depends, in the order of the groups.
     pub groups: Vec<Vec<usize>>,
 }
 
@@ -75,14 +78,16 @@ pub struct Apart {
 enum Position {
     /// A position that is the same in every text.
     Fixed(TemplatePosition),
-    /// Inside the variable being passed; at its end if the value ends here.
+    /// Inside the variable being passed; at its end, if the value ends at the current byte.
     Here,
-    /// Inside this part: at this byte of a listed value. Where values are not listed, the number distinguishes the
-    /// threads that left the part with such a position: each of them may mean another byte of the value.
+    /// Inside this part. If values are listed, the number is the offset in a listed value. Otherwise it distinguishes
+    /// the threads that left the part with such a position, because each of them may refer to another byte of the
+    /// value.
     Within(usize, usize),
 }
 
-/// Start of the match, then start and end of each requested group. Threads share them until one enters a group.
+/// Start of the match, then start and end of each requested group. Threads share registers until one of them enters a
+/// group.
 type Registers = Rc<[Option<Position>]>;
 
 /// Threads in order of priority, each in a state that reads a byte or looks ahead, and the best match so far.
@@ -93,7 +98,7 @@ struct Configuration {
     matched: Option<Registers>,
 }
 
-/// A configuration in the form that a planner caches, which another thread may use.
+/// A configuration in the form in which a planner caches it, which other threads may use.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct KeptConfiguration {
     behind: Behind,
@@ -101,13 +106,13 @@ pub(super) struct KeptConfiguration {
     matched: Option<Box<[Option<Position>]>>,
 }
 
-/// Everything that determines the successors of a configuration over the values of a variable.
+/// Everything that determines the successors of a configuration after a variable.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PassedVariable {
     from: KeptConfiguration,
     /// Number of the variable's part, to which positions in configurations refer.
     part: usize,
-    /// Whether a match of the window may start in it.
+    /// Whether a match of the window may start inside the variable.
     starts: bool,
     bytes: [[u64; 4]; 3],
     min_len: u32,
@@ -115,7 +120,7 @@ pub(super) struct PassedVariable {
     value_set: Option<Arc<[Box<str>]>>,
 }
 
-/// Cached successors of configurations over variables; `None` if they are too many. Windows of many templates begin
+/// Cached successors of configurations after variables; `None` if they are too many. Windows of many templates begin
 /// with the same variables, such as those of a time.
 pub(super) type KnownOutcomes = HashMap<PassedVariable, Option<Vec<KeptConfiguration>>, foldhash::fast::FixedState>;
 
@@ -123,16 +128,16 @@ pub(super) type KnownOutcomes = HashMap<PassedVariable, Option<Vec<KeptConfigura
 struct Layer {
     /// The variable passed; `None` for a byte of a literal.
     variable: Option<usize>,
-    /// By configuration before the step: the indices of its successors.
+    /// For each configuration before the step, the indices of its successors.
     next: Vec<Vec<usize>>,
 }
 
-/// Cached dependence of windows, by everything that the walk can see, since many templates agree there; parts are
-/// counted from the window's first. `None` if nothing can be claimed.
+/// Cached dependence of windows. The key is everything that the walk can see, which is the same in many templates;
+/// parts are counted from the window's first. `None` if the analysis has no result.
 pub(super) type KnownDependence = HashMap<Box<[u8]>, Option<Dependence>, foldhash::fast::FixedState>;
 
 impl Planner {
-    /// Determines what each window depends on; windows after one that always matches are dropped.
+    /// Determines the parts on which each window depends; removes the windows after one that always matches.
     pub(super) fn find_dependence(&mut self, template: &Reading<'_>, windows: &mut Vec<Window>) {
         for at in 0..windows.len() {
             let Ok(found) = self.dependence(template, &windows[at]) else { continue };
@@ -177,7 +182,8 @@ impl Planner {
             }
             found
         });
-        // What the walk saw beyond the window is not part of the key.
+        // The part of the template that the walk saw beyond the window is not in the key, so the result cannot be
+        // cached.
         if reached <= window.end && self.known.len() < KNOWN_MAX {
             let kept = found.as_ref().ok().map(|found| found.with_places(|place| place.seen_from(origin)));
             self.known.insert(key, kept);
@@ -185,7 +191,8 @@ impl Planner {
         found
     }
 
-    /// Everything that a walk over a window can see of its template, as far as the expression distinguishes it.
+    /// Everything that a walk over a window can see of its template, encoded with as much detail as the expression
+    /// distinguishes.
     fn view(&self, template: &Reading<'_>, window: &Window) -> Box<[u8]> {
         let (first, last) = (window.context, window.end);
         let number = |view: &mut Vec<u8>, number: usize| view.extend(u32_of(number).to_le_bytes());
@@ -206,7 +213,7 @@ impl Planner {
                     let bytes = bytes.get(start..end).unwrap_or_default();
                     number(&mut view, bytes.len());
                     for byte in bytes {
-                        // Bytes of one class are equal to the automaton, but not to assertions.
+                        // Bytes of one class are equal for the automaton, but not for assertions.
                         match byte.is_ascii() {
                             true => view.extend([self.kind_before(*byte), self.dfa.byte_classes().get(*byte)]),
                             false => view.extend([u8::MAX, *byte]),
@@ -233,7 +240,7 @@ impl Planner {
         view.into()
     }
 
-    /// Class of a byte, as far as assertions after it distinguish.
+    /// Class of a byte, as distinguished by assertions after it.
     fn kind_before(&self, byte: u8) -> u8 {
         match behind(byte) {
             _ if !self.looks => 0,
@@ -269,7 +276,7 @@ impl TemplatePosition {
     /// Start of every template.
     const START: TemplatePosition = TemplatePosition { part: 0, offset: 0 };
 
-    /// The position relative to `origin`, which must not come after it.
+    /// The position relative to `origin`, which must not be after it.
     pub(super) fn seen_from(self, origin: TemplatePosition) -> TemplatePosition {
         let part = self.part - origin.part;
         TemplatePosition {
@@ -292,7 +299,7 @@ struct Walk<'a> {
     window: &'a Window,
     /// Register of each capture slot of the expression.
     register_of: Vec<Option<usize>>,
-    /// Whether what precedes and follows a position matters.
+    /// Whether assertions look at the text around a position.
     looks: bool,
     layers: Vec<Layer>,
     steps: usize,
@@ -304,7 +311,7 @@ struct Walk<'a> {
     list: u32,
     /// Furthest position reached by the walk.
     reached: TemplatePosition,
-    /// Successors that earlier walks found.
+    /// Successors found by earlier walks.
     known: KnownOutcomes,
 }
 
@@ -314,7 +321,7 @@ impl<'a> Walk<'a> {
         let mut register_of = vec![None; planner.nfa.group_info().slot_len()];
         register_of[0] = Some(0);
         for (at, group) in planner.wanted.iter().enumerate() {
-            // The start of the whole match already has its register.
+            // The start of the whole match has a register already.
             if *group > 0 {
                 register_of[group * 2] = Some(1 + at * 2);
             }
@@ -431,7 +438,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The possible successors of a configuration over the values of a variable.
+    /// The possible successors of a configuration after a variable.
     fn outcomes(
         &mut self,
         from: &Configuration,
@@ -460,7 +467,8 @@ impl<'a> Walk<'a> {
             Some(values) => self.outcomes_of_values(from, part, values),
             None => self.find_outcomes(from, part, traits),
         };
-        // A variable that alone takes most of the steps of a window is as expensive in the next one.
+        // A variable that alone takes most of the steps of a window would take as many in the next one, so its failure
+        // is cached.
         let is_settled = ends.is_ok() || self.steps - before > STEPS_MAX / 2;
         if is_settled && self.known.len() < PASSED_MAX {
             let kept = ends.as_ref().ok().map(|ends| ends.iter().map(Configuration::kept).collect());
@@ -469,7 +477,7 @@ impl<'a> Walk<'a> {
         ends
     }
 
-    /// The successors over each of these values.
+    /// The successors of a configuration after each of these values.
     fn outcomes_of_values(
         &mut self,
         from: &Configuration,
@@ -495,7 +503,7 @@ impl<'a> Walk<'a> {
         Ok(ends)
     }
 
-    /// Finds the outcomes by trying all of them.
+    /// Determines the outcomes by trying all values.
     fn find_outcomes(
         &mut self,
         from: &Configuration,
@@ -508,7 +516,7 @@ impl<'a> Walk<'a> {
             (planner.classes(traits.firsts), planner.classes(intersection(traits.firsts, traits.lasts)));
         let (mut ends, mut seen) = (Vec::new(), Vec::new());
         if traits.min_len == 0 {
-            // After an empty value, the positions are those before it.
+            // After an empty value, all positions are before the value.
             ends.push(from.after_empty(part));
         }
         let mut current = vec![from.clone()];
@@ -572,7 +580,7 @@ impl<'a> Walk<'a> {
             if let Some(to) = to
                 && self.add_thread(&mut next, to, registers.clone(), after, Ahead::Unknown)?
             {
-                // Threads of lower priority lose to this match.
+                // Threads of lower priority lose to this match, so they are dropped.
                 return Ok(next);
             }
         }
@@ -582,7 +590,7 @@ impl<'a> Walk<'a> {
         if next.list.len() > THREADS_MAX { Err(Unclear) } else { Ok(next) }
     }
 
-    /// The configuration with assertions resolved that had to wait for the following byte.
+    /// The configuration after resolving the assertions that had to wait for the next byte.
     fn resolved<'c>(
         &mut self,
         from: &'c Configuration,
@@ -609,7 +617,7 @@ impl<'a> Walk<'a> {
         self.add_thread(one, self.planner.nfa.start_anchored(), registers, position, Ahead::Unknown).map(drop)
     }
 
-    /// Adds the successors of a thread in `state` that need no input; returns whether it matches.
+    /// Adds the successors of a thread in `state` that need no input; returns whether the thread matches.
     fn add_thread(
         &mut self,
         one: &mut Configuration,
@@ -669,7 +677,7 @@ impl Configuration {
         Configuration { behind: kept.behind, list: list.collect(), matched }
     }
 
-    /// The configuration after an empty value, whose end is its start.
+    /// The configuration after an empty value, which ends where it starts.
     fn after_empty(&self, part: usize) -> Configuration {
         let (start, end) = (TemplatePosition { part, offset: 0 }, TemplatePosition { part: part + 1, offset: 0 });
         let mut same = self.clone();
@@ -682,7 +690,7 @@ impl Configuration {
         self.rename(Position::Here, to);
     }
 
-    /// Numbers the positions within a passed variable by their threads, if several have one.
+    /// Numbers the positions within a passed variable by their threads, if several threads have such a position.
     fn number_within(&mut self, part: usize) {
         let here = Position::Within(part, 0);
         let all = self.list.iter_mut().map(|(_, registers)| registers).chain(&mut self.matched);
@@ -746,7 +754,7 @@ fn dependence_of(finals: &[Configuration], deciding: Vec<usize>, wanted: &[usize
     Dependence { groups: same, read, decision, apart: None }
 }
 
-/// The parts that decide about the match, and about each group by itself.
+/// The parts on which the match depends, and those on which each single group depends.
 fn apart_of(layers: &[Layer], finals: &[Configuration], wanted: &[usize]) -> Apart {
     let is_match = |one: &Configuration| Verdict::Answer(usize::from(one.matched.is_some()));
     let matched = deciding_parts(layers, finals.iter().map(is_match).collect());
@@ -775,7 +783,7 @@ fn apart_of(layers: &[Layer], finals: &[Configuration], wanted: &[usize]) -> Apa
     Apart { matched, groups }
 }
 
-/// Splits a window's variables into those that are read and those with fillers.
+/// Splits a window's variables into those whose values are read, and those with fillers.
 fn read_and_filled(
     template: &Reading<'_>,
     variables: &[usize],
@@ -794,7 +802,7 @@ fn read_and_filled(
     (read, fillers)
 }
 
-/// First part after a position, or the part it starts in.
+/// The first part after a position, or the part in which it is.
 fn part_of(position: Position, is_end: bool) -> usize {
     match position {
         Position::Fixed(place) if is_end && place.offset > 0 => place.part + 1,
@@ -818,7 +826,7 @@ fn add(all: &mut Vec<Configuration>, one: Configuration) -> Result<usize, Unclea
     if all.len() > CONFIGURATIONS_MAX { Err(Unclear) } else { Ok(all.len() - 1) }
 }
 
-/// The variables at which configurations with different results diverge: a match with its groups, or none.
+/// The variables at which configurations with different results (a match with its groups, or no match) diverge.
 fn deciding_variables(layers: &[Layer], finals: &[Configuration]) -> Vec<usize> {
     let wanted = |one: &Configuration| one.matched.as_ref().map(|registers| registers[1..].to_vec());
     let answers: Vec<_> = finals.iter().map(wanted).collect();
@@ -826,18 +834,19 @@ fn deciding_variables(layers: &[Layer], finals: &[Configuration]) -> Vec<usize> 
     deciding_parts(layers, answers.iter().map(first_of).collect())
 }
 
-/// Result of the texts that pass through a configuration, as far as it is determined there.
+/// Result of the texts that pass through a configuration, if it is determined there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// The result of its texts does not matter.
+    /// The result of these texts does not matter.
     Nothing,
-    /// All its texts have this result.
+    /// All these texts have this result.
     Answer(usize),
     /// The result depends on later values.
     Open,
 }
 
-/// The variables where configurations with different answers diverge; `behind` is for those of the last layer.
+/// The variables at which configurations with different answers diverge; `behind` has the verdicts about the
+/// configurations of the last layer.
 fn deciding_parts(layers: &[Layer], mut behind: Vec<Verdict>) -> Vec<usize> {
     let mut deciding = Vec::new();
     for Layer { variable, next } in layers.iter().rev() {

@@ -1,11 +1,11 @@
 //! Cache of plans, keyed by the parts of a template on which a plan depends.
 //!
-//! A slab of XML may have thousands of templates that differ in their optional elements only. A planner goes through a
-//! template from the left and stops where its result is certain, or at the end of a match after which a transform goes
-//! on, so that most templates give it the same parts to read. A [`Reading`] records how far it has read; two templates
-//! that are equal up to there have the same plan.
+//! A slab of XML may have thousands of templates that differ in their optional elements only. A planner reads a
+//! template from the left and stops where its result is certain, or at the end of a match after which a transform
+//! continues, so that it reads the same parts of most templates. A [`Reading`] records how far the planner has read;
+//! two templates that are equal up to that point have the same plan.
 //!
-//! Not here: planning ([`super::Planner`]); what is remembered within a plan (`super::attempts`, `super::dependence`).
+//! Not here: planning ([`super::Planner`]); caches within a plan (`super::attempts`, `super::dependence`).
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher};
@@ -15,24 +15,25 @@ use hashbrown::HashMap;
 
 use super::{FlatPart, MatchPlan, TemplatePosition};
 
-/// Plans that a planner remembers.
+/// Maximum number of plans that a planner caches.
 const PLANS_MAX: usize = 4_096;
-/// Maximum remembered plans of templates that begin with the same part.
+/// Maximum number of cached plans of templates that begin with the same part.
 const ALIKE_MAX: usize = 48;
-/// Bytes of the literals that they depend on.
+/// Maximum bytes of the literals on which cached plans depend.
 const LITERAL_BYTES_MAX: usize = 4 << 20;
-/// After this many templates that begin with the same part, it is decided whether comparing pays: if fewer than one in
-/// `ASKED_PER_FOUND` had a known plan, they are planned without asking.
+/// Number of templates with the same first part after which the cache decides whether comparing pays off: if fewer
+/// than one in `ASKED_PER_FOUND` had a cached plan, further ones are planned without a lookup.
 const ASKED_MIN: u32 = 96;
 const ASKED_PER_FOUND: u32 = 2;
-/// Maximum parts of a template for a remembered plan that depends on all of it; longer ones hardly ever recur.
+/// Maximum parts of a template whose plan is cached although it depends on all of them; longer templates hardly ever
+/// recur.
 const WHOLE_PARTS_MAX: usize = 6;
 
 /// A template as a planner reads it, and how much of it was read.
 #[derive(Debug)]
 pub(super) struct Reading<'a> {
     parts: &'a [FlatPart],
-    /// Number of leading parts that were requested. It exceeds the number of parts once the end was noticed.
+    /// Number of leading parts that were requested. Exceeds the number of parts once the planner has noticed the end.
     reach: Cell<usize>,
 }
 
@@ -57,17 +58,17 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Parts of a range that are variables.
+    /// Variables among the parts of a range.
     pub(super) fn variables(&self, from: TemplatePosition, to: TemplatePosition) -> Vec<usize> {
         (from.part..to.part).filter(|part| self.literal(*part).is_none()).collect()
     }
 }
 
-/// A plan and what it depends on.
+/// A plan, and the parts on which it depends.
 #[derive(Debug)]
 struct KnownPlan {
     first: Box<[FlatPart]>,
-    /// Whether the template must end there.
+    /// Whether the plan applies only to templates that end after these parts.
     is_whole: bool,
     plan: MatchPlan,
 }
@@ -92,7 +93,7 @@ impl PlanGroup {
     }
 }
 
-/// The plans that a planner remembers.
+/// The plans that a planner has cached.
 #[derive(Debug, Default)]
 pub(super) struct KnownPlans {
     /// Plans by the hash of the template's first part.
@@ -102,19 +103,19 @@ pub(super) struct KnownPlans {
 }
 
 impl KnownPlans {
-    /// The plan of an earlier template with the same parts, as far as the plan depends on them.
+    /// The plan of an earlier template with the same parts, up to the last one on which the plan depends.
     pub(super) fn of(&mut self, parts: &[FlatPart]) -> Option<MatchPlan> {
         let alike = self.by_first.get_mut(&hash_of(parts.first())).filter(|alike| alike.pays())?;
         alike.asked = alike.asked.saturating_add(1);
         let at = alike.plans.iter().position(|known| known.is_of(parts))?;
         alike.found = alike.found.saturating_add(1);
         let plan = alike.plans[at].plan.clone();
-        // Frequent ones are found sooner.
+        // Frequent plans are moved forward, so that they are found sooner.
         alike.plans.swap(at, at / 2);
         Some(plan)
     }
 
-    /// Remembers a plan while there is room.
+    /// Caches a plan if there is room.
     pub(super) fn add(&mut self, reading: &Reading<'_>, plan: &MatchPlan) {
         let (reach, parts) = (reading.reach.get(), reading.parts);
         let is_whole = reach > parts.len();
@@ -136,7 +137,7 @@ impl KnownPlans {
     }
 }
 
-/// Hash of a part; 0 for none. Equal parts have equal hashes.
+/// Hash of a part; 0 if there is none. Equal parts have equal hashes.
 fn hash_of(part: Option<&FlatPart>) -> u64 {
     let mut hasher = FixedState::default().build_hasher();
     match part {

@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 use quarry_stdx::number::u32_of;
 
-/// Maximum number of cached combinations per template and slab; beyond that each row is evaluated separately.
+/// Maximum number of cached combinations per template and slab; beyond that, each row is evaluated separately.
 pub const COMBINATIONS_MAX: usize = 65_536;
 
 /// An answer for each requested combination of dictionary codes, up to [`COMBINATIONS_MAX`].
@@ -28,7 +28,7 @@ impl<T> Default for CombinationMemo<T> {
 }
 
 impl<T> CombinationMemo<T> {
-    /// Index in [`CombinationMemo::answers`] of the answer for these codes, if known. All calls must pass the same
+    /// Index in [`CombinationMemo::answers`] of the answer for these codes, if cached. All calls must pass the same
     /// number of codes.
     #[inline]
     pub fn known(&self, codes: &[u32]) -> Option<u32> {

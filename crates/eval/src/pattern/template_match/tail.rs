@@ -1,13 +1,14 @@
-//! Tail elimination: simplifies the part of an expression after the last requested group, as far as it only decides
-//! whether there is a match.
+//! Tail elimination: simplifies the part of an expression after the last requested group if the part serves only to
+//! test whether there is a match.
 //!
-//! A repetition at the end is taken only as often as necessary: `(?<file>\S+)\] (?<message>.+)` finds the same files as
-//! `(?<file>\S+)\] .`, so that the rest of the message need not be read if only the file is requested. This is exact:
-//! the path taken up to the repetition depends on whether it matches, not on how long the match is.
+//! A repetition at the end is repeated only as often as necessary: `(?<file>\S+)\] (?<message>.+)` finds the same
+//! files as `(?<file>\S+)\] .`, so that the rest of the message need not be read if only the file is requested. This
+//! is exact: the path up to the repetition depends on whether the repetition matches, not on the length of the match.
 
 use regex_syntax::hir::{Hir, HirKind, Repetition};
 
-/// The expression without parts that cannot affect these groups; for the whole match, group 0, every part matters.
+/// The expression without parts that cannot affect these groups. If the whole match (group 0) is requested, every part
+/// matters.
 pub(super) fn without_tail(tree: Hir, wanted: &[usize]) -> Hir {
     if wanted.contains(&0) { tree } else { shortened(tree, wanted) }
 }

@@ -6,7 +6,7 @@ use proptest::test_runner::TestRunner;
 
 use super::*;
 
-/// A variable's values and traits.
+/// The traits of a variable with these values.
 fn traits(values: &[&str]) -> ValueTraits {
     let mut traits = ValueTraits::default();
     for (at, value) in values.iter().enumerate() {
@@ -15,15 +15,15 @@ fn traits(values: &[&str]) -> ValueTraits {
     traits
 }
 
-/// A template written down: `<a|b>` is a variable with these values.
+/// A template in text form: `<a|b>` is a variable with the values `a` and `b`.
 struct Sketch {
     template: FlatTemplate,
-    /// Values of each part; a literal has one.
+    /// Values of each part; a literal has one value.
     values: Vec<Vec<String>>,
 }
 
 impl Sketch {
-    /// The same template where the traits of each variable list its values.
+    /// The same template, with variables whose traits list their values.
     fn with_value_sets(&self) -> Sketch {
         let parts = self.template.parts().iter().zip(&self.values).map(|(part, values)| match part {
             FlatPart::Literal(_) => part.clone(),
@@ -81,7 +81,7 @@ fn windows(pattern: &str, text: &str) -> Vec<Window> {
     }
 }
 
-/// The wanted groups of the text with these values, according to the plan; all of them are `None` without a match.
+/// The wanted groups of the text with these values, according to the plan; all are `None` if there is no match.
 fn answer(
     regex: &Regex,
     windows: &[Window],
@@ -117,8 +117,8 @@ fn answer(
     None
 }
 
-/// Compares the decisions about windows with the expression itself: whether there is a match, and the positions of its
-/// groups.
+/// Compares the decisions for windows with the result of the expression itself: whether there is a match, and the
+/// positions of its groups.
 fn check_decisions(regex: &Regex, planner: &mut Planner, windows: &[Window], sketch: &Sketch, values: &[&str]) {
     let byte =
         |place: TemplatePosition| values[..place.part].iter().map(|value| value.len()).sum::<usize>() + place.offset;
@@ -151,8 +151,8 @@ fn check_decisions(regex: &Regex, planner: &mut Planner, windows: &[Window], ske
     }
 }
 
-/// Checks that texts with the same values in the parts that decide about a match or a group agree in it; `seen` holds
-/// the results of earlier texts.
+/// Checks that texts agree in the match or in a group if they have the same values in the parts on which it depends;
+/// `seen` holds the results of earlier texts.
 fn check_apart(
     regex: &Regex,
     wanted: &[usize],
@@ -180,13 +180,14 @@ fn check_apart(
     }
 }
 
-/// Compares the plans with the expression itself, where the values of variables are listed and where they are not;
-/// returns whether they were known.
+/// Compares the plans with the result of the expression itself, both with and without listed values of variables;
+/// returns whether the plans were cached.
 fn check(regex: &Regex, planner: &mut Planner, sketch: &Sketch) -> bool {
     check_texts(regex, planner, sketch) && check_texts(regex, planner, &sketch.with_value_sets())
 }
 
-/// Compares the plan with the expression itself on every text, up to a number of them; returns whether it was known.
+/// Compares the plan with the result of the expression itself on every text, up to a maximum number; returns whether
+/// the plan was cached.
 fn check_texts(regex: &Regex, planner: &mut Planner, sketch: &Sketch) -> bool {
     const TEXTS_MAX: usize = 60;
     let windows = match planner.plan(&sketch.template) {
@@ -220,7 +221,7 @@ fn check_texts(regex: &Regex, planner: &mut Planner, sketch: &Sketch) -> bool {
     true
 }
 
-/// A planner of every group, the whole match included.
+/// A planner for all groups, including the whole match.
 fn planner_of(regex: &Regex) -> Planner {
     Planner::new(regex, 0..regex.group_count()).unwrap_or_else(|| panic!("{regex:?} has no plan"))
 }
@@ -276,7 +277,7 @@ fn piece(longest: usize) -> impl Strategy<Value = String> {
     prop::collection::vec(characters, 0..longest).prop_map(|pieces| pieces.concat())
 }
 
-/// Values of one kind, as the shaper makes them, or any.
+/// Values of one kind, such as the shaper would put into one column, or arbitrary values.
 fn variable() -> impl Strategy<Value = Vec<String>> {
     let digits = prop::collection::vec("[12]{1,3}", 1..4);
     let letters = prop::collection::vec("[ab]{2}", 1..4);
@@ -368,7 +369,7 @@ fn what_follows_a_certain_match_is_not_planned_again() {
         assert_eq!(planner.plan(&template(rest)), plan);
     }
     assert_eq!(planner.spent(), spent);
-    // Without a match the whole template counts.
+    // If there is no match, the plan depends on the whole template.
     let other = Regex::new(r"<of>(?<of>\d+)</of>").unwrap();
     let mut planner = planner_of(&other);
     assert_eq!(planner.plan(&template(&[literal("</user>")])), MatchPlan::Never);
@@ -385,7 +386,7 @@ fn only_the_variables_a_match_reads_are_asked() {
     assert!(found[0].certain);
     let groups = found[0].groups.as_ref().unwrap();
     assert_eq!(groups[1], Some((TemplatePosition { part: 5, offset: 0 }, TemplatePosition { part: 6, offset: 0 })));
-    // The variable may contain more than digits: its values are tested, and nothing after it.
+    // The variable may contain more than digits: only its values are tested, nothing after it.
     let found = windows(shard, "id <a1|b2> on shard-<1|x> for <ann|bob>");
     assert_eq!(found[0].variables, [3]);
     assert!(!found[0].certain && found[0].groups.is_none());
@@ -407,7 +408,7 @@ fn listed_values_that_all_match_decide_before_what_follows() {
     let place = |part| TemplatePosition { part, offset: 0 };
     assert_eq!(listed[0].groups.as_ref().unwrap()[1], Some((place(1), place(2))));
     assert!(listed[0].certain && listed[0].read == [1] && listed[0].end.part == 2, "{listed:?}");
-    // Otherwise the level may also be another word of four letters.
+    // Without listed values, the level may also be another word of four letters.
     assert!(planned(&sketch)[0].groups.is_none());
     assert!(check(&regex, &mut Planner::new(&regex, [1]).unwrap(), &sketch));
 }
@@ -459,7 +460,7 @@ fn a_group_in_doubt_costs_no_other() {
         MatchPlan::Windows(windows) => windows,
         other => panic!("{other:?}"),
     };
-    // Determined by the template, whatever the request contains.
+    // These groups are determined by the template, whatever the request contains.
     for (group, part) in [(1, 0), (2, 2), (6, 6)] {
         let found = planned(group);
         let place = found[0].groups.as_ref().unwrap()[group];

@@ -1,4 +1,4 @@
-//! Tables of relative and absolute times; the expected instants come from jiff's own calendar.
+//! Tests of relative and absolute times; the expected instants come from jiff's own calendar.
 
 use proptest::prelude::*;
 
@@ -48,7 +48,7 @@ const RELATIVE: &[(&str, &str)] = &[
     ("  -1h ", "2026-11-21T07:15:30.5"),
 ];
 
-/// Without a sign an amount with a unit counts forwards.
+/// An amount with a unit but without a sign counts forwards.
 const UNSIGNED: &[(&str, &str)] = &[
     ("1d", "2026-11-22T08:15:30.5"),
     ("30s", "2026-11-21T08:16:00.5"),
@@ -115,7 +115,8 @@ fn a_day_the_month_lacks_becomes_its_last() {
     check(&TimeZone::UTC, "2026-11-15T00:00:00", &[("@w0", "2026-11-15T00:00:00"), ("@w6", "2026-11-14T00:00:00")]);
 }
 
-/// Berlin leaves summer time on 2026-10-25 at 03:00, which becomes 02:00, and enters it on 2026-03-29 at 02:00.
+/// Berlin leaves summer time on 2026-10-25 at 03:00, when the clock is set back to 02:00, and enters it on 2026-03-29
+/// at 02:00.
 #[test]
 fn clock_changes_keep_the_time_of_day_for_days_and_the_duration_for_hours() {
     let tz = zone("Europe/Berlin");
@@ -132,9 +133,9 @@ fn clock_changes_keep_the_time_of_day_for_days_and_the_duration_for_hours() {
             ("@mon", "2026-10-01T00:00:00"),
         ],
     );
-    // Half past two does not exist that day and moves forward by the gap.
+    // Half past two does not exist that day and moves forward by an hour.
     check(&tz, "2026-03-30T02:30:00", &[("-1d", "2026-03-29T03:30:00"), ("-23h", "2026-03-29T03:30:00")]);
-    // The hour from two to three occurs twice; the second occurrence is unchanged.
+    // The hour from two to three occurs twice; the second occurrence is not changed to the first.
     let second = at("2026-10-25T02:30:00", &tz) + 3_600 * NS_PER_SEC;
     assert_eq!(parse_time("@h", second, &tz), Ok(at("2026-10-25T02:00:00", &tz) + 3_600 * NS_PER_SEC));
     assert_eq!(parse_time("@d", second, &tz), Ok(at("2026-10-25T00:00:00", &tz)));

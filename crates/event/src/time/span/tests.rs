@@ -1,4 +1,4 @@
-//! Parsing of spans, and their buckets on calendars with and without clock changes.
+//! Tests of parsing spans, and of time buckets on calendars with and without clock changes.
 
 use proptest::prelude::*;
 

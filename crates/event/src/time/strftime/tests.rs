@@ -1,4 +1,4 @@
-//! A table of every directive, against instants whose parts are known.
+//! Tests of every directive, with instants whose parts are known.
 
 use super::*;
 use crate::time::fixed_zone;

@@ -8,10 +8,10 @@ use crate::time::{NS_PER_SEC, TimeNs};
 /// Maximum distance into the future of a timestamp without a year: two days. Beyond it, the timestamp is assigned to
 /// the previous year.
 pub const YEARLESS_FUTURE_NS_MAX: i64 = 2 * SECS_PER_DAY * NS_PER_SEC;
-/// Maximum distance to a year with a 29 February.
+/// Maximum number of years between two years with a 29 February.
 const LEAP_GAP_YEARS_MAX: i64 = 8;
 
-/// Fields of a timestamp, as far as the text contains them.
+/// Fields of a timestamp; those that the text does not contain are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DateTimeParts {
     /// Full year.
@@ -30,7 +30,7 @@ pub struct DateTimeParts {
     pub weekday: Option<u8>,
     /// 0 to 23, or 1 to 12 when `afternoon` is set.
     pub hour: Option<u8>,
-    /// From AM or PM.
+    /// Whether the text says PM; `None` without AM or PM.
     pub afternoon: Option<bool>,
     /// 0 to 59.
     pub minute: Option<u8>,
@@ -40,7 +40,8 @@ pub struct DateTimeParts {
     pub nanos: u32,
     /// Seconds east of UTC.
     pub offset: Option<i32>,
-    /// Position of a zone name in the text (start, end), known or not; `TZ_ALIAS` overrides `offset` by it.
+    /// Position of a zone name in the text (start, end), whether known or not; through it, `TZ_ALIAS` can override
+    /// `offset`.
     pub zone_name: Option<(u32, u32)>,
     /// Seconds since the epoch; overrides everything except `nanos`.
     pub epoch: Option<i64>,
@@ -53,7 +54,8 @@ pub struct ResolveContext<'a> {
     pub now: TimeNs,
     /// Time zone of texts without one.
     pub tz: &'a TimeZone,
-    /// Last accepted timestamp of the same source: supplies the date for a text without one; if absent, `now` does.
+    /// Last accepted timestamp of the same source; supplies the date for a text without one. If absent, `now` supplies
+    /// it.
     pub last: Option<TimeNs>,
 }
 
@@ -79,9 +81,9 @@ impl DateTimeParts {
         self.hour.is_some() || self.epoch.is_some()
     }
 
-    /// The instant. A missing zone is the context's; a missing year is the latest that puts it at most two days after
-    /// now; a missing date is that of the last timestamp. `None` for an invalid or incomplete date, or one outside the
-    /// range of [`TimeNs`].
+    /// The instant. A missing zone is that of the context; a missing year is the latest year for which the instant is
+    /// at most two days after now; a missing date is that of the last timestamp. `None` for an invalid or incomplete
+    /// date, or one outside the range of [`TimeNs`].
     #[inline]
     pub fn resolve(&self, context: &ResolveContext<'_>) -> Option<TimeNs> {
         let nanos = i64::from(self.nanos);
@@ -100,7 +102,7 @@ impl DateTimeParts {
         }
     }
 
-    /// Day of the year, ISO weeks, and texts without any date.
+    /// The instant for a day of the year, an ISO week, or a text without any date.
     #[cold]
     fn resolve_rare(&self, context: &ResolveContext<'_>, at: impl Fn(i64) -> Option<TimeNs>) -> Option<TimeNs> {
         if let (Some(year), Some(day)) = (self.year, self.day_of_year) {
@@ -149,7 +151,7 @@ impl DateTimeParts {
     }
 }
 
-/// Day number of a valid date.
+/// Day number of a date; `None` if the date is invalid.
 #[inline]
 fn date(year: i64, month: u8, day: u8) -> Option<i64> {
     let (month, day) = (i64::from(month), i64::from(day));
@@ -159,11 +161,11 @@ fn date(year: i64, month: u8, day: u8) -> Option<i64> {
     Some(days_from_date(year, month, day))
 }
 
-/// Year of a timestamp without one: the latest in which `month` and `day` exist and `instant_of` (given the day number)
-/// is at most [`YEARLESS_FUTURE_NS_MAX`] after `now`.
+/// Year of a timestamp without one: the latest year in which `month` and `day` exist and the instant is at most
+/// [`YEARLESS_FUTURE_NS_MAX`] after `now`. `instant_of` returns the instant for a day number.
 pub fn year_for(month: u8, day: u8, now: TimeNs, instant_of: impl Fn(i64) -> Option<TimeNs>) -> Option<i64> {
     let latest = now.saturating_add(YEARLESS_FUTURE_NS_MAX);
-    // Another time zone may be a calendar day ahead of UTC.
+    // In another time zone, the date may be a day later than in UTC.
     let (newest, _, _) = date_from_days(latest.div_euclid(NS_PER_SEC * SECS_PER_DAY) + 1);
     (newest - LEAP_GAP_YEARS_MAX..=newest).rev().find(|year| {
         let time = date(*year, month, day).and_then(&instant_of);

@@ -5,7 +5,7 @@ use crate::time::names::{MONTHS, SHORT_NAME_LEN, WEEKDAYS, zone_offset};
 
 /// Maximum digits of an epoch in seconds.
 const EPOCH_DIGITS_MAX: usize = 10;
-/// Two-digit years from this on belong to the 20th century.
+/// First two-digit year that belongs to the 20th century.
 const CENTURY_PIVOT: i16 = 69;
 /// Maximum number of hours of an offset.
 const OFFSET_HOURS_MAX: i32 = 25;

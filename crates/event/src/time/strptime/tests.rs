@@ -1,4 +1,4 @@
-//! A table of every directive, fields that a text leaves out, and round trips of formatted times.
+//! Tests of every directive, of fields that a text lacks, and of parsing formatted times.
 
 use proptest::prelude::*;
 
@@ -166,11 +166,11 @@ fn zones_of_the_text_win_over_the_context() {
     assert_eq!(instant("1970-01-01 01:00:00", "%F %T"), Some(0));
     assert_eq!(instant("1970-01-01 01:00:00 Z", "%F %T %z"), Some(3_600));
     assert_eq!(instant("1970-01-01 01:00:00 PST", "%F %T %Z"), Some(9 * 3_600));
-    // Unknown letters leave the zone to the context, and record their position, so that an alias can apply.
+    // Unknown letters leave the zone to the context; their position is recorded, so that an alias can apply.
     assert_eq!(instant("1970-01-01 01:00:00 XYZ", "%F %T %Z"), Some(0));
     let (parts, end) = Format::new("%T %Z").unwrap().parse_prefix(b"01:00:00 XYZ rest").unwrap();
     assert_eq!((parts.zone_name, parts.offset, end), (Some((9, 12)), None, 12));
-    // A time skipped by a clock change moves forward; of a time that occurs twice, the first is used.
+    // A time skipped by a clock change moves forward; for a time that occurs twice, the first is used.
     let berlin = TimeZone::get("Europe/Berlin").unwrap();
     let clock = |text: &str| strptime(text, "%F %T", &berlin).map(|time| strftime(time, "%T %Z", &berlin));
     assert_eq!(clock("2026-03-29 02:30:00").as_deref(), Some("03:30:00 CEST"));
@@ -197,7 +197,7 @@ proptest! {
 
     #[test]
     fn written_times_are_read_back(
-        // 2001 to 2286: an epoch of ten digits, so that the digits of its fraction can be distinguished.
+        // From 2001 to 2286, when epochs have ten digits, so that the digits of the fraction can be distinguished.
         time in 1_000_000_000_000_000_000i64..9_000_000_000_000_000_000,
         (format, grain) in prop::sample::select(FULL_FORMATS),
         zone in prop::sample::select(vec!["UTC", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "Etc/GMT+12"]),

@@ -9,7 +9,7 @@ fn fields(text: &str) -> (bool, Vec<(String, String)>) {
     (whole, fields)
 }
 
-/// `path=value` of every field, of a text that is JSON.
+/// The fields of a JSON text, as `path=value`.
 fn flat(text: &str) -> Vec<String> {
     let (whole, fields) = fields(text);
     assert!(whole, "{text}");
@@ -92,7 +92,7 @@ fn objects_are_recognised_by_their_braces() {
     }
 }
 
-/// The fields of a parsed value, the slow way.
+/// The fields of a parsed value, collected by recursion.
 fn collect(path: &str, value: &Value, fields: &mut Vec<(String, String)>) {
     let scalar = match value {
         Value::Null => "null".to_owned(),
@@ -147,7 +147,7 @@ proptest! {
         let text = value.to_string();
         let end = text.floor_char_boundary(cut.index(text.len() + 1));
         let (_, found) = fields(&text[..end]);
-        // The last one may be a number that lost digits.
+        // The last field may be a number that lost digits.
         let sure = found.len().saturating_sub(1);
         prop_assert!(found.len() <= all.len());
         prop_assert_eq!(&found[..sure], &all[..sure]);

@@ -1,4 +1,4 @@
-//! Locations of cells in templates, and values for which they are read from the text.
+//! Tests of the locations of cells in templates, and of values that force reading the text.
 
 use quarry_conf::{ReportCut, ReportRule};
 use quarry_event::template::{Column, NumberFormat, ValueTraits};
@@ -6,8 +6,8 @@ use quarry_event::template::{Column, NumberFormat, ValueTraits};
 use super::*;
 use crate::fields::reports::ReportText;
 
-/// Locations of `names` in a template; `@N` stands for variable N, whose values are `slots[N - 1]`. Values with `@N` in
-/// them are templates; others are entries of a dictionary.
+/// Locations of `names` in a template; `@N` represents variable N, whose values are `slots[N - 1]`. Values that
+/// contain `@N` are templates; other values are dictionary entries.
 fn places(text: &str, slots: &[&[&str]], names: &[&str], keeps_empty: bool) -> Vec<ValueLocation> {
     let mut template_set = TemplateSet::default();
     template_set.columns.push(Column {
@@ -97,9 +97,9 @@ fn cells_are_parts_of_templates() {
     for (text, slots, expected) in [
         ("@1,\"@2\", x ", &[&["12"][..], &["ab", "c d"]][..], [Variable(1), Variable(2), constant("x")]),
         ("@1-@2,,x", &[&["12"], &["ab"]], [dashed, Absent, constant("x")]),
-        // Delimiters in quotes, in values too; a backslash before a delimiter.
+        // Delimiters in quotes, including quoted values; a backslash before a delimiter.
         ("\"a,b\",\"@1\",@2", &[&["x,y", "z"], &["1"]], [constant("a,b"), Variable(1), Variable(2)]),
-        // Doubled quotes stand for one in a quoted cell only.
+        // A doubled quote represents one quote in quoted cells only.
         ("\"@1\",@2,x", &[&["say \"\"hi\"\"", "z"], &["1"]], [doubled(1), Variable(2), constant("x")]),
         ("\"a \"\"@1\"\"\",@2,x", &[&["y"], &["1"]], [said, Variable(2), constant("x")]),
         ("\"a \"\"b\"\"\",@2,x", &[&["y"], &["1"]], [constant("a \"b\""), Variable(2), constant("x")]),
@@ -108,7 +108,7 @@ fn cells_are_parts_of_templates() {
         // Too few and too many cells.
         ("@1", &[&["1"]], [Variable(1), Absent, Absent]),
         ("@1,a,b,c,d", &[&["1"]], [Variable(1), constant("a"), constant("b")]),
-        // Values that contain a delimiter: cells around them are located, the cells that they divide are not.
+        // Values that contain a delimiter: cells around such values are located; cells divided by them are not.
         ("x@1y,@2", &[&["a,b", "c,d"], &["1"]], [Text, Text, Variable(2)]),
         ("x,@1", &[&["a,b", "c"]], [constant("x"), Text, Text]),
         // Templates in variables.
@@ -126,7 +126,7 @@ fn values_that_may_move_cells_leave_them_to_the_text() {
         ("a,@1,x", &[&["y", "y\\"]], [constant("a"), Text, Text]),
         ("a,\\@1,x", &[&["y", ""]], [constant("a"), Text, Text]),
         ("a,\"@1,x", &[&["y", "y\""]], [constant("a"), Text, Text]),
-        // The ends of a cell may be a blank or a quote.
+        // The value's first or last character may be a blank or a quote.
         ("@1,\"b\",c", &[&["y", " y"]], [Text, constant("b"), constant("c")]),
         ("@1,\"b\",c", &[&["y", "y "]], [Text, constant("b"), constant("c")]),
         ("@1,\"b\",c", &[&["\"y\"", "y"]], [Text, constant("b"), constant("c")]),

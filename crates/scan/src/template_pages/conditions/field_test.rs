@@ -1,7 +1,7 @@
 //! A test of an extracted field, for every event of a page: yes, no or maybe.
 //!
-//! The filter is the one that tests extracted fields. It runs once per distinct text of a dictionary and on typed
-//! numbers as the slab's [`FieldPlan`] says, on the values of a page otherwise.
+//! The test uses the same filter as a test of extracted fields. As the slab's [`FieldPlan`] says, it runs once per
+//! distinct text of a dictionary, on typed numbers, or on the values of each page.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(super) struct FieldTest {
     filter: RowFilter,
     /// Values that the text must also contain as written.
     as_written: Vec<String>,
-    /// The only comparison.
+    /// The comparison, if the test consists of a single one.
     pub(super) compare: Option<(CompareOp, String)>,
 }
 
@@ -50,12 +50,12 @@ impl FieldTest {
         Ok(FieldTest { filter: RowFilter::new(expr, context)?, name, as_written, compare })
     }
 
-    /// The field.
+    /// Name of the tested field.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The answers for values as they occur in the text.
+    /// The answers for values spelled as in the event text.
     pub(super) fn of_texts(&self, texts: &ArrayRef) -> Result<Vec<u8>, EngineError> {
         let reader = rows::ColumnReader::new(texts);
         let mut scratch = String::new();
@@ -126,7 +126,7 @@ impl FieldTest {
         Ok(Outcome::Each(each))
     }
 
-    /// Decides open rows in which the field is composed of several parts, from the field's text.
+    /// Decides rows that are still open and in which the field is composed of several parts, from the field's text.
     fn ask_composites(
         &self,
         field: &FieldLocations,
@@ -148,7 +148,7 @@ impl FieldTest {
         Ok(())
     }
 
-    /// Decides rows for which the field was computed.
+    /// Decides rows in which the field is computed.
     fn ask_computed(&self, each: &mut [u8], page: &mut PageReader<'_>) -> Result<(), EngineError> {
         let Some(computed) = page.computed.take() else { return Ok(()) };
         let answers = match computed.column(&self.name) {
@@ -211,7 +211,7 @@ impl FieldTest {
                 return Ok(Some(numbers.iter().map(answer).collect()));
             }
             ColumnPlan::Integers => Arc::new(numbers.iter().copied().collect::<Int64Array>()),
-            // Both operands are exact, so the quotient is the double nearest to the decimal.
+            // Both operands are exact doubles, so their quotient is the double nearest to the decimal.
             ColumnPlan::Decimals(unit) => {
                 Arc::new(numbers.iter().map(|number| Some(*number as f64 / unit)).collect::<Float64Array>())
             }

@@ -1,7 +1,7 @@
-//! A test of index, host, source or sourcetype, which events of a page share.
+//! A test of index, host, source or sourcetype; the answer is the same for all events with the same metadata code.
 //!
 //! Metadata is tested twice: by the patterns that exclude data before it is read, and by the filter that tests fields.
-//! Only where both agree is the answer certain.
+//! The answer is certain only if both agree.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl MetadataTest {
         Ok(MetadataTest { field, filter: RowFilter::new(expr, context)?, early: early_metadata(expr) })
     }
 
-    /// The answer for each of these.
+    /// The answer for each of these metadata.
     pub(super) fn answers(&self, metas: &[Metadata]) -> Result<Vec<u8>, EngineError> {
         let texts: Vec<&str> = metas.iter().map(|meta| metadata_text(meta, &self.field)).collect();
         let array: ArrayRef = Arc::new(StringViewArray::from_iter_values(&texts));

@@ -32,7 +32,7 @@ impl FieldTest {
         let mut composite = Vec::new();
         for (key, place) in field.places.iter().enumerate() {
             match place {
-                // Values found by a pattern are tested on the text.
+                // Values found by a pattern, and doubtful ones, are tested on the text.
                 _ if field.is_patterned(key as u32) || field.is_doubted(key as u32) => base[key] = MAYBE,
                 ValueLocation::Absent => {}
                 ValueLocation::Constant(text) => {
@@ -118,7 +118,7 @@ impl FieldTest {
         }
     }
 
-    /// The answers by value of one column, if a single column decides.
+    /// The answers by value of one column, if the test depends on that column only.
     pub(super) fn by_value(&self, plan: &FieldPlan, slab: &Slab) -> Result<Option<ByValue>, EngineError> {
         if let ([(column, test)], true) = (plan.columns.as_slice(), plan.alone) {
             let answers = self.of_counted(*column, test, slab)?;
@@ -129,7 +129,7 @@ impl FieldTest {
         }
         Ok(match plan.base.split_first() {
             Some((first, rest)) if rest.iter().all(|answer| answer == first) => Some(ByValue::Same(*first)),
-            // With one class, a key is a template number.
+            // With a single extraction class, a key is a template number.
             Some(_) if slab.classes() == 1 => {
                 Some(ByValue::Values { column: TEXT_COLUMN, answers: plan.base.clone(), rest: NO })
             }

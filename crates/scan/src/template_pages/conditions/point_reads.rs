@@ -1,6 +1,6 @@
-//! The condition for a few rows of a page: only their own values are read and tested.
+//! The condition evaluated for a few rows of a page: only the values of these rows are read and tested.
 //!
-//! Words are left to the text, which is cheap to rebuild for a few rows.
+//! Words are tested on the text, which is cheap to rebuild for a few rows.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ impl FieldTest {
         for (place, row) in rows.iter().enumerate() {
             let key = keys[*row as usize];
             match field.places.get(key as usize) {
-                // Values found by a pattern are tested on the text.
+                // Values found by a pattern, doubtful values and repeated fields are tested on the text.
                 _ if field.is_patterned(key) || field.is_doubted(key) || repeated.binary_search(row).is_ok() => {}
                 Some(ValueLocation::Absent) => each[place] = NO,
                 Some(

@@ -1,8 +1,8 @@
-//! Words that a text must contain, looked for where only the text could decide: those of a phrase, and those that a
-//! value is written with.
+//! Required words: words that a matching text must contain, searched for where only the text can decide. They come
+//! from a phrase, or from the spelling of a field's value.
 //!
-//! Looking for them takes less time than rebuilding the texts in doubt, if they are rare and no part of numbers. Words
-//! that rule out little are given up.
+//! Searching for a word takes less time than rebuilding the undecided texts if the word is rare and not part of a
+//! number. Words that rule out few rows are abandoned.
 //!
 //! Not here: how a word is found on templates and dictionaries ([`crate::template_pages::words`]).
 
@@ -23,35 +23,35 @@ use crate::template_pages::words::Word;
 const RUN_MIN: usize = 2;
 /// Maximum number of runs searched per phrase.
 const RUNS_MAX: usize = 4;
-/// If fewer than one in this many rows of a page are in doubt, their texts are rebuilt without looking for runs.
+/// If fewer than one in this many rows of a page are undecided, their texts are rebuilt without searching for runs.
 const FEW_DOUBTS: usize = 8;
-/// Shortest word of a value that is looked for, in bytes.
+/// Shortest word of a value that is searched for, in bytes.
 const WORD_MIN: usize = 3;
-/// Digits of a number from which on it is rare.
+/// Minimum digits of a number that counts as rare.
 const NUMBER_MIN: usize = 5;
-/// Number of pages in which searching for runs ruled out little, after which it is given up.
+/// Number of pages with few rows ruled out, after which the search for runs is abandoned.
 const PAGES_IN_VAIN: usize = 3;
 
-/// Words of which at least one occurs in the text of every event that passes a test, unless the text contains a
-/// backslash; none if none is known.
+/// Words for a field test: the text of every event that passes the test contains at least one of them or a backslash.
+/// Empty if no such words are known.
 #[derive(Default)]
 pub(crate) struct WrittenWords {
     pub(crate) words: Vec<String>,
-    /// Sourcetypes whose events may pass without.
+    /// Sourcetypes whose events may pass without any of the words.
     pub(crate) except: Vec<String>,
 }
 
-/// The same, compiled.
+/// Compiled form of [`WrittenWords`].
 #[derive(Default)]
 pub(super) struct NeededWords {
     words: Vec<usize>,
     except: Vec<String>,
-    /// Pages in which they ruled out little.
+    /// Number of pages in which the words ruled out few rows.
     in_vain: AtomicUsize,
 }
 
 impl NeededWords {
-    /// The words, if all events with this metadata need one, and they have ruled out enough so far.
+    /// The words, if every event with this metadata needs one of them, and if they have ruled out enough rows so far.
     fn of(&self, metas: &[Metadata]) -> &[usize] {
         let is_excepted = |meta: &Metadata| self.except.iter().any(|name| meta.sourcetype.eq_ignore_ascii_case(name));
         let is_in_vain = self.in_vain.load(Ordering::Relaxed) >= PAGES_IN_VAIN;
@@ -59,11 +59,11 @@ impl NeededWords {
     }
 }
 
-/// Whole numbers of a phrase, and its runs without breakers, the longest first.
+/// Whole numbers of a phrase, and runs of the phrase without breakers, longest first.
 #[derive(Default)]
 pub(super) struct Runs {
     words: Vec<usize>,
-    /// Pages in which they ruled out little.
+    /// Number of pages in which these ruled out few rows.
     in_vain: AtomicUsize,
 }
 
@@ -75,7 +75,7 @@ impl Conditions {
             patterns.clear();
         }
         if !patterns.is_empty() {
-            // After a backslash, values may be written with escapes.
+            // A text with a backslash may contain the value with escapes.
             patterns.push("*\\*".to_owned());
         }
         let words = patterns.iter().map(|pattern| {
@@ -85,13 +85,13 @@ impl Conditions {
         NeededWords { words: words.collect(), except, in_vain: AtomicUsize::new(0) }
     }
 
-    /// Compiles a phrase, and numbers and runs that every text with it contains.
+    /// Compiles a phrase, and the numbers and runs that every text with the phrase contains.
     pub(super) fn word(&mut self, pattern: &SearchPattern, bound: WordBound, case_sensitive: bool) -> Condition {
         self.words.push(Word::new(&pattern.text, bound, case_sensitive));
         let word = self.words.len() - 1;
         let is_between =
             |letter: char| letter == '*' || u8::try_from(letter).is_ok_and(|byte| byte.is_ascii() && is_breaker(byte));
-        // Runs that may be part of a number or an address would be searched for in every one of them, which takes
+        // Runs that may be part of a number or an address would have to be compared with every number, which takes
         // longer than rebuilding texts.
         let is_word = |run: &&str| run.len() >= RUN_MIN && has_letter_beyond_hex(run);
         let mut runs: Vec<&str> = pattern.text.split(is_between).filter(is_word).collect();
@@ -99,7 +99,7 @@ impl Conditions {
         // Longer runs are usually rarer.
         runs.sort_by_key(|run| std::cmp::Reverse(run.len()));
         runs.dedup();
-        // Numbers are rarer still, and cheaper to look for.
+        // Numbers are even rarer, and cheaper to search for.
         let numbers = whole_numbers(&pattern.text).into_iter().map(str::to_owned);
         let words = numbers.chain(runs.into_iter().map(|run| format!("*{run}*"))).take(RUNS_MAX);
         let words = words.map(|run| {
@@ -130,14 +130,14 @@ impl Conditions {
         self.without_runs(found, runs, page)
     }
 
-    /// Turns a field test's maybes into no where the text contains none of the words that it needs.
+    /// Changes the undecided rows of a field test to no if their text contains none of the required words.
     pub(super) fn without_needed(
         &self,
         found: Outcome,
         (field, needed): (&str, &NeededWords),
         page: &mut PageReader<'_>,
     ) -> Result<Outcome, EngineError> {
-        // Events with an index-time field of this name become undecided again where the field is read.
+        // Events with an index-time field of this name become undecided again when the field is read.
         let words = if page.slab.reads(field) { needed.of(&page.slab.metas) } else { &[] };
         let doubts = found.doubts(page.len());
         let found = self.without_absent(found, words, page)?;
@@ -147,8 +147,8 @@ impl Conditions {
         Ok(found)
     }
 
-    /// Turns a word's maybes into no where the text lacks one of its runs. A run that rules out few is the last one
-    /// tried; it took as long as reading the texts.
+    /// Changes the undecided rows of a word test to no if their text lacks one of the word's runs. After a run that
+    /// rules out few rows, no further run is tried; it took as long as reading the texts.
     fn without_runs(&self, found: Outcome, runs: &Runs, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         if runs.words.is_empty() {
             return Ok(found);
@@ -159,7 +159,7 @@ impl Conditions {
             if doubts * FEW_DOUBTS < page.len() || runs.in_vain.load(Ordering::Relaxed) >= PAGES_IN_VAIN {
                 break;
             }
-            // An address in four columns is looked for with the phrase.
+            // An address in four columns is found with the phrase itself.
             if page.slab.word(*run, &self.words[*run])?.reads_spans() {
                 continue;
             }
@@ -174,7 +174,7 @@ impl Conditions {
         Ok(found)
     }
 
-    /// Turns a test's maybes into no where the text contains none of the words.
+    /// Changes the undecided rows of a test to no if their text contains none of the words.
     fn without_absent(
         &self,
         found: Outcome,
@@ -205,8 +205,8 @@ impl Conditions {
     }
 }
 
-/// Whether looking for this word takes less time than reading texts. One that may be part of a number or an address
-/// would be looked for in the digits of each, and a short one is in most texts.
+/// Whether searching for this word takes less time than reading texts. A word that may be part of a number or an
+/// address would have to be compared with the digits of every number, and a short word occurs in most texts.
 fn is_quickly_found(pattern: &str) -> bool {
     let inside = pattern.trim_matches('*');
     let is_whole = inside.len() == pattern.len();
@@ -214,13 +214,13 @@ fn is_quickly_found(pattern: &str) -> bool {
     inside.len() >= WORD_MIN && !is_short_number && (is_whole || has_letter_beyond_hex(inside))
 }
 
-/// Whether no number has this in it, hexadecimal ones included.
+/// Whether the text contains a letter that occurs in no number, not even in a hexadecimal one.
 fn has_letter_beyond_hex(text: &str) -> bool {
     text.bytes().any(|byte| matches!(byte | 0x20, b'g'..=b'z'))
 }
 
-/// Long numbers and addresses that are words of every text with this phrase, since what bounds them is part of the
-/// phrase or bounds it. They are compared with columns of numbers without formatting any.
+/// Long numbers and addresses in a phrase that are words of every text with the phrase, because breakers within the
+/// phrase, or the ends of the phrase, bound them. They are compared with columns of numbers without formatting these.
 fn whole_numbers(phrase: &str) -> Vec<&str> {
     let is_between = |letter: char| {
         letter != '.' && (letter == '*' || u8::try_from(letter).is_ok_and(|byte| byte.is_ascii() && is_breaker(byte)))
@@ -234,7 +234,7 @@ fn whole_numbers(phrase: &str) -> Vec<&str> {
         // Breakers are single bytes.
         end = start + piece.len() + 1;
         let is_number = piece.len() >= NUMBER_MIN && piece.bytes().all(|byte| byte.is_ascii_digit());
-        // Behind a percent sign, the first digits may be part of an encoded breaker.
+        // After a percent sign, the first digits may be part of an encoded breaker.
         let is_bounded = !matches!(before.last(), Some(b'*' | b'%')) && after != Some(&b'*');
         if is_bounded && piece.len() < phrase.len() && (is_number || parse_ipv4(piece).is_some()) {
             found.push(piece);

@@ -1,4 +1,4 @@
-//! Templates of the real shaper in which the fields of built-in patterns are located.
+//! Tests that the fields of built-in patterns are located in templates of the real shaper.
 
 use quarry_conf::{Layers, PropsResolver, builtin_sources};
 use quarry_eval::messages::Messages;
@@ -14,7 +14,7 @@ fn metadata(sourcetype: &str) -> Metadata {
     Metadata { index: "main".into(), host: "h".into(), source: "s".into(), sourcetype: sourcetype.into() }
 }
 
-/// The templates of a sealed slab of these lines, each repeated often.
+/// The template set of a sealed slab with these lines, each of which is repeated often.
 fn template_set(sourcetype: &str, lines: impl Iterator<Item = String>) -> Arc<TemplateSet> {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(StoreOptions::at(folder.path()), ManualClock::shared(1)).unwrap();
@@ -27,7 +27,8 @@ fn template_set(sourcetype: &str, lines: impl Iterator<Item = String>) -> Arc<Te
     segments[0].template_set().unwrap().unwrap()
 }
 
-/// Number of templates whose values decide where a field lies, and of those in which it is one column.
+/// The number of templates in which values determine the field's location, and the number in which the field is one
+/// column.
 fn told(sourcetype: &str, template_set: &TemplateSet, name: &str) -> (usize, usize) {
     let rules = FieldRules::new(Arc::new(PropsResolver::new(&Layers::new(builtin_sources()))));
     let class = rules.cutting(&metadata(sourcetype), &[name.to_owned()], &Messages::default());
@@ -44,7 +45,7 @@ fn told(sourcetype: &str, template_set: &TemplateSet, name: &str) -> (usize, usi
     (by_value, variables)
 }
 
-/// Lines of the combined format whose user agent is `agent` where `at` is a multiple of 50.
+/// Lines in the combined log format; every 50th has the user agent `agent`.
 fn lines(agent: &'static str) -> impl Iterator<Item = String> {
     (0..3_000usize).map(move |at| {
         let query = if at.is_multiple_of(2) { format!("?q=a{}", at * 7) } else { String::new() };
@@ -94,11 +95,12 @@ fn no_pattern_is_asked_by_value_for_requests_in_order() {
 fn what_is_odd_costs_no_other_field() {
     for agent in [r#"say \"hi\""#, r#"\"k=\"v\\"#, "ümlaut \u{a0}"] {
         let template_set = template_set("nginx", lines(agent));
-        // The planner takes characters beyond ASCII byte by byte, so that the quoted texts after the size match or not.
+        // The planner treats non-ASCII characters byte by byte, so the quoted texts after the size may or may not
+        // match.
         for name in FIELDS.iter().filter(|name| **name != "referer" || agent.is_ascii()) {
             assert_eq!(told("nginx", &template_set, name).0, 0, "{name} beside {agent}");
         }
-        // It is tested only on lines with such an agent.
+        // `useragent` is tested only on lines with such an agent.
         let (by_value, variables) = told("nginx", &template_set, "useragent");
         assert!(by_value > 0 && variables >= by_value, "{by_value} of {variables} for {agent}");
     }

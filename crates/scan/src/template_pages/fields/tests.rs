@@ -1,4 +1,4 @@
-//! Locations of fields in templates, and values for which they are read from the text.
+//! Tests of the locations of fields in templates, and of values that force reading the text.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use super::*;
 
 const KV: Cutting = Cutting { kv_mode: KvMode::Auto, auto_json: true, by_pattern: false };
 
-/// A template of literals and `@` for variables whose values are `values`, one list per variable, and the place of `f`
-/// in it.
+/// The location of `f` in a template of literals and variables, each written as `@`; `values` has one list per
+/// variable.
 fn place(cutting: Cutting, text: &str, values: &[&[&str]]) -> ValueLocation {
     let mut template_set = TemplateSet::default();
     let column = |kind, traits| Column { parent: Some(0), kind, traits, values: 1 };
@@ -38,7 +38,7 @@ fn place(cutting: Cutting, text: &str, values: &[&[&str]]) -> ValueLocation {
     told(&template_set, &template, cutting, &json)
 }
 
-/// The place of `f`; one that is right only for some values counts as text.
+/// The location of `f`; a location that is right only for some values counts as text.
 fn told(template_set: &TemplateSet, template: &Template, cutting: Cutting, json: &JsonColumns<'_>) -> ValueLocation {
     let told = places(template_set, template, cutting, &["f".to_owned()], json).remove(0);
     if told.doubt.is_empty() { told.place } else { ValueLocation::Text }
@@ -62,7 +62,7 @@ fn pairs_are_found_in_templates() {
         ("(@) f=@;", &[&["x y"], &["b=c"]], ValueLocation::Variable(2)),
         ("(f=@) x", &[&["12", "ab"]], ValueLocation::Variable(1)),
         ("[f=@] (g=@)", &[&["12"], &["3"]], ValueLocation::Variable(1)),
-        // A value that ends with a breaker does not reach into the key after it, whatever precedes it.
+        // A value that ends with a breaker does not extend into the key after it, whatever precedes the value.
         ("|A@f=@ x", &[&["|2|", "|10|"], &["1"]], ValueLocation::Variable(2)),
         ("|A@=@ f=@", &[&["|", "||"], &["1"], &["2"]], ValueLocation::Variable(3)),
         ("|A@f=@ x", &[&["|2", "|10"], &["1"]], ValueLocation::Text),
@@ -119,7 +119,7 @@ fn pairs_that_may_be_missing_are_found() {
         ("w @4@5", [&[" f=\"@1\"", "", " f=@2"], &["", " g=@3"]], nested(&[1, 2], false)),
         ("w @4@5\n@1", [&["", " g=@2"], &["", " f=@1,"]], nested(&[1], false)),
         ("w @4@5", [&["", " g=@2"], &["", " h=@1"]], ValueLocation::Absent),
-        // A value that may end early affects only its own field.
+        // A value that may end early affects only the value's own field.
         ("w@4@5", [&["", " f=@2"], &["", " g=\"@3\""]], nested(&[2], false)),
         ("w@4@5", [&["", " g=@2"], &["", " f=\"@3\""]], ValueLocation::Text),
         // A row may have the field twice.
@@ -260,10 +260,10 @@ fn a_variable_in_doubt_costs_no_other_field() {
                     .into(),
             ),
         ),
-        // Strings among them: their quotes are not part of the value, and other fields are unaffected.
+        // Some of the values are strings: their quotes are not part of the value, and other fields are unaffected.
         ("{\"f\":@1}", &[&["\"x\"", "@2"], &["12"]], "f", ValueLocation::Escaped([TemplatePart::Variable(1)].into())),
         ("{\"g\":@1,\"f\":\"@3\"}", &[&["\"@3\"", "@2"], &["12"], &["x"]], "f", ValueLocation::Variable(3)),
-        // Escapes: whole ones, and half ones that the following text completes.
+        // Complete escapes, and incomplete ones that the following text completes.
         ("{\"g\":\"@1\",\"f\":\"@2\"}", &[texts, &["x"]], "f", ValueLocation::Variable(2)),
         (
             "{\"g\":\"@1\",\"f\":\"@2\"}",
@@ -282,7 +282,7 @@ fn a_variable_in_doubt_costs_no_other_field() {
         ("{\"a\":{\"@1\":1},\"f\":\"@2\"}", &[&["k", "f"], &["x"]], "f", ValueLocation::Variable(2)),
         ("{\"a\":{\"@1\":1},\"f\":\"@2\"}", &[&["k", "f"], &["x"]], "a.f", ValueLocation::Text),
         ("{\"@1\":1}", &[&["k", "host"]], "extracted_host", ValueLocation::Text),
-        // Anything that is not a value, ends its string or is half an escape is read from the text.
+        // Anything that is not a value, ends its string or is an incomplete escape is read from the text.
         ("{\"w\":@1,\"f\":1}", &[&["tru", "null"]], "f", ValueLocation::Text),
         ("{\"w\":@1,\"f\":1}", &[&["1,\"f\":2", "1"]], "f", ValueLocation::Text),
         ("{\"w\":@1,\"f\":1}", &[&["{}", "1"]], "f", ValueLocation::Text),
@@ -300,8 +300,8 @@ fn a_variable_in_doubt_costs_no_other_field() {
     }
 }
 
-/// The place of `f` in `{"a":"@","f":@}`. Only the traits of the columns are known: whether the texts of `a` are
-/// whole between quotes, whether those of `f` are scalars, and their bytes.
+/// The location of `f` in `{"a":"@","f":@}` if only traits of the columns are known: whether the texts of `a` are
+/// complete between quotes, whether the texts of `f` are scalars, and their bytes.
 fn place_by_traits(string_contents: bool, json_scalars: bool, values: &[&str]) -> ValueLocation {
     let mut template_set = TemplateSet::default();
     let column = |traits| Column { parent: Some(0), kind: ColumnKind::Texts, traits, values: 1 };
@@ -330,8 +330,8 @@ fn what_all_texts_are_is_known_without_reading_them() {
     assert_eq!(place_by_traits(false, true, &["12.5", "3", "null"]), ValueLocation::Text);
 }
 
-/// The place of `name` in objects `{"a":@` and members of the forms given per variable, each of which may be missing;
-/// every `@` of a form is a number.
+/// The location of `name` in an object `{"a":@` followed by optional members; each variable has a list of forms of its
+/// members. Every `@` of a form is a number.
 fn place_of_member(name: &str, variables: &[&[&str]]) -> ValueLocation {
     let mut template_set = TemplateSet::default();
     let column = |parent, kind, traits| Column { parent, kind, traits, values: 1 };
@@ -409,7 +409,7 @@ fn piece_text(most: usize) -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(PIECES), 0..=most).prop_map(|pieces| pieces.concat())
 }
 
-/// The values of a column; its traits are those of all of them.
+/// The values of a column; its traits are computed from all of them.
 fn column_values() -> impl Strategy<Value = Vec<String>> {
     prop_oneof![
         3 => prop::collection::vec(piece_text(3), 1..4),
@@ -418,7 +418,7 @@ fn column_values() -> impl Strategy<Value = Vec<String>> {
     ]
 }
 
-/// The text with these values, one for each variable.
+/// The text that consists of the literals and these values, one for each variable.
 fn text_with(literals: &[String], values: &[&str]) -> String {
     let mut text = literals[0].clone();
     for (value, literal) in values.iter().zip(&literals[1..]) {

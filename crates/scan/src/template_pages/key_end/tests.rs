@@ -1,10 +1,11 @@
-//! Positions of the end of a key.
+//! Tests that find the columns and positions that may contain the end of a key.
 
 use quarry_event::template::{Column, ColumnKind, TemplateSet};
 
 use super::*;
 
-/// The columns of a template of literals and `@` for variables, one list of values each, that may hold the key of `name`.
+/// The columns that may contain the key of `name` in a template of literals and variables, each written as `@`;
+/// `values` has one list per variable.
 fn columns(name: &str, text: &str, values: &[&[&str]]) -> Option<Vec<u32>> {
     let mut template_set = TemplateSet::default();
     let column = |traits| Column { parent: Some(0), kind: ColumnKind::Texts, traits, values: 1 };

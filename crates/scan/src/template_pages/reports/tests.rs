@@ -1,4 +1,4 @@
-//! Pairs of a transform with names from the text, in templates written by hand.
+//! Tests of the pairs that a transform with names from the text finds in handwritten templates.
 
 use quarry_conf::{ReportCut, ReportRule};
 use quarry_event::template::{ByteSet, Column, ColumnKind, ValueTraits};
@@ -20,7 +20,7 @@ fn report() -> Arc<Report> {
     Arc::new(Report::new(&rule).unwrap())
 }
 
-/// Templates over two columns of letters and one whose values may be empty.
+/// Templates over three columns: two with letters, and one with values that may be empty.
 fn template_set(templates: &[&[&str]]) -> Arc<TemplateSet> {
     let part = |part: &&str| match part.strip_prefix('$') {
         Some(column) => TemplatePart::Variable(column.parse().unwrap()),

@@ -1,7 +1,7 @@
 //! Answers of a pattern by code, in one array per slab.
 //!
-//! If one or two columns decide about the only group of a template, or about a match, a row costs a lookup by its codes
-//! and nothing is hashed. Other templates have no answers here.
+//! If only one or two columns determine a template's single group, or whether there is a match, a row costs a lookup
+//! by its codes, without hashing. The table has no answers for other templates.
 
 use quarry_eval::EngineError;
 use quarry_event::template::TemplateSet;
@@ -14,9 +14,9 @@ use crate::template_pages::page::PageReader;
 
 /// Maximum number of answers per slab.
 const ANSWERS_MAX: usize = 1 << 20;
-/// Maximum number of code pairs of two columns.
+/// Maximum number of combinations of two columns' codes.
 const PAIRS_MAX: usize = 1 << 16;
-/// An answer: not asked yet, or no match; all others are the text's number plus [`TEXTS`].
+/// No answer yet. [`NO_MATCH`] means no match; all other answers are the number of a text plus [`TEXTS`].
 pub(super) const NOT_ASKED: u32 = 0;
 pub(super) const NO_MATCH: u32 = 1;
 pub(super) const TEXTS: u32 = 2;
@@ -24,24 +24,24 @@ pub(super) const TEXTS: u32 = 2;
 /// The answers of a slab.
 #[derive(Default)]
 pub(super) struct AnswerTable {
-    /// By node, as far as there are some.
+    /// Location of the answers of each node; nodes without answers at the end are missing.
     nodes: Vec<Answers>,
     answers: Vec<u32>,
 }
 
-/// Place of a node's answers in the array.
+/// Location of a node's answers in the array.
 #[derive(Clone, Copy, Default)]
 struct Answers {
     column: u32,
     start: u32,
-    /// 0 if its answers have no place there.
+    /// Number of codes of `column`; 0 if the node has no answers in the array.
     len: u32,
-    /// The second column and its number of codes, if there is one.
+    /// The second column and its number of codes, if the answers depend on two columns.
     second: Option<(u32, u32)>,
 }
 
 impl AnswerTable {
-    /// Position of the answer for a row, if it has one.
+    /// Position of the answer for a row; `None` if the row has none in the table.
     #[inline]
     pub(super) fn place(
         &self,
@@ -68,13 +68,13 @@ impl AnswerTable {
         self.answers[place]
     }
 
-    /// Keeps the answer at a position.
+    /// Stores the answer at a position.
     #[inline]
     pub(super) fn set(&mut self, place: usize, answer: u32) {
         self.answers[place] = answer;
     }
 
-    /// Makes room for the answers of a node if one or two columns decide about one group.
+    /// Makes room for the answers of a node if they consist of at most one group that depends on one or two columns.
     pub(super) fn add(&mut self, at: usize, windows: &[AskedWindow], groups: usize, template_set: &TemplateSet) {
         let [AskedWindow { columns, has_codes: true, decider: None, .. }] = windows else { return };
         let codes_of = |(column, _): &(u32, usize)| codes_of(template_set, *column);

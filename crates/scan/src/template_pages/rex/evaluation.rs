@@ -1,7 +1,7 @@
-//! Runs a pattern on the window of one row, with the values that the window reads.
+//! Runs a pattern on the window of one row, using the row's values in that window.
 //!
-//! If a match determines the groups, they are copied from their places; otherwise the pattern runs on the text of the
-//! window.
+//! If the existence of a match determines the groups, they are copied from their positions; otherwise the pattern runs
+//! on the text of the window.
 
 use std::str::Utf8Error;
 use std::sync::Arc;
@@ -28,11 +28,11 @@ pub(in crate::template_pages) struct Work<'a> {
     pub(super) groups: &'a [(usize, String)],
     pub planner: &'a mut Planner,
     pub(super) literals: &'a Literals,
-    /// Literals found in the values of the page; `None` if each row is better tested by itself.
+    /// Literals found in the values of the page; `None` if testing each row by itself is cheaper.
     pub(super) hits: Option<PageHits>,
     pub text: Vec<u8>,
     pub codes: Vec<u32>,
-    /// Parts and their values.
+    /// Parts of the template, each with the row's value.
     pub(super) values: Vec<(usize, Vec<u8>)>,
     /// Codes of the groups of rows whose answers are not cached.
     pub(super) found: Vec<u32>,
@@ -42,7 +42,7 @@ pub(in crate::template_pages) struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Whether a literal that every match contains is not in the window of this row.
+    /// Whether the window of this row certainly lacks a literal that every match contains.
     #[inline]
     pub(super) fn excludes(
         &mut self,
@@ -60,7 +60,7 @@ impl Work<'_> {
         }
     }
 
-    /// Reads the codes of a row in these columns; `false` if one is missing.
+    /// Reads the codes of a row in these columns; `false` if a code is missing.
     #[inline]
     pub(in crate::template_pages) fn take_codes(
         &mut self,
@@ -100,7 +100,7 @@ impl Work<'_> {
     }
 }
 
-/// Like [`evaluate`], for the values of a row in these columns; `None` also if a value is missing.
+/// Like [`evaluate`], for the values of a row in these columns; `None` if a value is missing, too.
 pub(super) fn evaluate_row(
     template: &FlatTemplate,
     window: &Window,
@@ -127,8 +127,8 @@ pub(super) fn evaluate_row(
     Ok(is_match.filter(|_| has_all))
 }
 
-/// Appends the groups' codes for the values that `value` writes, and returns whether there is a match; `None` if there
-/// are too many distinct texts.
+/// Appends the codes of the groups, given the values that `value` writes, and returns whether there is a match; `None`
+/// if there are too many distinct texts.
 fn evaluate(
     template: &FlatTemplate,
     window: &Window,

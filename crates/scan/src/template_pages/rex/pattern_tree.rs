@@ -1,7 +1,8 @@
 //! The plans of a pattern for the templates of one slab.
 //!
-//! A template is planned when a row asks for it. If the pattern reads a variable that itself consists of templates, the
-//! template branches: one node per template of the variable. Templates whose windows are in equal parts share a node.
+//! A template is planned when the first row with it is read. If the pattern reads a variable that itself consists of
+//! templates, the template branches: one node per template of the variable. Templates with equal parts around their
+//! windows share a node.
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ use crate::template_pages::roots::nodes_of_field;
 use crate::template_pages::row_values::{Dictionaries, RowOf};
 use crate::template_pages::slab::Slab;
 
-/// Maximum number of flat templates per slab; rows with further ones need their text.
+/// Maximum number of flat templates per slab; the text of rows with further templates is read.
 const NODES_MAX: usize = 65_536;
 
 /// Plans of the pattern for the templates of one slab.
@@ -37,7 +38,7 @@ pub(super) struct PatternTree {
     nodes: Vec<TemplateNode>,
     /// Nodes by the parts that contain their windows.
     leaves: HashMap<Template, Vec<usize>, FixedState>,
-    /// First node of each branch, by the template that was expanded.
+    /// First node of each branch, by the template whose variable was expanded.
     branches: HashMap<Template, usize, FixedState>,
     dictionaries: Dictionaries,
     /// The distinct texts of each group.
@@ -47,21 +48,21 @@ pub(super) struct PatternTree {
 
 /// Plan of the pattern for one flat template.
 pub(in crate::template_pages) enum TemplateNode {
-    /// Not planned yet: the template with this number.
+    /// Not planned yet: the template with this number in the text column.
     Root(u32),
     /// Not planned yet: a variable replaced by the template with this number.
     Inside(Arc<BranchOf>, u32),
-    /// Not planned yet: the parts of a field.
+    /// Not planned yet: the parts that compose a field.
     Field(FlatTemplate),
-    /// The same as this node.
+    /// The same plan as that of another node.
     Same(usize),
-    /// The templates of this column decide: node `first + n` has the plan for template `n`.
+    /// The plan depends on which template of this column a row has: node `first + n` has the plan for template `n`.
     Branch { column: u32, first: usize },
     /// There is never a match.
     Never,
-    /// Only known from the text.
+    /// Unknown; the pattern must run on the text.
     Unknown,
-    /// These windows, in order.
+    /// The pattern may match only in these windows, in order.
     Windows(Box<Leaf>),
 }
 
@@ -91,7 +92,7 @@ impl TemplateNode {
 }
 
 impl PatternTree {
-    /// A tree for the templates of a slab, or for the values of `field`, without a plan yet.
+    /// A tree without plans for the templates of a slab or, if given, for the values of `field`.
     pub(super) fn new(slab: &Slab, field: Option<&FieldLocations>, groups: usize) -> PatternTree {
         let nodes = match (field, slab.template_set.columns.first().map(|column| &column.kind)) {
             (Some(field), _) => nodes_of_field(&field.places, &slab.template_set),
@@ -111,7 +112,8 @@ impl PatternTree {
         }
     }
 
-    /// Evaluates rows, ascending, with their positions in the result. A test has one code, that of a match.
+    /// Evaluates rows, given in ascending order with their positions in the result. For a test, the only code means a
+    /// match.
     pub(super) fn read_rows(
         &mut self,
         rows: impl Iterator<Item = (usize, u32)>,
@@ -153,7 +155,7 @@ impl PatternTree {
                     }
                 }
             };
-            // Only if few columns decide about one group, or about a match.
+            // Only if few columns determine a single group or whether there is a match.
             if let Some(at) = known {
                 self.answers.set(at, answer);
             }
@@ -223,8 +225,8 @@ impl PatternTree {
         };
         let Some(origin) = windows.iter().map(|window| window.context).min() else { return };
         let Some(reach) = windows.iter().map(Window::reach).max() else { return };
-        // If nothing around a match matters, the parts that contain the windows are sufficient. They are the same in
-        // many templates.
+        // If the pattern does not look around a match, the parts that contain the windows are sufficient. These parts
+        // are the same in many templates.
         let is_all = match work.planner.looks_ahead() {
             true => false,
             false => !work.planner.looks_around() || origin == TemplatePosition { part: 0, offset: 0 },
@@ -242,7 +244,8 @@ impl PatternTree {
         let planned = windows.clone();
         let mut asked = Vec::with_capacity(windows.len());
         for mut window in windows {
-            // The groups follow from the fact that there is a match. If codes decide everything, one lookup is enough.
+            // The existence of a match determines the groups. If everything depends on codes, one lookup is enough and
+            // no decider is needed.
             let reads_long = |part: &usize| match inside.parts().get(*part) {
                 Some(FlatPart::Variable(column, _)) => !has_few_codes(template_set, *column),
                 _ => false,

@@ -1,7 +1,7 @@
-//! The windows of a template in which a pattern may match, with the answers that are cached.
+//! The windows of a template in which a pattern may match, with their cached answers.
 //!
-//! A window that is decided by few codes is run once per combination of them. One with too many combinations is cached
-//! group by group, if its groups do not depend on each other.
+//! For a window that depends on few codes, the pattern runs once per combination of them. If a window has too many
+//! combinations, its answers are cached group by group, provided that its groups do not depend on each other.
 
 use quarry_eval::EngineError;
 use quarry_eval::pattern::template_match::{COMBINATIONS_MAX, CombinationMemo, FlatTemplate, Window};
@@ -20,7 +20,7 @@ use crate::template_pages::row_values::RowOf;
 pub(in crate::template_pages) struct Leaf {
     /// The parts that contain the windows.
     pub(super) template: FlatTemplate,
-    /// The windows as planned, used to recognise equal templates.
+    /// The windows as planned, which serve to recognise equal templates.
     pub(super) planned: Vec<Window>,
     pub(super) windows: Vec<AskedWindow>,
 }
@@ -28,14 +28,14 @@ pub(in crate::template_pages) struct Leaf {
 /// A window and its cached answers.
 pub(super) struct AskedWindow {
     window: Window,
-    /// Columns whose values decide, each with its part of the template.
+    /// Columns on which the answer depends, each with its part of the template.
     pub columns: Vec<(u32, usize)>,
-    /// Whether all of them have codes, few enough to cache the answers.
+    /// Whether all these columns have codes, and so few that the answers can be cached.
     pub has_codes: bool,
     /// Index in `found` of the groups' codes; `None` for no match.
     memo: CombinationMemo<Option<u32>>,
     found: Vec<u32>,
-    /// Decides whether there is a match, if a match determines the groups.
+    /// Decides whether there is a match, if the existence of a match determines the groups.
     pub decider: Option<Decider>,
     /// Answers group by group, in place of `memo`, if there would be too many combinations.
     apart: Option<GroupMemos>,
@@ -43,7 +43,7 @@ pub(super) struct AskedWindow {
     sites: Option<Sites>,
 }
 
-/// Answer for a row's templates and codes.
+/// The pattern's answer for a row.
 pub(super) enum Answer<'a> {
     Unknown,
     No,
@@ -51,7 +51,8 @@ pub(super) enum Answer<'a> {
 }
 
 impl AskedWindow {
-    /// A window of a template that has not been asked yet, with the columns that decide and whether all have few codes.
+    /// A window without cached answers; `columns` are those on which an answer depends, `has_codes` tells whether all
+    /// have few codes.
     pub(super) fn new(
         window: Window,
         (columns, has_codes): (Vec<(u32, usize)>, bool),
@@ -110,7 +111,7 @@ impl Leaf {
                     let remembers = remembers && *has_codes && apart.is_none() && !memo.is_full();
                     let start = u32_of(found.len());
                     if !remembers {
-                        // Cached answers stay at the front.
+                        // Answers that are not cached go to the scratch buffer.
                         work.found.clear();
                     }
                     let mut to = std::mem::take(if remembers { &mut *found } else { &mut work.found });
@@ -139,7 +140,7 @@ impl Leaf {
     }
 }
 
-/// Parts of a template whose values decide the requested groups of a window.
+/// Parts of a template on whose values the requested groups of a window depend.
 pub(super) fn parts_read(window: &Window, groups: &[(usize, String)]) -> Vec<usize> {
     let Some(places) = &window.groups else { return window.read.clone() };
     let lies_in = |part: &usize| {

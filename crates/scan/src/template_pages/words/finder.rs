@@ -1,8 +1,8 @@
-//! Finds where a run of bytes begins in a text.
+//! Finder for the positions in a text at which a run of bytes begins.
 //!
-//! In short texts its rarest byte is searched for. In long ones, where even that byte occurs often, three neighbouring
-//! bytes are searched for, in upper and lower case at once (the *Teddy* algorithm of `aho_corasick::packed`): nearly
-//! every hit is then a match.
+//! In short texts, the rarest byte of the run is searched for. In long texts, in which even that byte occurs often,
+//! three neighbouring bytes are searched for, in upper and lower case at once (the *Teddy* algorithm of
+//! `aho_corasick::packed`): nearly every hit is then a match.
 
 use std::sync::OnceLock;
 
@@ -11,7 +11,8 @@ use aho_corasick::packed::{Config, Searcher};
 
 /// Bytes ordered by their usual frequency in texts, most common first.
 const COMMON: &[u8] = b" 0e1a2ti3os4n5r6/7.8:9-d=lcpmu\"fghbvwky_x,[]()jqz{}";
-/// Bytes that are looked for together. Each may have two cases, and up to eight variants are found at full speed.
+/// Number of neighbouring bytes that are searched for together. Each may have two cases; up to eight variants are
+/// found at full speed.
 const WINDOW_BYTES: usize = 3;
 /// Minimum length of a text for which preparing a search for several bytes pays off.
 const LONG_TEXT_BYTES: usize = 16 << 10;
@@ -21,10 +22,11 @@ const LONG_TEXT_BYTES: usize = 16 << 10;
 pub(super) struct Finder {
     needle: Box<[u8]>,
     fold: bool,
-    /// The rarest byte in both cases, and its offset.
+    /// The rarest byte, in both cases, and its offset in the run.
     byte: [u8; 2],
     offset: usize,
-    /// Once it has been looked for in a long text; `None` if there is nothing better than the rarest byte.
+    /// The rarest neighbouring bytes, determined at the first long text; `None` if searching for the rarest byte is as
+    /// good.
     window: OnceLock<Option<RareBytes>>,
 }
 
@@ -35,7 +37,7 @@ struct RareBytes {
 }
 
 impl Finder {
-    /// Finds `needle`, if `fold` in any case of its ASCII letters.
+    /// Finds `needle`; if `fold`, regardless of the case of ASCII letters.
     pub(super) fn new(needle: &[u8], fold: bool) -> Finder {
         let offset = (0..needle.len()).max_by_key(|at| rarity(needle[*at])).unwrap_or(0);
         let byte = needle.get(offset).copied().unwrap_or(0);
@@ -43,7 +45,7 @@ impl Finder {
         Finder { needle: needle.into(), fold, byte, offset, window: OnceLock::new() }
     }
 
-    /// Positions at which it begins in a text, ascending.
+    /// Positions at which the run begins in a text, ascending.
     pub(super) fn places<'a>(&'a self, text: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
         let is_long = text.len() >= LONG_TEXT_BYTES;
         let window = if is_long { self.window.get_or_init(|| self.rarest_window()).as_ref() } else { None };

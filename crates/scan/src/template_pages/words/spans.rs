@@ -1,9 +1,10 @@
 //! Matches of a word that cross edges between the parts of a template.
 //!
-//! Such a match lies in a few adjacent parts, a *span*. Only the texts of these parts are put together and searched,
-//! row by row, not whole texts; if one variable of few values decides, once per value and slab.
+//! Such a match lies in a few adjacent parts, a *span*. Instead of whole texts, only the texts of these parts are
+//! concatenated and searched, row by row. If the answer depends on one variable with few values, the search runs once
+//! per value and slab.
 //!
-//! The text continues beyond a shortened part: a match there is not bounded.
+//! If a span contains only one end of a part, the text continues beyond the cut, so the cut does not bound a match.
 
 use std::sync::Arc;
 
@@ -19,22 +20,25 @@ use super::super::outcome::{MAYBE, NO};
 use super::super::page::PageReader;
 use super::{Planner, Probe, ProbePlan, is_one_word, row_at};
 
-/// Bytes of a part that are kept beyond those of a match: what bounds it, an encoded breaker included.
+/// Number of bytes of a part that are kept beyond those of a match: the bytes that bound the match, including an
+/// encoded breaker.
 const MARGIN: usize = 8;
-/// Maximum number of variables in the spans of a template. Rebuilding whole texts takes less time for more of them.
+/// Maximum number of variables in the spans of a template. With more variables, rebuilding whole texts takes less
+/// time.
 const VARIABLES_MAX: usize = 12;
-/// Share of the rows at or above which searching for a number that a match needs does not pay off.
+/// Share of rows, expected to contain a number, at or above which searching for a number that every match contains
+/// does not pay off.
 const FEW: f64 = 0.25;
-/// Maximum number of values that a column of numbers may have to be answered by value.
+/// Maximum number of distinct values in a column of numbers for which answers are computed by value.
 const NUMBERS_MAX: u64 = 1_024;
 
 /// Adjacent parts of a template.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Span {
     parts: Box<[SpanPart]>,
-    /// Surroundings of the parts if none is shortened.
+    /// Surroundings of the parts if no part is shortened.
     around: Around,
-    /// Numbers, one of which is in every match, each with its column.
+    /// Pairs of a column and a number; every match contains one of them.
     needed: Option<Box<[(u32, i64)]>>,
 }
 
@@ -44,18 +48,18 @@ enum SpanPart {
     Value { column: u32, cut: Cut },
 }
 
-/// End of a part that is left out.
+/// The end of a part that is cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cut {
     Nothing,
-    /// All but this many bytes at its end.
+    /// Everything but the last bytes of the part, of which there are this many.
     Start(usize),
-    /// All but this many bytes at its start.
+    /// Everything but the first bytes of the part, of which there are this many.
     End(usize),
 }
 
 impl Cut {
-    /// The rest of a text, and the cut if it left something out.
+    /// The rest of a text, and the cut if it removed anything.
     fn of(self, text: &[u8]) -> (&[u8], Cut) {
         match self {
             Cut::Start(kept) if kept < text.len() => (&text[text.len() - kept..], self),
@@ -66,7 +70,7 @@ impl Cut {
 }
 
 impl Around {
-    /// These surroundings with one end cut off.
+    /// These surroundings, without a bound at the end that is cut off.
     fn cut(self, cut: Cut) -> Around {
         Around {
             left: self.left && !matches!(cut, Cut::Start(_)),
@@ -76,26 +80,26 @@ impl Around {
     }
 }
 
-/// A span and the templates that have it.
+/// A span, and the templates that contain it.
 #[derive(Debug)]
 pub(super) struct TemplateSpan {
     span: Span,
-    /// For each template, whether the span matters.
+    /// For each template, whether the span can raise its answer.
     counts: Vec<bool>,
 }
 
-/// The parts that matches across some edges can lie in.
+/// The range of parts that matches across some edges can touch.
 #[derive(Clone, Copy, Debug)]
 struct Reach {
     first: usize,
     last: usize,
-    /// Bytes of a match that can lie in the first and in the last part.
+    /// Maximum bytes of a match in the first and in the last part.
     in_first: usize,
     in_last: usize,
 }
 
 impl Reach {
-    /// The parts of both, which overlap.
+    /// The union of two overlapping ranges.
     fn join(self, other: Reach) -> Reach {
         let (first, in_first) = match self.first.cmp(&other.first) {
             std::cmp::Ordering::Less => (self.first, self.in_first),
@@ -119,7 +123,7 @@ impl TemplateSpan {
         TemplateSpan { span, counts }
     }
 
-    /// Whether it is this span; if so, template number `number` has it too.
+    /// Whether a span equals this one; if so, template number `number` is added to its templates.
     pub(super) fn adds(&mut self, span: &Span, number: usize) -> bool {
         let is_same = self.span == *span;
         self.counts[number] |= is_same;
@@ -130,12 +134,12 @@ impl TemplateSpan {
         &self.span
     }
 
-    /// For each template, whether the span matters.
+    /// For each template, whether the span can raise its answer.
     pub(super) fn counts(&self) -> &[bool] {
         &self.counts
     }
 
-    /// Leaves out templates that have an answer already; false if none is left.
+    /// Removes templates that `is_open` rejects; false if no template remains.
     pub(super) fn retain(&mut self, is_open: impl Fn(usize) -> bool) -> bool {
         self.counts.iter_mut().enumerate().for_each(|(number, counts)| *counts &= is_open(number));
         self.counts.contains(&true)
@@ -143,12 +147,12 @@ impl TemplateSpan {
 }
 
 impl Planner<'_> {
-    /// The spans of a template that a match across an edge can lie in; `None` if they have too many variables.
+    /// The spans of a template that can contain a match across an edge; `None` if they have too many variables.
     pub(super) fn spans(&self, template: &Template, edges: &Edges<'_>, facts: &[PartFacts]) -> Option<Vec<Span>> {
         let mut reaches: Vec<Reach> = Vec::new();
         for edge in 1..edges.parts.len() {
             let Some(mut reach) = self.reach(edges, edge, facts) else { continue };
-            // A match across this edge may begin before parts that an earlier one reaches.
+            // A match across this edge may begin before the parts of an earlier range.
             while let Some(before) = reaches.pop_if(|before| before.last >= reach.first) {
                 reach = before.join(reach);
             }
@@ -162,7 +166,7 @@ impl Planner<'_> {
         is_small.then(|| reaches.iter().map(|reach| self.span(template, *reach, edges, facts)).collect())
     }
 
-    /// The parts that a match across this edge can lie in; `None` if there can be no match.
+    /// The range of parts that a match across this edge can touch; `None` if no match can cross the edge.
     fn reach(&self, edges: &Edges<'_>, edge: usize, facts: &[PartFacts]) -> Option<Reach> {
         let needle = &self.probe.needle;
         if !self.probe.holds_breaker && !facts[edge].open_edge {
@@ -220,8 +224,9 @@ impl Planner<'_> {
         Span { parts, around, needed }
     }
 
-    /// Numbers, one of which every match contains: if all variables are numbers between breakers, a run of the word
-    /// without breakers is one whole number. The run expected in the fewest rows is chosen.
+    /// Numbers, one of which is in every match: if all variables of the span are numbers between breakers, a run of
+    /// the word without breakers equals one whole number. Of several such runs, the one expected in the fewest rows is
+    /// chosen.
     fn needed(&self, parts: &[SpanPart], around: Around) -> Option<Box<[(u32, i64)]>> {
         let whole = self.probe.whole.as_ref().filter(|whole| whole.bound == WordBound::Breaker && around.free)?;
         let is_break = |byte: Option<&u8>| byte.is_some_and(|byte| is_breaker(*byte));
@@ -252,7 +257,7 @@ impl Planner<'_> {
             }
         }
         let mut runs: Vec<&[u8]> = self.probe.needle.split(|byte| is_breaker(*byte)).collect();
-        // A part of a run may be before or after a wildcard.
+        // A run next to a wildcard may be only part of a token.
         if whole.trailing_star {
             runs.pop();
         }
@@ -273,7 +278,7 @@ impl Planner<'_> {
         best.map(|(_, numbers)| numbers.into())
     }
 
-    /// The plan for a span in which one variable of few values decides, with its column.
+    /// The plan for a span whose only variable has few values, and the column of that variable.
     pub(super) fn by_value(&self, span: &Span) -> Result<Option<(u32, ProbePlan)>, EngineError> {
         let mut columns = span.parts.iter().filter_map(|part| match part {
             SpanPart::Value { column, .. } => Some(*column),
@@ -315,14 +320,14 @@ impl Planner<'_> {
     }
 }
 
-/// Appends a text, and returns the cut if something of it was left out.
+/// Appends a text, and returns the cut if it removed anything.
 fn append(out: &mut Vec<u8>, text: &[u8], cut: Cut) -> Cut {
     let (text, cut) = cut.of(text);
     out.extend_from_slice(text);
     cut
 }
 
-/// The rows of a page that have the span and may match.
+/// The rows of a page whose template contains the span and that may match.
 fn rows_of(span: &Span, counts: &[bool], parent: u32, page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
     let templates = page.column(parent)?;
     let ColumnValues::Codes(codes) = &templates.values else { return Ok(Vec::new()) };
@@ -364,12 +369,12 @@ enum Values {
     Dictionary(Arc<Dictionary>),
     Texts,
     Numbers,
-    /// Rebuilt from templates, one for each row.
+    /// Rebuilt from templates, one value for each row.
     Rebuilt(Texts),
 }
 
 impl Probe {
-    /// The answers other than no for the rows of a page whose template, a code of `parent`, has this span.
+    /// The answers other than no for the rows of a page whose template, a code of column `parent`, contains this span.
     pub(super) fn of_span(
         &self,
         TemplateSpan { span, counts }: &TemplateSpan,

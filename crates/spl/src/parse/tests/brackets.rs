@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Places of a search or of commands in brackets; `{}` is what they hold.
+/// Searches with brackets; `{}` marks the place of their content.
 const PLACES: &[&str] = &[
     "[{}]",
     "error NOT [{}]",

@@ -1,4 +1,4 @@
-//! Commands that are rewritten to others: each is built of the same nodes as those commands written out.
+//! Commands that are rewritten to others yield the same nodes as the other commands written out.
 
 use super::*;
 use crate::ast::{CollectCommand, ForeachCommand};
@@ -57,7 +57,7 @@ const EXPANSIONS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Commands whose search is a subsearch of their node, and that search.
+/// Commands whose node contains a search, each with that search as text.
 const SEARCHES: &[(&str, &str)] = &[
     (
         "| walklex type=term index=\"a\" prefix=Ab_",
@@ -109,7 +109,7 @@ fn searches_of_rewritten_commands_are_those_written_out() {
         pipeline.commands.iter().filter(is_pattern).map(|stage| without_places(&stage.command)).collect()
     };
     for (written, search) in SEARCHES {
-        // The patterns of words are made of the breakers.
+        // The patterns for words are generated from the breakers, so they are not compared.
         let terms = "rex \"(?<x>.)\" | eval __word=mvappend(__word, __part, __piece)";
         let search = search.replace("TERMS", terms).replace("CONTENT", "rex \"(?<x>.)\"");
         let parsed = parse(&search);

@@ -1,13 +1,13 @@
 //! Invalid searches and their diagnostics: `spec/wrong-searches.txt`, which is also meant to be read.
 //!
-//! A search stands at the margin, what is said of it below, indented: `error` or `note`, the character it points at,
-//! the message, and `help` with what to write instead. A line that begins with `#` is a comment.
+//! A search begins at the margin. Its diagnostics follow, indented: `error` or `note` with the position, the message,
+//! and `help` with a correction. A line that begins with `#` is a comment.
 
 use super::*;
 
 const PAGE: &str = include_str!("../../../../../spec/wrong-searches.txt");
 
-/// The diagnostics of a search in the notation of the page.
+/// Writes the diagnostics of a search in the notation of that file.
 fn said(search: &str) -> String {
     let mut text = String::new();
     for remark in crate::parse(search).diagnostics {

@@ -6,7 +6,9 @@
 //! delays every request. Each search then runs on a new server with an empty cache, and several more times on that
 //! server. Answers must equal those of the local data. Requests and bytes are counted by the proxy. Further
 //! measurements are searches with a part of the data in the cache ([`shares`]), a search at the bandwidth limit of the
-//! store, and ingest with upload ([`upload`]). At the end every missed goal is listed.
+//! store, and ingest with upload ([`upload`]). At the end every missed goal is listed. With `--requests NAME`, only the
+//! searches whose name contains NAME run, and their requests are listed, each with its time since the search began,
+//! which shows how many requests follow one another.
 
 mod shares;
 mod upload;
@@ -22,7 +24,8 @@ use super::queries::{QUERIES, RUNS};
 use super::server::{Connection, Server};
 use super::{keep_partial_states, quarry};
 
-const USAGE: &str = "usage: cargo xtask bench --remote DIR [--latency MS] (DIR with syslog.log in it)";
+const USAGE: &str =
+    "usage: cargo xtask bench --remote DIR [--latency MS] [--requests NAME] (DIR with syslog.log in it)";
 /// Default delay of a request.
 const LATENCY_MS: u64 = 20;
 /// Limited bandwidth of the store for one search; lower than the rate that client, proxy and server reach on one
@@ -48,6 +51,8 @@ const NOISE_MS: f64 = 1.0;
 const UPLOAD_RATIO_MIN: f64 = 0.8;
 /// Maximum checks whether all buckets are uploaded; each takes as long as starting a process.
 const LOOKS_MAX: usize = 5_000;
+/// A search that reads no bucket.
+const WITHOUT_EVENTS: &str = "| makeresults";
 /// Searches in addition to those of the comparison: the texts of all events, the newest events, and a line that exists
 /// once.
 const MORE: &[(&str, &str)] = &[
@@ -60,14 +65,16 @@ const MORE: &[(&str, &str)] = &[
 /// Runs all searches and prints the table.
 pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     let folder = arguments.first().map(PathBuf::from).ok_or(USAGE)?;
-    let latency = match arguments.get(1).map(String::as_str) {
-        None => Duration::from_millis(LATENCY_MS),
-        Some("--latency") => {
-            let given = arguments.get(2).and_then(|text| text.parse().ok()).ok_or(USAGE)?;
-            Duration::from_millis(given)
+    let (mut latency, mut listed) = (Duration::from_millis(LATENCY_MS), None);
+    for option in arguments[1..].chunks(2) {
+        match option {
+            [name, value] if name == "--latency" => {
+                latency = Duration::from_millis(value.parse().map_err(|_| USAGE)?);
+            }
+            [name, value] if name == "--requests" => listed = Some(value.as_str()),
+            _ => return Err(USAGE.to_owned()),
         }
-        Some(_) => return Err(USAGE.to_owned()),
-    };
+    }
     let gateway = Gateway::start().ok_or("versitygw is needed")?;
     let proxy = FaultProxy::start(gateway.address(), Faults::default());
     let (local, far) = (folder.join("quarry-local"), folder.join("quarry-far"));
@@ -84,15 +91,21 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     let mut here = local_server.connect()?;
     let mut missed: Vec<String> = Vec::new();
     let searches = QUERIES.iter().map(|(name, search, _)| (*name, *search)).chain(MORE.iter().copied());
+    let searches = searches.filter(|(name, _)| listed.is_none_or(|listed| name.contains(listed)));
     for (name, search) in searches {
         let (expected, local_ms) = median(&mut here, search)?;
         empty_cache(&far)?;
         let server = Server::start(&far)?;
         let mut connection = server.connect()?;
+        // What a server loads for its first search is not counted.
+        connection.oneshot(WITHOUT_EVENTS)?;
         let (requests, bytes) = (proxy.seen().len(), proxy.answered_bytes());
         let start = Instant::now();
         let answer = connection.search(search)?;
         let cold_ms = start.elapsed().as_secs_f64() * 1000.0;
+        if listed.is_some() {
+            list_requests(&proxy, requests, start);
+        }
         let (requests, bytes) = (proxy.seen().len() - requests, proxy.answered_bytes() - bytes);
         let (again, cached_ms) = median(&mut connection, search)?;
         if answer != expected || again != expected {
@@ -117,6 +130,9 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     }
     drop(here);
     drop(local_server);
+    if listed.is_some() {
+        return Ok(());
+    }
     shares::run(&far)?;
     missed.extend(at_the_limit(&far, &proxy, latency)?);
     proxy.set(Faults::default());
@@ -127,6 +143,15 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     println!("\n{} goals missed", missed.len());
     missed.iter().for_each(|goal| println!("  {goal}"));
     Ok(())
+}
+
+/// Prints each request after the first `before` ones: milliseconds since `start`, range, and first line.
+fn list_requests(proxy: &FaultProxy, before: usize, start: Instant) {
+    for request in proxy.seen().iter().skip(before) {
+        let at = request.arrived.saturating_duration_since(start).as_secs_f64() * 1000.0;
+        let line = request.head.lines().next().unwrap_or_default();
+        println!("  {at:>8.1} {:<32} {line}", request.header("range").unwrap_or_default());
+    }
 }
 
 /// Measures the dense search with an empty cache on a store of limited bandwidth.

@@ -1,0 +1,177 @@
+//! The blocks that the lookup of an identifier reads, known before it begins.
+//!
+//! A bucket on a remote store can then fetch them in one round trip. Not here: the lookup itself (`crate::reader`).
+
+use std::ops::Range;
+
+use quarry_event::TermQuery;
+
+use crate::error::BucketError;
+use crate::reader::{BucketReader, in_order_of_rarity};
+use crate::source::ObjectSource;
+use crate::term_dictionary::hash::hash_term;
+use crate::term_dictionary::{Namespace, cut_term};
+
+/// The first lookup of a query in a slab: a token with a digit, and the blocks of the term dictionary and of the locator
+/// that decide about it.
+pub struct IdentifierLookup<'a> {
+    source: &'a ObjectSource,
+    token: &'a [u8],
+    /// Ranges that are not in memory or in a cache.
+    missing: Vec<Range<u64>>,
+}
+
+impl std::fmt::Debug for IdentifierLookup<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("IdentifierLookup").field("missing", &self.missing).finish_non_exhaustive()
+    }
+}
+
+impl IdentifierLookup<'_> {
+    /// The token, cut to the length of a term.
+    pub fn token(&self) -> &[u8] {
+        self.token
+    }
+
+    /// Whether no network request is needed.
+    pub fn is_at_hand(&self) -> bool {
+        self.missing.is_empty()
+    }
+
+    /// Reads the blocks so that the object's cache holds them.
+    pub fn prefetch(&self) -> Result<(), BucketError> {
+        self.source.prefetch(&self.missing)
+    }
+}
+
+impl BucketReader {
+    /// The first lookup of a query in slab `slab`, if it is that of a token with a digit: such tokens are mostly stored
+    /// in columns, so that term dictionary, term filter and locator are all consulted. `None` for other queries, for a
+    /// slab that does not exist, and if the directories cannot be read.
+    pub fn lookup_of_identifier<'a>(&'a self, slab: usize, query: &'a TermQuery) -> Option<IdentifierLookup<'a>> {
+        let parts = self.parts().get(slab)?;
+        let token = first_identifier(query)?;
+        // Usually read with the end of the object; otherwise both are fetched together.
+        let directories = self.source.not_at_hand(parts.unopened_directories());
+        if !directories.is_empty() {
+            self.source.prefetch(&directories).ok()?;
+        }
+        let term_dictionary = self.term_dictionary(slab, &parts.tokens).ok()?;
+        let locator = self.locator(slab).ok()?;
+        let block = term_dictionary.and_then(|term_dictionary| term_dictionary.range_of(token));
+        let part = locator.map(|locator| locator.range_of(hash_term(Namespace::Tokens, token)));
+        let missing = self.source.not_at_hand(block.into_iter().chain(part).collect());
+        Some(IdentifierLookup { source: &self.source, token, missing })
+    }
+}
+
+/// The token that the lookup of a query begins with, if it has a digit.
+fn first_identifier(query: &TermQuery) -> Option<&[u8]> {
+    match query {
+        TermQuery::Token(token) if token.bytes().any(|byte| byte.is_ascii_digit()) => Some(cut_term(token.as_bytes())),
+        TermQuery::Value { tokens, .. } => first_identifier(tokens),
+        TermQuery::And(queries) => {
+            let is_free = |query: &&TermQuery| matches!(query, TermQuery::Meta { .. } | TermQuery::All);
+            first_identifier(in_order_of_rarity(queries).into_iter().find(|query| !is_free(query))?)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex, PoisonError};
+
+    use bytes::Bytes;
+    use quarry_event::{FieldColumns, ValueColumns};
+
+    use super::*;
+    use crate::columns::tests::{batch_of, encoded_by_words};
+    use crate::error::ReadError;
+    use crate::read_at::{MemoryObject, ReadAt};
+
+    /// An object that records the ranges read of it.
+    struct RecordedObject {
+        object: MemoryObject,
+        ranges: Mutex<Vec<Range<u64>>>,
+    }
+
+    impl RecordedObject {
+        fn take(&self) -> Vec<Range<u64>> {
+            std::mem::take(&mut self.ranges.lock().unwrap_or_else(PoisonError::into_inner))
+        }
+    }
+
+    impl ReadAt for RecordedObject {
+        fn len(&self) -> u64 {
+            self.object.len()
+        }
+
+        fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, ReadError> {
+            let range = offset..offset + len as u64;
+            self.ranges.lock().unwrap_or_else(PoisonError::into_inner).push(range);
+            self.object.read_at(offset, len)
+        }
+    }
+
+    struct NoFields;
+
+    impl FieldColumns for NoFields {
+        fn columns_of(&self, _field: &str) -> Option<ValueColumns> {
+            None
+        }
+    }
+
+    const EVENTS: usize = 150_000;
+
+    fn id(at: usize) -> String {
+        format!("{:012x}", (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16)
+    }
+
+    /// A compacted bucket of events with an id each and several thousand words; its locator is larger than the end that
+    /// opening reads.
+    fn bucket() -> (BucketReader, Arc<RecordedObject>) {
+        let letter = |at: usize, digit: u32| char::from(b'a' + (at / 9usize.pow(digit) % 9) as u8);
+        let word = |at: usize| (0..4).map(|digit| letter(at % 6_000, digit)).collect::<String>();
+        let events = batch_of((0..EVENTS).map(|at| format!("{} took {} id={}", word(at), at % 997, id(at))));
+        let object = MemoryObject(encoded_by_words(&[events], 3).object);
+        let recorded = Arc::new(RecordedObject { object, ranges: Mutex::default() });
+        let reader = BucketReader::open(Arc::clone(&recorded) as Arc<dyn ReadAt>).unwrap();
+        recorded.take();
+        (reader, recorded)
+    }
+
+    #[test]
+    fn a_lookup_reads_what_was_foreseen_and_no_more() {
+        let (reader, recorded) = bucket();
+        let mut looked_up = 0;
+        for at in (0..EVENTS).step_by(997) {
+            let query = TermQuery::And(vec![TermQuery::Token("took".into()), TermQuery::Token(id(at).into())]);
+            let lookup = reader.lookup_of_identifier(0, &query).unwrap();
+            assert_eq!(lookup.token(), id(at).as_bytes());
+            assert_eq!(recorded.take(), [], "the directories came with the end of the object");
+            lookup.prefetch().unwrap();
+            let foreseen = recorded.take();
+            // Neither the block of the dictionary nor the part of the locator is in the end.
+            looked_up += usize::from(foreseen.len() == 2);
+            let found = reader.candidate_pages(0, &query, &NoFields).unwrap();
+            assert!(found.contains(at / crate::MAX_PAGE_EVENTS) && found.0.count_ones() <= 2);
+            assert!(recorded.take().iter().all(|read| foreseen.contains(read)));
+        }
+        assert!(looked_up > 10, "{looked_up}");
+    }
+
+    #[test]
+    fn words_and_unknown_slabs_have_no_lookup() {
+        let (reader, _) = bucket();
+        for (slab, query) in [
+            (0, TermQuery::Token("took".into())),
+            (0, TermQuery::Prefix("7".into())),
+            (0, TermQuery::Or(vec![TermQuery::Token(id(1).into())])),
+            (0, TermQuery::And(vec![TermQuery::All])),
+            (1, TermQuery::Token(id(1).into())),
+        ] {
+            assert!(reader.lookup_of_identifier(slab, &query).is_none(), "{query:?}");
+        }
+    }
+}
