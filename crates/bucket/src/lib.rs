@@ -20,7 +20,6 @@ mod encode;
 mod error;
 mod fields;
 mod filter;
-mod identifier_lookup;
 mod integers;
 mod limits;
 mod locator;
@@ -37,6 +36,7 @@ mod summary;
 mod tail;
 mod templates;
 mod term_dictionary;
+mod token_lookup;
 mod verify;
 mod wire;
 
@@ -47,7 +47,6 @@ pub use columns::{FEW_ROWS, TemplatePage};
 pub use encode::{BucketEncoder, EncodeOptions, EncodedBucket, Locators, SlabSource, encode, encode_slabs};
 pub use error::{BlockPosition, BucketError, ReadError};
 pub use filter::{RemoteFilter, TermFilter};
-pub use identifier_lookup::IdentifierLookup;
 pub use limits::{
     MAX_PAGE_EVENTS, MAX_SLAB_EVENTS, MAX_SLAB_PAGES, MAX_SLAB_RAW_BYTES, MAX_SUMMARY_VALUES, TARGET_SLAB_RAW_BYTES,
 };
@@ -58,4 +57,5 @@ pub use reader::{BucketReader, PageInfo, SlabInfo};
 pub use summary::{BucketSummary, ValueSummary};
 #[doc(hidden)]
 pub use templates::bench as bench_api;
+pub use token_lookup::TokenLookup;
 pub use verify::{BucketVerifier, encode_verified, verify_against, verify_slabs};

@@ -1,28 +1,50 @@
-//! Parallel lookups of an identifier in a remote bucket: term dictionary, term filter and locator at the same time.
+//! Lookups in a remote bucket that fetch in parallel what they would read one after the other.
 //!
-//! A lookup consults them one after the other, because each answer often makes the next one unnecessary, and each may
-//! wait for a round trip to the store. Identifiers (tokens with a digit) are mostly stored in columns, so the dictionary
-//! lacks them and all three are needed. Their blocks are therefore fetched into the cache together; the lookup itself
-//! stays as it is and finds them there.
+//! A lookup of a token consults the term dictionary, then the term filter, then the locator, because each answer may make
+//! the next one unnecessary, but each may also wait for a round trip to the store. A token that the dictionary lacks needs
+//! filter and locator; an identifier (a token of four digits and more) is mostly stored in columns and needs all three.
+//! These blocks are fetched into the cache together; the lookup itself stays as it is and finds them there.
 //!
-//! Not here: words, which the dictionary mostly has; the lookup ([`BucketReader::candidate_pages_with_filter`]).
+//! Not here: the lookup ([`BucketReader::candidate_pages_with_filter`]).
 
 use quarry_blob::SearchReads;
-use quarry_bucket::BucketReader;
+use quarry_bucket::{BucketReader, TokenLookup};
 use quarry_event::TermQuery;
 
 use super::{Readers, SealedBucket};
 
 impl Readers {
-    /// Fetches what the lookup of a query's first token is going to read of a slab. Failures are ignored here: the
-    /// lookup reads again and reports them.
+    /// Fetches the blocks that the first lookup of a query reads of a slab, if it is that of an identifier.
     pub(crate) fn look_up_ahead(&self, bucket: &SealedBucket, reader: &BucketReader, slab: usize, query: &TermQuery) {
-        if !self.is_ranged(bucket) {
-            return;
+        if self.is_ranged(bucket)
+            && let Some(lookup) = reader.lookup_of_identifier(slab, query)
+        {
+            self.prefetch(bucket, slab, &lookup);
         }
-        let Some(lookup) = reader.lookup_of_identifier(slab, query) else { return };
+    }
+
+    /// Whether a slab may hold a token that its term dictionary lacks, as [`Readers::may_hold`] does; fetches the part of
+    /// the locator at the same time.
+    pub(crate) fn may_hold_unlisted(
+        &self,
+        bucket: &SealedBucket,
+        reader: &BucketReader,
+        slab: usize,
+        token: &[u8],
+    ) -> bool {
+        if self.is_ranged(bucket)
+            && let Some(lookup) = reader.lookup_of_unlisted(slab, token)
+        {
+            self.prefetch(bucket, slab, &lookup);
+        }
+        self.may_hold(bucket, slab, token)
+    }
+
+    /// Fetches the blocks of a lookup and the filter's cells. Failures are ignored here: the lookup reads again and
+    /// reports them.
+    fn prefetch(&self, bucket: &SealedBucket, slab: usize, lookup: &TokenLookup<'_>) {
         let Ok(Some(filter)) = self.ranged_filter(bucket) else { return };
-        // Only waiting twice is worth a thread.
+        // Only a second request is worth a thread.
         if lookup.is_at_hand() || filter.is_at_hand(slab, lookup.token()) {
             return;
         }

@@ -144,7 +144,7 @@ impl Segment for SealedSegment {
             return Ok(PageSet::default());
         }
         self.readers.look_up_ahead(&self.bucket, &self.open.reader, self.slab, query);
-        let may_hold = |token: &[u8]| self.readers.may_hold(&self.bucket, self.slab, token);
+        let may_hold = |token: &[u8]| self.readers.may_hold_unlisted(&self.bucket, &self.open.reader, self.slab, token);
         let found = self.open.reader.candidate_pages_with_filter(self.slab, query, fields, &may_hold);
         let found = found.map_err(|error| damage(self.bucket.id(), &error))?;
         let found = match &self.cut {

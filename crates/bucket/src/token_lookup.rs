@@ -1,4 +1,4 @@
-//! The blocks that the lookup of an identifier reads, known before it begins.
+//! The blocks that the lookup of a token reads, known before it begins.
 //!
 //! A bucket on a remote store can then fetch them in one round trip. Not here: the lookup itself (`crate::reader`).
 
@@ -12,22 +12,24 @@ use crate::source::ObjectSource;
 use crate::term_dictionary::hash::hash_term;
 use crate::term_dictionary::{Namespace, cut_term};
 
-/// The first lookup of a query in a slab: a token with a digit, and the blocks of the term dictionary and of the locator
-/// that decide about it.
-pub struct IdentifierLookup<'a> {
+/// Number of digits from which a token counts as an identifier.
+const IDENTIFIER_DIGITS: usize = 4;
+
+/// The lookup of a token in a slab: the blocks of the term dictionary and of the locator that it may read.
+pub struct TokenLookup<'a> {
     source: &'a ObjectSource,
     token: &'a [u8],
     /// Ranges that are not in memory or in a cache.
     missing: Vec<Range<u64>>,
 }
 
-impl std::fmt::Debug for IdentifierLookup<'_> {
+impl std::fmt::Debug for TokenLookup<'_> {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("IdentifierLookup").field("missing", &self.missing).finish_non_exhaustive()
+        out.debug_struct("TokenLookup").field("missing", &self.missing).finish_non_exhaustive()
     }
 }
 
-impl IdentifierLookup<'_> {
+impl TokenLookup<'_> {
     /// The token, cut to the length of a term.
     pub fn token(&self) -> &[u8] {
         self.token
@@ -45,10 +47,10 @@ impl IdentifierLookup<'_> {
 }
 
 impl BucketReader {
-    /// The first lookup of a query in slab `slab`, if it is that of a token with a digit: such tokens are mostly stored
-    /// in columns, so that term dictionary, term filter and locator are all consulted. `None` for other queries, for a
-    /// slab that does not exist, and if the directories cannot be read.
-    pub fn lookup_of_identifier<'a>(&'a self, slab: usize, query: &'a TermQuery) -> Option<IdentifierLookup<'a>> {
+    /// The first lookup of a query in slab `slab`, if its token is an identifier (at least four digits): identifiers are
+    /// mostly stored in columns, so that term dictionary, term filter and locator are all consulted. `None` for other
+    /// queries, for a slab that does not exist, and if the directories cannot be read.
+    pub fn lookup_of_identifier<'a>(&'a self, slab: usize, query: &'a TermQuery) -> Option<TokenLookup<'a>> {
         let parts = self.parts().get(slab)?;
         let token = first_identifier(query)?;
         // Usually read with the end of the object; otherwise both are fetched together.
@@ -57,18 +59,34 @@ impl BucketReader {
             self.source.prefetch(&directories).ok()?;
         }
         let term_dictionary = self.term_dictionary(slab, &parts.tokens).ok()?;
-        let locator = self.locator(slab).ok()?;
         let block = term_dictionary.and_then(|term_dictionary| term_dictionary.range_of(token));
-        let part = locator.map(|locator| locator.range_of(hash_term(Namespace::Tokens, token)));
+        let part = self.locator_part_of(slab, token)?;
         let missing = self.source.not_at_hand(block.into_iter().chain(part).collect());
-        Some(IdentifierLookup { source: &self.source, token, missing })
+        Some(TokenLookup { source: &self.source, token, missing })
+    }
+
+    /// The lookup of a token that the term dictionary of slab `slab` lacks. `None` for a slab that does not exist, and if
+    /// the locator's directory cannot be read.
+    pub fn lookup_of_unlisted<'a>(&'a self, slab: usize, token: &'a [u8]) -> Option<TokenLookup<'a>> {
+        self.parts().get(slab)?;
+        let missing = self.source.not_at_hand(self.locator_part_of(slab, token)?.into_iter().collect());
+        Some(TokenLookup { source: &self.source, token, missing })
+    }
+
+    /// Range of the locator's part for a token; the outer `None` if the locator cannot be read.
+    fn locator_part_of(&self, slab: usize, token: &[u8]) -> Option<Option<Range<u64>>> {
+        let locator = self.locator(slab).ok()?;
+        Some(locator.map(|locator| locator.range_of(hash_term(Namespace::Tokens, token))))
     }
 }
 
-/// The token that the lookup of a query begins with, if it has a digit.
+/// The token that the lookup of a query begins with, if it is an identifier.
 fn first_identifier(query: &TermQuery) -> Option<&[u8]> {
     match query {
-        TermQuery::Token(token) if token.bytes().any(|byte| byte.is_ascii_digit()) => Some(cut_term(token.as_bytes())),
+        TermQuery::Token(token) => {
+            let digits = token.bytes().filter(u8::is_ascii_digit).count();
+            (digits >= IDENTIFIER_DIGITS).then(|| cut_term(token.as_bytes()))
+        }
         TermQuery::Value { tokens, .. } => first_identifier(tokens),
         TermQuery::And(queries) => {
             let is_free = |query: &&TermQuery| matches!(query, TermQuery::Meta { .. } | TermQuery::All);
@@ -124,8 +142,9 @@ mod tests {
 
     const EVENTS: usize = 150_000;
 
+    /// Begins with a letter, so that a page of the term dictionary would list it.
     fn id(at: usize) -> String {
-        format!("{:012x}", (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16)
+        format!("c{:04}{:012x}", at % 10_000, (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16)
     }
 
     /// A compacted bucket of events with an id each and several thousand words; its locator is larger than the end that
@@ -157,6 +176,9 @@ mod tests {
             let found = reader.candidate_pages(0, &query, &NoFields).unwrap();
             assert!(found.contains(at / crate::MAX_PAGE_EVENTS) && found.0.count_ones() <= 2);
             assert!(recorded.take().iter().all(|read| foreseen.contains(read)));
+            let unlisted = reader.lookup_of_unlisted(0, lookup.token()).unwrap();
+            unlisted.prefetch().unwrap();
+            assert!(recorded.take().iter().all(|read| foreseen.contains(read)), "the locator alone");
         }
         assert!(looked_up > 10, "{looked_up}");
     }
@@ -166,7 +188,8 @@ mod tests {
         let (reader, _) = bucket();
         for (slab, query) in [
             (0, TermQuery::Token("took".into())),
-            (0, TermQuery::Prefix("7".into())),
+            (0, TermQuery::Token("abc123".into())),
+            (0, TermQuery::Prefix("70000".into())),
             (0, TermQuery::Or(vec![TermQuery::Token(id(1).into())])),
             (0, TermQuery::And(vec![TermQuery::All])),
             (1, TermQuery::Token(id(1).into())),
