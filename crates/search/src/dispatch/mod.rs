@@ -379,7 +379,7 @@ impl KeptJobs {
     }
 }
 
-/// Whether a text is a valid job name, which is also a folder name.
+/// Whether a text is a valid job name. A job's folder has the same name, so path characters are excluded.
 fn is_sid(text: &str) -> bool {
     let is_name = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
     is_name && !text.is_empty() && text.len() <= SID_BYTES_MAX && !text.starts_with('.')

@@ -19,7 +19,7 @@ const VALUES_MAX: usize = 50;
 /// Values shown if there may be more than are known.
 const SHOWN: usize = 8;
 const _: () = assert!(SHOWN < VALUES_MAX, "as many are known");
-/// Maximum fields of which values are looked for, and `rex` commands that are tried.
+/// Maximum number of fields whose values are searched, and of `rex` commands that are tried.
 const LOOKS_MAX: usize = 3;
 /// Maximum values of a field that are looked for one by one. That no event has any value of a longer list is a note about
 /// the condition as a whole.

@@ -10,7 +10,7 @@ use super::probe::{Ask, finds};
 
 /// Maximum conditions, or commands, that are tried one by one.
 const TRIES_MAX: usize = 6;
-/// Fields of which `metadata` lists the values.
+/// Fields whose values `metadata` lists.
 const LISTED: [&str; 3] = ["sourcetype", "source", "host"];
 
 /// A note on the conditions that leave nothing; `scope` is a condition on the indexes.
