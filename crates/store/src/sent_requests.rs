@@ -64,7 +64,7 @@ struct Inner {
     numbered: u64,
     /// Parts of unanswered requests, by request.
     open: BTreeMap<u64, Vec<UnansweredPart>>,
-    /// Their number.
+    /// Number of parts of unanswered requests.
     open_parts: usize,
     candidates: BTreeMap<u128, VecDeque<UnansweredPart>>,
     /// Number of candidates.
