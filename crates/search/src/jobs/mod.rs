@@ -68,7 +68,7 @@ pub enum CreateError {
     /// The search cannot be started.
     #[error(transparent)]
     Search(#[from] SearchError),
-    /// It has no folder.
+    /// The folder of the job cannot be created.
     #[error(transparent)]
     Folder(#[from] JobFolderError),
     /// Too many unfinished jobs.
