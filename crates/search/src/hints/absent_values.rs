@@ -1,8 +1,8 @@
-//! Hints for a search that asks for what no event has, although its field exists: a misspelt value, host, source, event
+//! Hints for a search for a value that no event has, although its field exists: a misspelt value, host, source, event
 //! type or tag, a value in other case, and a `rex` whose pattern matches nothing.
 //!
-//! Values are compared with the most frequent ones of recent events; one that is not among them is searched for before it is
-//! called absent.
+//! Values are compared with the most frequent ones of recent events; a value that is not among them is searched for
+//! before it is reported as absent.
 
 use quarry_spl::analyse::{EqualsWhat, asked_values, where_equals};
 use quarry_spl::ast::{Command, RexCommand, SearchPattern, Stage};
