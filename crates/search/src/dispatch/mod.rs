@@ -5,8 +5,8 @@
 //! rows there (`results.arrow`: Arrow IPC streams, a new one whenever columns change) and its outcome (`facts.json`,
 //! written last: a folder without it is not a result). A result has a lifetime; beyond [`JOBS_MAX`] results or
 //! [`BYTES_MAX`] bytes the oldest are removed first, except those of clients' jobs, which have limits of their own. If
-//! the folder cannot be written, nothing is stored. Files of `dump` are in `dump` of the search's folder, whether or not
-//! its result is stored, and stay for [`SECONDS_RUNNING_MAX`].
+//! the folder cannot be written, nothing is stored. Files of `dump` are in `dump` of the search's folder, whether or
+//! not its result is stored, and stay for [`SECONDS_RUNNING_MAX`].
 //!
 //! A server keeps small results of ad-hoc searches in memory ([`RecentJobs`]).
 
