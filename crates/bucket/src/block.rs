@@ -19,7 +19,7 @@ pub(crate) const BLOCK_HEAD_BYTES: usize = 16;
 const BLOCK_VERSION: u8 = 1;
 /// zstd level of everything except text and columns; directories and term dictionaries gain little from a higher one.
 pub(crate) const STRUCTURE_LEVEL: i32 = 1;
-/// Bytes that compress to no less than one third hardly repeat.
+/// Compression ratio at or below which bytes count as hardly repeating.
 const HARDLY_COMPRESSED: usize = 3;
 
 /// Contents of a block. New kinds get new numbers; a reader reports an unknown one.
@@ -85,7 +85,7 @@ impl BlockKind {
         BlockKind::LocatorPart,
     ];
 
-    /// Its code in stored blocks.
+    /// Number that identifies this kind in stored blocks.
     pub(crate) fn code(self) -> u8 {
         self as u8
     }
@@ -94,7 +94,7 @@ impl BlockKind {
         BlockKind::ALL.into_iter().find(|kind| kind.code() == code)
     }
 
-    /// Whether the requested compression level pays off.
+    /// Whether blocks of this kind are compressed at the requested level; a low level suffices for others.
     fn holds_text(self) -> bool {
         use BlockKind::{ColumnDictionary, ColumnLayout, ColumnPool, Text};
         matches!(self, Text | ColumnLayout | ColumnDictionary | ColumnPool)

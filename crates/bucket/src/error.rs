@@ -72,7 +72,7 @@ impl HasKind for BucketError {
     }
 }
 
-/// Position in a bucket, as far as known.
+/// Position in a bucket; slab and page are absent if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockPosition {
     /// Slab number.

@@ -66,8 +66,8 @@ impl AnswerWatch {
         &self.search.zone
     }
 
-    /// Hints on the complete answer, each as one line; none if something was found. `is_over` is asked whether nobody
-    /// waits for them any more.
+    /// Hints on the complete answer, each as one line; none if something was found. `is_over` returns true once no
+    /// client waits for them any more.
     pub fn hints(&self, is_over: &(dyn Fn() -> bool + Sync)) -> Vec<String> {
         let (search, columns) = (&self.search, &self.columns);
         let now = search.service.clock().now_ns();

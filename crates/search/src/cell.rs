@@ -114,14 +114,14 @@ pub enum JsonType {
     Numbers,
     /// As strings.
     Texts,
-    /// As numbers or strings, each value by itself.
+    /// As numbers or strings, decided for each value separately.
     Mixed,
 }
 
 /// Determines whether all values of a column are numbers.
 ///
-/// They are if each is written as the number would print (`200`, `-1.5`), or if all have the same number of decimals,
-/// as `round(x, 2)` produces (`8.70`). `007`, and `1.9` next to `1.10`, are texts.
+/// They are numbers if each is written as the number would print (`200`, `-1.5`), or if all have the same number of
+/// decimals, as `round(x, 2)` produces (`8.70`). `007`, and `1.9` next to `1.10`, are texts.
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnType {
     canonical: bool,

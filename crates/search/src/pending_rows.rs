@@ -1,4 +1,4 @@
-//! Rows a search has made but nobody has read yet, returned in small pieces.
+//! Rows that a search has produced but its client has not read yet, returned in small pieces.
 //!
 //! A command may produce many long rows at once. The reader receives them piece by piece; while it does not read, all
 //! but one piece are in a file.

@@ -29,13 +29,13 @@ use crate::{CollectedRows, ResultTable};
 /// Path of the indexes among the node's entries.
 const INDEXES: &str = "/services/data/indexes";
 
-/// Request of a caller to a service. Absent members come from the service, and times may be relative to its clock: it
-/// makes a [`SearchRequest`] of them, which the engine runs.
+/// Parameters of a search. The service fills in absent members, resolves relative times by its clock, and passes the
+/// result to the engine as a [`SearchRequest`].
 #[derive(Clone, Debug, Default)]
 pub struct SearchParams {
     /// The search.
     pub text: String,
-    /// The search as nodes. It is then run instead of the text, which is used in messages only.
+    /// The parsed search. If present, it is run instead of the text, which is then used in messages only.
     pub pipeline: Option<Pipeline>,
     /// Start of the time range, as a time modifier; unbounded when absent.
     pub earliest: Option<String>,
@@ -47,7 +47,7 @@ pub struct SearchParams {
     pub rows_max: Option<usize>,
     /// Whether the search was narrowed to what is displayed; then its rows are not stored.
     pub is_narrowed: bool,
-    /// Whether it serves a request other than a search of its user; such a search is neither logged nor stored.
+    /// Whether the server runs this search for a request other than a search; it is then neither logged nor stored.
     pub is_internal: bool,
     /// The user's permissions; none by default.
     pub permissions: Arc<Permissions>,
@@ -175,7 +175,7 @@ pub struct WantedSummaries {
 }
 
 impl SearchService {
-    /// A service of these parts.
+    /// A service that runs searches with these components.
     pub fn new(parts: SearchServiceParts) -> SearchService {
         SearchService(parts)
     }
@@ -236,8 +236,8 @@ impl SearchService {
         Ok(Vocabulary { indexes, ..self.0.engine.vocabulary(&request) })
     }
 
-    /// Finds existing summaries of a data model, and builds missing ones if requested. `go_on` is asked before each
-    /// page that is read.
+    /// Finds existing summaries of a data model, and builds missing ones if requested. `go_on` is called before
+    /// each page is read; `false` stops the work.
     pub fn summarise(
         &self,
         wanted: &WantedSummaries,
@@ -260,8 +260,8 @@ impl SearchService {
         self.start_with(params, Engine::start, Arc::clone(&self.0.source))
     }
 
-    /// Starts a search that runs on the thread that reads its rows. Threads without a stack of at least
-    /// [`quarry_engine::STACK_BYTES`] are given a larger one meanwhile.
+    /// Starts a search that runs on the thread that reads its rows. A thread with a stack below
+    /// [`quarry_engine::STACK_BYTES`] runs the search on a larger one.
     pub fn start_here(&self, params: SearchParams) -> Result<RunningSearch, SearchError> {
         self.start_over(params, Arc::clone(&self.0.source))
     }
@@ -282,14 +282,14 @@ impl SearchService {
         self.0.engine.check_data_model(name, text, request).map_err(SearchError::Engine)
     }
 
-    /// Refuses a search with a command that its user may not run. Searches over the past are refused when they run; one
-    /// that is repeated would be refused in each round.
+    /// Refuses a search with a command that its user may not run. Searches over the past are refused when they run; a
+    /// repeated search is checked in advance, or each of its rounds would be refused.
     pub(crate) fn permit(&self, params: SearchParams) -> Result<(), SearchError> {
         let (request, _) = self.request(params)?;
         self.0.engine.permit(request).map_err(SearchError::Engine)
     }
 
-    /// Follows the new events of all indexes that a user may search; `None` if too many do.
+    /// Follows the new events of all indexes that a user may search; `None` if there are too many followers.
     pub(crate) fn follow(&self, permissions: &Permissions) -> Option<Follower> {
         let all = || IndexSelector::new(["*", "_*"].map(str::to_owned));
         let indexes = if permissions.is_owner() { all() } else { allowed_indexes(permissions) };
@@ -382,7 +382,7 @@ pub(crate) fn saved_name(text: &str) -> Option<String> {
 /// A running search. Dropping it ends the search.
 pub struct RunningSearch {
     job: Job,
-    /// Rows made but not read.
+    /// Rows produced but not read yet.
     pending: PendingRows,
     zone: TimeZone,
     range: TimeRange,
@@ -456,8 +456,8 @@ impl RunningSearch {
         }
     }
 
-    /// Reduces memory until the next rows are requested: rows already made are spilled, what can be recomputed is
-    /// released.
+    /// Releases memory until the next rows are requested: finished rows are spilled, and data that can be recomputed is
+    /// dropped.
     pub fn let_go(&mut self) -> Result<(), SearchError> {
         self.job.let_go();
         Ok(self.pending.leave_memory(|| self.job.result_rows())?)

@@ -32,7 +32,7 @@ pub enum CatalogPlace {
 /// Result of a migration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogMigrated {
-    /// Rows copied.
+    /// Number of copied catalog rows.
     pub rows: u64,
     /// Location of the catalog now.
     pub place: String,

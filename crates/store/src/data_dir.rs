@@ -34,8 +34,8 @@ pub(crate) fn catalog(dir: &Path) -> PathBuf {
     dir.join("catalog.sqlite")
 }
 
-/// File with the name of the schema, where the catalog is in PostgreSQL. It says which of two catalogs counts: without
-/// it, `catalog.sqlite` does.
+/// File with the name of the schema if the catalog is in PostgreSQL. If the file exists, that catalog is the
+/// authoritative one; otherwise `catalog.sqlite` is.
 pub(crate) fn schema_file(dir: &Path) -> PathBuf {
     dir.join("catalog.postgresql")
 }
@@ -63,7 +63,7 @@ pub(crate) fn schema(dir: &Path) -> Result<Option<String>, StoreError> {
     }
 }
 
-/// Makes the catalog in this schema the one that counts.
+/// Makes the catalog in this schema the authoritative one.
 pub(crate) fn set_schema(dir: &Path, schema: &str) -> Result<(), StoreError> {
     let path = schema_file(dir);
     let written = private_file::write(&path, &format!("{schema}\n"));
@@ -89,7 +89,7 @@ pub(crate) fn open_catalog(options: &StoreOptions, clock: &SharedClock) -> Resul
     let schema = match schema {
         Some(schema) => schema,
         None => {
-            // The name is written first, so that no schema is left that no data directory names.
+            // The name is written first, so that a crash leaves no schema without a data directory that refers to it.
             let schema = new_schema();
             set_schema(dir, &schema)?;
             schema
@@ -263,7 +263,7 @@ fn holder_of(inode: u64) -> Option<u32> {
     locks.lines().find_map(of_line)
 }
 
-/// Whether locking fails because nothing can be written here; then no one writes to the store either.
+/// Whether locking fails because the directory is read-only or missing; then no process writes to the store either.
 fn is_read_only(error: &io::Error) -> bool {
     let kinds = [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem];
     kinds.contains(&error.kind())

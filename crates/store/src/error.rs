@@ -90,7 +90,7 @@ pub enum StoreError {
     /// The destination of a copy of the catalog is its current place.
     #[error("the catalog is in {place} already")]
     CatalogThere {
-        /// Its place.
+        /// Current location of the catalog.
         place: String,
     },
     /// The catalog is to be copied to a database, and none is configured.

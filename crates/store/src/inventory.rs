@@ -26,7 +26,7 @@ pub enum ListingState {
 /// Location of a bucket's objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BucketCopies {
-    /// In the data directory (also for buckets not sealed yet).
+    /// In the data directory; includes buckets that are not sealed yet.
     Local,
     /// In the data directory; upload is pending or in progress.
     Uploading,

@@ -25,7 +25,7 @@ pub(crate) struct LogFiles {
 pub(crate) struct LogSegment {
     pub(crate) path: PathBuf,
     pub(crate) bytes: u64,
-    /// Its newest record.
+    /// Sequence number of the segment's newest record.
     pub(crate) last_lsn: u64,
     /// Buckets with records in it.
     pub(crate) buckets: BTreeSet<u64>,

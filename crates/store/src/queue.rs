@@ -26,11 +26,11 @@ pub(crate) struct PendingAppend {
     pub(crate) checkpoint: Option<FileCheckpoint>,
     /// The checkpoint of a later append of which these events are a part.
     pub(crate) part_of: Option<FileCheckpoint>,
-    /// Its request id and part, if it is part of a sender's request.
+    /// Id and part of the sender's request that the append belongs to, if any.
     pub(crate) sent: Option<(u64, UnansweredPart)>,
     /// Its pipeline set.
     pub(crate) set: usize,
-    /// Its sequence number among all appends.
+    /// Sequence number among all appends.
     pub(crate) begun: u64,
     pub(crate) promise: Promise,
 }

@@ -226,7 +226,7 @@ fn deletions(catalog: &Catalog) -> Result<BTreeMap<u64, RowSet>, StoreError> {
     catalog.deletions()?.into_iter().map(decode).collect()
 }
 
-/// Adds all live buckets of the catalog. Nothing else changes the catalog meanwhile.
+/// Adds all live buckets of the catalog. Nothing else changes the catalog during recovery.
 fn add_live(state: &mut State, catalog: &Catalog) -> Result<(), StoreError> {
     let mut deletions = deletions(catalog)?;
     let mut last = 0;

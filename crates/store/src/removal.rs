@@ -1,9 +1,9 @@
 //! Removal of all events of an index, when the index itself is removed.
 //!
 //! What is in memory is sealed first, so that removing means retiring buckets in one transaction of the catalog. Events
-//! that arrive meanwhile stay. How far files were read into the index is forgotten, so that they can be added again:
-//! their checkpoints cannot be found by index, so those of log records up to the removal no longer count. Not here:
-//! retention ([`crate::retire`]), deleting single events ([`crate::deletion`]).
+//! that arrive during the removal stay. The positions up to which files were read into the index are forgotten, so that
+//! the files can be added again: checkpoints cannot be found by index, so all those in log records up to the removal
+//! become invalid. Not here: retention ([`crate::retire`]), deleting single events ([`crate::deletion`]).
 
 use std::sync::Arc;
 

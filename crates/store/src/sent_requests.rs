@@ -64,7 +64,7 @@ struct Inner {
     numbered: u64,
     /// Parts of unanswered requests, by request.
     open: BTreeMap<u64, Vec<UnansweredPart>>,
-    /// Their number.
+    /// Number of parts of unanswered requests.
     open_parts: usize,
     candidates: BTreeMap<u128, VecDeque<UnansweredPart>>,
     /// Number of candidates.
@@ -233,7 +233,7 @@ impl SentRequests {
         self.write_answers(&forgotten)
     }
 
-    /// The sender is told to retry: stored parts are not stored again.
+    /// Records that a request failed and that its sender will be asked to repeat it; stored parts are not stored again.
     pub(crate) fn gave_up(&self, request: &SentRequest, now_ns: i64) -> Result<(), StoreError> {
         let forgotten: Vec<_> = {
             let mut inner = lock(&self.inner);

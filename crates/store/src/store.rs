@@ -268,7 +268,7 @@ impl Store {
         noted
     }
 
-    /// The sender is told to retry; stored parts will not be stored twice.
+    /// Records that a request failed and that its sender will be asked to repeat it; stored parts are not stored twice.
     pub fn gave_up(&self, request: &SentRequest) -> Result<(), StoreError> {
         self.shared.sent.gave_up(request, self.shared.clock.elapsed_ns())
     }
@@ -441,7 +441,7 @@ impl Store {
         };
         // Before the answer is collected: what it does not include must not be stored later.
         self.shared.gaps.asked(is_of_head);
-        // First those only in the log, because one that moves to the catalog meanwhile is then found there.
+        // The log is read first: a checkpoint that moves to the catalog in the meantime is then found there.
         let pending: Vec<LoggedCheckpoint> = {
             let state = self.shared.state();
             let of_identity = |identity: &SourceIdentity| {

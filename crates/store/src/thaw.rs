@@ -69,7 +69,7 @@ impl Store {
     }
 
     /// Scans `thaweddb` of every index that is configured or contains events: buckets in new folders become live, those
-    /// whose folders are gone are forgotten.
+    /// whose folders are gone are removed from the catalog.
     pub fn look_at_thawed(&self) -> Result<Thawed, StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);

@@ -139,7 +139,7 @@ fn constant_difference(numbers: &[i64], times: &[i64]) -> Option<i64> {
 /// A packed chunk, to be replaced by a clearly smaller encoding.
 struct Chunk<'a> {
     start: usize,
-    /// Its packed size.
+    /// Size of the bit-packed encoding in bytes.
     packed: usize,
     out: &'a mut Vec<u8>,
 }

@@ -2,7 +2,7 @@
 //! one of a few words.
 //!
 //! The number is bit-packed, the rest is a code among the distinct rests of the page, and the common prefix is stored
-//! once. Position and digits are chosen per page; a page that gains nothing is left to zstd.
+//! once. Position and digits are chosen per page; a page that gains nothing is compressed with zstd.
 
 use std::collections::BTreeMap;
 
@@ -172,7 +172,7 @@ fn halves<'t>(texts: &[&'t [u8]], cut: Cut) -> Option<Halves<'t>> {
 }
 
 impl Halves<'_> {
-    /// Bits it takes, about.
+    /// Approximate size of the encoded texts in bits.
     fn cost(&self) -> usize {
         let (min, max) = range_of(&self.numbers);
         let number = (max.abs_diff(min) + 1).next_power_of_two().trailing_zeros() as usize;

@@ -1,4 +1,4 @@
-//! Entropy coding of numbers some of which are frequent.
+//! Entropy coding of number columns in which some values are frequent.
 //!
 //! The upper bits of each number are one of up to 256 symbols, coded by rANS (a range coder) with the frequencies of
 //! the page: four interleaved states, words of 16 bits. The lower bits, which are nearly random, are bit-packed. A

@@ -22,7 +22,7 @@ use crate::error::BucketError;
 /// Number of rows up to which values are read this way.
 pub const FEW_ROWS: usize = 16;
 
-/// The values of one column, as far as decoded.
+/// Decoded values of one column, or a reader that decodes them on demand.
 #[derive(Debug)]
 enum PartialColumn {
     /// The whole column: it was decoded before, or its templates have to be counted.

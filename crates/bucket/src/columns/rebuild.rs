@@ -25,11 +25,11 @@ const COPY_BYTES: usize = CELL_BYTES;
 pub(super) const NO_VARIABLE: u32 = u32::MAX;
 /// If at least one row in four is requested, the whole page is rebuilt and the rows are taken from it.
 const WHOLE_FROM: usize = 4;
-/// Rows that a cursor passes one by one before it skips ahead.
+/// Number of rows that a cursor passes one by one before it skips ahead.
 const CURSOR_STEPS: usize = 8;
 /// Number of steps up to which a column's only template is inlined into the templates that contain the column.
 const INLINED_STEPS: usize = 16;
-/// And the number of bytes of its literals.
+/// Maximum bytes of literals of a template that is inlined.
 const INLINED_BYTES: usize = 256;
 
 /// Plans for rebuilding the columns of a slab that have templates.
@@ -232,7 +232,7 @@ impl ColumnSource {
     }
 }
 
-/// The position in a column of which some rows are rebuilt, in ascending order.
+/// Position in a column while some of its rows are rebuilt in ascending order.
 struct Cursor {
     read: Arc<PageColumn>,
     dictionary: Option<Arc<Dictionary>>,

@@ -33,7 +33,7 @@ const SCHEMA_PERCENT_MIN: usize = 2;
 /// Number of combinations of members and forms up to which whole-text templates are good enough.
 const CHOICES_FEW: usize = 24;
 const SCHEMAS_MAX: usize = 4;
-/// Maximum number of members of a schema, also as a multiple of those of an average text.
+/// Maximum number of members of a schema, and the maximum as a multiple of the members of an average text.
 const MEMBERS_MAX: usize = 256;
 const MEMBERS_PER_PRESENT: usize = 4;
 /// Maximum number of members of a nested object that is split.

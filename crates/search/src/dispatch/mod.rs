@@ -4,9 +4,9 @@
 //! Every search gets a folder with its name, so that two processes never use the same one. A finished search has its
 //! rows there (`results.arrow`: Arrow IPC streams, a new one whenever columns change) and its outcome (`facts.json`,
 //! written last: a folder without it is not a result). A result has a lifetime; beyond [`JOBS_MAX`] results or
-//! [`BYTES_MAX`] bytes the oldest are removed first, except those of clients' jobs, which have limits of their own. If the folder cannot be written, nothing is stored. Files of
-//! `dump` are in `dump` of the search's folder, whether or not its result is stored, and stay for
-//! [`SECONDS_RUNNING_MAX`].
+//! [`BYTES_MAX`] bytes the oldest are removed first, except those of clients' jobs, which have limits of their own. If
+//! the folder cannot be written, nothing is stored. Files of `dump` are in `dump` of the search's folder, whether or
+//! not its result is stored, and stay for [`SECONDS_RUNNING_MAX`].
 //!
 //! A server keeps small results of ad-hoc searches in memory ([`RecentJobs`]).
 
@@ -379,7 +379,7 @@ impl KeptJobs {
     }
 }
 
-/// Whether a text is a valid job name, which is also a folder name.
+/// Whether a text is a valid job name. A job's folder has the same name, so path characters are excluded.
 fn is_sid(text: &str) -> bool {
     let is_name = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
     is_name && !text.is_empty() && text.len() <= SID_BYTES_MAX && !text.starts_with('.')

@@ -1,8 +1,8 @@
-//! Hints for a search that asks for what no event has, although its field exists: a misspelt value, host, source, event
+//! Hints for a search for a value that no event has, although its field exists: a misspelt value, host, source, event
 //! type or tag, a value in other case, and a `rex` whose pattern matches nothing.
 //!
-//! Values are compared with the most frequent ones of recent events; one that is not among them is searched for before it is
-//! called absent.
+//! Values are compared with the most frequent ones of recent events; a value that is not among them is searched for
+//! before it is reported as absent.
 
 use quarry_spl::analyse::{EqualsWhat, asked_values, where_equals};
 use quarry_spl::ast::{Command, RexCommand, SearchPattern, Stage};
@@ -19,7 +19,7 @@ const VALUES_MAX: usize = 50;
 /// Values shown if there may be more than are known.
 const SHOWN: usize = 8;
 const _: () = assert!(SHOWN < VALUES_MAX, "as many are known");
-/// Maximum fields of which values are looked for, and `rex` commands that are tried.
+/// Maximum number of fields whose values are searched, and of `rex` commands that are tried.
 const LOOKS_MAX: usize = 3;
 /// Maximum values of a field that are looked for one by one. That no event has any value of a longer list is a note about
 /// the condition as a whole.

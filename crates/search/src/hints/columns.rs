@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::{Cell, ResultTable};
 
-/// The columns of an answer, as far as its rows have been seen.
+/// Columns of an answer, collected from the rows seen so far.
 #[derive(Debug, Default)]
 pub struct AnswerColumns {
     /// Number of rows.

@@ -30,7 +30,7 @@ pub(super) fn counts(asked: &[&SearchPattern], ask: Ask<'_>) -> Option<BTreeMap<
     let is_there = |index: &&SearchPattern| counts.contains_key(&index.text);
     if !asked.iter().all(is_there) {
         let title = |row: HintRow| row.get("title").cloned();
-        // A user who may not list indexes is told of those with events.
+        // For a user who may not list indexes, the counts include only those with events.
         for index in ask.rows(NAMES).unwrap_or_default().into_iter().filter_map(title) {
             counts.entry(index).or_insert(0);
         }

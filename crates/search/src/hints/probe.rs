@@ -1,5 +1,5 @@
-//! The small searches that hints ask for. They are written in SPL because hints are a client of a search service, often that
-//! of another node.
+//! The small searches that hints run. They are written in SPL because hints are a client of a search service, often
+//! that of another node.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,8 @@
 //! Notes on the fields of subsearches (`append`, `join`, `union` and the like). Their rows are mixed with others, so that
 //! the answer does not show which fields they lack.
 //!
-//! A subsearch is not run again: its events are sampled, as those of the search itself. Only likely misspellings are
-//! told, because nothing is known to be missing.
+//! A subsearch is not run again: its events are sampled, like those of the search itself. Only likely misspellings are
+//! reported, because the answer does not show that a field is missing.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,6 @@
-//! Hints for a search that finds nothing because no event meets all of its conditions: the condition that none meets; where
-//! each is met by some event, the one to leave out; or the command that keeps none of the events that the search selects.
+//! Hints for a search that finds nothing because no event meets all of its conditions. A hint names the condition that
+//! no event meets; if some event meets each of them, the condition to leave out; or the command that removes all events
+//! that the search selects.
 
 use quarry_spl::analyse::{asked_conditions, command_among_words, is_transforming, subsearches_of};
 use quarry_spl::ast::{Command, Span, Stage};
@@ -10,7 +11,7 @@ use super::probe::{Ask, finds};
 
 /// Maximum conditions, or commands, that are tried one by one.
 const TRIES_MAX: usize = 6;
-/// Fields of which `metadata` lists the values.
+/// Fields whose values `metadata` lists.
 const LISTED: [&str; 3] = ["sourcetype", "source", "host"];
 
 /// A note on the conditions that leave nothing; `scope` is a condition on the indexes.

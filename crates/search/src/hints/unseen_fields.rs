@@ -1,5 +1,5 @@
-//! A note on fields that a search makes or keeps and that its answer does not show, because events are shown as time and
-//! text.
+//! A note on fields that a search creates or keeps but its answer omits, because events are shown as time and text
+//! only.
 
 use quarry_spl::Diagnostic;
 use quarry_spl::ast::{Command, Stage};

@@ -584,7 +584,7 @@ impl SearchJob {
         waited.is_ok_and(|(changing, _)| changing.state.is_over())
     }
 
-    /// At most `count` rows from number `offset` on, as far as available.
+    /// Available rows from number `offset` on, at most `count`.
     pub fn rows(&self, offset: usize, count: usize) -> Result<RowsView, SearchError> {
         let mut changing = self.locked();
         if let Some(rows) = changing.live_rows() {

@@ -68,7 +68,7 @@ pub enum CreateError {
     /// The search cannot be started.
     #[error(transparent)]
     Search(#[from] SearchError),
-    /// It has no folder.
+    /// The job's folder cannot be reserved or written.
     #[error(transparent)]
     Folder(#[from] JobFolderError),
     /// Too many unfinished jobs.

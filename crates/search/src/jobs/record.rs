@@ -49,7 +49,7 @@ pub enum SearchLevel {
     /// Events have all fields; reports only those they need.
     #[default]
     Smart,
-    /// As smart, and the events of a report are available.
+    /// Like smart mode; additionally, the events behind a report are available.
     Verbose,
 }
 

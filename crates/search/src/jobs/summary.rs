@@ -39,7 +39,7 @@ pub struct JobSummary {
 pub struct FieldSummary {
     /// Rows that have it.
     pub count: u64,
-    /// Number of distinct values, as far as counted.
+    /// Number of distinct values counted so far.
     pub distinct: usize,
     /// Whether every value is counted.
     pub is_exact: bool,

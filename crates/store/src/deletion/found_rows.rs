@@ -22,9 +22,9 @@ pub(crate) struct Hold {
 pub(crate) struct Moved {
     /// The merged bucket.
     pub(crate) to: Arc<Hold>,
-    /// Its first row there.
+    /// Row of the merged bucket at which the events of the old bucket begin.
     pub(crate) first_row: u64,
-    /// Rows that were already deleted and therefore left out.
+    /// Rows of the old bucket that had been deleted before the merge, which omitted them.
     pub(crate) dropped: Option<Arc<RowSet>>,
 }
 
@@ -70,7 +70,7 @@ impl Deletion {
         self.bytes
     }
 
-    /// Its rows by the buckets they are in now.
+    /// The found rows, grouped by the bucket that contains them now.
     pub(crate) fn now(&self) -> BTreeMap<u64, RowSet> {
         let mut found: BTreeMap<u64, RowSet> = BTreeMap::new();
         for (bucket, rows) in self.buckets.values() {

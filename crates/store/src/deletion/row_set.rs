@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Rows per run.
+/// Number of consecutive rows that a run covers.
 const RUN_ROWS: u64 = 4_096;
 /// Words in a run's bitmap.
 const WORDS: usize = 64;

@@ -46,7 +46,7 @@ impl BatchRows {
         BatchRows { batch, fields, next: 0 }
     }
 
-    /// Rows not moved yet.
+    /// Number of rows not moved yet.
     pub(crate) fn left(&self) -> usize {
         self.batch.len() - self.next
     }
@@ -110,7 +110,7 @@ pub(crate) struct HotSlab {
 #[derive(Debug)]
 pub(crate) struct Copying {
     rows: Arc<RwLock<SlabRows>>,
-    /// Rows already present.
+    /// Number of rows in the slab before the copied ones.
     first: usize,
     /// The slab's codes of the batch's metadata.
     codes: Vec<u32>,

@@ -104,7 +104,7 @@ impl KnownCopy {
     }
 }
 
-/// The one copy of a location in memory: many buckets have it.
+/// Shared copy of a location, because many buckets have the same one.
 fn shared_place(place: RemotePath) -> Arc<RemotePath> {
     static PLACES: Mutex<BTreeSet<Arc<RemotePath>>> = Mutex::new(BTreeSet::new());
     let mut places = lock(&PLACES);

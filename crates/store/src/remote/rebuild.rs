@@ -37,7 +37,7 @@ const UNFINISHED: &str = "rebuilding";
 pub struct Rebuilt {
     /// Live buckets in the catalog.
     pub buckets: u64,
-    /// Their events, without deleted ones.
+    /// Events in these buckets, without deleted ones.
     pub events: u64,
     /// Buckets whose events are in other buckets, and whose objects will be deleted.
     pub replaced: u64,

@@ -100,7 +100,7 @@ impl LiveRow {
 /// The sealed buckets that a bucket's events came from, by ascending row and number.
 #[derive(Clone, Debug)]
 pub(crate) enum Origins {
-    /// It was never merged.
+    /// The bucket was never merged: its events come from itself.
     Own([Origin; 1]),
     Merged(Box<[Origin]>),
 }

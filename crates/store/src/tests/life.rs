@@ -396,7 +396,7 @@ fn the_last_events_of_an_index_wait_a_day_and_the_newest_bucket_stays_whatever_t
     drop(store);
     let store = open(&(clock.clone() as _));
     assert_eq!(round(&store, 1, None), Removed::default());
-    // Events that arrive meanwhile restart the wait.
+    // Events that arrive during the wait restart it.
     append(&store, "other", (1_000 * HOUR) as u64, 5);
     store.seal_all().unwrap();
     clock.advance_ns(2 * HOUR);

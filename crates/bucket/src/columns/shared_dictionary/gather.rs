@@ -19,9 +19,9 @@ use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
 const MIN_VALUES: usize = 4_096;
 /// Minimum bits of a value; shorter values are no longer than their codes.
 const MIN_VALUE_BITS: u32 = 24;
-/// Number of values after which it is judged whether they repeat.
+/// Number of values after which a candidate whose values rarely repeat is abandoned.
 const JUDGED_VALUES: usize = 32_768;
-/// Percentage of distinct entries at or above which they do not.
+/// Maximum percentage of distinct entries; a candidate with more is abandoned.
 const DISTINCT_PERCENT_MAX: usize = 97;
 /// Maximum memory of all candidates; beyond that, the largest is abandoned.
 const MAX_CANDIDATE_BYTES: usize = 128 << 20;

@@ -18,7 +18,7 @@ pub(in crate::templates) struct OutlineTemplates {
     templates: Vec<OutlineTemplate>,
     /// Positions in `templates`.
     by_hash: HashMap<u64, Vec<u32>, FixedState>,
-    /// That of the last text; the next one often has the same template.
+    /// Template of the last text; the next text often has the same one.
     last: u32,
 }
 
