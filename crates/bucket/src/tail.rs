@@ -20,7 +20,7 @@ pub(crate) struct SlabBlock {
     /// Number of the slab.
     pub(crate) slab: usize,
     pub(crate) kind: BlockKind,
-    /// What the block holds, not compressed.
+    /// Uncompressed content of the block.
     pub(crate) content: Vec<u8>,
 }
 

@@ -65,16 +65,7 @@ const MORE: &[(&str, &str)] = &[
 /// Runs all searches and prints the table.
 pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     let folder = arguments.first().map(PathBuf::from).ok_or(USAGE)?;
-    let (mut latency, mut listed) = (Duration::from_millis(LATENCY_MS), None);
-    for option in arguments[1..].chunks(2) {
-        match option {
-            [name, value] if name == "--latency" => {
-                latency = Duration::from_millis(value.parse().map_err(|_| USAGE)?);
-            }
-            [name, value] if name == "--requests" => listed = Some(value.as_str()),
-            _ => return Err(USAGE.to_owned()),
-        }
-    }
+    let (latency, listed) = options_of(&arguments[1..])?;
     let gateway = Gateway::start().ok_or("versitygw is needed")?;
     let proxy = FaultProxy::start(gateway.address(), Faults::default());
     let (local, far) = (folder.join("quarry-local"), folder.join("quarry-far"));
@@ -111,22 +102,8 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
         if answer != expected || again != expected {
             return Err(format!("{name}: the answer is not that of the local data:\n{answer}\n{expected}"));
         }
-        let (megabytes, share) = (bytes as f64 / 1e6, bytes as f64 * 100.0 / stored as f64);
-        println!(
-            "{name:<24} {local_ms:>9.1} {cold_ms:>9.1} {cached_ms:>9.1} {requests:>9} {megabytes:>9.2} {share:>9.2}"
-        );
-        let trips_ms = ROUND_TRIPS * latency.as_secs_f64() * 1000.0;
-        let goal = |what: &str, found: f64, most: f64| {
-            (found > most).then(|| format!("{name}: {what} {found:.1}, at most {most:.1}"))
-        };
-        missed.extend(goal("cached ms", cached_ms, (local_ms * CACHED_TIMES_MAX).max(local_ms + NOISE_MS)));
-        if RARE.contains(&name) {
-            missed.extend(goal("cold ms", cold_ms, cached_ms * RARE_TIMES_MAX + trips_ms));
-            missed.extend(goal("% of data", share, RARE_SHARE_MAX));
-        }
-        if name == FIRST_ROWS {
-            missed.extend(goal("cold ms", cold_ms, FIRST_ROWS_MS_MAX + trips_ms));
-        }
+        let measured = Measured { name, local_ms, cold_ms, cached_ms, requests, bytes };
+        missed.extend(measured.print_and_judge(stored, latency));
     }
     drop(here);
     drop(local_server);
@@ -143,6 +120,56 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     println!("\n{} goals missed", missed.len());
     missed.iter().for_each(|goal| println!("  {goal}"));
     Ok(())
+}
+
+/// Figures of one search.
+struct Measured<'a> {
+    name: &'a str,
+    local_ms: f64,
+    cold_ms: f64,
+    cached_ms: f64,
+    requests: usize,
+    bytes: u64,
+}
+
+impl Measured<'_> {
+    /// Prints the figures; returns the goals they miss. `stored` are the bytes of all buckets.
+    fn print_and_judge(&self, stored: u64, latency: Duration) -> Vec<String> {
+        let Measured { name, local_ms, cold_ms, cached_ms, requests, bytes } = *self;
+        let (megabytes, share) = (bytes as f64 / 1e6, bytes as f64 * 100.0 / stored as f64);
+        println!(
+            "{name:<24} {local_ms:>9.1} {cold_ms:>9.1} {cached_ms:>9.1} {requests:>9} {megabytes:>9.2} {share:>9.2}"
+        );
+        let trips_ms = ROUND_TRIPS * latency.as_secs_f64() * 1000.0;
+        let goal = |what: &str, found: f64, most: f64| {
+            (found > most).then(|| format!("{name}: {what} {found:.1}, at most {most:.1}"))
+        };
+        let mut missed = Vec::new();
+        missed.extend(goal("cached ms", cached_ms, (local_ms * CACHED_TIMES_MAX).max(local_ms + NOISE_MS)));
+        if RARE.contains(&name) {
+            missed.extend(goal("cold ms", cold_ms, cached_ms * RARE_TIMES_MAX + trips_ms));
+            missed.extend(goal("% of data", share, RARE_SHARE_MAX));
+        }
+        if name == FIRST_ROWS {
+            missed.extend(goal("cold ms", cold_ms, FIRST_ROWS_MS_MAX + trips_ms));
+        }
+        missed
+    }
+}
+
+/// Delay of a request, and the name of `--requests`.
+fn options_of(arguments: &[String]) -> Result<(Duration, Option<&str>), String> {
+    let (mut latency, mut listed) = (Duration::from_millis(LATENCY_MS), None);
+    for option in arguments.chunks(2) {
+        match option {
+            [name, value] if name == "--latency" => {
+                latency = Duration::from_millis(value.parse().map_err(|_| USAGE)?);
+            }
+            [name, value] if name == "--requests" => listed = Some(value.as_str()),
+            _ => return Err(USAGE.to_owned()),
+        }
+    }
+    Ok((latency, listed))
 }
 
 /// Prints each request after the first `before` ones: milliseconds since `start`, range, and first line.
