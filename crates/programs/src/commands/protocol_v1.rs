@@ -1,8 +1,8 @@
 //! Custom commands of protocol version 1 and `script`: a program is started for some rows, reads them from standard
 //! input, writes its result and ends.
 //!
-//! The engine uses the chunked protocol for all programs; [`ProgramV1`] implements it on behalf of a program of version
-//! 1. The program's properties come from its settings, or from the program itself if it supports `__GETINFO__`
+//! The engine uses the chunked protocol for all programs; [`ProgramV1`] implements it on behalf of such a program. The
+//! program's properties come from its settings, or from the program itself if it supports `__GETINFO__`
 //! (`supports_getinfo`). The program receives a header about the search, an empty line and the rows as CSV; it returns
 //! messages, an empty line and rows, or rows only.
 //!
