@@ -14,6 +14,7 @@ mod shares;
 mod upload;
 
 use std::fs;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -33,7 +34,9 @@ const LATENCY_MS: u64 = 20;
 const LIMIT_BYTES_PER_SECOND: u64 = 20_000_000;
 /// Searches for rare events. The goals: at most three times as slow as on local data plus four sequential requests, and
 /// at most this share of the data read.
-const RARE: [&str; 3] = ["Q3 every1k", "Q4 every100k dc", "Q5 needle"];
+const RARE: [&str; 4] = ["Q3 every1k", "Q4 every100k dc", "Q5 needle", BY_ID];
+/// The search for an id that one line has.
+const BY_ID: &str = "one id";
 const RARE_TIMES_MAX: f64 = 3.0;
 const RARE_SHARE_MAX: f64 = 2.0;
 const ROUND_TRIPS: f64 = 4.0;
@@ -51,6 +54,8 @@ const NOISE_MS: f64 = 1.0;
 const UPLOAD_RATIO_MIN: f64 = 0.8;
 /// Maximum checks whether all buckets are uploaded; each takes as long as starting a process.
 const LOOKS_MAX: usize = 5_000;
+/// Bytes read to find an id: more than two lines.
+const ID_BYTES_READ: usize = 4_096;
 /// A search that reads no bucket.
 const WITHOUT_EVENTS: &str = "| makeresults";
 /// Searches in addition to those of the comparison: the texts of all events, the newest events, and a line that exists
@@ -81,7 +86,9 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     let local_server = Server::start(&local)?;
     let mut here = local_server.connect()?;
     let mut missed: Vec<String> = Vec::new();
+    let by_id = format!("{} | table level user_id", id_in_the_middle(&folder.join("syslog.log"))?);
     let searches = QUERIES.iter().map(|(name, search, _)| (*name, *search)).chain(MORE.iter().copied());
+    let searches = searches.chain([(BY_ID, by_id.as_str())]);
     let searches = searches.filter(|(name, _)| listed.is_none_or(|listed| name.contains(listed)));
     for (name, search) in searches {
         let (expected, local_ms) = median(&mut here, search)?;
@@ -155,6 +162,19 @@ impl Measured<'_> {
         }
         missed
     }
+}
+
+/// The `request_id` of a line in the middle of the log.
+fn id_in_the_middle(log: &Path) -> Result<String, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", log.display());
+    let mut file = fs::File::open(log).map_err(failed)?;
+    let middle = file.metadata().map_err(failed)?.len() / 2;
+    file.seek(SeekFrom::Start(middle)).map_err(failed)?;
+    let mut bytes = vec![0; ID_BYTES_READ];
+    let read = file.read(&mut bytes).map_err(failed)?;
+    let text = String::from_utf8_lossy(&bytes[..read]).into_owned();
+    let id = text.split("request_id=").nth(1).and_then(|rest| rest.split(' ').next());
+    id.map(str::to_owned).ok_or_else(|| format!("{}: no request_id in the middle", log.display()))
 }
 
 /// Delay of a request, and the name of `--requests`.
