@@ -282,7 +282,7 @@ struct History<'d> {
     dir: &'d Path,
     machine: Machine,
     store: Option<Arc<Store>>,
-    /// Events by number: those that must be there, and whether the last ones may be there.
+    /// Numbers of the events that must exist, and of those that may exist.
     held: Vec<u64>,
     doubtful: Vec<u64>,
     next: u64,

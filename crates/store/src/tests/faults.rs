@@ -43,7 +43,7 @@ impl Machine {
         if self.is_dead() { Err(gone()) } else { Ok(()) }
     }
 
-    /// Spends from the budget; returns how much was left.
+    /// Spends from the budget; returns how many of `bytes` it covered.
     fn spend(&self, bytes: u64) -> u64 {
         let mut state = self.0.lock().unwrap();
         if state.dead {

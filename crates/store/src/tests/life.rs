@@ -269,7 +269,7 @@ fn a_clock_that_is_set_forward_removes_nothing_for_a_day() {
     let told: Vec<String> = store.messages().into_iter().map(|message| message.text).collect();
     assert_eq!(told.iter().filter(|text| text.contains("set forward by 100000 hours")).count(), 1, "{told:?}");
     clock.advance_ns(20 * HOUR);
-    // Correct again, then back permanently, as if nothing had happened.
+    // The clock is corrected, and then set back for good, which removes nothing.
     clock.set_forward_ns(-100_010 * HOUR);
     assert_eq!(store.retention(&ages).unwrap(), nothing);
     clock.advance_ns(30 * HOUR);
@@ -379,7 +379,7 @@ fn the_last_events_of_an_index_wait_a_day_and_the_newest_bucket_stays_whatever_t
         |store: &Store, hours: u64, most: Option<u64>| store.retention_by(&rule(hours, most), &|_| Ok(())).unwrap();
     let told =
         |store: &Store, what: &str| store.messages().iter().filter(|message| message.text.contains(what)).count();
-    // A size limit too small for any bucket.
+    // If the size limit is too small for any bucket, only the newest bucket stays.
     let removed = round(&store, 10_000, Some(1));
     assert_eq!((removed.too_old.len(), removed.too_many), (0, vec!["main~1".to_owned(), "main~2".to_owned()]));
     assert_eq!(round(&store, 10_000, Some(1)), Removed::default());

@@ -71,7 +71,7 @@ fn a_request_without_an_answer_is_stored_once_and_one_with_an_answer_each_time()
     }
 }
 
-/// Opens a store that was killed, counts, and lets it be killed again.
+/// Opens a store that was killed and runs `act`. Returns the number of stored events, and kills the store again.
 fn next_run(options: &StoreOptions, act: impl Fn(&Store)) -> usize {
     let store = open(options);
     act(&store);

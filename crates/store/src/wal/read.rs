@@ -57,7 +57,8 @@ impl ReadSegment {
     }
 }
 
-/// Log files in a folder, oldest first; `lsn_of` returns the first record of a file.
+/// Log files in a folder, in the order of the numbers that `lsn_of` returns; files for which it returns `None` are left
+/// out.
 fn list(folder: &Path, lsn_of: impl Fn(&Path) -> Option<u64>) -> Result<Vec<PathBuf>, StoreError> {
     let failed = |error: io::Error| StoreError::from_io("list", folder, &error);
     let mut found = Vec::new();
