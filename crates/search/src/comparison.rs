@@ -18,19 +18,19 @@ use crate::table::Row;
 pub const VALUES_MAX: usize = 100;
 /// Maximum number of differences returned.
 pub const DIFFERENCES_MAX: usize = 200;
-/// A field is left out if it has more than [`DISTINCT_FEW`] distinct values and more than this many per event.
+/// A field is left out if the number of its distinct values exceeds both [`DISTINCT_FEW`] and this share of its events.
 const DISTINCT_SHARE_MAX: f64 = 0.5;
 /// A field with at most this many distinct values is always compared.
 const DISTINCT_FEW: f64 = 20.0;
 /// Name of a field that every event has, so that its count is the number of events.
 const EVERYWHERE: &str = "index";
 
-/// A value of a field whose frequency differs between the two ranges.
+/// A field value that is more frequent in one of the two ranges.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
     /// The field.
     pub field: String,
-    /// Its value.
+    /// The value.
     pub value: String,
     /// Number of events with this value in the selection.
     pub selected: u64,

@@ -53,8 +53,8 @@ const SECONDS_KEPT: i64 = 600;
 const SECONDS_RUNNING_MAX: i64 = 24 * 60 * 60;
 /// Default lifetime of a saved search's result.
 const SAVED_TTL: &str = "2p";
-/// Number of finished jobs, or of seconds, after which the next one checks for expired results. Between two checks, up
-/// to this many jobs may exist in excess of [`JOBS_MAX`].
+/// Number of finished jobs, or of seconds, after which the next finished job checks for expired results. Between two
+/// checks, up to this many jobs may exist in excess of [`JOBS_MAX`].
 const LOOK_JOBS: u64 = 32;
 const LOOK_SECONDS: i64 = 10;
 /// Maximum number of stored results, and their maximum total size.
@@ -172,8 +172,8 @@ impl KeptJobs {
             }
             let began = sid.split('.').next().and_then(|seconds| seconds.parse::<i64>().ok()).unwrap_or(0);
             let has_facts = folder.join(FACTS).is_file();
-            // A job of a running server, whose name need not contain its start. A starting server handles the jobs of
-            // its predecessor.
+            // The job of a running server, which is kept although its name may not contain its start time. A starting
+            // server handles the jobs of its predecessor.
             let is_running = !has_facts && is_job;
             let facts = self.facts(&sid);
             if began + SECONDS_RUNNING_MAX < now && !is_running && facts.is_none() {

@@ -80,7 +80,7 @@ pub(super) fn wrong_fields(
         return Vec::new();
     }
     let asked = asked_values(commands, "sourcetype");
-    // The fields of events that the search finds are more relevant than those of other events of the sourcetype.
+    // If the search finds events, their fields are more relevant than those of other events of the sourcetype.
     let own_text = commands.first().map_or("*", |stage| &found.text[stage.span.start..stage.span.end]);
     let mut seen = BTreeSet::new();
     let is_asked = |name: &str| asked.is_empty() || asked.iter().any(|asked| asked.text.eq_ignore_ascii_case(name));

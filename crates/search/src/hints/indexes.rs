@@ -24,7 +24,8 @@ const SEARCHER: &str = "| rest /services/authentication/current-context | table 
 /// The role that may search every index.
 const ADMIN: &str = "admin";
 
-/// Number of events of each index with events. If one of `asked` is missing there, indexes without events are included.
+/// Number of events of each index with events. If an index in `asked` is not among them, indexes without events are
+/// included.
 pub(super) fn counts(asked: &[&SearchPattern], ask: Ask<'_>) -> Option<BTreeMap<String, u64>> {
     let mut counts = events_by(COUNTS, "index", "count", ask)?;
     let is_there = |index: &&SearchPattern| counts.contains_key(&index.text);

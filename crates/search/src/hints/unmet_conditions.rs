@@ -110,7 +110,7 @@ fn emptied(text: &str, commands: &[Stage], has_rows: &mut dyn FnMut(&str) -> Opt
     })
 }
 
-/// Function calls in a `stats` command, each of whose text is also the name of its column.
+/// Function calls in a `stats` command, such as `count(x)`, whose text is also the name of their column.
 fn written_columns<'t>(text: &'t str, report: &Stage) -> Vec<&'t str> {
     let Command::Stats(stats) = &report.command else { return Vec::new() };
     let written = |span: Span| text.get(span.start..span.end).filter(|name| name.contains('('));

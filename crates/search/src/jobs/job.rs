@@ -73,7 +73,7 @@ impl JobState {
 pub struct JobStatus {
     /// Request of the job.
     pub record: JobRecord,
-    /// Its state.
+    /// State of the job.
     pub state: JobState,
     /// Error that ended the job, if it failed.
     pub failure: Option<String>,
@@ -465,7 +465,7 @@ impl SearchJob {
         self.record.began_ns
     }
 
-    /// Its state.
+    /// Current state.
     pub fn state(&self) -> JobState {
         self.locked().state
     }
