@@ -58,7 +58,7 @@ impl Sight {
     }
 }
 
-/// Reads the settings visible to a reader; fails if there is no such app.
+/// Reads the settings visible to a reader; fails if the app does not exist.
 pub type ReadSettings = Box<dyn Fn(&Sight, &Reader) -> Result<SearchSettings, Fault> + Send + Sync>;
 
 /// A service, and the generation of the configuration from which it was created.

@@ -30,7 +30,7 @@ const ROUND_BYTES_MAX: usize = 64 << 20;
 /// The time range of a real-time search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RealTimeWindow {
-    /// All events that arrive after the start, whatever their times (`rt` to `rt`).
+    /// All events that arrive after the start, regardless of their times (`rt` to `rt`).
     Arrivals,
     /// Events with times between two bounds that move with the clock.
     Window {

@@ -190,7 +190,7 @@ impl SearchService {
         self.0.summaries.as_deref()
     }
 
-    /// Entries at a path of the node's REST interface, as visible to a viewer; `None` if there is no such path.
+    /// Entries at a path of the node's REST interface, as visible to a viewer; `None` if the path does not exist.
     pub fn node_entries(&self, path: &str, viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault> {
         self.0.engine.node().entries(path, viewer)
     }

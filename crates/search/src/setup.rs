@@ -49,7 +49,7 @@ pub struct SearchSettings {
     pub zone: TimeZone,
     /// Name of this machine.
     pub host: String,
-    /// The data directory, if there is one.
+    /// The data directory, if any.
     pub data_dir: Option<PathBuf>,
     /// Whether searches read files in place. The data directory then only provides knowledge and lookups: the search
     /// log, results and spilled rows are not written there, and its summaries do not apply.
@@ -225,7 +225,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::namespaces::Sight;
 
-    /// Settings of a data directory; fails if there is no such namespace.
+    /// Settings of a data directory; fails if the namespace does not exist.
     pub(crate) fn settings_of(dir: &Path, sight: &Sight, reader: &Reader) -> Result<SearchSettings, Fault> {
         let readable = Arc::new(read_readable(dir, reader));
         let own = sight.own();

@@ -1,4 +1,4 @@
-//! Damage of the write-ahead log: what was lost, and how it is reported.
+//! Damage of the write-ahead log: the records that were lost, and the reports about them.
 //!
 //! A lost record may have held events of any input file, and a checkpoint in a later record would hide the gap.
 //! Checkpoints from the first lost record on are therefore dropped, so that their files are read again from an earlier

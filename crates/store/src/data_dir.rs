@@ -75,7 +75,7 @@ pub(crate) fn place_of(settings: &PostgreSqlSettings, schema: &str) -> Result<Po
     PostgreSqlPlace::new(settings, schema).map_err(StoreError::CatalogSettings)
 }
 
-/// Opens the catalog for writing; creates it only if there is no data yet.
+/// Opens the catalog for writing; creates it only if the directory contains no data.
 pub(crate) fn open_catalog(options: &StoreOptions, clock: &SharedClock) -> Result<Catalog, StoreError> {
     let dir = &*options.dir;
     let path = catalog(dir);

@@ -58,7 +58,7 @@ pub enum StoreError {
         /// Folder that holds objects or log segments.
         data: PathBuf,
     },
-    /// A catalog to be created exists already.
+    /// A catalog cannot be created, because it exists already.
     #[error("there is a catalog already, {}; move it away first, if it is lost for good", path.display())]
     CatalogExists {
         /// The catalog.
@@ -116,7 +116,7 @@ pub enum StoreError {
         to.as_ref().map_or_else(String::new, |to| format!("volume:{to}/$_index_name"))
     )]
     NotConfiguredSo {
-        /// Its name.
+        /// Name of the index.
         index: String,
         /// Volume that it is to be migrated to; `None` for the data directory.
         to: Option<String>,
@@ -166,7 +166,7 @@ pub enum StoreError {
          there"
     )]
     TooManyIndexes {
-        /// Its name.
+        /// Name of the index.
         index: String,
         /// Maximum number of indexes without a stanza.
         limit: usize,
@@ -183,12 +183,12 @@ pub enum StoreError {
     LogTooNew {
         /// The log segment.
         path: PathBuf,
-        /// Its version.
+        /// Version of the segment.
         found: u32,
         /// Newest version that this build reads.
         known: u32,
     },
-    /// Every candidate name of a bucket's object is taken by an unknown object.
+    /// Every name tried for a bucket's object is taken by an unknown object.
     #[error("object {object} and others like it belong to no bucket; move them away")]
     NoFreeName {
         /// The first candidate.

@@ -43,7 +43,7 @@ struct Planned {
     raw_bytes: usize,
 }
 
-/// Notifies all waiters when the thread ends, for whatever reason.
+/// Notifies all waiters when the thread ends, even by a panic.
 struct OnExit(Arc<Queue>, Arc<Shared>);
 
 impl Drop for OnExit {

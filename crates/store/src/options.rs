@@ -30,7 +30,7 @@ pub const HOT_BYTES_LEFT: f64 = 0.75;
 /// limits.
 pub(crate) const QUARANTINED_SLABS_MAX: usize = 4;
 
-/// Weight of a full slab among those waiting to be sealed; a small one weighs 1.
+/// Weight of a full slab in the count of slabs waiting to be sealed; a small slab weighs 1.
 pub(crate) const SLAB_WEIGHT: usize = 64;
 /// Memory of an event in bytes, without its text.
 const EVENT_BYTES: usize = 24;

@@ -13,7 +13,7 @@ use crate::sync::lock;
 pub struct Message {
     /// Time at which the failure occurred.
     pub time: TimeNs,
-    /// Text that says what happened and what to do.
+    /// Description of the failure and of the remedy.
     pub text: String,
 }
 

@@ -87,7 +87,8 @@ fn arrivals(unsealed: &[Arc<dyn Segment>], sealed: &[Arc<SealedBucket>]) -> Vec<
     numbers
 }
 
-/// The parts of a slab with these pages, in a bucket split at rows `cuts`; `None` stands for the whole slab.
+/// The parts into which a slab with these pages is cut in a bucket that is split at rows `cuts`; `None` means the whole
+/// slab.
 fn slab_cuts(pages: &[PageInfo], cuts: &[u64]) -> Vec<Option<Cut>> {
     let (Some(first), Some(last)) = (pages.first(), pages.last()) else { return vec![None] };
     let end = last.first_row + u64::from(last.events);

@@ -3,8 +3,8 @@
 //! Order: read, regroup and encode, slab by slab; read again, decode and compare, slab by slab; `begin_seal` (records
 //! the objects' names), put both objects, `commit_compaction`, then one critical section that replaces the old buckets
 //! by the new one. A crash before the commit leaves objects that the next start deletes; after it, the old buckets are
-//! retired and their objects are deleted like those of expired buckets. Memory holds one input slab and the output
-//! objects, which `max_merge_stored_bytes` bounds.
+//! retired and their objects are deleted in the same way as those of expired buckets. Memory holds one input slab and
+//! the output objects. `max_merge_stored_bytes` bounds the size of the latter.
 
 use std::sync::Arc;
 

@@ -182,8 +182,8 @@ impl Rebuild<'_> {
         Ok(self.catalog.add_found(&buckets)?)
     }
 
-    /// Reads receipts concurrently. An unavailable volume ends the rebuild; a damaged or meanwhile deleted receipt only
-    /// causes its bucket to be refused.
+    /// Reads receipts concurrently. An unavailable volume ends the rebuild; a receipt that is damaged, or was deleted
+    /// after the listing, only causes its bucket to be refused.
     fn read(&self, volume: &dyn BlobStore, wanted: &[Wanted]) -> Result<Vec<Result<FoundBucket, Fault>>, StoreError> {
         let next = AtomicUsize::new(0);
         let some = || {

@@ -142,7 +142,7 @@ static INSTANCES: AtomicU64 = AtomicU64::new(0);
 /// State shared by all searches of sealed buckets.
 #[derive(Debug)]
 pub(crate) struct Readers {
-    /// Number of the store among those opened in this process.
+    /// Number that distinguishes the stores opened in this process.
     pub(crate) instance: u64,
     objects: Arc<Objects>,
     open: Cache<u64, Arc<OpenBucket>>,
@@ -368,7 +368,7 @@ impl Readers {
         Ok(OpenBucket { reader, infos })
     }
 
-    /// Whether a slab may match, by its term filter; `true` if the filter cannot be read. `has_fields` says whether the
+    /// Whether a slab may match, by its term filter; `true` if the filter cannot be read. `has_fields` is true if the
     /// slab has index-time fields.
     pub(crate) fn may_match(&self, bucket: &SealedBucket, slab: usize, query: &TermQuery, has_fields: bool) -> bool {
         let number = bucket.row.number;

@@ -271,7 +271,7 @@ impl SealedPage {
         (bucket, slab, page, column)
     }
 
-    /// Takes a column that another search has decoded; `None` if there is none.
+    /// Takes a column that another search has decoded from the cache; `None` if the cache lacks it.
     fn take_known(&mut self, column: u32) -> Option<Arc<PageColumn>> {
         let known = self.readers.columns.get(&self.key(column))?;
         self.page.hold(column, Arc::clone(&known));
