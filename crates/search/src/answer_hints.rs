@@ -123,7 +123,7 @@ struct ProbeState {
 
 impl ProbeLimit {
     fn locked(&self) -> MutexGuard<'_, ProbeState> {
-        // Each change completes before anything can fail.
+        // A poisoned lock is harmless: each change is complete before anything can panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -51,7 +51,7 @@ pub struct JobFacts {
     pub started: TimeNs,
     /// Run time in milliseconds.
     pub elapsed_ms: u64,
-    /// Events scanned.
+    /// Number of events scanned.
     pub events_scanned: u64,
     /// Number of rows of the result that were read.
     pub rows: u64,

@@ -2,9 +2,9 @@
 //!
 //! [`SearchService`] runs searches over one data directory or one set of files. [`cell`] and [`ResultTable`] define how
 //! values look in every output. [`SearchSettings`] create a service from the configuration of a data directory and the
-//! knowledge of its apps; [`Namespaces`] has one per namespace of a server. [`KeptJobs`] stores the results of finished
-//! searches; [`summaries`] stores the summaries of accelerated data models. [`hints`] explains why a search probably
-//! found nothing.
+//! knowledge of its apps; [`Namespaces`] keeps a service for each namespace of a server. [`KeptJobs`] stores the
+//! results of finished searches; [`summaries`] stores the summaries of accelerated data models. [`hints`] explains why
+//! a search probably found nothing.
 //!
 //! Not here: users and roles (auth and api; a search receives effective permissions), programs of custom commands
 //! (`quarry_programs`).

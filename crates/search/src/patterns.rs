@@ -61,7 +61,7 @@ pub struct PatternFinder {
 #[derive(Debug)]
 struct Group {
     words: Vec<Option<String>>,
-    /// Whether a blank precedes a word.
+    /// For each word, whether a blank precedes it.
     blanks: Vec<bool>,
     count: u64,
     example: String,

@@ -41,9 +41,9 @@ pub struct SearchParams {
     pub earliest: Option<String>,
     /// End of the time range (exclusive), as a time modifier; unbounded when absent.
     pub latest: Option<String>,
-    /// The user's zone; default is the service's.
+    /// Time zone of the user; defaults to that of the service.
     pub zone: Option<TimeZone>,
-    /// Maximum rows collected; all when absent.
+    /// Maximum number of rows collected; unlimited when absent.
     pub rows_max: Option<usize>,
     /// Whether the search was narrowed to the displayed part of its result; its rows are then not stored.
     pub is_narrowed: bool,
@@ -131,7 +131,7 @@ pub struct Outcome {
     pub partial: bool,
     /// Whether the rows are events.
     pub events: bool,
-    /// Events scanned.
+    /// Number of events scanned.
     pub events_scanned: u64,
     /// Run time in milliseconds.
     pub elapsed_ms: u64,
@@ -204,7 +204,7 @@ impl SearchService {
         Arc::clone(&self.0.clock)
     }
 
-    /// Explains a search; with `counts` also how much of the source it would read.
+    /// Explains a search. With `counts`, also counts how much of the source the search would read.
     pub fn explain(&self, params: SearchParams, counts: bool) -> Result<Explanation, SearchError> {
         let (request, _) = self.request(params)?;
         let source = counts.then(|| Arc::clone(&self.0.source));

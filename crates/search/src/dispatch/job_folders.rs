@@ -75,7 +75,7 @@ impl KeptJobs {
 
     /// Writes the outcome of a job and logs its search. `until` is the Unix time in seconds at which the job expires.
     pub(crate) fn end_job(&self, facts: &JobFacts, until: i64, more: &Value) -> std::io::Result<()> {
-        // As in `finish`.
+        // A failure to log the search must not fail the job.
         drop(self.log(facts));
         let mut told = self.told(facts);
         told["until"] = until.into();
@@ -133,8 +133,8 @@ impl KeptJobs {
         }
     }
 
-    /// Marks jobs whose server died as failed, and removes expired ones. Only at the start of a server, when no job is
-    /// running.
+    /// Marks jobs whose server died as failed, and removes expired ones. Must be called only at the start of a server,
+    /// when no job is running.
     pub(crate) fn note_interrupted(&self, seconds_kept: i64) {
         for sid in self.names() {
             let folder = self.folder.join(&sid);
@@ -152,7 +152,7 @@ impl KeptJobs {
                 "messages": [], "ended": now, "until": now.saturating_add(seconds_kept),
                 "job": record, "failure": INTERRUPTED,
             });
-            // A job that cannot be marked is dropped.
+            // Failures are ignored: a job that cannot be marked is retried at the next start.
             drop(std::fs::remove_file(folder.join(RESULTS)));
             drop(self.write_facts(&sid, &facts));
         }

@@ -80,7 +80,7 @@ pub struct KeptJobs {
     recent: Option<RecentJobs>,
     /// The log of searches and its size in bytes; `None` before the first entry is written.
     log: Mutex<Option<(File, u64)>>,
-    /// Rows held by running searches.
+    /// Number of bytes of rows collected by running searches.
     remembered: Remembered,
 }
 
@@ -116,7 +116,7 @@ impl KeptJobs {
         }
     }
 
-    /// The jobs of a data directory used by this process alone: small results stay in memory until it ends.
+    /// The jobs of a data directory used by this process alone: small results stay in memory until the process ends.
     pub fn of_server(data_dir: &Path, layers: &Layers, clock: SharedClock) -> KeptJobs {
         let mut jobs = KeptJobs::new(data_dir, layers, clock);
         jobs.recent = Some(RecentJobs::default());
@@ -415,7 +415,7 @@ fn remove_result(folder: &Path) {
         return remove(folder);
     }
     for name in [FACTS, RESULTS, job_folders::RECORD] {
-        // As in `remove`.
+        // If a file cannot be removed now, a later search tries again.
         drop(std::fs::remove_file(folder.join(name)));
     }
 }

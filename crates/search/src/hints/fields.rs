@@ -13,7 +13,7 @@ use super::probe::{Ask, alternatives, fields_of, index_with_field, newest, quote
 const SOURCETYPES_MAX: usize = 8;
 /// Fields that every event has.
 const INDEXED_FIELDS: [&str; 6] = ["_raw", "_time", "host", "index", "source", "sourcetype"];
-/// Names that every event has, or that name no field.
+/// Names of fields that every event has, and names that are no fields.
 const DEFAULT_FIELDS: [&str; 9] =
     ["eventtype", "index", "linecount", "punct", "source", "sourcetype", "tag", "timeendpos", "timestartpos"];
 /// Prefixes of names like those in [`DEFAULT_FIELDS`].

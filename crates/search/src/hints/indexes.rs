@@ -50,8 +50,8 @@ pub fn unknown_indexes(commands: &[Stage], ask: &mut dyn Probes) -> Vec<Diagnost
     if known.is_empty() { Vec::new() } else { not_there(&asked, &known, ask) }
 }
 
-/// Notes on indexes that are not among the known ones. If the user's roles may not search all indexes, the notes
-/// mention that, because the index may exist.
+/// Notes on indexes that are not among the known ones. If the user's roles may not search all indexes, the notes say
+/// so, because the index may exist.
 pub(super) fn not_there(asked: &[&SearchPattern], known: &[&str], ask: Ask<'_>) -> Vec<Diagnostic> {
     let mut notes = super::absent_values::not_there("index", asked, known, ask);
     if notes.is_empty() {

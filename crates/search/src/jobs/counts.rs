@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 /// Counts of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Events scanned.
+    /// Number of events scanned.
     pub(super) scanned: u64,
-    /// Events that matched the search's first part.
+    /// Number of events that matched the search's first part.
     pub(super) matched: u64,
-    /// Reads of buckets on remote volumes.
+    /// Counters of reads from buckets on remote volumes.
     pub(super) reads: ReadFigures,
 }
 

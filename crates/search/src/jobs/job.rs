@@ -79,11 +79,11 @@ pub struct JobStatus {
     pub failure: Option<String>,
     /// Messages of the search so far.
     pub messages: Vec<String>,
-    /// Hints on why the search probably found nothing; empty before it has ended.
+    /// Hints on why the search probably found nothing; empty before the job has ended.
     pub hints: Vec<String>,
     /// Progress from 0 to 1.
     pub done: f64,
-    /// Rows so far.
+    /// Number of rows so far.
     pub rows: usize,
     /// Whether the rows are events.
     pub is_events: bool,
@@ -101,11 +101,11 @@ pub struct JobStatus {
     pub updated_ns: TimeNs,
     /// Number of previews made.
     pub previews: u64,
-    /// Rows currently available: for a running report, those of its latest preview.
+    /// Number of rows currently available; for a running report, the number of rows of its latest preview.
     pub rows_shown: usize,
-    /// Events scanned.
+    /// Number of events scanned.
     pub scanned: u64,
-    /// Events that matched the search's first part.
+    /// Number of events that matched the search's first part.
     pub matched: u64,
     /// Counters of reads from buckets on remote volumes.
     pub reads: ReadFigures,
@@ -150,7 +150,7 @@ pub(super) struct Changing {
     started_ns: Option<i64>,
     /// Lifetime in seconds, if a request has changed it.
     ttl_s: Option<i64>,
-    /// Time in seconds at which the job expires; `None` before it has ended.
+    /// Time in seconds at which the job expires; `None` before its search has ended.
     until_s: Option<i64>,
     /// Search slot that the job occupies.
     turn: Option<Box<dyn WorkTurn>>,
@@ -437,7 +437,7 @@ impl SearchJob {
     }
 
     pub(super) fn locked(&self) -> MutexGuard<'_, Changing> {
-        // Each change completes before anything can fail.
+        // A poisoned lock is harmless: each change is complete before anything can panic.
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -645,7 +645,7 @@ impl SearchJob {
     fn add(&self, rows: &RecordBatch) -> Result<Room, SearchError> {
         let mut changing = self.locked();
         if changing.is_removed {
-            // A new job may have its folder by now.
+            // A new job of this name may own the folder by now.
             return Ok(Room::Full);
         }
         if self.is_events {
@@ -680,7 +680,7 @@ impl SearchJob {
         }
         changing.until_s = Some(self.now_s().saturating_add(changing.ttl_of(&self.record)));
         let ended = ended.and_then(|()| match changing.is_removed {
-            // A new job may have its folder by now.
+            // A new job of this name may own the folder by now.
             true => Ok(()),
             false => changing.rows.flush().map_err(|error| SearchError::from(error).into()),
         });

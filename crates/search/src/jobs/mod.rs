@@ -46,7 +46,7 @@ pub const TTL_S: i64 = 600;
 pub const SAVED_TTL_S: i64 = 7 * 24 * 60 * 60;
 /// Maximum lifetime in seconds.
 pub const TTL_MAX_S: i64 = 366 * 24 * 60 * 60;
-/// Default and maximum for the number of rows of a result (limits.conf `[search] max_count`).
+/// Default and maximum number of rows of a result (limits.conf `[search] max_count`).
 pub const ROWS_MAX: usize = 500_000;
 /// Maximum number of unfinished jobs.
 pub const UNFINISHED_MAX: usize = 2_048;
@@ -184,7 +184,7 @@ impl Jobs {
     }
 
     fn locked(&self) -> MutexGuard<'_, BTreeMap<String, Arc<SearchJob>>> {
-        // Jobs are inserted and removed in one step.
+        // A poisoned lock is harmless: jobs are inserted and removed in one step.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

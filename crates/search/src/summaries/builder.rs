@@ -50,9 +50,9 @@ pub struct BuilderSignal {
 
 #[derive(Default)]
 struct News {
-    /// The thread must end.
+    /// Whether the thread must end.
     stopping: bool,
-    /// The configuration has changed since the last round began.
+    /// Whether the configuration has changed since the last round began.
     configuration_changed: bool,
 }
 
