@@ -3,7 +3,7 @@
 //! The rows are copied in one transaction and verified. Only then is the file that names the schema created or removed:
 //! until that moment the previous catalog is valid, and from then on the new one. After an interruption, the copy can
 //! be started again; it then uses another schema, or replaces the unfinished file. A previous catalog file is kept
-//! under another name, a previous schema as it is.
+//! under another name, and a previous schema is left unchanged.
 //!
 //! Not here: the content of the catalog (catalog), and locating the catalog at start (`data_dir`).
 

@@ -36,7 +36,7 @@ impl Losses {
         Ok(Losses { void_through, ..Losses::default() })
     }
 
-    /// Records that records from `lsn` on are missing.
+    /// Notes that records from `lsn` on are missing.
     pub(crate) fn lost(&mut self, lsn: u64) {
         self.lost_from.get_or_insert(lsn);
     }

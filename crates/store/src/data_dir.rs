@@ -145,7 +145,7 @@ pub(crate) fn check_empty(dir: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// What a data directory contains.
+/// Contents of a data directory.
 enum Contents {
     /// Objects or log segments, and a catalog.
     Data,

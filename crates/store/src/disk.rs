@@ -26,7 +26,7 @@ pub trait Disk: Debug + Send + Sync {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Free bytes of the file system of `path`.
     fn free_bytes(&self, path: &Path) -> io::Result<u64>;
-    /// Id of the machine's current boot; `None` if unknown. As long as it stays the same, everything written is
+    /// Id of the machine's current boot; `None` if unknown. As long as the id stays the same, everything written is
     /// preserved, even without a sync.
     fn boot(&self) -> Option<u128> {
         None

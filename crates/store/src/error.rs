@@ -118,7 +118,7 @@ pub enum StoreError {
     NotConfiguredSo {
         /// Name of the index.
         index: String,
-        /// Volume that it is to be migrated to; `None` for the data directory.
+        /// Volume to which the index is to be migrated; `None` for the data directory.
         to: Option<String>,
         /// Volume of the index in indexes.conf; `None` for the data directory.
         configured: Option<String>,

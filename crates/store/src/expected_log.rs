@@ -2,8 +2,8 @@
 //! found.
 //!
 //! The catalog lists each segment from its first record until its release, and adds its last record once the segment is
-//! complete. The mark contains the number of the newest durable record. If a listed segment is missing, it was not
-//! removed by the store.
+//! complete. The mark contains the number of the newest durable record. A listed segment without a file was removed by
+//! something other than the store.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -239,8 +239,8 @@ impl Store {
     fn of_objects(&self) -> Vec<Verdict> {
         let blobs = self.shared.readers.blobs();
         let wrong = |object: String, reason: String| Verdict { bucket: object, result: Err(Fault::corrupt(reason)) };
-        // Objects are listed before the catalog is read. Since a row is committed before its object is put, every
-        // listed object has a row unless it is unknown.
+        // Objects are listed before the catalog is read. A row is committed before its object is put, so a listed
+        // object without a row belongs to no bucket.
         let listed = match blobs.list() {
             Ok(listed) => listed,
             Err(error) => return vec![wrong("objects".to_owned(), error.to_string())],

@@ -1,4 +1,4 @@
-//! The existing log segments, and the decision when a segment may be deleted.
+//! The existing log segments, and the rule for deleting them.
 //!
 //! A segment is deleted when it is complete, every bucket with records in it is sealed, and the catalog has its
 //! checkpoints. The newest segment is never deleted while the store is open.

@@ -126,8 +126,8 @@ pub struct MergeOptions {
     pub max_merge_raw_bytes: u64,
     /// Maximum total bytes of the objects to be merged; [`CompactionOptions::max_merge_stored_bytes`] applies, too.
     pub max_merge_stored_bytes: u64,
-    /// Maximum seconds between first and last `_time` of a merged bucket, unless one input spans more. A bucket expires
-    /// with its newest event, so a long time span keeps its oldest events longer.
+    /// Maximum number of seconds between the first and last `_time` of a merged bucket, unless one input spans more. A
+    /// bucket expires with its newest event, so a long time span keeps its oldest events longer.
     pub max_merge_time_span_secs: u64,
 }
 

@@ -51,7 +51,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
         if !sealed.is_empty() {
             shared.release_log();
         }
-        // Failures are noted last, so that a success does not clear their reason before waiters see it.
+        // Failures are noted last, so that a success does not clear the reason of a failure before waiters see it.
         for (segment, outcome) in sealed.into_iter().chain(failed) {
             note_outcome(shared, &segment, outcome);
             keep_memory(shared, segment);

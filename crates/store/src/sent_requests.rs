@@ -7,10 +7,10 @@
 //! identical to a candidate arrives, it is not stored again. This happens once for each candidate; the part then gets a
 //! slot of the new run.
 //!
-//! Doubtful cases are stored twice, because a body that was sent twice on purpose must never be taken for a repetition.
-//! Therefore, a request counts as answered a moment before the answer is sent. After a failure of the machine itself,
-//! there are no candidates, because answers may be missing from the unsynced file. A part with an unreadable slot is no
-//! candidate either. See docs/decisions/0030.
+//! In doubtful cases, events are stored twice, because a body that was sent twice on purpose must never be taken for a
+//! repetition. Therefore, a request counts as answered a moment before the answer is sent. After a failure of the
+//! machine itself, there are no candidates, because answers may be missing from the unsynced file. A part with an
+//! unreadable slot is no candidate either. See docs/decisions/0030.
 //!
 //! Not here: the definition of equal requests; the caller provides a key.
 

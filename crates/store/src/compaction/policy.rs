@@ -1,4 +1,4 @@
-//! Merge policy: which buckets are merged.
+//! Merge policy: chooses the buckets to merge.
 //!
 //! Candidates are neighbours: buckets of one index with nothing between them in the order of arrival, so that the
 //! merged bucket can replace them. In the background, only buckets of the same level are merged, and only if there are

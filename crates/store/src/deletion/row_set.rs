@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// Number of rows of a run.
 const RUN_ROWS: u64 = 4_096;
-/// Words in a run's bitmap.
+/// Number of words in a run's bitmap.
 const WORDS: usize = 64;
 /// Approximate memory of a run in bytes: its bitmap and its map entry.
 const RUN_BYTES: usize = WORDS * 8 + 64;
@@ -18,7 +18,7 @@ const VERSION: u8 = 1;
 const ALL: u8 = 0;
 const BITMAP: u8 = 1;
 const LIST: u8 = 2;
-/// Maximum rows for which a list is shorter than a bitmap.
+/// Maximum number of rows for which a list is shorter than a bitmap.
 const LISTED_MAX: u32 = 255;
 
 type Bits = [u64; WORDS];

@@ -11,7 +11,7 @@ use quarry_event::term::MetaField;
 use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 use quarry_stdx::number::usize_of;
 
-/// Maximum slabs per bucket, so that bucket number and slab number form one sequence number.
+/// Maximum number of slabs per bucket, so that bucket number and slab number form one sequence number.
 pub(crate) const SLABS_PER_BUCKET_MAX: u64 = 4_096;
 
 /// The pages that a slab had at the time of a snapshot; later rows are not visible.

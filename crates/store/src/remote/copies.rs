@@ -43,9 +43,9 @@ pub struct RemoteOptions {
     /// Age in seconds of a bucket's newest event up to which its local copy counts as recent. Recent copies are evicted
     /// last.
     pub hotlist_recency_secs: u64,
-    /// Maximum concurrent uploads.
+    /// Maximum number of concurrent uploads.
     pub uploads_max: usize,
-    /// Seconds after which an object that belongs to no bucket is deleted, by the clock of its volume.
+    /// Age in seconds, by the clock of the volume, at which an object that belongs to no bucket is deleted.
     pub orphan_grace_secs: u64,
     /// Id given to a data directory that has none yet: sixteen random hexadecimal digits.
     pub new_store_id: String,

@@ -108,7 +108,7 @@ impl Shared {
                 FoundKind::Part(part) => object.key != Part::key(part, &row, &found.folder),
                 FoundKind::Receipt(of) => {
                     let is_known = row.remote.as_ref().and_then(|copy| copy.receipt) == Some(of);
-                    // A receipt that may just be being put or deleted is skipped.
+                    // A receipt that another thread may be putting or deleting now is skipped.
                     let is_current = deleted.is_none_or(|deleted| of >= deleted);
                     !(is_known || is_current) && object.key == receipt_key(&row, &found.folder, of)
                 }
