@@ -23,8 +23,8 @@ pub const UNCONFIGURED_INDEXES_MAX: usize = 1_000;
 pub(crate) const REPORT_MESSAGES_MAX: usize = 100;
 /// Maximum number of buckets in one merge, regardless of settings.
 pub const MERGE_COUNT_MAX: usize = 1_024;
-/// When `hot_bytes_max` is exceeded, hot slabs are closed until they take this share of it, so that many small slabs
-/// are sealed together.
+/// Share of `hot_bytes_max` down to which hot slabs are closed once it is exceeded, so that many small slabs are sealed
+/// together.
 pub const HOT_BYTES_LEFT: f64 = 0.75;
 /// Maximum number of slabs that failed verification and stay searchable in memory; they do not count towards other
 /// limits.

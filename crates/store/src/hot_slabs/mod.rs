@@ -94,7 +94,7 @@ pub(crate) struct HotSlab {
     full: Vec<Arc<PageFacts>>,
     /// Facts of the growing page after them, if it has rows.
     growing: Option<PageFacts>,
-    /// Facts of the growing page as shared by the last snapshot.
+    /// Copy of the facts of the growing page that the last snapshot shares; `None` if they have changed since.
     shared_growing: Option<Arc<PageFacts>>,
     events: usize,
     raw_bytes: usize,

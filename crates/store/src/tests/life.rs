@@ -379,7 +379,7 @@ fn the_last_events_of_an_index_wait_a_day_and_the_newest_bucket_stays_whatever_t
         |store: &Store, hours: u64, most: Option<u64>| store.retention_by(&rule(hours, most), &|_| Ok(())).unwrap();
     let told =
         |store: &Store, what: &str| store.messages().iter().filter(|message| message.text.contains(what)).count();
-    // If the size limit is too small for any bucket, only the newest bucket stays.
+    // If the size limit is too small for any bucket, only the newest bucket of the index stays.
     let removed = round(&store, 10_000, Some(1));
     assert_eq!((removed.too_old.len(), removed.too_many), (0, vec!["main~1".to_owned(), "main~2".to_owned()]));
     assert_eq!(round(&store, 10_000, Some(1)), Removed::default());
