@@ -60,7 +60,7 @@ impl CollectedRows {
         self.len() <= PART_ROWS && self.bytes() <= SENT_BYTES
     }
 
-    /// Moves rows of more than [`SENT_BYTES`] to a file, because a slow client may read them for a long time.
+    /// Moves rows of more than a megabyte to a file, because a slow client may read them for a long time.
     pub fn leave_memory(&mut self) -> Result<(), SearchError> {
         if self.bytes() > SENT_BYTES { Ok(self.rows.leave_memory()?) } else { Ok(()) }
     }
@@ -74,7 +74,7 @@ impl CollectedRows {
         self.parts_of(PART_BYTES)
     }
 
-    /// The rows in parts of about [`SENT_BYTES`], for a slow client.
+    /// The rows in parts of about a megabyte, for a slow client.
     pub fn parts_to_send(&self) -> impl Iterator<Item = Result<ResultTable, SearchError>> + '_ {
         self.parts_of(SENT_BYTES)
     }

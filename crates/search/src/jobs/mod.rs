@@ -125,7 +125,7 @@ pub struct Jobs {
     beginning: Mutex<BTreeSet<String>>,
 }
 
-/// Entry of a job in [`Jobs::beginning`], removed when dropped.
+/// Entry of a job in `Jobs::beginning`, removed when dropped.
 struct Beginning<'j> {
     jobs: &'j Jobs,
     sid: String,

@@ -99,7 +99,7 @@ impl SealedBucket {
         Arc::strong_count(bucket) == 1 && !bucket.is_hold_shared()
     }
 
-    /// Whether [`SealedBucket::hold`] is shared: with a deletion, with another version of the bucket, or with an input
+    /// Whether the bucket's [`Hold`] is shared: with a deletion, with another version of the bucket, or with an input
     /// that was merged into this bucket.
     pub(crate) fn is_hold_shared(&self) -> bool {
         self.hold.get().is_some_and(|hold| Arc::strong_count(hold) > 1)
