@@ -321,7 +321,8 @@ impl StartedJob {
 
     /// Reduces the memory of the search while it waits.
     fn let_go(&mut self) {
-        // This loses no rows: each batch is taken as soon as the search produces it.
+        // Spilling rows should not fail here, because no rows are pending: each batch is taken as soon as the search
+        // produces it.
         if let Err(error) = self.running.let_go() {
             log::warning(format!("rows of a job that waits stay in memory: {error}"));
         }

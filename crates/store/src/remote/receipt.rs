@@ -40,7 +40,7 @@ impl Receipt<'_> {
     /// The receipt as bytes.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let row = self.row;
-        // A bucket that was never merged is its own origin.
+        // A bucket that is not the result of a merge is its own origin.
         let origins: Vec<Value> = match row.level {
             0 => Vec::new(),
             _ => self.origins.iter().map(|origin| json!([origin.first_row, origin.number])).collect(),
