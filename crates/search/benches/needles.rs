@@ -1,9 +1,9 @@
-//! Needles in process: searches for one user id or one session by several threads, without HTTP.
+//! Needles in process: several threads search for single user ids and sessions, without HTTP.
 //!
 //! `cargo bench -p quarry-search --bench needles -- DATA_DIR FILE [THREADS] [SECONDS]`: `DATA_DIR` holds the indexed
-//! syslog.log of the comparison data, and `FILE` is that log; needles are taken from lines spread over it, as in `cargo
-//! xtask bench`. A server adds only its protocol. The ceiling is a probe of each slab's term filter, which searches for
-//! absent ids measure.
+//! syslog.log of the comparison data, and `FILE` is that log. Needles are taken from lines spread over the log, as in
+//! `cargo xtask bench`. A server would add only its protocol. Searches for absent ids measure the upper limit of the
+//! rate: each only probes the term filter of every slab.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_methods, missing_docs)]
 
 use std::fs::File;
@@ -17,11 +17,11 @@ use quarry_search::{SearchParams, SearchService, SearchServiceParts};
 use quarry_stdx::SystemClock;
 use quarry_store::{Store, StoreOptions};
 
-/// Lines whose user and session become needles.
+/// Number of lines from which a user id or a session is taken as needle.
 const LINES: u64 = 4_096;
-/// A search runs on the calling thread if its stack is large enough.
+/// Stack large enough for a search to run on the calling thread.
 const THREAD_STACK_BYTES: usize = STACK_BYTES + (1 << 20);
-/// More than the longest line.
+/// Number of bytes read at each position, enough to contain a whole line.
 const LINE_BYTES: usize = 4_096;
 
 fn main() {
@@ -47,7 +47,7 @@ fn main() {
     let absent: Vec<String> =
         (0..LINES).map(|at| format!("session=00000000-{at:04x}-4000-8000-000000000000")).collect();
     for (what, searches, is_there) in [("needles", &needles, true), ("absent ids", &absent, false)] {
-        // One round first, so that blocks and filters are cached.
+        // A first round caches blocks and filters.
         searches.iter().for_each(|search| assert_eq!(found(&service, search), is_there, "{search}"));
         let next = AtomicUsize::new(0);
         let start = Instant::now();

@@ -1,10 +1,10 @@
 //! Hints on the answers of a server's searches, as messages of a job or of a request that waits for its rows.
 //!
-//! Whoever takes the rows of a search shows each part to an [`AnswerWatch`]. An answer with rows and a value in each
-//! column costs no more than that look. Of any other, [`crate::hints`] asks small searches with the permissions and the
-//! time range of the search itself, for at most [`TIME_MAX`] in all.
+//! The reader of a search's rows passes each batch to an [`AnswerWatch`]. An answer with rows and a value in each
+//! column costs no more than that inspection. For any other answer, [`crate::hints`] runs small searches with the
+//! permissions and the time range of the search itself, for at most [`TIME_MAX`] in all.
 //!
-//! Not here: what the hints say, and those of the command line, which is a client and asks from outside.
+//! Not here: the texts of the hints, and the hints of the command line, which runs its small searches as a client.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,28 +19,28 @@ use crate::hints::{AnswerColumns, HintRow, Probes, SearchOutcome, hints};
 use crate::service::{SearchParams, SearchService};
 use crate::{ResultTable, Row};
 
-/// Maximum time that the small searches of an answer take together; then they are stopped, and its hints left out.
+/// Maximum total time of the small searches of an answer; beyond it, they are stopped and the answer gets no hints.
 const TIME_MAX: Duration = Duration::from_millis(250);
-/// Interval at which the small searches are stopped if the search has been cancelled.
+/// Interval between two checks whether a client still waits for the hints.
 const LOOK: Duration = Duration::from_millis(25);
-/// Maximum rows of a small search.
+/// Maximum number of rows of a small search.
 const ROWS_MAX: usize = 2_000;
 
-/// The search that an answer is of.
+/// The search that produced an answer.
 pub struct AnsweredSearch {
-    /// Runs it.
+    /// Service that runs the search.
     pub service: Arc<SearchService>,
-    /// Its text.
+    /// Text of the search.
     pub text: String,
-    /// Its time range.
+    /// Time range of the search.
     pub range: TimeRange,
-    /// Its zone.
+    /// Time zone of the search.
     pub zone: TimeZone,
-    /// The permissions of its user.
+    /// Permissions of the user who runs the search.
     pub permissions: Arc<Permissions>,
 }
 
-/// Looks at the rows of an answer as they come.
+/// Inspects the rows of an answer as they arrive.
 pub struct AnswerWatch {
     search: AnsweredSearch,
     is_events: bool,
@@ -48,12 +48,12 @@ pub struct AnswerWatch {
 }
 
 impl AnswerWatch {
-    /// A watch over the answer of a search; `is_events`: whether its rows are events.
+    /// A watch over the answer of a search; `is_events` is true if its rows are events.
     pub fn new(search: AnsweredSearch, is_events: bool) -> AnswerWatch {
         AnswerWatch { search, is_events, columns: AnswerColumns::default() }
     }
 
-    /// Looks at the next rows. Of events only their number is of interest: each has fields of its own.
+    /// Inspects the next rows. Events are only counted, because each has fields of its own.
     pub fn see(&mut self, rows: &ResultTable) {
         match self.is_events {
             true => self.columns.rows += rows.len(),
@@ -61,13 +61,13 @@ impl AnswerWatch {
         }
     }
 
-    /// The zone of the search.
+    /// Time zone of the search.
     pub(crate) fn zone(&self) -> &TimeZone {
         &self.search.zone
     }
 
-    /// Hints on the complete answer, each as one line; none if something was found. `is_over` returns true once no
-    /// client waits for them any more.
+    /// Hints on the complete answer, each as one line; none if the search found something. `is_over` returns true once
+    /// no client waits for the hints any more.
     pub fn hints(&self, is_over: &(dyn Fn() -> bool + Sync)) -> Vec<String> {
         let (search, columns) = (&self.search, &self.columns);
         let now = search.service.clock().now_ns();
@@ -93,7 +93,7 @@ impl AnswerWatch {
             limit.end();
             notes
         });
-        // Those of small searches that were stopped halfway could be wrong.
+        // Hints based on a small search that was stopped halfway could be wrong.
         if limit.is_reached() {
             return Vec::new();
         }
@@ -101,7 +101,7 @@ impl AnswerWatch {
     }
 }
 
-/// Current offset of a zone from UTC in seconds.
+/// Current offset of a time zone from UTC in seconds.
 fn offset_s(zone: &TimeZone, now: TimeNs) -> i32 {
     Timestamp::from_nanosecond(now.into()).map_or(0, |now| zone.to_offset(now).seconds())
 }
@@ -115,7 +115,7 @@ struct ProbeLimit {
 
 #[derive(Default)]
 struct ProbeState {
-    /// Stops the small search that runs.
+    /// Stops the current small search.
     running: Option<Stopper>,
     has_ended: bool,
     is_reached: bool,
@@ -123,11 +123,12 @@ struct ProbeState {
 
 impl ProbeLimit {
     fn locked(&self) -> MutexGuard<'_, ProbeState> {
-        // Each change completes before anything can fail.
+        // A poisoned lock is harmless: each change is complete before anything can panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the last small search has ended, and stops them if that takes too long.
+    /// Waits until the last small search has ended, and stops the current one after [`TIME_MAX`] or once `is_over` is
+    /// true.
     fn keep(&self, is_over: &(dyn Fn() -> bool + Sync)) {
         let mut left = TIME_MAX;
         let mut state = self.locked();
@@ -145,7 +146,7 @@ impl ProbeLimit {
         }
     }
 
-    /// Whether a small search may run; it is stopped by `stopper` when the time is over.
+    /// Whether a small search may run. `stopper` stops it when the time is over.
     fn begin(&self, stopper: Stopper) -> bool {
         let mut state = self.locked();
         state.running = Some(stopper);

@@ -1,6 +1,6 @@
 //! One value of a result, as shown to people and clients.
 //!
-//! The text of a value is canonical: a text that reads exactly as a number would print *is* that number, so `200`
+//! The text of a value is canonical: a text that is written exactly as a number would print *is* that number, so `200`
 //! extracted from a log line and `200` counted by stats look the same in every output. `_time` is shown as ISO 8601.
 
 use std::borrow::Cow;
@@ -97,7 +97,7 @@ fn instant(seconds: Number) -> Option<i64> {
     seconds.nanos().or_else(rounded)
 }
 
-/// A time as in Splunk's outputs, `2026-11-20T13:42:07.123+00:00`; more than milliseconds only if necessary.
+/// A time as Splunk outputs it, `2026-11-20T13:42:07.123+00:00`; with more decimals only if `time_ns` has them.
 pub fn iso_time(time_ns: i64, zone: &TimeZone) -> String {
     let format = match time_ns.rem_euclid(NS_PER_SEC) {
         fraction if fraction % 1_000_000 == 0 => "%Y-%m-%dT%H:%M:%S.%3N%:z",
@@ -110,11 +110,11 @@ pub fn iso_time(time_ns: i64, zone: &TimeZone) -> String {
 /// JSON type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonType {
-    /// As numbers.
+    /// All values as JSON numbers.
     Numbers,
-    /// As strings.
+    /// All values as JSON strings.
     Texts,
-    /// As numbers or strings, decided for each value separately.
+    /// Each value as a number or a string, decided separately.
     Mixed,
 }
 
@@ -125,7 +125,7 @@ pub enum JsonType {
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnType {
     canonical: bool,
-    /// Decimals of all values; `None` if they differ or no value was seen.
+    /// Number of decimals of every value; `None` if it differs between values or no value was seen.
     digits: Option<usize>,
     is_empty: bool,
 }
@@ -153,13 +153,13 @@ impl ColumnType {
         self.is_empty = false;
     }
 
-    /// JSON type of its values.
+    /// JSON type of the column's values.
     pub fn json(&self) -> JsonType {
         if self.canonical || self.digits.is_some() { JsonType::Numbers } else { JsonType::Texts }
     }
 }
 
-/// Decimals of a plain decimal that a double can represent.
+/// Number of decimals of a plain decimal number that a double can represent.
 fn digits_after_point(text: &str) -> Option<usize> {
     const DIGITS_MAX: usize = 15;
     let (whole, fraction) = text.strip_prefix('-').unwrap_or(text).split_once('.')?;
@@ -228,10 +228,10 @@ pub fn write_csv(text: &str, out: &mut String) {
 /// Encoding of CSV fields: exact, or safe to open in a spreadsheet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CsvCells {
-    /// Exactly.
+    /// The exact text.
     #[default]
     Exact,
-    /// Formulas are neutralised.
+    /// Formulas are neutralised for spreadsheets.
     Safe,
 }
 

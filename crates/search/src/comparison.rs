@@ -1,11 +1,11 @@
 //! Compares the events of a search in two time ranges: which field values are more or less frequent in the selection
 //! than in the baseline.
 //!
-//! Frequencies are shares of the events of a range, so that ranges of different length can be compared. Values are the
-//! most frequent ones of each field in either range. Fields in which nearly every event has another value, such as ids,
-//! say nothing and are left out.
+//! Frequencies are shares of the events of a range, so that ranges of different length can be compared. Only the most
+//! frequent values of each field in either range are compared. Fields whose value differs in nearly every event, such
+//! as ids, are left out.
 //!
-//! Not here: choosing the ranges, showing the differences.
+//! Not here: the choice of the ranges, and the display of the differences.
 
 use std::collections::BTreeMap;
 
@@ -14,29 +14,29 @@ use serde_json::Value;
 use crate::service::Outcome;
 use crate::table::Row;
 
-/// Values of each field that are compared; `fieldsummary` gives this many for each range.
+/// Number of values of each field that are compared; `fieldsummary` returns this many for each range.
 pub const VALUES_MAX: usize = 100;
-/// Maximum differences returned.
+/// Maximum number of differences returned.
 pub const DIFFERENCES_MAX: usize = 200;
-/// A field whose distinct values are more than this share of its events is left out.
+/// A field is left out if the number of its distinct values exceeds both [`DISTINCT_FEW`] and this share of its events.
 const DISTINCT_SHARE_MAX: f64 = 0.5;
-/// Unless it has at most this many distinct values.
+/// A field with at most this many distinct values is always compared.
 const DISTINCT_FEW: f64 = 20.0;
-/// A field that every event has; its count is the number of events.
+/// Name of a field that every event has, so that its count is the number of events.
 const EVERYWHERE: &str = "index";
 
-/// A value that is not equally frequent in both ranges.
+/// A field value that is more frequent in one of the two ranges.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
     /// The field.
     pub field: String,
-    /// Its value.
+    /// The value.
     pub value: String,
-    /// Events with it in the selection.
+    /// Number of events with this value in the selection.
     pub selected: u64,
-    /// Events with it in the baseline.
+    /// Number of events with this value in the baseline.
     pub baseline: u64,
-    /// Its share in the selection minus that in the baseline, from -1 to 1.
+    /// Share of events with this value in the selection minus its share in the baseline, from -1 to 1.
     pub difference: f64,
 }
 
@@ -72,7 +72,7 @@ impl RangeFields {
         found
     }
 
-    /// Share of the events with a value.
+    /// Number of events with a value, and their share of all events of the range.
     fn share(&self, field: &str, value: &str) -> (u64, f64) {
         let count = self.fields.get(field).and_then(|counts| counts.values.get(value)).copied().unwrap_or(0);
         (count, count as f64 / self.events.max(1) as f64)
@@ -87,7 +87,7 @@ fn values(row: &Row<'_>) -> BTreeMap<String, u64> {
 }
 
 impl FieldCounts {
-    /// Whether its values are too many to compare.
+    /// Whether the field has too many distinct values to compare.
     fn is_id(&self) -> bool {
         self.distinct > DISTINCT_FEW && self.distinct > DISTINCT_SHARE_MAX * self.count
     }

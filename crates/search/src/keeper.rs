@@ -1,7 +1,7 @@
 //! Passes the rows and outcome of a finished search to the store of results.
 //!
-//! Rows are collected while the client reads them, up to [`KEPT_BYTES_MAX`]. A larger result is not stored, nor one
-//! that the client did not read to its end or that is partial.
+//! Rows are collected while the client reads them, up to [`KEPT_BYTES_MAX`]. Larger results, partial results, and
+//! results that the client did not read to the end are not stored.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,15 +13,16 @@ use quarry_event::TimeNs;
 
 /// Maximum bytes of rows stored per search.
 pub const KEPT_BYTES_MAX: usize = 32 << 20;
-/// Maximum bytes of rows collected by all running searches of a keeper; beyond it, rows of some are not stored.
+/// Maximum bytes of rows collected by all running searches of a keeper. Searches that would exceed it do not store
+/// their rows.
 pub const REMEMBERED_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes collected by running searches.
+/// Number of bytes collected by running searches.
 #[derive(Debug, Default)]
 pub struct Remembered(AtomicUsize);
 
 impl Remembered {
-    /// Reserves bytes; returns whether there was room.
+    /// Reserves bytes; returns false if that would exceed the limit.
     fn take(&self, bytes: usize) -> bool {
         let taken = self.0.fetch_add(bytes, Ordering::Relaxed) + bytes <= REMEMBERED_BYTES_MAX;
         if !taken {
@@ -38,25 +39,25 @@ impl Remembered {
 /// Outcome of a search.
 #[derive(Clone, Debug, Default)]
 pub struct JobFacts {
-    /// Its id.
+    /// Id of the search.
     pub sid: String,
-    /// Its user.
+    /// User who ran the search.
     pub user: String,
-    /// Its text.
+    /// Text of the search.
     pub search: String,
-    /// The saved search that it ran, if it did nothing else.
+    /// Name of the saved search that the search ran, if it did nothing else.
     pub saved: Option<String>,
     /// Start time.
     pub started: TimeNs,
-    /// Run time.
+    /// Run time in milliseconds.
     pub elapsed_ms: u64,
-    /// Events scanned.
+    /// Number of events scanned.
     pub events_scanned: u64,
-    /// Rows of the result that were read.
+    /// Number of rows of the result that were read.
     pub rows: u64,
     /// Whether the rows are events.
     pub events: bool,
-    /// Its messages.
+    /// Messages of the search.
     pub messages: Vec<String>,
 }
 
@@ -66,9 +67,9 @@ pub trait JobKeeper: Send + Sync {
     fn begin(&self, now: TimeNs) -> Option<String>;
     /// Stores the outcome of a search, with its rows if given.
     fn finish(&self, facts: &JobFacts, rows: Option<&[RecordBatch]>);
-    /// A search ended without a result.
+    /// Discards a search that ended without a result.
     fn abandon(&self, sid: &str);
-    /// Bytes collected by its running searches.
+    /// Number of bytes collected by running searches.
     fn remembered(&self) -> &Remembered;
 }
 
@@ -76,14 +77,14 @@ pub trait JobKeeper: Send + Sync {
 pub(crate) struct Keeping {
     keeper: Arc<dyn JobKeeper>,
     pub(crate) facts: JobFacts,
-    /// Rows so far; `None` if they are not stored.
+    /// Rows collected so far; `None` if they will not be stored.
     rows: Option<Vec<RecordBatch>>,
     bytes: usize,
     ended: bool,
 }
 
 impl Keeping {
-    /// A search that has begun; `keeps_rows` unless its rows differ from the result of its text.
+    /// A search that has begun. `keeps_rows` is false if its rows are not the result of its text.
     pub(crate) fn new(keeper: Arc<dyn JobKeeper>, facts: JobFacts, keeps_rows: bool) -> Keeping {
         Keeping { keeper, facts, rows: keeps_rows.then(Vec::new), bytes: 0, ended: false }
     }
@@ -126,7 +127,7 @@ impl Drop for Keeping {
     }
 }
 
-/// Copies the rows' texts, because those of a scan point into pages that would stay in memory.
+/// Copies the texts of rows, because texts from a scan point into pages, which would stay in memory.
 pub(crate) fn owned(batch: &RecordBatch) -> RecordBatch {
     let own = |array: &ArrayRef| -> ArrayRef {
         match array.data_type() {

@@ -1,11 +1,12 @@
-//! Running searches on behalf of clients: from a search text and time range to rows.
+//! Runs searches on behalf of clients: turns a search text and a time range into rows.
 //!
 //! [`SearchService`] runs searches over one data directory or one set of files. [`cell`] and [`ResultTable`] define how
 //! values look in every output. [`SearchSettings`] create a service from the configuration of a data directory and the
-//! knowledge of its apps; [`Namespaces`] has one per namespace of a server. [`KeptJobs`] stores results of finished
-//! searches, [`summaries`] those of accelerated data models. [`hints`] says why a search probably found nothing.
+//! knowledge of its apps; [`Namespaces`] keeps a service for each namespace of a server. [`KeptJobs`] stores the
+//! results of finished searches; [`summaries`] stores the summaries of accelerated data models. [`hints`] explains why
+//! a search probably found nothing.
 //!
-//! Not here: users and roles (auth, api; a search receives effective permissions), programs of custom commands
+//! Not here: users and roles (auth and api; a search receives effective permissions), programs of custom commands
 //! (`quarry_programs`).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

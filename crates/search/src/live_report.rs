@@ -1,9 +1,9 @@
-//! Reports over a real-time window for a client that reads them as they change.
+//! Reports over a real-time window, for a client that reads each new version.
 //!
-//! The report is recomputed in rounds, as by a job over the window ([`crate::jobs`]), and shown when its rows have
-//! changed. Nothing of it is stored.
+//! The report is recomputed in rounds, as by a job over the window ([`crate::jobs`]), and returned when its rows have
+//! changed. Neither rows nor outcome are stored.
 //!
-//! Not here: events as they arrive ([`crate::real_time`]).
+//! Not here: searches for events as they arrive ([`crate::real_time`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,9 +32,9 @@ pub struct LiveReport {
 /// The current report.
 #[derive(Debug)]
 pub struct ReportRows {
-    /// Its rows.
+    /// Rows of the report.
     pub rows: ResultTable,
-    /// Messages of the search about them.
+    /// Messages of the search.
     pub messages: Vec<String>,
 }
 
@@ -45,8 +45,8 @@ impl LiveReport {
         Ok(!service.start_here(params)?.is_events())
     }
 
-    /// Checks the search and begins no round yet. With `is_backfilled`, a window also has events that had arrived
-    /// before.
+    /// Checks the search, without beginning a round. With `is_backfilled`, the window includes events that arrived
+    /// before this call.
     pub fn new(
         service: &Arc<SearchService>,
         params: SearchParams,
@@ -56,13 +56,14 @@ impl LiveReport {
         let (zone, clock) = (params.zone.clone().unwrap_or_else(|| service.zone()), service.clock());
         let params = SearchParams { is_internal: true, ..params };
         let (running, rounds) = Rounds::start(service, params, window, (&zone, clock.now_ns(), is_backfilled))?;
-        // Starting the search only serves to check it.
+        // The search was started only to check it.
         drop(running);
         let next_ns = clock.elapsed_ns();
         Ok(LiveReport { rounds, clock, zone, next_ns, shown: None })
     }
 
-    /// The report, if it is time for a round and its rows have changed; otherwise waits, at most this long.
+    /// Waits for the next round, at most `most`, and runs it. Returns the report if its rows have changed; `None` if
+    /// they have not, or if no round was due.
     pub fn next(&mut self, most: Duration) -> Result<Option<ReportRows>, SearchError> {
         let began_ns = self.clock.elapsed_ns();
         let wait = Duration::from_nanos(u64::try_from(self.next_ns - began_ns).unwrap_or(0));

@@ -1,12 +1,13 @@
 //! Search services of a server's namespaces, each created on first use and cached.
 //!
-//! All share the store, clock, stored results, memory and threads of the service without a namespace. Knowledge of apps
-//! and the user is read when the service is created. After [`Namespaces::reread`], a service is created anew at its
-//! next use, while running searches keep theirs. Beyond the limit, the least recently used service is dropped.
+//! All services share the store, clock, stored results, memory and threads of the service without a namespace.
+//! Knowledge of apps and the user is read when the service is created. After [`Namespaces::reread`], a service is
+//! created anew at its next use, while running searches keep theirs. Beyond the limit, the least recently used service
+//! is dropped.
 //!
-//! Read permissions of apps require further services: one for all users whom the metadata treat equally ([`Reader`]),
-//! so that there are usually no more than without permissions. What is read for one user is never shown to another who
-//! may not read it.
+//! Because of read permissions in metadata, a namespace may need several services: one for each group of users with the
+//! same permissions ([`Reader`]). Usually one is enough. A user never gets a service that contains objects which this
+//! user may not read.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,15 +25,16 @@ use crate::jobs::Jobs;
 use crate::service::SearchService;
 use crate::setup::SearchSettings;
 
-/// Maximum cached services.
+/// Maximum number of cached services.
 const NAMESPACES_MAX: usize = 512;
-/// Maximum size of the configuration of all cached services; in memory each takes about fifteen times as much.
+/// Maximum size in bytes of the configuration files of all cached services. In memory, a configuration takes about
+/// fifteen times its size.
 const NAMESPACE_BYTES_MAX: usize = 16 << 20;
-/// Minimum cached services, regardless of size.
+/// Number of services that may be cached regardless of their size.
 const NAMESPACES_MIN: usize = 16;
 
-/// Other knowledge of searches that depends on the configuration: indexes shown by `rest`, and files subject to
-/// metadata permissions.
+/// Names of further configuration that affects searches: indexes shown by `rest`, and files with permissions in
+/// metadata.
 const OTHERS: [&str; 4] = ["collections", "datamodels", "indexes", "lookups"];
 
 /// The part of the configuration that searches see.
@@ -42,12 +44,12 @@ pub enum Sight {
     Apps,
     /// All apps, and the user's private objects in the default app.
     AppsAndOwn(String),
-    /// The view of a namespace.
+    /// The objects visible in a namespace.
     Namespace(Namespace),
 }
 
 impl Sight {
-    /// The namespace of the private objects that are seen besides those of all apps.
+    /// Namespace of the private objects that are visible in addition to the objects of all apps.
     pub fn own(&self) -> Option<Namespace> {
         match self {
             Sight::AppsAndOwn(user) => Namespace::new(user, APP_DEFAULT).ok().flatten(),
@@ -56,15 +58,15 @@ impl Sight {
     }
 }
 
-/// Reads the settings visible to a reader; fails if there is no such app.
+/// Reads the settings visible to a reader; fails if the app does not exist.
 pub type ReadSettings = Box<dyn Fn(&Sight, &Reader) -> Result<SearchSettings, Fault> + Send + Sync>;
 
-/// A service, and the generation of the configuration it was read from.
+/// A service, and the generation of the configuration from which it was created.
 struct CachedService {
     sight: Sight,
     reader: Reader,
     reading: u64,
-    /// Bytes of its configuration.
+    /// Size of the configuration in bytes.
     bytes: usize,
     service: Arc<SearchService>,
 }
@@ -90,7 +92,7 @@ pub struct Namespaces {
 }
 
 impl Namespaces {
-    /// Services over `source`, the store of the data directory of `settings`; creates the one without a namespace.
+    /// Services over `source`, the store of the data directory of `settings`. Creates the service without a namespace.
     pub fn new(
         settings: &SearchSettings,
         source: Arc<dyn SnapshotSource>,
@@ -118,8 +120,8 @@ impl Namespaces {
         })
     }
 
-    /// Notes that a conf has changed: searches that begin later use services with the new content. Returns whether it
-    /// concerns searches.
+    /// Notes that a conf file has changed: searches that begin later use services with the new content. Returns whether
+    /// the file affects searches.
     pub fn reread(&self, conf: &str) -> bool {
         let is_seen = concerns_searches(conf) || OTHERS.contains(&conf);
         if is_seen {
@@ -128,19 +130,19 @@ impl Namespaces {
         is_seen
     }
 
-    /// Notes that files of any kind have changed.
+    /// Notes that any configuration files may have changed.
     pub fn reread_all(&self) {
         self.reading.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Objects that a user sees without a namespace.
+    /// Objects that a user sees outside any namespace.
     fn sight_of(&self, user: &str) -> Sight {
         let own = Namespace::new(user, APP_DEFAULT).ok().flatten();
         let own = own.filter(|own| own.user().is_some() && user_folder(&self.data_dir, own).is_some());
         own.map_or(Sight::Apps, |_| Sight::AppsAndOwn(user.to_owned()))
     }
 
-    /// Read permissions of this or a later generation.
+    /// Read permissions, of generation `reading` or a later one.
     fn readership(&self, reading: u64) -> Arc<Readership> {
         let mut known = self.readership.lock().unwrap_or_else(PoisonError::into_inner);
         if known.0 < reading {
@@ -149,7 +151,7 @@ impl Namespaces {
         Arc::clone(&known.1)
     }
 
-    /// Like [`Namespaces::service_of_user`], if it is cached.
+    /// Like [`Namespaces::service_of_user`], but returns a cached service only.
     pub fn kept_service_of_user(&self, viewer: &Permissions) -> Option<Arc<SearchService>> {
         let reading = self.reading.load(Ordering::SeqCst);
         let known = self.readership.try_lock().ok().filter(|known| known.0 >= reading)?.1.reader(viewer);
@@ -177,13 +179,13 @@ impl Namespaces {
     }
 
     fn of_sight(&self, sight: Sight, viewer: &Permissions) -> Result<Arc<SearchService>, Fault> {
-        // Before the files are read, so that a concurrent change makes the result outdated.
+        // Loaded before the files are read, so that a concurrent change makes the service outdated.
         let reading = self.reading.load(Ordering::SeqCst);
         let reader = self.readership(reading).reader(viewer);
         if let Some(kept) = self.take(&sight, &reader, reading) {
             return Ok(kept);
         }
-        // Without the lock, so that others are not blocked.
+        // The lock is not held, so that other searches are not blocked.
         let settings = (self.read)(&sight, &reader)?;
         let bytes = settings.layers.text_bytes();
         let made = settings.service_of_server(Arc::clone(&self.source), &self.jobs, Some(&self.first))?;
@@ -206,7 +208,7 @@ impl Namespaces {
         Some(service)
     }
 
-    /// Caches a service in place of outdated ones; returns the one that was created concurrently, if any.
+    /// Caches a service in place of outdated ones. Returns it, or the service that another thread created concurrently.
     fn keep(&self, made: CachedService) -> Arc<SearchService> {
         let mut kept = self.locked();
         let is_same = |other: &CachedService| other.sight == made.sight && other.reader == made.reader;
@@ -217,7 +219,7 @@ impl Namespaces {
         let service = Arc::clone(&made.service);
         let (mut gone, mut stays): (Vec<CachedService>, Vec<CachedService>) = kept.drain(..).partition(is_same);
         stays.insert(0, made);
-        // The service of all apps, and the requested one, are kept.
+        // Never drops the service of all apps, nor the requested one.
         let may_go = |kept: &CachedService| kept.sight != Sight::Apps || kept.reader != Reader::of_everything();
         let is_over = |stays: &[CachedService]| {
             stays.len() > self.services_max
@@ -262,7 +264,7 @@ mod tests {
         Permissions::of_user(user, capabilities, main.clone(), main).with_roles(roles)
     }
 
-    /// A data directory and the services of it.
+    /// A data directory and its services.
     struct World {
         folder: tempfile::TempDir,
         namespaces: Namespaces,
@@ -301,7 +303,7 @@ mod tests {
         format!("[who]\ndefinition = {text}\n")
     }
 
-    /// The value of the macro `who`.
+    /// Search that returns the value of the macro `who`.
     const WHO: &str = "| makeresults | eval who=`who` | table who";
 
     #[test]

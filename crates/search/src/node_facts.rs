@@ -1,4 +1,5 @@
-//! Answers of `rest`: entries of the node's endpoints, read from the configuration and the store without a connection.
+//! Answers the command `rest`: reads the entries of this node's endpoints from the configuration and the store, without
+//! HTTP.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,7 @@ const ENDPOINTS: [(&str, Option<&str>); 14] = [
 ];
 /// Splunk's endpoint of the cache manager: one entry for each bucket of an index with a remote volume.
 const CACHE_MANAGER: &str = "admin/cacheman";
-/// Its totals.
+/// Splunk's endpoint with the totals of the cache manager.
 const CACHE_METRICS: &str = "admin/cacheman/_metrics";
 /// Fields of `admin/summarization`, and their names in the stored status.
 const SUMMARY_FIELDS: [(&str, &str); 13] = [
@@ -58,7 +59,7 @@ const SUMMARY_FIELDS: [(&str, &str); 13] = [
 /// Bytes of a megabyte.
 const MEGABYTE: u64 = 1 << 20;
 
-/// Data sources of `rest` on this node.
+/// Data from which `rest` is answered on this node.
 pub(crate) struct NodeFacts {
     pub(crate) layers: Layers,
     pub(crate) data_dir: PathBuf,
@@ -75,7 +76,7 @@ pub(crate) struct NodeFacts {
     pub(crate) summaries: Arc<ModelSummaries>,
     /// Creates the audit event of a deletion.
     pub(crate) record_deletion: RecordDeletion,
-    /// Clock for audit events.
+    /// Clock for the times of audit events.
     pub(crate) clock: SharedClock,
     /// The REST interface, for all other endpoints.
     pub(crate) rest: Arc<RestConnection>,
@@ -163,8 +164,8 @@ fn below_services(path: &str) -> Option<&str> {
     path.strip_prefix("/services/")
 }
 
-/// Release of Splunk whose REST API this one follows. Clients choose their requests by it: before 9.0.2 they do not use
-/// `search/v2`, and before 5 they refuse to delete an index.
+/// Splunk release whose REST API this node follows. Clients choose their requests by this version: they do not use
+/// `search/v2` below 9.0.2, and refuse to delete an index below 5.
 const API_VERSION: &str = "9.4.0";
 
 fn server_info(host: String, name: String) -> NodeEntry {
@@ -208,7 +209,7 @@ fn os_version() -> String {
 }
 
 impl NodeFacts {
-    /// Indexes that are configured or contain events, and that the user may search.
+    /// Indexes that `viewer` may search and that are configured or contain events.
     fn indexes(&self, viewer: &Permissions) -> Vec<NodeEntry> {
         let allowed = allowed_indexes(viewer);
         let buckets = self.source.buckets().unwrap_or_default();
@@ -239,8 +240,8 @@ impl NodeFacts {
         names.map(entry).collect()
     }
 
-    /// The data directory and the remote volumes, with what they hold of all indexes. A bucket with copies on both
-    /// counts on both.
+    /// The data directory and the remote volumes, each with its buckets, bytes and events. A bucket with a local and a
+    /// remote copy counts for both.
     fn volumes(&self) -> Result<Vec<NodeEntry>, Fault> {
         let (storage, buckets) = (RemoteStorage::new(&self.layers)?, self.source.buckets().unwrap_or_default());
         let entry = |name: String, buckets: Vec<&BucketListing>| {
@@ -286,7 +287,7 @@ impl NodeFacts {
         models.into_iter().map(entry).collect()
     }
 
-    /// The stanzas of a file with their settings.
+    /// The stanzas of a conf file with their settings.
     fn stanzas(&self, file: &str) -> Vec<NodeEntry> {
         let merged = self.layers.conf(file);
         let named = merged.stanzas().iter().filter(|stanza| stanza.name != "default");
@@ -298,7 +299,7 @@ impl NodeFacts {
         named.map(|stanza| entry(&stanza.name)).collect()
     }
 
-    /// Buckets that are on a remote volume or will be, and that the user may search.
+    /// Buckets that `viewer` may search and that are, or will be, on a remote volume.
     fn cached_buckets(&self, viewer: &Permissions) -> Vec<NodeEntry> {
         let allowed = allowed_indexes(viewer);
         let entry = |bucket: BucketListing| {
@@ -361,7 +362,7 @@ impl NodeFacts {
     }
 }
 
-/// Totals of the cache manager. Splunk's `migration.status` says whether all buckets are on their volumes.
+/// Totals of the cache manager. As in Splunk, `migration.status` tells whether all buckets are on their remote volumes.
 fn cache_metrics(figures: &RemoteFigures) -> NodeEntry {
     let RemoteFigures { cache, uploads_waiting, copies_bytes, remote_bytes } = figures;
     let numbers = [
@@ -382,7 +383,7 @@ fn cache_metrics(figures: &RemoteFigures) -> NodeEntry {
     [field("title", title), field("migration.status", status)].into_iter().chain(numbers).collect()
 }
 
-/// Folders in a folder, by name.
+/// Subfolders of a folder, by name.
 fn folders(folder: &Path) -> Vec<NodeEntry> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries

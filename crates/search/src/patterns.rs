@@ -1,31 +1,32 @@
 //! Patterns of events: texts that differ only in some words, with the words that differ replaced by `*`.
 //!
-//! A word ends at a blank or after a mark such as `=`, so that `user=` and `eva` are two. A text joins the pattern with
-//! the same number of words with which it shares the most words, if they are enough; words that differ become variable.
-//! Otherwise it begins a new pattern. Candidates are those with the same first word without a digit, so that a text is
-//! compared with few of them. The idea is that of Drain (He et al., "Drain: An Online Log Parsing Approach with Fixed
-//! Depth Tree", 2017).
+//! A word ends at a blank or after a mark such as `=`, so `user=eva` has the two words `user=` and `eva`. A text is
+//! only compared with patterns that have the same number of words and the same first word without a digit, which are
+//! few. It joins the pattern with which it shares the most words, provided they exceed a threshold, and the words that
+//! differ become variables. Otherwise, the text begins a new pattern. The method follows Drain (He et al., "Drain: An
+//! Online Log Parsing Approach with Fixed Depth Tree", 2017).
 //!
-//! The newest [`SAMPLE_MAX`] events are read, as for Splunk's patterns. Not here: `cluster`, which compares sets of
-//! words.
+//! As for Splunk's patterns, only the newest [`SAMPLE_MAX`] events are read. Not here: `cluster`, which compares sets
+//! of words.
 
 use std::collections::BTreeMap;
 
 use quarry_event::TimeNs;
 
-/// Maximum events that are read.
+/// Maximum number of events read.
 pub const SAMPLE_MAX: usize = 50_000;
-/// Maximum patterns; texts that fit none of them are counted, not shown.
+/// Maximum number of patterns; further texts that fit no pattern are only counted.
 const PATTERNS_MAX: usize = 5_000;
-/// Maximum patterns that a text is compared with; beyond it, texts that fit none of them are counted, too.
+/// Maximum number of patterns with which a text is compared; beyond it, too, texts that fit no pattern are only
+/// counted.
 const COMPARED_MAX: usize = 200;
-/// Maximum words of a text that are compared; the rest is left out.
+/// Maximum number of words of a text that are compared; the rest is ignored.
 const WORDS_MAX: usize = 200;
 /// Marks after which a word ends.
 const MARKS: &str = "=:,;|\"'()[]{}<>/&?";
 /// Maximum bytes of a text that are compared.
 const TEXT_BYTES_MAX: usize = 4_096;
-/// Stands for a word that differs.
+/// Text of a variable in a pattern.
 const VARIABLE: &str = "*";
 /// Sensitivity if none is given.
 pub const SENSITIVITY: f64 = 0.5;
@@ -33,25 +34,25 @@ pub const SENSITIVITY: f64 = 0.5;
 /// A pattern and its events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pattern {
-    /// Its words, with a blank where its first text has some.
+    /// Words of the pattern, with a blank wherever the first text has blanks.
     pub text: String,
-    /// Number of its events.
+    /// Number of events.
     pub count: u64,
-    /// The first text that was read of it.
+    /// The first text of the pattern.
     pub example: String,
-    /// Times of its earliest and latest event, if known.
+    /// Times of the earliest and latest event, if known.
     pub times: Option<(TimeNs, TimeNs)>,
-    /// The run of its words that do not differ with the most letters: a phrase that finds its events.
+    /// The run of constant words that has the most letters: a phrase that finds the events.
     pub phrase: String,
 }
 
 /// Finds patterns in texts.
 #[derive(Debug)]
 pub struct PatternFinder {
-    /// Share of words that must be equal.
+    /// Minimum share of equal words for a text to join a pattern.
     threshold: f64,
     found: Vec<Group>,
-    /// Numbers of patterns, by number of words and first word.
+    /// Indexes into `found`, by the number of words and the first word without a digit.
     by_start: BTreeMap<(usize, String), Vec<usize>>,
     read: u64,
     without: u64,
@@ -60,7 +61,7 @@ pub struct PatternFinder {
 #[derive(Debug)]
 struct Group {
     words: Vec<Option<String>>,
-    /// Whether a blank precedes a word.
+    /// For each word, whether a blank precedes it.
     blanks: Vec<bool>,
     count: u64,
     example: String,
@@ -68,7 +69,7 @@ struct Group {
 }
 
 impl PatternFinder {
-    /// A finder of this sensitivity, from 0 (few, wide patterns) to 1 (many, narrow ones).
+    /// A finder with a sensitivity from 0 (few, wide patterns) to 1 (many, narrow ones).
     pub fn new(sensitivity: f64) -> PatternFinder {
         let threshold = 0.3 + 0.6 * sensitivity.clamp(0.0, 1.0);
         PatternFinder { threshold, found: Vec::new(), by_start: BTreeMap::new(), read: 0, without: 0 }
@@ -83,7 +84,7 @@ impl PatternFinder {
         let near = self.by_start.get(&key).map(Vec::as_slice).unwrap_or_default();
         let is_full = self.found.len() >= PATTERNS_MAX || near.len() >= COMPARED_MAX;
         let alike = near.iter().map(|at| (self.found[*at].equal_words(&words), *at));
-        // Among equally similar ones, the oldest.
+        // Of equally similar patterns, the oldest one.
         let best = alike.max_by(|(left, a), (right, b)| left.cmp(right).then(b.cmp(a)));
         let is_enough = |equal: usize| equal as f64 >= self.threshold * words.len() as f64;
         match best.filter(|(equal, _)| is_enough(*equal)) {
@@ -99,7 +100,7 @@ impl PatternFinder {
         }
     }
 
-    /// Number of texts read, and of those that fit no pattern because there are too many.
+    /// Number of texts read, and number of texts without a pattern because there are too many patterns.
     pub fn counts(&self) -> (u64, u64) {
         (self.read, self.without)
     }
@@ -144,7 +145,7 @@ impl Group {
                 }
                 None => run.clear(),
             }
-            // The first of several with the same number.
+            // Of runs with the same number of letters, the first one.
             if letters(&run) > letters(&phrase) {
                 phrase.clone_from(&run);
             }
@@ -175,7 +176,7 @@ fn words_of(text: &str) -> (Vec<&str>, Vec<bool>) {
     (words, blanks)
 }
 
-/// The first word without a digit: times, addresses and numbers vary.
+/// The first word without a digit. Words with digits, such as times, addresses and numbers, usually vary.
 fn start_of(words: &[&str]) -> String {
     let is_fixed = |word: &&&str| !word.chars().any(|c| c.is_ascii_digit());
     words.iter().find(is_fixed).copied().unwrap_or_default().to_owned()

@@ -1,23 +1,23 @@
 //! Rows that a search has produced but its client has not read yet, returned in small pieces.
 //!
-//! A command may produce many long rows at once. The reader receives them piece by piece; while it does not read, all
-//! but one piece are in a file.
+//! A command may produce many long rows at once. The client receives them piece by piece. Pieces that wait for a slow
+//! client can be moved to a file ([`PendingRows::leave_memory`]).
 
 use std::collections::VecDeque;
 
 use arrow::record_batch::RecordBatch;
 use quarry_engine::{EngineError, ResultRows, split_by_bytes};
 
-/// Size of a piece, unless a single row is larger.
+/// Maximum size of a piece, unless a single row is larger.
 const PIECE_BYTES: usize = 1 << 20;
 
 type FiledRows = Box<dyn Iterator<Item = Result<RecordBatch, EngineError>> + Send>;
 
-/// Rows made but not read.
+/// Rows produced but not read yet.
 #[derive(Default)]
 pub(crate) struct PendingRows {
     held: VecDeque<RecordBatch>,
-    /// Comes before `held`.
+    /// Rows in a file, which precede those in `held`.
     filed: Option<FiledRows>,
 }
 
@@ -27,7 +27,7 @@ impl PendingRows {
         self.held.extend(split_by_bytes(rows, PIECE_BYTES));
     }
 
-    /// The next piece, without text that none of its rows needs.
+    /// The next piece, without text that only other rows need.
     pub(crate) fn next(&mut self) -> Result<Option<RecordBatch>, EngineError> {
         if let Some(filed) = &mut self.filed {
             if let Some(piece) = filed.next() {
@@ -38,9 +38,9 @@ impl PendingRows {
         self.held.pop_front().map(|piece| Ok(quarry_engine::compact(&piece)?.0)).transpose()
     }
 
-    /// Moves held rows into a file created by `file`, if they are more than a piece.
+    /// Moves the rows in `held` to a file created by `file`, if they are more than one piece.
     pub(crate) fn leave_memory(&mut self, file: impl FnOnce() -> ResultRows) -> Result<(), EngineError> {
-        // If some rows are in a file, those held are newer: at most the output of one command step.
+        // If a file exists already, `held` contains at most the output of one command step, which stays in memory.
         if self.held.len() < 2 || self.filed.is_some() {
             return Ok(());
         }

@@ -1,8 +1,8 @@
 //! Real-time searches: windows that move with the clock, and events as they arrive.
 //!
-//! A [`RealTimeWindow`] is what `earliest_time=rt-5m` and `latest_time=rt` of a request mean. A job over one runs its
-//! search repeatedly, each time over the current window ([`super::jobs`]). [`NewEvents`] runs a search over each
-//! group of events that arrives, for clients that show events one after the other.
+//! A [`RealTimeWindow`] is the meaning of `earliest_time=rt-5m` and `latest_time=rt` in a request. A job with such a
+//! window runs its search repeatedly, each time over the current window ([`super::jobs`]). [`NewEvents`] runs a search
+//! over each group of arriving events, for clients that show events one after the other.
 //!
 //! Not here: the queue of a client ([`quarry_store::Follower`]), reports that a client reads repeatedly
 //! ([`crate::live_report`]).
@@ -23,24 +23,25 @@ use crate::service::{SearchError, SearchParams, SearchService};
 
 /// Prefix of real-time bounds.
 const REAL_TIME: &str = "rt";
-/// Maximum bytes of rows of one round of new events; the events of a round are bounded, but commands may add to them.
+/// Maximum bytes of rows of one round of new events. The events of a round are bounded, but commands may add rows or
+/// fields.
 const ROUND_BYTES_MAX: usize = 64 << 20;
 
 /// The time range of a real-time search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RealTimeWindow {
-    /// All events that arrive after the start, whatever their times (`rt` to `rt`).
+    /// All events that arrive after the start, regardless of their times (`rt` to `rt`).
     Arrivals,
     /// Events with times between two bounds that move with the clock.
     Window {
-        /// Start as a time modifier, such as `-5m`; `None` for all earlier times.
+        /// Start as a time modifier, such as `-5m`; `None` for no lower bound.
         earliest: Option<String>,
         /// End as a time modifier.
         latest: String,
     },
 }
 
-/// The time modifier of a real-time bound: that of `rt-5m` is `-5m`, that of `rt` is empty. `None` for other times.
+/// The time modifier in a real-time bound: `-5m` for `rt-5m`, empty for `rt`. `None` if the text is no real-time bound.
 pub fn real_time_modifier(text: &str) -> Option<&str> {
     let rest = text.trim().strip_prefix(REAL_TIME)?;
     let is_modifier = rest.is_empty() || rest == "now" || rest.starts_with(['+', '-', '@']);
@@ -48,7 +49,8 @@ pub fn real_time_modifier(text: &str) -> Option<&str> {
 }
 
 impl RealTimeWindow {
-    /// The window of a request; `None` if it is about the past. `is_wanted` is `search_mode=realtime`.
+    /// The window of a request; `None` if the request searches the past. `is_wanted` is true for
+    /// `search_mode=realtime`.
     pub fn of(
         (earliest, latest): (Option<&str>, Option<&str>),
         is_wanted: bool,
@@ -74,7 +76,7 @@ impl RealTimeWindow {
         }
     }
 
-    /// The time range at an instant.
+    /// The time range of the window at time `now`.
     pub fn range(&self, now: TimeNs, zone: &TimeZone) -> Result<TimeRange, SearchError> {
         let bound = |name: &'static str, text: &str| match text {
             "" => Ok(now),
@@ -89,8 +91,8 @@ impl RealTimeWindow {
         }
     }
 
-    /// Options of the search of a job that was started at an instant. With `is_backfilled`, a window also has events that
-    /// had arrived before.
+    /// Options for the search of a job that started at time `started`. With `is_backfilled`, a window includes events
+    /// that arrived before.
     pub fn shape(&self, shape: SearchShape, started: TimeNs, is_backfilled: bool) -> SearchShape {
         let is_limited = *self == RealTimeWindow::Arrivals || !is_backfilled;
         SearchShape { is_repeated: true, arrived_from: is_limited.then_some(started), ..shape }
@@ -105,12 +107,12 @@ pub struct NewEvents {
     zone: TimeZone,
 }
 
-/// Rows found in a round.
+/// Rows found among the newly arrived events.
 #[derive(Debug)]
 pub struct NewRows {
-    /// Its rows, oldest first; `None` if no event has arrived.
+    /// Rows, oldest first; `None` if no event has arrived.
     pub rows: Option<ResultTable>,
-    /// Number of events that were left out, because they came faster than they were read.
+    /// Number of events that were left out because they arrived faster than they were read.
     pub missed: u64,
 }
 
@@ -160,7 +162,7 @@ impl NewEvents {
                 break;
             }
         }
-        // Searches give the newest events first, and followers show them last.
+        // Searches return the newest events first; clients that follow events show them last.
         let found = found.iter().rev().map(quarry_engine::reversed).collect::<Result<Vec<_>, _>>()?;
         Ok(NewRows { rows: Some(ResultTable::new(found, self.zone.clone())), missed })
     }

@@ -1,7 +1,7 @@
 //! The connection from `| rest` to the REST interface of the server.
 //!
-//! Searches know a few endpoints themselves ([`crate::node_facts`]), which also work without a server. A server connects
-//! its interface, and then `| rest` reads what its user could read over HTTP.
+//! A few endpoints are answered without a server ([`crate::node_facts`]). Once a server has connected its REST
+//! interface, `| rest` can read everything that its user could read over HTTP.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -9,15 +9,15 @@ use quarry_conf::Permissions;
 use quarry_engine::NodeEntry;
 use quarry_stdx::Fault;
 
-/// A REST interface as searches read it.
+/// A REST interface that searches can read.
 pub trait RestEntries: Send + Sync {
-    /// The entries at a path that a user may read; `None` if nothing is listed there.
+    /// The entries at a path that `viewer` may read; `None` if the path is no list of entries.
     fn entries(&self, path: &str, viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault>;
-    /// Paths at which something is listed.
+    /// Paths that list entries.
     fn endpoints(&self) -> Vec<String>;
 }
 
-/// The interface that is connected, if any.
+/// The connected REST interface, if any.
 #[derive(Default)]
 pub struct RestConnection(RwLock<Option<Arc<dyn RestEntries>>>);
 
@@ -27,7 +27,7 @@ impl RestConnection {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(rest);
     }
 
-    /// Disconnects it, so that it can be dropped.
+    /// Disconnects the interface, so that it can be dropped.
     pub fn disconnect(&self) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = None;
     }

@@ -1,4 +1,5 @@
-//! All rows of a result, within the memory limit of searches, for formats that need all columns first.
+//! All rows of a result, collected within the memory limit of searches, for output formats that need the names of all
+//! columns first.
 
 use std::sync::Arc;
 
@@ -8,15 +9,16 @@ use quarry_engine::{EngineError, ResultRows};
 
 use crate::{ResultTable, SearchError};
 
-/// Maximum rows of a part.
+/// Maximum number of rows of a part.
 pub const PART_ROWS: usize = 10_000;
-/// Approximate size of a part.
+/// Approximate size of a part in bytes.
 pub const PART_BYTES: usize = 8 << 20;
 
-/// Bytes of a result that stay in memory while it is sent, and of its parts in transit.
+/// Maximum size in bytes of a result that stays in memory while it is sent, and approximate size of the parts of a
+/// larger one.
 pub(crate) const SENT_BYTES: usize = 1 << 20;
 
-/// A collected result, shown part by part.
+/// A collected result, read part by part.
 pub struct CollectedRows {
     rows: ResultRows,
     fields: Arc<[String]>,
@@ -35,7 +37,7 @@ impl CollectedRows {
         &self.fields
     }
 
-    /// The same with only these columns, in this order; missing columns are dropped.
+    /// The same rows with only these columns, in this order; missing columns are dropped.
     pub fn with_fields(mut self, wanted: &[String]) -> CollectedRows {
         if !wanted.is_empty() {
             self.fields = wanted.iter().filter(|name| self.fields.contains(name)).cloned().collect();
@@ -58,7 +60,7 @@ impl CollectedRows {
         self.len() <= PART_ROWS && self.bytes() <= SENT_BYTES
     }
 
-    /// Moves many rows from memory to a file, for a slow client.
+    /// Moves rows of more than a megabyte to a file, because a slow client may read them for a long time.
     pub fn leave_memory(&mut self) -> Result<(), SearchError> {
         if self.bytes() > SENT_BYTES { Ok(self.rows.leave_memory()?) } else { Ok(()) }
     }
@@ -72,7 +74,7 @@ impl CollectedRows {
         self.parts_of(PART_BYTES)
     }
 
-    /// The rows in small parts, for a slow client.
+    /// The rows in parts of about a megabyte, for a slow client.
     pub fn parts_to_send(&self) -> impl Iterator<Item = Result<ResultTable, SearchError>> + '_ {
         self.parts_of(SENT_BYTES)
     }
@@ -84,17 +86,17 @@ impl CollectedRows {
     }
 }
 
-/// Approximate memory of rows.
+/// Approximate memory use of rows in bytes.
 pub(crate) fn bytes_of(rows: &ResultRows) -> usize {
     rows.row_bytes().saturating_mul(rows.num_rows())
 }
 
-/// Regroups batches to a number of rows at a time.
+/// Regroups batches into slices of at most `most` rows.
 struct Slices<I> {
     batches: I,
     rest: Option<RecordBatch>,
     most: usize,
-    /// Size at which a slice ends, whatever its rows.
+    /// Size in bytes at which a slice ends, even if it has fewer rows.
     bytes: usize,
 }
 

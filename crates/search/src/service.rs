@@ -33,7 +33,7 @@ const INDEXES: &str = "/services/data/indexes";
 /// result to the engine as a [`SearchRequest`].
 #[derive(Clone, Debug, Default)]
 pub struct SearchParams {
-    /// The search.
+    /// Text of the search.
     pub text: String,
     /// The parsed search. If present, it is run instead of the text, which is then used in messages only.
     pub pipeline: Option<Pipeline>,
@@ -41,24 +41,24 @@ pub struct SearchParams {
     pub earliest: Option<String>,
     /// End of the time range (exclusive), as a time modifier; unbounded when absent.
     pub latest: Option<String>,
-    /// The user's zone; default is the service's.
+    /// Time zone of the user; defaults to that of the service.
     pub zone: Option<TimeZone>,
-    /// Maximum rows collected; all when absent.
+    /// Maximum number of rows collected; unlimited when absent.
     pub rows_max: Option<usize>,
-    /// Whether the search was narrowed to what is displayed; then its rows are not stored.
+    /// Whether the search was narrowed to the displayed part of its result; its rows are then not stored.
     pub is_narrowed: bool,
-    /// Whether the server runs this search for a request other than a search; it is then neither logged nor stored.
+    /// Whether the server runs this search to answer a request other than a search; it is then neither logged nor
+    /// stored.
     pub is_internal: bool,
     /// The user's permissions; none by default.
     pub permissions: Arc<Permissions>,
-    /// Name of the job that stores the rows; without one, the service names the search and passes its rows to its
-    /// keeper.
+    /// Name of the job that stores the rows. If absent, the service names the search and passes its rows to the keeper.
     pub sid: Option<String>,
     /// Options of the search besides its text.
     pub shape: SearchShape,
-    /// The instant of `now`; default is the clock's.
+    /// Time that `now` means in the search; defaults to the clock's time.
     pub now: Option<TimeNs>,
-    /// Time range in place of `earliest` and `latest`, if already known.
+    /// Absolute time range; if present, replaces `earliest` and `latest`.
     pub range: Option<TimeRange>,
 }
 
@@ -123,17 +123,17 @@ fn first_message(diagnostics: &[Diagnostic]) -> String {
 pub struct Outcome {
     /// Name of the search.
     pub id: String,
-    /// Rows.
+    /// Rows of the result.
     pub table: ResultTable,
     /// Messages for the user.
     pub messages: Vec<String>,
-    /// Whether something is missing, as the messages say.
+    /// Whether rows are missing, as the messages explain.
     pub partial: bool,
     /// Whether the rows are events.
     pub events: bool,
-    /// Events scanned.
+    /// Number of events scanned.
     pub events_scanned: u64,
-    /// Run time.
+    /// Run time in milliseconds.
     pub elapsed_ms: u64,
 }
 
@@ -146,9 +146,9 @@ pub struct SearchServiceParts {
     pub engine: Engine,
     /// Provides events.
     pub source: Arc<dyn SnapshotSource>,
-    /// Tells the time.
+    /// Clock of the service.
     pub clock: SharedClock,
-    /// Default zone.
+    /// Default time zone.
     pub zone: TimeZone,
     /// Indexes searched by default.
     pub default_indexes: Vec<String>,
@@ -161,7 +161,7 @@ pub struct SearchServiceParts {
 /// Runs searches over one source of events.
 pub struct SearchService(SearchServiceParts);
 
-/// Requested summaries of a data model.
+/// The summaries of a data model that are requested.
 #[derive(Clone, Debug, Default)]
 pub struct WantedSummaries {
     /// The model.
@@ -180,22 +180,22 @@ impl SearchService {
         SearchService(parts)
     }
 
-    /// Its search engine.
+    /// The search engine of the service.
     pub fn engine(&self) -> &Engine {
         &self.0.engine
     }
 
-    /// The summaries that its searches read; none without a data directory.
+    /// The summaries that searches read; none without a data directory.
     pub(crate) fn summaries(&self) -> Option<&ModelSummaries> {
         self.0.summaries.as_deref()
     }
 
-    /// Entries at a path of the node's REST interface, as visible to a viewer; `None` if there is no such path.
+    /// Entries at a path of the node's REST interface, as visible to a viewer; `None` if the path does not exist.
     pub fn node_entries(&self, path: &str, viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault> {
         self.0.engine.node().entries(path, viewer)
     }
 
-    /// The default zone.
+    /// Default time zone.
     pub fn zone(&self) -> TimeZone {
         self.0.zone.clone()
     }
@@ -204,14 +204,14 @@ impl SearchService {
         Arc::clone(&self.0.clock)
     }
 
-    /// Explains a search; with `counts` also how much of the source it would read.
+    /// Explains a search. With `counts`, also counts how much of the source the search would read.
     pub fn explain(&self, params: SearchParams, counts: bool) -> Result<Explanation, SearchError> {
         let (request, _) = self.request(params)?;
         let source = counts.then(|| Arc::clone(&self.0.source));
         self.0.engine.explain(request, source).map_err(SearchError::Syntax)
     }
 
-    /// The errors and warnings of a search that is not run, with positions in its text.
+    /// Checks a search without running it; returns errors and warnings with positions in its text.
     pub fn diagnose(&self, params: SearchParams) -> Result<Vec<Diagnostic>, SearchError> {
         let (request, _) = self.request(params)?;
         Ok(self.0.engine.diagnose(request))
@@ -223,14 +223,14 @@ impl SearchService {
         Ok(self.0.engine.expand_macros(&request))
     }
 
-    /// The names that a search of a user may use, except those of fields.
+    /// The names, other than field names, that a search of the user may use.
     pub fn vocabulary(&self, params: SearchParams) -> Result<Vocabulary, SearchError> {
         let indexes = self.node_entries(INDEXES, &params.permissions);
         let titles = |entries: Vec<NodeEntry>| -> Vec<String> {
             let title = |entry: NodeEntry| entry.into_iter().find(|(name, _)| name == "title")?.1.into_iter().next();
             entries.into_iter().filter_map(title).collect()
         };
-        // A reader who may not list indexes is offered none.
+        // A user who may not list indexes gets none suggested.
         let indexes = indexes.ok().flatten().map(titles).unwrap_or_default();
         let (request, _) = self.request(params)?;
         Ok(Vocabulary { indexes, ..self.0.engine.vocabulary(&request) })
@@ -260,8 +260,8 @@ impl SearchService {
         self.start_with(params, Engine::start, Arc::clone(&self.0.source))
     }
 
-    /// Starts a search that runs on the thread that reads its rows. A thread with a stack below
-    /// [`quarry_engine::STACK_BYTES`] runs the search on a larger one.
+    /// Starts a search that runs on the thread that reads its rows. If the stack of that thread is smaller than
+    /// [`quarry_engine::STACK_BYTES`], the search runs on a larger stack.
     pub fn start_here(&self, params: SearchParams) -> Result<RunningSearch, SearchError> {
         self.start_over(params, Arc::clone(&self.0.source))
     }
@@ -275,15 +275,15 @@ impl SearchService {
         self.start_with(params, Engine::start_here, source)
     }
 
-    /// Refuses a data model with an object that no search of a user could use.
+    /// Refuses a data model with an object that no search of the user could use.
     pub fn check_data_model(&self, name: &str, text: &str, viewer: &Arc<Permissions>) -> Result<(), SearchError> {
         let params = SearchParams { permissions: Arc::clone(viewer), ..SearchParams::default() };
         let (request, _) = self.request(params)?;
         self.0.engine.check_data_model(name, text, request).map_err(SearchError::Engine)
     }
 
-    /// Refuses a search with a command that its user may not run. Searches over the past are refused when they run; a
-    /// repeated search is checked in advance, or each of its rounds would be refused.
+    /// Refuses a search with a command that its user may not run. Other searches are refused when they run, but a
+    /// repeated search is checked in advance, because otherwise each of its rounds would be refused.
     pub(crate) fn permit(&self, params: SearchParams) -> Result<(), SearchError> {
         let (request, _) = self.request(params)?;
         self.0.engine.permit(request).map_err(SearchError::Engine)
@@ -325,7 +325,7 @@ impl SearchService {
         Ok(RunningSearch { job, pending, zone, range, rows_left, clock, started_ns, keeping })
     }
 
-    /// The request to the engine, and the user's zone.
+    /// The request to the engine, and the time zone of the user.
     fn request(&self, params: SearchParams) -> Result<(SearchRequest, TimeZone), SearchError> {
         let now = params.now.unwrap_or_else(|| self.0.clock.now_ns());
         let zone = params.zone.unwrap_or_else(|| self.0.zone.clone());
@@ -364,9 +364,9 @@ impl SearchService {
     }
 }
 
-/// The saved search that a search runs, if it does nothing else.
+/// Name of the saved search that a search runs, if it does nothing else.
 pub(crate) fn saved_name(text: &str) -> Option<String> {
-    // Most searches do not and need not be parsed again.
+    // Most searches run no saved search and need not be parsed for this.
     if !text.to_ascii_lowercase().contains("savedsearch") {
         return None;
     }
@@ -389,7 +389,7 @@ pub struct RunningSearch {
     rows_left: Option<usize>,
     clock: SharedClock,
     started_ns: i64,
-    /// The stored copy of its rows.
+    /// Collects the rows to be stored.
     keeping: Option<Keeping>,
 }
 
@@ -425,7 +425,7 @@ impl RunningSearch {
         Ok(Some(rows))
     }
 
-    /// Whether it ended at the maximum number of rows, though there may be more.
+    /// Whether the search ended at the maximum number of rows, although there may be more.
     pub fn is_at_its_most(&self) -> bool {
         self.rows_left == Some(0)
     }
@@ -434,7 +434,7 @@ impl RunningSearch {
         u64::try_from((self.clock.elapsed_ns() - self.started_ns) / (NS_PER_SEC / 1_000)).unwrap_or(0)
     }
 
-    /// Ends storing; `complete` if the client has read every row.
+    /// Ends storing rows. `complete` is true if the client has read every row.
     fn end(&mut self, complete: bool) {
         let elapsed_ms = self.elapsed_ms();
         if let Some(keeping) = &mut self.keeping {
@@ -473,8 +473,8 @@ impl RunningSearch {
     }
 
     /// Collects all remaining rows, shown in `zone`, for a client that may read slowly: in memory if they are
-    /// [few](CollectedRows::is_small), else in a file. `grow` is called once when they are not few, and may let other
-    /// searches run first.
+    /// [few](CollectedRows::is_small), otherwise in a file. `grow` is called once when the rows turn out not to be few,
+    /// and may let other searches run first.
     pub fn collect_rows_to_send(
         &mut self,
         zone: &TimeZone,
@@ -544,17 +544,17 @@ impl RunningSearch {
         self.job.progress()
     }
 
-    /// Like [`RunningSearch::progress`], shareable.
+    /// Like [`RunningSearch::progress`], but may be shared with other threads.
     pub fn shared_progress(&self) -> Arc<ScanProgress> {
         self.job.shared_progress()
     }
 
-    /// Measures what its parts cost, before its first rows are requested.
+    /// Starts to measure the costs of the search's parts. Must be called before the first rows are requested.
     pub(crate) fn measure_costs(&self) -> Arc<Costs> {
         self.job.measure_costs(Arc::clone(&self.clock))
     }
 
-    /// Its previews, shareable.
+    /// Previews of the search's report, which may be shared with other threads.
     pub(crate) fn previews(&self) -> Arc<Previews> {
         Arc::clone(self.job.previews())
     }

@@ -1,5 +1,5 @@
-//! Creates a search service from the configuration of a data directory: knowledge of apps, stored results, summaries,
-//! limits.
+//! Creates a search service from the configuration of a data directory: apps' knowledge objects, stored results,
+//! summaries, limits.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,11 +35,11 @@ pub type RecordDeletion = fn(&str, &DeletionRecord<'_>, &str, i64) -> EventBatch
 pub struct SearchSettings {
     /// The merged configuration.
     pub layers: Layers,
-    /// The namespace's view that `layers` are restricted to, if any.
+    /// View of the namespace to which `layers` are restricted, if any.
     pub view: Option<Arc<View>>,
-    /// Without a view, the namespace whose private objects are visible besides those of all apps.
+    /// If there is no view, the namespace whose private objects are visible in addition to the objects of all apps.
     pub own: Option<Namespace>,
-    /// Readable objects of apps; `layers` contain nothing else.
+    /// Objects of apps that the reader may read; `layers` contain no others.
     pub readable: Arc<Readable>,
     /// Search-time rules.
     pub props: Arc<PropsResolver>,
@@ -49,10 +49,10 @@ pub struct SearchSettings {
     pub zone: TimeZone,
     /// Name of this machine.
     pub host: String,
-    /// The data directory, if there is one.
+    /// The data directory, if any.
     pub data_dir: Option<PathBuf>,
-    /// Whether searches read files in place. The data directory then only provides knowledge and lookups: history,
-    /// results and spilled rows are not written there, and its summaries do not apply.
+    /// Whether searches read files in place. The data directory then only provides knowledge and lookups: the search
+    /// log, results and spilled rows are not written there, and its summaries do not apply.
     pub in_place: bool,
     /// Starts programs of custom commands and alert actions.
     pub commands: Option<Arc<dyn CommandSource>>,
@@ -60,12 +60,12 @@ pub struct SearchSettings {
     pub record_deletion: RecordDeletion,
     /// The REST interface for `| rest`, once a server has connected it.
     pub rest: Arc<RestConnection>,
-    /// The files of the data directory, which other nodes may share; `None` if no other node does.
+    /// Files of the data directory that are shared with other nodes; `None` if no other node shares them.
     pub files: Option<NodeFiles>,
 }
 
 impl SearchSettings {
-    /// The data directory of the events that are searched.
+    /// The data directory, if its events are searched.
     fn searched_dir(&self) -> Option<&Path> {
         self.data_dir.as_deref().filter(|_| !self.in_place)
     }
@@ -75,7 +75,7 @@ impl SearchSettings {
         self.searched_dir().map(|dir| KeptJobs::new(dir, &self.layers, self.clock.clone()))
     }
 
-    /// Lookup files visible to searches. For searches of files in place, those of the working directory come first.
+    /// Lookup files visible to searches. Searches of files in place look in the working directory first.
     fn lookup_files(&self) -> LookupFiles {
         let files = match (&self.data_dir, &self.view) {
             (data_dir, _) if self.in_place => LookupFiles::of_working_folder(data_dir.as_deref()),
@@ -195,7 +195,7 @@ impl SearchSettings {
 }
 
 /// The spill folder; `None` (the system's temporary folder) if the data directory is missing or read-only, because a
-/// search does not create one.
+/// search does not create a data directory.
 fn spill_folder(data_dir: &Path) -> Option<PathBuf> {
     if !data_dir.is_dir() {
         return None;
@@ -204,7 +204,8 @@ fn spill_folder(data_dir: &Path) -> Option<PathBuf> {
     std::fs::create_dir_all(&folder).ok().map(|()| folder)
 }
 
-/// Removes spill files of dead processes. The folder is locked for writing, so no one else searches.
+/// Removes spill files of dead processes. The caller has locked the data directory for writing, so no other process
+/// searches.
 pub fn remove_left_spills(data_dir: &Path) {
     let folder = data_dir.join(SPILL_FOLDER);
     if let Err(error) = std::fs::remove_dir_all(&folder)
@@ -224,7 +225,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::namespaces::Sight;
 
-    /// Settings of a data directory; fails if there is no such namespace.
+    /// Settings of a data directory; fails if the namespace does not exist.
     pub(crate) fn settings_of(dir: &Path, sight: &Sight, reader: &Reader) -> Result<SearchSettings, Fault> {
         let readable = Arc::new(read_readable(dir, reader));
         let own = sight.own();

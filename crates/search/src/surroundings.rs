@@ -1,10 +1,10 @@
-//! The events around an event: those of the same host and source just before and after it.
+//! Finds the events around an event: events of the same host and source just before and after it.
 //!
-//! Times alone place an event, so all events with exactly its time are returned together, in the order of their source.
-//! Later events are the oldest ones after it, which a search finds last; the range searched is therefore widened step by
-//! step, until it has enough of them.
+//! Events are located by time only, so all events with exactly the same time are returned together, in the order of
+//! their source. The events wanted after the given one are the oldest events of a range, which a search finds last. The
+//! range is therefore short at first, and is widened until it contains enough events.
 //!
-//! Not here: finding the event (a search), showing them.
+//! Not here: finding the event itself (a search), and displaying events.
 
 use std::sync::Arc;
 
@@ -18,42 +18,42 @@ use quarry_spl::ast::{Command, NodeBuilder, ReverseCommand, Span, TailCommand};
 use crate::service::{SearchError, SearchParams, SearchService};
 use crate::table::ResultTable;
 
-/// Maximum events on each side.
+/// Maximum number of events on each side.
 pub const EVENTS_MAX: usize = 1_000;
-/// Seconds after the event that are searched, one step after the other; then everything.
+/// Lengths in seconds of the ranges after the event, searched one after the other; the last search has no upper limit.
 const STEPS_S: [i64; 3] = [60, 3_600, 86_400];
-/// Maximum events with exactly the same time that are returned.
+/// Maximum number of returned events with exactly the same time.
 const SAME_TIME_MAX: usize = 1_000;
-/// The condition that all events meet.
+/// Condition that all events meet.
 const EVERY_EVENT: &str = "*";
 
-/// An event, and how much of its surroundings is wanted.
+/// An event, and the number of events wanted around it.
 #[derive(Clone, Debug)]
 pub struct SurroundingsQuery {
-    /// Its time.
+    /// Time of the event.
     pub time: TimeNs,
-    /// Its fields that its surroundings have too, such as host and source, with their values.
+    /// Fields, such as host and source, and their values, which the events around it must have too.
     pub alike: Vec<(String, String)>,
     /// A further search condition, which may use macros but contains no commands.
     pub condition: Option<String>,
-    /// Events before it, at most [`EVENTS_MAX`].
+    /// Number of events wanted before the event, at most [`EVENTS_MAX`].
     pub before: usize,
-    /// Events after it, at most [`EVENTS_MAX`].
+    /// Number of events wanted after the event, at most [`EVENTS_MAX`].
     pub after: usize,
 }
 
 /// Events around an event, each list oldest first.
 #[derive(Debug)]
 pub struct Surroundings {
-    /// Events before it.
+    /// Events before the event.
     pub before: ResultTable,
     /// Events with the same time, including the event itself.
     pub same_time: ResultTable,
-    /// Events after it.
+    /// Events after the event.
     pub after: ResultTable,
 }
 
-/// Reads the events around one.
+/// Reads the events around an event.
 pub fn surroundings(
     service: &SearchService,
     permissions: &Arc<Permissions>,

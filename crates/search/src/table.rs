@@ -1,6 +1,6 @@
-//! Rows of a result whose batches may differ in columns, under one list of fields.
+//! Rows of a result under one list of fields, although their batches may differ in columns.
 //!
-//! Fields come in the order of the first batch, followed by those that appear later. Columns that start with `__` are
+//! Fields are in the order of the first batch, followed by fields that appear later. Columns that start with `__` are
 //! internal and never shown.
 
 use std::collections::{BTreeMap, HashSet};
@@ -44,15 +44,15 @@ impl ResultTable {
         ResultTable::with_fields(fields.into(), batches, zone)
     }
 
-    /// A part of a table: rows with some of its fields.
+    /// Rows under a given list of fields, which may include fields that the rows lack.
     pub(crate) fn with_fields(fields: Arc<[String]>, batches: Vec<RecordBatch>, zone: TimeZone) -> ResultTable {
         let batches =
             batches.into_iter().map(|rows| MappedBatch { columns: map_columns(&fields, &rows), rows }).collect();
         ResultTable { fields, batches, zone }
     }
 
-    /// A table of texts received from a server: `values_of` returns the values of a cell by row and column, none for
-    /// null.
+    /// A table of texts received from a server. `values_of` returns the values of a cell by row and column, and no
+    /// value for null.
     pub fn of_texts<'a>(
         fields: &[String],
         rows: usize,
@@ -87,7 +87,7 @@ impl ResultTable {
         self.batches.iter().map(|batch| batch.rows.num_rows()).sum()
     }
 
-    /// Memory use of the rows.
+    /// Memory use of the rows in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.batches.iter().map(|batch| batch.rows.get_array_memory_size()).sum()
     }

@@ -1,13 +1,13 @@
-//! Admission checks: a batch that passes cannot fail to be sealed later.
+//! Admission checks. Sealing cannot fail because of the content of a batch that passes them.
 
 use quarry_event::EventBatch;
 
 use crate::StoreError;
 use crate::options::{BATCH_EVENTS_MAX, BATCH_RAW_BYTES_MAX};
 
-/// Maximum bytes of one index-time field, name plus value.
+/// Maximum size in bytes of one index-time field, name and value together.
 const FIELD_BYTES_MAX: usize = 64 << 20;
-/// Maximum bytes of index, host, source and sourcetype of one metadata entry.
+/// Maximum total size in bytes of the index, host, source and sourcetype of one metadata entry.
 const METADATA_BYTES_MAX: usize = 1 << 20;
 /// Maximum bytes of an index name.
 const INDEX_BYTES_MAX: usize = 2_048;
@@ -50,7 +50,7 @@ fn check_limits(batch: &EventBatch) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Checks that a batch of several indexes can be split.
+/// Checks that a batch with events of several indexes can be split.
 pub(crate) fn check_rows(batch: &EventBatch) -> Result<(), StoreError> {
     batch.check().map_err(|fault| broken(fault.to_string()))
 }

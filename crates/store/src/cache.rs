@@ -1,21 +1,21 @@
 //! A bounded LRU cache.
 //!
-//! A scan of more than fits would replace every entry before its next use (LRU's worst case). A [`ScanCache`] therefore
-//! has two parts: one that is full admits only every [`REFUSED`]th value (bimodal insertion), so that most of it stays;
-//! the other keeps the most recent of the values that were refused, so that a few values that are read again soon are
-//! found.
+//! A scan of more data than the cache holds would evict every entry before its next use (LRU's worst case). A
+//! [`ScanCache`] therefore has two parts. The first part, once full, admits only every [`REFUSED`]th new value (bimodal
+//! insertion), so that most of its entries stay. The second part keeps the most recent refused values, so that a value
+//! that is read again soon is found.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use crate::sync::lock;
 
-/// A full cache for scans admits one in this many new values.
+/// A full cache for scans admits one of this many new values.
 const REFUSED: u64 = 8;
-/// One in this many bytes of a cache for scans keeps the most recent values.
+/// One of this many bytes of a [`ScanCache`] belongs to the part for recently refused values.
 const RECENT_PART: usize = 4;
 
-/// A cache of values that scans read one after the other, and that cost little to make again.
+/// A cache of values that scans read one after the other and that are cheap to recompute.
 #[derive(Debug)]
 pub(crate) struct ScanCache<K, V> {
     lasting: Cache<K, V>,
@@ -34,7 +34,7 @@ impl<K: Ord + Copy, V: Clone> ScanCache<K, V> {
         self.lasting.get(key).or_else(|| self.recent.get(key))
     }
 
-    /// Adds a value, unless it is heavier than a part of the cache.
+    /// Adds a value, unless its weight exceeds both parts of the cache.
     pub(crate) fn put(&self, key: K, value: V, weight: usize) {
         if !self.lasting.put(key, value.clone(), weight) {
             self.recent.put(key, value, weight);
@@ -59,11 +59,11 @@ pub(crate) struct Cache<K, V> {
 #[derive(Debug)]
 struct Inner<K, V> {
     entries: BTreeMap<K, Entry<V>>,
-    /// Keys by time of last use.
+    /// Keys by their entries' last use, as counted by `uses`.
     by_use: BTreeMap<u64, K>,
     weight: usize,
     uses: u64,
-    /// Values offered while the cache was full.
+    /// Number of values offered while the cache was full.
     offered: u64,
 }
 
@@ -92,12 +92,13 @@ impl<K: Ord + Copy, V: Clone> Cache<K, V> {
         Some(entry.value.clone())
     }
 
-    /// Adds a value and returns whether it did; one heavier than the whole cache is not stored.
+    /// Adds a value. Returns false if it was not added, because a cache for scans is full or the value is heavier than
+    /// the whole cache.
     pub(crate) fn put(&self, key: K, value: V, weight: usize) -> bool {
         if weight > self.weight_max {
             return false;
         }
-        // Declared before the lock, so that values are freed after it.
+        // Declared before the lock guard, so that values are freed after the lock is released.
         let mut removed = Vec::new();
         let mut inner = lock(&self.inner);
         if self.is_for_scans && inner.weight + weight > self.weight_max {
@@ -181,7 +182,8 @@ mod tests {
             assert_eq!(in_plain(0..120), 0);
             assert!(in_scans(0..120) > 40);
         }
-        // A few new values are found when read again at once; many displace others only when read repeatedly.
+        // Of 15 new values, none is found at first, and all are found when they are read again at once. Fifty new
+        // values displace the others only after several rounds.
         assert_eq!((in_scans(200..215), in_scans(200..215)), (0, 15));
         assert_eq!(in_scans(300..350), 0);
         let rounds = (0..100).take_while(|_| in_scans(300..350) < 50).count();

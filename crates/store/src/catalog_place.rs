@@ -1,11 +1,11 @@
 //! Copies the catalog of a data directory from its file to PostgreSQL, and back.
 //!
 //! The rows are copied in one transaction and verified. Only then is the file that names the schema created or removed:
-//! until that moment the previous catalog is valid, and from then on the new one. An interrupted copy can be started
-//! again; it goes to another schema, or replaces the unfinished file. The previous catalog is kept, under another name
-//! or in its schema.
+//! until that moment the previous catalog is valid, and from then on the new one. After an interruption, the copy can
+//! be started again; it then uses another schema, or replaces the unfinished file. A previous catalog file is kept
+//! under another name, and a previous schema is left unchanged.
 //!
-//! Not here: the rows (catalog), and where the catalog is found at start (`data_dir`).
+//! Not here: the content of the catalog (catalog), and locating the catalog at start (`data_dir`).
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -16,11 +16,11 @@ use quarry_stdx::SharedClock;
 use crate::data_dir::{self, DirLock};
 use crate::{StoreError, StoreOptions};
 
-/// Extensions of a former catalog file, and of one that is being written.
+/// File extensions of the former catalog, and of a catalog that is being written.
 const FORMER: &str = "before-migration";
 const UNFINISHED: &str = "migrating";
 
-/// Intended location of a catalog.
+/// Destination of a copy of the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CatalogPlace {
     /// In the file `catalog.sqlite` of the data directory.
@@ -55,7 +55,7 @@ pub fn migrate_catalog(
     let (path, schema) = (data_dir::catalog(dir), data_dir::schema(dir)?);
     match (to, schema) {
         (CatalogPlace::PostgreSql, Some(schema)) => {
-            // An interrupted copy may have left the former file under its name.
+            // A copy that was interrupted here may have left the former catalog under its original name.
             set_aside(&path)?;
             Err(StoreError::CatalogThere { place: data_dir::place_of(settings, &schema)?.to_string() })
         }
@@ -94,7 +94,7 @@ pub fn migrate_catalog(
     }
 }
 
-/// Gives the catalog file, if there is one, the name of a former one; returns that name.
+/// Renames the catalog file, if it exists, to the name of a former catalog. Returns that name.
 fn set_aside(path: &Path) -> Result<String, StoreError> {
     let former = path.with_added_extension(FORMER);
     if path.exists() {
@@ -111,7 +111,7 @@ fn rename(from: &Path, to: &Path) -> Result<(), StoreError> {
     renamed.map_err(|error| StoreError::from_io("rename", from, &error))
 }
 
-/// Removes a database file that nobody needs, with SQLite's files beside it.
+/// Removes an obsolete SQLite database file with its `-wal` and `-shm` files.
 fn remove_database(path: &Path) {
     for ending in ["", "-wal", "-shm"] {
         let mut name = path.as_os_str().to_owned();

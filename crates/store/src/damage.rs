@@ -1,9 +1,9 @@
-//! Damage of the write-ahead log: what was lost, and how it is reported.
+//! Damage of the write-ahead log: the records that were lost, and the reports about them.
 //!
-//! A lost record may have been part of any file, and a checkpoint of a later record would hide the gap. Checkpoints
-//! from the first lost record on are therefore dropped: their files are read again from an earlier position, at the
-//! price of duplicate events. The damaged segment stays beside the log, and searches, `verify` and messages report it,
-//! until it is removed by hand.
+//! A lost record may have held events of any input file, and a checkpoint in a later record would hide the gap.
+//! Checkpoints from the first lost record on are therefore dropped, so that their files are read again from an earlier
+//! position, at the price of duplicate events. The damaged segment is kept in the log's folder. Searches, `verify` and
+//! messages report it until it is removed by hand.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,12 +16,13 @@ use crate::wal::mark::mark_path;
 use crate::wal::read::list_damaged;
 use crate::{Damage, StoreError};
 
-/// Setting with the newest record whose checkpoint may have been dropped: records up to it cannot restore one.
+/// Catalog setting with the number of the newest record whose checkpoint may have been dropped. Checkpoints in records
+/// up to this one are ignored when checkpoints are restored.
 const VOID_THROUGH: &str = "log_checkpoints_void_through";
-/// Prefix of settings that describe a damaged segment.
+/// Prefix of catalog settings that describe a damaged segment.
 const REASON: &str = "log_damage ";
 
-/// Checkpoints of the log up to the first lost record.
+/// The first lost record, and the checkpoints before it.
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
     lost_from: Option<u64>,
@@ -35,12 +36,12 @@ impl Losses {
         Ok(Losses { void_through, ..Losses::default() })
     }
 
-    /// Records from this one on are missing.
+    /// Notes that records from `lsn` on are missing.
     pub(crate) fn lost(&mut self, lsn: u64) {
         self.lost_from.get_or_insert(lsn);
     }
 
-    /// Records a checkpoint; returns whether it is valid.
+    /// Adds a checkpoint of the log; returns whether it is valid, which means that no record before it was lost.
     pub(crate) fn counts(&mut self, logged: &LoggedCheckpoint) -> bool {
         if self.lost_from.is_some() {
             return false;
@@ -51,7 +52,7 @@ impl Losses {
         true
     }
 
-    /// Whether something was lost.
+    /// Whether any record was lost.
     pub(crate) fn any(&self) -> bool {
         self.lost_from.is_some()
     }
@@ -77,7 +78,7 @@ pub(crate) fn describe(path: &Path, what: &str, lost: bool) -> Damage {
     Damage { bucket: name_of(path), reason }
 }
 
-/// Damage of records whose segment is missing.
+/// Damage report about records whose segment is missing.
 pub(crate) fn of_missing(path: &Path, from: u64, through: Option<u64>) -> Damage {
     let records = match through {
         Some(through) => format!("{} records from {from} on are", through.saturating_sub(from) + 1),
@@ -86,7 +87,7 @@ pub(crate) fn of_missing(path: &Path, from: u64, through: Option<u64>) -> Damage
     describe(path, &format!("log segment {} is missing or was cut; {records} missing", path.display()), true)
 }
 
-/// Damage of the mark: nothing says which records were durable.
+/// Damage report about the mark, without which it is unknown which records were durable.
 pub(crate) fn of_mark(folder: &Path, fault: &str) -> Damage {
     let reason = format!("{fault}: it cannot be determined this time whether the newest records of the log are there");
     Damage { bucket: name_of(&mark_path(folder)), reason }
@@ -108,7 +109,7 @@ pub(crate) fn remember(catalog: &Catalog, damage: &Damage) -> Result<(), StoreEr
     Ok(catalog.set_setting(&format!("{REASON}{}", damage.bucket), &damage.reason)?)
 }
 
-/// Damaged segments that were kept.
+/// The damaged segments that still exist.
 pub(crate) fn kept(catalog: &Catalog, folder: &Path) -> Result<Vec<Damage>, StoreError> {
     let mut kept: BTreeMap<String, (PathBuf, String)> = BTreeMap::new();
     for path in list_damaged(folder)? {

@@ -40,24 +40,24 @@ pub(crate) fn schema_file(dir: &Path) -> PathBuf {
     dir.join("catalog.postgresql")
 }
 
-/// Prefix of a schema's name, and the random bytes after it.
+/// Prefix of a schema's name, and the number of random bytes that follow.
 const SCHEMA_PREFIX: &str = "quarry_";
 const SCHEMA_BYTES: usize = 8;
 
-/// The name of a schema that does not exist yet.
+/// A random name for a new schema.
 pub(crate) fn new_schema() -> String {
     let mut id = [0; SCHEMA_BYTES];
     random::fill(&mut id);
     id.iter().fold(SCHEMA_PREFIX.to_owned(), |name, byte| name + &format!("{byte:02x}"))
 }
 
-/// The schema with the catalog, if it is in PostgreSQL.
+/// The schema of the catalog; `None` if the catalog is a file.
 pub(crate) fn schema(dir: &Path) -> Result<Option<String>, StoreError> {
     let path = schema_file(dir);
     match fs::read_to_string(&path) {
         Ok(text) => Ok(Some(text.trim().to_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        // The folder belongs to another user; the file may not even exist.
+        // The folder belongs to another user, so the error names the folder; the file may not even exist.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(StoreError::from_io("read", dir, &error)),
         Err(error) => Err(StoreError::from_io("read", &path, &error)),
     }
@@ -70,12 +70,12 @@ pub(crate) fn set_schema(dir: &Path, schema: &str) -> Result<(), StoreError> {
     written.map_err(|fault| StoreError::Io { action: "write", path, reason: fault.to_string() })
 }
 
-/// The place of a schema.
+/// Location of a schema in the configured database.
 pub(crate) fn place_of(settings: &PostgreSqlSettings, schema: &str) -> Result<PostgreSqlPlace, StoreError> {
     PostgreSqlPlace::new(settings, schema).map_err(StoreError::CatalogSettings)
 }
 
-/// Opens the catalog for writing; creates it only if there is no data yet.
+/// Opens the catalog for writing; creates it only if the directory contains no data.
 pub(crate) fn open_catalog(options: &StoreOptions, clock: &SharedClock) -> Result<Catalog, StoreError> {
     let dir = &*options.dir;
     let path = catalog(dir);
@@ -89,7 +89,8 @@ pub(crate) fn open_catalog(options: &StoreOptions, clock: &SharedClock) -> Resul
     let schema = match schema {
         Some(schema) => schema,
         None => {
-            // The name is written first, so that a crash leaves no schema without a data directory that refers to it.
+            // The name is written before the schema is created, so that a crash cannot leave a schema to which no data
+            // directory refers.
             let schema = new_schema();
             set_schema(dir, &schema)?;
             schema
@@ -119,8 +120,8 @@ pub(crate) fn open_catalog_read_only(options: &StoreOptions, clock: &SharedClock
     }
 }
 
-/// The configured database, and the schema that the directory has there; `None` if the catalog is a file. Refuses a
-/// directory whose catalog is not where the configuration says.
+/// The configured database and the schema of the directory's catalog; `None` if the catalog is a file. Refuses a
+/// directory whose catalog is not in the configured place.
 fn database(options: &StoreOptions) -> Result<Option<(&PostgreSqlSettings, Option<String>)>, StoreError> {
     let path = catalog(&options.dir);
     match (&options.catalog, schema(&options.dir)?) {
@@ -131,7 +132,7 @@ fn database(options: &StoreOptions) -> Result<Option<(&PostgreSqlSettings, Optio
     }
 }
 
-/// Refuses a directory that holds a catalog or data.
+/// Refuses a directory that contains a catalog or data.
 pub(crate) fn check_empty(dir: &Path) -> Result<(), StoreError> {
     for path in [catalog(dir), schema_file(dir)] {
         if path.exists() {
@@ -144,17 +145,17 @@ pub(crate) fn check_empty(dir: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Content of a data directory.
+/// Contents of a data directory.
 enum Contents {
     /// Objects or log segments, and a catalog.
     Data,
     /// A catalog only.
     Catalog,
-    /// Neither.
+    /// Neither data nor a catalog.
     Nothing,
 }
 
-/// Length of a file, if there is one.
+/// Length of a file; `None` if the file does not exist.
 fn length(path: &Path) -> Result<Option<u64>, StoreError> {
     match fs::metadata(path) {
         Ok(facts) => Ok(Some(facts.len())),
@@ -164,7 +165,7 @@ fn length(path: &Path) -> Result<Option<u64>, StoreError> {
 }
 
 /// Refuses data without a catalog: nothing would show which data is valid, and new buckets would reuse numbers. `len`
-/// is the length of the catalog, if there is one.
+/// is the length of the catalog file, if it exists.
 fn check_catalog(dir: &Path, len: Option<u64>) -> Result<Contents, StoreError> {
     match (folder_with_data(dir)?, len) {
         (Some(data), None) => Err(StoreError::CatalogMissing { path: catalog(dir), data }),
@@ -200,7 +201,7 @@ fn folder_with_data(dir: &Path) -> Result<Option<PathBuf>, StoreError> {
 /// A lock, released when dropped.
 #[derive(Debug)]
 pub(crate) struct DirLock {
-    /// `None` in a read-only folder, where locking is impossible.
+    /// The locked file; `None` in a read-only folder, where locking is impossible.
     _file: Option<File>,
 }
 
@@ -249,8 +250,8 @@ impl DirLock {
     }
 }
 
-/// The process that holds a file's lock, according to `/proc/locks` on Linux: a line has the kind of lock, the process
-/// and `major:minor:inode`.
+/// The process that holds the lock of a file, according to `/proc/locks` on Linux. Each line there contains the kind of
+/// lock, the process id, and `major:minor:inode`.
 fn holder_of(inode: u64) -> Option<u32> {
     let locks = fs::read_to_string("/proc/locks").ok()?;
     let of_line = |line: &str| {

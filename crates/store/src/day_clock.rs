@@ -1,25 +1,26 @@
-//! The wall clock for retention. A clock that is ahead makes everything look expired, so it is trusted only within
-//! limits.
+//! The wall clock for retention. A clock that is ahead makes all events look expired, so the clock is trusted only
+//! within limits.
 
 use quarry_catalog::Catalog;
 use quarry_event::time::NS_PER_SEC;
 use quarry_stdx::SharedClock;
 
-/// Maximum gain of the wall clock over elapsed time; more means that the clock was set.
+/// Maximum gain of the wall clock over monotonic time in nanoseconds; a larger gain means that the clock was set.
 const GAIN_MAX_NS: i64 = 60 * 60 * NS_PER_SEC;
-/// Time for which a clock that was set is not trusted.
+/// Time in nanoseconds for which a clock that was set is not trusted.
 const DOUBT_NS: i64 = 24 * 60 * 60 * NS_PER_SEC;
-/// Beyond this gain a clock is never trusted at once: the effective time advances at double speed until it catches up.
+/// A clock with a larger gain is not trusted even after that time. Instead, the effective time advances at double speed
+/// until it has caught up.
 pub(crate) const FAR_NS: i64 = 7 * DOUBT_NS;
 /// Catalog setting with the last trusted time.
 pub(crate) const BELIEVED: &str = "retention_time";
-/// Advance of the trusted time after which it is saved again.
+/// Advance of the trusted time, in nanoseconds, after which it is saved again.
 const SAVE_EVERY_NS: i64 = 60 * 60 * NS_PER_SEC;
 
 /// The wall clock for retention.
 #[derive(Debug)]
 pub(crate) struct DayClock {
-    /// The last trusted time, and when it was read.
+    /// The last trusted time, and the monotonic time at which it was read.
     believed: i64,
     at: i64,
     told: bool,
@@ -38,7 +39,7 @@ impl DayClock {
         DayClock { believed: if is_far { known } else { now.max(known) }, at, told: false, saved: saved.unwrap_or(0) }
     }
 
-    /// The effective time, and by how much the clock is ahead of it, if that is new.
+    /// The effective time, and, if not reported yet, by how much the wall clock is ahead of it.
     pub(crate) fn now(&mut self, clock: &SharedClock) -> (i64, Option<i64>) {
         let (now, elapsed) = (clock.now_ns(), clock.elapsed_ns());
         let passed = elapsed.saturating_sub(self.at);
@@ -52,7 +53,8 @@ impl DayClock {
             let news = self.news(gain);
             return (expected, news);
         }
-        // Going back removes nothing. But if it was a mistake, the correct time would later seem far ahead.
+        // A clock that was set back is used at once, because that makes no event expire. But this time is not
+        // remembered as trusted: if it is wrong, the correct time would later seem far ahead.
         if gain < -GAIN_MAX_NS && passed < DOUBT_NS {
             return (now, None);
         }
@@ -64,7 +66,7 @@ impl DayClock {
         (!std::mem::replace(&mut self.told, true)).then_some(gain)
     }
 
-    /// The trusted time, when it is due to be saved.
+    /// The trusted time, if it is due to be saved.
     pub(crate) fn take_due(&mut self) -> Option<i64> {
         let is_due = self.believed.abs_diff(self.saved) >= SAVE_EVERY_NS as u64;
         is_due.then(|| {

@@ -1,7 +1,7 @@
 //! The file-system abstraction of the log, so that tests can simulate a failing disk.
 //!
-//! Large writes use direct I/O where possible: the parts that are whole blocks of the file and have the same alignment
-//! in memory (see `wal::gather`). Other parts, and file systems without direct I/O, use normal writes.
+//! Large writes use direct I/O where possible, that is, for parts that are whole blocks of the file and are aligned in
+//! memory like in the file (see `wal::gather`). Other parts, and file systems without direct I/O, use normal writes.
 
 use std::fmt::Debug;
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::wal::gather::BLOCK_BYTES;
 
-/// Files the store writes.
+/// File system to which the log is written.
 pub trait Disk: Debug + Send + Sync {
     /// Creates a file whose name is durable on return.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
@@ -26,8 +26,8 @@ pub trait Disk: Debug + Send + Sync {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Free bytes of the file system of `path`.
     fn free_bytes(&self, path: &Path) -> io::Result<u64>;
-    /// Identifies the machine's current boot: under the same id, everything ever written is still there, synced or not.
-    /// `None` if unknown.
+    /// Id of the machine's current boot; `None` if unknown. As long as the id stays the same, everything written is
+    /// preserved, even without a sync.
     fn boot(&self) -> Option<u128> {
         None
     }
@@ -35,7 +35,7 @@ pub trait Disk: Debug + Send + Sync {
 
 /// A file being written.
 pub trait DiskFile: Debug + Send + Sync {
-    /// Writes all of `bytes` at `offset`; after an error any part of them may have been written.
+    /// Writes all of `bytes` at `offset`. After an error, any part of `bytes` may have been written.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Makes everything written so far durable.
     fn sync(&self) -> io::Result<()>;
@@ -47,7 +47,7 @@ pub trait DiskFile: Debug + Send + Sync {
 #[derive(Clone, Copy, Debug)]
 pub struct LocalDisk;
 
-/// Minimum bytes in whole blocks for direct I/O.
+/// Minimum size in bytes of the whole blocks of a write for direct I/O.
 const DIRECT_BYTES_MIN: usize = 128 << 10;
 
 #[derive(Debug)]
@@ -75,7 +75,7 @@ fn sync_folder_of(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 
-/// The part of `bytes` that can be written directly at `offset`; empty if there is none or little.
+/// The part of `bytes` that can be written at `offset` with direct I/O; empty if it would be small.
 fn direct_part(bytes: &[u8], offset: u64) -> Range<usize> {
     let to_block = usize_of(offset.wrapping_neg() % BLOCK_BYTES as u64);
     let whole = bytes.len().saturating_sub(to_block) / BLOCK_BYTES * BLOCK_BYTES;

@@ -10,26 +10,26 @@ use quarry_stdx::{ErrorKind, Fault, HasKind};
 /// Failure of the store.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
-    /// A bucket is damaged; others can still be searched.
+    /// A bucket is damaged; the other buckets can still be searched.
     #[error("bucket {bucket} is damaged: {reason}")]
     Corrupt {
         /// Bucket id.
         bucket: String,
-        /// The damage, with slab, page, block and offset.
+        /// Description of the damage, with slab, page, block and offset.
         reason: String,
     },
-    /// Too little space is left. Nothing was stored; appends work again when there is space.
+    /// Too little disk space is left. Nothing was stored; appends succeed again once there is space.
     #[error("no space left for {}{}; free space on its file system", path.display(), kept_free(*kept_free_bytes))]
     Full {
         /// File or folder that cannot grow.
         path: PathBuf,
-        /// Bytes that are kept free by configuration, if that is why.
+        /// Number of bytes that are kept free by configuration; 0 if the disk itself is full.
         kept_free_bytes: u64,
     },
     /// The operating system failed; the data being stored was not stored.
     #[error("cannot {action} {}: {reason}", path.display())]
     Io {
-        /// Operation.
+        /// Operation that failed.
         action: &'static str,
         /// File or folder.
         path: PathBuf,
@@ -47,7 +47,7 @@ pub enum StoreError {
         /// The process, if known.
         holder: Option<u32>,
     },
-    /// There is data without a catalog.
+    /// The data directory contains data but no catalog.
     #[error(
         "catalog {} is missing, but {} holds data; restore the catalog from a copy, or move that data away to start \
          anew", path.display(), data.display()
@@ -58,13 +58,13 @@ pub enum StoreError {
         /// Folder that holds objects or log segments.
         data: PathBuf,
     },
-    /// A catalog to be created exists already.
+    /// A catalog cannot be created, because it exists already.
     #[error("there is a catalog already, {}; move it away first, if it is lost for good", path.display())]
     CatalogExists {
         /// The catalog.
         path: PathBuf,
     },
-    /// The catalog is in a database, and none is configured.
+    /// The catalog is in a database, but no database is configured.
     #[error(
         "the catalog is in PostgreSQL, schema {schema}, says {}: set [catalog] url in server.conf, or bring the catalog back \
          into the data directory with `quarry catalog migrate sqlite`", path.display()
@@ -75,7 +75,7 @@ pub enum StoreError {
         /// The schema.
         schema: String,
     },
-    /// A database is configured, and the catalog is a file.
+    /// A database is configured, but the catalog is a file.
     #[error(
         "server.conf has [catalog] url, but the catalog is still {}: copy it with `quarry catalog migrate postgresql`, or \
          remove the url", path.display()
@@ -84,7 +84,7 @@ pub enum StoreError {
         /// The catalog.
         path: PathBuf,
     },
-    /// The settings of the database with the catalog are wrong.
+    /// The settings of the catalog's database are invalid.
     #[error("server.conf: [catalog] {0}")]
     CatalogSettings(Fault),
     /// The destination of a copy of the catalog is its current place.
@@ -93,10 +93,10 @@ pub enum StoreError {
         /// Current location of the catalog.
         place: String,
     },
-    /// The catalog is to be copied to a database, and none is configured.
+    /// The catalog is to be copied to or from a database, but no database is configured.
     #[error("server.conf has no [catalog] url to copy the catalog to or from: postgresql://USER@HOST:PORT/DATABASE")]
     NoDatabase,
-    /// A catalog cannot be rebuilt from volumes in a folder that holds data of its own.
+    /// A catalog cannot be rebuilt from volumes because the folder contains data of its own.
     #[error(
         "{} holds data, which a catalog rebuilt from volumes would lack; move the folder away first, and restore \
          buckets that were not uploaded with `quarry bucket thaw`", data.display()
@@ -105,7 +105,7 @@ pub enum StoreError {
         /// Folder that holds objects or log segments.
         data: PathBuf,
     },
-    /// Something needs remote volumes and there are none.
+    /// The operation needs a remote volume, but none is configured.
     #[error("indexes.conf has no remote volume; put its stanza [volume:NAME] and the remotePath of indexes there")]
     NoVolumes,
     /// The destination of a migration is not the configured place of the index.
@@ -116,11 +116,11 @@ pub enum StoreError {
         to.as_ref().map_or_else(String::new, |to| format!("volume:{to}/$_index_name"))
     )]
     NotConfiguredSo {
-        /// Its name.
+        /// Name of the index.
         index: String,
-        /// Volume that it is to be migrated to; `None` for the data directory.
+        /// Volume to which the index is to be migrated; `None` for the data directory.
         to: Option<String>,
-        /// The one in indexes.conf.
+        /// Volume of the index in indexes.conf; `None` for the data directory.
         configured: Option<String>,
     },
     /// The folder contains no store.
@@ -135,7 +135,7 @@ pub enum StoreError {
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
-    /// An earlier part of the same file was not stored; this part's checkpoint would hide the gap.
+    /// An earlier part of the same file was not stored, so the checkpoint of this part would hide the gap.
     #[error(
         "an earlier part of {source_name} was not stored, so this part is not either; read the file again from \
              where it is stored"
@@ -149,12 +149,12 @@ pub enum StoreError {
     TooLarge {
         /// Name of the limited quantity.
         what: &'static str,
-        /// Its value.
+        /// Value of the quantity.
         value: u64,
         /// The limit.
         limit: u64,
     },
-    /// A batch violates the invariants of `EventBatch`: a bug of the caller.
+    /// A batch violates the invariants of `EventBatch`, which is a bug of the caller.
     #[error("event batch cannot be stored: {reason}")]
     InvalidBatch {
         /// The violated invariant.
@@ -166,12 +166,13 @@ pub enum StoreError {
          there"
     )]
     TooManyIndexes {
-        /// Its name.
+        /// Name of the index.
         index: String,
-        /// Maximum indexes without a stanza.
+        /// Maximum number of indexes without a stanza.
         limit: usize,
     },
-    /// Sealing fails and the waiting slabs fill their memory limit; appends work again when sealing does.
+    /// Sealing fails, and the slabs waiting for it have reached their memory limit. Appends succeed again once sealing
+    /// does.
     #[error("cannot take more events, because sealing fails: {reason}")]
     SealStalled {
         /// Error of the last seal.
@@ -182,18 +183,18 @@ pub enum StoreError {
     LogTooNew {
         /// The log segment.
         path: PathBuf,
-        /// Its version.
+        /// Version of the segment.
         found: u32,
-        /// Newest version known here.
+        /// Newest version that this build reads.
         known: u32,
     },
-    /// Every candidate name of a bucket's object is taken by an unknown object.
+    /// Every name tried for a bucket's object is taken by an unknown object.
     #[error("object {object} and others like it belong to no bucket; move them away")]
     NoFreeName {
         /// The first candidate.
         object: String,
     },
-    /// A folder contains no valid archived bucket.
+    /// A folder was not thawed because it contains no valid archived bucket.
     #[error("{} is not thawed: {reason}", path.display())]
     NotThawed {
         /// The folder.
@@ -245,7 +246,7 @@ impl HasKind for StoreError {
     }
 }
 
-/// The part of the message about space that is kept free by configuration.
+/// Part of an error message about space that is kept free by configuration.
 fn kept_free(bytes: u64) -> String {
     if bytes == 0 {
         return String::new();

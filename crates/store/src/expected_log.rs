@@ -1,7 +1,9 @@
-//! The records the log should contain, according to the catalog and the mark, compared with the files found.
+//! The records that the log should contain according to the catalog and the mark, compared with the segment files
+//! found.
 //!
-//! The catalog lists segments from their first record until they are released, with their last record once they are
-//! complete; the mark has the newest durable record. A listed segment that is missing was removed from outside.
+//! The catalog lists each segment from its first record until its release, and adds its last record once the segment is
+//! complete. The mark contains the number of the newest durable record. A listed segment without a file was removed by
+//! something other than the store.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +22,7 @@ pub(crate) struct ExpectedLog {
     pub(crate) segments: Vec<ExpectedSegment>,
     /// Newest durable record, if known.
     pub(crate) durable: Option<u64>,
-    /// Fault of the mark, if there are records it should name.
+    /// Fault of the mark, if durable records exist that it should name.
     pub(crate) mark_fault: Option<String>,
     listed: Vec<LogSegmentRow>,
 }
@@ -31,7 +33,7 @@ pub(crate) struct ExpectedSegment {
     pub(crate) path: PathBuf,
     /// Whether the file exists.
     pub(crate) exists: bool,
-    /// Its row in the catalog.
+    /// Row of the segment in the catalog.
     row: Option<LogSegmentRow>,
 }
 
@@ -55,7 +57,7 @@ impl ExpectedLog {
             FoundMark::Absent => (None, Some("missing")),
             FoundMark::Broken => (None, Some("damaged")),
         };
-        // Without durable records it may not have been written yet.
+        // Without listed segments, the mark may not have been written yet.
         let what = what.filter(|_| !listed.is_empty());
         let mark_fault = what.map(|what| format!("{} is {what}", mark_path(folder).display()));
         Ok(ExpectedLog { segments: segments.into_values().collect(), durable, mark_fault, listed })
@@ -66,22 +68,22 @@ impl ExpectedLog {
         let segment = self.segments.get(at)?;
         let before_next = self.segments.get(at + 1).map(|next| next.first_lsn - 1);
         match (segment.row, before_next) {
-            // Salvaging a damaged segment was interrupted: its later runs are segments already.
+            // The salvage of a damaged segment was interrupted after its later runs had become segments of their own.
             (Some(row), before_next) if row.last_lsn.is_some() => {
                 row.last_lsn.map(|last| before_next.map_or(last, |before| last.min(before)))
             }
-            // The newest segment of its run; the next one follows directly.
+            // The segment was the newest one when the process ended, so the next segment follows it without a gap.
             (Some(_), Some(before)) => Some(before),
-            // The segment is not listed: its first group was not answered yet, or all its records are sealed and a
-            // crash came between the removal of its row and of its file. The mark may be beyond it, at records of
-            // deleted segments.
+            // The segment is not listed: either its first group has not been acknowledged yet, or all its records are
+            // sealed and a crash prevented the removal of its file after that of its row. The mark may name a later
+            // record, of a segment that has been deleted.
             (None, _) => None,
             (Some(_), None) => self.durable.filter(|durable| *durable >= segment.first_lsn),
         }
     }
 
-    /// Whether there is a mark, or was one. Before the first one the catalog lists no segment, because a listed log
-    /// without a mark is damaged.
+    /// Whether a mark exists or once existed. Before the first mark is written, the catalog lists no segment, because a
+    /// listed log without a mark counts as damaged.
     pub(crate) fn has_mark(&self) -> bool {
         self.durable.is_some() || self.mark_fault.is_some()
     }

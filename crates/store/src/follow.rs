@@ -1,7 +1,8 @@
 //! Followers receive events as they are stored, for searches that show new events at once.
 //!
-//! The log thread hands each batch to the followers of its index when it is durable. It never waits for them: a follower
-//! has a queue of limited size, and what does not fit is counted and left out. Without followers nothing is copied.
+//! When a batch is durable, the log thread passes it to the followers of its index. It never waits for them: each
+//! follower has a queue of limited size, and events that do not fit are counted and left out. Without followers,
+//! nothing is copied.
 //!
 //! Not here: searching the events (search).
 
@@ -15,16 +16,17 @@ use quarry_event::EventBatch;
 use crate::IndexSelector;
 use crate::sync::lock;
 
-/// Maximum followers of a store; further ones are refused.
+/// Maximum number of followers of a store; further ones are refused.
 pub const FOLLOWERS_MAX: usize = 256;
-/// Maximum bytes of event text that wait for one follower; further events are left out until it has taken some.
+/// Maximum bytes of event text in the queue of one follower; further events are left out until the follower has taken
+/// some.
 pub const FOLLOWED_BYTES_MAX: usize = 8 << 20;
 
 /// The followers of a store.
 #[derive(Debug, Default)]
 pub(crate) struct Followers {
     queues: Mutex<Vec<Weak<Queue>>>,
-    /// Length of `queues`, for the log thread.
+    /// Length of `queues`, which the log thread reads without the lock.
     count: AtomicUsize,
 }
 
@@ -67,7 +69,7 @@ impl Follower {
 }
 
 impl Followers {
-    /// Adds a follower of these indexes; `None` if there are [`FOLLOWERS_MAX`] already.
+    /// Adds a follower of these indexes; `None` if [`FOLLOWERS_MAX`] is reached.
     pub(crate) fn add(&self, indexes: &IndexSelector) -> Option<Follower> {
         let mut queues = lock(&self.queues);
         queues.retain(|queue| queue.strong_count() > 0);
@@ -82,7 +84,7 @@ impl Followers {
         queue.map(Follower)
     }
 
-    /// Offers a batch of one index to those who follow it.
+    /// Offers a batch of one index to the followers of that index.
     pub(crate) fn offer(&self, batch: &EventBatch) {
         if self.count.load(Ordering::Acquire) == 0 {
             return;
@@ -95,7 +97,7 @@ impl Followers {
         for queue in queues.iter().filter_map(Weak::upgrade).filter(|queue| queue.indexes.matches(&meta.index)) {
             let mut waiting = lock(&queue.waiting);
             let bytes = batch.raw.len();
-            // A batch larger than the limit is taken by an empty queue.
+            // An empty queue accepts even a batch that is larger than the limit.
             if waiting.bytes > 0 && waiting.bytes + bytes > FOLLOWED_BYTES_MAX {
                 waiting.missed += batch.len() as u64;
             } else {

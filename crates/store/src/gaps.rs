@@ -1,4 +1,4 @@
-//! Files with a part that was not stored: later parts are refused.
+//! Refuses later parts of files of which an earlier part was not stored.
 //!
 //! A checkpoint claims that everything before its offset is stored. Appends of one file are pipelined, so if one failed
 //! and a later one succeeded, the later checkpoint would hide the gap. A failed append therefore blocks its file for
@@ -20,21 +20,21 @@ pub(crate) struct Gaps(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Number of appends begun.
+    /// Number of appends begun so far.
     begun: u64,
     gaps: BTreeMap<CheckpointKey, Gap>,
 }
 
 #[derive(Debug)]
 struct Gap {
-    /// Bytes of the head in the file's identity.
+    /// Number of leading bytes by which the file is identified.
     head_bytes: u32,
-    /// Last append to refuse; `None` until the caller reads the file's stored position.
+    /// Number of the last append to refuse; `None` (all) until the caller reads the file's stored position.
     refused_through: Option<u64>,
 }
 
 impl Gaps {
-    /// Numbers an append before anything can fail or wait.
+    /// Returns the number of a new append. Called before anything can fail or wait.
     pub(crate) fn begin(&self) -> u64 {
         let mut inner = lock(&self.0);
         inner.begun += 1;
@@ -58,7 +58,7 @@ impl Gaps {
         }
     }
 
-    /// Accepts appends that begin from now on, for the files that `asked` selects by key and head length.
+    /// Accepts appends that begin from now on to the files that `asked` selects by key and head length.
     pub(crate) fn asked(&self, asked: impl Fn(&CheckpointKey, usize) -> bool) {
         let mut inner = lock(&self.0);
         let begun = inner.begun;

@@ -39,19 +39,19 @@ pub enum BucketCopies {
 /// One bucket, sealed or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketListing {
-    /// Its id.
+    /// Id of the bucket.
     pub id: String,
-    /// Index of its events.
+    /// Index of the events.
     pub index: String,
-    /// Location of its events.
+    /// Location of the events.
     pub state: ListingState,
     /// Number of events, without deleted ones.
     pub events: u64,
-    /// Number of deleted events still in its objects.
+    /// Number of deleted events that the bucket's objects still contain.
     pub deleted: u64,
     /// Text bytes, including deleted events.
     pub raw_bytes: u64,
-    /// Bytes of its objects; 0 before it is sealed.
+    /// Total bytes of the bucket's objects; 0 before it is sealed.
     pub stored_bytes: u64,
     /// Smallest `_time`.
     pub time_min: TimeNs,
@@ -61,37 +61,37 @@ pub struct BucketListing {
     pub slabs: u32,
     /// Compaction level.
     pub level: u32,
-    /// Location of its objects.
+    /// Location of the objects.
     pub copies: BucketCopies,
 }
 
-/// Buckets on remote volumes, and the cache in front of these.
+/// Figures about buckets on remote volumes and the block cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemoteFigures {
-    /// The cache of blocks, since the start.
+    /// Figures of the block cache since the start of the process.
     pub cache: CacheFigures,
-    /// Buckets that wait for their upload, or for a new receipt.
+    /// Number of buckets that wait for their upload or for a new receipt.
     pub uploads_waiting: u64,
-    /// Bytes of local copies of uploaded buckets.
+    /// Total bytes of local copies of uploaded buckets.
     pub copies_bytes: u64,
-    /// Bytes of buckets that are on volumes.
+    /// Total bytes of buckets on volumes.
     pub remote_bytes: u64,
 }
 
 /// Totals of one index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexStats {
-    /// Its name.
+    /// Name of the index.
     pub index: String,
-    /// Number of buckets, unsealed ones included.
+    /// Number of buckets, including unsealed ones.
     pub buckets: u64,
     /// Number of events, without deleted ones.
     pub events: u64,
-    /// Number of deleted events still in objects.
+    /// Number of deleted events that objects still contain.
     pub deleted: u64,
     /// Text bytes, including deleted events.
     pub raw_bytes: u64,
-    /// Bytes of objects.
+    /// Total bytes of objects.
     pub stored_bytes: u64,
     /// Smallest `_time`.
     pub time_min: TimeNs,
@@ -128,9 +128,9 @@ impl IndexStats {
 /// Result of verifying a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Its id.
+    /// Id of the bucket.
     pub bucket: String,
-    /// Fault that was found, if any.
+    /// The fault found, if any.
     pub result: Result<(), Fault>,
 }
 
@@ -157,7 +157,7 @@ impl Store {
         listed.into_values().collect()
     }
 
-    /// State of buckets on remote volumes and of the cache in front of these; `None` without volumes.
+    /// Figures about buckets on remote volumes and the block cache; `None` without volumes.
     pub fn remote_figures(&self) -> Option<RemoteFigures> {
         let cache = self.shared.readers.remotes().cache.as_ref()?;
         let state = self.shared.state();
@@ -173,7 +173,7 @@ impl Store {
         })
     }
 
-    /// Every index that holds events, by name.
+    /// Totals of every index that contains events, by name.
     pub fn stats(&self) -> Vec<IndexStats> {
         let state = self.shared.state();
         let mut indexes: BTreeMap<Arc<str>, IndexStats> = BTreeMap::new();
@@ -218,7 +218,7 @@ impl Store {
         sealed.chain(quarantined).chain(log).chain(self.of_catalog()).chain(self.of_objects()).collect()
     }
 
-    /// Reads a whole bucket and checks its deleted rows against it.
+    /// Reads a whole bucket and checks that its deleted rows exist.
     fn check(&self, bucket: &SealedBucket) -> Result<(), Fault> {
         self.shared.readers.check(bucket)?;
         match bucket.deleted.as_ref().and_then(|deleted| deleted.last()) {
@@ -239,7 +239,8 @@ impl Store {
     fn of_objects(&self) -> Vec<Verdict> {
         let blobs = self.shared.readers.blobs();
         let wrong = |object: String, reason: String| Verdict { bucket: object, result: Err(Fault::corrupt(reason)) };
-        // Listed before the catalog is read, because an object never precedes its row.
+        // Objects are listed before the catalog is read. A row is committed before its object is put, so a listed
+        // object without a row belongs to no bucket.
         let listed = match blobs.list() {
             Ok(listed) => listed,
             Err(error) => return vec![wrong("objects".to_owned(), error.to_string())],
@@ -251,7 +252,7 @@ impl Store {
                 Err(error) => return vec![wrong("catalog".to_owned(), error.to_string())],
             }
         }
-        // An object just removed together with its row does not count.
+        // An object that was removed together with its row after the listing is not reported.
         let is_stranger = |object: &String| !known.contains(object) && blobs.exists(object).unwrap_or(true);
         let reason = "no bucket of the catalog has this object: its events are not searched; move it away, or put back \
                       the catalog that it belongs to";

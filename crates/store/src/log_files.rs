@@ -1,4 +1,4 @@
-//! The existing log segments, and when one may be deleted.
+//! The existing log segments, and the rule for deleting them.
 //!
 //! A segment is deleted when it is complete, every bucket with records in it is sealed, and the catalog has its
 //! checkpoints. The newest segment is never deleted while the store is open.
@@ -27,11 +27,11 @@ pub(crate) struct LogSegment {
     pub(crate) bytes: u64,
     /// Sequence number of the segment's newest record.
     pub(crate) last_lsn: u64,
-    /// Buckets with records in it.
+    /// Numbers of the buckets with records in the segment.
     pub(crate) buckets: BTreeSet<u64>,
-    /// Newest of its records with a checkpoint; 0 for none.
+    /// Sequence number of the segment's newest record with a checkpoint; 0 for none.
     pub(crate) checkpoint_lsn: u64,
-    /// Complete, with all records applied.
+    /// Whether the segment is complete and all its records are applied.
     pub(crate) closed: bool,
 }
 
@@ -47,7 +47,7 @@ impl LogSegment {
         }
     }
 
-    /// Its first record.
+    /// Sequence number of the first record.
     pub(crate) fn first_lsn(&self) -> u64 {
         first_lsn_of(&self.path).unwrap_or(0)
     }
@@ -58,7 +58,7 @@ impl LogFiles {
         LogFiles { disk, segments: Mutex::new(segments) }
     }
 
-    /// Records what a group of records added to the newest segment.
+    /// Adds a group of records to the state of the newest segment.
     pub(crate) fn grew(&self, path: &Path, bytes: u64, records: impl Iterator<Item = (u64, Option<u64>)>) {
         let mut segments = lock(&self.segments);
         if segments.last().is_none_or(|newest| newest.path != path) {
@@ -78,12 +78,12 @@ impl LogFiles {
         lock(&self.segments).iter_mut().for_each(|segment| segment.closed = true);
     }
 
-    /// Bytes of all segments.
+    /// Total bytes of all segments.
     pub(crate) fn bytes(&self) -> u64 {
         lock(&self.segments).iter().map(|segment| segment.bytes).sum()
     }
 
-    /// Buckets with records in the oldest segment.
+    /// Numbers of the buckets with records in the oldest segment.
     pub(crate) fn oldest_buckets(&self) -> BTreeSet<u64> {
         lock(&self.segments).first().map(|segment| segment.buckets.clone()).unwrap_or_default()
     }
@@ -104,7 +104,8 @@ impl LogFiles {
             if !segment.closed {
                 return true;
             }
-            // Sealed buckets are removed from the set, because a segment may have records of thousands of buckets.
+            // Sealed buckets are removed from the set, so that later calls need not check them again: a segment may
+            // have records of thousands of buckets.
             while let Some(bucket) = segment.buckets.first().copied() {
                 if still_needed(bucket) {
                     return true;

@@ -1,8 +1,9 @@
 //! The log thread: the only thread that writes the log and fills the hot slabs.
 //!
-//! It takes queued appends, chooses a bucket for each, writes the records, syncs once, and only then moves the batches
-//! into their slabs and answers the appends. Nothing is visible that a crash could undo, and a failed write leaves no
-//! trace in memory. Batches are copied without holding the state lock, because no other thread changes hot slabs.
+//! It takes queued appends, chooses a bucket for each, writes the records and syncs once. Only then does it move the
+//! batches into their slabs and acknowledge the appends. A crash can therefore undo nothing that was visible, and a
+//! failed write leaves no trace in memory. Batches are copied without holding the state lock, because no other thread
+//! changes hot slabs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,13 +28,14 @@ pub(crate) struct LogThread {
     pub(crate) queue: Arc<Queue>,
     pub(crate) writer: LogWriter,
     pub(crate) mark: DurableMark,
-    /// First record of the newest segment in the catalog.
+    /// First record of the newest segment that the catalog lists.
     pub(crate) noted: Option<u64>,
     pub(crate) next_lsn: u64,
     pub(crate) order: FileOrder,
 }
 
-/// Destination of the next batch of an index and set: the planned content of the hot slab after this group.
+/// The slab to which the next batch of an index and pipeline set goes, and the size it will have after the appends
+/// planned so far.
 #[derive(Clone, Copy, Debug)]
 struct Planned {
     number: u64,
@@ -41,7 +43,7 @@ struct Planned {
     raw_bytes: usize,
 }
 
-/// Notifies all waiters when the thread ends, for whatever reason.
+/// Notifies all waiters when the thread ends, even by a panic.
 struct OnExit(Arc<Queue>, Arc<Shared>);
 
 impl Drop for OnExit {
@@ -91,7 +93,7 @@ impl LogThread {
         noted.is_ok()
     }
 
-    /// Records that data is durable, so that its loss is detected.
+    /// Records that the log is durable up to `last_lsn`, so that a later loss is detected.
     fn note_durable(&mut self, last_lsn: u64) {
         if let Err(error) = self.mark.set(last_lsn) {
             self.shared.tell(format!("the high-water mark of the log cannot be written: {error}"));
@@ -100,7 +102,7 @@ impl LogThread {
         let newest = self.writer.current_path().and_then(|path| first_lsn_of(path));
         if newest.is_some() && newest != self.noted {
             let begun = newest.map(|first_lsn| LogSegmentRow { first_lsn, last_lsn: None });
-            // After a failure the next group tries again.
+            // If this fails, the next group tries again.
             if self.note_segments(begun.as_slice()) {
                 self.noted = newest;
             }
@@ -173,7 +175,8 @@ impl LogThread {
             }
             Err(error) => {
                 self.shared.tell(format!("events are not stored: {error}"));
-                // All files are marked first: a caller that learns of a failure must find its file blocked.
+                // All files are blocked before any append is answered, because a caller that learns of a failure must
+                // find its file blocked.
                 group.iter().filter_map(PendingAppend::file).for_each(|it| self.shared.gaps.failed(it));
                 group.into_iter().for_each(|append| append.promise.keep(Err(error.clone())));
             }
@@ -193,7 +196,7 @@ impl LogThread {
                 Some(key) => {
                     let known = plans.get(&key).copied().or_else(|| state.hot.get(&key).map(planned));
                     let (events, raw_bytes) = (append.batch.len(), append.batch.raw.len());
-                    // With one pipeline set, the newest slab is the only one.
+                    // With one pipeline set, an index has only one hot slab.
                     let file = append.file().map(|it| &it.key).filter(|_| options.pipeline_sets > 1);
                     let fits = |plan: &Planned| {
                         plan.events + events <= events_max
@@ -220,7 +223,7 @@ impl LogThread {
         buckets
     }
 
-    /// Makes durable appends visible and answers them.
+    /// Makes durable appends visible and acknowledges them.
     fn apply(&mut self, group: Vec<PendingAppend>, buckets: &[u64]) {
         let facts = group.iter().zip(buckets).enumerate().map(|(at, (append, bucket))| {
             let lsn = self.next_lsn + at as u64;
@@ -303,7 +306,8 @@ impl LogThread {
         closed
     }
 
-    /// Closes full slabs among those that grew, and slabs that hold too much memory or log.
+    /// Closes slabs in `touched` that are full; if the log is too large, the slabs with its oldest records; and if hot
+    /// slabs take too much memory, the largest ones.
     fn keep_bounds(&self, touched: &BTreeSet<HotKey>) -> bool {
         let options = &self.shared.options;
         let oldest = match self.shared.log_files.bytes() > options.log_bytes_max {

@@ -1,8 +1,8 @@
 //! Simplifies a term query for one slab, whose hosts, sources and sourcetypes are known.
 //!
-//! A metadata pattern that matches none of the slab's events does not make the slab a candidate. Left in a disjunction
-//! with terms it would prevent the use of the term filter, and locators of ids would return pages for ids that the slab
-//! lacks. Not here: which pages of a slab have events with a pattern that some match.
+//! A metadata pattern that matches none of the slab's events is replaced by a condition that is always false. If it
+//! stayed in a disjunction with terms, the term filter could not exclude the slab, and locators would return pages for
+//! ids that the slab lacks. Not here: the pages of a slab that match a metadata pattern.
 
 use std::borrow::Cow;
 
@@ -24,14 +24,14 @@ fn text_of(meta: &Metadata, field: MetaField) -> &str {
 /// Whether metadata matches a lower-cased pattern.
 pub(crate) fn matches(meta: &Metadata, field: MetaField, pattern: &str) -> bool {
     let text = text_of(meta, field);
-    // A slab may have thousands of hosts, and most patterns are names.
+    // Fast path without allocation, because a slab may have thousands of hosts and most patterns are plain names.
     match pattern.is_ascii() && text.is_ascii() && !pattern.contains('*') {
         true => text.eq_ignore_ascii_case(pattern),
         false => wildcard_match(pattern, &text.to_lowercase()),
     }
 }
 
-/// The query without metadata that events of these `metas` do not have.
+/// The query with each metadata pattern that matches none of `metas` replaced by [`TermQuery::None`].
 pub(crate) fn of_slab<'q>(query: &'q TermQuery, metas: &[Metadata]) -> Cow<'q, TermQuery> {
     let is_absent = |field, pattern: &str| !metas.iter().any(|meta| matches(meta, field, pattern));
     match has(query, &is_absent) {
@@ -40,7 +40,7 @@ pub(crate) fn of_slab<'q>(query: &'q TermQuery, metas: &[Metadata]) -> Cow<'q, T
     }
 }
 
-/// Whether the query contains an absent metadata pattern.
+/// Whether the query contains a metadata pattern for which `is_absent` is true.
 fn has(query: &TermQuery, is_absent: &dyn Fn(MetaField, &str) -> bool) -> bool {
     match query {
         TermQuery::Meta { field, pattern } => is_absent(*field, pattern),

@@ -1,8 +1,8 @@
-//! Automatic indexes: indexes without a stanza that events name.
+//! Indexes that are created automatically because events name them, without a stanza in indexes.conf.
 //!
-//! Indexes in indexes.conf are unlimited. Of all others, there are at most [`UNCONFIGURED_INDEXES_MAX`], because the
-//! names come from senders and every index takes memory and files. An index counts from its first append until the
-//! store is closed, and afterwards as long as it contains events.
+//! The number of indexes in indexes.conf is unlimited. Of other indexes, at most [`UNCONFIGURED_INDEXES_MAX`] may
+//! exist, because senders choose their names and every index takes memory and files. An index counts from its first
+//! append until the store is closed; after the next start, it counts if it contains events.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -23,7 +23,7 @@ impl NewIndexes {
         NewIndexes(Mutex::new(holding.filter(|index| !configured.contains(index)).collect()))
     }
 
-    /// Refuses an index beyond the limit.
+    /// Refuses a new index if the limit is reached.
     pub(crate) fn check(&self, index: &str, configured: &BTreeSet<String>) -> Result<(), StoreError> {
         if configured.contains(index) {
             return Ok(());

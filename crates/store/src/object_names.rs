@@ -1,6 +1,6 @@
 //! Names of a bucket's objects in the data directory.
 
-/// Maximum length of the part of an object's name derived from its index.
+/// Maximum length of the folder, the part of an object's name that is derived from the index.
 const FOLDER_BYTES_MAX: usize = 64;
 
 /// Name of a bucket's objects without extension.

@@ -1,4 +1,4 @@
-//! Options and limits of the store, each with its default and what happens beyond it.
+//! Options and limits of the store.
 //!
 //! [`CompactionOptions`] with `merge` correspond to `bucketMerge` settings of indexes.conf.
 
@@ -12,65 +12,69 @@ use quarry_catalog::PostgreSqlSettings;
 
 use crate::remote::copies::RemoteOptions;
 
-/// Maximum events of one batch: the capacity of a slab.
+/// Maximum number of events of one batch: the capacity of a slab.
 pub const BATCH_EVENTS_MAX: usize = MAX_SLAB_EVENTS;
-/// Maximum text bytes of one batch: the longest event.
+/// Maximum text bytes of one batch, and so of one event.
 pub const BATCH_RAW_BYTES_MAX: usize = MAX_SLAB_RAW_BYTES;
-/// Maximum indexes without a stanza in indexes.conf. Senders choose the names, and each index takes memory and files.
+/// Maximum number of indexes without a stanza in indexes.conf. Senders choose the names, and each index takes memory
+/// and files.
 pub const UNCONFIGURED_INDEXES_MAX: usize = 1_000;
-/// Messages kept in the report; the oldest are dropped.
+/// Maximum number of messages kept in the report; the oldest are dropped.
 pub(crate) const REPORT_MESSAGES_MAX: usize = 100;
-/// Maximum buckets of one merge, regardless of settings.
+/// Maximum number of buckets in one merge, regardless of settings.
 pub const MERGE_COUNT_MAX: usize = 1_024;
-/// Share of `hot_bytes_max` to reach when it was exceeded: small slabs are closed, and then sealed, many at once.
+/// Share of `hot_bytes_max` down to which hot slabs are closed once it is exceeded, so that many small slabs are sealed
+/// together.
 pub const HOT_BYTES_LEFT: f64 = 0.75;
-/// Slabs that failed verification and are served from memory in addition to other limits.
+/// Maximum number of slabs that failed verification and stay searchable in memory; they do not count towards other
+/// limits.
 pub(crate) const QUARANTINED_SLABS_MAX: usize = 4;
 
-/// Weight of a full slab among those waiting to be sealed; a small one weighs 1.
+/// Weight of a full slab in the count of slabs waiting to be sealed; a small slab weighs 1.
 pub(crate) const SLAB_WEIGHT: usize = 64;
-/// Memory of an event besides its text.
+/// Memory of an event in bytes, without its text.
 const EVENT_BYTES: usize = 24;
 
-/// Options of a store. [`StoreOptions::at`] gives the defaults.
+/// Options of a store. [`StoreOptions::at`] returns the defaults.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
     /// Data directory.
     pub dir: PathBuf,
-    /// Pipeline sets that append in parallel, each into its own hot slabs; at least 1.
+    /// Number of pipeline sets that append in parallel, each into its own hot slabs; at least 1.
     pub pipeline_sets: usize,
-    /// Threads that seal slabs; 0 takes one per core.
+    /// Number of threads that seal slabs; 0 means one per core.
     pub sealers: usize,
-    /// Events at which a hot slab is closed.
+    /// Number of events at which a hot slab is closed.
     pub slab_events: usize,
     /// Text bytes at which a hot slab is closed.
     pub slab_raw_bytes: usize,
-    /// Memory of all hot slabs together, including a fixed cost per slab; beyond it the largest are closed until
-    /// [`HOT_BYTES_LEFT`] of it remains.
+    /// Maximum memory of all hot slabs together in bytes, including a fixed cost per slab. Beyond it, the largest slabs
+    /// are closed until the rest takes [`HOT_BYTES_LEFT`] of it.
     pub hot_bytes_max: usize,
-    /// Maximum unsealed full slabs in memory, closed or hot, by content; at the limit appends wait. 0 means one more
-    /// than there are sealers: while the next slab fills, appends wait for the first sealer to finish.
+    /// Maximum content of unsealed slabs in memory, hot ones included, as a number of full slabs; at the limit, appends
+    /// wait. 0 means one more than the number of sealers, so that one slab can fill while all sealers work.
     pub unsealed_slabs_max: usize,
-    /// Text bytes that may wait for the next fsync, divided evenly between pipeline sets; at the limit of its set an
-    /// append waits.
+    /// Maximum bytes that wait for the next fsync, divided evenly between the pipeline sets. An append waits if its set
+    /// has reached its share.
     pub pending_bytes_max: usize,
-    /// Bytes at which a log segment is closed; a single record may exceed it.
+    /// Size in bytes at which a log segment is closed; a single record may exceed it.
     pub log_segment_bytes: u64,
-    /// Size of the log beyond which the oldest hot slab is closed, so that its log can be deleted.
+    /// Size of the log in bytes beyond which the hot slabs with the oldest records are closed, so that the oldest
+    /// segment can be deleted.
     pub log_bytes_max: u64,
     /// Idle seconds after which a hot slab is closed.
     pub idle_seal_secs: u64,
     /// Free bytes the file system must keep; below it appends fail with `Full`.
     pub free_bytes_min: u64,
-    /// Buckets kept open (file and directory) between searches.
+    /// Maximum number of buckets kept open between searches, each with its file and directory.
     pub open_buckets_max: usize,
-    /// Bytes of term filters kept in memory.
+    /// Maximum bytes of term filters kept in memory.
     pub filter_cache_bytes: usize,
-    /// Bytes of decoded pages kept in memory.
+    /// Maximum bytes of decoded pages kept in memory.
     pub page_cache_bytes: usize,
-    /// Bytes of decoded columns kept in memory.
+    /// Maximum bytes of decoded columns kept in memory.
     pub column_cache_bytes: usize,
-    /// zstd level of sealing.
+    /// zstd level of sealed buckets.
     pub zstd_level: i32,
     /// Settings for merging sealed buckets.
     pub compaction: CompactionOptions,
@@ -85,44 +89,45 @@ pub struct StoreOptions {
 /// Options of compaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactionOptions {
-    /// Whether a thread merges in the background. Off by default, because only a server lives long enough.
+    /// Whether a thread merges in the background. Off by default, because only a server runs long enough.
     pub bucket_merging: bool,
-    /// Seconds without a seal after which a background merge begins: during a stream of events its memory would add to
-    /// that of the slabs.
+    /// Number of seconds without a seal after which a background merge may begin. During a stream of events, the memory
+    /// of a merge would add to that of the slabs.
     pub quiet_secs: u64,
     /// Merge options of indexes not in `merge_of`.
     pub merge: MergeOptions,
     /// Merge options of single indexes.
     pub merge_of: BTreeMap<String, MergeOptions>,
-    /// Maximum events of a merged bucket.
+    /// Maximum number of events of a merged bucket.
     pub max_merge_events: u64,
-    /// Maximum total size of the merged objects. A merge holds its output in memory, which is rarely larger.
+    /// Maximum total bytes of the objects to be merged. A merge holds its output in memory, which is rarely larger than
+    /// its input.
     pub max_merge_stored_bytes: u64,
     /// zstd level of merged buckets.
     pub zstd_level: i32,
-    /// Share of one core for background merges, 1 to 100.
+    /// Share of one core for background merges, in percent (1 to 100).
     pub cpu_percent: u32,
-    /// Bytes per second that background merges read and write; 0 for no limit.
+    /// Maximum bytes per second that background merges read and write; 0 for no limit.
     pub bytes_per_second: u64,
 }
 
 /// Merge options of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MergeOptions {
-    /// Whether the background merges them. A request always does.
+    /// Whether buckets are merged in the background; a merge on request ignores this option.
     pub background: bool,
-    /// Minimum buckets of a background merge; a request merges two.
+    /// Minimum number of buckets of a background merge; for a merge on request, the minimum is two.
     pub min_merge_count: usize,
-    /// Maximum buckets of a merge.
+    /// Maximum number of buckets of a merge.
     pub max_merge_count: usize,
-    /// Minimum text bytes of a background merge.
+    /// Minimum total text bytes of the buckets of a background merge.
     pub min_merge_raw_bytes: u64,
     /// Maximum text bytes of a merged bucket.
     pub max_merge_raw_bytes: u64,
-    /// Maximum bytes of the objects of a merged bucket, in addition to [`CompactionOptions::max_merge_stored_bytes`].
+    /// Maximum total bytes of the objects to be merged; [`CompactionOptions::max_merge_stored_bytes`] applies, too.
     pub max_merge_stored_bytes: u64,
-    /// Maximum seconds between first and last `_time` of a merged bucket, unless one input spans more. A bucket expires
-    /// by its newest event, so a wide one keeps its oldest events longer.
+    /// Maximum number of seconds between the first and last `_time` of a merged bucket, unless one input spans more. A
+    /// bucket expires with its newest event, so a long time span keeps its oldest events longer.
     pub max_merge_time_span_secs: u64,
 }
 
@@ -203,12 +208,12 @@ impl StoreOptions {
         if self.sealers == 0 { cores() } else { self.sealers }
     }
 
-    /// Maximum full slabs in memory, regardless of the number of pipeline sets.
+    /// Maximum number of full slabs in memory, regardless of the number of pipeline sets.
     pub(crate) fn unsealed_limit(&self) -> usize {
         if self.unsealed_slabs_max == 0 { self.sealer_threads() + 1 } else { self.unsealed_slabs_max }
     }
 
-    /// Whether a slab is so small that its seal costs little besides the commit, which it can share.
+    /// Whether a slab is so small that most of the cost of its seal is the commit, which several seals can share.
     pub(crate) fn is_small(&self, events: usize, raw_bytes: usize) -> bool {
         events <= self.slab_events / SLAB_WEIGHT && raw_bytes <= self.slab_raw_bytes / SLAB_WEIGHT
     }
@@ -218,7 +223,7 @@ impl StoreOptions {
         if self.is_small(events, raw_bytes) { 1 } else { SLAB_WEIGHT }
     }
 
-    /// Weight of hot slabs that hold `bytes` of memory.
+    /// Weight of hot slabs that take `bytes` of memory.
     pub(crate) fn hot_weight(&self, bytes: usize) -> usize {
         let slab = self.slab_raw_bytes.saturating_add(self.slab_events.saturating_mul(EVENT_BYTES)).max(1);
         // The intermediate type cannot overflow.

@@ -1,10 +1,10 @@
-//! Order within a file: later events never go to an older slab than earlier ones.
+//! Order within a file: later events never go to an older slab than earlier events.
 //!
-//! The order of arrival in a store is that of its slabs by number, and within a slab that of the log. With one pipeline
-//! set every event goes to the newest slab of its index. With several, each set fills its own slab, and a file
-//! continued by another set could go into a slab older than the one with its first part. The slab with each file's
-//! newest events is therefore remembered; a set whose slab is older starts a new one. After a restart nothing needs to
-//! be known, because only the newest slab of an index continues.
+//! The order of arrival in a store is the order of its slabs by number, and within a slab the order of the log. With
+//! one pipeline set, every event goes to the newest slab of its index. With several sets, each set fills its own slab.
+//! If a file is continued by another set, its later events could go into a slab that is older than the slab with the
+//! earlier events. The slab with each file's newest events is therefore remembered, and a set whose slab is older
+//! starts a new slab. After a restart, this memory is not needed, because only the newest slab of an index continues.
 //!
 //! Not here: appends without a checkpoint, which belong to no file.
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use quarry_catalog::CheckpointKey;
 
-/// Maximum files remembered. Beyond it, all sets start new slabs, and older entries are no longer needed.
+/// Maximum number of files remembered. Beyond it, all entries are dropped and all sets start new slabs.
 const FILES_MAX: usize = 65_536;
 
 /// The slab with the newest events of each file.

@@ -1,7 +1,7 @@
 //! Appends waiting for the log thread: a queue per pipeline set, processed in overall order of arrival.
 //!
-//! Each set has its share of the room. Beyond it, only appends of that set wait, so that a fast set cannot block the
-//! others.
+//! Each set has its share of the queued bytes. Beyond it, only appends of that set wait, so that a fast set cannot
+//! block the others.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex};
@@ -20,15 +20,15 @@ const GROUP_BYTES_MAX: usize = 16 << 20;
 /// An append in progress.
 #[derive(Debug)]
 pub(crate) struct PendingAppend {
-    /// Encoded record of `batch`; the frame is not filled in yet.
+    /// Encoded record of `batch`, whose frame is not filled in yet.
     pub(crate) record: EncodedRecord,
     pub(crate) batch: EventBatch,
     pub(crate) checkpoint: Option<FileCheckpoint>,
-    /// The checkpoint of a later append of which these events are a part.
+    /// Checkpoint of the later append that completes the part of a file to which these events belong.
     pub(crate) part_of: Option<FileCheckpoint>,
     /// Id and part of the sender's request that the append belongs to, if any.
     pub(crate) sent: Option<(u64, UnansweredPart)>,
-    /// Its pipeline set.
+    /// Pipeline set of the append.
     pub(crate) set: usize,
     /// Sequence number among all appends.
     pub(crate) begun: u64,
@@ -36,7 +36,7 @@ pub(crate) struct PendingAppend {
 }
 
 impl PendingAppend {
-    /// The file of its events, with the position after them.
+    /// The checkpoint of the file that these events belong to, if any.
     pub(crate) fn file(&self) -> Option<&FileCheckpoint> {
         self.checkpoint.as_ref().or(self.part_of.as_ref())
     }
@@ -49,24 +49,24 @@ pub struct QueueFigures {
     pub bytes: usize,
     /// Bytes at which appends wait.
     pub bytes_max: usize,
-    /// Waiting appends.
+    /// Number of waiting appends.
     pub appends: usize,
 }
 
 /// Hot slabs to close.
 #[derive(Clone, Debug)]
 pub(crate) enum Closing {
-    /// Every one.
+    /// All hot slabs.
     All,
-    /// Slabs of some indexes.
+    /// The slabs of some indexes.
     Of(IndexSelector),
-    /// No slab: only waits for earlier appends.
+    /// No slab; the job only waits for earlier appends.
     Nothing,
-    /// Slabs that have been idle since this monotonic time.
+    /// The slabs that have been idle since this monotonic time.
     IdleSince(i64),
 }
 
-/// A job of the log thread, in order: a close covers the appends before it.
+/// A job of the log thread. Jobs are done in order, so that a close covers the appends before it.
 #[expect(clippy::large_enum_variant, reason = "nearly all are appends, and a box would cost each an allocation")]
 #[derive(Debug)]
 pub(crate) enum Job {
@@ -84,7 +84,7 @@ pub(crate) enum Work {
 /// The queues in front of the log thread.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    /// Maximum bytes of one set, unless a single record is longer.
+    /// Maximum bytes of records queued or being written for one set, unless a single record is longer.
     bytes_max: usize,
     inner: Mutex<Inner>,
     work: Condvar,
@@ -138,7 +138,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Adds a close.
+    /// Adds a request to close slabs.
     pub(crate) fn push_close(&self, closing: Closing, promise: Promise) -> Result<(), StoreError> {
         let mut inner = lock(&self.inner);
         if inner.stopping {
@@ -163,7 +163,7 @@ impl Queue {
         }
     }
 
-    /// Releases the room of a group, given set and bytes of each append.
+    /// Subtracts the written appends of a group from the queued bytes. `group` has the set and bytes of each append.
     pub(crate) fn written(&self, group: &[(usize, usize)]) {
         let mut inner = lock(&self.inner);
         for (set, bytes) in group {
@@ -185,7 +185,7 @@ impl Queue {
         self.notify_room();
     }
 
-    /// Refuses new work and drops queued work, because the thread has ended.
+    /// Refuses new work and drops queued work, because the log thread has ended.
     pub(crate) fn abandon(&self) {
         let jobs = {
             let mut inner = lock(&self.inner);

@@ -1,8 +1,8 @@
-//! Recovery: rebuilds the state from catalog and log at start.
+//! Recovery: rebuilds the state from the catalog and the log at start.
 //!
-//! The catalog says which buckets are sealed; all other records of the log are replayed into hot slabs. A bucket is
-//! sealed if it is live or retired in the catalog, or if its number is not above its index's position. Every record
-//! names its bucket, so slabs of several pipeline sets are restored as they were.
+//! Log records of sealed buckets are skipped; all others are replayed into hot slabs. A bucket is sealed if it is live
+//! or retired in the catalog, or if its number does not exceed the position of its index. Every record names its
+//! bucket, so slabs of several pipeline sets are restored as they were.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ use crate::wal::salvage::salvage;
 use crate::wal::{HEADER_BYTES, segment_path};
 use crate::{Damage, StoreError, StoreOptions, damage, data_dir};
 
-/// Live buckets read from the catalog at once.
+/// Number of live buckets read from the catalog at once.
 const PAGE_MAX: u32 = 4_096;
 
 /// Result of recovery.
@@ -39,7 +39,7 @@ pub(crate) struct Recovered {
     pub(crate) log_damage: Vec<Damage>,
     /// Other notes for the operator.
     pub(crate) notes: Vec<String>,
-    /// Parts of requests in the log.
+    /// Parts of senders' requests found in the log.
     pub(crate) sent: Vec<UnansweredPart>,
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn recover(options: &StoreOptions, catalog: &Catalog, repair: Repair)
             notes.push(format!("not all log segments can be recorded in the catalog: {error}"));
         }
         log_damage.clear();
-        // The next record writes a new mark.
+        // A damaged mark needs no repair: the next record writes a new one.
         notes.extend(mark_damage.map(|damage| damage.reason));
     }
     for kept in damage::kept(catalog, &folder)? {
@@ -80,7 +80,7 @@ pub(crate) fn recover(options: &StoreOptions, catalog: &Catalog, repair: Repair)
     Ok(Recovered { state, segments, next_lsn, next_bucket, log_damage, notes, sent })
 }
 
-/// The segments of a log as they were read.
+/// The segments read from a log.
 #[derive(Default)]
 struct ReadLog {
     segments: Vec<LogSegment>,
@@ -119,7 +119,8 @@ fn read_log(log: &ExpectedLog, folder: &Path, replay: &mut Replay, repair: Repai
             continue;
         }
         if let (true, Some(fault)) = (read.torn, &log.mark_fault) {
-            // Nothing says whether the unreadable bytes were stored: assume that they were.
+            // Without the mark, it is unknown whether the unreadable bytes were acknowledged; they are treated as a
+            // loss.
             let what = format!("log segment {} ends with bytes that cannot be read, and {fault}", path.display());
             replay.last_lsn += 1;
             replay.losses.lost(replay.last_lsn);
@@ -141,7 +142,7 @@ fn read_log(log: &ExpectedLog, folder: &Path, replay: &mut Replay, repair: Repai
     Ok(read_log)
 }
 
-/// Records losses and replaces damaged segments; returns the new ones.
+/// Records losses and replaces damaged segments; returns the segments that replace them.
 fn keep_what_is_whole(
     catalog: &Catalog,
     missing: &[(Damage, PathBuf)],
@@ -152,7 +153,7 @@ fn keep_what_is_whole(
         damage::leave_note(path, damage)?;
     }
     let mut segments = Vec::new();
-    // Newest first: until the last one is replaced, the oldest loss is found again after a crash.
+    // Newest first, so that the oldest loss is found again if a crash comes before all segments are replaced.
     for (damage, segment, read) in damaged.iter().rev() {
         damage::remember(catalog, damage)?;
         segments.extend(replace(segment, read)?);
@@ -174,8 +175,8 @@ fn replace(segment: &LogSegment, read: &ReadSegment) -> Result<Vec<LogSegment>, 
     Ok(paths.into_iter().zip(&read.runs).map(of_run).collect())
 }
 
-/// Deletes leftovers of unfinished seals and deletions. Returns errors, and retired buckets with a remote copy, which
-/// are left for later: a start does not wait for the network.
+/// Deletes leftovers of unfinished seals and of unfinished deletions of objects. Returns errors, and the retired
+/// buckets with a remote copy, which are deleted later because a start must not wait for the network.
 pub(crate) fn clean_up(
     catalog: &Catalog,
     blobs: &dyn BlobStore,
@@ -206,7 +207,7 @@ pub(crate) fn clean_up(
     Ok((problems, retired))
 }
 
-/// Removes segments without records, left by an interrupted creation.
+/// Removes segments without records, which an interrupted creation has left.
 pub(crate) fn remove_empty(segments: &mut Vec<LogSegment>, disk: &dyn Disk) -> Result<(), StoreError> {
     for empty in segments.extract_if(.., |segment| segment.bytes == 0) {
         disk.remove(&empty.path).map_err(|error| StoreError::from_io("remove", &empty.path, &error))?;
@@ -226,7 +227,7 @@ fn deletions(catalog: &Catalog) -> Result<BTreeMap<u64, RowSet>, StoreError> {
     catalog.deletions()?.into_iter().map(decode).collect()
 }
 
-/// Adds all live buckets of the catalog. Nothing else changes the catalog during recovery.
+/// Adds all live buckets of the catalog, page by page; nothing changes the catalog during recovery.
 fn add_live(state: &mut State, catalog: &Catalog) -> Result<(), StoreError> {
     let mut deletions = deletions(catalog)?;
     let mut last = 0;
@@ -296,7 +297,7 @@ impl Replay {
         slab.append(&mut rows, left);
     }
 
-    /// Permanently drops the checkpoints that may hide a loss.
+    /// Drops the checkpoints that may hide a loss from the catalog.
     fn commit_losses(&mut self, catalog: &Catalog) -> Result<(), StoreError> {
         if self.losses.any() {
             self.losses.commit(catalog, self.last_lsn)?;
@@ -305,9 +306,10 @@ impl Replay {
         Ok(())
     }
 
-    /// The newest slab of each index continues, in the first pipeline set; the others wait to be sealed. The original
-    /// set of a slab is not in the log and does not matter: no later event may go to a slab older than one with events
-    /// of the same file, and a file may be in any slab up to the newest. If that is sealed, none continues.
+    /// The newest slab of each index continues, in the first pipeline set; older slabs wait to be sealed. They must not
+    /// continue, because later events of a file must not go to a slab older than one with events of that file, and any
+    /// file may have events in the newest slab. If a newer bucket is sealed already, no slab of the index continues.
+    /// The log does not contain the pipeline set of a slab, which does not matter after a restart.
     fn into_state(self) -> State {
         let mut state = self.state;
         for (number, slab) in self.slabs {

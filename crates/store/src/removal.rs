@@ -1,9 +1,10 @@
 //! Removal of all events of an index, when the index itself is removed.
 //!
-//! What is in memory is sealed first, so that removing means retiring buckets in one transaction of the catalog. Events
-//! that arrive during the removal stay. The positions up to which files were read into the index are forgotten, so that
-//! the files can be added again: checkpoints cannot be found by index, so all those in log records up to the removal
-//! become invalid. Not here: retention ([`crate::retire`]), deleting single events ([`crate::deletion`]).
+//! Hot slabs are sealed first, so that the index can be removed by retiring its buckets in one transaction of the
+//! catalog. Events that arrive during the removal stay. The positions up to which files were read into the index are
+//! forgotten, so that the files can be added again. Checkpoints do not name an index, so for these files all
+//! checkpoints in log records up to the removal become invalid. Not here: retention ([`crate::retire`]), deletion of
+//! single events ([`crate::deletion`]).
 
 use std::sync::Arc;
 
@@ -12,12 +13,12 @@ use crate::state::Shared;
 use crate::sync::lock;
 use crate::{IndexSelector, Store, StoreError};
 
-/// Prefix of catalog settings: the last log record before the removal of an index.
+/// Prefix of catalog settings, one per index, with the number of the last log record before the removal of the index.
 const FORGOTTEN: &str = "forgotten/";
 
 impl Store {
     /// Removes the events of an index; returns the ids of its buckets. Objects that a search still reads are deleted
-    /// later. Thawed buckets stay, because their folders belong to whoever thawed them.
+    /// later. Thawed buckets stay, because their folders belong to the operator.
     pub fn remove_events_of(&self, index: &str) -> Result<Vec<String>, StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);
@@ -26,7 +27,7 @@ impl Store {
         let through = self.shared.state().durable_lsn;
         self.seal_selected(&IndexSelector::new([index.to_owned()]))?;
         let removed = self.shared.retire_index(index)?;
-        // This comes last: after a crash before it, files may need `--again`; after a crash behind it, nothing is
+        // Written last. If a crash comes before this, files can be added again only with `--again`, but no events are
         // duplicated.
         self.shared.catalog.set_setting(&format!("{FORGOTTEN}{index}"), &through.to_string())?;
         self.shared.delete_retired();
@@ -35,14 +36,15 @@ impl Store {
 }
 
 impl Shared {
-    /// The number of the last log record whose checkpoints no longer count for files read into an index; 0 if all do.
+    /// The number of the last log record whose checkpoints are invalid for files read into an index; 0 if all are
+    /// valid.
     pub(crate) fn forgotten_through(&self, index: &str) -> Result<u64, StoreError> {
         let through = self.catalog.setting(&format!("{FORGOTTEN}{index}"))?;
         Ok(through.and_then(|through| through.parse().ok()).unwrap_or(0))
     }
 
     fn retire_index(&self, index: &str) -> Result<Vec<String>, StoreError> {
-        // A merge that reads these buckets finds under this lock that they are gone.
+        // A concurrent merge of these buckets takes this lock before its commit, and then finds that they are gone.
         let _commit = lock(&self.commit);
         let mut chosen: Vec<Arc<SealedBucket>> = {
             let state = self.state();

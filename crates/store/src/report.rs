@@ -11,9 +11,9 @@ use crate::sync::lock;
 /// A message for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Time at which it occurred.
+    /// Time at which the failure occurred.
     pub time: TimeNs,
-    /// Message: what happened and what to do.
+    /// Description of the failure and of the remedy.
     pub text: String,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Adds a message; a repetition of the newest only updates its time.
+    /// Adds a message. If it equals the newest one, only the time of that message is updated.
     pub(crate) fn add(&self, time: TimeNs, text: String) {
         let mut messages = lock(&self.messages);
         if let Some(newest) = messages.back_mut()

@@ -1,7 +1,7 @@
 //! Removal of buckets: expired by age or size, or replaced by a merge.
 //!
-//! A retired bucket is in no later snapshot. Its objects stay as long as a search holds it. If an index archives, a
-//! bucket is archived first and removed only if that succeeded.
+//! A retired bucket is in no later snapshot. Its objects stay as long as a search holds the bucket. If the index
+//! archives its buckets, a bucket is archived first and removed only if that succeeded.
 //!
 //! A clock that is ahead would make everything look expired, so the time comes from [`crate::day_clock`].
 
@@ -19,22 +19,22 @@ use crate::state::Shared;
 use crate::sync::lock;
 use crate::{Store, StoreError};
 
-/// Buckets archived per round; the rest waits for the next.
+/// Maximum number of buckets archived per round; the others wait for the next round.
 const ARCHIVED_MAX: usize = 16;
 
 /// Retention of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetentionRule {
-    /// Its name.
+    /// Name of the index.
     pub index: String,
-    /// Age in seconds of its newest event at which a bucket expires.
+    /// A bucket expires when its newest event has this age in seconds.
     pub max_age_secs: u64,
-    /// Object bytes above which the oldest buckets are removed.
+    /// Total bytes of objects above which the oldest buckets are removed.
     pub max_stored_bytes: Option<u64>,
-    /// Whether buckets are archived first.
+    /// Whether buckets are archived before they are removed.
     pub archives: bool,
-    /// Seconds for which removing the last events of the index by age must have been due, and for which a bucket stays
-    /// that was too old when it was written.
+    /// Delay in seconds before the last events of the index are removed by age, and before a bucket is removed that was
+    /// too old when it was written.
     pub empties_after_secs: u64,
 }
 
@@ -47,7 +47,7 @@ impl RetentionRule {
         i64::try_from(self.empties_after_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC)
     }
 
-    /// Whether a bucket was too old when it was written, so shortly before `now` that it stays.
+    /// Whether a bucket stays because it was too old when it was written and was written only shortly before `now`.
     fn arrived_old(&self, bucket: &SealedBucket, now: TimeNs) -> bool {
         let row = &bucket.row;
         row.time_max < row.created.saturating_sub(self.max_age_ns())
@@ -58,26 +58,26 @@ impl RetentionRule {
 /// A bucket to be removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpiredBucket {
-    /// Its id.
+    /// Id of the bucket.
     pub id: String,
-    /// Its number, unique in the store.
+    /// Number of the bucket, unique in the store.
     pub number: u64,
-    /// Index of its events.
+    /// Index of the events.
     pub index: String,
     /// Smallest `_time`.
     pub time_min: TimeNs,
     /// Largest `_time`.
     pub time_max: TimeNs,
-    /// Names of its objects, relative to the folder of objects.
+    /// Names of the bucket's objects, relative to the folder of objects.
     pub objects: [String; 2],
 }
 
 /// Buckets removed by a retention round, by id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// Expired by age.
+    /// Buckets that expired by age.
     pub too_old: Vec<String>,
-    /// The oldest of an index that was too large.
+    /// The oldest buckets of indexes that were too large.
     pub too_many: Vec<String>,
 }
 
@@ -96,9 +96,9 @@ impl Store {
         Ok(self.retention_by(&rules, &|_| Ok(()))?.too_old)
     }
 
-    /// A full retention round. `archive` receives buckets of indexes that archive and returns an error if one must
-    /// stay; it is retried in a later round. Thawed buckets are exempt, and the newest bucket of an index is never
-    /// removed for size.
+    /// A full retention round. `archive` archives a bucket of an index with `archives`; if it returns an error, the
+    /// bucket stays and is retried in a later round. Thawed buckets are exempt, and the newest bucket of an index is
+    /// never removed for size.
     pub fn retention_by(
         &self,
         rules: &[RetentionRule],
@@ -127,7 +127,7 @@ impl Shared {
         archive: &dyn Fn(&ExpiredBucket) -> Result<(), Fault>,
     ) -> Result<Removed, StoreError> {
         let now = self.retention_time();
-        // No merges while buckets are archived: their events would be archived again with the merged bucket.
+        // No bucket is merged while it is archived, because its events would be archived again with the merged bucket.
         let merging = match self.compacting.try_lock() {
             Ok(turn) => Some(turn),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
@@ -144,7 +144,7 @@ impl Shared {
             merging.is_some() && archived <= ARCHIVED_MAX && self.archived(&chosen.bucket, archive)
         });
         drop(merging);
-        // Checked under the lock: a bucket may have been merged in the meantime.
+        // Checked under the commit lock, because a bucket may have been merged in the meantime.
         let _commit = lock(&self.commit);
         let is_live = |chosen: &Chosen| self.state().sealed.contains_key(&chosen.bucket.row.number);
         chosen.retain(is_live);
@@ -165,7 +165,7 @@ impl Shared {
         Ok(removed)
     }
 
-    /// The effective time; a clock ahead of it is reported.
+    /// The time for retention; reports a clock that is ahead of it.
     fn retention_time(&self) -> i64 {
         let mut clock = lock(&self.day_clock);
         let (now, ahead) = clock.now(&self.clock);
@@ -195,7 +195,7 @@ impl Shared {
             let (old, mut kept): (Vec<_>, Vec<_>) = of_index.cloned().partition(|it| it.row.time_max < limit);
             let mut stored: u64 = kept.iter().map(|bucket| bucket.row.stored_bytes()).sum();
             kept.sort_by_key(|bucket| (bucket.row.time_max, bucket.row.number));
-            // However small the limit, the newest bucket stays.
+            // The newest bucket always stays, even if it alone exceeds the limit.
             let newest = kept.pop().map_or(0, |bucket| bucket.row.stored_bytes());
             if rule.max_stored_bytes.is_some_and(|most| newest > most) {
                 too_large.insert(rule.index.clone());
@@ -216,9 +216,9 @@ impl Shared {
         chosen
     }
 
-    /// Excludes buckets of indexes that would become empty, if that must wait.
+    /// Removes from `chosen` the buckets of indexes that would become empty and must wait for that.
     fn hold_back(&self, chosen: &mut Vec<Chosen>, rules: &[RetentionRule], now: i64) {
-        // Per index, how many are to be removed, and the newest of them.
+        // For each index, the number of buckets to be removed, and the number of the newest of them.
         let mut going: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
         for chosen in chosen.iter() {
             let (count, newest) = going.entry(&chosen.bucket.row.index).or_default();
@@ -241,7 +241,8 @@ impl Shared {
         self.hold_arrived_old(chosen, rules, now);
     }
 
-    /// Excludes buckets that were too old when they were written, for a while; reports each index once.
+    /// Removes from `chosen` the buckets that were too old when they were written and must wait. Reports each index
+    /// once.
     fn hold_arrived_old(&self, chosen: &mut Vec<Chosen>, rules: &[RetentionRule], now: i64) {
         let mut waiting = BTreeSet::new();
         chosen.retain(|chosen| {
@@ -306,13 +307,14 @@ impl Shared {
             if free.is_empty() {
                 break;
             }
-            // A retired bucket holds a reference to the one it was merged into, which may be unused now.
+            // A retired bucket holds a reference to the bucket it was merged into, which may become free now.
             left.extend(free.into_iter().filter(|bucket| !self.delete_objects(bucket)));
         }
         self.state().retired.extend(left);
     }
 
-    /// Deletes the objects of a bucket; `false` if some must stay, or, with a message, if the deletion failed.
+    /// Deletes the objects of a bucket; returns `false` if some must stay, or if the deletion failed, which is
+    /// reported.
     fn delete_objects(&self, bucket: &SealedBucket) -> bool {
         self.readers.forget(bucket.row.number);
         let delete = || -> Result<bool, StoreError> {
@@ -334,7 +336,7 @@ impl Shared {
 }
 
 impl Shared {
-    /// Whether an index may become empty; `newest` is the number of its newest bucket.
+    /// Whether an index may become empty now; `newest` is the number of its newest bucket.
     fn may_empty(&self, rule: &RetentionRule, newest: u64, now: TimeNs) -> bool {
         let wait = rule.empties_after_ns();
         if wait == 0 {
@@ -385,7 +387,7 @@ impl Shared {
         Some((since.parse().ok()?, newest.parse().ok()?))
     }
 
-    /// Reports once that the newest bucket of an index alone exceeds its limit and stays.
+    /// Reports each index once whose newest bucket alone exceeds the size limit and stays.
     fn tell_too_large(&self, indexes: BTreeSet<String>) {
         let mut emptying = lock(&self.emptying);
         for index in indexes.difference(&emptying.too_large) {

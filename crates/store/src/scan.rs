@@ -1,4 +1,4 @@
-//! Creates snapshots: the segments a search reads.
+//! Creates snapshots, which list the segments that a search reads.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,7 +11,7 @@ use crate::{Damage, IndexSelector, PageInfo, Segment, Snapshot, Store};
 impl Store {
     /// All stored segments of the selected indexes that may overlap `range`.
     pub fn snapshot(&self, selector: &IndexSelector, range: &TimeRange) -> Snapshot {
-        // Lost log records may have belonged to any index and time.
+        // Damage of the log concerns every search, because lost records may have belonged to any index and time.
         let mut snapshot = Snapshot { damaged: self.shared.log_damage.clone(), ..Snapshot::default() };
         let mut sealed: Vec<Arc<SealedBucket>> = {
             let mut state = self.shared.state();
@@ -74,7 +74,8 @@ fn deleted_of(bucket: &SealedBucket, pages: &[PageInfo]) -> u64 {
     deleted.count_within(first.first_row..last.first_row + u64::from(last.events))
 }
 
-/// Numbers of everything a search reads, ascending, for splitting compacted buckets; empty if none needs it.
+/// Numbers of all slabs and sealed buckets that a search reads, ascending, at which compacted buckets are split; empty
+/// if no bucket needs to be split.
 fn arrivals(unsealed: &[Arc<dyn Segment>], sealed: &[Arc<SealedBucket>]) -> Vec<u64> {
     if sealed.iter().all(|bucket| bucket.origins.len() == 1) {
         return Vec::new();
@@ -86,7 +87,8 @@ fn arrivals(unsealed: &[Arc<dyn Segment>], sealed: &[Arc<SealedBucket>]) -> Vec<
     numbers
 }
 
-/// The parts of a slab with these pages, in a bucket split at rows `cuts`; `None` stands for the whole slab.
+/// The parts into which a slab with these pages is cut in a bucket that is split at rows `cuts`; `None` means the whole
+/// slab.
 fn slab_cuts(pages: &[PageInfo], cuts: &[u64]) -> Vec<Option<Cut>> {
     let (Some(first), Some(last)) = (pages.first(), pages.last()) else { return vec![None] };
     let end = last.first_row + u64::from(last.events);

@@ -1,8 +1,9 @@
 //! Sealing: a closed slab is written as a bucket object and verified before its log may be deleted.
 //!
 //! Order: `begin_seals` (records the objects' names), encode, decode and compare, put the objects, `commit_seals`, then
-//! one critical section that replaces slabs by buckets, then the log. A crash repeats or skips whole steps. Small slabs
-//! are sealed together: otherwise thousands of indexes with one event each would wait for the disk once per index.
+//! one critical section that replaces slabs by buckets, then the log. After a crash, only whole steps are repeated or
+//! skipped. Small slabs are sealed together, because otherwise thousands of indexes with one event each would need as
+//! many waits for the disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,11 +22,11 @@ use quarry_stdx::number::usize_of;
 
 /// Pause after a failure.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
-/// Maximum small slabs sealed together.
+/// Maximum number of small slabs sealed together.
 const TOGETHER_SLABS_MAX: usize = 256;
 /// Maximum total text of slabs sealed together, in bytes.
 const TOGETHER_BYTES_MAX: usize = 8 << 20;
-/// Candidate names for the objects of one bucket.
+/// Maximum number of names tried for the objects of one bucket.
 const NAMES_MAX: u32 = 1_000;
 
 /// Reason why a slab was not sealed.
@@ -50,7 +51,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
         if !sealed.is_empty() {
             shared.release_log();
         }
-        // Failures last, so that waiters see the reason.
+        // Failures are noted last, so that a success does not clear the reason of a failure before waiters see it.
         for (segment, outcome) in sealed.into_iter().chain(failed) {
             note_outcome(shared, &segment, outcome);
             keep_memory(shared, segment);
@@ -59,7 +60,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
     }
 }
 
-/// Keeps the memory of a sealed slab that no search uses, while events keep arriving.
+/// Keeps the memory of a sealed slab for reuse, if no search uses it and events keep arriving.
 fn keep_memory(shared: &Shared, segment: Arc<HotSegment>) {
     let Some(rows) = Arc::into_inner(segment).and_then(HotSegment::into_rows) else { return };
     if !Spares::takes(&rows) {
@@ -72,13 +73,14 @@ fn keep_memory(shared: &Shared, segment: Arc<HotSegment>) {
         }
         state.large_slabs(&shared.options)
     };
-    // Slabs that wait, and those other pipeline sets fill, reduce what may be kept.
+    // Slabs that wait to be sealed, and slabs that other pipeline sets fill, reduce the number that may be kept.
     let options = &shared.options;
     let most = (options.unsealed_limit() + 1).saturating_sub(others + options.pipeline_sets.saturating_sub(1));
     shared.spares.keep_slab(rows, most);
 }
 
-/// Waits for slabs to seal, oldest first: a single one, or several small ones that share a commit.
+/// Waits for slabs to seal. Returns the oldest slab, or several small slabs that share a commit; `None` when the store
+/// stops.
 fn next_slabs(shared: &Shared) -> Option<Vec<Arc<HotSegment>>> {
     let mut state = shared.state();
     loop {
@@ -143,7 +145,7 @@ fn note_outcome(shared: &Shared, segment: &HotSegment, outcome: Result<(), Failu
     shared.tell(format!("bucket {}~{number} is not sealed: {reason}", segment.index_name()));
 }
 
-/// Seals slabs independently of each other's failures; returns the results in order.
+/// Seals slabs; returns the results in order. The failure of one slab does not affect the others.
 fn seal_together(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Vec<Result<(), Failure>> {
     let rows = match begin(shared, slabs) {
         Ok(rows) => rows,
@@ -152,7 +154,7 @@ fn seal_together(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Vec<Result<(), F
     let mut outcomes: Vec<Result<(), Failure>> = Vec::with_capacity(slabs.len());
     let mut encoded = Vec::with_capacity(slabs.len());
     for (segment, row) in slabs.iter().zip(rows) {
-        // A slab that makes the encoder panic must not end the thread.
+        // A panic of the encoder must not end the thread.
         let outcome = catch_unwind(AssertUnwindSafe(|| encode(shared, segment)));
         let outcome =
             outcome.unwrap_or_else(|_| Err(Failure::Never("the encoder panicked, please report this".into())));
@@ -187,7 +189,7 @@ fn encode(shared: &Shared, segment: &HotSegment) -> Result<EncodedBucket, Failur
     Ok(encoded)
 }
 
-/// Puts the objects of buckets, each with its index among all results; returns those that can be committed.
+/// Puts the objects of buckets, each given with the index of its result. Returns the buckets that can be committed.
 fn put(
     shared: &Shared,
     encoded: Vec<(usize, BucketRow, EncodedBucket)>,
@@ -202,7 +204,7 @@ fn put(
     let together = blobs.put_all(&all);
     let mut stored = Vec::with_capacity(encoded.len());
     for (pair, (place, row, objects)) in all.chunks_exact(2).zip(&encoded) {
-        // After a failure, each is tried alone to find out which one failed.
+        // After a failure, each bucket is tried alone to find the one that failed.
         let done = match &together {
             Err(_) if encoded.len() > 1 => blobs.put_all(pair),
             outcome => outcome.clone(),
@@ -226,8 +228,8 @@ fn stored_row(shared: &Shared, row: &BucketRow, objects: &EncodedBucket) -> Buck
     }
 }
 
-/// Chooses names of objects that do not exist, or those of the bucket's own failed attempt: an object unknown to the
-/// catalog may be the only copy of something.
+/// Chooses object names that are not in use, or those of the bucket's own failed attempt. An object that the catalog
+/// does not know is never overwritten, because it may be the only copy of its events.
 pub(crate) fn choose_names(shared: &Shared, row: &mut BucketRow) -> Result<(), StoreError> {
     if let Some(own) = shared.catalog.begun(row.number)? {
         (row.object, row.filter) = (own.object, own.filter);

@@ -1,7 +1,7 @@
 //! The searchable view of the store: a frozen list of segments.
 //!
 //! A segment is one slab, hot (in memory) or sealed (in a bucket). Readers never block writers: a snapshot keeps its
-//! segments until it is dropped, whatever is sealed, compacted or retired in the meantime.
+//! segments until it is dropped, even if they are sealed, compacted or retired in the meantime.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -13,33 +13,34 @@ use crate::{Deletion, StoreError};
 
 /// A searchable slab.
 pub trait Segment: Debug + Send + Sync {
-    /// Id of its bucket; with index and row it forms an event id.
+    /// Id of the bucket. Index, bucket id and row together form an event id.
     fn bucket(&self) -> &str;
-    /// Index of all its events.
+    /// Index of all events.
     fn index(&self) -> &str;
-    /// Position in the order of arrival over the whole store.
+    /// Position in the order of arrival, across the whole store.
     fn sequence(&self) -> u64;
     /// Process-wide identity of a slab whose events can no longer change; `None` for hot slabs and parts of slabs.
     fn identity(&self) -> Option<SlabIdentity> {
         None
     }
-    /// Storage location of a slab that can no longer change, or of a part of one.
+    /// Identity within the data directory of a slab that can no longer change; for a part of a slab, that of the whole
+    /// slab.
     fn stored(&self) -> Option<StoredSlab> {
         None
     }
-    /// Largest `_indextime` of its bucket; `None` if unknown.
+    /// Largest `_indextime` of the bucket; `None` if unknown.
     fn latest_arrival(&self) -> Option<TimeNs> {
         None
     }
-    /// Distinct metadata of its events.
+    /// Distinct metadata of the events.
     fn metas(&self) -> Arc<[Metadata]>;
-    /// Its pages in arrival order, at most 64.
+    /// Pages of the segment in arrival order, at most 64.
     fn pages(&self) -> &[PageInfo];
-    /// Pages that may match (a superset). If `fields` gives the columns of a field, tokens of its values are looked up
-    /// in those only.
+    /// Pages that may match (a superset). If `fields` knows the columns of a field, tokens of the field's values are
+    /// looked up in these columns only.
     fn candidate_pages(&self, query: &TermQuery, fields: &dyn FieldColumns) -> Result<PageSet, StoreError>;
-    /// Rows of a page that may match (a superset), ascending; used when few pages are left. `None` if unknown or more
-    /// than `most`.
+    /// Rows of a page that may match (a superset), ascending; used when few pages are left. `None` if the rows are
+    /// unknown or more than `most`.
     fn candidate_rows(
         &self,
         _page: usize,
@@ -65,7 +66,7 @@ pub trait Segment: Debug + Send + Sync {
     fn may_hold_fields(&self, _page: usize) -> bool {
         true
     }
-    /// The templates and columns of its texts; `None` for plain text.
+    /// The templates and columns of the texts; `None` for plain text.
     fn template_set(&self) -> Result<Option<Arc<TemplateSet>>, StoreError> {
         Ok(None)
     }
@@ -73,12 +74,13 @@ pub trait Segment: Debug + Send + Sync {
     fn dictionary(&self, _column: u32) -> Result<Arc<Dictionary>, StoreError> {
         Ok(Arc::default())
     }
-    /// Whether a page of a segment with [`Segment::template_set`] can be read by columns; not if it has deleted events.
+    /// Whether a page of a segment with [`Segment::template_set`] can be read by columns; false if the page has deleted
+    /// events.
     fn has_templates(&self, _page: usize) -> bool {
         true
     }
-    /// Marks events of a page, by row in the result of [`Segment::read_page`], for deletion; `false` if they are not
-    /// sealed.
+    /// Adds events of a page to `deletion`; `rows` are rows in the result of [`Segment::read_page`]. Returns `false` if
+    /// the events are not sealed.
     fn note_deleted(&self, _page: usize, _rows: &[u32], _deletion: &mut Deletion) -> bool {
         false
     }
@@ -86,12 +88,12 @@ pub trait Segment: Debug + Send + Sync {
     fn is_far(&self) -> bool {
         false
     }
-    /// Network requests sent so far to read its bucket.
+    /// Number of network requests sent so far to read the bucket.
     fn requests(&self) -> u64 {
         0
     }
-    /// Announces pages to be read (all of them for sure if `is_certain`), so that a request can fetch data of several
-    /// pages.
+    /// Announces pages that may be read, or, if `is_certain`, that will all be read, so that one request can fetch data
+    /// of several pages.
     fn read_ahead(&self, _pages: PageSet, _is_certain: bool) {}
     /// Ends the use of an announced page.
     fn done_with(&self, _page: usize) {}
@@ -103,8 +105,8 @@ pub trait Segment: Debug + Send + Sync {
 
 /// Process-wide identity of a sealed slab.
 ///
-/// A bucket number is never reused while a store is open, not even for a merged bucket, and objects are written once;
-/// each opening of a store counts as another store.
+/// Valid as long as the store is open, because bucket numbers are not reused and objects do not change during that
+/// time. Each opening of a store counts as another store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlabIdentity {
     /// Number that distinguishes openings of stores in this process.
@@ -113,7 +115,7 @@ pub struct SlabIdentity {
     pub bucket: u64,
     /// Slab of the bucket.
     pub slab: u32,
-    /// Number of deleted events. Deletions are never undone, so the number identifies the remaining ones.
+    /// Number of deleted events. Deletions are never undone, so the number identifies the remaining events.
     pub deleted: u64,
 }
 
@@ -122,37 +124,38 @@ pub struct SlabIdentity {
 pub struct StoredSlab {
     /// Number of the bucket.
     pub bucket: u64,
-    /// Time of the bucket's sealing or compaction, in nanoseconds since 1970: a number may be reused after a restart.
+    /// Time of the bucket's sealing or compaction, in nanoseconds since 1970. It distinguishes buckets whose number was
+    /// reused after a restart.
     pub created: TimeNs,
     /// Slab of the bucket.
     pub slab: u32,
     /// Compaction level.
     pub level: u32,
-    /// Number of deleted events, which identifies the remaining ones.
+    /// Number of deleted events, which identifies the remaining events.
     pub deleted: u64,
 }
 
-/// One page of a template slab. Data read is kept until it is dropped.
+/// One page of a template slab. Keeps the data that it has read.
 pub trait TemplatePage: Send {
     /// The values of a column of [`Segment::template_set`].
     fn column(&mut self, column: u32) -> Result<Arc<PageColumn>, StoreError>;
-    /// The values of a column in those of these ascending rows that have one. May return more rows, but avoids reading
-    /// them if possible.
+    /// The values of a column in the given ascending rows; rows without a value are skipped. May return further rows,
+    /// but avoids reading them if possible.
     fn column_of_rows(&mut self, column: u32, _rows: &[u32]) -> Result<Arc<PageColumn>, StoreError> {
         self.column(column)
     }
-    /// Whether a numeric column contains this number; `None` if finding out takes as long as reading it.
+    /// Whether a numeric column contains this number; `None` if the check would take as long as reading the column.
     fn holds_number(&mut self, _column: u32, _number: i64) -> Result<Option<bool>, StoreError> {
         Ok(None)
     }
-    /// The texts of a column in these ascending rows, each of which must have one; column 0 is the event text.
+    /// The texts of a column in the given ascending rows, each of which must have a text; column 0 is the event text.
     fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, StoreError>;
 }
 
 /// Facts about a page, available without reading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageInfo {
-    /// Row of its first event within the bucket.
+    /// Row of the page's first event within the bucket.
     pub first_row: u64,
     /// Number of events.
     pub events: u32,
@@ -169,14 +172,14 @@ pub struct PageInfo {
 pub struct Snapshot {
     /// Segments by ascending sequence.
     pub segments: Vec<Arc<dyn Segment>>,
-    /// Damaged buckets, whether or not they are among the segments; a damaged log segment is `wal~` and its number.
+    /// Damaged buckets, even if they have segments here. The name of a damaged log segment is `wal~` and its number.
     pub damaged: Vec<Damage>,
 }
 
 /// A bucket that is damaged or cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Its id.
+    /// Id of the bucket.
     pub bucket: String,
     /// Description of the damage.
     pub reason: String,

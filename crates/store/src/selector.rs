@@ -36,7 +36,8 @@ impl IndexSelector {
         IndexSelector { within: Some(Box::new(other)), ..self.clone() }
     }
 
-    /// Whether `index` is selected. An internal index (with a leading `_`) requires a pattern that begins the same way.
+    /// Whether `index` is selected. An internal index (with a leading `_`) is selected only by a pattern that also
+    /// begins with `_`.
     pub fn matches(&self, index: &str) -> bool {
         let internal = index.starts_with('_');
         let fits = |pattern: &String| (!internal || pattern.starts_with('_')) && wildcard_match(pattern, index);
@@ -50,7 +51,7 @@ impl IndexSelector {
 pub(crate) fn wildcard_match(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut at, mut from) = (0, 0);
-    // Where to continue when the match of the last `*` must be extended by one byte.
+    // Positions at which to continue if the match of the last `*` must be extended by one byte.
     let mut retry: Option<(usize, usize)> = None;
     while from < text.len() {
         if pattern.get(at) == Some(&b'*') {

@@ -1,17 +1,18 @@
 //! Deduplication of requests that senders repeat when they get no answer.
 //!
 //! If the server dies before it answers, a sender cannot know whether its events are stored and sends the same body
-//! again. To store it once, the record of each part of a request names the request, in the log together with the
-//! events. A file beside the log has a slot per part that records the answer, written directly before the answer is
-//! sent. Parts of the last run that are in the log but not in that file are *candidates*: the first identical part that
-//! arrives is not stored again, and only once. It then gets a slot of the new run.
+//! again. To store the events only once, the log record of each part of a request also names the request. A file next
+//! to the log has a slot for each part, which records that the part was answered; it is written directly before the
+//! answer is sent. Parts of the last run that are in the log but not in this file are *candidates*. When a part
+//! identical to a candidate arrives, it is not stored again. This happens once for each candidate; the part then gets a
+//! slot of the new run.
 //!
-//! It errs in one direction only: a body sent twice on purpose must never be taken for a repetition. Therefore a
-//! request counts as answered a moment before the answer leaves; nothing is a candidate after a failure of the machine
-//! itself, when answers may be missing from the unsynced file; and nothing with an unreadable slot is. See
-//! docs/decisions/0030.
+//! In doubtful cases, events are stored twice, because a body that was sent twice on purpose must never be taken for a
+//! repetition. Therefore, a request counts as answered a moment before the answer is sent. After a failure of the
+//! machine itself, there are no candidates, because answers may be missing from the unsynced file. A part with an
+//! unreadable slot is no candidate either. See docs/decisions/0030.
 //!
-//! Not here: what makes two requests equal; the caller provides a key.
+//! Not here: the definition of equal requests; the caller provides a key.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -29,29 +30,30 @@ use crate::StoreError;
 use crate::disk::{Disk, DiskFile};
 use crate::sync::lock;
 
-/// Maximum unanswered parts remembered; the oldest are dropped.
+/// Maximum number of unanswered parts remembered; the oldest are dropped.
 pub const UNANSWERED_PARTS_MAX: usize = 8_192;
-/// Seconds before the end of a run within which a part must have been stored to be a candidate in the next run, and
-/// seconds that it remains one.
+/// A part becomes a candidate only if it was stored within this many seconds before the end of its run. It stays a
+/// candidate for as many seconds in the next run.
 pub const UNANSWERED_SECS: i64 = 30 * 60;
-/// Number of slots: far more than there can be candidates, because slots are reused.
+/// Number of slots. Slots are reused, so there are far more slots than possible candidates.
 const SLOTS: u64 = 65_536;
-/// Magic, run, boot id, checksum; the slots follow.
+/// Size of the header: magic, run, boot id and checksum. The slots follow.
 const HEADER_BYTES: usize = 64;
-/// Number and checksum.
+/// Size of a slot: part number and checksum.
 const SLOT_BYTES: usize = 16;
 const MAGIC: &[u8; 8] = b"QRYANSW\n";
 
 /// Parts of requests by run and number.
 type Parts = BTreeMap<(u64, u64), UnansweredPart>;
 
-/// Requests of this run, and candidates of earlier ones.
+/// Requests of this run, and candidates of earlier runs.
 #[derive(Debug)]
 pub(crate) struct SentRequests {
     run: u64,
-    /// `None` in a read-only store.
+    /// File of recorded answers; `None` in a read-only store.
     answers: Option<Arc<dyn DiskFile>>,
-    /// Parts listed in the catalog. The holder may change the catalog; `inner` is locked after it, and only briefly.
+    /// Parts listed in the catalog. The catalog's list is changed only under this lock. Lock order: `inner` is locked
+    /// after this one, and only briefly.
     in_catalog: Mutex<Parts>,
     inner: Mutex<Inner>,
 }
@@ -60,7 +62,7 @@ pub(crate) struct SentRequests {
 struct Inner {
     /// Number of requests begun.
     begun: u64,
-    /// Number of parts numbered.
+    /// Number of parts that have been given a number.
     numbered: u64,
     /// Parts of unanswered requests, by request.
     open: BTreeMap<u64, Vec<UnansweredPart>>,
@@ -69,19 +71,20 @@ struct Inner {
     candidates: BTreeMap<u128, VecDeque<UnansweredPart>>,
     /// Number of candidates.
     candidate_parts: usize,
-    /// Elapsed time at which these stop to be some.
+    /// Monotonic time at which the candidates expire.
     candidates_until: i64,
     /// Error that voided the file, until it is reported.
     fault: Option<StoreError>,
 }
 
-/// Monotonic time at which a candidate found now expires.
+/// Monotonic time at which a candidate found at `now_ns` expires.
 fn until(now_ns: i64) -> i64 {
     now_ns.saturating_add(UNANSWERED_SECS * NS_PER_SEC)
 }
 
 impl Inner {
-    /// Returns the oldest parts if there are too many. They are forgotten and must count as answered.
+    /// Adds a part of an unanswered request. If there are too many parts, removes and returns the oldest ones, which
+    /// must count as answered.
     fn open(&mut self, request: u64, part: UnansweredPart) -> Vec<UnansweredPart> {
         self.open.entry(request).or_default().push(part);
         self.open_parts += 1;
@@ -101,7 +104,7 @@ impl Inner {
         parts
     }
 
-    /// Returns whether there was room for it.
+    /// Adds a candidate; returns whether there was room for it.
     fn add_candidate(&mut self, part: UnansweredPart) -> bool {
         let has_room = self.candidate_parts < UNANSWERED_PARTS_MAX;
         if has_room {
@@ -133,20 +136,21 @@ impl Inner {
 
 /// The state of a new part.
 pub(crate) enum PartState {
-    /// To be stored.
+    /// The part must be stored.
     New(UnansweredPart),
-    /// Stored before.
+    /// The part was stored before.
     Stored,
 }
 
 impl SentRequests {
-    /// For a read-only store.
+    /// The value for a read-only store.
     pub(crate) fn none() -> SentRequests {
         SentRequests { run: 0, answers: None, in_catalog: Mutex::default(), inner: Mutex::default() }
     }
 
     /// Begins the run whose first record is `run`. Unanswered parts in `logged` (from the log) and in the catalog
-    /// become candidates. Returns a note if answers cannot be recorded: then nothing of this run will be a candidate.
+    /// become candidates. If answers cannot be recorded, returns a message; no part of this run will then be a
+    /// candidate.
     pub(crate) fn begin(
         disk: &dyn Disk,
         folder: &Path,
@@ -165,7 +169,7 @@ impl SentRequests {
             file.write_all_at(&header(run, disk.boot()), 0)?;
             Ok(file)
         };
-        // If the catalog could not be changed, the answers of the last run are still needed.
+        // The file with the answers of the last run is replaced only after the catalog was changed.
         let answers = saved.and_then(|()| begin().map_err(|error| StoreError::from_io("write", &path, &error)));
         let note = answers.as_ref().err();
         let note = note.map(stored_twice);
@@ -208,8 +212,8 @@ impl SentRequests {
         Ok(PartState::Stored)
     }
 
-    /// Opens a part of an earlier run under a number of this run, and so with a slot. The catalog is changed now, which
-    /// is slow, so that the answer only needs the slot.
+    /// Gives an unanswered part of an earlier run a number, and therefore a slot, of this run. The slow change of the
+    /// catalog is made now, so that the answer only needs to write the slot.
     fn renumber(
         &self,
         request: &SentRequest,
@@ -227,13 +231,14 @@ impl SentRequests {
         Ok(lock(&self.inner).open(request.id, again))
     }
 
-    /// Records that a part is in the log. Only then, because the catalog must list stored parts only.
+    /// Records that a part is in the log. Must not be called earlier, because the catalog must list stored parts only.
     pub(crate) fn stored(&self, request: u64, part: UnansweredPart) -> Result<(), StoreError> {
         let forgotten = lock(&self.inner).open(request, part);
         self.write_answers(&forgotten)
     }
 
-    /// Records that a request failed and that its sender will be asked to repeat it; stored parts are not stored again.
+    /// Records that a request failed and that its sender will be asked to repeat it; its stored parts will not be
+    /// stored again.
     pub(crate) fn gave_up(&self, request: &SentRequest, now_ns: i64) -> Result<(), StoreError> {
         let forgotten: Vec<_> = {
             let mut inner = lock(&self.inner);
@@ -244,8 +249,8 @@ impl SentRequests {
         self.write_answers(&forgotten)
     }
 
-    /// The senders are about to be answered: what they send from now on is new. After an error they must not be
-    /// answered.
+    /// Records that the senders of these requests are about to be answered; anything they send afterwards is new. After
+    /// an error, they must not be answered.
     pub(crate) fn answered(&self, requests: &[SentRequest]) -> Result<(), StoreError> {
         let closed: Vec<(u64, Vec<UnansweredPart>)> = {
             let mut inner = lock(&self.inner);
@@ -255,14 +260,14 @@ impl SentRequests {
         self.write_answers(&parts).inspect_err(|_| {
             let mut inner = lock(&self.inner);
             for (request, parts) in closed {
-                // Parts that others pushed out in the meantime could not be written either.
+                // Parts that are pushed out here cannot be recorded as answered, because writing slots has just failed.
                 parts.into_iter().for_each(|part| drop(inner.open(request, part)));
             }
         })
     }
 
-    /// Records parts of this run as answered. If that fails, the file is voided so that nothing of this run becomes a
-    /// candidate; fails if that fails too.
+    /// Records parts of this run as answered. If that fails, voids the file, so that no part of this run becomes a
+    /// candidate. Returns an error only if voiding fails, too.
     fn write_answers(&self, parts: &[UnansweredPart]) -> Result<(), StoreError> {
         let Some(answers) = &self.answers else { return Ok(()) };
         let failed = |error: io::Error| StoreError::from_io("write", Path::new("answers of the log"), &error);
@@ -278,8 +283,8 @@ impl SentRequests {
         lock(&self.inner).fault.take()
     }
 
-    /// Writes adjacent slots at once: fewer writes shorten the time in which a crash finds an answer recorded but not
-    /// sent.
+    /// Writes adjacent slots with one write. Fewer writes shorten the time in which a crash leaves an answer recorded
+    /// but not sent.
     fn write_slots(&self, answers: &dyn DiskFile, parts: &[UnansweredPart]) -> io::Result<()> {
         let mut places: Vec<(u64, u64)> = parts.iter().map(|part| (part.number % SLOTS, part.number)).collect();
         places.sort_unstable();
@@ -302,7 +307,7 @@ impl SentRequests {
     }
 }
 
-/// Message for the operator if nothing will be a candidate.
+/// Message for the operator that no part of this run will be a candidate.
 pub(crate) fn stored_twice(error: &StoreError) -> String {
     format!("requests that are retried after a crash may be stored twice: {error}")
 }
@@ -311,7 +316,7 @@ fn by_number(parts: impl IntoIterator<Item = UnansweredPart>) -> Parts {
     parts.into_iter().map(|part| ((part.run, part.number), part)).collect()
 }
 
-/// Changes the catalog's list to `wanted`.
+/// Changes the list of parts in the catalog to `wanted`.
 fn change(catalog: &Catalog, in_catalog: &mut Parts, wanted: Parts) -> Result<(), StoreError> {
     let without = |some: &Parts, others: &Parts| -> Vec<UnansweredPart> {
         some.iter().filter(|(place, part)| others.get(place) != Some(part)).map(|(_, part)| *part).collect()
@@ -324,7 +329,8 @@ fn change(catalog: &Catalog, in_catalog: &mut Parts, wanted: Parts) -> Result<()
     Ok(())
 }
 
-/// Hash of a request and the events of one part. Times are excluded, because times the body does not give differ.
+/// Hash of a request and the events of one part. Times are excluded, because they differ between repetitions if the
+/// body contains none.
 fn part_key(request: u128, batch: &EventBatch) -> u128 {
     let mut hasher = Xxh3::new();
     hasher.update(&request.to_le_bytes());
@@ -337,7 +343,7 @@ fn part_key(request: u128, batch: &EventBatch) -> u128 {
     hasher.digest128()
 }
 
-/// Unanswered parts of those in the catalog and the log, oldest first.
+/// The parts in the catalog and in the log that are unanswered, oldest first.
 fn candidates_of(answered: &Answered, known: Vec<UnansweredPart>, logged: Vec<UnansweredPart>) -> Vec<UnansweredPart> {
     let mut seen = BTreeSet::new();
     let mut newest = i64::MIN;
@@ -347,10 +353,10 @@ fn candidates_of(answered: &Answered, known: Vec<UnansweredPart>, logged: Vec<Un
         newest = newest.max(part.time);
         let counts = match part.run.cmp(&answered.run) {
             Ordering::Equal => answered.is_open(part.number),
-            // Parts saved by an earlier start were unanswered then, and have a number of the last run if repeated
-            // since.
+            // Parts of earlier runs in the catalog are unanswered; if they had been repeated since, they would have a
+            // number of the last run.
             Ordering::Less => !is_logged,
-            // The answers of this run were not written, or cannot be read.
+            // The answers of that run were not written, or cannot be read.
             Ordering::Greater => false,
         };
         if counts && seen.insert((part.run, part.number)) {
@@ -388,13 +394,13 @@ fn slot(run: u64, number: u64) -> [u8; SLOT_BYTES] {
 
 /// The recorded answers of the last run.
 struct Answered {
-    /// 0, before the first run, if unknown.
+    /// The run whose answers are recorded; 0, which is before the first run, if unknown.
     run: u64,
     slots: Vec<u8>,
 }
 
 impl Answered {
-    /// Nothing is known if the file is from another boot or incomplete.
+    /// Reads the recorded answers; none are known if the file is from another boot or incomplete.
     fn read(folder: &Path, boot: Option<u128>) -> Answered {
         let bytes = fs::read(answers_path(folder)).unwrap_or_default();
         let unknown = Answered { run: 0, slots: Vec::new() };
@@ -410,10 +416,11 @@ impl Answered {
     fn is_open(&self, number: u64) -> bool {
         let at = (number % SLOTS) as usize * SLOT_BYTES;
         match self.slots.get(at..at + SLOT_BYTES) {
-            // The file ends with the last answer.
+            // The file ends with the last answer, so parts beyond its end are unanswered.
             None => self.slots.len() <= at,
             Some(found) if found.iter().all(|byte| *byte == 0) => true,
-            // An older part occupies the slot; a newer or unreadable one says nothing.
+            // If an older part occupies the slot, this part was not answered. A newer part or an unreadable slot proves
+            // nothing.
             Some(found) => {
                 let written = u64::from_le_bytes(*found.first_chunk().unwrap_or(&[0; 8])).wrapping_sub(1);
                 written < number && slot(self.run, written) == *found
@@ -440,7 +447,7 @@ mod tests {
         let answered = Answered { run: 9, slots };
         let logged =
             vec![part(8, 0, 0), part(9, 0, 0), part(9, 1, 0), part(9, 2, 0), part(9, 3 + SLOTS, 0), part(9, 8, 0)];
-        // A run whose answers were not logged is unknown.
+        // The answers of run 10 were not recorded, so its parts are no candidates.
         let known = vec![part(5, 3, 0), part(9, 1, 0), part(9, 0, 0), part(10, 6, 0)];
         let logged = [logged, vec![part(10, 7, 0)]].concat();
         let found = candidates_of(&answered, known.clone(), logged.clone());
@@ -450,7 +457,7 @@ mod tests {
         assert_eq!(found, [part(9, 9, late)]);
     }
 
-    /// A file whose writes at some offsets fail.
+    /// A file that fails writes at certain offsets.
     #[derive(Debug)]
     struct Failing {
         file: Arc<dyn DiskFile>,

@@ -1,22 +1,22 @@
 //! The live buckets of one index by time, for searches of a time range.
 //!
-//! Buckets are grouped by the class of their span, and those of a class are sorted by their first time. All spans of a
-//! class are shorter than its limit, so the buckets that overlap a range begin at most that limit before it. The catalog
-//! finds its rows the same way.
+//! Buckets are grouped into classes by the length of their time span, and sorted within a class by their first time.
+//! All spans of a class are shorter than the limit of the class, so a bucket that overlaps a range begins at most that
+//! limit before the range. The catalog finds its rows the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use quarry_event::TimeRange;
 
-/// Spans of class `i` are shorter than two to the power of `FIRST_BITS + CLASS_BITS * i` nanoseconds: 8.6 s, and eight
-/// times as much with each class.
+/// Spans of class `i` are shorter than two to the power of `FIRST_BITS + CLASS_BITS * i` nanoseconds. The limit is 8.6
+/// s for class 0 and grows eightfold with each class.
 const FIRST_BITS: u32 = 33;
 const CLASS_BITS: u32 = 3;
 
 /// Buckets by time.
 #[derive(Debug, Default)]
 pub(crate) struct Spans {
-    /// First times and numbers, by class; without empty classes.
+    /// First time and number of each bucket, by class; without empty classes.
     classes: BTreeMap<u32, BTreeSet<(i64, u64)>>,
 }
 
@@ -25,7 +25,7 @@ impl Spans {
         self.classes.entry(class_of(time_min, time_max)).or_default().insert((time_min, number));
     }
 
-    /// Removes a bucket; `false` if it was not there.
+    /// Removes a bucket; returns `false` if it was not there.
     pub(crate) fn remove(&mut self, number: u64, time_min: i64, time_max: i64) -> bool {
         let class = class_of(time_min, time_max);
         let Some(buckets) = self.classes.get_mut(&class) else { return false };
@@ -54,7 +54,7 @@ fn class_of(time_min: i64, time_max: i64) -> u32 {
     bits.saturating_sub(FIRST_BITS).div_ceil(CLASS_BITS)
 }
 
-/// All spans of a class are at most this long.
+/// Maximum length of the spans of a class, in nanoseconds.
 fn limit_of(class: u32) -> u64 {
     1_u64.checked_shl(FIRST_BITS + CLASS_BITS * class).map_or(u64::MAX, |limit| limit - 1)
 }

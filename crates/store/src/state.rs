@@ -1,7 +1,7 @@
 //! The in-memory state of the store, behind one lock.
 //!
 //! A slab is in exactly one of `hot`, `closed` and `sealed`; every move between them is one critical section, so that a
-//! snapshot shows each event once. Only the log thread changes `hot`.
+//! snapshot contains each event once. Only the log thread changes `hot`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -36,28 +36,28 @@ pub(crate) struct Shared {
     pub(crate) report: Report,
     /// The clock of retention.
     pub(crate) day_clock: Mutex<DayClock>,
-    /// Indexes that retention would empty.
+    /// Removals by retention that are delayed.
     pub(crate) emptying: Mutex<Emptying>,
     /// Thaw folders already reported as invalid.
     pub(crate) thaw_refused: Mutex<BTreeSet<String>>,
     /// Log segments that are or were damaged.
     pub(crate) log_damage: Vec<Damage>,
-    /// Files whose appends are refused.
+    /// Files whose appends are refused because an earlier append failed.
     pub(crate) gaps: Gaps,
     /// Requests that senders may repeat.
     pub(crate) sent: SentRequests,
-    /// Readers of new events.
+    /// Followers, which receive new events.
     pub(crate) followers: Followers,
-    /// Memory for reuse.
+    /// Memory of slabs and batches for reuse.
     pub(crate) spares: Spares,
     /// The upload queue.
     pub(crate) uploads: Uploads,
     state: Mutex<State>,
-    /// A slab waits to be sealed, or sealing must end.
+    /// Signalled when a slab waits to be sealed, or when sealing must end.
     pub(crate) seal_work: Condvar,
-    /// A seal has ended (in success or failure), or the store closes.
+    /// Signalled when a seal has succeeded or failed, when there may be buckets to compact, and when the store closes.
     pub(crate) seal_done: Condvar,
-    /// A pausing compaction must continue or end.
+    /// Signalled when a resting compaction must continue or end.
     pub(crate) compaction_hurry: Condvar,
     /// Held while compacting.
     pub(crate) compacting: Mutex<()>,
@@ -88,7 +88,7 @@ pub(crate) struct State {
     pub(crate) sealed: BTreeMap<u64, Arc<SealedBucket>>,
     /// Numbers of buckets with deleted events.
     lossy: BTreeSet<u64>,
-    /// Numbers of both by index, without empty entries.
+    /// Numbers of closed slabs and live buckets by index, without empty entries.
     numbers: BTreeMap<Arc<str>, Numbers>,
     /// Buckets whose objects are deleted once no search holds them.
     pub(crate) retired: Vec<Arc<SealedBucket>>,
@@ -96,9 +96,9 @@ pub(crate) struct State {
     pub(crate) checkpoints: BTreeMap<CheckpointKey, LoggedCheckpoint>,
     /// Lengths of the heads of current and earlier checkpoints.
     pub(crate) head_lengths: HeadLengths,
-    /// Newest record that is durable and applied.
+    /// Number of the newest log record that is durable and applied.
     pub(crate) durable_lsn: u64,
-    /// Newest record whose checkpoint is in the catalog.
+    /// Number of the newest log record up to which checkpoints are in the catalog.
     pub(crate) committed_lsn: u64,
     /// Number of the next bucket, sealed or compacted.
     pub(crate) next_bucket: u64,
@@ -106,15 +106,16 @@ pub(crate) struct State {
     pub(crate) sealed_at: Option<i64>,
     /// Buckets that could not be compacted, by number; they are skipped.
     pub(crate) not_compacted: BTreeSet<u64>,
-    /// Callers waiting for a compaction.
+    /// Number of callers waiting for a compaction.
     pub(crate) compaction_requests: usize,
-    /// A compaction is in an uninterruptible encode; it changes nothing afterwards if the store stops.
+    /// Whether a compaction is in uninterruptible encoding. If the store stops meanwhile, the compaction changes
+    /// nothing afterwards.
     pub(crate) compaction_encodes: bool,
     /// Error of the newest seal; `None` after a success.
     pub(crate) seal_failure: Option<StoreError>,
     /// Number of failed seals, so that a waiter can tell a new failure from an old one.
     pub(crate) seal_failures: u64,
-    /// No more work is accepted.
+    /// Whether the store is stopping and accepts no more work.
     pub(crate) stopping: bool,
 }
 
@@ -123,7 +124,7 @@ pub(crate) struct State {
 struct Numbers {
     closed: BTreeSet<u64>,
     sealed: BTreeSet<u64>,
-    /// The sealed ones by time.
+    /// The live buckets by time.
     spans: Spans,
 }
 
@@ -134,7 +135,7 @@ pub(crate) struct ClosedSlab {
     pub(crate) progress: Progress,
 }
 
-/// Progress of a seal.
+/// Progress of sealing a closed slab.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// Not started.
@@ -199,7 +200,7 @@ impl Shared {
 
     /// Removes unneeded log segments; failures are reported and retried at the next start.
     pub(crate) fn release_log(&self) {
-        // Catalog first: a listed segment that is missing would count as damage.
+        // The catalog's entry is removed before the file, because a listed segment without a file counts as damage.
         let save = |segment: &LogSegment| {
             self.save_checkpoints(segment.checkpoint_lsn)?;
             self.sent.save(&self.catalog)?;
@@ -261,7 +262,7 @@ impl State {
     /// Adds a live bucket, replacing the slab it was sealed from.
     pub(crate) fn add_sealed(&mut self, mut bucket: SealedBucket) -> Arc<SealedBucket> {
         let number = bucket.row.number;
-        // All buckets of an index share its name.
+        // All buckets of an index share one allocation of its name.
         match self.numbers.get_key_value(&bucket.row.index) {
             Some((index, _)) => bucket.row.index = Arc::clone(index),
             None => drop(self.numbers.insert(Arc::clone(&bucket.row.index), Numbers::default())),
@@ -317,7 +318,7 @@ impl State {
         numbers.filter_map(|number| self.sealed.get(number))
     }
 
-    /// Live buckets that overlap `range`, of the indexes that are selected.
+    /// Live buckets of the selected indexes that overlap `range`.
     pub(crate) fn overlapping<'a>(
         &'a self,
         is_selected: impl Fn(&str) -> bool,
@@ -334,7 +335,7 @@ impl State {
         self.numbers.keys().cloned().chain(self.hot.values().map(|slab| slab.index().clone())).collect()
     }
 
-    /// Indexes with at least `least` live buckets, by name.
+    /// Indexes with at least `least` live buckets, in order of name.
     pub(crate) fn indexes_with(&self, least: usize) -> impl Iterator<Item = &Arc<str>> {
         let is_so = move |(_, numbers): &(&Arc<str>, &Numbers)| numbers.sealed.len() >= least;
         self.numbers.iter().filter(is_so).map(|(index, _)| index)
@@ -368,7 +369,7 @@ impl State {
     }
 
     /// Whether appends must wait until slabs in memory are sealed. Slabs being filled count, so that more pipeline sets
-    /// need no more memory; but if nothing can be sealed, nobody waits.
+    /// do not need more memory. Appends do not wait if there is nothing to seal.
     pub(crate) fn is_crowded(&self, options: &StoreOptions) -> bool {
         let limit = options.unsealed_limit() * SLAB_WEIGHT;
         let (mut closed, mut quarantined) = (0, 0);
@@ -382,7 +383,7 @@ impl State {
         closed > 0 && closed + options.hot_weight(self.hot.bytes()) >= limit
     }
 
-    /// Slabs in memory that are not small, or will not be once filled.
+    /// Number of slabs in memory that are large, or will be once they are filled.
     pub(crate) fn large_slabs(&self, options: &StoreOptions) -> usize {
         let is_large = |events: usize, raw_bytes: usize| !options.is_small(events, raw_bytes);
         let closed = self.closed.values().map(|slab| &slab.segment);
@@ -395,30 +396,30 @@ impl State {
         self.closed.contains_key(&number) || self.hot.has_number(number)
     }
 
-    /// The number up to which every bucket of the index is sealed, once those in `sealing` are.
+    /// The number up to which every bucket of the index will be sealed once the slabs in `sealing` are.
     pub(crate) fn sealed_through(&self, index: &str, sealing: &BTreeSet<u64>) -> u64 {
         let unsealed = self.unsealed_of(index).filter(|number| !sealing.contains(number));
         let first_unsealed = unsealed.min().unwrap_or(u64::MAX);
-        // The number of a compacted bucket is unrelated to the log: it may be beyond that of a slab whose first record
-        // is just being written.
+        // Compacted buckets do not count: their numbers are unrelated to the log, and may exceed that of a slab whose
+        // first record is just being written.
         let is_sealed = |bucket: &&Arc<SealedBucket>| bucket.row.level == 0 && bucket.row.number < first_unsealed;
         let sealed = self.sealed_of(index).rev().find(is_sealed).map(|bucket| bucket.row.number);
         let sealing = sealing.range(..first_unsealed).next_back().copied();
         sealed.max(sealing).unwrap_or(0)
     }
 
-    /// Checkpoints for the next commit, and the newest record they cover.
+    /// Checkpoints for the next commit, and the number of the newest record that they cover.
     pub(crate) fn pending_checkpoints(&self) -> (Vec<LoggedCheckpoint>, u64) {
         (self.checkpoints.values().cloned().collect(), self.durable_lsn)
     }
 
-    /// Drops checkpoints that the catalog has now.
+    /// Drops checkpoints up to record `position`, which are now in the catalog.
     pub(crate) fn checkpoints_are_committed(&mut self, position: u64) {
         self.checkpoints.retain(|_, logged| logged.lsn > position);
         self.committed_lsn = self.committed_lsn.max(position);
     }
 
-    /// Applies record `lsn`, whose events are visible, to the file's state.
+    /// Notes that record `lsn` is durable and applied, and adds its checkpoint, if any.
     pub(crate) fn note_record(&mut self, checkpoint: Option<LoggedCheckpoint>, lsn: u64) {
         assert!(lsn >= self.durable_lsn, "positions of the log ascend");
         self.durable_lsn = lsn;

@@ -1,8 +1,8 @@
 //! The public interface of the store: opening, appending, closing.
 //!
-//! One log thread writes (see `log_thread`), sealer threads seal (see `seal`), one thread may merge buckets (see
-//! `compaction`), and any number of threads append and search. What an append's ticket confirms is in the log and
-//! visible. Closing a store seals nothing and loses nothing.
+//! One thread writes the log (see `log_thread`), sealer threads seal slabs (see `seal`), one thread may merge buckets
+//! (see `compaction`), and any number of threads append and search. Once the ticket of an append reports success, its
+//! events are in the log and visible. Closing a store seals nothing and loses nothing.
 
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -36,16 +36,16 @@ use crate::wal::record::EncodedRecord;
 use crate::wal::write::LogWriter;
 use crate::{IndexSelector, StoreError, StoreOptions, admission, compaction, data_dir, remote, seal};
 
-/// Events to store, and the position of their file after them.
+/// Events to store, and the checkpoint of their file.
 #[derive(Clone, Debug, Default)]
 pub struct AppendRequest {
-    /// Events, split by index when stored; may be empty if only a checkpoint moves.
+    /// Events, which are split by index when they are stored; may be empty if only the checkpoint changes.
     pub batch: EventBatch,
-    /// Takes effect together with the events.
+    /// Position in the file after these events; takes effect together with them.
     pub checkpoint: Option<FileCheckpoint>,
 }
 
-/// The volumes of a writable store, and their cache.
+/// The volumes of a writable store and their block cache.
 fn remotes_of(options: &StoreOptions, clock: &SharedClock) -> Result<Remotes, StoreError> {
     let Some(remote) = &options.remote else { return Ok(Remotes::none()) };
     let free_bytes_min = options.free_bytes_min.saturating_add(remote.eviction_padding);
@@ -61,7 +61,7 @@ pub struct Store {
     _lock: DirLock,
 }
 
-/// State of a writable store only.
+/// State that only a writable store has.
 #[derive(Debug)]
 struct Writer {
     queue: Arc<Queue>,
@@ -77,8 +77,8 @@ impl Writer {
 }
 
 impl Store {
-    /// Opens a data directory for writing, creating it if missing. Events of an unclean shutdown are searchable at
-    /// once.
+    /// Opens a data directory for writing, creating it if missing. Events that were stored before an unclean shutdown
+    /// are searchable at once.
     pub fn open(options: StoreOptions, clock: SharedClock) -> Result<Arc<Store>, StoreError> {
         let lock = DirLock::exclusive(&options.dir)?;
         let catalog = data_dir::open_catalog(&options, &clock)?;
@@ -219,8 +219,8 @@ impl Store {
         self.append_in(0, request)
     }
 
-    /// Like [`Store::append`] through pipeline set `set`, modulo their number. Sets have their own queues and hot
-    /// slabs; a file must use one set at a time.
+    /// Like [`Store::append`], but through pipeline set `set` (modulo the number of sets). Each set has its own queue
+    /// and hot slabs. A file must use one set at a time.
     pub fn append_in(&self, set: usize, request: AppendRequest) -> Result<Ticket, StoreError> {
         let begun = self.shared.gaps.begin();
         let checkpoint = request.checkpoint.clone();
@@ -231,13 +231,13 @@ impl Store {
         queued
     }
 
-    /// Begins a request whose sender would repeat it without an answer; `key` identifies sender and content.
+    /// Begins a request that its sender repeats if it gets no answer. `key` identifies sender and content.
     pub fn sent_request(&self, key: u128) -> SentRequest {
         self.shared.sent.request(key)
     }
 
-    /// Like [`Store::append_in`] for a part of such a request. A part that was stored but not answered before a crash
-    /// is not stored again.
+    /// Like [`Store::append_in`] for a part of a [`Store::sent_request`]. A part that was stored but not answered
+    /// before a crash is not stored again.
     pub fn append_sent(&self, set: usize, batch: EventBatch, request: &SentRequest) -> Result<Ticket, StoreError> {
         let mut before = Vec::new();
         let parts = if batch.is_of_one_index() {
@@ -258,8 +258,8 @@ impl Store {
         Ok(Ticket::done(Ok(())).after(before))
     }
 
-    /// The senders are about to be answered: the same content is a new request from now on. After an error they must
-    /// not be answered.
+    /// Records that the senders of these requests are about to be answered: from now on, the same content is a new
+    /// request. After an error, they must not be answered.
     pub fn answered(&self, requests: &[SentRequest]) -> Result<(), StoreError> {
         let noted = self.shared.sent.answered(requests);
         if let Some(error) = self.shared.sent.take_fault() {
@@ -268,12 +268,14 @@ impl Store {
         noted
     }
 
-    /// Records that a request failed and that its sender will be asked to repeat it; stored parts are not stored twice.
+    /// Records that a request failed and that its sender will be asked to repeat it; its stored parts are not stored
+    /// again.
     pub fn gave_up(&self, request: &SentRequest) -> Result<(), StoreError> {
         self.shared.sent.gave_up(request, self.shared.clock.elapsed_ns())
     }
 
-    /// Fails if an index accepts no events; a new one may exceed the limit of automatic indexes.
+    /// Fails if an index cannot accept events, for example because a new index would exceed the limit of automatic
+    /// indexes.
     pub fn check_index(&self, index: &str) -> Result<(), StoreError> {
         let configured = &self.shared.options.configured_indexes;
         self.writer.as_ref().map_or(Ok(()), |writer| writer.new_indexes.check(index, configured))
@@ -289,13 +291,13 @@ impl Store {
         self.writer().map(|writer| writer.queue.figures()).unwrap_or_default()
     }
 
-    /// A reused empty batch with capacity, if any, so that large batches need no new memory.
+    /// An empty batch with the memory of an earlier one, if available, so that large batches need no new memory.
     pub fn spare_batch(&self) -> Option<EventBatch> {
         self.shared.spares.batch()
     }
 
-    /// Queues the events of each index. The checkpoint goes with the last part, so that it never covers events that are
-    /// not stored; after a crash between two parts, the first may be repeated.
+    /// Queues the events, with one part for each index. The checkpoint belongs to the last part, so that it never
+    /// covers events that are not stored. After a crash between two parts, the caller may append the first part again.
     fn queue_parts(&self, set: usize, request: AppendRequest, begun: u64) -> Result<Ticket, StoreError> {
         if request.batch.is_of_one_index() {
             return self.queue(set, request, None, begun, None);
@@ -337,7 +339,7 @@ impl Store {
         Ok(ticket)
     }
 
-    /// Waits until few enough slabs wait to be sealed.
+    /// Waits while too many slabs wait to be sealed.
     fn wait_for_sealers(&self) -> Result<(), StoreError> {
         let options = &self.shared.options;
         let mut state = self.shared.state();
@@ -364,7 +366,8 @@ impl Store {
         self.shared.followers.add(indexes)
     }
 
-    /// Like [`Store::seal_all`] for some indexes: all their earlier events are in buckets afterwards.
+    /// Like [`Store::seal_all`] for some indexes: afterwards, all events that were appended to them before are in
+    /// buckets.
     pub fn seal_selected(&self, indexes: &IndexSelector) -> Result<(), StoreError> {
         self.close_slabs(Closing::Of(indexes.clone()))?;
         self.wait_for_seals(indexes)
@@ -403,7 +406,7 @@ impl Store {
         self.close_slabs(Closing::IdleSince(self.shared.clock.elapsed_ns().saturating_sub(idle_ns)))
     }
 
-    /// Waits until every append queued before is stored or refused.
+    /// Waits until every append that was queued before this call is stored or refused.
     pub fn settle(&self) -> Result<(), StoreError> {
         self.close_slabs(Closing::Nothing)
     }
@@ -414,7 +417,7 @@ impl Store {
         ticket.wait()
     }
 
-    /// Ends the threads; accepted appends are completed. Searches still work; the directory stays locked until the
+    /// Completes accepted appends and ends the threads. Searches still work, and the directory stays locked until the
     /// store is dropped.
     pub fn close(&self) {
         let Some(writer) = &self.writer else { return };
@@ -423,25 +426,28 @@ impl Store {
         self.shared.seal_work.notify_all();
         let threads = std::mem::take(&mut *lock(&writer.threads));
         for thread in threads {
-            // A thread that panicked has reported it; its work is repeated from the log.
+            // A thread that panicked has reported the panic; its work is repeated from the log.
             drop(thread.join());
         }
         let compaction = lock(&writer.compaction).take();
-        // An encode cannot be interrupted and its result will be discarded, so it is not awaited.
+        // Encoding cannot be interrupted, and its result will be discarded, so a compaction that is encoding is not
+        // awaited.
         if let Some(thread) = compaction.filter(|_| !self.shared.state().compaction_encodes) {
             drop(thread.join());
         }
     }
 
-    /// Checkpoints a file that starts with `head` may have, as [`Catalog::checkpoints_of`], including those not in the
-    /// catalog yet.
+    /// Checkpoints that a file starting with `head` may have, like [`Catalog::checkpoints_of`], but including those not
+    /// in the catalog yet.
     pub fn checkpoints_of(&self, head: &[u8], salt: &str) -> Result<Vec<LoggedCheckpoint>, StoreError> {
         let is_of_head = |key: &CheckpointKey, length: usize| {
             length <= head.len() && SourceIdentity::of(&head[..length], salt) == key.identity
         };
-        // Before the answer is collected: what it does not include must not be stored later.
+        // Done before the checkpoints are collected, because an append that they do not include must not be stored
+        // later.
         self.shared.gaps.asked(is_of_head);
-        // The log is read first: a checkpoint that moves to the catalog in the meantime is then found there.
+        // Pending checkpoints are read first: a checkpoint that moves to the catalog in the meantime is then found
+        // there.
         let pending: Vec<LoggedCheckpoint> = {
             let state = self.shared.state();
             let of_identity = |identity: &SourceIdentity| {

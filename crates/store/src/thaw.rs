@@ -1,11 +1,11 @@
-//! Restoring archived buckets: Splunk's thawed buckets.
+//! Restores archived buckets, as Splunk's thawed buckets.
 //!
-//! An archived bucket is a folder with a bucket's two objects. [`Store::thaw`], or a person, copies it to `thaweddb` in
-//! the object folder of its index, where it becomes live in place: it is verified once and recorded by one catalog
-//! transaction. It is neither merged nor removed by retention; removing its folder removes it. After a crash at any
-//! point it is either live or a folder that the next scan finds.
+//! An archived bucket is a folder with the bucket's two objects. [`Store::thaw`], or the operator, copies the folder to
+//! `thaweddb` in the object folder of the index. There the bucket becomes live in place: it is verified once and
+//! recorded by one catalog transaction. A thawed bucket is neither merged nor removed by retention; it is removed by
+//! removing its folder. After a crash at any point, the bucket is either live or a folder that the next scan finds.
 //!
-//! Not here: archiving, and when the folders are scanned.
+//! Not here: archiving, and the schedule of the scans.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -26,11 +26,11 @@ use crate::state::Shared;
 use crate::sync::lock;
 use crate::{Store, StoreError, data_dir};
 
-/// Folder of thawed buckets, inside that of an index's objects.
+/// Folder of thawed buckets, inside the folder of an index's objects.
 const FOLDER: &str = "thaweddb";
-/// Extensions of the two objects.
+/// File extensions of the two objects.
 const ENDINGS: [&str; 2] = ["bucket", "filter"];
-/// Maximum size of an object; larger ones are never written.
+/// Maximum size of an object in bytes; the store never writes larger ones.
 const OBJECT_BYTES_MAX: u64 = 8 << 30;
 
 /// Result of scanning the thaw folders.
@@ -40,13 +40,13 @@ pub struct Thawed {
     pub added: Vec<String>,
     /// Ids of buckets whose folders are gone.
     pub removed: Vec<String>,
-    /// Folders without a valid bucket, and why; each is reported once.
+    /// Folders without a valid bucket, with the reason; each is reported once.
     pub refused: Vec<String>,
 }
 
 impl Store {
-    /// Copies the folder of an archived bucket to the index and makes it live; returns its id. One that is already live
-    /// is unchanged.
+    /// Copies the folder of an archived bucket to the index and makes it live; returns its id. A bucket that is already
+    /// live is left unchanged.
     pub fn thaw(&self, index: &str, folder: &Path) -> Result<String, StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);
@@ -56,7 +56,7 @@ impl Store {
         let names = object_names(folder).map_err(|reason| not_thawed(folder, reason))?;
         let read = |object: &String| read_object(&folder.join(object)).map_err(|reason| not_thawed(folder, reason));
         let contents = [read(&names[0])?, read(&names[1])?];
-        // A damaged bucket is not copied.
+        // Verified first, so that a damaged bucket is not copied.
         facts(index, &contents).map_err(|reason| not_thawed(folder, reason))?;
         let objects = names.map(|object| format!("{}/{FOLDER}/{name}/{object}", folder_of(index)));
         if let Some(id) = self.shared.live_with(&objects[0]) {
@@ -68,8 +68,8 @@ impl Store {
         self.shared.add_thawed(index, objects, &contents)
     }
 
-    /// Scans `thaweddb` of every index that is configured or contains events: buckets in new folders become live, those
-    /// whose folders are gone are removed from the catalog.
+    /// Scans `thaweddb` of every index that is configured or contains events: buckets in new folders become live, and
+    /// buckets whose folders are gone are removed from the catalog.
     pub fn look_at_thawed(&self) -> Result<Thawed, StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);
@@ -127,7 +127,7 @@ impl Shared {
         let created = self.clock.now_ns();
         let row = BucketRow { number, object, filter, created, ..facts };
         debug_assert!(row.thawed && row.origins.is_empty(), "retention and compaction ignore thawed buckets");
-        // There are no inputs, because its events were never in the log of this store.
+        // Committed like a merge without inputs, because the events were never in the log of this store.
         self.catalog.commit_compaction(&CompactionCommit { bucket: &row, inputs: &[] })?;
         let bucket = SealedBucket::new(row);
         let id = bucket.id().to_owned();

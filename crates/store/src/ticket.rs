@@ -18,7 +18,7 @@ struct Slot {
 #[must_use = "the events are stored only when `wait` says so"]
 pub struct Ticket {
     slot: Arc<Slot>,
-    /// Tickets of earlier parts.
+    /// Tickets of the earlier parts of the same append.
     before: Vec<Ticket>,
 }
 
@@ -53,7 +53,8 @@ impl Ticket {
     }
 }
 
-/// The sending end of a ticket. If dropped without a result, because its thread ended, it sends `Closed`.
+/// The sending end of a ticket. If it is dropped without a result, because its thread ended, the ticket reports
+/// `Closed`.
 #[derive(Debug)]
 pub(crate) struct Promise(Option<Arc<Slot>>);
 

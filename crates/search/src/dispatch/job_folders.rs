@@ -1,8 +1,8 @@
-//! Folders of clients' jobs: reserving names, and files written at the start and end of a search.
+//! Folders of clients' jobs: reserves their names and writes their files at the start and end of a search.
 //!
-//! From the beginning, a job's folder has its request (`job.json`) and its rows; at the end also its outcome (the
-//! facts, which include the request). A folder with a request but no facts belongs to a running search, or to one whose
-//! server died: [`KeptJobs::note_interrupted`] marks the latter as failed.
+//! A running job's folder contains its request (`job.json`) and its rows; a finished job's folder also contains its
+//! outcome (the facts, which include the request). A folder with a request but no facts belongs to a running search, or
+//! to one whose server died: [`KeptJobs::note_interrupted`] marks the latter as failed.
 
 use std::path::PathBuf;
 
@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use super::{FACTS, KeptJobs, RESULTS, is_sid, remove, remove_result};
 use crate::keeper::{JobFacts, JobKeeper};
 
-/// The request of a job.
+/// File with the request of a job.
 pub(super) const RECORD: &str = "job.json";
-/// Failure of a search that was running when its server ended.
+/// Error message of a search that was running when its server ended.
 const INTERRUPTED: &str = "the server ended while this search ran: run it again";
 
 /// Error of creating or reading a job's folder.
@@ -26,7 +26,7 @@ pub enum JobFolderError {
     /// A job of this name exists.
     #[error("there is a job {0} already")]
     Taken(String),
-    /// The folder cannot be written.
+    /// The folder of jobs cannot be written.
     #[error("the folder of jobs cannot be written: {0}")]
     Failed(#[from] std::io::Error),
 }
@@ -62,7 +62,7 @@ impl KeptJobs {
         }
         match std::fs::write(self.folder.join(&sid).join(RECORD), record(&sid).to_string()) {
             Ok(()) => Ok(sid),
-            // A request that removes an older job of this name came in between.
+            // A concurrent request removed an older job of this name, together with the folder.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(JobFolderError::Taken(sid)),
             Err(error) => Err(error.into()),
         }
@@ -73,9 +73,9 @@ impl KeptJobs {
         self.folder.join(sid).join(RESULTS)
     }
 
-    /// Writes the outcome of a job and logs its search. `until` is the second at which the job expires.
+    /// Writes the outcome of a job and logs its search. `until` is the Unix time in seconds at which the job expires.
     pub(crate) fn end_job(&self, facts: &JobFacts, until: i64, more: &Value) -> std::io::Result<()> {
-        // As in `finish`.
+        // A failure to log the search must not fail the job.
         drop(self.log(facts));
         let mut told = self.told(facts);
         told["until"] = until.into();
@@ -124,7 +124,7 @@ impl KeptJobs {
     /// Removes a job with its rows.
     pub(crate) fn remove_job(&self, sid: &str) {
         assert!(is_sid(sid), "only a name that was made or checked gets here");
-        // Renamed first: a second remover must not take the files of a new job of this name.
+        // Renamed first, so that a concurrent removal cannot delete the files of a new job of this name.
         let (folder, gone) = (self.folder.join(sid), self.folder.join(format!(".{sid}.removed")));
         match std::fs::rename(&folder, &gone) {
             Ok(()) => remove(&gone),
@@ -133,8 +133,8 @@ impl KeptJobs {
         }
     }
 
-    /// Marks jobs whose server died as failed, and removes expired ones. Only at the start of a server, when no job is
-    /// running.
+    /// Marks jobs whose server died as failed, and removes expired ones. Must be called only at the start of a server,
+    /// when no job is running.
     pub(crate) fn note_interrupted(&self, seconds_kept: i64) {
         for sid in self.names() {
             let folder = self.folder.join(&sid);
@@ -152,7 +152,7 @@ impl KeptJobs {
                 "messages": [], "ended": now, "until": now.saturating_add(seconds_kept),
                 "job": record, "failure": INTERRUPTED,
             });
-            // A job that cannot be marked is dropped.
+            // Failures are ignored: a job that cannot be marked is retried at the next start.
             drop(std::fs::remove_file(folder.join(RESULTS)));
             drop(self.write_facts(&sid, &facts));
         }

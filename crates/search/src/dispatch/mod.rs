@@ -1,12 +1,13 @@
 //! Stored results of finished searches (for `loadjob`) and the search log (for `history`), in files below `dispatch` of
 //! the data directory.
 //!
-//! Every search gets a folder with its name, so that two processes never use the same one. A finished search has its
-//! rows there (`results.arrow`: Arrow IPC streams, a new one whenever columns change) and its outcome (`facts.json`,
-//! written last: a folder without it is not a result). A result has a lifetime; beyond [`JOBS_MAX`] results or
-//! [`BYTES_MAX`] bytes the oldest are removed first, except those of clients' jobs, which have limits of their own. If
-//! the folder cannot be written, nothing is stored. Files of `dump` are in `dump` of the search's folder, whether or
-//! not its result is stored, and stay for [`SECONDS_RUNNING_MAX`].
+//! Every search gets a folder with its name, so that two processes never use the same name. The folder of a finished
+//! search contains its rows (`results.arrow`: Arrow IPC streams, a new one whenever the columns change) and its outcome
+//! (`facts.json`, which is written last: a folder without it holds no result). A result has a lifetime. Beyond
+//! [`JOBS_MAX`] results or [`BYTES_MAX`] bytes, the oldest results are removed first, except those of clients' jobs,
+//! which have limits of their own. If the folder cannot be written, nothing is stored. Files that the `dump` command
+//! writes are in the subfolder `dump` of the search's folder, whether or not its result is stored, and are kept for
+//! [`SECONDS_RUNNING_MAX`].
 //!
 //! A server keeps small results of ad-hoc searches in memory ([`RecentJobs`]).
 
@@ -37,23 +38,23 @@ use result_cache::{RecentJob, RecentJobs};
 
 /// Folder of stored jobs, relative to the data directory.
 pub(crate) const JOBS_FOLDER: &str = "dispatch";
-/// Rows of a job.
+/// File with the rows of a job.
 const RESULTS: &str = "results.arrow";
-/// Outcome of a job.
+/// File with the outcome of a job.
 const FACTS: &str = "facts.json";
 /// Log of finished searches, one JSON object per line, and its predecessor.
 const HISTORY: &str = "history.jsonl";
 const HISTORY_BEFORE: &str = "history.before.jsonl";
-/// Size at which a new log is started.
+/// Size in bytes at which a new log is started.
 const HISTORY_BYTES_MAX: u64 = 4 << 20;
 /// Lifetime of a result in seconds.
 const SECONDS_KEPT: i64 = 600;
-/// Seconds after which a folder without a result counts as left by a dead process, and files of `dump` expire.
+/// Age in seconds at which a folder without a result counts as left by a dead process, and files of `dump` expire.
 const SECONDS_RUNNING_MAX: i64 = 24 * 60 * 60;
 /// Default lifetime of a saved search's result.
 const SAVED_TTL: &str = "2p";
-/// Jobs, and seconds, between two checks for expired results; in between, there may be this many more than
-/// [`JOBS_MAX`].
+/// Number of finished jobs, or of seconds, after which the next finished job checks for expired results. Between two
+/// checks, up to this many jobs may exist in excess of [`JOBS_MAX`].
 const LOOK_JOBS: u64 = 32;
 const LOOK_SECONDS: i64 = 10;
 /// Maximum number of stored results, and their maximum total size.
@@ -63,7 +64,7 @@ const BYTES_MAX: u64 = 1 << 30;
 const LOADED_BYTES_MAX: u64 = 64 << 20;
 /// Maximum length of a job's name.
 const SID_BYTES_MAX: usize = 200;
-/// Candidate names for one search.
+/// Maximum number of names tried for one search.
 const NAMES_MAX: u64 = 10_000;
 
 /// The stored jobs of a data directory.
@@ -72,18 +73,18 @@ pub struct KeptJobs {
     layers: Layers,
     clock: SharedClock,
     started: AtomicU64,
-    /// Jobs finished since the last check for expired results, and its time in seconds.
+    /// Number of jobs finished since the last check for expired results, and the time of that check in seconds.
     ended: AtomicU64,
     looked: AtomicI64,
     /// Small results of a server's searches.
     recent: Option<RecentJobs>,
-    /// The log of searches and its bytes, once there was one to write.
+    /// The log of searches and its size in bytes; `None` before the first entry is written.
     log: Mutex<Option<(File, u64)>>,
-    /// Rows held by running searches.
+    /// Number of bytes of rows collected by running searches.
     remembered: Remembered,
 }
 
-/// A job that is kept.
+/// A job whose result is stored.
 struct StoredJob {
     sid: String,
     facts: Value,
@@ -115,7 +116,7 @@ impl KeptJobs {
         }
     }
 
-    /// The jobs of a data directory used by this process alone: small results stay in memory until it ends.
+    /// The jobs of a data directory used by this process alone: small results stay in memory until the process ends.
     pub fn of_server(data_dir: &Path, layers: &Layers, clock: SharedClock) -> KeptJobs {
         let mut jobs = KeptJobs::new(data_dir, layers, clock);
         jobs.recent = Some(RecentJobs::default());
@@ -140,7 +141,7 @@ impl KeptJobs {
         facts["until"].as_i64().is_some_and(|until| until > self.now_seconds())
     }
 
-    /// Names of the folders there are.
+    /// Names of the existing job folders.
     fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -155,7 +156,7 @@ impl KeptJobs {
         kept
     }
 
-    /// Removes expired results, leftovers of dead processes, and the oldest beyond the limits.
+    /// Removes expired results, leftovers of dead processes, and the oldest results beyond the limits.
     pub fn expire(&self) {
         let now = self.now_seconds();
         if let Some(recent) = &self.recent {
@@ -166,12 +167,13 @@ impl KeptJobs {
             let folder = self.folder.join(&sid);
             let is_job = folder.join(job_folders::RECORD).is_file();
             if is_job && self.recent.is_some() {
-                // Its server looks after it.
+                // In a server, the registry of clients' jobs removes it.
                 continue;
             }
             let began = sid.split('.').next().and_then(|seconds| seconds.parse::<i64>().ok()).unwrap_or(0);
             let has_facts = folder.join(FACTS).is_file();
-            // A running server's job, whatever its name; a starting server handles those of its predecessor.
+            // The job of a running server, which is kept although its name may not contain its start time. A starting
+            // server handles the jobs of its predecessor.
             let is_running = !has_facts && is_job;
             let facts = self.facts(&sid);
             if began + SECONDS_RUNNING_MAX < now && !is_running && facts.is_none() {
@@ -179,7 +181,7 @@ impl KeptJobs {
             } else if has_facts && facts.is_none() {
                 remove_result(&folder);
             }
-            // Jobs have limits of their own, and last as long as they were promised to.
+            // Clients' jobs have limits of their own, and live as long as their client was promised.
             others.extend(facts.filter(|_| !is_job).map(|facts| StoredJob { sid, facts }));
         }
         newest_first(&mut others);
@@ -192,7 +194,7 @@ impl KeptJobs {
         }
     }
 
-    /// Removes expired results, but not after each of many short searches, because it inspects every job.
+    /// Removes expired results at intervals, not after each of many short searches, because it inspects every job.
     fn expire_at_times(&self) {
         let now = self.now_seconds();
         let is_due = now.saturating_sub(self.looked.load(Ordering::Relaxed)) >= LOOK_SECONDS;
@@ -234,7 +236,7 @@ impl KeptJobs {
         Ok(std::fs::rename(unfinished, folder.join(FACTS))?)
     }
 
-    /// Keeps rows in memory; returns whether they may stay there.
+    /// Keeps rows in memory if they are few enough; returns whether it did.
     fn remember(&self, facts: &JobFacts, rows: &[RecordBatch]) -> bool {
         let Some(recent) = self.recent.as_ref().filter(|_| facts.saved.is_none() && RecentJobs::takes(rows)) else {
             return false;
@@ -249,7 +251,7 @@ impl KeptJobs {
         has_folder && self.write(&facts.sid, self.told(facts), rows).is_ok()
     }
 
-    /// Makes the folder of a job.
+    /// Creates the folder of a job.
     fn folder_of(&self, sid: &str) -> std::io::Result<()> {
         if !self.folder.is_dir() {
             // A search does not create the data directory itself.
@@ -275,7 +277,7 @@ impl KeptJobs {
             "events": facts.events,
         });
         let line = format!("{line}\n");
-        // A line is written completely or not at all.
+        // A poisoned lock is harmless: a line is written completely or not at all.
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         if log.as_ref().is_none_or(|(_, bytes)| *bytes > HISTORY_BYTES_MAX) {
             *log = None;
@@ -328,7 +330,7 @@ impl KeptJobs {
                 let path = self.folder.join(sid).join(RESULTS);
                 // A job without rows may have no file of them.
                 let rows = if facts["rows"] == 0 && !path.exists() { Ok(Vec::new()) } else { read_rows(&path) };
-                // It may have been removed since its facts were read.
+                // The job may have been removed since its facts were read.
                 if rows.is_err() && self.facts(sid).is_none() {
                     return self.without_result(sid, viewer);
                 }
@@ -338,7 +340,7 @@ impl KeptJobs {
         let texts = facts["messages"].as_array().into_iter().flatten();
         let mut messages: Vec<String> = texts.filter_map(|text| text.as_str().map(str::to_owned)).collect();
         let is = |name: &str| facts[name].as_bool() == Some(true);
-        // A job may be finalised after it has read all events.
+        // A finalised job may nevertheless have read all events.
         let is_unread = facts["partial"].as_bool().unwrap_or(is("finalized"));
         let is_partial = is("truncated") || is_unread;
         if is_unread && is("finalized") {
@@ -349,7 +351,7 @@ impl KeptJobs {
         Ok(Some(KeptJob { rows, events: is("events"), messages, is_partial }))
     }
 
-    /// The answer for a job without an outcome: that it still runs, if its user may see it.
+    /// Answer for a job without an outcome: an error that it is still running, if `viewer` may see it.
     fn without_result(&self, sid: &str, viewer: &Permissions) -> Result<Option<KeptJob>, Fault> {
         match self.running_job(sid) {
             Some(record) if viewer.may_see(record["user"].as_str()) => Err(Fault::invalid(format!(
@@ -413,7 +415,7 @@ fn remove_result(folder: &Path) {
         return remove(folder);
     }
     for name in [FACTS, RESULTS, job_folders::RECORD] {
-        // As in `remove`.
+        // If a file cannot be removed now, a later search tries again.
         drop(std::fs::remove_file(folder.join(name)));
     }
 }
@@ -424,7 +426,7 @@ fn remove(folder: &Path) {
     drop(std::fs::remove_dir_all(folder));
 }
 
-/// Writes batches; gives the bytes.
+/// Writes batches; returns the number of bytes.
 fn write_rows(path: &Path, rows: &[RecordBatch]) -> Result<u64, ArrowError> {
     let mut out = BufWriter::new(File::create(path)?);
     for alike in rows.chunk_by(|one, next| one.schema_ref() == next.schema_ref()) {
@@ -436,7 +438,7 @@ fn write_rows(path: &Path, rows: &[RecordBatch]) -> Result<u64, ArrowError> {
     Ok(path.metadata()?.len())
 }
 
-/// Reads what was written.
+/// Reads the batches that [`write_rows`] wrote.
 fn read_rows(path: &Path) -> Result<Vec<RecordBatch>, ArrowError> {
     let length = path.metadata()?.len();
     let mut file = BufReader::new(File::open(path)?);
@@ -453,7 +455,7 @@ impl JobKeeper for KeptJobs {
     fn begin(&self, now: TimeNs) -> Option<String> {
         let seconds = now.div_euclid(NS_PER_SEC);
         for _ in 0..NAMES_MAX {
-            // Including the process id, so that a name whose folder is gone is not reused in the same second.
+            // The process id prevents another process from reusing, in the same second, a name whose folder is gone.
             let sid = format!("{seconds}.{}_{}", self.started.fetch_add(1, Ordering::Relaxed), std::process::id());
             if self.recent.is_some() {
                 return Some(sid);
@@ -468,7 +470,7 @@ impl JobKeeper for KeptJobs {
     }
 
     fn finish(&self, facts: &JobFacts, rows: Option<&[RecordBatch]>) {
-        // The answer has been given; failing to log it is no reason to fail the search.
+        // The search has been answered, so failing to log it must not fail it.
         drop(self.log(facts));
         if rows.is_some_and(|rows| self.remember(facts, rows)) {
             return;

@@ -1,8 +1,8 @@
-//! In-memory cache of small search results. Most results are never requested again, and writing three files would cost
-//! more than a selective search.
+//! In-memory cache of small search results. Most results are never requested again, and writing their three files would
+//! take longer than a selective search.
 //!
-//! Only the newest stay, as on disk ([`JOBS_MAX`](super::JOBS_MAX)). They are written to files when the server stops; a
-//! killed server loses them.
+//! As on disk, only the newest results are kept ([`JOBS_MAX`](super::JOBS_MAX)). They are written to files when the
+//! server stops; a killed server loses them.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,14 +10,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use arrow::record_batch::RecordBatch;
 use serde_json::Value;
 
-/// Maximum size of a cached result; larger ones are written.
+/// Maximum size of a cached result; larger ones are written to files.
 pub(crate) const RECENT_BYTES_MAX: usize = 32 << 10;
 
-/// A result.
+/// A cached result.
 #[derive(Clone)]
 pub(crate) struct RecentJob {
     pub(crate) sid: String,
-    /// Its facts, as in the facts file.
+    /// The facts, as in the facts file.
     pub(crate) facts: Value,
     pub(crate) rows: Vec<RecordBatch>,
 }
@@ -28,11 +28,11 @@ pub(crate) struct RecentJobs(Mutex<VecDeque<RecentJob>>);
 
 impl RecentJobs {
     fn locked(&self) -> MutexGuard<'_, VecDeque<RecentJob>> {
-        // A result is inserted or removed in one step.
+        // A poisoned lock is harmless: a result is inserted or removed in one step.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether rows are few enough to stay.
+    /// Whether rows are small enough to be cached.
     pub(crate) fn takes(rows: &[RecordBatch]) -> bool {
         rows.iter().map(RecordBatch::get_array_memory_size).sum::<usize>() <= RECENT_BYTES_MAX
     }
@@ -55,7 +55,7 @@ impl RecentJobs {
         self.locked().retain(|job| !is_over(job));
     }
 
-    /// Removes and returns all.
+    /// Removes and returns all results.
     pub(crate) fn take(&self) -> Vec<RecentJob> {
         self.locked().drain(..).collect()
     }

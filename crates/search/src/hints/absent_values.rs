@@ -12,27 +12,27 @@ use super::indexes::indexes_of;
 use super::outcome::{SearchOutcome, list};
 use super::probe::{Ask, events_by, ever_finds, index_with, names, newest, quoted};
 
-/// Recent events in which values are looked for.
+/// Number of recent events whose values are read.
 const EVENTS_LOOKED_AT: usize = 1_000;
-/// Maximum values compared.
+/// Maximum number of known values that a searched value is compared with.
 const VALUES_MAX: usize = 50;
-/// Values shown if there may be more than are known.
+/// Number of values shown if not all are known.
 const SHOWN: usize = 8;
 const _: () = assert!(SHOWN < VALUES_MAX, "as many are known");
 /// Maximum number of fields whose values are searched, and of `rex` commands that are tried.
 const LOOKS_MAX: usize = 3;
-/// Maximum values of a field that are looked for one by one. That no event has any value of a longer list is a note about
-/// the condition as a whole.
+/// Maximum number of values of a field that are searched one by one. A longer list is covered by the note on the whole
+/// condition.
 const ASKED_MAX: usize = 8;
-/// Maximum comparisons of `where` whose values are looked for in other case.
+/// Maximum number of comparisons in `where` whose values are searched regardless of case.
 const COMPARISONS_MAX: usize = 3;
-/// Fields whose values the node knows by name: endpoint and column of a list of them.
+/// Fields whose values a REST endpoint lists, each with that endpoint and the column of the list.
 const KNOWN_BY_NAME: [(&str, &str, &str); 2] =
     [("eventtype", "saved/eventtypes", "title"), ("tag", "search/tags", "title")];
-/// Fields that other hints are about.
+/// Fields that other hints handle.
 const LEFT_OUT: [&str; 4] = ["index", "sourcetype", "host", "source"];
 
-/// Notes on values that the search asks for in vain; `scope` is a condition on the searched indexes.
+/// Notes on values in the search's conditions that no event has; `scope` is a condition on the searched indexes.
 pub(super) fn of_values(fields: &[&str], commands: &[Stage], scope: &str, ask: Ask<'_>) -> Vec<Diagnostic> {
     let mut looks = 0;
     for field in fields.iter().filter(|field| !LEFT_OUT.contains(field)) {
@@ -59,7 +59,7 @@ pub(super) fn of_values(fields: &[&str], commands: &[Stage], scope: &str, ask: A
             continue;
         }
         let is_known = |value: &SearchPattern| known.iter().any(|known| known.eq_ignore_ascii_case(&value.text));
-        // A value may be rare, or occur in older events only.
+        // A value missing from `known` may be rare, or occur in older events only, so it is searched for.
         let mut is_absent = |value: &SearchPattern| {
             let search = format!("{scope} {field}={}", quoted(&value.text));
             !is_known(value) && (by_name.is_some() || ever_finds(&search, ask) == Some(false))
@@ -86,7 +86,7 @@ fn remark(field: &str, value: &SearchPattern, known: &[&str], by_name: bool) -> 
     let remark = Diagnostic::warning(message, value.span);
     match nearest(text, known.iter().copied()) {
         Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
-        // The most frequent values of some events are not all.
+        // At this limit, more values than the known ones may exist.
         None if known.len() >= VALUES_MAX => {
             remark.with_hint(format!("there is {} and others", known[..SHOWN].join(", ")))
         }
@@ -143,7 +143,7 @@ pub(super) fn wrong_values(field: &str, kind: &str, commands: &[Stage], scope: &
     if known.is_empty() { Vec::new() } else { not_there(field, &asked, &known, ask) }
 }
 
-/// Notes on values that do not exist.
+/// Notes on those values in `asked` that `known` does not contain.
 pub(super) fn not_there(field: &str, asked: &[&SearchPattern], known: &[&str], ask: Ask<'_>) -> Vec<Diagnostic> {
     let is_there = |value: &str| match field {
         "index" => known.contains(&value),
@@ -176,7 +176,7 @@ pub(super) fn not_there(field: &str, asked: &[&SearchPattern], known: &[&str], a
     wrong.collect()
 }
 
-/// A note on a `where` that keeps nothing because the values that are there are written in other case.
+/// A note on a `where` that keeps no row because the values in the events differ in case.
 pub(super) fn other_case(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>) -> Vec<Diagnostic> {
     for equals in where_equals(commands).into_iter().take(COMPARISONS_MAX) {
         let EqualsWhat::Text(text) = equals.other else { continue };

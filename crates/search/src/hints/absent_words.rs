@@ -7,7 +7,7 @@ use quarry_spl::{Diagnostic, ParsedSearch};
 use super::outcome::SearchOutcome;
 use super::probe::{Ask, finds, index_with};
 
-/// Maximum words, or groups of alternatives, that are looked for.
+/// Maximum number of words, or of groups of alternatives, that are searched for.
 const LOOKS_MAX: usize = 6;
 
 /// Notes on words that no event of the searched indexes and time range contains; `scope` is a condition on the indexes.
@@ -15,11 +15,11 @@ pub(super) fn of_words(found: &SearchOutcome<'_>, parsed: &ParsedSearch, scope: 
     if found.rows > 0 {
         return Vec::new();
     }
-    // What follows a command that was written without `|` is explained by that.
+    // A command written without `|` has its own note, which also explains the words behind it.
     let explained = parsed.diagnostics.iter().map(|remark| remark.span.start).min().unwrap_or(usize::MAX);
     let groups = asked_words(&parsed.pipeline.commands);
     let groups = groups.iter().filter(|group| group.iter().all(|word| word.span.start < explained));
-    // Words of which the first may be a command have one note in common.
+    // A possible command name and the words behind it share one note.
     let mut command = command_among_words(found.text, &parsed.pipeline.commands);
     let command_start = command.as_ref().map_or(usize::MAX, |command| command.span.start);
     let mut notes = Vec::new();
@@ -67,7 +67,7 @@ pub(super) fn of_words(found: &SearchOutcome<'_>, parsed: &ParsedSearch, scope: 
     notes
 }
 
-/// A word as the search has it, with the function around it.
+/// A word as written in the search, with `CASE()` or `TERM()` around it if present.
 fn written(text: &str, word: &SearchPattern) -> Option<String> {
     let plain = text.get(word.span.start..word.span.end)?;
     let before = text.get(..word.span.start)?;
@@ -75,7 +75,7 @@ fn written(text: &str, word: &SearchPattern) -> Option<String> {
     Some(function.map_or_else(|| plain.to_owned(), |function| format!("{function}{plain})")))
 }
 
-/// An index that the search does not name and whose events it would find.
+/// An index with events that match the first command, if the search names no index.
 fn elsewhere(text: &str, commands: &[Stage], ask: Ask<'_>) -> Option<String> {
     let stage = commands.first().filter(|_| !asks_for(commands, "index"))?.span;
     index_with(&format!("({})", text.get(stage.start..stage.end)?), ask)

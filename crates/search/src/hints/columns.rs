@@ -1,4 +1,5 @@
-//! Content of the columns of an answer: values, only zeros, or nothing. Hints are about the last two.
+//! Classifies the columns of an answer as having values, only zeros, or no values. Columns of the last two kinds cause
+//! hints.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +19,7 @@ pub struct AnswerColumns {
 }
 
 impl AnswerColumns {
-    /// Looks at further rows; of a column with a value other than zero, nothing more is read.
+    /// Adds further rows. A column is not read any more once it has a value other than zero.
     pub fn add(&mut self, part: &ResultTable) {
         self.rows += part.len();
         let is_zero = |cell: Cell<'_>| matches!(cell, Cell::Null) || cell.joined(" ") == "0";
@@ -47,7 +48,8 @@ impl AnswerColumns {
         }
     }
 
-    /// Whether it is one row of counts and sums over nothing, or such a row per span of time. Events are something.
+    /// Whether the answer is one row of counts and sums over no events, or one such row per time span. Not for answers
+    /// whose rows are events.
     pub fn is_about_nothing(&self) -> bool {
         let is_zero = |field: &&String| self.zeros.contains(*field);
         let is_series = !self.zeros.is_empty() && self.filled.contains("_time");

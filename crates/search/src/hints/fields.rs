@@ -9,14 +9,14 @@ use quarry_spl::{Diagnostic, nearest};
 use super::outcome::{SearchOutcome, list, place_of};
 use super::probe::{Ask, alternatives, fields_of, index_with_field, newest, quoted};
 
-/// Maximum sourcetypes examined.
+/// Maximum number of sourcetypes examined.
 const SOURCETYPES_MAX: usize = 8;
 /// Fields that every event has.
 const INDEXED_FIELDS: [&str; 6] = ["_raw", "_time", "host", "index", "source", "sourcetype"];
-/// Names that exist for every event, or do not name fields.
+/// Names of fields that every event has, and names that are no fields.
 const DEFAULT_FIELDS: [&str; 9] =
     ["eventtype", "index", "linecount", "punct", "source", "sourcetype", "tag", "timeendpos", "timestartpos"];
-/// Prefixes of such names.
+/// Prefixes of names like those in [`DEFAULT_FIELDS`].
 const DEFAULT_BEGINS: [&str; 5] = ["date_", "_", "splunk_server", "tag::", "earliest"];
 
 /// The options of a search that set its time range.
@@ -56,7 +56,7 @@ pub(super) fn cut_off(text: &str, commands: &[Stage], field: &ReadField) -> Opti
     })
 }
 
-/// Notes on names that differ from a default field by case alone: no event has such a field.
+/// Notes on names that differ from an indexed field only in case, so that no event has such a field.
 pub(super) fn other_case_of_default(found: &SearchOutcome<'_>, wanted: &[&ReadField]) -> Vec<Diagnostic> {
     let note = |field: &&&ReadField| {
         let name = &field.name;
@@ -80,14 +80,14 @@ pub(super) fn wrong_fields(
         return Vec::new();
     }
     let asked = asked_values(commands, "sourcetype");
-    // If the search finds events, those are more significant than others of their sourcetype.
+    // If the search finds events, their fields are more relevant than those of other events of the sourcetype.
     let own_text = commands.first().map_or("*", |stage| &found.text[stage.span.start..stage.span.end]);
     let mut seen = BTreeSet::new();
     let is_asked = |name: &str| asked.is_empty() || asked.iter().any(|asked| asked.text.eq_ignore_ascii_case(name));
     for name in sourcetypes.keys().filter(|name| is_asked(name)).take(SOURCETYPES_MAX) {
         seen.extend(fields_of(&format!("{scope} sourcetype={}", quoted(name)), ask));
     }
-    // If nothing else is suspicious, only a likely typo is worth another search.
+    // If the answer has rows and values, only a likely typo is worth another search.
     let is_slip = |field: &&&ReadField| {
         !seen.contains(&field.name) && nearest(&field.name, seen.iter().map(String::as_str)).is_some()
     };
@@ -99,7 +99,7 @@ pub(super) fn wrong_fields(
         return Vec::new();
     }
     let own = fields_of(own_text, ask);
-    // Fields of other events, and those that an earlier command removes, are no help.
+    // Suggests only fields of the found events that no earlier command removes.
     let removed = removed_fields(commands);
     let at_hand: Vec<&str> = if own.is_empty() { &seen } else { &own }
         .iter()
@@ -112,12 +112,13 @@ pub(super) fn wrong_fields(
         missing.filter(|field| !has_asked_value(&field.name, commands, scope, ask)).collect();
     let note = |field: &&&ReadField| of_missing(found.text, commands, field, (&seen, &at_hand), ask);
     let mut notes: Vec<Diagnostic> = missing.iter().map(note).collect();
-    // The parts of one name have the same remedy.
+    // Fields that are parts of one unquoted name get the same hint.
     notes.dedup_by(|later, first| later.hint == first.hint && later.span == first.span);
     notes
 }
 
-/// A note on a field that the events lack; `seen` are the fields of other events too, `at_hand` those to suggest.
+/// A note on a field that the found events lack. `seen` are the fields of all events of the sourcetypes; `at_hand` are
+/// those that may be suggested.
 fn of_missing(
     text: &str,
     commands: &[Stage],
@@ -157,18 +158,18 @@ fn of_missing(
     }
 }
 
-/// Whether a search reads an index, as far as it names single ones.
+/// Whether a search reads an index; assumed if the search has a condition on `index` that names no single index.
 fn is_searched(index: &str, commands: &[Stage]) -> bool {
     let asked = asked_values(commands, "index");
     asked.iter().any(|asked| asked.text == index) || (asked.is_empty() && asks_for(commands, "index"))
 }
 
-/// Whether a name exists for every event, or does not name a field.
+/// Whether every event has a field of this name, or the name is no field.
 fn is_default(name: &str) -> bool {
     DEFAULT_FIELDS.contains(&name) || DEFAULT_BEGINS.iter().any(|begin| name.starts_with(begin))
 }
 
-/// The fields that there are, as advice.
+/// Hint that lists the fields to choose from.
 fn those_at_hand(at_hand: &[&str]) -> String {
     let shown: Vec<&str> = at_hand.iter().copied().filter(|name| !is_default(name)).collect();
     match shown.as_slice() {
@@ -177,7 +178,8 @@ fn those_at_hand(at_hand: &[&str]) -> String {
     }
 }
 
-/// A field whose name an expression has as written, in parts because it is not quoted: `ctx.region`, `host-name`.
+/// A field such as `ctx.region` or `host-name` that an expression names without quotes, so that it is read as several
+/// fields.
 fn longer_name<'n>(text: &str, field: &ReadField, at_hand: &[&'n str]) -> Option<&'n str> {
     let command = text.get(field.stage.start..field.stage.end)?;
     let is_in_parts = |name: &&&str| {
@@ -187,7 +189,8 @@ fn longer_name<'n>(text: &str, field: &ReadField, at_hand: &[&'n str]) -> Option
     at_hand.iter().filter(is_in_parts).find(|name| command.contains(**name)).copied()
 }
 
-/// Whether events have the value of a field that the search asks for: the field of a condition may be rare.
+/// Whether an event has the value that the search requires of a field. Such a field may be too rare to be among the
+/// known ones.
 fn has_asked_value(name: &str, commands: &[Stage], scope: &str, ask: Ask<'_>) -> bool {
     asked_values(commands, name).first().is_some_and(|value| {
         let found = newest(&format!("{scope} {}", alternatives(name, &[value])), name, ask);

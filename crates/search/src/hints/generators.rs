@@ -1,5 +1,5 @@
-//! Hints for searches that begin with a command that generates rows: `tstats`, `mstats`, `mcatalog`, and readers of
-//! data models and lookup tables.
+//! Hints for searches whose first command generates rows: `tstats`, `mstats`, `mcatalog`, and commands that read data
+//! models or lookup tables.
 
 use std::collections::BTreeSet;
 
@@ -17,12 +17,12 @@ use super::probe::{Ask, count_of, fields_of, names};
 
 /// Fields stored with every event.
 const INDEXED: [&str; 6] = ["host", "source", "sourcetype", "index", "splunk_server", "linecount"];
-/// Every name of a metric.
+/// Search for all names of metrics.
 const METRICS: &str = "| mcatalog values(metric_name) AS name where index=* | mvexpand name";
-/// Every dimension of a metric.
+/// Search for all dimensions of metrics.
 const DIMENSIONS: &str = "| mcatalog values(_dims) AS name where index=* | mvexpand name";
 
-/// Notes on names in and after the first command.
+/// Notes on names in the first command and in those after it.
 pub(super) fn hints(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>) -> Vec<Diagnostic> {
     if found.is_whole() && !found.is_watched {
         return Vec::new();
@@ -53,7 +53,7 @@ pub(super) fn hints(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>)
     }
 }
 
-/// Whether a search reads metrics; `mcatalog` expands to several commands that do.
+/// Whether the second command reads metrics, as in the expansion of `mcatalog`.
 pub(super) fn is_of_metrics(commands: &[Stage]) -> bool {
     commands.get(1).is_some_and(|stage| matches!(stage.command, Command::Measurements(_)))
 }
@@ -75,7 +75,7 @@ fn empty_model(found: &SearchOutcome<'_>, name: &DataModelName, ask: Ask<'_>) ->
     ))]
 }
 
-/// Fields not among those the first command generates.
+/// Notes on fields that the first command does not generate.
 fn fields_of_rows(found: &SearchOutcome<'_>, commands: &[Stage], first: Span, ask: Ask<'_>) -> Vec<Diagnostic> {
     let read: Vec<ReadField> =
         named_fields(commands).into_iter().filter(|field| !found.shows(field, commands)).collect();
@@ -90,7 +90,7 @@ fn fields_of_rows(found: &SearchOutcome<'_>, commands: &[Stage], first: Span, as
     if known.is_empty() { Vec::new() } else { wrong.map(note).collect() }
 }
 
-/// Fields of `tstats` that no event has at index time.
+/// Notes on fields in a `tstats` that no event has as an indexed field.
 fn index_time_fields(found: &SearchOutcome<'_>, tstats: &TstatsCommand, stage: Span, ask: Ask<'_>) -> Vec<Diagnostic> {
     let mut notes = Vec::new();
     let names: BTreeSet<String> =
@@ -119,7 +119,7 @@ fn index_time_fields(found: &SearchOutcome<'_>, tstats: &TstatsCommand, stage: S
     notes
 }
 
-/// Notes on indexes, sourcetypes, hosts and sources of a `tstats` that there are none of.
+/// Notes on indexes, sourcetypes, hosts and sources in a `tstats` that do not exist.
 fn wrong_places(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>) -> Vec<Diagnostic> {
     if found.is_whole() {
         return Vec::new();
@@ -142,7 +142,7 @@ fn wrong_places(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>) -> 
 fn as_search(text: &str, tstats: &TstatsCommand, stage: Span) -> String {
     let written = |span: Span| text.get(span.start..span.end).unwrap_or_default().trim();
     let aggregates: Vec<&str> = tstats.aggregates.iter().map(|aggregate| written(aggregate.span)).collect();
-    // The condition extends from its keyword to the next clause.
+    // The condition begins behind WHERE and ends before the BY clause.
     let by = tstats.by.first().map(|split| split.place.start);
     let command = written(stage).to_ascii_lowercase();
     let begin = find_word(&command, "where").map(|at| stage.start + at + "where".len());
@@ -223,7 +223,7 @@ fn names_of_condition(expr: &SearchExpr, found: &mut Vec<Named>) {
     }
 }
 
-/// Names that a `mcatalog` lists values of, or groups by.
+/// Names whose values an `mcatalog` lists, or by which it groups.
 fn names_of_catalog(commands: &[Stage]) -> Vec<Named> {
     let stats = commands.iter().find_map(|stage| match &stage.command {
         Command::Stats(stats) => Some((stats, stage.span)),
@@ -271,7 +271,7 @@ fn metrics(text: &str, named: &[Named], ask: Ask<'_>) -> Vec<Diagnostic> {
     named.iter().filter(|named| !is_there(named)).map(note).collect()
 }
 
-/// A note on an unknown name with similar names, or all known ones.
+/// A note on an unknown name, with the most similar known name or a list of the known names.
 fn told(what: String, place: Span, name: &str, known: &BTreeSet<String>) -> Diagnostic {
     let remark = Diagnostic::warning(what, place);
     match nearest(name, known.iter().map(String::as_str)) {
@@ -285,7 +285,8 @@ mod tests {
     use super::super::probe::HintRow;
     use super::*;
 
-    /// Hints for a search without results, over a metric `cpu.idle` by `core` and rows of `status` and `user`.
+    /// Hints for a search without results. The known data is a metric `cpu.idle` with the dimension `core`, and rows
+    /// with the fields `status` and `user`.
     fn said(text: &str) -> Vec<String> {
         let filled = BTreeSet::new();
         let found = SearchOutcome {

@@ -9,28 +9,29 @@ use quarry_spl::ast::{SearchPattern, Span, Stage};
 use super::outcome::list;
 use super::probe::{Ask, HintRow, Probes, alternatives, events_by};
 
-/// A condition on indexes that leaves the indexes which a role searches by default.
+/// Condition for the indexes that a role searches by default.
 pub(super) const DEFAULT_INDEXES: &str = "*";
-/// Events of the indexes that a search reads if it names none.
+/// Search that counts the events of the indexes read if a search names none.
 pub(super) const DEFAULT_INDEXES_COUNT: &str = "| tstats count WHERE earliest=0 latest=+100y";
-/// A condition that leaves all indexes that are not internal.
+/// Condition for all indexes that are not internal.
 const ALL_INDEXES: &str = "index=*";
-/// Events of each index that has buckets.
+/// Search that counts the events of each index that has buckets.
 const COUNTS: &str = "| eventcount summarize=false index=* index=_*";
-/// The indexes that exist, with or without events.
+/// Search that lists all indexes, with or without events.
 const NAMES: &str = "| rest /services/data/indexes count=0 | table title";
-/// The searching user and their roles.
+/// Search for the current user and their roles.
 const SEARCHER: &str = "| rest /services/authentication/current-context | table username roles";
 /// The role that may search every index.
 const ADMIN: &str = "admin";
 
-/// Number of events by index, of indexes without events as well if the search names one of them.
+/// Number of events of each index with events. If an index in `asked` is not among them, indexes without events are
+/// included.
 pub(super) fn counts(asked: &[&SearchPattern], ask: Ask<'_>) -> Option<BTreeMap<String, u64>> {
     let mut counts = events_by(COUNTS, "index", "count", ask)?;
     let is_there = |index: &&SearchPattern| counts.contains_key(&index.text);
     if !asked.iter().all(is_there) {
         let title = |row: HintRow| row.get("title").cloned();
-        // For a user who may not list indexes, the counts include only those with events.
+        // If the user may not list indexes, only those with events are counted.
         for index in ask.rows(NAMES).unwrap_or_default().into_iter().filter_map(title) {
             counts.entry(index).or_insert(0);
         }
@@ -49,7 +50,8 @@ pub fn unknown_indexes(commands: &[Stage], ask: &mut dyn Probes) -> Vec<Diagnost
     if known.is_empty() { Vec::new() } else { not_there(&asked, &known, ask) }
 }
 
-/// Notes on indexes that are not among the known ones: for a user whose roles may not search all, others may exist.
+/// Notes on indexes that are not among the known ones. If the user's roles may not search all indexes, the notes say
+/// so, because the index may exist.
 pub(super) fn not_there(asked: &[&SearchPattern], known: &[&str], ask: Ask<'_>) -> Vec<Diagnostic> {
     let mut notes = super::absent_values::not_there("index", asked, known, ask);
     if notes.is_empty() {
@@ -83,7 +85,7 @@ pub(super) fn without_events(asked: &[&SearchPattern], counts: &BTreeMap<String,
     asked.iter().map(note).collect()
 }
 
-/// Names indexes with events if the searched ones have none.
+/// Suggests indexes with events to a search that names no index, if the default ones have no events.
 pub(super) fn elsewhere(
     commands: &[Stage],
     asked: &[&SearchPattern],
@@ -98,11 +100,11 @@ pub(super) fn elsewhere(
         .filter(|(name, count)| **count > 0 && !name.starts_with('_'))
         .map(|(name, _)| name.as_str())
         .collect();
-    // Index patterns count as well.
+    // Patterns of index names are also conditions on an index.
     if asks_for(commands, "index") || others.is_empty() {
         return None;
     }
-    // A role may search other indexes by default.
+    // The default indexes of a role may be others than `main`.
     let reads = ask.rows(DEFAULT_INDEXES_COUNT)?;
     if reads.first().and_then(|row| row.get("count")).is_none_or(|count| count != "0") {
         return None;
@@ -113,7 +115,8 @@ pub(super) fn elsewhere(
     Some(remark.with_hint(format!("events are in {}: write index={}", list(&others), others[0])))
 }
 
-/// A condition on the indexes that a search reads, or on all if it names them by patterns, exclusion or alternatives.
+/// A condition for the indexes that a search reads. It covers all indexes if the search selects them by patterns,
+/// exclusion or alternatives.
 pub(super) fn scope(commands: &[Stage], asked: &[&SearchPattern]) -> String {
     match asked {
         [] if asks_for(commands, "index") => ALL_INDEXES.to_owned(),
@@ -122,7 +125,7 @@ pub(super) fn scope(commands: &[Stage], asked: &[&SearchPattern]) -> String {
     }
 }
 
-/// The indexes of a condition on indexes, as `metadata` takes them.
+/// The indexes in a condition that [`scope`] returned, written as arguments of `metadata`.
 pub(super) fn indexes_of(scope: &str) -> String {
     if scope == DEFAULT_INDEXES { String::new() } else { scope.trim_matches(['(', ')']).replace(" OR ", " ") }
 }
@@ -131,7 +134,7 @@ pub(super) fn indexes_of(scope: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Hints for a search over a node with events in `main`, and an index `web` that has none.
+    /// Hints for a search over a node with an index `main` and an empty index `web`.
     fn said(text: &str, has_events: bool, roles: &str) -> Vec<String> {
         let row = |cells: &[(&str, &str)]| -> HintRow {
             cells.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()

@@ -29,9 +29,9 @@ pub use self::indexes::unknown_indexes;
 pub use self::outcome::{NO_PLACE, SearchOutcome};
 pub use self::probe::{HintRow, Probes};
 
-/// Maximum small searches for the hints of one search.
+/// Maximum number of small searches for the hints of one search.
 const PROBES_MAX: usize = 40;
-/// Maximum notes on a search.
+/// Maximum number of notes on a search.
 const NOTES_MAX: usize = 8;
 
 /// Notes on an answer that is probably not the intended one.
@@ -53,7 +53,7 @@ pub fn hints(found: &SearchOutcome<'_>, ask: &mut dyn Probes) -> Vec<Diagnostic>
     notes
 }
 
-/// Notes on what is missing in an answer.
+/// Notes on why an answer has no rows or lacks values.
 fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::ParsedSearch, ask: Ask<'_>) -> Vec<Diagnostic> {
     let commands = &parsed.pipeline.commands;
     // A warning about a command already covers the fields it reads.
@@ -116,15 +116,15 @@ fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::ParsedSearch, ask: As
     if notes.is_empty() {
         notes = absent(found, commands, (&read, &scope), ask);
     }
-    // Otherwise a warning explains it.
+    // If the parser has warned, its warning probably explains the empty answer.
     if notes.is_empty() && found.rows == 0 && parsed.diagnostics.is_empty() {
         notes.extend(unmet_conditions::remark(found, commands, &scope, ask));
     }
     notes
 }
 
-/// The fields that the answer does not show to exist. Rows need not have a field that is only negated, which is worth a
-/// note if they are there although it is misspelt.
+/// The fields that the answer does not prove to exist. A misspelt field in a negated condition does not remove any
+/// rows, so such fields are included if the answer is complete.
 fn wanted_of<'r>(found: &SearchOutcome<'_>, commands: &[Stage], read: &'r [ReadField]) -> Vec<&'r ReadField> {
     let negated = negated_fields(commands);
     let is_negated = |field: &ReadField| field.stage == commands[0].span && negated.contains(&field.name);
@@ -135,7 +135,7 @@ fn wanted_of<'r>(found: &SearchOutcome<'_>, commands: &[Stage], read: &'r [ReadF
     read.iter().filter(is_wanted).collect()
 }
 
-/// Notes on words that no event contains, and on hosts and sources that none has.
+/// Notes on words that no event contains, and on hosts and sources that no event has.
 fn wrong_words_and_values(
     found: &SearchOutcome<'_>,
     parsed: &quarry_spl::ParsedSearch,

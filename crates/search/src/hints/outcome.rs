@@ -1,4 +1,5 @@
-//! The outcome of a search that hints look at, and the places and lists of names in their texts.
+//! The outcome of a search, from which hints are derived, and helpers that locate names in a search and list names in a
+//! hint.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +7,14 @@ use quarry_event::TimeNs;
 use quarry_spl::analyse::ReadField;
 use quarry_spl::ast::{Span, Stage};
 
-/// Maximum names in a hint.
+/// Maximum number of names listed in a hint.
 const NAMES_MAX: usize = 12;
 /// Position of a note that does not concern a part of the search.
 pub const NO_PLACE: Span = Span { start: 0, end: 0 };
 
 /// Outcome of a search.
 pub struct SearchOutcome<'a> {
-    /// Its text.
+    /// Text of the search.
     pub text: &'a str,
     /// Number of rows.
     pub rows: usize,
@@ -25,28 +26,29 @@ pub struct SearchOutcome<'a> {
     pub zeros: &'a BTreeSet<String>,
     /// Whether the request set a time range.
     pub has_range: bool,
-    /// The present.
+    /// Current time.
     pub now: TimeNs,
-    /// Offset of its zone from UTC in seconds.
+    /// Offset of the search's time zone from UTC in seconds.
     pub offset_s: i32,
-    /// Whether a person is watching: then even a complete answer is worth small searches.
+    /// Whether a person waits for the answer, which makes small searches worthwhile even for a complete answer.
     pub is_watched: bool,
 }
 
 impl SearchOutcome<'_> {
-    /// Whether there are rows, and a value in each column.
+    /// Whether the answer is complete: it has rows, and values other than zero in each column.
     pub(crate) fn is_whole(&self) -> bool {
         self.rows > 0 && self.empty.is_empty() && self.zeros.is_empty() && !self.is_split_by_nothing()
     }
 
-    /// Whether all values of a chart are in the column of events that lack the field by which it is split.
+    /// Whether all values of a chart are in its `NULL` column, because no event has the field by which the chart is
+    /// split.
     fn is_split_by_nothing(&self) -> bool {
         let is_null = |column: &&String| *column == "NULL" || column.ends_with(": NULL");
         let mut series = self.filled.iter().filter(|column| !column.starts_with('_'));
         self.filled.iter().any(|column| is_null(&column)) && series.all(|column| is_null(&column))
     }
 
-    /// Whether the result shows that the field exists: it has values, or rows passed a condition on it.
+    /// Whether the result shows that the field exists: the field has values, or rows passed a condition on the field.
     pub(super) fn shows(&self, field: &ReadField, commands: &[Stage]) -> bool {
         let in_call = format!("({})", field.name);
         let counts = |column: &String| column.contains(&in_call) && !self.zeros.contains(column);
@@ -57,7 +59,7 @@ impl SearchOutcome<'_> {
     }
 }
 
-/// Position of a whole name in a command; the whole command if it does not occur.
+/// Position of a name, as a whole word, in a command; the whole command if the name does not occur.
 pub(super) fn place_of(text: &str, stage: Span, name: &str) -> Span {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '.'));
     let command = text.get(stage.start..stage.end).unwrap_or_default();

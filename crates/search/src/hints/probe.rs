@@ -1,13 +1,13 @@
-//! The small searches that hints run. They are written in SPL because hints are a client of a search service, often
-//! that of another node.
+//! The small searches that hints run. They are written in SPL because hints are a client of a search service, which
+//! often belongs to another node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use quarry_spl::ast::SearchPattern;
 
-/// Recent events, or rows, whose fields are listed.
+/// Maximum number of recent events, or of rows, whose fields are listed.
 const ROWS_LOOKED_AT: usize = 200;
-/// Newest events of all indexes in which a field is looked for.
+/// Number of newest events of all indexes among which a field is searched.
 const EVENTS_OF_ALL_INDEXES: usize = 5_000;
 
 /// A row of a small search: field values as text.
@@ -22,7 +22,7 @@ pub trait Probes {
     fn rows_of_all_time(&mut self, search: &str) -> Option<Vec<HintRow>>;
 }
 
-/// One function for both, where the request sets no time range.
+/// One function runs both kinds of search if the request sets no time range.
 impl<F: FnMut(&str) -> Option<Vec<HintRow>>> Probes for F {
     fn rows(&mut self, search: &str) -> Option<Vec<HintRow>> {
         self(search)
@@ -33,7 +33,7 @@ impl<F: FnMut(&str) -> Option<Vec<HintRow>>> Probes for F {
     }
 }
 
-/// Probes with a limit on their number. Beyond it each fails, and a hint that depends on it is omitted.
+/// Limits the number of small searches. Searches beyond the limit fail, and hints that depend on them are omitted.
 pub(super) struct BoundedProbes<'a> {
     pub(super) probes: Ask<'a>,
     pub(super) left: usize,
@@ -59,14 +59,14 @@ impl Probes for BoundedProbes<'_> {
 /// Argument through which a hint runs its searches.
 pub(super) type Ask<'a> = &'a mut dyn Probes;
 
-/// A field of the newest event that a search finds, an empty text if that event lacks it. The outer `None`: the search
-/// failed; the inner: it found no event.
+/// A field of the newest event that a search finds; an empty text if that event lacks the field. The outer `Option` is
+/// `None` if the search failed, the inner one if it found no event.
 pub(super) fn newest(search: &str, field: &str, ask: Ask<'_>) -> Option<Option<String>> {
     let rows = ask.rows(&format!("{search} | head 1 | table {field}"))?;
     Some(rows.into_iter().next().map(|mut row| row.remove(field).unwrap_or_default()))
 }
 
-/// Whether a search finds an event.
+/// Whether a search finds an event; `None` if it fails.
 pub(super) fn finds(search: &str, ask: Ask<'_>) -> Option<bool> {
     Some(newest(search, "_time", ask)?.is_some())
 }
@@ -81,7 +81,7 @@ pub(super) fn fields_of(search: &str, ask: Ask<'_>) -> BTreeSet<String> {
     names(ask.rows(&format!("{search} | head {ROWS_LOOKED_AT} | fieldsummary maxvals=1 | table field")), "field")
 }
 
-/// Values of a column that are not empty.
+/// Distinct non-empty values of a column.
 pub(super) fn names(rows: Option<Vec<HintRow>>, column: &str) -> BTreeSet<String> {
     let values = rows.into_iter().flatten().filter_map(|mut row| row.remove(column));
     values.filter(|name| !name.is_empty()).collect()
@@ -92,32 +92,32 @@ pub(super) fn count_of(rows: Option<Vec<HintRow>>) -> Option<u64> {
     rows?.first()?.get("count")?.parse().ok()
 }
 
-/// An index with events of all time that a condition matches.
+/// An index with an event, of any time, that meets a condition.
 pub(super) fn index_with(condition: &str, ask: Ask<'_>) -> Option<String> {
     let rows = ask.rows_of_all_time(&format!("index=* {condition} | head 1 | table index"))?;
     rows.into_iter().next()?.remove("index")
 }
 
-/// An index with a field in one of the newest events. Older events are not read: term dictionaries do not list names of
-/// fields, so that would be a scan.
+/// An index with a field in one of the newest events. Older events are not searched, because term dictionaries do not
+/// list names of fields, so every event would have to be read.
 pub(super) fn index_with_field(field: &str, ask: Ask<'_>) -> Option<String> {
     let search = format!("index=* | head {EVENTS_OF_ALL_INDEXES} | search {field}=* | head 1 | table index");
     ask.rows_of_all_time(&search)?.into_iter().next()?.remove("index")
 }
 
-/// Event counts of all time by name, as listed by a small search.
+/// Event counts over all time by name, read from the columns `name` and `count` of a small search.
 pub(super) fn events_by(search: &str, name: &str, count: &str, ask: Ask<'_>) -> Option<BTreeMap<String, u64>> {
     let rows = ask.rows_of_all_time(search)?;
     let pair = |row: &HintRow| Some((row.get(name)?.clone(), row.get(count).and_then(|count| count.parse().ok())?));
     Some(rows.iter().filter_map(pair).collect())
 }
 
-/// A text in quotes, as a search takes it.
+/// A text as a quoted string of SPL.
 pub(super) fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// A condition that matches any of some values of a field.
+/// A condition that matches any of the given values of a field.
 pub(super) fn alternatives(field: &str, values: &[&SearchPattern]) -> String {
     let each: Vec<String> = values.iter().map(|value| format!("{field}={}", quoted(&value.text))).collect();
     format!("({})", each.join(" OR "))

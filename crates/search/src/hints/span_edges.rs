@@ -1,5 +1,5 @@
-//! A note on time spans that begin at odd minutes: spans below a day are counted from midnight UTC, as in Splunk, so in
-//! zones with a half-hour offset, hours begin at :30.
+//! A note on time spans that begin at odd minutes. As in Splunk, spans shorter than a day are counted from midnight
+//! UTC. In zones with a half-hour offset, hours therefore begin at :30.
 
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::Diagnostic;
@@ -11,7 +11,7 @@ use super::outcome::place_of;
 const HOUR_S: i64 = 3_600;
 const DAY_S: i64 = 24 * HOUR_S;
 
-/// The first command whose spans begin at odd minutes in this zone, if any.
+/// A note on the first command whose spans begin at odd minutes in a zone with this offset.
 pub(super) fn remark(text: &str, commands: &[Stage], offset_s: i32) -> Option<Diagnostic> {
     let offset_s = i64::from(offset_s);
     if offset_s % HOUR_S == 0 {
@@ -21,7 +21,7 @@ pub(super) fn remark(text: &str, commands: &[Stage], offset_s: i32) -> Option<Di
         let bin = time_bins(&stage.command).filter(|_| !is_gone("_time", &commands[..at]))?;
         let Some(BinSpan::Time(span)) = &bin.span else { return None };
         let width_s = span.unit.fixed_ns()?.checked_mul(i64::try_from(span.amount).ok()?)? / NS_PER_SEC;
-        // Spans that do not divide a day have no fixed edges within one.
+        // Spans that do not divide a day evenly begin at different times each day.
         let is_odd = width_s > 0 && DAY_S % width_s == 0 && offset_s % width_s != 0;
         let minute = (offset_s.rem_euclid(HOUR_S)) / 60;
         let remark =
@@ -32,7 +32,7 @@ pub(super) fn remark(text: &str, commands: &[Stage], offset_s: i32) -> Option<Di
     })
 }
 
-/// Options by which a command bins time, if it does.
+/// Options by which a command bins `_time`; `None` if it does not.
 fn time_bins(command: &Command) -> Option<&BinOptions> {
     match command {
         Command::TimeChart(chart) => Some(&chart.bin),

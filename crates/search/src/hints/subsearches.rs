@@ -1,8 +1,8 @@
-//! Notes on the fields of subsearches (`append`, `join`, `union` and the like). Their rows are mixed with others, so that
-//! the answer does not show which fields they lack.
+//! Notes on the fields of subsearches (`append`, `join`, `union` and the like). Their rows are mixed with those of the
+//! main search, so the answer does not show which fields they lack.
 //!
-//! A subsearch is not run again: its events are sampled, like those of the search itself. Only likely misspellings are
-//! reported, because the answer does not show that a field is missing.
+//! A subsearch is not run again; instead, its events are sampled like those of the main search. Only likely
+//! misspellings are reported, because the answer does not show that a field is missing.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ use super::outcome::SearchOutcome;
 use super::probe::{Ask, events_by};
 use super::{fields, generators, indexes};
 
-/// Maximum subsearches that are looked at.
+/// Maximum number of subsearches examined.
 const SUBSEARCHES_MAX: usize = 3;
 
-/// Notes on the first subsearch with a field that is never there.
+/// Notes on the first subsearch with a field that none of its events has.
 pub(super) fn wrong_fields(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>) -> Vec<Diagnostic> {
     let inner = commands.iter().flat_map(|stage| stage.command.subsearches()).take(SUBSEARCHES_MAX);
     let mut notes = inner.map(|inner| of_subsearch(found, inner, ask));
@@ -36,7 +36,7 @@ fn of_subsearch(found: &SearchOutcome<'_>, inner: &Pipeline, ask: Ask<'_>) -> Ve
     let listed = format!("| metadata type=sourcetypes {}", indexes::indexes_of(&scope));
     let sourcetypes = events_by(&listed, "sourcetype", "totalCount", ask).unwrap_or_default();
     let nothing = BTreeSet::new();
-    // As of an answer that lacks nothing.
+    // With the outcome of a complete answer, only likely misspellings are reported.
     let outcome = SearchOutcome { rows: 1, empty: &[], filled: &nothing, zeros: &nothing, ..*found };
     let wanted: Vec<&ReadField> = read.iter().collect();
     fields::wrong_fields(&outcome, commands, &wanted, (&scope, &sourcetypes), ask)

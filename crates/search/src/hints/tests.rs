@@ -129,7 +129,7 @@ fn what_is_not_there_is_named_with_what_is_near() {
 
 #[test]
 fn misspelt_fields_are_told_whatever_command_reads_them() {
-    // The events have status, user, host and date_hour.
+    // The events have the fields `status`, `user`, `host` and `date_hour`.
     for (text, rows) in [
         ("* | sort -statu", 2),
         ("* | sort -statu | table _time user", 2),

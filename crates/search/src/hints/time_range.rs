@@ -1,4 +1,4 @@
-//! A hint for a search whose time range holds no events, or none of those that it selects.
+//! A hint for a search whose time range contains no events, or no events that the search selects.
 
 use jiff::tz::{Offset, TimeZone};
 use quarry_event::time::parse_time;
@@ -13,8 +13,8 @@ const LATEST_ALL: u32 = u32::MAX;
 /// Format of times in hints.
 const TIME_FORM: &str = "%F %T %:z";
 
-/// Reports the time range of existing events if none is in the search's range, or if those that the search selects are
-/// outside of it.
+/// Reports the time range of the existing events if the search's time range contains no events, or the newest selected
+/// event if all selected events are outside the range.
 pub(super) fn outside_of_range(
     found: &SearchOutcome<'_>,
     commands: &[Stage],
@@ -31,8 +31,8 @@ pub(super) fn outside_of_range(
         time.as_ref().map_or_else(String::new, |time| format!(" {name}={}", quoted(&time.text)))
     };
     let range = format!("{}{}", option("earliest", earliest), option("latest", latest));
-    // Between two time modifiers there may be unrelated words; those of the command line have no position in the
-    // search.
+    // The note points at one time modifier only, because unrelated words may stand between two. Modifiers on the
+    // command line have no position in the search.
     let end = earliest.as_ref().or(latest.as_ref());
     let where_from = if end.is_some() { "earliest= or latest=" } else { "--earliest or --latest" };
     let place = end.map_or(NO_PLACE, |time| time.span);
@@ -45,7 +45,7 @@ pub(super) fn outside_of_range(
     let inside = ask.rows(&format!("| tstats count WHERE {scope}{range}"))?;
     if inside.first()?.get("count")? != "0" {
         let selects = found.text.get(stage.span.start..stage.span.end)?;
-        // What later commands remove is no matter of the range.
+        // If the first command finds events in the range, later commands removed them.
         if finds(selects, ask)? {
             return None;
         }
@@ -54,7 +54,7 @@ pub(super) fn outside_of_range(
         let remark = Diagnostic::warning("no event that the search selects lies in its time range", place);
         return Some(remark.with_hint(format!("the newest one outside of it is of {newest}: change {where_from}")));
     }
-    // `earliest` cannot express times before 1970.
+    // Earlier events are not covered, because `earliest` cannot express times before 1970.
     let all = ask.rows(&format!(
         "| tstats count min(_time) AS first max(_time) AS last WHERE {scope} earliest=1 latest=\"{LATEST_ALL}\" \
          | eval first=strftime(first, \"{TIME_FORM}\"), last=strftime(last, \"{TIME_FORM}\")"

@@ -1,6 +1,6 @@
 //! Hints for a search that finds nothing because no event meets all of its conditions. A hint names the condition that
-//! no event meets; if some event meets each of them, the condition to leave out; or the command that removes all events
-//! that the search selects.
+//! no event meets, or, if each condition is met by some event, the condition to leave out. If the first command finds
+//! events, the hint names the command that removes them all.
 
 use quarry_spl::analyse::{asked_conditions, command_among_words, is_transforming, subsearches_of};
 use quarry_spl::ast::{Command, Span, Stage};
@@ -9,12 +9,12 @@ use quarry_spl::{Diagnostic, excerpt};
 use super::outcome::SearchOutcome;
 use super::probe::{Ask, finds};
 
-/// Maximum conditions, or commands, that are tried one by one.
+/// Maximum number of conditions, or of commands, that are tried one by one.
 const TRIES_MAX: usize = 6;
 /// Fields whose values `metadata` lists.
 const LISTED: [&str; 3] = ["sourcetype", "source", "host"];
 
-/// A note on the conditions that leave nothing; `scope` is a condition on the indexes.
+/// A note on the conditions that no event meets together; `scope` is a condition on the indexes.
 pub(super) fn remark(found: &SearchOutcome<'_>, commands: &[Stage], scope: &str, ask: Ask<'_>) -> Option<Diagnostic> {
     let mut has_events = |search: &str| finds(search, ask);
     let stage = commands.first()?.span;
@@ -53,7 +53,8 @@ pub(super) fn remark(found: &SearchOutcome<'_>, commands: &[Stage], scope: &str,
             return Some(remark.with_hint(format!("without `{}` there are events", excerpt(condition))));
         }
     }
-    // Next to a condition on an index or sourcetype, OR would add unrelated events.
+    // If one of the conditions is on an index, sourcetype, source or host, joining them by OR would add unrelated
+    // events.
     let is_scoped = conditions.iter().any(|condition| is_of(condition, "index") || listed_field(condition).is_some());
     Some(match are_all && !is_scoped {
         true => remark.with_hint(format!("write OR for events that meet one of them: {}", conditions.join(" OR "))),
@@ -91,7 +92,8 @@ fn emptied(text: &str, commands: &[Stage], has_rows: &mut dyn FnMut(&str) -> Opt
             return Some(Diagnostic::warning(format!("`{command}` keeps none of the events before it"), stage.span));
         }
     }
-    // A report reads all events again, so only the next condition is tried.
+    // Testing a condition after a report runs the report again over all events, so only the first such condition is
+    // tried.
     let stage = commands[report..].iter().find(selects)?;
     let before = text.get(..stage.span.start)?.trim_end().strip_suffix('|')?;
     if !has_rows(before)? || has_rows(text.get(..stage.span.end)?)? {
@@ -108,14 +110,14 @@ fn emptied(text: &str, commands: &[Stage], has_rows: &mut dyn FnMut(&str) -> Opt
     })
 }
 
-/// The functions in a report whose text is the name of a column.
+/// Function calls in a `stats` command, such as `count(x)`, whose text is also the name of their column.
 fn written_columns<'t>(text: &'t str, report: &Stage) -> Vec<&'t str> {
     let Command::Stats(stats) = &report.command else { return Vec::new() };
     let written = |span: Span| text.get(span.start..span.end).filter(|name| name.contains('('));
     stats.aggregates.iter().filter_map(|aggregate| written(aggregate.span)).collect()
 }
 
-/// A note on a subsearch that is a condition and finds nothing.
+/// A note on a subsearch that is used as a condition and finds nothing.
 fn empty_subsearch(
     text: &str,
     commands: &[Stage],

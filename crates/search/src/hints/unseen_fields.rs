@@ -6,7 +6,7 @@ use quarry_spl::ast::{Command, Stage};
 
 use super::outcome::{SearchOutcome, list};
 
-/// The note, if the last command is about fields by name and the rows are events.
+/// The note, if the last command names fields and the rows are events.
 pub(super) fn remark(found: &SearchOutcome<'_>, commands: &[Stage]) -> Option<Diagnostic> {
     if found.rows == 0 || !found.filled.contains("_raw") {
         return None;

@@ -1,13 +1,14 @@
-//! The costs of a job: their form in a finished job's file, and what made a slow search slow.
+//! The costs of a job: their form in a finished job's file, and the message about the most expensive part of a slow
+//! search.
 //!
-//! Not here: measuring ([`quarry_engine::Costs`]), and the names of the parts for clients (api).
+//! Not here: the measurement ([`quarry_engine::Costs`]), and the names that clients see for the parts (api).
 
 use quarry_engine::{CostFigures, CostReport, PruneFigures, ScanPart};
 use serde_json::{Value, json};
 
-/// Run time from which a job says what took its time.
+/// Run time in milliseconds from which a job reports its most expensive part.
 const SLOW_MS: u64 = 2_000;
-/// Share of all work below which nothing stands out, in percent.
+/// Minimum share of the run time, in percent, of a part that is reported.
 const SHARE_MIN: u64 = 25;
 
 /// The costs in the form in which [`of_facts`] reads them.
@@ -21,7 +22,7 @@ pub(super) fn to_facts(costs: &CostReport) -> Value {
     })
 }
 
-/// The costs of a finished job; figures that are missing are 0.
+/// The costs of a finished job; missing figures are 0.
 pub(super) fn of_facts(facts: &Value) -> CostReport {
     let number = |of: &Value, at: usize| of[at].as_u64().unwrap_or(0);
     let figures = |of: &Value| CostFigures {
@@ -45,7 +46,7 @@ pub(super) fn of_facts(facts: &Value) -> CostReport {
     }
 }
 
-/// The most expensive part of a search that took long, and what would make it cheaper.
+/// Message about the most expensive part of a slow search, with advice.
 pub(super) fn why_slow(costs: &CostReport, elapsed_ms: u64) -> Option<String> {
     let time = |part| costs.of_scan(part).time_ns;
     let commands = costs.commands.iter().map(|(_, of)| of.time_ns);
@@ -110,7 +111,8 @@ mod tests {
 
     #[test]
     fn a_slow_search_says_what_took_its_time() {
-        // Index, pages, raw data, fields, filter, rules; stats; pages left.
+        // Scan times of index, pages, raw data, fields, filter and rules; time of `stats`; number of pages left to
+        // read, of 100; expected message.
         for (scan, stats, pages_left, expected) in [
             (
                 [0, 90, 80, 5, 5, 0],

@@ -1,5 +1,5 @@
-//! Counts of the data that a job's search has read: events, and buckets on remote volumes; and their form in a finished
-//! job's file.
+//! Counts of the events that a job's search has read and of its reads from buckets on remote volumes, and the form of
+//! these counts in a finished job's file.
 
 use quarry_engine::ScanProgress;
 use quarry_store::ReadFigures;
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 /// Counts of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Events scanned.
+    /// Number of events scanned.
     pub(super) scanned: u64,
-    /// Events that matched the search's first part.
+    /// Number of events that matched the search's first part.
     pub(super) matched: u64,
-    /// Reads of buckets on remote volumes.
+    /// Counters of reads from buckets on remote volumes.
     pub(super) reads: ReadFigures,
 }
 
@@ -40,7 +40,7 @@ impl Counts {
         }
     }
 
-    /// Adds them to the facts of a finished job.
+    /// Adds the counts to the facts of a finished job.
     pub(super) fn record(&self, facts: &mut Value) {
         facts["scanned"] = self.scanned.into();
         facts["matched"] = self.matched.into();

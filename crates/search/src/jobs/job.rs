@@ -41,7 +41,7 @@ pub enum JobState {
     Running,
     /// Paused by its user.
     Paused,
-    /// Reading no more events; it will end with its rows so far.
+    /// Reads no more events and will end with the rows found so far.
     Finalizing,
     /// Complete.
     Done,
@@ -55,7 +55,7 @@ impl JobState {
         matches!(self, JobState::Done | JobState::Failed)
     }
 
-    /// Splunk's word for it.
+    /// Splunk's name of the state.
     pub fn name(self) -> &'static str {
         match self {
             JobState::Queued => "QUEUED",
@@ -71,55 +71,55 @@ impl JobState {
 /// A snapshot of a job's status.
 #[derive(Clone, Debug)]
 pub struct JobStatus {
-    /// Its request.
+    /// Request of the job.
     pub record: JobRecord,
-    /// Its state.
+    /// State of the job.
     pub state: JobState,
-    /// Error that ended it, if it failed.
+    /// Error that ended the job, if it failed.
     pub failure: Option<String>,
-    /// Messages so far.
+    /// Messages of the search so far.
     pub messages: Vec<String>,
-    /// Hints why it probably found nothing, once it has ended.
+    /// Hints on why the search probably found nothing; empty before the job has ended.
     pub hints: Vec<String>,
     /// Progress from 0 to 1.
     pub done: f64,
-    /// Rows so far.
+    /// Number of rows so far.
     pub rows: usize,
     /// Whether the rows are events.
     pub is_events: bool,
     /// Whether rows beyond the limit were dropped.
     pub is_truncated: bool,
-    /// Whether its user finalised it.
+    /// Whether the job was finalised.
     pub is_finalized: bool,
-    /// Whether rows are missing: dropped beyond the limit, or of events that were not read.
+    /// Whether rows are missing because they were dropped beyond the limit or because events were not read.
     pub is_partial: bool,
-    /// Whether its user saved it.
+    /// Whether the user saved the job.
     pub is_saved: bool,
-    /// Whether its user wants previews.
+    /// Whether the user wants previews.
     pub shows_previews: bool,
-    /// Time of its start, or of the last request that changed its lifetime.
+    /// Time of the job's start, or of the last request that changed its lifetime.
     pub updated_ns: TimeNs,
     /// Number of previews made.
     pub previews: u64,
-    /// Rows currently available: for a running report, those of its latest preview.
+    /// Number of rows currently available; for a running report, the number of rows of its latest preview.
     pub rows_shown: usize,
-    /// Events scanned.
+    /// Number of events scanned.
     pub scanned: u64,
-    /// Events that matched the search's first part.
+    /// Number of events that matched the search's first part.
     pub matched: u64,
-    /// Counters of reads of buckets on remote volumes.
+    /// Counters of reads from buckets on remote volumes.
     pub reads: ReadFigures,
-    /// Costs of the parts of its search; empty for a real-time search.
+    /// Costs of the parts of the search; empty for a real-time search.
     pub costs: CostReport,
     /// Run time in milliseconds.
     pub elapsed_ms: u64,
-    /// Size of its rows on disk.
+    /// Size of the rows on disk in bytes.
     pub bytes: u64,
     /// Time range.
     pub range: TimeRange,
-    /// Times of its first and last event, if the rows are events.
+    /// Times of the earliest and latest event, if the rows are events.
     pub event_times: Option<(TimeNs, TimeNs)>,
-    /// Seconds until it expires.
+    /// Seconds until the job expires.
     pub ttl_left_s: i64,
 }
 
@@ -128,38 +128,38 @@ pub(super) struct Changing {
     state: JobState,
     failure: Option<String>,
     messages: Vec<String>,
-    /// Messages in addition to those of its search.
+    /// Messages of the job, in addition to those of its search.
     notes: Vec<String>,
     hints: Vec<String>,
     pub(super) rows: JobRows,
     pub(super) timeline: Timeline,
     is_truncated: bool,
     pub(super) is_finalized: bool,
-    /// Whether data that the search selects was not read.
+    /// Whether some data that the search selects was not read.
     is_unread: bool,
     is_saved: bool,
     shows_previews: bool,
-    /// Time of the last request that changed its lifetime.
+    /// Time in seconds of the last request that changed the job's lifetime.
     touched_s: Option<i64>,
     pub(super) is_removed: bool,
     priority: u8,
     pub(super) counts: Counts,
     costs: CostReport,
     elapsed_ms: u64,
-    /// Start of its run.
+    /// Time at which the search started to run.
     started_ns: Option<i64>,
-    /// Changed lifetime in seconds.
+    /// Lifetime in seconds, if a request has changed it.
     ttl_s: Option<i64>,
-    /// Second at which it expires, once it has ended.
+    /// Time in seconds at which the job expires; `None` before its search has ended.
     until_s: Option<i64>,
-    /// Its search slot.
+    /// Search slot that the job occupies.
     turn: Option<Box<dyn WorkTurn>>,
-    /// The last complete round of a real-time search, and their number.
+    /// The last complete round of a real-time search, and the number of complete rounds.
     pub(super) round: Option<Round>,
     pub(super) rounds: u64,
 }
 
-/// A job; see the module.
+/// A job as described in [`crate::jobs`].
 pub struct SearchJob {
     pub(super) record: JobRecord,
     pub(super) is_events: bool,
@@ -167,17 +167,17 @@ pub struct SearchJob {
     zone: TimeZone,
     changing: Mutex<Changing>,
     pub(super) changed: Condvar,
-    /// Stops its search; `None` for a job of an earlier process.
+    /// Stops the search; `None` for a job of an earlier process.
     pub(super) stopper: Option<Stopper>,
     progress: Option<Arc<ScanProgress>>,
     costs: Option<Arc<Costs>>,
-    /// Previews of its report; `None` for a job of an earlier process and for a real-time search.
+    /// Previews of the report; `None` for a job of an earlier process and for a real-time search.
     previews: Option<Arc<Previews>>,
     /// Stops the current round of a real-time search.
     pub(super) round_stopper: Mutex<Option<Stopper>>,
     kept: Arc<KeptJobs>,
     pub(super) clock: SharedClock,
-    /// Second of the last access.
+    /// Time in seconds of the last access.
     seen_s: AtomicI64,
 }
 
@@ -187,7 +187,7 @@ pub struct StartedJob {
     running: RunningSearch,
     /// The rounds of a real-time search; `running` then only checks and controls it.
     rounds: Option<Rounds>,
-    /// Looks at its rows, for hints; `None` where an empty answer says little about the search.
+    /// Inspects the rows for hints; `None` if the client wants no hints, and for real-time and sampled searches.
     watch: Option<AnswerWatch>,
 }
 
@@ -221,12 +221,13 @@ impl StartedJob {
         StartedJob { job: Arc::new(job), running, rounds, watch }
     }
 
-    /// The job, for concurrent access.
+    /// The job, which may be shared with other threads.
     pub fn job(&self) -> &Arc<SearchJob> {
         &self.job
     }
 
-    /// Runs the search to its end on this thread, in a search slot if those apply. Errors are recorded in the job.
+    /// Runs the search to its end on this thread, in search slot `turn` if searches are limited. Errors are recorded in
+    /// the job.
     pub fn run(mut self, turn: Option<Box<dyn WorkTurn>>) {
         self.job.begin();
         self.job.work_in(turn);
@@ -274,7 +275,7 @@ impl StartedJob {
         self.job.end(Err(JobFailure::Refused(why)), self.running.messages(), false, 0);
     }
 
-    /// Hints on its complete result; none if it was stopped or cut.
+    /// Hints on the complete result; none if the search was stopped or its rows were truncated.
     fn hints(&self) -> Vec<String> {
         let job = &self.job;
         let is_cut = || {
@@ -285,7 +286,7 @@ impl StartedJob {
         watch.map(|watch| watch.hints(&is_cut)).unwrap_or_default()
     }
 
-    /// The part that made it slow, if its client wants hints.
+    /// Message about the part that made the search slow, if the client wants hints.
     fn why_slow(&self) -> Option<String> {
         let costs = self.job.costs.as_ref().filter(|_| self.watch.is_some())?;
         costs::why_slow(&costs.report(), self.running.elapsed_ms())
@@ -318,9 +319,10 @@ impl StartedJob {
         Ok(())
     }
 
-    /// Reduces its memory while it waits.
+    /// Reduces the memory of the search while it waits.
     fn let_go(&mut self) {
-        // It has no pending rows, because they are taken as they come.
+        // Spilling rows should not fail here, because no rows are pending: each batch is taken as soon as the search
+        // produces it.
         if let Err(error) = self.running.let_go() {
             log::warning(format!("rows of a job that waits stay in memory: {error}"));
         }
@@ -366,7 +368,7 @@ impl Changing {
         }
     }
 
-    /// The rows of a real-time search that runs.
+    /// The rows of the last round of a running real-time search.
     fn live_rows(&self) -> Option<&[RecordBatch]> {
         self.round.as_ref().filter(|_| !self.state.is_over()).map(|round| round.rows.as_slice())
     }
@@ -436,7 +438,7 @@ impl SearchJob {
     }
 
     pub(super) fn locked(&self) -> MutexGuard<'_, Changing> {
-        // Each change completes before anything can fail.
+        // A poisoned lock is harmless: each change is complete before anything can panic.
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -444,17 +446,17 @@ impl SearchJob {
         self.clock.now_ns().div_euclid(NS_PER_SEC)
     }
 
-    /// Its name.
+    /// Name of the job.
     pub fn sid(&self) -> &str {
         &self.record.sid
     }
 
-    /// Its user.
+    /// User who created the job.
     pub fn user(&self) -> &str {
         &self.record.user
     }
 
-    /// Whether it is a real-time search.
+    /// Whether the job runs a real-time search.
     pub fn is_real_time(&self) -> bool {
         self.record.is_real_time()
     }
@@ -464,12 +466,13 @@ impl SearchJob {
         self.record.began_ns
     }
 
-    /// Its state.
+    /// Current state.
     pub fn state(&self) -> JobState {
         self.locked().state
     }
 
-    /// A search for the events of its report: those it read that still exist, up to a maximum.
+    /// Parameters of a search for the events behind the job's report: the events that the report read and that still
+    /// exist, at most `rows_max`.
     pub fn events_behind(&self, permissions: Arc<Permissions>, rows_max: usize) -> SearchParams {
         SearchParams {
             text: self.record.search.clone(),
@@ -487,17 +490,17 @@ impl SearchJob {
         }
     }
 
-    /// Whether it has been removed, and its rows with it.
+    /// Whether the job and its rows have been removed.
     pub fn is_removed(&self) -> bool {
         self.locked().is_removed
     }
 
-    /// Whether its rows are events.
+    /// Whether the rows of the job are events.
     pub fn is_events(&self) -> bool {
         self.is_events
     }
 
-    /// The zone in which its times are shown.
+    /// Time zone in which times are shown.
     pub fn zone(&self) -> &TimeZone {
         &self.zone
     }
@@ -516,7 +519,7 @@ impl SearchJob {
         self.locked().until_s.is_some_and(|until| until <= self.now_s())
     }
 
-    /// Size of its rows, which counts towards its user's quota.
+    /// Size of the rows in bytes, which counts towards the user's quota.
     pub(super) fn bytes(&self) -> u64 {
         self.locked().rows.bytes()
     }
@@ -526,7 +529,7 @@ impl SearchJob {
         self.record.time_max_s > 0 && ran_ns > self.record.time_max_s.saturating_mul(NS_PER_SEC)
     }
 
-    /// Its current status.
+    /// Current status.
     pub fn status(&self) -> JobStatus {
         let changing = self.locked();
         let mut counts = changing.counts;
@@ -593,7 +596,7 @@ impl SearchJob {
         Ok(changing.rows.view(offset, count)?)
     }
 
-    /// Like [`SearchJob::rows`]; for a report without rows yet, those of its latest preview.
+    /// Like [`SearchJob::rows`], but a report that has no rows yet returns the rows of its latest preview.
     pub fn preview(&self, offset: usize, count: usize) -> Result<RowsView, SearchError> {
         let view = {
             let mut changing = self.locked();
@@ -615,7 +618,7 @@ impl SearchJob {
         self.locked().timeline.clone()
     }
 
-    /// Field statistics of its rows so far.
+    /// Field statistics of the rows so far.
     pub fn summary(&self) -> Result<JobSummary, SearchError> {
         let (view, times) = {
             let mut changing = self.locked();
@@ -634,7 +637,7 @@ impl SearchJob {
         if let Some(previews) = &self.previews {
             previews.begin(&self.clock);
         }
-        // It may have been paused or finalised while it waited for a slot.
+        // The job may have been paused or finalised while it waited for a slot.
         if changing.state == JobState::Queued {
             changing.state = JobState::Running;
         }
@@ -643,7 +646,7 @@ impl SearchJob {
     fn add(&self, rows: &RecordBatch) -> Result<Room, SearchError> {
         let mut changing = self.locked();
         if changing.is_removed {
-            // A new job may have its folder by now.
+            // A new job of this name may own the folder by now.
             return Ok(Room::Full);
         }
         if self.is_events {
@@ -655,7 +658,7 @@ impl SearchJob {
         Ok(room)
     }
 
-    /// `is_partial`: whether data that the search selects was not read.
+    /// Ends the job. `is_partial` is true if some data that the search selects was not read.
     fn end(&self, ended: Result<(), JobFailure>, messages: Vec<String>, is_partial: bool, elapsed_ms: u64) {
         if let Some(previews) = &self.previews {
             previews.end();
@@ -678,7 +681,7 @@ impl SearchJob {
         }
         changing.until_s = Some(self.now_s().saturating_add(changing.ttl_of(&self.record)));
         let ended = ended.and_then(|()| match changing.is_removed {
-            // A new job may have its folder by now.
+            // A new job of this name may own the folder by now.
             true => Ok(()),
             false => changing.rows.flush().map_err(|error| SearchError::from(error).into()),
         });
@@ -695,7 +698,7 @@ impl SearchJob {
         self.changed.notify_all();
     }
 
-    /// Writes its outcome. If that fails, the job says so and lasts only as long as the server.
+    /// Writes the outcome. If that fails, a message of the job says that it will not survive a restart of the server.
     fn write_end(&self, changing: &mut Changing) {
         let record = &self.record;
         let facts = JobFacts {
@@ -728,7 +731,7 @@ impl SearchJob {
         }
     }
 
-    /// Continues in this slot, unless it is paused: then the slot is released.
+    /// Continues in slot `turn`. If the job is paused, the slot is released instead.
     fn work_in(&self, turn: Option<Box<dyn WorkTurn>>) {
         let mut changing = self.locked();
         if changing.state != JobState::Paused {
@@ -740,7 +743,7 @@ impl SearchJob {
         self.locked().turn.take()
     }
 
-    /// Pauses its search, which releases its slot.
+    /// Pauses the search and releases its slot.
     pub(super) fn pause(&self) {
         let mut changing = self.locked();
         let Some(stopper) = &self.stopper else { return };
@@ -751,8 +754,8 @@ impl SearchJob {
         }
     }
 
-    /// Resumes its search if it has not started, since it gets its slot then. Returns whether it has started and is
-    /// paused, and therefore needs a slot.
+    /// Resumes a paused search that has not started, which gets its slot when it starts. Returns true if the search has
+    /// started and is paused: it needs a slot to resume.
     pub fn resume_unless_begun(&self) -> bool {
         let mut changing = self.locked();
         let (Some(stopper), JobState::Paused) = (&self.stopper, changing.state) else { return false };
@@ -763,7 +766,7 @@ impl SearchJob {
         changing.started_ns.is_some()
     }
 
-    /// Resumes its search, in a slot if those apply.
+    /// Resumes the search, in slot `turn` if searches are limited.
     pub fn resume(&self, turn: Option<Box<dyn WorkTurn>>) {
         let mut changing = self.locked();
         let (Some(stopper), JobState::Paused) = (&self.stopper, changing.state) else { return };
@@ -772,7 +775,7 @@ impl SearchJob {
         stopper.resume();
     }
 
-    /// Ends its search at its maximum run time.
+    /// Finalises the search because it has reached its maximum run time.
     pub(super) fn end_in_time(&self) {
         self.finalize();
         let told = format!("the search was ended after {} s, its time limit", self.record.time_max_s);
@@ -782,7 +785,7 @@ impl SearchJob {
         }
     }
 
-    /// Ends its search with the rows so far.
+    /// Ends the search with the rows found so far.
     pub fn finalize(&self) {
         let mut changing = self.locked();
         let (Some(stopper), false) = (&self.stopper, changing.state.is_over()) else { return };
@@ -792,7 +795,7 @@ impl SearchJob {
         self.stop_round();
     }
 
-    /// Ends its search without a result; nothing more is written. False if that was done before.
+    /// Ends the search without a result, and writes nothing more. Returns false if the job was cancelled before.
     pub(super) fn cancel(&self) -> bool {
         let was_removed = std::mem::replace(&mut self.locked().is_removed, true);
         if let Some(stopper) = &self.stopper {
@@ -802,7 +805,7 @@ impl SearchJob {
         !was_removed
     }
 
-    /// Sets its expiry to this many seconds from now, or from its end.
+    /// Sets the expiry to `seconds` from now, or from the end of the search if it is still running.
     pub fn set_ttl(&self, seconds: i64) {
         let seconds = seconds.clamp(0, TTL_MAX_S);
         let mut changing = self.locked();
@@ -810,12 +813,12 @@ impl SearchJob {
         self.renew(&mut changing);
     }
 
-    /// Restarts its lifetime.
+    /// Restarts the lifetime of the job.
     pub fn touch(&self) {
         self.renew(&mut self.locked());
     }
 
-    /// Extends its lifetime to [`SAVED_TTL_S`], or resets it.
+    /// Extends the lifetime to [`SAVED_TTL_S`], or resets it to that of the request.
     pub fn save(&self, is_saved: bool) {
         let mut changing = self.locked();
         changing.is_saved = is_saved;

@@ -1,14 +1,14 @@
 //! Jobs: searches that outlive the request that started them.
 //!
 //! [`Jobs::create`] parses the search and assigns a name and a folder. [`StartedJob::run`] runs it to its end on a
-//! thread of the caller, while others inspect the [`SearchJob`], read its rows, or pause, finalise and cancel it. The
-//! request, rows and outcome of a job are files in its folder (dispatch), so that a finished job survives a restart,
-//! and one that was running then is marked as failed. A job expires a number of seconds after it ended or was last
-//! touched.
+//! thread of the caller, while other threads inspect the [`SearchJob`], read its rows, or pause, finalise and cancel
+//! it. The request, rows and outcome of a job are files in its folder (dispatch). A finished job therefore survives a
+//! restart, and a job that was running at the time is marked as failed. A job expires a number of seconds after it
+//! ended or was last touched.
 //!
-//! A job of a real-time search repeats it over a moving window ([`rounds`]) until it is ended.
+//! A job of a real-time search repeats the search over a moving window ([`rounds`]) until the job is ended.
 //!
-//! Not here: limits on concurrent searches and the form of answers (api), previews of reports (engine).
+//! Not here: limits on concurrent searches and the form of HTTP answers (api), previews of reports (engine).
 
 mod costs;
 mod counts;
@@ -40,26 +40,26 @@ use crate::dispatch::KeptJobs;
 use crate::service::{SearchError, SearchParams, SearchService};
 pub use quarry_store::ReadFigures;
 
-/// Default lifetime after the end in seconds (limits.conf `[search] ttl`).
+/// Default lifetime of a finished job in seconds (limits.conf `[search] ttl`).
 pub const TTL_S: i64 = 600;
 /// Lifetime of a saved job in seconds (limits.conf `[search] default_save_ttl`).
 pub const SAVED_TTL_S: i64 = 7 * 24 * 60 * 60;
 /// Maximum lifetime in seconds.
 pub const TTL_MAX_S: i64 = 366 * 24 * 60 * 60;
-/// Maximum rows of a result, unless the request asks for fewer (limits.conf `[search] max_count`).
+/// Default and maximum number of rows of a result (limits.conf `[search] max_count`).
 pub const ROWS_MAX: usize = 500_000;
-/// Maximum unfinished jobs.
+/// Maximum number of unfinished jobs.
 pub const UNFINISHED_MAX: usize = 2_048;
 
-/// Maximum jobs, finished ones included (Splunk warns from half of that on).
+/// Maximum number of jobs, including finished ones (Splunk warns from half of that on).
 pub const JOBS_MAX: usize = 10_000;
-/// Maximum bytes of the rows of all jobs.
+/// Maximum total size of the rows of all jobs, in bytes.
 pub const JOBS_BYTES_MAX: u64 = 16 << 30;
 
 /// Minimum remaining quota for a new job, in bytes.
 const ROOM_MIN: u64 = 1 << 20;
 
-/// Maximum paused jobs.
+/// Maximum number of paused jobs.
 pub const PAUSED_MAX: usize = 128;
 
 /// Error of creating a job.
@@ -79,7 +79,7 @@ pub enum CreateError {
         "there are {JOBS_MAX} jobs, the maximum: remove some (DELETE search/jobs/SID), or create them with a shorter timeout"
     )]
     TooManyKept,
-    /// The rows of all jobs take too much.
+    /// The rows of all jobs exceed [`JOBS_BYTES_MAX`].
     #[error(
         "the rows of all jobs take {} GB of disk, the maximum: remove some (DELETE search/jobs/SID), or create them with \
          a shorter timeout",
@@ -117,14 +117,15 @@ impl HasKind for CreateError {
 pub struct Jobs {
     kept: Arc<KeptJobs>,
     clock: SharedClock,
-    /// Jobs started by this server, and those of earlier ones that were accessed.
+    /// Jobs started by this server, and the jobs of earlier servers.
     known: Mutex<BTreeMap<String, Arc<SearchJob>>>,
-    /// Names of jobs that have a folder and are not known yet. Folders of jobs appear and disappear under this lock, so
-    /// that a job never takes the folder of another of its name for its own; it is taken before that of `known`.
+    /// Names of jobs that have a folder but are not yet in `known`. Folders of jobs are created and removed under this
+    /// lock, so that a job never mistakes the folder of another job of its name for its own. Lock order: this lock is
+    /// taken before that of `known`.
     beginning: Mutex<BTreeSet<String>>,
 }
 
-/// A job that has a folder and is not known yet.
+/// Entry of a job in `Jobs::beginning`, removed when dropped.
 struct Beginning<'j> {
     jobs: &'j Jobs,
     sid: String,
@@ -150,7 +151,7 @@ impl Jobs {
         jobs
     }
 
-    /// Refuses a new job if all of them are too many or too large.
+    /// Refuses a new job if there are too many jobs or their rows are too large in total.
     fn check_room(&self) -> Result<(), CreateError> {
         let known = self.locked();
         if known.len() >= JOBS_MAX {
@@ -167,7 +168,8 @@ impl Jobs {
         if bytes >= JOBS_BYTES_MAX { Err(CreateError::TooLarge) } else { Ok(()) }
     }
 
-    /// Bytes that a new job of a user may take: the quota minus existing jobs. Concurrent jobs each get this much.
+    /// Number of bytes that a new job of a user may take: the quota minus the size of existing jobs. Each of several
+    /// concurrent jobs gets this much.
     fn room_of(&self, viewer: &Permissions) -> Result<u64, CreateError> {
         let Some(quota) = viewer.limits.disk_bytes else { return Ok(RESULT_BYTES_MAX) };
         let own: Vec<Arc<SearchJob>> =
@@ -182,7 +184,7 @@ impl Jobs {
     }
 
     fn locked(&self) -> MutexGuard<'_, BTreeMap<String, Arc<SearchJob>>> {
-        // Jobs are inserted and removed in one step.
+        // A poisoned lock is harmless: jobs are inserted and removed in one step.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -212,7 +214,8 @@ impl Jobs {
             let _folders = self.beginning();
             self.kept.remove_job(&sid);
         })?;
-        // A sample may have missed what there is; a window has rows later.
+        // No hints for a sample, which may have missed the matching events, nor for a real-time window, which may get
+        // rows later.
         let watch = hinted.filter(|_| rounds.is_none() && record.sample_ratio <= 1).map(|(text, permissions)| {
             let (service, range, zone) = (Arc::clone(service), running.range(), zone.clone());
             let search = AnsweredSearch { service, text, range, zone, permissions };
@@ -230,7 +233,7 @@ impl Jobs {
         Ok(started)
     }
 
-    /// Creates the folder of a job; its name is set aside until the returned value is dropped.
+    /// Creates the folder of a job; its name stays reserved until the returned value is dropped.
     fn begin(
         &self,
         wanted: Option<&str>,
@@ -239,7 +242,7 @@ impl Jobs {
         let mut beginning = self.beginning();
         let sid = self.kept.begin_job(wanted, record)?;
         beginning.insert(sid.clone());
-        // There was no folder of this name, so a job that is known by it has lost its own.
+        // There was no folder of this name, so an older job of the same name has lost its folder.
         if let Some(lost) = self.locked().remove(&sid) {
             lost.cancel();
         }
@@ -250,7 +253,7 @@ impl Jobs {
         self.beginning.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The job of this name; `None` if there is none that `viewer` may see, or it has expired.
+    /// The job of this name; `None` if it does not exist, has expired, or may not be seen by `viewer`.
     pub fn get(&self, sid: &str, viewer: &Permissions) -> Option<Arc<SearchJob>> {
         let job = self.find(sid).filter(|job| viewer.may_see(Some(job.user())))?;
         job.note_seen();
@@ -288,7 +291,7 @@ impl Jobs {
         ended.chain(self.locked().keys().cloned()).collect::<std::collections::BTreeSet<String>>().len()
     }
 
-    /// Pauses a job: it releases its slot, but keeps a thread and what it has read.
+    /// Pauses a job, which releases its slot but keeps its thread and the data read so far.
     pub fn pause(&self, job: &SearchJob) -> Result<(), Fault> {
         let is_paused = |job: &&Arc<SearchJob>| job.state() == JobState::Paused;
         if self.locked().values().filter(is_paused).count() >= PAUSED_MAX {
@@ -313,13 +316,13 @@ impl Jobs {
             }
             is_it && !beginning.contains(job.sid())
         };
-        // Otherwise another request has removed it, and a new job has its name.
+        // Otherwise the folder belongs to a new job of the same name.
         if is_its_folder {
             self.kept.remove_job(job.sid());
         }
     }
 
-    /// Cancels searches not accessed for too long, ends those that ran too long, and removes expired jobs. Must be
+    /// Cancels jobs not accessed for too long, finalises searches that ran too long, and removes expired jobs. Must be
     /// called every few seconds.
     pub fn look_after(&self) {
         let known: Vec<Arc<SearchJob>> = self.locked().values().cloned().collect();

@@ -10,21 +10,21 @@ use crate::service::{SearchParams, saved_name};
 /// Options of a job besides its search.
 #[derive(Clone, Debug, Default)]
 pub struct JobOptions {
-    /// Its name; a new one when absent.
+    /// Name of the job; generated if absent.
     pub id: Option<String>,
     /// Display name.
     pub label: Option<String>,
-    /// The saved search that it runs, if its text does not say so.
+    /// Name of the saved search that the job runs, if the search text does not contain it.
     pub saved: Option<String>,
-    /// The app in whose namespace it runs.
+    /// App in whose namespace the search runs.
     pub app: String,
-    /// Maximum spans of its timeline; 0 for none.
+    /// Maximum number of spans of the timeline; 0 for no timeline.
     pub status_buckets: usize,
-    /// Lifetime in seconds after its end; default [`TTL_S`].
+    /// Lifetime in seconds after the end of the search; default [`TTL_S`].
     pub ttl_s: Option<i64>,
-    /// Seconds without access after which it is cancelled; 0 for never.
+    /// Seconds without access after which the job is cancelled; 0 for never.
     pub auto_cancel_s: i64,
-    /// Seconds after which it ends with its rows so far; 0 for never.
+    /// Maximum run time in seconds, after which the search ends with the rows found so far; 0 for no limit.
     pub time_max_s: i64,
     /// Priority from 0 to 10, for display.
     pub priority: u8,
@@ -32,21 +32,21 @@ pub struct JobOptions {
     pub level: SearchLevel,
     /// The window of a real-time search.
     pub real_time: Option<RealTimeWindow>,
-    /// Whether that window leaves out events that arrived before the job began.
+    /// Whether the real-time window leaves out events that arrived before the job began.
     pub is_not_backfilled: bool,
     /// Notes about the request, such as parameters without effect.
     pub notes: Vec<String>,
-    /// Whether hints are looked for where it finds nothing.
+    /// Whether hints are created if the search finds nothing.
     pub has_hints: bool,
 }
 
-/// Splunk's search modes: which fields events have, and what is kept.
+/// Splunk's search modes, which decide the fields of events and whether the events behind a report are available.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SearchLevel {
-    /// Fields that the search names, and default fields.
+    /// Events have the fields that the search names, and default fields.
     Fast,
-    /// Events have all fields; reports only those they need.
+    /// Events have all fields; reports extract only the fields they need.
     #[default]
     Smart,
     /// Like smart mode; additionally, the events behind a report are available.
@@ -54,7 +54,7 @@ pub enum SearchLevel {
 }
 
 impl SearchLevel {
-    /// Splunk's word for it.
+    /// Splunk's name of the mode.
     pub fn word(self) -> &'static str {
         match self {
             SearchLevel::Fast => "fast",
@@ -126,17 +126,17 @@ fn bounded_time(asked_s: i64, of_roles: Option<u64>) -> i64 {
 }
 
 impl JobRecord {
-    /// The job's name.
+    /// Name of the job.
     pub fn sid(&self) -> &str {
         &self.sid
     }
 
-    /// Its user.
+    /// User who created the job.
     pub fn user(&self) -> &str {
         &self.user
     }
 
-    /// Its app.
+    /// App in whose namespace the search runs.
     pub fn app(&self) -> &str {
         &self.app
     }
@@ -146,7 +146,7 @@ impl JobRecord {
         &self.search
     }
 
-    /// The saved search that it runs, if it does nothing else.
+    /// Name of the saved search that the job runs, if it does nothing else.
     pub fn saved(&self) -> Option<&str> {
         self.saved.as_deref()
     }
@@ -171,7 +171,7 @@ impl JobRecord {
         self.began_ns
     }
 
-    /// Maximum number of spans of its timeline.
+    /// Maximum number of spans of the timeline.
     pub fn status_buckets(&self) -> usize {
         self.status_buckets
     }
@@ -186,22 +186,22 @@ impl JobRecord {
         self.sample_ratio.max(1)
     }
 
-    /// Whether it is a real-time search.
+    /// Whether the search is a real-time search.
     pub fn is_real_time(&self) -> bool {
         self.is_real_time
     }
 
-    /// Whether the events of its report are available.
+    /// Whether the events behind the report are available.
     pub fn shows_events(&self) -> bool {
         self.level == SearchLevel::Verbose || self.status_buckets > 0
     }
 
-    /// Its priority.
+    /// Priority from 0 to 10, for display.
     pub fn priority(&self) -> u8 {
         self.priority
     }
 
-    /// Seconds without access after which it is cancelled; 0 for never.
+    /// Seconds without access after which the job is cancelled; 0 for never.
     pub fn auto_cancel_s(&self) -> i64 {
         self.auto_cancel_s
     }

@@ -1,8 +1,9 @@
 //! Jobs of real-time searches: the search is rerun, each time over the current window.
 //!
-//! Each run is a *round*, and its rows replace those of the round before. What is sealed does not change, so that most of a
-//! round is answered from cached partial states. A round takes at most half of the time, because the pause after it is as
-//! long as the round. Finalising keeps the rows of the last complete round as the result.
+//! Each run is a *round*, and its rows replace those of the previous round. Sealed data does not change, so most of a
+//! round is answered from cached partial states. Rounds take at most half of the time, because the pause after a round
+//! is as long as the round itself, up to [`PAUSE_MAX_NS`]. Finalising keeps the rows of the last complete round as the
+//! result.
 //!
 //! Not here: the meaning of a window ([`crate::real_time`]).
 
@@ -22,7 +23,7 @@ use crate::keeper::owned;
 use crate::real_time::RealTimeWindow;
 use crate::service::{RunningSearch, SearchError, SearchParams, SearchService};
 
-/// Maximum rows of a round; of more, those are kept that the search gives first, for events the newest.
+/// Maximum number of rows of a round. Of more rows, the first ones are kept, which for events are the newest.
 pub const ROUND_ROWS_MAX: usize = 50_000;
 /// Maximum bytes of the rows of a round.
 pub(crate) const ROUND_BYTES_MAX: usize = 32 << 20;
@@ -31,7 +32,7 @@ const PAUSE_NS: i64 = 300_000_000;
 /// Maximum pause between two rounds.
 const PAUSE_MAX_NS: i64 = 10_000_000_000;
 
-/// The pause after a round: as long as it took, so that rounds take at most half of the time.
+/// The pause after a round: as long as the round took, so that rounds take at most half of the time.
 pub(crate) fn pause_after(took_ns: i64) -> Duration {
     Duration::from_nanos(took_ns.clamp(PAUSE_NS, PAUSE_MAX_NS).unsigned_abs())
 }
@@ -54,15 +55,15 @@ pub(super) struct Round {
 }
 
 impl Round {
-    /// Number of its rows.
+    /// Number of rows.
     pub(super) fn len(&self) -> usize {
         self.rows.iter().map(RecordBatch::num_rows).sum()
     }
 }
 
 impl Rounds {
-    /// Checks the search of a job that begins at an instant; returns it, not to be read but to be controlled, and its
-    /// rounds.
+    /// Checks the search of a job that begins at time `now`. Returns the started search, which is used only to control
+    /// the job and is not read, and the rounds.
     pub(crate) fn start(
         service: &Arc<SearchService>,
         params: SearchParams,
@@ -86,7 +87,7 @@ impl Rounds {
 }
 
 impl SearchJob {
-    /// Runs rounds until the job is ended; the rows of the last complete one become its result.
+    /// Runs rounds until the job is ended; the rows of the last complete round become the job's result.
     pub(super) fn repeat(&self, rounds: &Rounds) -> Result<(), JobFailure> {
         while !self.is_ending() {
             if let Some(stopper) = &self.stopper {
@@ -109,18 +110,18 @@ impl SearchJob {
         Ok(())
     }
 
-    /// Runs one round; `None` if it was stopped.
+    /// Runs one round; `None` if the round was stopped.
     fn round(&self, rounds: &Rounds) -> Result<Option<Round>, JobFailure> {
         let mut running = rounds.begin(self.clock.now_ns())?;
         *self.round_stopper.lock().unwrap_or_else(PoisonError::into_inner) = Some(running.stopper());
-        // It may have been ended before the round could be stopped.
+        // The job may have been ended before `round_stopper` was set.
         if self.is_ending() {
             return Ok(None);
         }
         let mut timeline = Timeline::new(self.record.status_buckets);
         let (mut rows, mut bytes, mut is_cut) = (Vec::new(), 0, false);
         while let Some(batch) = self.next_of_round(&mut running)? {
-            // Rows outlive the search, and must not keep its pages.
+            // Rows outlive the search, and must not keep its pages in memory.
             let batch = owned(&batch);
             bytes += batch.get_array_memory_size();
             is_cut = bytes > ROUND_BYTES_MAX;
@@ -145,7 +146,7 @@ impl SearchJob {
         Ok(Some(Round { rows, messages, timeline, counts: Counts::of(progress) }))
     }
 
-    /// The next rows of a round; a round that was stopped has no more, whatever its search says of it.
+    /// The next rows of a round. Errors of a round that was stopped are ignored.
     fn next_of_round(&self, running: &mut RunningSearch) -> Result<Option<RecordBatch>, SearchError> {
         match running.next_rows() {
             Err(_) if self.is_ending() => Ok(None),
@@ -153,7 +154,7 @@ impl SearchJob {
         }
     }
 
-    /// Replaces the rows shown.
+    /// Replaces the rows shown by those of a new round.
     fn show(&self, round: Round) {
         let mut changing = self.locked();
         changing.counts = round.counts;
@@ -162,7 +163,7 @@ impl SearchJob {
         changing.rounds += 1;
     }
 
-    /// Whether its user, or its time, has ended it.
+    /// Whether the job has been finalised or removed.
     fn is_ending(&self) -> bool {
         let changing = self.locked();
         changing.is_finalized || changing.is_removed
@@ -174,7 +175,7 @@ impl SearchJob {
         drop(self.changed.wait_timeout_while(self.locked(), pause, is_on));
     }
 
-    /// Stops the current round and the pause after it.
+    /// Stops the current round or pause.
     pub(super) fn stop_round(&self) {
         let stopper = self.round_stopper.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(stopper) = stopper.as_ref() {
@@ -184,7 +185,7 @@ impl SearchJob {
     }
 }
 
-/// Counts the times of events.
+/// Adds the times of events to a timeline.
 fn count_times(rows: &RecordBatch, timeline: &mut Timeline) {
     let times = rows.column_by_name("_time");
     let Some(times) = times.and_then(|times| times.as_primitive_opt::<TimestampNanosecondType>()) else { return };

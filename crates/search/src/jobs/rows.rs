@@ -1,10 +1,10 @@
 //! The rows of a job: appended while its search runs, readable by page at any time.
 //!
 //! Rows accumulate in memory up to [`TAIL_BYTES_MAX`] and are then appended to the job's file as a *part*, a separate
-//! Arrow IPC stream. An in-memory index maps rows to parts and their offsets, so that a page is read without the rows
-//! before it. Parts never change, so a [`RowsView`] can be read while more are written.
+//! Arrow IPC stream. An in-memory index maps rows to parts and their offsets, so a page can be read without reading the
+//! rows before it. Parts never change, so a [`RowsView`] can be read while further parts are written.
 //!
-//! Not here: the file's lifetime (dispatch), the presentation of rows (table).
+//! Not here: the lifetime of the file (dispatch), the presentation of rows (table).
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -23,18 +23,18 @@ use crate::ResultTable;
 use crate::keeper::owned;
 use crate::service::SearchError;
 
-/// Bytes of rows buffered for the next part.
+/// Size in bytes at which buffered rows are written as a part.
 const TAIL_BYTES_MAX: usize = 1 << 20;
-/// Maximum size of a job's file; a search with more rows ends with those that fit.
+/// Maximum size of a job's file in bytes; a search with more rows ends with the rows that fit.
 pub const RESULT_BYTES_MAX: u64 = 512 << 20;
 
-/// Rows in the file.
+/// A part of the file.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     /// Number of the first row.
     first: usize,
     rows: usize,
-    /// Offset of its stream.
+    /// Offset of the part's stream in the file.
     at: u64,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct JobRows {
     /// The file, once a part has been written.
     file: Option<File>,
     parts: Vec<Part>,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     bytes: u64,
     tail: Vec<RecordBatch>,
     tail_bytes: usize,
@@ -53,21 +53,21 @@ pub(crate) struct JobRows {
     known: HashSet<String>,
     /// Whether the file is from an earlier process and its index has not been read yet.
     is_unread: bool,
-    /// Maximum size of the file.
+    /// Maximum size of the file in bytes.
     bytes_max: u64,
 }
 
 /// Whether more rows are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// Yes.
+    /// More rows are accepted.
     Left,
     /// The file has its maximum size.
     Full,
 }
 
 impl JobRows {
-    /// No rows yet; they will be written to `path`.
+    /// Empty rows, which will be written to `path`.
     pub(crate) fn new(path: PathBuf) -> JobRows {
         JobRows {
             path,
@@ -84,17 +84,17 @@ impl JobRows {
         }
     }
 
-    /// The same with a maximum size, never more than [`RESULT_BYTES_MAX`].
+    /// The same rows with a maximum file size, which is never more than [`RESULT_BYTES_MAX`].
     pub(crate) fn within(self, bytes_max: u64) -> JobRows {
         JobRows { bytes_max: bytes_max.min(RESULT_BYTES_MAX), ..self }
     }
 
-    /// Maximum bytes of the file.
+    /// Maximum size of the file in bytes.
     pub(crate) fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
 
-    /// Rows in a file of an earlier process, which is read on first access.
+    /// Rows in a file of an earlier process. The file is read on first access.
     pub(crate) fn stored(path: PathBuf, rows: usize, bytes: u64) -> JobRows {
         JobRows { rows, bytes, is_unread: true, ..JobRows::new(path) }
     }
@@ -190,7 +190,7 @@ impl JobRows {
         Ok(())
     }
 
-    /// Up to `count` rows from number `offset` on, as available now.
+    /// Up to `count` of the rows available now, from number `offset` on.
     pub(crate) fn view(&mut self, offset: usize, count: usize) -> Result<RowsView, ArrowError> {
         if self.is_unread {
             self.read_index()?;
@@ -215,7 +215,7 @@ impl JobRows {
     }
 }
 
-/// Some rows of a job at the time of the request.
+/// Some rows of a job, as they were at the time of the request.
 #[derive(Clone, Debug)]
 pub struct RowsView {
     path: PathBuf,
@@ -236,7 +236,7 @@ impl RowsView {
         rows.window(offset, count)
     }
 
-    /// Column names of the job's rows at that time, in order of first appearance.
+    /// Column names of all rows that the job had at the time of the request, in order of first appearance.
     pub fn fields(&self) -> &[String] {
         &self.fields
     }
@@ -281,7 +281,8 @@ impl RowsView {
             .filter(|batch| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0))
     }
 
-    /// The portion of a batch inside the view; `at` is the number of its first row, and then of the next batch's.
+    /// The portion of a batch inside the view. `at` is the number of the batch's first row, and is advanced to that of
+    /// the next batch.
     fn cut(&self, at: &mut usize, batch: Result<RecordBatch, ArrowError>) -> Result<RecordBatch, ArrowError> {
         let batch = batch?;
         let (from, to) = (self.offset.max(*at), self.end.min(*at + batch.num_rows()));
@@ -290,7 +291,7 @@ impl RowsView {
     }
 }
 
-/// The batches of a part, one at a time in memory.
+/// Iterator over the batches of a part, which holds one batch in memory.
 struct PartBatches<'v> {
     path: &'v Path,
     part: &'v Part,
@@ -381,7 +382,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("results.arrow");
         let mut rows = JobRows::new(path.clone());
-        // Parts end within, at and after pages; columns change in between.
+        // Sizes for which parts end before, at and after the ends of pages; the columns change in between.
         let sizes = [1, 7, 140_000, 3, 150_000, 0, 5, 90_000, 2];
         let mut total = 0;
         for (at, size) in sizes.into_iter().enumerate() {

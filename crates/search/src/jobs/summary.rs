@@ -1,8 +1,8 @@
 //! Field statistics of a job's rows: how often each field occurs, its most frequent values, and statistics of its
 //! numbers.
 //!
-//! One pass over the rows. Up to [`VALUES_MAX`] distinct values per field are counted; if a field has more, the counts
-//! of the first ones are exact and others are missing, as [`FieldSummary::is_exact`] says.
+//! The rows are read once. Up to [`VALUES_MAX`] distinct values per field are counted. If a field has more, the counts
+//! of the first values are exact, the other values are missing, and [`FieldSummary::is_exact`] is false.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,21 +14,21 @@ use super::rows::RowsView;
 use crate::Cell;
 use crate::service::SearchError;
 
-/// Maximum distinct values counted per field.
+/// Maximum number of distinct values counted per field.
 const VALUES_MAX: usize = 10_000;
-/// Maximum fields; others are ignored.
+/// Maximum number of fields; further ones are ignored.
 const FIELDS_MAX: usize = 1_000;
 /// Maximum number of most frequent values per field.
 const MODES_MAX: usize = 100;
-/// Maximum bytes of a counted value; longer ones are distinguished by this prefix.
+/// Maximum bytes of a counted value; of longer values, only this prefix is compared.
 const VALUE_BYTES_MAX: usize = 1_024;
 
 /// Field statistics of some rows.
 #[derive(Clone, Debug, Default)]
 pub struct JobSummary {
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Times of the first and the last event.
+    /// Times of the earliest and latest event.
     pub times: Option<(TimeNs, TimeNs)>,
     /// Fields by name.
     pub fields: BTreeMap<String, FieldSummary>,
@@ -37,7 +37,7 @@ pub struct JobSummary {
 /// Statistics of a field.
 #[derive(Clone, Debug, Default)]
 pub struct FieldSummary {
-    /// Rows that have it.
+    /// Number of rows that have the field.
     pub count: u64,
     /// Number of distinct values counted so far.
     pub distinct: usize,
@@ -62,7 +62,7 @@ pub struct FieldSummary {
 pub struct FieldValue {
     /// The value.
     pub value: String,
-    /// Rows that have it.
+    /// Number of rows that have the value.
     pub count: u64,
 }
 

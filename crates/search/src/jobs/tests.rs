@@ -21,7 +21,7 @@ use crate::setup::tests::settings_of;
 
 const START: i64 = 1_795_186_800;
 const EVENTS: usize = 20_000;
-/// Longer than any of these jobs takes.
+/// Timeout that no job in these tests reaches.
 const LONG: Duration = Duration::from_secs(600);
 
 /// A server with some events.
@@ -239,7 +239,7 @@ fn the_result_of_a_job_that_was_finalised_early_says_so() {
             job.finalize();
         }
         started.run(None);
-        // No search is left to finalise.
+        // A job of an earlier process has no search to finalise.
         job.finalize();
         let loaded = SearchParams {
             text: format!("| loadjob {}", job.sid()),
@@ -252,7 +252,7 @@ fn the_result_of_a_job_that_was_finalised_early_says_so() {
     }
 }
 
-/// Records what happens to it.
+/// Search slot that counts how many are held, and the calls of `grow`.
 struct CountedTurn {
     held: Arc<AtomicUsize>,
     grown: Arc<AtomicUsize>,
@@ -389,7 +389,7 @@ fn jobs_of_a_user_take_as_much_of_the_disk_as_the_roles_say() {
     assert!(status.messages.iter().any(|message| message.contains("srchDiskQuota")), "{:?}", status.messages);
     assert!(matches!(of(&world, "eva", quota, None), Err(CreateError::DiskQuota { .. })));
     assert!(of(&world, "tom", quota, None).is_ok(), "another user's");
-    // Jobs count after a restart, but not after they are removed.
+    // Jobs still count towards the quota after a restart, but not after they are removed.
     drop(world);
     let world = World::new(folder.path());
     assert!(matches!(of(&world, "eva", quota, None), Err(CreateError::DiskQuota { .. })));
@@ -457,7 +457,7 @@ fn a_real_time_job_follows_its_window_until_it_is_finalised() {
         };
     shows("100");
     assert!(job.status().rows == 0 && job.status().rows_shown == 1 && job.status().previews > 0);
-    // Forty seconds later the window has the last sixty events.
+    // Forty seconds later, the window contains the last sixty events.
     world.clock.advance_ns(40 * NS_PER_SEC);
     shows("60");
     job.finalize();

@@ -1,7 +1,7 @@
-//! The timeline of a job: event counts in spans of equal width, which grows with the time range covered.
+//! The timeline of a job: event counts in spans of equal width. The width grows with the time range covered.
 //!
-//! Events come newest first and the range is unknown, so counting starts with seconds; when there are too many spans,
-//! counts are merged into the next wider ones. The widths are those of Splunk's timeline.
+//! Events arrive newest first and their range is unknown, so counting starts with spans of one second. When there are
+//! too many spans, they are merged into spans of the next width. The widths are those of Splunk's timeline.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// Widths of spans in seconds; each is a multiple of the previous one.
 const WIDTHS: [i64; 8] = [1, 10, 60, 600, 3_600, 86_400, 30 * 86_400, 360 * 86_400];
-/// Maximum spans of a timeline.
+/// Maximum number of spans of a timeline.
 pub const SPANS_MAX: usize = 1_000;
 
 /// Counts of events by time.
@@ -19,20 +19,20 @@ pub const SPANS_MAX: usize = 1_000;
 pub struct Timeline {
     spans_max: usize,
     width: usize,
-    /// Counts by the start of their span in seconds.
+    /// Number of events by the start of their span in seconds.
     counts: BTreeMap<i64, u64>,
-    /// Times of the first and the last event.
+    /// Times of the earliest and latest event.
     bounds: Option<(TimeNs, TimeNs)>,
 }
 
 /// A span of a timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeSpan {
-    /// Its start, seconds since 1970.
+    /// Start of the span in seconds since 1970.
     pub start: i64,
-    /// Its length in seconds.
+    /// Length of the span in seconds.
     pub seconds: i64,
-    /// Events in it.
+    /// Number of events in the span.
     pub count: u64,
 }
 
@@ -67,7 +67,7 @@ impl Timeline {
         seconds - seconds.rem_euclid(WIDTHS[self.width])
     }
 
-    /// Times of the first and the last event.
+    /// Times of the earliest and latest event.
     pub fn bounds(&self) -> Option<(TimeNs, TimeNs)> {
         self.bounds
     }

@@ -1,9 +1,10 @@
-//! The slot in which a job runs; the number of concurrent searches is limited.
+//! The search slot that a job occupies while it runs. Slots limit the number of concurrent searches.
 //!
-//! Not here: assigning slots (api).
+//! Not here: the assignment of slots (api).
 
 /// A slot, released when dropped. A job holds it while it runs, not while it is paused.
 pub trait WorkTurn: Send {
-    /// The job turns out to have many rows, so it may have to wait for others. `let_go` is called before waiting.
+    /// Exchanges the slot because the job turned out to have many rows; the job may then have to wait for other
+    /// searches. `let_go` is called before waiting.
     fn grow(self: Box<Self>, let_go: &mut dyn FnMut()) -> Option<Box<dyn WorkTurn>>;
 }

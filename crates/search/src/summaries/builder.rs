@@ -1,9 +1,9 @@
 //! The background thread that builds summaries of accelerated data models.
 //!
-//! A round visits the models of datamodels.conf as it is then: missing summaries are built, newest slabs first, and
-//! obsolete ones are removed. Rounds are made in intervals and when the configuration changes, so that a model is
-//! accelerated without a restart. The thread rests after each page of events to limit its CPU use to a share of one
-//! core, and runs at low priority if the system supports it.
+//! Each round visits the models in the current datamodels.conf, builds missing summaries, newest slabs first, and
+//! removes obsolete ones. A round begins at intervals and after each change of the configuration, so that a model is
+//! accelerated without a restart. The thread rests after each page of events, which limits its CPU use to a share of
+//! one core. It runs at low priority if the system supports it.
 //!
 //! Not here: the content and validity of a summary (engine).
 
@@ -21,15 +21,15 @@ use crate::service::{SearchService, WantedSummaries};
 
 /// Name of the thread.
 const THREAD: &str = "quarry-summarise";
-/// Interval of rounds.
+/// Interval between two rounds.
 const ROUND_EVERY: Duration = Duration::from_secs(60);
-/// Delay of the first round after the start of a server.
+/// Delay between the start of a server and the first round.
 const FIRST_ROUND: Duration = Duration::from_secs(5);
-/// Delay of a round after a change of the configuration; changes often come in groups.
+/// Delay between a change of the configuration and the next round, because changes often come in groups.
 const AFTER_CHANGE: Duration = Duration::from_secs(1);
-/// Share of one core used for building.
+/// Maximum share of one core used for building, in percent.
 const CPU_PERCENT: i64 = 25;
-/// Shortest rest; shorter ones are accumulated.
+/// Shortest rest in nanoseconds; shorter ones are accumulated.
 const REST_NS_MIN: i64 = 2_000_000;
 /// Niceness of the thread.
 #[cfg(target_os = "linux")]
@@ -41,7 +41,7 @@ pub struct SummaryBuilder {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Tells the thread what happens outside.
+/// Tells the thread to end, and that the configuration has changed.
 #[derive(Default)]
 pub struct BuilderSignal {
     news: Mutex<News>,
@@ -50,9 +50,9 @@ pub struct BuilderSignal {
 
 #[derive(Default)]
 struct News {
-    /// The thread must end.
+    /// Whether the thread must end.
     stopping: bool,
-    /// The configuration has changed since the last round began.
+    /// Whether the configuration has changed since the last round began.
     configuration_changed: bool,
 }
 
@@ -72,7 +72,7 @@ impl BuilderSignal {
         self.rest_while(time, |news| !news.stopping)
     }
 
-    /// Like [`BuilderSignal::rest`], but no longer than until the configuration changes.
+    /// Like [`BuilderSignal::rest`], but returns early when the configuration changes.
     fn rest_until_change(&self, time: Duration) -> bool {
         self.rest_while(time, |news| !news.stopping && !news.configuration_changed)
     }
@@ -88,10 +88,10 @@ impl BuilderSignal {
     }
 }
 
-/// Gives the service of the configuration as it is now.
+/// Returns a service with the current configuration.
 pub type CurrentService = Box<dyn Fn() -> Result<Arc<SearchService>, Fault> + Send>;
 
-/// Starts the thread; `signal` tells it of changes.
+/// Starts the thread. `signal` reports changes of the configuration.
 pub fn start(
     current: CurrentService,
     clock: &SharedClock,
@@ -121,7 +121,7 @@ struct Work {
 
 impl Work {
     fn run(&mut self) {
-        // Without a lower priority, the thread only competes with others.
+        // A failure is harmless: without a lower priority, the thread only competes with others.
         #[cfg(target_os = "linux")]
         let _refused = rustix::process::nice(NICENESS);
         let mut goes_on = self.signal.rest(FIRST_ROUND);
@@ -215,7 +215,7 @@ impl Work {
     }
 }
 
-/// Maximum distinct errors reported.
+/// Maximum number of distinct errors reported.
 const TOLD_MAX: usize = 1_000;
 
 /// Removes obsolete summaries and writes the round's status.
@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(rows, [["Shop.Orders", "1.0", "2"]]);
         let made = files(dir.path());
         assert_eq!(made.len(), 2);
-        // A crash between writing and renaming leaves a file that nobody opens and the next round removes.
+        // A crash between writing and renaming leaves an unfinished file, which the next round removes.
         let left = dir.path().join("datamodel_summary").join(format!("{}.unfinished", made[0]));
         std::fs::write(&left, b"half").unwrap();
         std::fs::remove_file(dir.path().join("datamodel_summary").join(&made[0])).unwrap();
@@ -351,7 +351,7 @@ mod tests {
         let merged = files(dir.path());
         assert!(merged.len() == 1 && !made.contains(&merged[0]), "{made:?} {merged:?}");
         assert_eq!(node.answer(&only), [["red", "10"]]);
-        // So does the removal of an index's last events.
+        // So does the removal of the last events of an index.
         node.store.retention(&[("main".to_owned(), 1)]).unwrap();
         node.round();
         assert!(files(dir.path()).is_empty());
@@ -396,7 +396,7 @@ mod tests {
             signal.configuration_changed();
             assert!(waiting.join().unwrap());
         });
-        // A change during a round is not forgotten.
+        // A change during a round is not lost.
         assert!(signal.rest_until_change(Duration::MAX));
         signal.tell(|news| news.stopping = true);
         assert!(!signal.rest(Duration::MAX) && !signal.rest_until_change(Duration::MAX));

@@ -1,9 +1,11 @@
-//! Storage of data model summaries: `D/datamodel_summary`, a folder per object and definition, a file per slab.
+//! Storage of data model summaries in `D/datamodel_summary`: one folder for each object and definition, with one file
+//! for each slab.
 //!
-//! Summaries are found by name only and may be deleted at any time; missing ones are replaced by reading events. The
-//! file `status.json` has the result of the last building round, for `rest` and `quarry datamodel status`.
+//! A summary is found by its file name alone, and may be deleted at any time: where a summary is missing, searches read
+//! the events. The file `status.json` contains the result of the last building round, for `rest` and `quarry datamodel
+//! status`.
 //!
-//! Not here: the format of a summary (engine), scheduling ([`builder`]).
+//! Not here: the format of a summary (engine), and the schedule of building ([`builder`]).
 
 mod builder;
 
@@ -29,11 +31,11 @@ pub use builder::{BuilderSignal, CurrentService, SummaryBuilder, start};
 
 /// Folder of the summaries, relative to the data directory.
 const FOLDER: &str = "datamodel_summary";
-/// Extension of summaries.
+/// File extension of summaries.
 const ENDING: &str = ".summary";
-/// Result of the last round.
+/// File with the result of the last building round.
 const STATUS: &str = "status.json";
-/// Extension of incomplete files left by a crash.
+/// File extension of incomplete files, which a crash may leave.
 const UNFINISHED: &str = ".unfinished";
 
 /// Index-time settings of props.conf, which do not affect summaries.
@@ -84,7 +86,7 @@ pub struct ModelSummaries {
     /// Tables named by `LOOKUP-` settings.
     tables: BTreeSet<String>,
     zone: TimeZone,
-    /// An unusable summary, and why.
+    /// Name of the last unusable summary, and the reason.
     last_fault: Mutex<Option<(String, String)>>,
 }
 
@@ -121,12 +123,12 @@ impl ModelSummaries {
         DataModelsConf::new(&self.layers).acceleration(model).unwrap_or_default()
     }
 
-    /// The last unusable summary and why; returned once.
+    /// Name of the last unusable summary, and the reason; returned only once.
     pub fn take_fault(&self) -> Option<(String, String)> {
         self.last_fault.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Removes all summaries not in `names`, and leftovers of a crash; returns their number.
+    /// Removes all summaries that are not in `names`, and leftovers of a crash. Returns the number of removed files.
     pub fn remove_others(&self, names: &BTreeSet<String>) -> Result<usize, BlobError> {
         let root = self.folder.path("");
         if !root.is_dir() {
@@ -142,12 +144,12 @@ impl ModelSummaries {
         for folder in std::fs::read_dir(&root).into_iter().flatten().flatten().map(|entry| entry.path()) {
             for file in std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
                 let is_leftover = file.to_string_lossy().ends_with(UNFINISHED);
-                // A file that cannot be removed is retried later.
+                // The next round tries again to remove the file.
                 if is_leftover && std::fs::remove_file(&file).is_ok() {
                     removed += 1;
                 }
             }
-            // Fails unless it is empty, as intended.
+            // Intentionally fails if the folder is not empty.
             drop(std::fs::remove_dir(&folder));
         }
         Ok(removed)
@@ -164,20 +166,20 @@ impl ModelSummaries {
         Ok(names.len())
     }
 
-    /// Writes the result of a round.
+    /// Writes the result of a building round.
     pub fn write_status(&self, status: &Value) -> Result<(), BlobError> {
         self.folder.put(STATUS, status.to_string().as_bytes())
     }
 
-    /// The result of the last round, one row per object; empty before the first.
+    /// The result of the last building round, one row for each object; empty before the first round.
     pub fn status(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.folder.path(STATUS)).unwrap_or_default();
         let read: Option<Value> = serde_json::from_str(&text).ok();
         read.and_then(|value| value.as_array().cloned()).unwrap_or_default()
     }
 
-    /// Times from which events are summarised and missing summaries are built. An invalid time does not limit them; the
-    /// builder reports it.
+    /// Time from which events are summarised, and time from which missing summaries are built. An invalid time sets no
+    /// limit; the builder reports it.
     pub fn bounds(&self, settings: &AccelerationSettings, now: TimeNs) -> (Option<TimeNs>, Option<TimeNs>) {
         let instant = |text: &Option<String>| {
             let text = text.as_deref().filter(|text| *text != "0")?;
@@ -186,7 +188,7 @@ impl ModelSummaries {
         (instant(&settings.earliest_time), instant(&settings.backfill_time))
     }
 
-    /// Errors in the times of a model's settings.
+    /// Messages about invalid times in a model's settings.
     fn wrong_times(&self, model: &str, settings: &AccelerationSettings, now: TimeNs) -> Vec<String> {
         let times = [("earliest_time", &settings.earliest_time), ("backfill_time", &settings.backfill_time)];
         let wrong = times.into_iter().filter_map(|(key, text)| {
@@ -200,7 +202,7 @@ impl ModelSummaries {
     }
 }
 
-/// One row per object of a model's report.
+/// Rows of a model's report, one for each object.
 pub fn rows_of(model: &str, report: &SummaryReport, now: TimeNs) -> Vec<Value> {
     let seconds = |time: Option<TimeNs>| time.map(|time| time.div_euclid(NS_PER_SEC));
     let row = |object: &quarry_engine::SummaryObject| {

@@ -3,8 +3,8 @@
 //! Order: read, regroup and encode, slab by slab; read again, decode and compare, slab by slab; `begin_seal` (records
 //! the objects' names), put both objects, `commit_compaction`, then one critical section that replaces the old buckets
 //! by the new one. A crash before the commit leaves objects that the next start deletes; after it, the old buckets are
-//! retired and their objects are deleted like those of expired buckets. Memory holds one input slab and the output
-//! objects, which `max_merge_stored_bytes` bounds.
+//! retired and their objects are deleted in the same way as those of expired buckets. Memory holds one input slab and
+//! the output objects. `max_merge_stored_bytes` bounds the size of the latter.
 
 use std::sync::Arc;
 
@@ -87,11 +87,12 @@ fn stored_bytes(inputs: &[Arc<SealedBucket>]) -> u64 {
     inputs.iter().map(|bucket| bucket.row.stored_bytes()).sum()
 }
 
-/// Old and new objects coexist for a while, which must not take the space that appends need.
+/// Refuses a merge whose new objects would take the space that appends need, since the old objects are deleted only
+/// later.
 fn check_room(shared: &Shared, inputs: &[Arc<SealedBucket>]) -> Result<(), Failure> {
     let path = data_dir::objects(&shared.options.dir);
     let needed = shared.options.free_bytes_min.saturating_add(stored_bytes(inputs));
-    // A file system that reports no free space will fail the write.
+    // If the free space is unknown, the merge goes ahead; the write then fails if there is too little.
     match shared.log_files.free_bytes(&shared.options.dir) {
         Ok(free) if free < needed => {
             Err(StoreError::Full { path, kept_free_bytes: shared.options.free_bytes_min }.into())
@@ -122,7 +123,7 @@ impl Content {
     }
 }
 
-/// Passes the inputs' events that are not deleted to `visit`, slab by slab as the output will contain them.
+/// Passes the live events of the inputs to `visit`, in the slabs of the output.
 fn for_each_slab(
     shared: &Shared,
     inputs: &[Arc<SealedBucket>],
@@ -133,7 +134,7 @@ fn for_each_slab(
     for bucket in inputs {
         let damaged =
             |reason: String| Failure::Damaged(bucket.row.number, Damage { bucket: bucket.id().to_owned(), reason });
-        // Bypasses the caches, to keep in them what searches need.
+        // Bypasses the caches, so that the merge does not evict what searches need.
         let open = shared.readers.open_anew(bucket).map_err(|error| damaged(error.to_string()))?;
         let (mut events, mut raw_bytes) = (0, 0);
         let pages = open.infos.iter().map(Vec::len).sum::<usize>().max(1) as u64;
@@ -163,8 +164,8 @@ fn for_each_slab(
     regroup.into_rest().iter().try_for_each(|slab| visit(&slab.source()))
 }
 
-/// Encodes and verifies that the result decodes to the same events, by reading the inputs again. It has no locators if
-/// they would make it larger than its inputs.
+/// Encodes the merged bucket and verifies that it decodes to the events of the inputs, which are read again. The bucket
+/// has no locators if they would make it larger than its inputs.
 fn encode_checked(
     shared: &Shared,
     inputs: &[Arc<SealedBucket>],
@@ -187,7 +188,7 @@ fn encode_checked(
         Ok((encoded, content))
     };
     match proven(true) {
-        // An error in the splitter must not keep the buckets from being merged; they are encoded as text.
+        // An error in the template splitter must not prevent the merge, so the events are encoded as plain text.
         Err(Failure::Never(fault)) => {
             let plain = proven(false)?;
             shared.tell(format!(
@@ -199,8 +200,8 @@ fn encode_checked(
     }
 }
 
-/// Runs work that cannot be interrupted. A stopping store does not wait for it, because `compaction_encodes` guarantees
-/// that nothing will be changed afterwards.
+/// Runs work that cannot be interrupted. A stopping store does not wait for this work: while `compaction_encodes` is
+/// set, the merge changes nothing, and it fails as soon as the work ends.
 fn unwaited<T>(shared: &Shared, work: impl FnOnce() -> Result<T, BucketError>) -> Result<T, Failure> {
     let encodes = |encodes: bool| {
         let mut state = shared.state();
@@ -246,8 +247,8 @@ fn row_of(shared: &Shared, inputs: &[Arc<SealedBucket>], content: &Content) -> R
     })
 }
 
-/// Origins of the events of `inputs`, concatenated. Consecutive numbers need one entry, because nothing can come
-/// between them.
+/// Origins of the events of `inputs`, concatenated. Origins with consecutive numbers share one entry, because no other
+/// bucket can come between them.
 fn origins_of(inputs: &[Arc<SealedBucket>]) -> Vec<Origin> {
     let mut origins: Vec<Origin> = Vec::new();
     let (mut first_row, mut last) = (0, None);
@@ -257,7 +258,7 @@ fn origins_of(inputs: &[Arc<SealedBucket>]) -> Vec<Origin> {
             if last.is_none_or(|last: u64| last + 1 != origin.number) {
                 let gone = deleted.as_ref().map_or(0, |deleted| deleted.before(origin.first_row));
                 let origin = Origin { first_row: first_row + origin.first_row - gone, number: origin.number };
-                // The previous bucket has no events left.
+                // The previous origin has no events left.
                 origins.pop_if(|before| before.first_row == origin.first_row);
                 origins.push(origin);
             }

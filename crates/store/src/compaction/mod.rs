@@ -1,10 +1,11 @@
 //! Compaction: small sealed buckets of one index are merged into larger ones with better compression.
 //!
-//! `policy` chooses what to merge, `merge` has the steps of one merge. The compaction thread works alongside ingest at
-//! the rate of `pace`; it begins when no slab waits to be sealed and none was sealed recently. [`Store::compact_all`]
-//! merges at once. Merges leave out deleted events, and buckets with many of them are rewritten.
+//! `policy` chooses the buckets, and `merge` contains the steps of one merge. The compaction thread works alongside
+//! ingest, at a rate that `pace` limits. It begins a merge when no slab waits to be sealed and none was sealed
+//! recently. [`Store::compact_all`] merges at once. Merges leave out deleted events, and buckets with many deleted
+//! events are rewritten.
 //!
-//! Not here: deleting the objects of merged buckets (`retire`).
+//! Not here: deletion of the inputs' objects (`retire`).
 
 mod merge;
 mod pace;
@@ -69,7 +70,7 @@ fn wait_for_work(shared: &Shared) -> bool {
     }
 }
 
-/// Time for which no slab may still be sealed before a merge begins.
+/// Time left until no slab has been sealed for long enough that a merge may begin.
 fn quiet_left(shared: &Shared, state: &State) -> Duration {
     let Some(sealed_at) = state.sealed_at else { return Duration::ZERO };
     let quiet = Duration::from_secs(shared.options.compaction.quiet_secs);
@@ -87,7 +88,7 @@ pub(crate) fn is_due(shared: &Shared, state: &State) -> bool {
 fn choose(shared: &Shared, state: &State, request: Request) -> Vec<Arc<SealedBucket>> {
     let is_whole = |bucket: &SealedBucket| {
         let number = bucket.row.number;
-        // A bucket only on its volume is little used, and would be fetched in small parts.
+        // A bucket that is only on its remote volume is rarely used, and would be fetched in small parts.
         let is_here = bucket.copies.is_local();
         is_here && !state.not_compacted.contains(&number) && shared.readers.faults.of(number).is_none()
     };
@@ -106,7 +107,7 @@ pub(crate) fn merge_noted(
     let numbers: Vec<u64> = inputs.iter().map(|bucket| bucket.row.number).collect();
     let ids: Vec<&str> = inputs.iter().map(|bucket| bucket.id()).collect();
     let names = format!("{} to {}", ids.first().unwrap_or(&""), ids.last().unwrap_or(&""));
-    // Buckets that make the encoder panic must not end the thread.
+    // A panic of the encoder must not end the thread.
     let outcome = catch_unwind(AssertUnwindSafe(|| merge::merge(shared, &inputs, pace, add)));
     let outcome = outcome.unwrap_or_else(|_| Err(Failure::Never("the encoder panicked, please report this".into())));
     shared.state().compaction_encodes = false;
@@ -184,7 +185,7 @@ impl Store {
     }
 }
 
-/// A caller waits for a compaction, so a pausing one continues at once.
+/// While this value exists, a caller waits for the compaction, which therefore does not rest.
 struct Waiting<'a>(&'a Shared);
 
 impl Waiting<'_> {

@@ -1,4 +1,4 @@
-//! Rate limit of a compaction: its share of a core and of disk bandwidth.
+//! Rate limit of a compaction, as a share of one core and of disk bandwidth.
 //!
 //! Work consists of steps of one page or object each; after each step the compaction rests as its budget requires. A
 //! step that cannot be divided, such as encoding, is followed by a longer rest.
@@ -13,7 +13,7 @@ use crate::sync::wait_for;
 
 /// Shortest rest; shorter ones are accumulated, because waking up has a cost.
 const REST_NS_MIN: i64 = 2_000_000;
-/// Percentage that means a whole core.
+/// Percentage that stands for a whole core.
 const PERCENT_MAX: i64 = 100;
 
 /// The store is stopping.
@@ -27,17 +27,17 @@ pub(crate) struct Pace<'a> {
     budget: Option<&'a CompactionOptions>,
     /// Monotonic time at which the step began.
     since: i64,
-    /// Accumulated rest.
+    /// Rest owed so far, in nanoseconds.
     owed_ns: i64,
 }
 
 impl<'a> Pace<'a> {
-    /// Limited by the options' budget, unless someone waits for the compaction.
+    /// A pace limited by the budget in the options, unless a caller waits for the compaction.
     pub(crate) fn within_budget(shared: &'a Shared) -> Pace<'a> {
         Pace { budget: Some(&shared.options.compaction), ..Pace::full(shared) }
     }
 
-    /// Unlimited.
+    /// A pace without limit.
     pub(crate) fn full(shared: &'a Shared) -> Pace<'a> {
         Pace { shared, budget: None, since: shared.clock.elapsed_ns(), owed_ns: 0 }
     }
@@ -67,7 +67,7 @@ impl<'a> Pace<'a> {
     }
 }
 
-/// Rest after a step of `worked_ns` that transferred `bytes`.
+/// Rest in nanoseconds after a step that took `worked_ns` and transferred `bytes`.
 fn rest_after(worked_ns: i64, bytes: u64, budget: &CompactionOptions) -> i64 {
     let percent = i64::from(budget.cpu_percent).clamp(1, PERCENT_MAX);
     let by_cpu = worked_ns.saturating_mul(PERCENT_MAX - percent) / percent;

@@ -1,11 +1,12 @@
-//! Merge policy: which buckets are merged.
+//! Merge policy: chooses the buckets to merge.
 //!
 //! Candidates are neighbours: buckets of one index with nothing between them in the order of arrival, so that the
-//! merged bucket can replace them. In the background only buckets of the same level merge, and only a minimum number at
-//! once: an event is then rewritten a logarithmic number of times rather than for every bucket that follows.
+//! merged bucket can replace them. In the background, only buckets of the same level are merged, and only if there are
+//! enough of them. An event is therefore rewritten a logarithmic number of times, rather than once for every later
+//! bucket.
 //!
-//! If nothing is to be merged, buckets with deleted events are rewritten: those with many in the background, all of
-//! them on request.
+//! If there is nothing to merge, buckets with deleted events are rewritten: in the background those with many deleted
+//! events, on request all of them.
 
 use std::sync::Arc;
 
@@ -15,10 +16,10 @@ use crate::options::{CompactionOptions, MERGE_COUNT_MAX, MergeOptions};
 use crate::sealed_buckets::SealedBucket;
 use crate::state::State;
 
-/// Minimum inputs of a merge on request.
+/// Minimum number of inputs of a merge on request.
 const INPUTS_MIN: usize = 2;
 
-/// Reciprocal of the deleted share from which a bucket is rewritten in the background.
+/// A bucket is rewritten in the background if at least one of this many of its events is deleted.
 const REWRITE_PART: u64 = 4;
 
 /// The origin of a merge request.
@@ -98,7 +99,7 @@ struct Group<'a> {
     stored_bytes: u64,
     /// Smallest and largest `_time`.
     times: (i64, i64),
-    /// Longest time span of any of them.
+    /// Time span of the input with the longest one.
     widest: i64,
 }
 
@@ -118,13 +119,13 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Whether `bucket` may join.
+    /// Whether `bucket` may join this merge.
     fn takes(&self, bucket: &SealedBucket) -> bool {
         let Some(last) = self.inputs.last() else { return true };
         let row = &bucket.row;
         let (first, end) = (self.times.0.min(row.time_min), self.times.1.max(row.time_max));
         let limit = i64::try_from(self.merge.max_merge_time_span_secs).unwrap_or(i64::MAX);
-        // A bucket that already has this time span keeps its events that long anyway.
+        // An input with a longer time span already keeps its events that long.
         let widest = self.widest.max(span(row.time_min, row.time_max)).max(limit.saturating_mul(NS_PER_SEC));
         (self.request == Request::Explicit || last.row.level == row.level)
             && self.inputs.len() < self.merge.max_merge_count.clamp(INPUTS_MIN, MERGE_COUNT_MAX)
@@ -228,7 +229,7 @@ mod tests {
             numbers.map(|number| BucketRow { index: index.into(), ..row(number, 10) }).collect()
         };
         let chosen = |merge: MergeOptions, request: Request| {
-            // The other index has too few for the background.
+            // The other index has too few buckets for a background merge.
             let rows = [of("own", 1..=9), of("which", 11..=13)].concat();
             let merge_of = [("own".to_owned(), merge)].into();
             let options = CompactionOptions { merge_of, ..CompactionOptions::default() };

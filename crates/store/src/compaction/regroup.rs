@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use quarry_bucket::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES, SlabSource, TARGET_SLAB_RAW_BYTES};
 use quarry_event::{EventBatch, Metadata, Page, TimeNs};
 use quarry_stdx::number::u32_of;
-/// Part of a slab's limits from which it counts as full, in eighths.
+/// Number of eighths of its limits from which a slab counts as full.
 const FULL_EIGHTHS: u64 = 6;
 
 /// Maximum content of a slab.
@@ -39,7 +39,7 @@ pub(crate) struct Regroup {
     /// Limits of the slab being filled.
     current: SlabLimits,
     slabs: Vec<Slab>,
-    /// The last slab accepts no more events.
+    /// Whether the last slab accepts no more events.
     closed: bool,
 }
 
@@ -48,7 +48,7 @@ impl Regroup {
         Regroup { limits, current: limits, slabs: Vec::new(), closed: true }
     }
 
-    /// Begins with the pages of another slab of this size.
+    /// Announces the pages of another input slab, whose size is given.
     pub(crate) fn start_slab(&mut self, events: u64, raw_bytes: u64) {
         let is_full = events * 8 >= self.limits.events as u64 * FULL_EIGHTHS
             || raw_bytes * 8 >= self.limits.raw_bytes as u64 * FULL_EIGHTHS;
@@ -100,7 +100,7 @@ impl Slab {
         SlabSource { events: &self.events, index_times: Some(&self.index_times) }
     }
 
-    /// Rows of a page from `row` on that still fit; at least one in an empty slab.
+    /// Number of rows of a page, from `row` on, that still fit into the slab; at least one if the slab is empty.
     fn rows_that_fit(&self, page: &Page, row: usize, limits: SlabLimits) -> usize {
         let room = limits.raw_bytes.saturating_sub(self.events.raw.len());
         let start = start_of(page, row);

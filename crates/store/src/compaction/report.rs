@@ -8,30 +8,31 @@ use crate::state::State;
 pub struct Merge {
     /// Id of the new bucket.
     pub bucket: String,
-    /// Ids of the buckets it replaces, in order of arrival.
+    /// Ids of the buckets that the new bucket replaces, in order of arrival.
     pub inputs: Vec<String>,
     /// Number of events.
     pub events: u64,
-    /// Object bytes of the inputs.
+    /// Total bytes of the inputs' objects.
     pub bytes_before: u64,
-    /// Bytes of its objects.
+    /// Total bytes of the new bucket's objects.
     pub bytes_after: u64,
 }
 
 /// Result of [`crate::Store::compact_all`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompactionReport {
-    /// Sealed buckets before.
+    /// Number of sealed buckets before.
     pub buckets_before: u64,
-    /// Sealed buckets after.
+    /// Number of sealed buckets after.
     pub buckets_after: u64,
-    /// Bytes of their objects before.
+    /// Total bytes of the buckets' objects before.
     pub bytes_before: u64,
-    /// Bytes of their objects after.
+    /// Total bytes of the buckets' objects after.
     pub bytes_after: u64,
     /// The merges, in the order they were done.
     pub merges: Vec<Merge>,
-    /// Buckets that were skipped, with the reason; the name is empty if it concerns several together.
+    /// Buckets that were skipped, with the reason; the bucket's name is empty if the reason concerns several buckets
+    /// together.
     pub skipped: Vec<Damage>,
 }
 

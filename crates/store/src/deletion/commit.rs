@@ -1,4 +1,4 @@
-//! Commits a deletion: in the catalog, then in the state.
+//! Commits a deletion, first in the catalog and then in the state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::sync::lock;
 use crate::{Store, StoreError};
 
 impl Store {
-    /// Deletes events; returns their number per index. Events already gone, by retention or another deletion, are not
-    /// counted.
+    /// Deletes events; returns the number of deleted events of each index. Events already gone, by retention or another
+    /// deletion, are not counted.
     ///
-    /// After an error nothing is deleted. After a catalog error, the next start shows whether the deletion was
-    /// committed.
+    /// After an error, nothing is deleted; but if the catalog failed, the deletion may have been committed, which takes
+    /// effect at the next start.
     pub fn delete(&self, deletion: &Deletion) -> Result<BTreeMap<String, u64>, StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);
@@ -63,7 +63,7 @@ impl Shared {
         if self.options.remote.is_some() {
             deletions.iter().for_each(|deletion| self.uploads.add(deletion.bucket));
         }
-        // Some buckets may now have to be rewritten.
+        // Wakes the compaction, because some buckets may now have to be rewritten.
         self.seal_done.notify_all();
         Ok(counts)
     }

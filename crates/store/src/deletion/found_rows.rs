@@ -1,19 +1,20 @@
-//! The events found by a deleting search, by bucket and row, and their current location.
+//! The events found by a deleting search, by bucket and row, and the current location of those rows.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use super::row_set::{Ranks, RowSet};
 
-/// Memory limit for the rows of one deletion: a bit per event, or 576 bytes per scattered event.
+/// Memory limit in bytes for the rows of one deletion. A row takes one bit if all rows around it are deleted too, and
+/// up to 576 bytes if it is isolated.
 pub const DELETION_BYTES_MAX: usize = 256 << 20;
 
-/// Reference count of a bucket's objects, and where its events went.
+/// Reference count of a bucket's objects, and the location of its events after a merge.
 #[derive(Debug)]
 pub(crate) struct Hold {
     /// Number of the bucket.
     pub(crate) bucket: u64,
-    /// Set when it is merged.
+    /// Set when the bucket is merged.
     pub(crate) moved: OnceLock<Moved>,
 }
 
@@ -29,7 +30,7 @@ pub(crate) struct Moved {
 }
 
 impl Moved {
-    /// The current location of rows.
+    /// The same rows as numbered in the merged bucket.
     fn rows(&self, rows: &RowSet) -> RowSet {
         let mut there = RowSet::default();
         match &self.dropped {
@@ -52,7 +53,7 @@ pub struct Deletion {
 }
 
 impl Deletion {
-    /// Adds rows of a bucket; duplicates count once.
+    /// Adds rows of a bucket; duplicates are counted once.
     pub(crate) fn add(&mut self, bucket: &Arc<Hold>, rows: impl Iterator<Item = u64>) {
         let (_, set) = self.buckets.entry(bucket.bucket).or_insert_with(|| (Arc::clone(bucket), RowSet::default()));
         let before = set.bytes();

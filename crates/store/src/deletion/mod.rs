@@ -2,11 +2,11 @@
 //!
 //! A bucket never changes, so its deleted events are a set of rows in the catalog. A search collects the events it
 //! found in a [`Deletion`]; [`crate::Store::delete`] commits it in one catalog transaction and publishes it in one
-//! critical section. Later snapshots lack all of these events; a crash leaves all or none. Only sealed events can be
-//! deleted, so [`crate::Store::seal_selected`] runs first.
+//! critical section. Later snapshots lack all of these events; after a crash, either all or none of them are deleted.
+//! Only sealed events can be deleted, so [`crate::Store::seal_selected`] runs first.
 //!
-//! A merge leaves deleted events out. If a merge ends while a deletion is being collected, its rows move: [`Hold`]
-//! knows where. A bucket without remaining events is retired at once.
+//! A merge leaves deleted events out. If a bucket is merged while a deletion collects its rows, [`Hold`] knows their
+//! new location. A bucket without remaining events is retired at once.
 //!
 //! Not here: reading a segment without its deleted events (`sealed_buckets::live_rows`), permissions (engine).
 

@@ -1,24 +1,24 @@
 //! A set of rows of one bucket, as bitmaps of 4,096 rows each.
 //!
-//! Empty runs take no memory, so a set costs at most a bit per row of the runs it touches. Encoded, each run has its
-//! number and the shortest of three forms: all, a list, a bitmap.
+//! Empty runs take no memory, so a set takes about one bit for each row of its non-empty runs. An encoded run consists
+//! of its number and the shortest of three forms: all rows, a list, or a bitmap.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Number of consecutive rows that a run covers.
+/// Number of rows of a run.
 const RUN_ROWS: u64 = 4_096;
-/// Words in a run's bitmap.
+/// Number of words in a run's bitmap.
 const WORDS: usize = 64;
-/// Approximate memory of a run: its bitmap and its map entry.
+/// Approximate memory of a run in bytes: its bitmap and its map entry.
 const RUN_BYTES: usize = WORDS * 8 + 64;
-/// First byte of the encoding.
+/// Version of the encoding, its first byte.
 const VERSION: u8 = 1;
-/// Forms of an encoded run.
+/// Codes of the three forms of an encoded run.
 const ALL: u8 = 0;
 const BITMAP: u8 = 1;
 const LIST: u8 = 2;
-/// Maximum rows for which a list is shorter than a bitmap.
+/// Maximum number of rows for which a list is shorter than a bitmap.
 const LISTED_MAX: u32 = 255;
 
 type Bits = [u64; WORDS];
@@ -35,7 +35,7 @@ impl RowSet {
         self.len
     }
 
-    /// Approximate memory use.
+    /// Approximate memory use in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.runs.len() * RUN_BYTES
     }
@@ -93,7 +93,7 @@ impl RowSet {
         runs.map(|(run, bits)| of_run(*run, bits)).sum()
     }
 
-    /// Its rows in ascending order.
+    /// The rows in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         self.runs.iter().flat_map(|(run, bits)| {
             bits.iter().enumerate().flat_map(move |(word, bits)| {
@@ -178,7 +178,7 @@ fn take<const BYTES: usize>(bytes: &mut &[u8]) -> Option<[u8; BYTES]> {
     Some(*taken)
 }
 
-/// Word and bit of a row in its run's bitmap.
+/// Index of a row's word in the bitmap of its run, and mask of its bit.
 fn place(row: u64) -> (usize, u64) {
     let row = row % RUN_ROWS;
     ((row / 64) as usize, 1 << (row % 64))
@@ -188,7 +188,7 @@ fn count(bits: &Bits) -> u64 {
     bits.iter().map(|word| u64::from(word.count_ones())).sum()
 }
 
-/// Number of rows in `from..until`.
+/// Number of set bits in `from..until`.
 fn count_part(bits: &Bits, from: u32, until: u32) -> u64 {
     let of_word = |(word, bits): (u32, &u64)| {
         let (first, end) = (word * 64, word * 64 + 64);
@@ -202,15 +202,15 @@ fn count_part(bits: &Bits, from: u32, until: u32) -> u64 {
     (0..).zip(bits).map(of_word).sum()
 }
 
-/// Rank queries: how many rows of a set precede a row.
+/// Rank queries: the number of rows of a set that precede a given row.
 pub(crate) struct Ranks<'a> {
     set: &'a RowSet,
-    /// Runs, and the number of rows before each.
+    /// Numbers of the runs, each with the number of rows before the run.
     before: Vec<(u64, u64)>,
 }
 
 impl<'a> Ranks<'a> {
-    /// Ranks of the rows of `set`.
+    /// Rank queries on `set`.
     pub(crate) fn new(set: &'a RowSet) -> Ranks<'a> {
         let mut rows = 0;
         let before = set.runs.iter().map(|(run, bits)| {
@@ -221,7 +221,7 @@ impl<'a> Ranks<'a> {
         Ranks { before: before.collect(), set }
     }
 
-    /// Rows of the set before `row`.
+    /// Number of rows of the set before `row`.
     pub(crate) fn before(&self, row: u64) -> u64 {
         let run = row / RUN_ROWS;
         let at = self.before.partition_point(|(known, _)| *known < run);

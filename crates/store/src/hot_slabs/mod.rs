@@ -1,10 +1,10 @@
 //! Events in memory: searchable from their acknowledgment until their bucket replaces them.
 //!
-//! A slab's rows are contiguous and append-only ([`SlabRows`]), behind a lock that a writer holds while it adds a batch
-//! and a search while it copies a page. A snapshot remembers how many rows it saw and never reads more. A batch is
-//! therefore first copied ([`Copying`]) and then published to the slab, which others read.
+//! A slab's rows are contiguous and append-only ([`SlabRows`]). A lock protects them, which a writer holds while it
+//! adds a batch, and a search while it copies a page. A snapshot remembers the number of rows at its creation and never
+//! reads more. A batch can therefore first be copied to the end of the rows ([`Copying`]) and then be published.
 //!
-//! Not here: choosing the slab of a batch, closing slabs.
+//! Not here: the choice of a batch's slab, and when slabs are closed.
 
 mod rows;
 mod segment;
@@ -25,11 +25,11 @@ pub(crate) use segment::{HotSegment, SLABS_PER_BUCKET_MAX};
 pub(crate) use slabs::{HotKey, HotSlabs};
 pub(crate) use spare_memory::Spares;
 
-/// Memory of a slab besides its events: its structures and map entries.
+/// Memory of a slab in bytes, without its events: its structures and map entries.
 const SLAB_BYTES: usize = 2 << 10;
-/// Memory of an event besides its text: end, time, index time and metadata code.
+/// Memory of an event in bytes, without its text: end, time, index time and metadata code.
 const EVENT_BYTES: usize = 24;
-/// Memory of a metadata entry or an indexed field besides its texts.
+/// Memory of a metadata entry or an indexed field in bytes, without its texts.
 const ENTRY_BYTES: usize = 128;
 
 /// A batch being moved into slabs, row by row.
@@ -73,7 +73,7 @@ impl BatchRows {
         self.batch
     }
 
-    /// Fields of unmoved rows before `end`.
+    /// Indexed fields of the rows before `end` that have not been moved yet.
     fn fields_before(&mut self, end: usize) -> Vec<IndexedField> {
         std::iter::from_fn(|| self.fields.next_if(|field| (field.row as usize) < end)).collect()
     }
@@ -88,17 +88,17 @@ pub(crate) struct HotSlab {
     rows: Arc<RwLock<SlabRows>>,
     code_of: BTreeMap<Metadata, u32>,
     metas: Vec<Metadata>,
-    /// The slab's metadata as shared by the last snapshot.
+    /// Copy of the slab's metadata that the last snapshot shares; `None` if the metadata has changed since.
     shared_metas: Option<Arc<[Metadata]>>,
-    /// Complete pages.
+    /// Facts of the complete pages.
     full: Vec<Arc<PageFacts>>,
-    /// The growing page after them, if it has rows.
+    /// Facts of the growing page after them, if it has rows.
     growing: Option<PageFacts>,
-    /// Facts of the growing page as shared by the last snapshot.
+    /// Copy of the facts of the growing page that the last snapshot shares; `None` if they have changed since.
     shared_growing: Option<Arc<PageFacts>>,
     events: usize,
     raw_bytes: usize,
-    /// Memory of metadata and fields.
+    /// Memory of metadata and indexed fields in bytes.
     entry_bytes: usize,
     /// Smallest and largest `_time`; 0 without events.
     times: (TimeNs, TimeNs),
@@ -112,7 +112,7 @@ pub(crate) struct Copying {
     rows: Arc<RwLock<SlabRows>>,
     /// Number of rows in the slab before the copied ones.
     first: usize,
-    /// The slab's codes of the batch's metadata.
+    /// Metadata code in the slab for each metadata entry of the batch.
     codes: Vec<u32>,
     /// New metadata entries, in order of their codes.
     new_metas: Vec<Metadata>,
@@ -121,7 +121,7 @@ pub(crate) struct Copying {
 /// Events copied into a slab.
 #[derive(Debug)]
 pub(crate) struct Copied {
-    /// Facts about them, split at page boundaries.
+    /// Facts about the copied events, split at page boundaries.
     pages: Vec<PageFacts>,
     new_metas: Vec<Metadata>,
     events: usize,
@@ -159,7 +159,7 @@ impl HotSlab {
         HotSlab::in_memory_of(index, number, SlabRows::default())
     }
 
-    /// A slab that reuses the memory of `rows`, which are empty.
+    /// A new slab that reuses the memory of `rows`, which must be empty.
     pub(crate) fn in_memory_of(index: &Arc<str>, number: u64, rows: SlabRows) -> HotSlab {
         HotSlab {
             number,
@@ -196,7 +196,7 @@ impl HotSlab {
         self.raw_bytes
     }
 
-    /// Memory in use.
+    /// Memory in use, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         SLAB_BYTES + self.raw_bytes + self.events * EVENT_BYTES + self.entry_bytes
     }
@@ -210,14 +210,15 @@ impl HotSlab {
         self.times
     }
 
-    /// Moves the next `rows` rows of a batch to the end.
+    /// Moves the next `rows` rows of a batch to the end of the slab.
     pub(crate) fn append(&mut self, source: &mut BatchRows, rows: usize) {
         let copying = self.begin_copy(source.metas());
         let copied = copying.copy(source, rows);
         self.publish(copied);
     }
 
-    /// Begins a copy of events with these metadata. Only one copy at a time, and none after the slab is closed.
+    /// Begins a copy of events with these metadata. Only one copy may exist at a time, and none after the slab is
+    /// closed.
     pub(crate) fn begin_copy(&self, metas: &[Metadata]) -> Copying {
         let mut new_metas: Vec<Metadata> = Vec::new();
         let mut new_codes: BTreeMap<&Metadata, usize> = BTreeMap::new();
@@ -271,7 +272,7 @@ impl HotSlab {
         self.entry_bytes += field_bytes;
     }
 
-    /// Its current state as a segment.
+    /// The current content of the slab as a segment.
     pub(crate) fn segment(&mut self) -> Arc<HotSegment> {
         let mut pages = self.full.clone();
         if let Some(growing) = &self.growing {
@@ -282,7 +283,7 @@ impl HotSlab {
         Arc::new(HotSegment::new(self.number, bucket, index, metas, self.rows.clone(), pages))
     }
 
-    /// The closed slab.
+    /// Closes the slab and returns it as a segment.
     pub(crate) fn close(mut self) -> Arc<HotSegment> {
         self.segment()
     }

@@ -1,7 +1,7 @@
 //! The events of one slab in memory, contiguous and in the bucket encoder's form, so that sealing copies nothing.
 //!
-//! Rows are only appended. A search copies the rows of the page it reads, so that the memory of sealed slabs can be
-//! reused.
+//! Rows are only appended. A search copies the rows of each page it reads, so that it does not prevent the reuse of a
+//! sealed slab's memory.
 
 use quarry_event::{EventBatch, IndexedField, Page, PageColumns, TimeNs};
 use quarry_stdx::number::u32_of;
@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::PageInfo;
 
-/// Events of a slab. `events.metas` are those of the slab; `events.index_time` is unused.
+/// Events of a slab. `events.metas` is the metadata of the whole slab; `events.index_time` is unused.
 #[derive(Debug, Default)]
 pub(crate) struct SlabRows {
     pub(crate) events: EventBatch,
@@ -20,7 +20,7 @@ pub(crate) struct SlabRows {
 #[derive(Clone, Debug)]
 pub(crate) struct PageFacts {
     pub(crate) info: PageInfo,
-    /// Distinct metadata codes of its events, ascending.
+    /// Distinct metadata codes of the page's events, ascending.
     pub(crate) codes: Vec<u32>,
 }
 
@@ -59,7 +59,7 @@ impl SlabRows {
         time.clear();
         meta.clear();
         *index_time = 0;
-        // Their size differs from slab to slab.
+        // These are not reused, because their size differs from slab to slab.
         (*metas, *fields) = (Vec::new(), Vec::new());
         self.index_times.clear();
     }
@@ -70,7 +70,7 @@ impl SlabRows {
         raw.capacity() + (ends.capacity() + meta.capacity()) * 4 + (time.capacity() + self.index_times.capacity()) * 8
     }
 
-    /// Adds rows of a batch with metadata translated by `codes`, and their fields.
+    /// Adds rows of a batch and their fields. `codes` translates the metadata codes of the batch to those of the slab.
     pub(crate) fn add(&mut self, batch: &EventBatch, rows: Range<usize>, fields: Vec<IndexedField>, codes: &[u32]) {
         let text = text_of(&batch.ends, &rows);
         let (row, byte) = (self.events.len(), self.events.raw.len());
@@ -140,7 +140,7 @@ impl SlabRows {
     }
 }
 
-/// Text range of these rows.
+/// Byte range of the text of these rows.
 pub(crate) fn text_of(ends: &[u32], rows: &Range<usize>) -> Range<usize> {
     let end_before = |row: usize| if row == 0 { 0 } else { ends[row - 1] as usize };
     end_before(rows.start)..end_before(rows.end)

@@ -11,10 +11,10 @@ use quarry_event::term::MetaField;
 use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 use quarry_stdx::number::usize_of;
 
-/// Maximum slabs per bucket, so that bucket number and slab number form one sequence number.
+/// Maximum number of slabs per bucket, so that bucket number and slab number form one sequence number.
 pub(crate) const SLABS_PER_BUCKET_MAX: u64 = 4_096;
 
-/// Pages of a slab; later rows are not visible.
+/// The pages that a slab had at the time of a snapshot; later rows are not visible.
 #[derive(Debug)]
 pub(crate) struct HotSegment {
     number: u64,
@@ -69,12 +69,13 @@ impl HotSegment {
         read(&self.rows)
     }
 
-    /// The rows, for reuse of their memory, if nobody else uses them.
+    /// The rows, for reuse of their memory; `None` if they are still in use.
     pub(crate) fn into_rows(self) -> Option<SlabRows> {
         Arc::into_inner(self.rows).and_then(|rows| rows.into_inner().ok())
     }
 
-    /// Pages in `among` that may match `query`; without reading the text, only metadata can exclude pages.
+    /// Bitmap of the pages in `among` that may match `query`. Because the text is not read, pages can only be excluded
+    /// by their metadata.
     fn pages_of(&self, query: &TermQuery, among: u64) -> u64 {
         match query {
             TermQuery::Token(_) | TermQuery::Prefix(_) | TermQuery::Value { .. } | TermQuery::Field { .. } => among,

@@ -1,7 +1,7 @@
 //! All hot slabs, by index and pipeline set, with their aggregates.
 //!
-//! There may be as many as there are indexes, nearly all of them almost empty. Queries made per append or seal must not
-//! depend on their number.
+//! There may be as many slabs as indexes, nearly all of them almost empty. The cost of operations done for each append
+//! or seal must not depend on the number of slabs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) struct HotKey {
 pub(crate) struct HotSlabs {
     slabs: BTreeMap<HotKey, HotSlab>,
     numbers: BTreeSet<u64>,
-    /// Memory of all of them.
+    /// Memory of all slabs in bytes.
     bytes: usize,
 }
 
@@ -30,7 +30,7 @@ impl HotSlabs {
         self.slabs.get(key)
     }
 
-    /// Adds a slab under an unused key.
+    /// Adds a slab under a key that is not in use.
     pub(crate) fn insert(&mut self, key: HotKey, slab: HotSlab) {
         drop(self.remove(&key));
         self.bytes += slab.memory_bytes();
@@ -53,7 +53,7 @@ impl HotSlabs {
         self.bytes = self.bytes - before + slab.memory_bytes();
     }
 
-    /// Every slab, for making segments; the content must not change.
+    /// Every slab, mutable so that segments can be created; the caller must not change the content.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&HotKey, &mut HotSlab)> {
         self.slabs.iter_mut()
     }
@@ -87,7 +87,8 @@ impl HotSlabs {
         self.slabs.range(ends).map(|(_, slab)| slab.number())
     }
 
-    /// Keys of the largest slabs to close so that the rest has at most `bytes`; ties go to those idle longest.
+    /// Keys of the largest slabs, which must be closed for the rest to take at most `bytes`. Of equally large slabs,
+    /// the one idle longest comes first.
     pub(crate) fn largest_beyond(&self, bytes: usize) -> Vec<HotKey> {
         let mut slabs: Vec<(&HotKey, &HotSlab)> = self.slabs.iter().collect();
         slabs.sort_by_key(|(_, slab)| (std::cmp::Reverse(slab.memory_bytes()), slab.appended_at));

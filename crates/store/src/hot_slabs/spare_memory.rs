@@ -1,7 +1,7 @@
 //! Reuse of the memory of sealed slabs and stored batches while events keep arriving.
 //!
-//! A stream of events needs the same few large blocks repeatedly. Returning them each time would make the operating
-//! system zero their pages again, which costs more than filling them.
+//! A stream of events needs the same few large blocks repeatedly. If they were freed each time, the operating system
+//! would zero their pages again, which costs more than filling them.
 
 use std::sync::Mutex;
 
@@ -11,11 +11,11 @@ use quarry_event::EventBatch;
 use crate::hot_slabs::SlabRows;
 use crate::sync::lock;
 
-/// Maximum slabs kept.
+/// Maximum number of slabs kept.
 const SLABS_MAX: usize = 2;
-/// Maximum bytes of a slab that is kept: a full one with its columns.
+/// Maximum size in bytes of a slab that is kept: a full slab with its columns.
 const SLAB_BYTES_MAX: usize = 96 << 20;
-/// Maximum batches kept.
+/// Maximum number of batches kept.
 const BATCHES_MAX: usize = 8;
 /// Maximum text bytes of a batch that is kept.
 const BATCH_BYTES_MAX: usize = 6 << 20;

@@ -1,4 +1,4 @@
-//! Copies of a bucket, object keys on volumes, and the volume of each index.
+//! The copies of a bucket, the keys of its objects on volumes, and the volume of each index.
 //!
 //! Not here: state transitions of a bucket.
 
@@ -16,12 +16,13 @@ use crate::object_names::folder_of;
 use crate::sealed_buckets::LiveRow;
 use crate::sync::lock;
 
-/// Locations that buckets share in memory; those of others have their own copy.
+/// Maximum number of distinct locations that buckets share in memory; beyond it, each bucket gets its own copy of its
+/// location.
 const PLACES_MAX: usize = 65_536;
 /// Placeholder for the index name in a path.
 const INDEX_NAME: &str = "$_index_name";
-/// Divisor for the size of the end of a bucket that is read first: the metadata of all slabs is about this small a
-/// part, and block checksums a tenth of that.
+/// The first read of a bucket object covers its last bytes, one of this many. The metadata of all slabs is about this
+/// share of the object, and the block checksums are a tenth of that.
 const SHARE_OF_END: u64 = 200;
 /// Catalog setting with the id that separates this data directory's objects from others on the same volume.
 pub(crate) const STORE_ID: &str = "store_id";
@@ -37,15 +38,16 @@ pub struct RemoteOptions {
     pub of_index: BTreeMap<String, Option<RemotePath>>,
     /// Maximum bytes of local copies of uploaded buckets plus cached blocks.
     pub cache_bytes_max: u64,
-    /// Bytes of disk space these leave free in addition to the store's reserve.
+    /// Bytes of disk space that local copies and cached blocks leave free, in addition to the store's reserve.
     pub eviction_padding: u64,
-    /// Age in seconds up to which local copies of recent buckets are kept before older ones, by newest event.
+    /// Age in seconds of a bucket's newest event up to which its local copy counts as recent. Recent copies are evicted
+    /// last.
     pub hotlist_recency_secs: u64,
-    /// Maximum concurrent uploads.
+    /// Maximum number of concurrent uploads.
     pub uploads_max: usize,
-    /// Seconds after which an object that belongs to no bucket is deleted, by the clock of its volume.
+    /// Age in seconds, by the clock of the volume, at which an object that belongs to no bucket is deleted.
     pub orphan_grace_secs: u64,
-    /// Id for a data directory that has none: sixteen random hexadecimal digits.
+    /// Id given to a data directory that has none yet: sixteen random hexadecimal digits.
     pub new_store_id: String,
 }
 
@@ -54,12 +56,12 @@ pub struct RemoteOptions {
 pub struct RemotePath {
     /// Name of the volume.
     pub volume: String,
-    /// Path below that of the volume; `$_index_name` stands for the index. Each part must be a valid object name.
+    /// Path below the path of the volume; `$_index_name` stands for the index. Each part must be a valid object name.
     pub path: String,
 }
 
 impl RemoteOptions {
-    /// The location for an index's buckets.
+    /// The location of an index's buckets; `None` for local only.
     pub(crate) fn place_of(&self, index: &str, store_id: &str) -> Option<RemotePath> {
         let own = self.of_index.get(index);
         let RemotePath { volume, path } = own.map_or(self.default.as_ref(), Option::as_ref)?;
@@ -80,11 +82,11 @@ pub(crate) struct Copies {
 #[derive(Debug, Default)]
 struct KnownCopies {
     remote: Option<KnownCopy>,
-    /// A second one, while the bucket moves.
+    /// The copy at a second location, while the bucket moves.
     other: Option<Box<OtherCopy>>,
 }
 
-/// A [`RemoteCopy`] in few bytes.
+/// A [`RemoteCopy`] in compact form.
 #[derive(Debug)]
 struct KnownCopy {
     place: Arc<RemotePath>,
@@ -104,7 +106,7 @@ impl KnownCopy {
     }
 }
 
-/// Shared copy of a location, because many buckets have the same one.
+/// A shared instance of a location, because many buckets have the same location.
 fn shared_place(place: RemotePath) -> Arc<RemotePath> {
     static PLACES: Mutex<BTreeSet<Arc<RemotePath>>> = Mutex::new(BTreeSet::new());
     let mut places = lock(&PLACES);
@@ -136,13 +138,13 @@ impl Copies {
         lock(&self.known).other.as_deref().cloned()
     }
 
-    /// Whether any object on a volume is or may be the bucket's.
+    /// Whether any objects of the bucket are, or may be, on a volume.
     pub(crate) fn is_anywhere_remote(&self) -> bool {
         let known = lock(&self.known);
         known.remote.is_some() || known.other.is_some()
     }
 
-    /// Sets the state to that of the catalog.
+    /// Sets the copies to those in the catalog.
     pub(crate) fn set(&self, remote: Option<RemoteCopy>, other: Option<OtherCopy>) {
         *lock(&self.known) = KnownCopies { remote: remote.map(KnownCopy::new), other: other.map(Box::new) };
     }
@@ -173,7 +175,7 @@ pub(crate) enum Part {
 impl Part {
     pub(crate) const ALL: [Part; 2] = [Part::Object, Part::Filter];
 
-    /// Its name in the data directory.
+    /// Name of the object in the data directory.
     pub(crate) fn name(self, row: &LiveRow) -> Cow<'_, str> {
         match self {
             Part::Object => row.object(),
@@ -181,7 +183,7 @@ impl Part {
         }
     }
 
-    /// Its size.
+    /// Size of the object in bytes.
     pub(crate) fn bytes(self, row: &LiveRow) -> u64 {
         match self {
             Part::Object => row.object_bytes,
@@ -189,8 +191,8 @@ impl Part {
         }
     }
 
-    /// Number of bytes at its end that are read first: of a bucket, the metadata of all slabs; of a filter, only the
-    /// block checksums, which the blob store reads.
+    /// Number of last bytes that are read when the object is opened: for a bucket object, the metadata of all slabs;
+    /// for a filter none, because the blob store itself reads the block checksums.
     fn end_bytes(self, row: &LiveRow) -> u64 {
         match self {
             Part::Object => row.object_bytes / SHARE_OF_END,
@@ -198,12 +200,12 @@ impl Part {
         }
     }
 
-    /// Its key on a volume.
+    /// Key of the object on a volume.
     pub(crate) fn key(self, row: &impl RemoteNames, folder: &str) -> String {
         format!("{folder}/{}.{}", stem(row), self.ending())
     }
 
-    /// Extension of its key.
+    /// Extension of the object's key.
     pub(super) fn ending(self) -> &'static str {
         match self {
             Part::Object => "bucket",
@@ -212,8 +214,8 @@ impl Part {
     }
 }
 
-/// Prefix of the keys of a bucket's objects in their folder. It is derived from the catalog row and unique: a number
-/// that is reused after an older catalog was restored has another time.
+/// Prefix of the keys of a bucket's objects in their folder. It is derived from the catalog row, and is unique because
+/// it includes a time: after an older catalog was restored, numbers may be reused.
 pub(crate) fn stem(row: &impl RemoteNames) -> String {
     let (own, number, created) = row.names();
     own.map_or_else(|| format!("{number:010}-{created:016x}"), str::to_owned)
@@ -221,7 +223,7 @@ pub(crate) fn stem(row: &impl RemoteNames) -> String {
 
 /// A row with the names of a bucket's remote objects.
 pub(crate) trait RemoteNames {
-    /// The stem, if it does not follow from the others; the number; and the time of sealing or compaction.
+    /// The bucket's stem if it is not derived from number and time, its number, and the time of its seal or compaction.
     fn names(&self) -> (Option<&str>, u64, i64);
 }
 
@@ -248,18 +250,18 @@ pub(super) const RECEIPT_ENDING: &str = "receipt";
 #[derive(Clone)]
 pub(crate) struct OpenObject {
     pub(crate) object: Arc<dyn ReadAt>,
-    /// The same with cache protection: blocks read through it are evicted later.
+    /// The same object; blocks read through this one stay longer in the cache.
     pub(crate) lasting: Arc<dyn ReadAt>,
 }
 
 impl OpenObject {
-    /// An object without a cache.
+    /// An object that is read without a cache.
     pub(crate) fn of(object: Arc<dyn ReadAt>) -> OpenObject {
         OpenObject { lasting: Arc::clone(&object), object }
     }
 }
 
-/// The volumes of a store, and their cache.
+/// The volumes of a store and their block cache.
 pub(crate) struct Remotes {
     volumes: BTreeMap<String, Arc<dyn BlobStore>>,
     pub(crate) cache: Option<Arc<BlockCache>>,
@@ -281,7 +283,7 @@ impl Remotes {
         Remotes { volumes: options.volumes.clone(), cache: Some(cache) }
     }
 
-    /// The store of a volume.
+    /// The blob store of a volume.
     pub(crate) fn volume(&self, name: &str) -> Result<&Arc<dyn BlobStore>, BlobError> {
         let reason =
             || format!("a bucket is on [volume:{name}], which indexes.conf does not define; put the stanza back");
@@ -304,8 +306,8 @@ impl Remotes {
         }
     }
 
-    /// Deletes the objects of a bucket in a folder of a volume, and their cached blocks. Its receipts, given by their
-    /// numbers of deleted events, are deleted first: objects without a receipt are not a bucket.
+    /// Deletes the objects of a bucket in a folder of a volume, and their cached blocks. The receipts, identified by
+    /// their numbers of deleted events, are deleted first, because objects without a receipt do not count as a bucket.
     pub(crate) fn delete(&self, row: &LiveRow, place: &RemotePath, receipts: &[u64]) -> Result<(), BlobError> {
         let volume = self.volume(&place.volume)?;
         receipts.iter().try_for_each(|deleted| volume.delete(&receipt_key(row, &place.path, *deleted)))?;

@@ -1,8 +1,8 @@
 //! Eviction of local copies of uploaded buckets.
 //!
-//! Copies and cached blocks share the configured space; each may use what the other leaves, and at least half of it.
-//! The least used copies are evicted first, those of recent events last. Searches that hold a bucket are not affected:
-//! open files stay readable, and later reads use the volume.
+//! Local copies and cached blocks share the configured space. Each may use at least half of it, and more if the other
+//! uses less. The least recently used copies are evicted first, and copies with recent events last. Searches that hold
+//! a bucket are not affected: open files stay readable, and later reads use the volume.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::state::Shared;
 use crate::sync::lock;
 
 impl Shared {
-    /// Deletes local copies until the rest fits.
+    /// Deletes local copies until the remaining ones fit.
     pub(super) fn evict(&self) -> Result<(), StoreError> {
         let Some(remote) = &self.options.remote else { return Ok(()) };
         let _turn = self.uploads.turn();
@@ -26,7 +26,7 @@ impl Shared {
         let recent = i64::try_from(remote.hotlist_recency_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
         let recent_from = self.clock.now_ns().saturating_sub(recent);
         let is_copy = |bucket: &&Arc<SealedBucket>| {
-            // A bucket that moves to another volume is read from its local files.
+            // A bucket that is moving to another volume needs its local files.
             let moves = bucket.copies.other().is_some_and(|other| !other.going);
             bucket.copies.state() == Some(RemoteState::Uploaded) && !moves
         };
@@ -66,7 +66,7 @@ impl Shared {
         self.end_eviction(bucket)
     }
 
-    /// Deletes the local objects of a bucket that the catalog says is to be read from its volume.
+    /// Deletes the local objects of a bucket, after the catalog has recorded that the bucket is read from its volume.
     pub(super) fn end_eviction(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
         assert!(!bucket.copies.is_local(), "searches read the remote copy by now");
         self.readers.close_object(bucket.row.number);

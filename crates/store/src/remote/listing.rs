@@ -1,4 +1,4 @@
-//! The buckets found by listing a volume: objects grouped by bucket and by the data directory that put them.
+//! Finds the buckets on a volume by a listing: groups objects by bucket and by the data directory that stored them.
 //!
 //! A key is `PATH/STORE/NUMBER-TIME.ENDING`; the objects of a bucket are adjacent in a listing.
 
@@ -8,7 +8,7 @@ use quarry_blob::{BlobError, BlobStore, Listed};
 
 use super::copies::{Part, RECEIPT_ENDING};
 
-/// Digits of a data directory's id.
+/// Number of digits of a data directory's id.
 const STORE_ID_DIGITS: usize = 16;
 
 /// Objects whose keys name the same bucket at the same place.
@@ -18,7 +18,7 @@ pub(super) struct FoundObjects {
     pub(super) store: String,
     /// Folder on the volume, ending with the id of the data directory.
     pub(super) folder: String,
-    /// Common prefix of their names in the folder.
+    /// Common prefix of the objects' names in the folder.
     pub(super) stem: String,
     pub(super) objects: Vec<FoundObject>,
 }
@@ -35,7 +35,7 @@ pub(super) struct FoundObject {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FoundKind {
     Part(Part),
-    /// A receipt with this number of deleted events.
+    /// A receipt that lists this number of deleted events.
     Receipt(u64),
 }
 
@@ -55,7 +55,7 @@ impl FoundObjects {
         receipts.max_by_key(|(deleted, _)| *deleted)
     }
 
-    /// Number and time in the stem.
+    /// Number and time of the bucket, read from the stem.
     pub(super) fn number_and_time(&self) -> Option<(u64, i64)> {
         parse_stem(&self.stem)
     }
@@ -104,18 +104,18 @@ pub(super) fn for_each(volume: &dyn BlobStore, visit: &mut dyn FnMut(FoundObject
 /// A data directory that has buckets on volumes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreOnVolumes {
-    /// Its id.
+    /// Id of the data directory.
     pub id: String,
-    /// Buckets with a receipt.
+    /// Number of buckets with a receipt.
     pub buckets: u64,
-    /// Time of the newest one, by the clock of its volume.
+    /// Time of the newest of these buckets, by the clock of its volume.
     pub newest_ns: i64,
-    /// Names of the volumes and folders with its buckets, without its id.
+    /// Names of the volumes and folders with its buckets; the id is left out of the folders.
     pub places: BTreeSet<String>,
 }
 
 impl StoreOnVolumes {
-    /// Adds those found on a volume to `known`.
+    /// Adds the data directories found on a volume to `known`.
     pub(super) fn add_from(
         known: &mut Vec<StoreOnVolumes>,
         volume_name: &str,

@@ -1,10 +1,10 @@
 //! Migration: moves the buckets of an index to another volume, or back into the data directory.
 //!
-//! indexes.conf says where an index keeps its buckets; uploaded buckets stay where they are until they are migrated.
-//! Buckets are moved one at a time: the objects are fetched and stored at the new place, one transaction switches the
-//! catalog to it, and the objects at the old place are deleted when no search holds the bucket. The catalog records
-//! each of these steps before it begins, so a migration after a crash continues where the last one ended. Searches read
-//! from the place that is current.
+//! indexes.conf says where new buckets of an index are uploaded; buckets uploaded before a change stay where they are
+//! until they are migrated. Buckets are moved one at a time: the objects are fetched and stored at the new place, one
+//! transaction makes it the current place in the catalog, and the objects at the old place are deleted once no search
+//! holds the bucket. The catalog records each of these steps before it begins, so that after a crash the next migration
+//! continues where the last one ended. Searches read from the current place.
 
 use std::sync::Arc;
 
@@ -16,19 +16,19 @@ use crate::{Damage, Store, StoreError};
 /// Result of a migration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Migrated {
-    /// Buckets that were moved.
+    /// Number of buckets that were moved.
     pub moved: u64,
-    /// Bytes of their objects.
+    /// Total bytes of the moved buckets' objects.
     pub bytes: u64,
-    /// Buckets that were at the target already.
+    /// Number of buckets that were at the destination already.
     pub there: u64,
-    /// Objects at old places that are deleted when their searches have ended, by bucket.
+    /// Number of buckets whose objects at the old place will be deleted once no search reads them.
     pub waiting: u64,
-    /// Buckets that were not moved, and why.
+    /// Buckets that were not moved, with the reason.
     pub left: Vec<Damage>,
 }
 
-/// State of a bucket in a migration.
+/// Outcome of the migration of one bucket.
 enum Step {
     There,
     Moved,
@@ -69,7 +69,7 @@ impl Shared {
         // Buckets that left a volume can be uploaded again once their objects there are deleted.
         self.end_leavings()?;
         if place.is_some() {
-            // Buckets that were never on a volume, and buckets being moved.
+            // Uploads buckets that were never on a volume, and completes the uploads that have begun.
             numbers.iter().for_each(|number| self.uploads.add(*number));
             while self.upload_some()? {}
         }
@@ -78,7 +78,7 @@ impl Shared {
             if self.uploads.is_stopping() {
                 return Err(StoreError::Closed);
             }
-            // A bucket merged in the meantime needs no move; the merged bucket is moved itself.
+            // Skips a bucket that was merged in the meantime.
             let Some(bucket) = self.state().sealed.get(&number).cloned() else { continue };
             if bucket.row.thawed {
                 continue;
@@ -106,7 +106,7 @@ impl Shared {
         if let Some(other) = bucket.copies.other().filter(|other| !other.going)
             && place.is_none_or(|place| (&other.volume, &other.folder) != (&place.volume, &place.path))
         {
-            // A move to another place was begun and is no longer wanted.
+            // Gives up an earlier move to another destination.
             self.change_copies(bucket, || self.catalog.give_up_move(number))?;
         }
         let has_left = bucket.copies.other().is_some_and(|other| other.going);
@@ -147,7 +147,8 @@ impl Shared {
             }
         };
         self.readers.reopen(number);
-        // Otherwise it was retired in the meantime and is deleted from both places.
+        // If the catalog refused the change, the bucket was retired in the meantime and will be deleted from both
+        // places.
         Ok(if moved { Step::Moved } else { Step::There })
     }
 
@@ -173,7 +174,7 @@ impl Shared {
     /// Deletes the objects of moved buckets at their old places, unless a search holds the bucket and may be reading
     /// there.
     pub(super) fn end_leavings(&self) -> Result<(), StoreError> {
-        // No other upload or eviction holds any of them.
+        // While this lock is held, no upload or eviction holds any of these buckets.
         let _turn = self.uploads.turn();
         for bucket in self.leaving() {
             let Some(other) = bucket.copies.other() else { continue };

@@ -1,13 +1,13 @@
 //! Buckets on remote volumes.
 //!
 //! A bucket is sealed into the data directory as usual; its commit does not wait for the network. A thread then uploads
-//! its objects to the volume of its index ([`upload`]). Once uploaded, local objects may be evicted for lack of space,
-//! least used first ([`evict`]); searches then read ranges of the remote objects through a block cache. Each step is
-//! recorded in the catalog before it begins.
+//! its objects to the volume of its index ([`upload`]). Local objects of uploaded buckets may be evicted for lack of
+//! space, least recently used first ([`evict`]); searches then read ranges of the remote objects through a block cache.
+//! Each step is recorded in the catalog before it begins.
 //!
-//! Next to its objects, each bucket has a receipt with everything that the catalog knows of it ([`receipt`]); a lost
-//! catalog can be rebuilt from receipts ([`rebuild`]). Orphaned objects are found by listings and deleted after a grace
-//! period ([`sweep`]). Buckets are moved to, between and from volumes on request ([`migrate`]).
+//! Next to its objects on the volume, each bucket has a receipt with everything that the catalog knows about the bucket
+//! ([`receipt`]). A lost catalog can be rebuilt from receipts ([`rebuild`]). Orphaned objects are found by listings and
+//! deleted after a grace period ([`sweep`]). Buckets are moved to, between and from volumes on request ([`migrate`]).
 //!
 //! Not here: requests to the store and the block cache (`blob`), reads by searches ([`crate::sealed_buckets`]).
 

@@ -1,6 +1,6 @@
-//! Buckets waiting for upload, and the lock for uploading and evicting.
+//! The queue of buckets that wait for their upload, and the lock for uploading and evicting.
 //!
-//! Not here: the work itself.
+//! Not here: uploading and evicting themselves.
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -19,9 +19,9 @@ pub(crate) struct Uploads {
 
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// Numbers of buckets not uploaded yet; some may be of indexes without a volume.
+    /// Numbers of buckets that may have to be uploaded; some may belong to indexes without a volume.
     pub(super) buckets: BTreeSet<u64>,
-    /// Damaged buckets, which stay local.
+    /// Numbers of damaged buckets, which are not uploaded.
     pub(super) damaged: BTreeSet<u64>,
     /// Whether a failure was reported since the last successful upload.
     pub(super) is_told: bool,
@@ -29,7 +29,7 @@ pub(super) struct Waiting {
 }
 
 impl Uploads {
-    /// The queue's state.
+    /// Locks the state of the queue.
     pub(super) fn waiting(&self) -> MutexGuard<'_, Waiting> {
         lock(&self.waiting)
     }
@@ -40,7 +40,7 @@ impl Uploads {
         self.work.notify_all();
     }
 
-    /// Number of buckets that wait.
+    /// Number of waiting buckets.
     pub(crate) fn count(&self) -> usize {
         lock(&self.waiting).buckets.len()
     }
@@ -50,7 +50,7 @@ impl Uploads {
         lock(&self.turn)
     }
 
-    /// Ends the thread.
+    /// Tells the upload thread to end.
     pub(crate) fn stop(&self) {
         lock(&self.waiting).stopping = true;
         self.work.notify_all();
@@ -60,7 +60,8 @@ impl Uploads {
         lock(&self.waiting).stopping
     }
 
-    /// Pauses for a time, or until there is new work.
+    /// Pauses for a time, or until a bucket is added or the thread must end. With `only_stop`, pauses even if buckets
+    /// are waiting.
     pub(super) fn rest(&self, time: Duration, only_stop: bool) {
         let waiting = lock(&self.waiting);
         if !waiting.stopping && (only_stop || waiting.buckets.is_empty()) {

@@ -1,9 +1,9 @@
-//! Rebuilds a lost catalog from volumes alone, by the receipts next to the buckets there ([`super::receipt`]).
+//! Rebuilds a lost catalog from volumes alone, using the receipts next to the buckets ([`super::receipt`]).
 //!
-//! A listing finds the buckets. Each bucket with a receipt is complete and is restored as existing on its volume only,
-//! with its index, its position in the order of arrival and its deleted events. Objects of merged buckets may still
-//! exist: the receipt of the resulting bucket names them, and they are retired. The catalog is built under a temporary
-//! name and renamed at the end, so an interrupted rebuild can be started again and continues.
+//! A listing finds the buckets. A bucket with a receipt is complete. It is restored with its index, its position in the
+//! order of arrival and its deleted events, as a bucket that exists on its volume only. The inputs of merges may still
+//! exist on the volume; the receipt of the resulting bucket names them, and they are retired. The catalog is built
+//! under a temporary name and renamed at the end. If a rebuild is interrupted, the next one continues it.
 //!
 //! Data that existed only in the lost data directory is not restored: events that were not uploaded, and file
 //! positions.
@@ -26,22 +26,22 @@ use crate::data_dir::DirLock;
 use crate::object_names::stem_of;
 use crate::{RemoteOptions, StoreError, StoreOptions, data_dir};
 
-/// Receipts read concurrently, and buckets per transaction.
+/// Maximum number of receipts read concurrently, and of buckets per transaction.
 const AT_ONCE: usize = 32;
 const TOGETHER: usize = 512;
-/// Extension of the catalog's temporary name.
+/// Extension of the temporary catalog file.
 const UNFINISHED: &str = "rebuilding";
 
 /// Result of a rebuild.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rebuilt {
-    /// Live buckets in the catalog.
+    /// Number of live buckets in the catalog.
     pub buckets: u64,
-    /// Events in these buckets, without deleted ones.
+    /// Number of events in these buckets, without deleted ones.
     pub events: u64,
-    /// Buckets whose events are in other buckets, and whose objects will be deleted.
+    /// Number of buckets whose events are in merged buckets, and whose objects will be deleted.
     pub replaced: u64,
-    /// Buckets that could not be restored, by key, and why.
+    /// Buckets that could not be restored, as keys with the reason.
     pub refused: Vec<(String, Fault)>,
 }
 
@@ -92,7 +92,8 @@ fn begin(path: &Path, store_id: &str) -> Result<Catalog, StoreError> {
         catalog.set_setting(STORE_ID, store_id)?;
         return Ok(catalog);
     }
-    // It belongs to another directory or is damaged; everything in it is also on the volumes.
+    // The unfinished catalog belongs to another directory or is damaged. It can be deleted, because everything in it is
+    // also on the volumes.
     let files: [PathBuf; 3] = ["", "-wal", "-shm"].map(|ending| {
         let mut name = path.as_os_str().to_owned();
         name.push(ending);
@@ -104,7 +105,7 @@ fn begin(path: &Path, store_id: &str) -> Result<Catalog, StoreError> {
     Ok(catalog)
 }
 
-/// Deleted events of live buckets.
+/// Number of deleted events of live buckets.
 fn deleted_events(catalog: &Catalog) -> Result<u64, StoreError> {
     let mut deleted = 0;
     for row in catalog.deletions()? {
@@ -117,12 +118,12 @@ fn deleted_events(catalog: &Catalog) -> Result<u64, StoreError> {
 struct Rebuild<'a> {
     catalog: &'a Catalog,
     store_id: &'a str,
-    /// Buckets whose number is taken by another, by stem.
+    /// Buckets whose number is taken by another bucket, by stem.
     later: BTreeMap<String, FoundBucket>,
     rebuilt: Rebuilt,
 }
 
-/// A bucket to be read.
+/// A bucket whose receipt is to be read.
 struct Wanted {
     place: RemotePath,
     deleted: u64,
@@ -148,7 +149,8 @@ impl Rebuild<'_> {
         self.add(volume, wanted)
     }
 
-    /// The receipt to read of a bucket that was found; `None` if the bucket is known, incomplete or of another store.
+    /// The receipt to read for a bucket that was found; `None` if the bucket is known, incomplete, or of another data
+    /// directory.
     fn wants(&self, volume: &str, found: &FoundObjects) -> Result<Option<Wanted>, StoreError> {
         let (Some((deleted, key)), Some((number, _))) = (found.receipt(), found.number_and_time()) else {
             return Ok(None);
@@ -180,8 +182,8 @@ impl Rebuild<'_> {
         Ok(self.catalog.add_found(&buckets)?)
     }
 
-    /// Reads receipts concurrently. An unavailable store ends the rebuild; a receipt that is damaged, or was deleted in
-    /// the meantime, is refused individually.
+    /// Reads receipts concurrently. An unavailable volume ends the rebuild; a receipt that is damaged, or was deleted
+    /// after the listing, only causes its bucket to be refused.
     fn read(&self, volume: &dyn BlobStore, wanted: &[Wanted]) -> Result<Vec<Result<FoundBucket, Fault>>, StoreError> {
         let next = AtomicUsize::new(0);
         let some = || {
@@ -195,7 +197,7 @@ impl Rebuild<'_> {
         std::thread::scope(|scope| {
             let start =
                 |_| std::thread::Builder::new().name("quarry-receipts".to_owned()).spawn_scoped(scope, some).ok();
-            // If a thread cannot be started, the others do its work.
+            // If a thread cannot be started, the other threads do its work.
             let threads: Vec<_> = (1..AT_ONCE.min(wanted.len())).filter_map(start).collect();
             read.extend(some());
             threads.into_iter().for_each(|thread| read.extend(thread.join().unwrap_or_default()));
@@ -220,8 +222,8 @@ impl Rebuild<'_> {
         Ok(receipt::decode(&bytes, self.store_id, &wanted.place, wanted.deleted))
     }
 
-    /// Adds a bucket if its number is free. If it is found at a second place, after an interrupted move between
-    /// volumes, that place is to be deleted.
+    /// Adds a bucket if its number is free. A bucket found at a second place, because of an interrupted move between
+    /// volumes, is recorded to be deleted there.
     fn sort_in(&mut self, found: FoundBucket, buckets: &mut Vec<FoundBucket>) -> Result<(), StoreError> {
         let same_number = buckets.iter().position(|other| other.row.number == found.row.number);
         let known = match same_number {
@@ -246,7 +248,7 @@ impl Rebuild<'_> {
         Ok(())
     }
 
-    /// Adds the buckets whose numbers were taken, with new numbers.
+    /// Adds the buckets whose numbers were taken, under new numbers.
     fn add_later(&mut self) -> Result<(), StoreError> {
         let mut number = self.catalog.bucket_number_max()?;
         let mut buckets = Vec::new();

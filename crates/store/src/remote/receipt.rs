@@ -1,12 +1,12 @@
-//! The receipt of a bucket: a small object next to its two on a volume, with everything that the catalog knows of the
-//! bucket.
+//! The receipt of a bucket: a small object next to the bucket's two objects on a volume, with everything that the
+//! catalog knows about the bucket.
 //!
-//! It is put after the others, so a bucket with a receipt is complete, and a lost catalog can be rebuilt from receipts
-//! ([`super::rebuild`]). It names the merged buckets whose events the bucket contains, as their objects may still
-//! exist. It includes the deleted events, and its key includes their number; when more events are deleted, a new
-//! receipt replaces the old one.
+//! The receipt is put last, so a bucket with a receipt is complete, and a lost catalog can be rebuilt from receipts
+//! ([`super::rebuild`]). A receipt names the merged buckets whose events the bucket contains, because their objects may
+//! still exist. It contains the rows of deleted events, and its key contains their number; when more events are
+//! deleted, a new receipt replaces the old one.
 //!
-//! A receipt is a line of JSON, and a line with the XXH3-64 of the first.
+//! A receipt consists of a line of JSON and a line with the XXH3-64 of the first line.
 
 use quarry_catalog::{BucketRow, BucketState, FoundBucket, Origin, RemoteCopy, RemoteState};
 use quarry_stdx::Fault;
@@ -20,7 +20,8 @@ use crate::sealed_buckets::LiveRow;
 
 /// Version of the format; newer ones are refused.
 const VERSION: u64 = 1;
-/// Maximum size of a receipt: twice the deleted events of the largest bucket, and more origins than it has.
+/// Maximum size of a receipt in bytes: twice the space for the deleted events of the largest bucket, and more origins
+/// than such a bucket has.
 pub(super) const BYTES_MAX: u64 = 64 << 20;
 
 /// Content of a receipt.
@@ -31,7 +32,7 @@ pub(crate) struct Receipt<'a> {
     pub(crate) row: &'a LiveRow,
     pub(crate) origins: &'a [Origin],
     pub(crate) deleted: Option<&'a RowSet>,
-    /// Stems of the merged buckets whose events it contains.
+    /// Stems of the merged buckets whose events the bucket contains.
     pub(crate) replaces: &'a [String],
 }
 
@@ -39,7 +40,7 @@ impl Receipt<'_> {
     /// The receipt as bytes.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let row = self.row;
-        // A bucket that was never merged is its own origin.
+        // A bucket that is not the result of a merge is its own origin.
         let origins: Vec<Value> = match row.level {
             0 => Vec::new(),
             _ => self.origins.iter().map(|origin| json!([origin.first_row, origin.number])).collect(),
@@ -71,7 +72,7 @@ impl Receipt<'_> {
     }
 }
 
-/// Decodes the receipt of a bucket of data directory `store` at a place; the bucket exists on the volume only.
+/// Decodes the receipt of a bucket of data directory `store`; the result is a bucket that exists at `place` only.
 pub(super) fn decode(bytes: &[u8], store: &str, place: &RemotePath, deleted: u64) -> Result<FoundBucket, Fault> {
     let damaged = |what: &str| Fault::corrupt(format!("its receipt {what}"));
     let text = std::str::from_utf8(bytes).map_err(|_| damaged("is not text"))?;

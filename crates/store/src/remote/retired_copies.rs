@@ -1,7 +1,7 @@
 //! Deletes the remote copies of retired buckets.
 //!
-//! A merged bucket's input stays on its volume until the bucket with its events is uploaded, so losing the machine in
-//! the meantime loses nothing that was uploaded.
+//! The inputs of a merge stay on their volume until the merged bucket is uploaded. If the machine is lost in the
+//! meantime, nothing is lost that was once uploaded.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ impl Shared {
         let Some(top) = self.catalog.bucket(bucket.row.number)?.and_then(|row| row.merged_into) else {
             return Ok(false);
         };
-        // If that bucket was removed in the meantime, its inputs are removed with it.
+        // If the merged bucket was removed in the meantime, its inputs are removed, too.
         let Some(top) = self.state().sealed.get(&top).cloned() else { return Ok(false) };
         match top.copies.remote() {
             Some(copy) => Ok(!copy.state.is_remote_whole()),

@@ -1,11 +1,11 @@
-//! Deletes orphaned objects on volumes, such as those of a put that completes after its object was deleted.
+//! Deletes orphaned objects on volumes, such as an object whose put completed after its deletion.
 //!
-//! They are found by a listing, which never overrides the catalog: the catalog is read for each bucket after its
-//! objects were listed. A bucket's row is committed before its first object is put, so an object without a row was
-//! deleted, or belongs to another catalog. For the latter case, for example after an older catalog was restored,
-//! objects stay for a grace period ([`crate::RemoteOptions::orphan_grace_secs`]), and complete buckets with a receipt
-//! are never deleted but reported: `quarry bucket rebuild-catalog` finds them. Objects of other data directories are
-//! ignored.
+//! Orphans are found by a listing. For each bucket, the catalog is read after the objects were listed, and it prevails
+//! over the listing. A bucket's row is committed before its first object is put, so an object without a row belongs to
+//! a deleted bucket or to another catalog. Because of the latter case, for example after an older catalog was restored,
+//! orphans are kept for a grace period ([`crate::RemoteOptions::orphan_grace_secs`]), and complete buckets with a
+//! receipt are never deleted but reported: `quarry bucket rebuild-catalog` finds them. Objects of other data
+//! directories are ignored.
 
 use quarry_catalog::BucketRow;
 use quarry_event::time::NS_PER_SEC;
@@ -15,21 +15,22 @@ use super::listing::{self, FoundKind, FoundObjects};
 use crate::state::Shared;
 use crate::{Store, StoreError};
 
-/// Maximum and minimum seconds between two sweeps; in between, a fraction of the grace period.
+/// Maximum and minimum number of seconds between two sweeps; within these bounds, sweeps follow each other at a
+/// fraction of the grace period.
 const EVERY_MAX_SECS: u64 = 6 * 60 * 60;
 const EVERY_MIN_SECS: u64 = 60;
 const PART_OF_GRACE: u64 = 4;
-/// Maximum buckets that one sweep collects until the listing ends; the next sweep handles the rest.
+/// Maximum number of buckets with orphaned objects per volume and sweep; the next sweep handles the rest.
 const ORPHANS_MAX: usize = 10_000;
 
 /// Result of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Deleted objects.
+    /// Number of deleted objects.
     pub deleted: u64,
-    /// Orphaned objects that are too young to be deleted.
+    /// Number of orphaned objects that are too young to be deleted.
     pub young: u64,
-    /// Complete buckets that the catalog does not know.
+    /// Number of complete buckets that the catalog does not know.
     pub unknown_buckets: u64,
 }
 
@@ -92,12 +93,12 @@ impl Shared {
         Ok(swept)
     }
 
-    /// The objects that the catalog does not know at this place.
+    /// The objects of a found bucket that the catalog does not know at this place.
     fn without_row(&self, volume: &str, found: &FoundObjects) -> Result<FoundObjects, StoreError> {
         let Some((number, _)) = found.number_and_time() else { return Ok(FoundObjects::default()) };
         let mut row = self.catalog.bucket(number)?.filter(|row| stem(row) == found.stem);
         if row.is_none() {
-            // The bucket has another number here than on its volume.
+            // A rebuilt catalog may have given the bucket another number than that in its stem.
             row = self.catalog.bucket_with_stem(&found.stem)?;
         }
         let mut left = found.clone();
@@ -107,7 +108,7 @@ impl Shared {
                 FoundKind::Part(part) => object.key != Part::key(part, &row, &found.folder),
                 FoundKind::Receipt(of) => {
                     let is_known = row.remote.as_ref().and_then(|copy| copy.receipt) == Some(of);
-                    // An object that is being put or deleted at the moment is skipped.
+                    // A receipt that another thread may be putting or deleting now is skipped.
                     let is_current = deleted.is_none_or(|deleted| of >= deleted);
                     !(is_known || is_current) && object.key == receipt_key(&row, &found.folder, of)
                 }

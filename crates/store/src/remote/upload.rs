@@ -1,8 +1,8 @@
 //! Puts sealed buckets on the volumes of their indexes, each with its receipt.
 //!
-//! Oldest first, several at once. Objects are read back from disk and verified against their checksums before upload,
-//! so that local damage is reported and never replaces an intact copy. An unreachable volume delays only uploads and
-//! evictions: they are retried after seconds at first, later after up to a minute.
+//! The oldest buckets are uploaded first, several at once. Before upload, objects are read back from disk and verified
+//! against their checksums, so that local damage is reported and never uploaded. An unreachable volume delays only
+//! uploads and evictions. They are retried after a few seconds at first, and later after up to a minute.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +19,12 @@ use crate::state::Shared;
 use crate::sync::lock;
 use crate::{Store, StoreError};
 
-/// First and longest pause after a failure.
+/// Shortest and longest pause after a failure.
 const RETRY: Duration = Duration::from_secs(2);
 const RETRY_MAX: Duration = Duration::from_secs(60);
 /// Idle pause of the thread; new work wakes it.
 const REST: Duration = Duration::from_secs(60);
-/// Maximum bytes uploaded concurrently; a larger object is uploaded alone.
+/// Maximum bytes uploaded concurrently; a larger bucket is uploaded alone.
 const TOGETHER_BYTES_MAX: u64 = 256 << 20;
 
 /// The upload thread.
@@ -61,7 +61,7 @@ pub(crate) fn run(shared: &Shared) {
 }
 
 impl Store {
-    /// Uploads every sealed bucket of indexes with a volume and evicts local copies that do not fit; returns when done.
+    /// Uploads every sealed bucket of indexes with a volume, and evicts local copies that do not fit.
     pub fn upload_all(&self) -> Result<(), StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);
@@ -98,7 +98,7 @@ impl Shared {
                 .filter(|bucket| bucket.row.number == number)
                 .for_each(|bucket| bucket.copies.set(Some(copy.clone()), bucket.copies.other()));
         }
-        // Later changes add them to the queue again.
+        // Dequeued before the upload begins, so that changes during the upload queue the buckets again.
         self.uploads.waiting().buckets.retain(|number| !numbers.contains(number));
         let done: Vec<Result<(), StoreError>> = std::thread::scope(|scope| {
             let begin = |bucket| {
@@ -119,7 +119,7 @@ impl Shared {
         let failed: Vec<u64> = failed.map(|(bucket, _)| bucket.row.number).collect();
         self.uploads.waiting().buckets.extend(failed);
         drop(buckets);
-        // Retired buckets may have waited for the bucket with their events.
+        // Retired inputs of a merge may have waited for the upload of the merged bucket.
         self.delete_retired();
         done.into_iter().collect::<Result<(), StoreError>>()?;
         if std::mem::take(&mut self.uploads.waiting().is_told) {
@@ -128,7 +128,7 @@ impl Shared {
         Ok(true)
     }
 
-    /// The oldest waiting buckets of one location; drops those that need no upload.
+    /// The oldest waiting buckets of one location. Removes buckets that need no upload from the queue.
     fn next_uploads(&self) -> Result<Option<UploadGroup>, StoreError> {
         let Some(remote) = &self.options.remote else { return Ok(None) };
         let store_id = self.store_id()?;
@@ -144,7 +144,7 @@ impl Shared {
                 done.push(number);
                 continue;
             };
-            // An upload already begun continues at its location, whatever indexes.conf says now.
+            // An upload that has begun continues at its location, even if indexes.conf now names another.
             let begun = bucket.copies.remote().map(|copy| RemotePath { volume: copy.volume, path: copy.folder });
             let Some(place) = begun.or_else(|| remote.place_of(&bucket.row.index, &store_id)) else {
                 done.push(number);
@@ -176,8 +176,8 @@ impl Shared {
         Ok(drawn)
     }
 
-    /// Puts both objects of a bucket whose upload is recorded, and records its end; for an uploaded bucket, puts a new
-    /// receipt.
+    /// Puts the objects of a bucket whose upload has been recorded as begun, and records its completion. For an
+    /// uploaded bucket, puts a new receipt.
     fn upload(&self, bucket: &Arc<SealedBucket>) -> Result<(), StoreError> {
         let Some(copy) = bucket.copies.remote() else { return Ok(()) };
         let (row, deleted) = (&bucket.row, bucket.deleted_events());
@@ -197,7 +197,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Puts the objects of a bucket and then its receipt; `false`, with a message, if the local copy is damaged.
+    /// Puts the objects of a bucket and then its receipt. If the local copy is damaged, reports that and returns
+    /// `false`.
     pub(super) fn put_whole(&self, bucket: &SealedBucket, place: &RemotePath) -> Result<bool, StoreError> {
         let row = &bucket.row;
         let objects = match self.whole_objects(bucket) {
@@ -229,7 +230,7 @@ impl Shared {
         Ok(self.readers.remotes().volume(&place.volume)?.put(&key, &receipt.encode())?)
     }
 
-    /// Changes the catalog's state of a bucket's copies, then the state in memory; `false` if nothing changed.
+    /// Changes the state of a bucket's copies in the catalog and then in memory; returns `false` if nothing changed.
     pub(super) fn change_copies(
         &self,
         bucket: &SealedBucket,
@@ -266,11 +267,11 @@ impl Shared {
     pub(crate) fn bring_here(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
         let _turn = lock(&self.copies_turn);
         let Some(copy) = bucket.copies.remote().filter(|copy| !copy.state.is_local_whole()) else { return Ok(()) };
-        // Files that a crash leaves here are then deleted at the next start.
+        // In this state, files that a crash leaves in the data directory are deleted at the next start.
         self.change_copies(bucket, || self.catalog.move_remote(bucket.row.number, RemoteState::Evicting))?;
         let fetched = self.fetch(bucket, &copy);
         if fetched.is_err() {
-            // The first error is the one to report.
+            // Only the error of the fetch is reported.
             drop(self.end_eviction(bucket));
         }
         fetched?;
@@ -292,7 +293,7 @@ impl Shared {
         Ok(())
     }
 
-    /// At start, lists buckets not uploaded yet and completes interrupted evictions.
+    /// At start, queues the buckets that are not uploaded yet, and completes interrupted evictions.
     pub(crate) fn resume_uploads(&self) -> Result<(), StoreError> {
         let is_evicting = |bucket: &&Arc<SealedBucket>| bucket.copies.state() == Some(RemoteState::Evicting);
         let evicting: Vec<Arc<SealedBucket>> = self.state().sealed.values().filter(is_evicting).cloned().collect();

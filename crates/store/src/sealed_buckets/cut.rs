@@ -1,8 +1,8 @@
 //! Parts of a compacted slab, for searches of several indexes.
 //!
-//! A compacted bucket contains events of sealed buckets between which buckets of other indexes arrived. A search that
-//! also reads those sees the slab as several segments, split where others arrived in between, so that every event keeps
-//! its position in the order of arrival. A search of one index never needs this.
+//! A compacted bucket contains events of several sealed buckets, between which buckets of other indexes may have
+//! arrived. For a search that also reads such other buckets, a slab is split into several segments at these positions,
+//! so that every event keeps its position in the order of arrival. A search of one index never needs this.
 
 use std::ops::Range;
 
@@ -15,13 +15,13 @@ use quarry_stdx::number::{u32_of, usize_of};
 #[derive(Debug)]
 pub(crate) struct Cut {
     rows: Range<u64>,
-    /// The slab's page that contains the first of them.
+    /// Number of the slab's page that contains the first of these events.
     pub(crate) first_page: usize,
     pub(crate) infos: Vec<PageInfo>,
 }
 
 impl Cut {
-    /// Rows `rows` of a bucket, within a slab with these pages.
+    /// The cut with rows `rows` of a bucket, which must be within a slab with these pages.
     pub(crate) fn new(pages: &[PageInfo], rows: Range<u64>) -> Cut {
         let end_of = |page: &PageInfo| page.first_row + u64::from(page.events);
         let first_page = pages.partition_point(|page| end_of(page) <= rows.start);
@@ -29,7 +29,7 @@ impl Cut {
         let part = |page: &PageInfo| {
             let (start, end) = (page.first_row.max(rows.start), end_of(page).min(rows.end));
             let events = (end - start) as u32;
-            // Times are those of the whole page, which are valid bounds; text bytes are estimated.
+            // The times of the whole page are valid bounds; text bytes are estimated.
             let raw_bytes = page.raw_bytes * u64::from(events) / u64::from(page.events.max(1));
             PageInfo { first_row: start, events, raw_bytes, ..*page }
         };
@@ -37,7 +37,7 @@ impl Cut {
         Cut { rows, first_page, infos }
     }
 
-    /// The part of a page that belongs here.
+    /// The part of a page that belongs to this cut.
     pub(crate) fn part_of(&self, page: Page) -> Page {
         let end = page.first_row + page.len() as u64;
         let (from, until) = (self.rows.start.max(page.first_row), self.rows.end.min(end));
@@ -74,8 +74,8 @@ fn slice(page: &Page, rows: Range<usize>) -> Page {
     part
 }
 
-/// Rows at which a bucket with these origins must be split, because a bucket in `arrivals` (ascending numbers of
-/// everything a search reads) arrived in between.
+/// Rows at which a bucket with these origins must be split because another bucket arrived between two origins.
+/// `arrivals` contains, ascending, the numbers of all slabs and buckets that the search reads.
 pub(crate) fn cuts(origins: &[Origin], arrivals: &[u64]) -> Vec<u64> {
     let is_cut = |pair: &&[Origin]| {
         let after = arrivals.partition_point(|number| *number <= pair[0].number);

@@ -1,4 +1,4 @@
-//! Buckets with an unreadable term filter: they are searched without it, and reported.
+//! Buckets with an unreadable term filter. They are searched without the filter, and reported.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -16,7 +16,7 @@ pub(crate) struct Faults(Mutex<BTreeMap<u64, Fault>>);
 #[derive(Debug)]
 struct Fault {
     damage: Damage,
-    /// Whether it was reported to the operator.
+    /// Whether the error was reported to the operator.
     told: bool,
 }
 
@@ -32,7 +32,7 @@ impl Faults {
         lock(&self.0).get(&number).map(|fault| fault.damage.clone())
     }
 
-    /// Drops a bucket that is gone or intact again.
+    /// Forgets the error of a bucket that is gone or intact again.
     pub(crate) fn forget(&self, number: u64) {
         lock(&self.0).remove(&number);
     }

@@ -1,8 +1,8 @@
 //! The remaining events of a slab, or of a part of one, after deletions.
 //!
-//! Readers of a segment see its pages without deleted events, as if they had never arrived: fewer events in a page, in
-//! the same order. A page with deleted events is read as text, because the columns of a template page contain the rows
-//! of the whole page; other pages are read as usual.
+//! Readers of a segment see its pages as if the deleted events had never arrived: a page has fewer events, in the same
+//! order. A page with deleted events is read as text, because the columns of a template page contain the rows of the
+//! whole page. Other pages are read as usual.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) struct Live {
     deleted: Arc<RowSet>,
     /// Number of events of each page before deletion.
     all: Vec<u32>,
-    /// Its pages after deletion; a page may be empty.
+    /// Pages of the segment after deletion; a page may be empty.
     pub(crate) infos: Vec<PageInfo>,
     /// Pages with deleted events.
     touched: PageSet,
@@ -26,7 +26,8 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// Pages `pages` of a bucket without the rows `deleted`; `None` if no row is affected.
+    /// The remaining events of `pages` of a bucket without its rows `deleted`; `None` if no row of these pages is
+    /// deleted.
     pub(crate) fn new(deleted: &Arc<RowSet>, pages: &[PageInfo]) -> Option<Live> {
         assert!(pages.len() <= u64::BITS as usize, "a mask has one bit per page");
         let (mut touched, mut filled) = (0u64, 0u64);
@@ -37,7 +38,7 @@ impl Live {
             let events = page.events - gone;
             touched |= u64::from(gone > 0) << number;
             filled |= u64::from(events > 0) << number;
-            // Times are those of the whole page, which are valid bounds; text bytes are estimated.
+            // The times of the whole page are valid bounds; text bytes are estimated.
             let raw_bytes = page.raw_bytes * u64::from(events) / u64::from(page.events.max(1));
             infos.push(PageInfo { events, raw_bytes, ..*page });
         }
@@ -55,7 +56,7 @@ impl Live {
         self.touched.contains(page)
     }
 
-    /// Rows within the bucket of a page's remaining events.
+    /// Row numbers within the bucket of a page's remaining events.
     pub(crate) fn rows_of(&self, page: usize) -> Vec<u64> {
         let (Some(info), Some(all)) = (self.infos.get(page), self.all.get(page)) else { return Vec::new() };
         let rows = rows_left(info.first_row, *all as usize, &self.deleted);

@@ -1,9 +1,9 @@
-//! Lookups in a remote bucket that fetch in parallel what they would read one after the other.
+//! Prefetches, in parallel, the blocks of a remote bucket that a term lookup reads one after the other.
 //!
-//! A lookup of a token consults the term dictionary, then the term filter, then the locator, because each answer may make
-//! the next one unnecessary, but each may also wait for a round trip to the store. A token that the dictionary lacks needs
-//! filter and locator; an identifier (a token of four digits and more) is mostly stored in columns and needs all three.
-//! These blocks are fetched into the cache together; the lookup itself stays as it is and finds them there.
+//! A lookup of a token consults the term dictionary, then the term filter, then the locator. Each step may make the
+//! next one unnecessary, but may also wait for a round trip to the store. A token that the dictionary lacks needs
+//! filter and locator. An identifier (a token of four digits and more) is mostly stored in columns and needs all three.
+//! The blocks needed are therefore fetched into the cache together, where the lookup, which is unchanged, finds them.
 //!
 //! Not here: the lookup ([`BucketReader::candidate_pages_with_filter`]).
 
@@ -14,7 +14,7 @@ use quarry_event::TermQuery;
 use super::{Readers, SealedBucket};
 
 impl Readers {
-    /// Fetches the blocks that the first lookup of a query reads of a slab, if it is that of an identifier.
+    /// Fetches the blocks of a slab that the first lookup of a query reads, if that lookup is for an identifier.
     pub(crate) fn look_up_ahead(&self, bucket: &SealedBucket, reader: &BucketReader, slab: usize, query: &TermQuery) {
         if self.is_ranged(bucket)
             && let Some(lookup) = reader.lookup_of_identifier(slab, query)
@@ -23,8 +23,8 @@ impl Readers {
         }
     }
 
-    /// Whether a slab may hold a token that its term dictionary lacks, as [`Readers::may_hold`] does; fetches the part of
-    /// the locator at the same time.
+    /// Like [`Readers::may_hold`] for a token that the term dictionary lacks, but fetches the blocks of the locator at
+    /// the same time.
     pub(crate) fn may_hold_unlisted(
         &self,
         bucket: &SealedBucket,
@@ -40,11 +40,11 @@ impl Readers {
         self.may_hold(bucket, slab, token)
     }
 
-    /// Fetches the blocks of a lookup and the filter's cells. Failures are ignored here: the lookup reads again and
-    /// reports them.
+    /// Fetches the blocks of a lookup and the filter's cells. Failures are ignored here, because the lookup reads again
+    /// and reports them.
     fn prefetch(&self, bucket: &SealedBucket, slab: usize, lookup: &TokenLookup<'_>) {
         let Ok(Some(filter)) = self.ranged_filter(bucket) else { return };
-        // Only a second request is worth a thread.
+        // A thread is worthwhile only if both parts need a request.
         if lookup.is_at_hand() || filter.is_at_hand(slab, lookup.token()) {
             return;
         }
@@ -55,7 +55,7 @@ impl Readers {
                 let _counting = reads.as_ref().map(SearchReads::count_here);
                 drop(filter.may_hold(slab, token));
             };
-            // A thread that fails to start is not needed.
+            // If the thread cannot be started, the lookup reads the filter later.
             drop(std::thread::Builder::new().name("quarry-lookup".to_owned()).spawn_scoped(scope, cells));
             drop(lookup.prefetch());
         });

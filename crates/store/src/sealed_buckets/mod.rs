@@ -1,8 +1,8 @@
 //! Sealed buckets, opened on demand through bounded caches.
 //!
-//! A search may hold more buckets than files may be open, so a reader accesses its object through a cache of open files
-//! and reopens it after eviction. Objects of a retired bucket are therefore deleted only when no search holds the
-//! bucket any more ([`SealedBucket`] is reference-counted).
+//! A search may hold more buckets than files may be open. A reader therefore accesses its object through a cache of
+//! open files, and reopens the object after eviction. For that reason, objects of a retired bucket are deleted only
+//! when no search holds the bucket any more ([`SealedBucket`] is reference-counted).
 
 mod cut;
 mod fault;
@@ -37,23 +37,23 @@ pub(crate) use self::live_rows::Live;
 pub(crate) use self::row::{LiveRow, Origins};
 pub(crate) use self::segment::SealedSegment;
 
-/// Size up to which a remote term filter is read whole, because single cells would take as long.
+/// Size in bytes up to which a remote term filter is read whole, because reading single cells would take as long.
 const WHOLE_FILTER_BYTES: u64 = 256 << 10;
-/// Remote buckets that one search opens concurrently.
+/// Maximum number of remote buckets that one search opens concurrently.
 const OPENED_AT_ONCE: usize = 16;
 
 /// A live bucket.
 #[derive(Debug)]
 pub(crate) struct SealedBucket {
     pub(crate) row: LiveRow,
-    /// Written out on first use.
+    /// Id of the bucket, created on first use.
     id: OnceLock<Box<str>>,
     pub(crate) origins: Origins,
-    /// Its deleted events.
+    /// Rows of the deleted events; `None` if there are none.
     pub(crate) deleted: Option<Arc<RowSet>>,
-    /// Created on first use.
+    /// Reference count shared by all versions of the bucket, created on first use.
     hold: OnceLock<Arc<Hold>>,
-    /// The copies of its objects.
+    /// The local and remote copies of the objects.
     pub(crate) copies: Arc<Copies>,
 }
 
@@ -65,17 +65,17 @@ impl SealedBucket {
         SealedBucket { row, id: OnceLock::new(), origins, deleted: None, hold: OnceLock::new(), copies }
     }
 
-    /// Its id.
+    /// Id of the bucket.
     pub(crate) fn id(&self) -> &str {
         self.id.get_or_init(|| format!("{}~{}", self.row.index, self.row.number).into())
     }
 
-    /// Shared between the versions of a bucket before and after deletions.
+    /// The reference count shared by the versions of the bucket before and after deletions.
     pub(crate) fn hold(&self) -> &Arc<Hold> {
         self.hold.get_or_init(|| Arc::new(Hold { bucket: self.row.number, moved: OnceLock::new() }))
     }
 
-    /// The bucket with these rows deleted, which include all earlier ones.
+    /// A version of the bucket with these rows deleted; they must include all rows deleted before.
     pub(crate) fn without(&self, deleted: RowSet) -> SealedBucket {
         assert!(deleted.len() >= self.deleted_events(), "deletions are never undone");
         assert!(deleted.len() <= self.row.events, "no more events are deleted than the bucket has");
@@ -99,17 +99,19 @@ impl SealedBucket {
         Arc::strong_count(bucket) == 1 && !bucket.is_hold_shared()
     }
 
-    /// Whether a deletion, another version of the bucket or a bucket that was merged into it holds it.
+    /// Whether the bucket's [`Hold`] is shared: with a deletion, with another version of the bucket, or with an input
+    /// that was merged into this bucket.
     pub(crate) fn is_hold_shared(&self) -> bool {
         self.hold.get().is_some_and(|hold| Arc::strong_count(hold) > 1)
     }
 
-    /// Number of the sealed bucket of its first event.
+    /// Number of the sealed bucket from which the first event came.
     pub(crate) fn first_origin(&self) -> u64 {
         self.origins.first().map_or(self.row.number, |origin| origin.number)
     }
 
-    /// Number of the sealed bucket of event `row`, or of an earlier one with nothing in between.
+    /// Number of the sealed bucket from which event `row` came, or of an earlier one if no other bucket arrived between
+    /// the two.
     pub(crate) fn origin_of(&self, row: u64) -> u64 {
         let after = self.origins.partition_point(|origin| origin.first_row <= row);
         self.origins[..after].last().map_or(self.row.number, |origin| origin.number)
@@ -140,19 +142,19 @@ static INSTANCES: AtomicU64 = AtomicU64::new(0);
 /// State shared by all searches of sealed buckets.
 #[derive(Debug)]
 pub(crate) struct Readers {
-    /// Number of the store among those opened in this process.
+    /// Number that distinguishes the stores opened in this process.
     pub(crate) instance: u64,
     objects: Arc<Objects>,
     open: Cache<u64, Arc<OpenBucket>>,
     filters: Cache<u64, Arc<TermFilter>>,
-    /// Filters that are read cell by cell.
+    /// Term filters that are read cell by cell.
     ranged_filters: Cache<u64, Arc<RemoteFilter>>,
     pub(crate) faults: Faults,
     pub(crate) pages: Cache<PageKey, Arc<Page>>,
     pub(crate) columns: ScanCache<ColumnKey, Arc<PageColumn>>,
     /// Memory budget of read-ahead in remote buckets.
     pub(crate) read_ahead: ReadAheadBudget,
-    /// Sequence number of bucket uses.
+    /// Number of bucket uses so far.
     uses: AtomicU64,
 }
 
@@ -191,7 +193,7 @@ impl Objects {
             return remote();
         }
         match local() {
-            // The file was just evicted, or removed by another program.
+            // The local file was just evicted, or removed by another program.
             Err(BlobError::NotFound { .. }) => remote(),
             opened => opened.map(OpenObject::of),
         }
@@ -207,7 +209,7 @@ impl Objects {
 /// An object whose file is opened on first read.
 struct LazyObject {
     objects: Arc<Objects>,
-    /// Not the bucket itself, whose reference count would never drop.
+    /// A copy of the row rather than the bucket, whose reference count would otherwise never drop to zero.
     row: LiveRow,
     copies: Arc<Copies>,
     /// The object through which the directory is read while the bucket is opened.
@@ -267,7 +269,7 @@ impl Readers {
         &*self.objects.blobs
     }
 
-    /// The volumes and their cache.
+    /// The volumes and their block cache.
     pub(crate) fn remotes(&self) -> &Remotes {
         &self.objects.remotes
     }
@@ -277,7 +279,7 @@ impl Readers {
         self.objects.open.remove_if(|key| *key == number);
     }
 
-    /// Closes the open object and filter of a bucket that is read at another place from now on.
+    /// Closes the object and filter of a bucket that is read at another place from now on.
     pub(crate) fn reopen(&self, number: u64) {
         self.close_object(number);
         self.ranged_filters.remove_if(|key| *key == number);
@@ -302,7 +304,7 @@ impl Readers {
         };
         std::thread::scope(|scope| {
             for _ in 0..OPENED_AT_ONCE.min(far.len()) - 1 {
-                // A thread that fails to start is not needed.
+                // If a thread cannot be started, the other threads do its work.
                 drop(std::thread::Builder::new().name("quarry-open".to_owned()).spawn_scoped(scope, some));
             }
             some();
@@ -323,14 +325,14 @@ impl Readers {
                     let _counting = reads.as_ref().map(SearchReads::count_here);
                     drop(self.ranged_filter(bucket));
                 };
-                // A thread that fails to start is not needed.
+                // If the thread cannot be started, the filter is opened on first use.
                 drop(std::thread::Builder::new().name("quarry-open".to_owned()).spawn_scoped(scope, filter));
                 self.open_anew(bucket)
             }),
             false => self.open_anew(bucket),
         };
         let open = Arc::new(opened.map_err(|error| damage(bucket.id(), &error))?);
-        // Its content is read when a search asks for terms; checking its existence is cheap.
+        // Only the existence of the filter is checked now; its content is read when a search looks up terms.
         if let Err(error) = self.filter_object(bucket) {
             self.faults.note(bucket, &error);
         }
@@ -338,7 +340,7 @@ impl Readers {
         Ok(open)
     }
 
-    /// Opens a bucket bypassing the cache.
+    /// Opens a bucket, bypassing the caches.
     pub(crate) fn open_anew(&self, bucket: &SealedBucket) -> Result<OpenBucket, BucketError> {
         let opened = self.objects.open(&bucket.row, &bucket.copies, Part::Object);
         let opened = opened.map_err(|error| ReadError::Failed { offset: 0, len: 0, reason: error.to_string() })?;
@@ -353,7 +355,7 @@ impl Readers {
         let reader = BucketReader::open(Arc::clone(&object) as Arc<dyn ReadAt>);
         *lock(&object.directory) = None;
         let reader = reader?;
-        // Opened once for all reads.
+        // The open file is cached for later reads.
         self.objects.open.put(bucket.row.number, opened.object, 1);
         let info_of = |page: &quarry_bucket::PageInfo| PageInfo {
             first_row: page.first_row,
@@ -366,7 +368,7 @@ impl Readers {
         Ok(OpenBucket { reader, infos })
     }
 
-    /// Whether a slab may match, by its term filter; `true` if the filter cannot be read. `has_fields` says whether the
+    /// Whether a slab may match, by its term filter; `true` if the filter cannot be read. `has_fields` is true if the
     /// slab has index-time fields.
     pub(crate) fn may_match(&self, bucket: &SealedBucket, slab: usize, query: &TermQuery, has_fields: bool) -> bool {
         let number = bucket.row.number;
@@ -425,7 +427,8 @@ impl Readers {
         bucket.row.filter_bytes > WHOLE_FILTER_BYTES && self.objects.checks_reads(&bucket.copies)
     }
 
-    /// The bucket's term filter by cells, opened on first use; `None` if it must be read whole.
+    /// The bucket's term filter for reads of single cells, opened on first use; `None` if the filter must be read
+    /// whole.
     fn ranged_filter(&self, bucket: &SealedBucket) -> Result<Option<Arc<RemoteFilter>>, BucketError> {
         let number = bucket.row.number;
         if let Some(filter) = self.ranged_filters.get(&number) {
@@ -489,12 +492,12 @@ impl Readers {
     }
 }
 
-/// An error of one bucket, by name.
+/// The error that a bucket is damaged.
 pub(crate) fn damage(bucket: &str, error: &BucketError) -> StoreError {
     StoreError::Corrupt { bucket: bucket.to_owned(), reason: error.to_string() }
 }
 
-/// Whether a filter can exclude anything for the query.
+/// Whether the query contains terms, by which a filter could exclude slabs.
 fn asks_for_terms(query: &TermQuery) -> bool {
     match query {
         TermQuery::Token(_) | TermQuery::Field { .. } | TermQuery::None => true,

@@ -1,6 +1,6 @@
-//! The row of a live bucket in memory, in few bytes: a store holds those of all its live buckets.
+//! The catalog row of a live bucket in compact form, because a store keeps the rows of all its live buckets in memory.
 //!
-//! Names that follow from index and number are not stored, and buckets of an index share its name.
+//! Names that can be derived from index and number are not stored, and the buckets of an index share its name.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -10,11 +10,11 @@ use quarry_catalog::{BucketRow, Origin};
 
 use crate::object_names::stem_of;
 
-/// Extensions of a bucket's objects in the data directory.
+/// File extensions of a bucket's objects in the data directory.
 const OBJECT_ENDING: &str = ".bucket";
 const FILTER_ENDING: &str = ".filter";
 
-/// A live bucket's row, without what changes while it is live.
+/// The row of a live bucket, without the parts that can change while the bucket is live.
 #[derive(Clone, Debug)]
 pub(crate) struct LiveRow {
     pub(crate) number: u64,
@@ -29,7 +29,7 @@ pub(crate) struct LiveRow {
     pub(crate) filter_bytes: u64,
     pub(crate) created: i64,
     pub(crate) thawed: bool,
-    /// Names that do not follow from index and number.
+    /// Names that cannot be derived from index and number.
     own_names: Option<Box<OwnNames>>,
 }
 
@@ -86,21 +86,21 @@ impl LiveRow {
         }
     }
 
-    /// Stem of its remote objects, if it does not follow from number and time.
+    /// Stem of the remote objects, if it is not derived from number and time.
     pub(crate) fn stem(&self) -> Option<&str> {
         self.own_names.as_ref()?.stem.as_deref()
     }
 
-    /// Total bytes of its objects.
+    /// Total bytes of the bucket's objects.
     pub(crate) fn stored_bytes(&self) -> u64 {
         self.object_bytes + self.filter_bytes
     }
 }
 
-/// The sealed buckets that a bucket's events came from, by ascending row and number.
+/// The sealed buckets from which a bucket's events came, by ascending row and number.
 #[derive(Clone, Debug)]
 pub(crate) enum Origins {
-    /// The bucket was never merged: its events come from itself.
+    /// The bucket is not the result of a merge, so it is its own origin.
     Own([Origin; 1]),
     Merged(Box<[Origin]>),
 }

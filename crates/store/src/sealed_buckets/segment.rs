@@ -11,7 +11,7 @@ use quarry_event::template::{ColumnValues, Dictionary, PageColumn, TemplateSet, 
 use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 use quarry_stdx::number::u32_of;
 
-/// Memory of the columns of one event in a cached page.
+/// Memory of the columns of one event in a cached page, in bytes.
 const COLUMN_BYTES_PER_EVENT: usize = 16;
 
 /// One slab of an open bucket.
@@ -23,13 +23,13 @@ pub(crate) struct SealedSegment {
     pub(crate) slab: usize,
     /// Restriction to some events of the slab; `None` for all.
     pub(crate) cut: Option<Cut>,
-    /// Remaining events after deletions; `None` if none is deleted.
+    /// Remaining events after deletions; `None` if no event of the segment is deleted.
     pub(crate) live: Option<Live>,
     /// Number of deleted events in the whole slab.
     pub(crate) deleted: u64,
-    /// The snapshot already reports the bucket as damaged.
+    /// Whether the snapshot already reports the bucket as damaged.
     pub(crate) listed: bool,
-    /// The bucket as read by this search, if it is on a volume.
+    /// Reader of this search with read-ahead, if the bucket is on a volume.
     pub(crate) ahead: OnceLock<BucketReader>,
 }
 
@@ -38,7 +38,7 @@ impl SealedSegment {
         self.ahead.get().unwrap_or(&self.open.reader)
     }
 
-    /// The slab's page that is the first of this segment.
+    /// Number of the slab's page with which this segment begins.
     fn first_page(&self) -> usize {
         self.cut.as_ref().map_or(0, |cut| cut.first_page)
     }
@@ -72,7 +72,7 @@ impl SealedSegment {
         self.live.as_ref().is_some_and(|live| live.is_touched(page))
     }
 
-    /// Row of its first event within the bucket.
+    /// Row of the segment's first event within the bucket.
     fn first_row(&self) -> u64 {
         self.pages().first().map_or(0, |page| page.first_row)
     }
@@ -110,7 +110,7 @@ impl Segment for SealedSegment {
             slab: u32::try_from(self.slab).ok()?,
             deleted: self.deleted,
         };
-        // The position of a cut depends on what else the search reads.
+        // A cut has no identity, because its rows depend on the other buckets that the search reads.
         self.cut.is_none().then_some(whole)
     }
 
@@ -161,7 +161,7 @@ impl Segment for SealedSegment {
         fields: &dyn FieldColumns,
         most: usize,
     ) -> Result<Option<Vec<u32>>, StoreError> {
-        // The columns of a page contain the rows of the whole page.
+        // Column values are numbered by the rows of the whole page.
         if self.cut.is_some() || self.is_touched(page) {
             return Ok(None);
         }
@@ -271,7 +271,7 @@ impl SealedPage {
         (bucket, slab, page, column)
     }
 
-    /// Takes a column that another search has decoded; `None` if there is none.
+    /// Takes a column that another search has decoded from the cache; `None` if the cache lacks it.
     fn take_known(&mut self, column: u32) -> Option<Arc<PageColumn>> {
         let known = self.readers.columns.get(&self.key(column))?;
         self.page.hold(column, Arc::clone(&known));
@@ -285,8 +285,8 @@ impl TemplatePage for SealedPage {
             if let Some(known) = self.take_known(column) {
                 return Ok(known);
             }
-            // Its rows follow from the column that names it, which is then decoded once for all that it names. Of a
-            // remote bucket both are fetched in one request instead.
+            // The rows of a column follow from its parent column, which is decoded once for all columns that it names.
+            // In a remote bucket, both are fetched in one request instead.
             if let Some(parent) = self.page.parent_of(column).filter(|_| self.bucket.copies.is_local()) {
                 self.column(parent)?;
             }
@@ -325,7 +325,7 @@ impl TemplatePage for SealedPage {
     }
 }
 
-/// Bytes of a decoded column in memory.
+/// Memory of a decoded column in bytes.
 fn memory_of(column: &PageColumn) -> usize {
     let rows = column.rows.as_ref().map_or(0, |rows| size_of_val(&**rows));
     let values = match &column.values {
@@ -418,7 +418,7 @@ mod tests {
             for segment in all(&store).segments {
                 let template_set = segment.template_set().unwrap().unwrap();
                 for (number, info) in segment.pages().iter().enumerate() {
-                    // In reverse order of columns, so that parents follow their children.
+                    // Columns are read in reverse order, so that parents follow their children.
                     for column in (0..u32_of(template_set.columns.len())).rev() {
                         let first = segment.template_page(number).unwrap().unwrap().column(column).unwrap();
                         let again = segment.template_page(number).unwrap().unwrap().column(column).unwrap();

@@ -11,7 +11,7 @@ use tempfile::tempdir;
 use super::{all, append, expected, open, small, texts};
 use crate::{Store, StoreError, StoreOptions};
 
-/// Results of opening for writing and for reading.
+/// Results of opening the store for writing and for reading.
 fn open_both(options: &StoreOptions) -> [Result<Arc<Store>, StoreError>; 2] {
     let clock = || ManualClock::shared(0);
     let read = Store::open_read_only(options.clone(), clock());

@@ -1,4 +1,4 @@
-//! Merged buckets contain what their inputs contained, in the same order, for every search at any time.
+//! For every search at any time, merged buckets contain the events of their inputs in the same order.
 
 use std::fs;
 use std::sync::Arc;
@@ -93,7 +93,7 @@ fn a_merge_changes_no_event_and_no_order() {
 
 #[test]
 fn a_merge_takes_no_more_room_than_its_parts() {
-    // Ids that hardly repeat: merging gains nothing, and locators cost space.
+    // Ids that hardly repeat, so that a merge saves no space, while locators take some.
     let text = |at: u64| {
         let mixed =
             |at: u64| (at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -357,7 +357,7 @@ fn the_background_merges_what_is_there_and_rests_until_somebody_waits() {
     options.compaction.bucket_merging = true;
     // The test clock does not advance.
     options.compaction.quiet_secs = 0;
-    // With this budget, one page takes hours.
+    // With this budget, reading one page takes hours.
     options.compaction.bytes_per_second = 1;
     let store = open(&options);
     store.compact_all().unwrap();

@@ -16,12 +16,12 @@ use super::faults::Room;
 use super::{all, append, expected, open, small, texts};
 use crate::{LocalDisk, Store, StoreError, StoreOptions, data_dir};
 
-/// Objects that fail after a number of modifying operations.
+/// Blob store that fails after a number of modifying operations.
 #[derive(Debug)]
 struct Failing {
     objects: Arc<Memory>,
     acts_left: AtomicU64,
-    /// A failed put may have written its object.
+    /// Whether a failed put writes its object.
     writes_late: bool,
 }
 
@@ -80,7 +80,7 @@ fn assert_tidy(store: &Store) {
     }
 }
 
-/// Merges with objects that fail after `acts` operations; returns whether all merges were done.
+/// Merges with a blob store that fails after `acts` operations; returns whether all merges were done.
 fn fail_after(acts: u64, writes_late: bool) -> bool {
     let dir = tempdir().unwrap();
     let options = small(dir.path());
@@ -173,7 +173,7 @@ fn a_bucket_without_its_term_filter_is_left_alone() {
     assert_eq!(store.compact_all().unwrap().buckets_after, 3);
 }
 
-/// Loses an event.
+/// Slab encoder that loses an event.
 fn forgetful(encoder: &mut BucketEncoder, slab: &SlabSource<'_>) -> Result<(), BucketError> {
     let mut events = slab.events.clone();
     events.raw.truncate(events.ends[events.len() - 2] as usize);
@@ -229,10 +229,10 @@ fn a_merge_does_not_take_the_room_that_appends_need() {
     assert_eq!(texts(&all(&store)), expected("main", 0..20));
 }
 
-/// Lets [`patient`] continue.
+/// Gate at which [`patient`] waits.
 static GATE: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
 
-/// Blocks until [`GATE`] is open.
+/// Slab encoder that blocks until [`GATE`] is open.
 fn patient(encoder: &mut BucketEncoder, slab: &SlabSource<'_>) -> Result<(), BucketError> {
     let opened = GATE.1.wait_while(GATE.0.lock().unwrap(), |open| !*open).unwrap();
     drop(opened);
@@ -263,7 +263,7 @@ fn a_store_that_stops_does_not_wait_for_an_encoder_and_takes_nothing_from_it() {
 /// The store whose buckets [`retiring`] retires.
 static AGING: OnceLock<Arc<Store>> = OnceLock::new();
 
-/// Makes the buckets expire during the merge.
+/// Slab encoder that lets the buckets expire during the merge.
 fn retiring(encoder: &mut BucketEncoder, slab: &SlabSource<'_>) -> Result<(), BucketError> {
     let retired = AGING.get().unwrap().retention(&[("main".to_owned(), 10)]).unwrap();
     assert_eq!(retired, ["main~1", "main~2"]);

@@ -1,5 +1,5 @@
-//! A machine that fails at any byte: acknowledged data is stored once, other data at most once, and the checkpoint
-//! matches exactly what is stored.
+//! If the machine fails at any byte, acknowledged data is stored once, other data at most once, and the checkpoint
+//! matches the stored data exactly.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::{expected, open, small, texts};
 use crate::tests::sample::{batch, checkpoint};
 use crate::{AppendRequest, IndexSelector, Store, StoreError, StoreOptions, Ticket, data_dir};
 
-/// Events of one batch.
+/// Number of events of one batch.
 const EVENTS: u64 = 4;
 const INDEXES: [&str; 2] = ["main", "other"];
 
@@ -38,7 +38,8 @@ fn append(store: &Store, number: u64) -> Result<Ticket, StoreError> {
     store.append(AppendRequest { batch, checkpoint: Some(checkpoint("a.log", number + 1)) })
 }
 
-/// Number of batches in the store, which must be the first ones, each once, with the matching checkpoint.
+/// Number of batches in the store. Asserts that they are the first ones, each stored once, and that the checkpoint
+/// matches.
 fn stored_batches(store: &Store) -> u64 {
     let found = store.checkpoints_of(b"a.log", "").unwrap();
     let batches = found.first().map_or(0, |logged| logged.checkpoint.offset);
@@ -50,7 +51,7 @@ fn stored_batches(store: &Store) -> u64 {
     batches
 }
 
-/// Appends up to `until` in bursts; returns the numbers acknowledged and attempted.
+/// Appends batches up to `until` in bursts; returns the number of acknowledged and of attempted batches.
 fn work(store: &Store, from: u64, until: u64, burst: u64) -> (u64, u64) {
     let mut acknowledged = from;
     for first in (from..until).step_by(burst as usize) {
@@ -66,7 +67,7 @@ fn work(store: &Store, from: u64, until: u64, burst: u64) -> (u64, u64) {
     (acknowledged, until)
 }
 
-/// Runs until the machine fails after `bytes`, then on a good one; returns whether it failed.
+/// Runs until the machine fails after writing `bytes`, then on a working one; returns whether the first one failed.
 fn crash_after(bytes: u64, burst: u64) -> bool {
     let dir = tempdir().unwrap();
     let options = options(dir.path());

@@ -9,7 +9,7 @@ use tempfile::tempdir;
 use super::{all, append, expected, open, segment_texts, small};
 use crate::{IndexSelector, Segment, Store, StoreError};
 
-/// Texts and names of the damaged buckets of a search for a term.
+/// Texts that a search for a term finds, and names of the damaged buckets.
 fn search(store: &Store) -> (Vec<String>, Vec<String>) {
     let snapshot = all(store);
     let mut damaged: Vec<String> = snapshot.damaged.iter().map(|damage| damage.bucket.clone()).collect();
@@ -59,7 +59,7 @@ fn a_flipped_bit_is_found_and_damages_one_bucket_only() {
             assert_eq!(bad, ["main~1"], "byte {at} of {}", file.display());
             let (texts, damaged) = search(&store);
             assert!(texts.ends_with(&rest), "byte {at}");
-            // A block that the search did not need may be the damaged one.
+            // The damaged block may be one that the search did not need.
             assert!(damaged == ["main~1"] || texts.starts_with(&expected("main", 0..8)), "byte {at}");
             if file.extension().unwrap() == "filter" {
                 assert!(damaged == ["main~1"] && texts.starts_with(&expected("main", 0..8)), "byte {at}");

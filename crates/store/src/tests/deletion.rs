@@ -1,4 +1,4 @@
-//! Deleted events are gone for every search that begins later, whatever else happens.
+//! Deleted events are gone for every search that begins later, regardless of merges, restarts and failures.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ use super::{all, append, expected, open, small, texts, try_append};
 use crate::tests::sample;
 use crate::{Deletion, IndexSelector, RetentionRule, Snapshot, Store, StoreError, StoreOptions, data_dir};
 
-/// The events of a snapshot with these numbers; the last of them must be sealed.
+/// The events of a snapshot that `is_wanted` selects by number; the last one must be sealed.
 pub(super) fn found(snapshot: &Snapshot, is_wanted: impl Fn(u64) -> bool) -> Deletion {
     let mut deletion = Deletion::default();
     for segment in snapshot.segments.iter().filter(|segment| segment.stored().is_some()) {
@@ -121,7 +121,7 @@ fn a_merge_leaves_deleted_events_out_for_good() {
         for index in ["main", "other"] {
             assert_eq!(texts(&of_index(store, index)), left(index, 0..60, is_deleted));
         }
-        // Seen together, buckets are split where others arrived in between.
+        // In a search of both indexes, buckets are split where buckets of the other index arrived in between.
         let together = texts(&all(store));
         let of_index =
             |index: &str| together.iter().filter(|text| text.starts_with(index)).cloned().collect::<Vec<_>>();
@@ -163,7 +163,7 @@ fn events_that_were_moved_before_their_deletion_are_found_where_they_are() {
     let quick = |number: u64| number.is_multiple_of(3) || (8..14).contains(&number);
     let quick = |number: u64| number < 40 && quick(number);
     drop(store.delete(&found(&all(&store), quick)).unwrap());
-    // A snapshot in between: its buckets are the same objects with other deleted events.
+    // A snapshot from between two deletions has the same objects with other deleted events.
     let middle = found(&all(&store), |number| number == 2);
     drop(store.delete(&found(&all(&store), |number| number == 4)).unwrap());
     store.compact_all().unwrap();
@@ -184,7 +184,7 @@ fn events_that_were_moved_before_their_deletion_are_found_where_they_are() {
     assert_eq!(store.shared.readers.blobs().list().unwrap().len(), 2);
 }
 
-/// Events to delete while an encoder works.
+/// Store and events to delete while an encoder works.
 static WHILE_MERGING: OnceLock<(Arc<Store>, Mutex<Option<Deletion>>)> = OnceLock::new();
 
 fn add_and_delete(encoder: &mut BucketEncoder, slab: &SlabSource<'_>) -> Result<(), BucketError> {
@@ -255,7 +255,7 @@ enum Step {
     Compact,
     /// Deletes the events whose number modulo the second value is the first.
     Delete(u64, u64),
-    /// Finds the events that `Delete` deletes; only the next `Commit` commits the deletion.
+    /// Finds the same events as `Delete`, but leaves the deletion to the next `Commit`.
     Find(u64, u64),
     Commit,
     Reopen,
@@ -282,7 +282,7 @@ struct History<'d> {
     dir: &'d Path,
     machine: Machine,
     store: Option<Arc<Store>>,
-    /// Events by number: those that must be there, and whether the last ones may be there.
+    /// Numbers of the events that must exist, and of those that may exist.
     held: Vec<u64>,
     doubtful: Vec<u64>,
     next: u64,
@@ -319,7 +319,7 @@ impl History<'_> {
             Step::Seal => drop(store.seal_all()),
             Step::Compact => drop(store.compact_all()),
             Step::Delete(by, rest) => {
-                // Without the seal nothing is deleted.
+                // If sealing fails, nothing is deleted.
                 if store.seal_selected(&IndexSelector::all()).is_ok() {
                     let found = self.find(&store, by, rest);
                     self.commit(&store, found);
@@ -350,14 +350,14 @@ impl History<'_> {
     }
 
     fn commit(&mut self, store: &Store, (deletion, numbers): (Deletion, Vec<u64>)) {
-        // The catalog is on a disk that does not fail here, so the deletion succeeds.
+        // The deletion succeeds, because the disk of the catalog does not fail in this test.
         let deleted: u64 = store.delete(&deletion).unwrap().values().sum();
         let before = self.held.len() as u64;
         self.held.retain(|number| !numbers.contains(number));
         assert_eq!(deleted, before - self.held.len() as u64);
     }
 
-    /// Compares, and accepts the uncertain events that are there.
+    /// Compares the store with the expected content, and adopts the uncertain events that exist.
     fn check(&mut self) {
         let Some(store) = &self.store else { return };
         let held = texts(&all(store));

@@ -1,4 +1,4 @@
-//! Simulated disks and objects that fail on demand.
+//! Simulated disks and blob stores that fail on demand.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -11,10 +11,10 @@ use quarry_bucket::ReadAt;
 
 use crate::{Disk, DiskFile, LocalDisk};
 
-/// Cost of a put, so that some crashes fall between puts.
+/// Budget in bytes that a put costs, so that some crashes happen between puts.
 const PUT_COST: u64 = 120;
 
-/// A machine that stops after writing a number of bytes. Nothing works afterwards.
+/// A machine that fails after writing a number of bytes; every later operation fails.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine(Arc<Mutex<MachineState>>);
 
@@ -22,7 +22,7 @@ pub(crate) struct Machine(Arc<Mutex<MachineState>>);
 struct MachineState {
     left: u64,
     dead: bool,
-    /// Per file: bytes written and bytes synced.
+    /// Number of bytes written and of bytes synced, by file.
     files: BTreeMap<PathBuf, (u64, u64)>,
 }
 
@@ -43,7 +43,7 @@ impl Machine {
         if self.is_dead() { Err(gone()) } else { Ok(()) }
     }
 
-    /// Spends from the budget; returns how much was left.
+    /// Spends from the budget; returns how many of `bytes` it covered.
     fn spend(&self, bytes: u64) -> u64 {
         let mut state = self.0.lock().unwrap();
         if state.dead {
@@ -77,7 +77,7 @@ impl Disk for Machine {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         self.alive()?;
         let file = LocalDisk.open(path)?;
-        // Existing content is only overwritten, so it is never lost.
+        // Existing content is only overwritten in place, so it is never lost.
         let len = path.metadata()?.len();
         self.0.lock().unwrap().files.entry(path.to_owned()).or_insert((len, len));
         Ok(Arc::new(MachineFile { machine: self.clone(), file, path: path.to_owned() }))
@@ -131,7 +131,7 @@ impl DiskFile for MachineFile {
     }
 }
 
-/// Objects of the machine.
+/// Blob store of the machine.
 #[derive(Debug)]
 pub(crate) struct MachineBlobs(pub(crate) Machine, pub(crate) LocalFolder);
 
@@ -163,16 +163,16 @@ impl BlobStore for MachineBlobs {
     }
 }
 
-/// A file system with limited space. Files can be created while there is any.
+/// A file system with limited space. Files can be created as long as any space is left.
 #[derive(Clone, Debug)]
 pub(crate) struct Room(Arc<Mutex<RoomState>>);
 
 #[derive(Debug)]
 struct RoomState {
     bytes: u64,
-    /// The next sync fails after everything was written.
+    /// Whether the next sync fails, after everything was written.
     sync_fails: bool,
-    /// Writes that succeed before one fails; `None` if none fails.
+    /// Number of writes that succeed before one fails; `None` if none fails.
     writes_left: Option<u64>,
     used: BTreeMap<PathBuf, u64>,
 }
@@ -211,7 +211,7 @@ impl Room {
 
 impl Disk for Room {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        // Small files beside the segments may fail too, but are not counted here.
+        // Writes of small files next to the segments are not counted.
         if path.extension().is_none() {
             return LocalDisk.create(path);
         }

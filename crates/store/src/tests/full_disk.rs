@@ -1,4 +1,4 @@
-//! A full disk refuses events and accepts them again when there is space; a store that cannot seal says so.
+//! A full disk refuses events and accepts them again when there is space; a store that cannot seal reports the reason.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -88,7 +88,7 @@ fn the_reserve_of_free_space_is_kept() {
     assert_eq!(texts(&all(&store)), expected("main", 0..3));
 }
 
-/// Objects whose puts fail while `full` is set.
+/// Blob store whose puts fail while `full` is set.
 #[derive(Debug, Default)]
 struct Refusing {
     full: AtomicBool,
@@ -150,7 +150,7 @@ fn failing_seals_stop_appends_and_are_repeated() {
     assert!(store.messages().iter().any(|message| message.text.contains("is not sealed")));
 }
 
-/// Local objects with limited space.
+/// Local blob store with limited space.
 #[derive(Debug, Default)]
 struct Bounded {
     bytes_max: usize,
@@ -200,7 +200,7 @@ fn a_volume_that_is_down_costs_disk_space_then_refuses_events_and_loses_none() {
     };
     let mut store = open();
     let mut stored = 0;
-    // Ten minutes, and a restart every minute: events are accepted until the disk is full.
+    // Ten minutes with a restart every minute: events are accepted until the disk is full.
     let error = 'down: {
         for _ in 0..10 {
             for _ in 0..6 {
@@ -208,7 +208,7 @@ fn a_volume_that_is_down_costs_disk_space_then_refuses_events_and_loses_none() {
                     break 'down Some(error);
                 }
                 stored += 20;
-                // Fails as soon as there is a sealed bucket.
+                // The upload fails as soon as there is a sealed bucket.
                 drop(store.upload_all());
             }
             drop(store);
@@ -223,7 +223,7 @@ fn a_volume_that_is_down_costs_disk_space_then_refuses_events_and_loses_none() {
     assert!(stored > 100 && store.buckets().iter().all(|bucket| bucket.copies != BucketCopies::Remote));
     assert!(matches!(try_append(&store, "main", stored, 20), Err(StoreError::SealStalled { .. })));
     assert_eq!(texts(&all(&store)), expected("main", 0..stored), "and searches go on");
-    // The volume is back: copies that were uploaded make room.
+    // The volume is back, so evicting uploaded copies makes room.
     volume.is_down.store(false, Ordering::SeqCst);
     store.upload_all().unwrap();
     while store.seal_all().is_err() {
@@ -262,7 +262,7 @@ fn slabs_that_are_sealed_out_of_order_come_once_after_a_restart() {
     drop(store);
     let store = open();
     assert_eq!(texts(&all(&store)), expected("main", 0..60));
-    // A retired bucket is not restored from the log either, although an older one still keeps the log.
+    // A retired bucket is not restored from the log, although an older bucket still keeps the log.
     clock.advance_ns(2_000_000_000);
     assert_eq!(store.retention(&[("main".to_owned(), 1)]).unwrap(), ["main~2", "main~3"]);
     drop(store);

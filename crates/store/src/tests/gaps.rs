@@ -24,7 +24,7 @@ fn offset(store: &Store, source: &str) -> u64 {
     found.first().map_or(0, |logged| logged.checkpoint.offset)
 }
 
-/// The checkpoint of `source` matches exactly what is stored.
+/// Asserts that the checkpoint of `source` matches the stored events exactly, and returns their number.
 fn assert_whole(store: &Store, source: &str) -> u64 {
     let offset = offset(store, source);
     let mut stored = texts(&all(store));

@@ -1,4 +1,4 @@
-//! Append, search, seal, restart, retire.
+//! The life of a store: append, search, seal, restart, retire.
 
 use std::fs;
 use std::sync::{Arc, Mutex};
@@ -179,7 +179,7 @@ fn a_second_writer_and_a_reader_beside_a_writer_are_refused() {
     let clock = || ManualClock::shared(0);
     let refused = Store::open(options.clone(), clock()).unwrap_err();
     assert!(matches!(refused, StoreError::Locked { .. }));
-    // Not every system reports the process.
+    // The message names the process only on some systems.
     let holder = format!("in use by another process (pid {})", std::process::id());
     assert!(refused.to_string().contains(&holder) || !refused.to_string().contains("pid"), "{refused}");
     assert!(matches!(Store::open_read_only(options.clone(), clock()), Err(StoreError::Locked { .. })));
@@ -269,18 +269,18 @@ fn a_clock_that_is_set_forward_removes_nothing_for_a_day() {
     let told: Vec<String> = store.messages().into_iter().map(|message| message.text).collect();
     assert_eq!(told.iter().filter(|text| text.contains("set forward by 100000 hours")).count(), 1, "{told:?}");
     clock.advance_ns(20 * HOUR);
-    // Correct again, then back permanently, as if nothing had happened.
+    // The clock is corrected, and then set back for good, which removes nothing.
     clock.set_forward_ns(-100_010 * HOUR);
     assert_eq!(store.retention(&ages).unwrap(), nothing);
     clock.advance_ns(30 * HOUR);
     assert_eq!(store.retention(&ages).unwrap(), nothing);
-    // Events that arrive while the clock is back are found as well.
+    // Events that arrive while the clock is set back are found, too.
     append(&store, "main", (1_040 * HOUR) as u64, 5);
     assert_eq!(texts(&all(&store)).len(), 10);
     store.seal_all().unwrap();
     clock.set_forward_ns(100_000 * HOUR);
     assert_eq!(store.retention(&ages).unwrap(), nothing);
-    // A clock far ahead is not trusted at once after a day either.
+    // Even after a day, a clock that is far ahead is not trusted at once.
     clock.advance_ns(25 * HOUR);
     assert_eq!(store.retention(&ages).unwrap(), nothing);
     clock.set_forward_ns(-100_000 * HOUR);
@@ -302,7 +302,7 @@ fn a_clock_that_is_years_ahead_at_the_start_makes_time_pass_twice_as_fast() {
     store.seal_all().unwrap();
     drop(store);
     for _ in 0..3 {
-        // This holds whatever was saved and however often the store starts.
+        // This holds for any saved time, and after any number of starts.
         let store = Store::open(small(dir.path()), ManualClock::shared(263_000 * HOUR)).unwrap();
         assert_eq!(store.retention(&ages).unwrap(), nothing);
         assert!(store.messages()[0].text.contains("set forward by 262000 hours"), "{:?}", store.messages());
@@ -379,24 +379,24 @@ fn the_last_events_of_an_index_wait_a_day_and_the_newest_bucket_stays_whatever_t
         |store: &Store, hours: u64, most: Option<u64>| store.retention_by(&rule(hours, most), &|_| Ok(())).unwrap();
     let told =
         |store: &Store, what: &str| store.messages().iter().filter(|message| message.text.contains(what)).count();
-    // A size limit too small for any bucket.
+    // If the size limit is too small for any bucket, only the newest bucket of the index stays.
     let removed = round(&store, 10_000, Some(1));
     assert_eq!((removed.too_old.len(), removed.too_many), (0, vec!["main~1".to_owned(), "main~2".to_owned()]));
     assert_eq!(round(&store, 10_000, Some(1)), Removed::default());
     assert_eq!(told(&store, "index main alone exceeds"), 1);
     append(&store, "main", (995 * HOUR) as u64, 5);
     store.seal_all().unwrap();
-    // Only the older one is due: it is removed at once.
+    // Only the older bucket is due, and is removed at once.
     clock.advance_ns(HOUR);
     assert_eq!(round(&store, 10, None), Removed { too_old: vec!["main~3".into()], too_many: vec![] });
-    // All are due: they wait, even after a restart.
+    // All buckets are due, so their removal is delayed, even after a restart.
     assert_eq!(round(&store, 1, None), Removed::default());
     assert_eq!(told(&store, "all events of index main are older than its frozenTimePeriodInSecs of 3600"), 1);
     clock.advance_ns(23 * HOUR);
     drop(store);
     let store = open(&(clock.clone() as _));
     assert_eq!(round(&store, 1, None), Removed::default());
-    // Events that arrive during the wait restart it.
+    // Events that arrive during the delay restart it.
     append(&store, "other", (1_000 * HOUR) as u64, 5);
     store.seal_all().unwrap();
     clock.advance_ns(2 * HOUR);
@@ -422,7 +422,7 @@ fn events_that_were_too_old_when_they_were_added_stay_for_a_day() {
         empties_after_secs: 24 * 3_600,
     };
     let round = || store.retention_by(std::slice::from_ref(&rule), &|_| Ok(())).unwrap().too_old;
-    // One is old when it arrives, the other becomes old, and the index always has events that are not.
+    // One bucket is old when it arrives, the other becomes old, and the index always has newer events.
     for hours in [100, 995] {
         append(&store, "main", (hours * HOUR) as u64, 5);
         store.seal_all().unwrap();
@@ -633,7 +633,7 @@ fn a_memory_store_takes_any_batch() {
     assert_eq!(segment_texts(&*snapshot.segments[0]).unwrap().len(), 9_100);
 }
 
-/// Large enough for direct I/O, which starts in the middle of blocks.
+/// Batches large enough for direct I/O, which begin in the middle of blocks.
 #[test]
 fn large_batches_between_small_ones_come_back_from_the_log() {
     let dir = tempdir().unwrap();

@@ -13,7 +13,7 @@ use super::{all, append as append_to, expected, open, small, texts};
 use crate::wal::mark::DurableMark;
 use crate::{AppendRequest, LocalDisk, Store, StoreOptions, data_dir};
 
-/// Records of the one segment.
+/// Number of records in the segment.
 const RECORDS: u64 = 6;
 
 fn append(store: &Store, source: &str, number: u64) {
@@ -42,7 +42,7 @@ fn written(dir: &Path) -> (StoreOptions, PathBuf) {
     (options, logs(dir).pop().unwrap())
 }
 
-/// Texts of the store and names of its damaged parts, on which search, `verify` and messages agree.
+/// Texts of the store and names of its damaged parts. Asserts that search, `verify` and messages agree.
 fn look(store: &Store) -> (Vec<String>, Vec<String>) {
     let mut snapshot = all(store);
     let damaged: Vec<String> = snapshot.damaged.drain(..).map(|damage| damage.bucket).collect();
@@ -57,7 +57,7 @@ fn without(numbers: &[u64]) -> Vec<String> {
     all.filter(|(number, _)| !numbers.contains(&(*number as u64))).map(|(_, text)| text).collect()
 }
 
-/// Offset of record `number`; all are equally long.
+/// Offset of record `number`; all records are equally long.
 fn start_of(bytes: &[u8], number: u64) -> usize {
     32 + (bytes.len() - 32) / RECORDS as usize * number as usize
 }
@@ -95,12 +95,12 @@ fn any_flipped_bit_costs_one_record_and_is_told() {
     }
 }
 
-/// Makes the mark as old as it may be after a machine failure: record `lsn` was the newest then.
+/// Sets the mark to record `lsn`, as it may be after a machine failure: older than the newest record.
 fn set_mark(dir: &Path, lsn: u64) {
     DurableMark::new(Arc::new(LocalDisk), &dir.join("wal")).set(lsn).unwrap();
 }
 
-/// A copy of the data directory `from`.
+/// Copies the data directory `from` to `to`.
 fn copy(from: &Path, to: &Path) -> StoreOptions {
     for folder in ["wal", "."] {
         fs::create_dir_all(to.join(folder)).unwrap();
@@ -323,7 +323,7 @@ fn files_that_are_read_again_after_damage_keep_their_new_checkpoints() {
     let store = open(&options);
     assert_eq!((offset(&store, "a"), offset(&store, "b")), (9, 10));
     drop(store);
-    // After the second damage, nothing of the first returns.
+    // After a second damage, the checkpoints dropped after the first one do not return.
     let newest = logs(dir.path()).pop().unwrap();
     let mut bytes = fs::read(&newest).unwrap();
     bytes[32 + 60] ^= 1;
@@ -379,12 +379,12 @@ fn a_crash_while_damage_is_repaired_repeats_nothing() {
     assert_eq!(look(&open(&options)).0, without(&[1, 3]));
     let segments = logs(dir.path());
     assert_eq!(segments.len(), 3);
-    // The damaged segment is restored, with the last and then with both of its later runs.
+    // The damaged segment is put back, next to the last one and then to both of its later runs.
     let middle = fs::read(&segments[1]).unwrap();
     fs::remove_file(&segments[1]).unwrap();
     for with_middle in [false, true] {
         fs::write(&log, &bytes).unwrap();
-        // The catalog learns of the new segments when all exist.
+        // The new segments are recorded in the catalog once all of them exist.
         let catalog = Catalog::open(&data_dir::catalog(dir.path())).unwrap();
         catalog.set_log_segments(&[LogSegmentRow { first_lsn: 1, last_lsn: None }]).unwrap();
         drop(catalog);

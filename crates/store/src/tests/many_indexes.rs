@@ -1,4 +1,4 @@
-//! Hundreds of nearly empty indexes: little memory, few commits, the same events.
+//! Hundreds of nearly empty indexes need little memory and few commits, and lose no events.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,11 +40,11 @@ fn each(range: std::ops::Range<u64>) -> Vec<String> {
     range.flat_map(|index| expected(&name(index), index..index + 1)).collect()
 }
 
-/// In-memory objects that count the puts, each of which would wait for a disk.
+/// In-memory blob store that counts puts, each of which would wait for a disk.
 #[derive(Debug, Default)]
 struct Counting {
     puts: AtomicUsize,
-    /// Puts of objects whose name contains this fail.
+    /// Part of the names of objects whose puts fail.
     refused: Option<&'static str>,
     inner: Memory,
 }
@@ -144,7 +144,7 @@ fn a_small_slab_that_cannot_be_stored_keeps_no_other_one_back() {
         let left = store.buckets().into_iter().filter(|bucket| bucket.state != ListingState::Sealed);
         left.map(|bucket| bucket.index).collect()
     };
-    // The other sealer may still be at work with the rest.
+    // The other sealer may still be sealing the rest.
     while unsealed(&store).len() > 1 {
         std::thread::yield_now();
     }
@@ -171,7 +171,8 @@ fn buckets_of_one_index_that_are_sealed_together_move_its_position_to_the_last()
     assert_eq!(texts(&all(&open(&options))), expected("main", 0..6));
 }
 
-/// Fills indexes until the machine fails after `bytes`, then checks on a healthy one; returns whether it failed.
+/// Fills indexes until the machine fails after writing `bytes`, then checks the store on a working one; returns whether
+/// the first one failed.
 fn crash_after(bytes: u64) -> bool {
     let dir = tempdir().unwrap();
     let options = StoreOptions { hot_bytes_max: 60_000, ..options(dir.path()) };

@@ -1,4 +1,4 @@
-//! Buckets move to another volume and back, whatever happens in between.
+//! Buckets move to another volume and back, even if searches, merges, deletions or crashes happen in between.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl Place {
     }
 }
 
-/// Options of a store with two volumes, whose index `main` is at a place.
+/// Options of a store with two volumes, whose index `main` is at `place`.
 fn at(place: Place, dir: &Path, cold: Arc<dyn BlobStore>, warm: Arc<dyn BlobStore>, cache: u64) -> StoreOptions {
     let options = options(dir, cold, cache);
     let mut remote = RemoteOptions::clone(options.remote.as_ref().unwrap());
@@ -61,7 +61,7 @@ fn an_index_moves_between_volumes_and_back_while_searches_go_on() {
             let store = open(&at(place));
             let before = all(&store);
             let report = store.migrate("main", place.volume()).unwrap();
-            // The upload thread may have been first with buckets that were on no volume.
+            // The upload thread may already have uploaded buckets that were on no volume.
             let uploaded = if from == Place::Here { report.there } else { 0 };
             let moved = (report.moved + uploaded, report.there - uploaded, report.left.len());
             assert_eq!(moved, (3, 0, 0), "{from:?} to {place:?}: {report:?}");
@@ -87,8 +87,8 @@ fn an_index_moves_between_volumes_and_back_while_searches_go_on() {
     }
 }
 
-/// Migrates from one place to another on a machine that dies after a number of operations on objects; returns whether
-/// it finished before.
+/// Migrates from one place to another on a machine that dies after `acts` operations on objects; returns whether the
+/// migration finished before.
 fn crash_after(acts: u64, from: Place, to: Place, writes_late: bool) -> bool {
     let dir = tempdir().unwrap();
     let volumes = [Arc::new(Memory::default()), Arc::new(Memory::default())];
@@ -130,7 +130,7 @@ fn crash_after(acts: u64, from: Place, to: Place, writes_late: bool) -> bool {
     is_over
 }
 
-/// Buckets with something at an old place.
+/// Number of buckets with objects at an old place.
 fn store_waits(store: &Store) -> usize {
     store.shared.state().sealed.values().filter(|bucket| bucket.copies.other().is_some()).count()
 }

@@ -73,7 +73,7 @@ pub(crate) fn segment_texts(segment: &dyn Segment) -> Result<Vec<String>, StoreE
     Ok(texts)
 }
 
-/// The expected texts of `numbers` of `index`.
+/// The expected texts of the events `numbers` of `index`.
 pub(crate) fn expected(index: &str, numbers: std::ops::Range<u64>) -> Vec<String> {
     numbers.map(|number| sample::text(index, number)).collect()
 }

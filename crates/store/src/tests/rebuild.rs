@@ -1,4 +1,4 @@
-//! A catalog rebuilt from a volume has everything that was uploaded, once.
+//! A catalog rebuilt from a volume contains every uploaded event exactly once.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::remote::{Objects, assert_tidy, options, states};
 use super::{all, append, expected, open, texts};
 use crate::{Rebuilt, RemoteOptions, Store, StoreError, StoreOptions, rebuild_catalog, stores_on_volumes};
 
-/// Id of the data directories of these tests.
+/// Id of the data directory in these tests.
 const STORE: &str = "00000000000005ee";
 
 fn rebuilt(dir: &Path, volume: Arc<dyn BlobStore>) -> (Rebuilt, Arc<Store>) {
@@ -82,7 +82,7 @@ fn merged_buckets_and_what_they_were_made_of_do_not_both_come_back() {
     seal(&store, &["main"], 4, 5);
     store.upload_all().unwrap();
     volume.keeps.store(true, Ordering::SeqCst);
-    // Merged twice: the inputs of the first merge still exist when the second is uploaded.
+    // After two merges, the inputs of the first one still exist when the result of the second is uploaded.
     for round in 0..2 {
         store.compact_all().unwrap();
         store.upload_all().unwrap();
@@ -135,7 +135,7 @@ fn nothing_is_waited_for_that_will_not_come() {
     seal(&store, &["main"], 3, 5);
     store.upload_all().unwrap();
     drop(store);
-    // New buckets of the index stay local from now on, and so does the merged one.
+    // From now on, new buckets of the index stay local, and so does the merged bucket.
     let mut remote = RemoteOptions::clone(with.remote.as_ref().unwrap());
     remote.default = None;
     let store = open(&StoreOptions { remote: Some(Arc::new(remote)), ..with });
@@ -208,7 +208,7 @@ fn an_interrupted_rebuild_goes_on_and_a_finished_one_is_refused() {
     store.upload_all().unwrap();
     let order = texts(&all(&store));
     drop(store);
-    // Another volume with one bucket of the same directory: results of the first volume are kept when the second fails.
+    // A second volume has one bucket of the same directory. If it fails, the results of the first volume are kept.
     let with = |second: Arc<dyn BlobStore>| {
         let options = options(other.path(), memory.clone(), 0);
         let mut remote = RemoteOptions::clone(options.remote.as_ref().unwrap());
@@ -227,7 +227,7 @@ fn an_interrupted_rebuild_goes_on_and_a_finished_one_is_refused() {
         assert!(error.to_string().contains("the store is off"), "{error}");
         assert!(!other.path().join("catalog.sqlite").exists());
     }
-    // Receipts read before are not read again: four of main are known.
+    // Receipts that were read before are not read again: the four of `main` are known.
     let counted = Arc::new(Failing { store: memory.clone(), left: AtomicU64::new(0) });
     let options = with(second.clone());
     let mut remote = RemoteOptions::clone(options.remote.as_ref().unwrap());
@@ -295,7 +295,7 @@ fn two_lives_of_a_directory_come_back_with_numbers_of_their_own() {
     add(0, 1_000);
     let kept = std::fs::read(&catalog).unwrap();
     add(5, 2_000);
-    // An older catalog is restored: the same number is used again.
+    // An older catalog is restored, so that the same number is used again.
     std::fs::write(&catalog, kept).unwrap();
     add(10, 3_000);
     let (report, store) = rebuilt(other.path(), memory.clone());

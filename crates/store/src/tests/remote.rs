@@ -1,5 +1,5 @@
-//! Buckets on a volume are searched completely wherever their copies are, whatever fails and whenever the machine
-//! stops.
+//! Searches find all events of buckets with a volume, regardless of the location of their copies, of failures, and of
+//! crashes.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -21,10 +21,10 @@ use super::{all, append, expected, open, sample, small, texts};
 use crate::remote::copies::{Part, receipt_key};
 use crate::{AppendRequest, LocalDisk, RemoteOptions, RemotePath, Store, StoreError, StoreOptions, data_dir};
 
-/// Operations left to a machine; it is dead afterwards.
+/// Number of operations until the machine is dead.
 pub(super) type Acts = Arc<AtomicU64>;
 
-/// Objects that fail when the machine is dead or they are unreachable.
+/// Blob store that fails when the machine is dead or the store is unreachable.
 #[derive(Debug)]
 pub(super) struct Objects {
     store: Arc<dyn BlobStore>,
@@ -32,7 +32,7 @@ pub(super) struct Objects {
     pub(super) is_down: AtomicBool,
     /// Whether deletes fail.
     pub(super) keeps: AtomicBool,
-    /// A failed put may have written its object.
+    /// Whether a failed put writes its object.
     writes_late: bool,
 }
 
@@ -42,7 +42,7 @@ impl Objects {
         Arc::new(Objects { store, acts: acts.clone(), is_down, keeps, writes_late })
     }
 
-    /// A volume that works unless its switches say otherwise.
+    /// A volume that works until its switches are changed.
     pub(super) fn around(store: Arc<dyn BlobStore>) -> Arc<Objects> {
         Objects::new(store, &Acts::new(u64::MAX.into()), false)
     }
@@ -113,7 +113,7 @@ pub(super) fn states(store: &Store) -> Vec<Option<RemoteState>> {
     store.shared.state().sealed.values().map(|bucket| bucket.copies.state()).collect()
 }
 
-/// The volume and the data directory contain exactly the objects in the catalog.
+/// Asserts that the volume and the data directory contain exactly the objects in the catalog.
 pub(super) fn assert_tidy(store: &Store, volume: &dyn BlobStore) {
     let live = store.shared.catalog.buckets(BucketState::Live).unwrap();
     let keys = |row: &BucketRow| {
@@ -205,14 +205,14 @@ fn a_volume_that_is_out_of_reach_holds_up_nothing_and_loses_nothing() {
     let error = store.upload_all().unwrap_err();
     assert!(error.to_string().contains("out of reach"), "{error}");
     assert_eq!(states(&store)[2], Some(RemoteState::Uploading));
-    // Local data is found; the search reports what is missing.
+    // Local data is found; the search reports the missing buckets.
     let found = all(&store);
     assert_eq!((found.segments.len(), found.damaged.len()), (1, 2));
     assert!(found.damaged[0].reason.contains("out of reach"), "{:?}", found.damaged);
     assert_eq!(store.retention(&[("main".to_owned(), 0)]).unwrap().len(), 3);
     assert!(store.messages().iter().any(|message| message.text.contains("objects of retired bucket main~1 stay")));
     drop((found, store));
-    // The same after a restart, which does not wait for the network.
+    // The same holds after a restart, which does not wait for the network.
     let store = open(&options);
     assert_eq!((all(&store).segments.len(), volume.list().unwrap().len()), (0, 6));
     volume.is_down.store(false, Ordering::SeqCst);
@@ -267,7 +267,7 @@ fn merged_and_archived_buckets_leave_nothing_on_the_volume() {
     store.upload_all().unwrap();
     assert_eq!(store.compact_all().unwrap().buckets_after, 1);
     store.upload_all().unwrap();
-    // They were deleted at the end of the upload, unless the sweep was just checking them.
+    // The objects were deleted at the end of the upload, unless the sweep was just checking them.
     store.retention(&[]).unwrap();
     assert_eq!((volume.list().unwrap().len(), states(&store)), (3, vec![Some(RemoteState::Uploaded)]));
     assert_tidy(&store, &*volume);
@@ -276,7 +276,7 @@ fn merged_and_archived_buckets_leave_nothing_on_the_volume() {
     store.upload_all().unwrap();
     assert_eq!(states(&store), [Some(RemoteState::Evicted)]);
     drop(store);
-    // Buckets only on the volume are not merged over the network.
+    // Buckets that are only on the volume are not merged.
     let store = open(&options(dir.path(), volume.clone(), u64::MAX));
     seal_more(&store);
     assert_eq!(store.compact_all().unwrap().buckets_after, 2);
@@ -306,8 +306,8 @@ fn seal_more(store: &Store) {
     }
 }
 
-/// A store on a machine that dies after a number of operations on objects, here and on the volume; returns whether it
-/// finished before.
+/// Runs a store on a machine that dies after `acts` operations on local and remote objects; returns whether all work
+/// was done before.
 fn crash_after(acts: u64, writes_late: bool) -> bool {
     let dir = tempdir().unwrap();
     let (local, volume) = (LocalFolder::open(&data_dir::objects(dir.path())).unwrap(), Arc::new(Memory::default()));
@@ -349,7 +349,7 @@ fn crash_after(acts: u64, writes_late: bool) -> bool {
     assert_tidy(&store, &*volume);
     assert!(store.verify().iter().all(|verdict| verdict.result.is_ok()));
     store.retention(&[("main".to_owned(), 0)]).unwrap();
-    // The uploading thread may have held one of the buckets.
+    // The upload thread may have held one of the buckets.
     store.close();
     store.retention(&[]).unwrap();
     assert_eq!((volume.list().unwrap().len(), objects(&store).len()), (0, 0));
@@ -421,8 +421,8 @@ impl ReadAt for CountedObject {
     }
 }
 
-/// The events seen by a search that announces its pages, and the number of reads of the volume; it reads the pages as
-/// searches do, newest first.
+/// The events found by a search that announces its pages and reads them newest first, and the number of reads of the
+/// volume.
 fn read_ahead(store: &Store, reads: &AtomicU64, is_certain: bool) -> (Vec<Vec<u8>>, u64) {
     let mut found = Vec::new();
     let segments = all(store).segments;

@@ -3,12 +3,13 @@
 use quarry_catalog::{CheckpointKey, FileCheckpoint, SourceIdentity, tail_hash};
 use quarry_event::{EventBatch, Metadata};
 
-/// `events` events of `index`, numbered from `first`; their texts name index and number, their times are the number.
+/// `events` events of `index`, numbered from `first`; the text of an event names index and number, and its time is the
+/// number.
 pub(crate) fn batch(index: &str, first: u64, events: u64) -> EventBatch {
     batch_of(index, (first..first + events).map(|number| (number, text(index, number))))
 }
 
-/// Events of these numbers and texts.
+/// A batch of events with these numbers and texts.
 pub(crate) fn batch_of(index: &str, events: impl Iterator<Item = (u64, String)>) -> EventBatch {
     let mut batch = EventBatch { index_time: 5, ..EventBatch::default() };
     for (number, text) in events {
@@ -30,7 +31,7 @@ pub(crate) fn text(index: &str, number: u64) -> String {
     format!("{index} number={number} ünïcode")
 }
 
-/// A checkpoint of file `source` at `offset`; its head is the name.
+/// A checkpoint of file `source` at `offset`; the head of the file is its name.
 pub(crate) fn checkpoint(source: &str, offset: u64) -> FileCheckpoint {
     FileCheckpoint {
         key: CheckpointKey { identity: SourceIdentity::of(source.as_bytes(), ""), variant: 0 },

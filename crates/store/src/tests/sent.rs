@@ -62,7 +62,7 @@ fn a_request_without_an_answer_is_stored_once_and_one_with_an_answer_each_time()
             answer(&store, 1, 0);
             assert_eq!(stored(&store), before + 3, "sealed: {sealed}");
         }
-        // A candidate that was used once is not used in the next run.
+        // A candidate that was matched once is no candidate in the next run.
         let store = open(&options);
         for (key, number) in [(1, 0), (2, 10), (3, 20)] {
             answer(&store, key, number);
@@ -71,7 +71,7 @@ fn a_request_without_an_answer_is_stored_once_and_one_with_an_answer_each_time()
     }
 }
 
-/// Opens a store that was killed, counts, and lets it be killed again.
+/// Opens a store that was killed and runs `act`. Returns the number of stored events, and kills the store again.
 fn next_run(options: &StoreOptions, act: impl Fn(&Store)) -> usize {
     let store = open(options);
     act(&store);
@@ -90,7 +90,7 @@ fn what_comes_again_and_is_not_answered_again_waits_for_its_answer() {
         assert_eq!(next_run(&options, again), 1);
     }
     assert_eq!(next_run(&options, |store| answer(store, 1, 0)), 1);
-    // It was answered, however soon after it the store died.
+    // The request was answered, even though the store died right afterwards.
     assert_eq!(next_run(&options, again), 2);
     assert_eq!(next_run(&options, again), 2);
 }
@@ -169,7 +169,7 @@ fn nothing_is_taken_for_a_repetition_where_answers_may_be_missing() {
             let store = open(&options);
             let request = send(&store, 1, 0);
             if sealed {
-                // The catalog then has the request, but not that it was answered.
+                // The catalog then contains the request, but not the fact that it was answered.
                 store.seal_all().unwrap();
                 (30..60).for_each(|number| answer(&store, 9, number));
                 store.seal_all().unwrap();

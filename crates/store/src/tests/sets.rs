@@ -1,4 +1,5 @@
-//! Several pipeline sets in parallel: separate slabs, one order of arrival, nothing lost or repeated.
+//! Several pipeline sets that append in parallel have separate slabs and one order of arrival, and lose or repeat
+//! nothing.
 
 use std::sync::Arc;
 
@@ -14,9 +15,9 @@ use super::sample::{batch, checkpoint};
 use super::{all, expected, open, small, texts};
 use crate::{AppendRequest, IndexSelector, ListingState, Store, StoreError, StoreOptions, Ticket, data_dir};
 
-/// Events of one batch.
+/// Number of events of one batch.
 const EVENTS: u64 = 4;
-/// Files; the events of each are numbered from its position here times `FIRST`.
+/// Names of the files. The events of a file are numbered from its position in this list times `FIRST`.
 const FILES: [&str; 3] = ["a.log", "b.log", "c.log"];
 const FIRST: u64 = 1_000_000;
 const INDEXES: [&str; 2] = ["main", "other"];
@@ -39,7 +40,8 @@ fn append(store: &Store, set: usize, file: usize, number: u64) -> Result<Ticket,
     store.append_in(set, AppendRequest { batch, checkpoint: Some(checkpoint(FILES[file], number + 1)) })
 }
 
-/// Number of batches of a file, which must be the first ones, each once and in order, with the matching checkpoint.
+/// Number of stored batches of a file. Asserts that they are the first ones, each stored once and in order, and that
+/// the checkpoint matches.
 fn stored_batches(store: &Store, file: usize) -> u64 {
     let found = store.checkpoints_of(FILES[file].as_bytes(), "").unwrap();
     let batches = found.first().map_or(0, |logged| logged.checkpoint.offset);
@@ -63,7 +65,7 @@ fn stored(store: &Store) -> [u64; 3] {
 }
 
 /// Appends up to `until` of every file in parallel; file `n` goes through set `n + shift`. Returns the number of
-/// acknowledged batches of each and whether all were.
+/// acknowledged batches of each file, and whether all were acknowledged.
 fn work(store: &Store, mut acknowledged: [u64; 3], until: u64, shift: usize) -> ([u64; 3], bool) {
     for number in 0..until {
         let files = (0..FILES.len()).filter(|file| acknowledged[*file] <= number);
@@ -148,7 +150,7 @@ fn after_a_restart_no_slab_goes_on_that_is_older_than_a_sealed_one() {
     };
     append(&store, 0, 0);
     (1..6).for_each(|number| append(&store, 1, number * EVENTS));
-    // The second slab is full and is sealed in the background; the first stays.
+    // The second slab is full and is sealed in the background; the first stays hot.
     let is_sealed = |store: &Store| store.buckets()[1].state == ListingState::Sealed;
     while !is_sealed(&store) {
         std::thread::yield_now();
@@ -183,7 +185,8 @@ fn a_failed_write_refuses_the_files_of_all_sets_in_it_and_no_checkpoint_is_beyon
     }
 }
 
-/// Runs two sets until the machine dies after `bytes`, then on a good one; returns whether it died.
+/// Runs two sets until the machine dies after writing `bytes`, then on a working one; returns whether the first one
+/// died.
 fn crash_after(bytes: u64) -> bool {
     let dir = tempdir().unwrap();
     let options = options(dir.path(), 2);

@@ -1,4 +1,4 @@
-//! Orphaned objects are deleted from volumes after a grace period, and nothing else is.
+//! Orphaned objects, and no others, are deleted from volumes after a grace period.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,10 +17,10 @@ use super::remote::{assert_tidy, options, states};
 use super::{all, append, expected, texts};
 use crate::{RemoteOptions, Store, StoreOptions, Swept};
 
-/// Seconds after which an orphaned object is deleted.
+/// Age in seconds at which an orphaned object is deleted.
 const GRACE: u64 = 100;
 
-/// A volume on which chosen puts fail and end later.
+/// A volume on which selected puts report a failure but complete later.
 #[derive(Debug, Default)]
 struct LateVolume {
     store: Memory,
@@ -107,7 +107,7 @@ impl World {
 
     fn open(&self) -> Arc<Store> {
         let store = Store::open(self.options.clone(), self.clock.clone()).unwrap();
-        // The tests start sweeps themselves.
+        // Stops the upload thread, because the tests start sweeps themselves.
         store.shared.uploads.stop();
         store
     }
@@ -157,7 +157,7 @@ fn what_a_slow_writer_is_about_to_commit_stays_however_long_it_takes() {
         store.upload_all().unwrap_err();
         let there = world.volume.list().unwrap();
         assert!(!there.is_empty());
-        // Over a restart, too.
+        // The same holds after a restart.
         drop(store);
         let store = world.open();
         for _ in 0..3 {

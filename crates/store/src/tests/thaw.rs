@@ -1,5 +1,5 @@
-//! Thawed buckets: found once, exempt from retention, gone with their directory, and after a crash either complete or
-//! absent.
+//! Thawed buckets are found once, are exempt from retention, disappear with their folder, and are complete or absent
+//! after a crash.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -31,7 +31,7 @@ fn archived(place: &Path) -> PathBuf {
     folder
 }
 
-/// A retention rule that removes all that it may.
+/// A retention rule that removes every bucket it may remove.
 fn nothing_is_kept() -> RetentionRule {
     RetentionRule {
         index: "main".to_owned(),

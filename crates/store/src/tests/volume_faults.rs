@@ -1,6 +1,6 @@
-//! A machine that dies at random points of seals, uploads, evictions, merges, migrations and retention, before volumes
-//! that lose, repeat and delay requests: every event is stored once, and no object outlives its bucket by more than the
-//! grace period. In the end a lost catalog is rebuilt from the volumes with all of them.
+//! A machine dies at random points of seals, uploads, evictions, merges, migrations and retention, while its volumes
+//! lose, repeat and delay requests. Every event is stored once, and no object outlives its bucket by more than the
+//! grace period. In the end, a lost catalog is rebuilt from the volumes with all events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -23,17 +23,18 @@ use crate::{
     LocalDisk, RemoteOptions, RemotePath, RetentionRule, Store, StoreError, StoreOptions, data_dir, rebuild_catalog,
 };
 
-/// Worlds of a run, and the lives of a machine in each. `QUARRY_VOLUME_WORLDS=50` makes 500 deaths.
+/// Number of simulated worlds in a run, and number of lives of the machine in each. `QUARRY_VOLUME_WORLDS=50` means 500
+/// crashes.
 const WORLDS: u64 = 3;
 const LIVES: u64 = 10;
-/// Maximum operations on objects in a life.
+/// Maximum number of operations on objects in a life.
 const ACTS_MAX: u64 = 60;
-/// Seconds after which an object of no bucket is deleted.
+/// Age in seconds at which an object that belongs to no bucket is deleted.
 const GRACE: u64 = 100;
-/// Operations that a life attempts.
+/// Number of operations that a life attempts.
 const STEPS: u64 = 12;
 
-/// Pseudo-random numbers of a seed.
+/// Pseudo-random number generator.
 #[derive(Debug)]
 struct Chance(AtomicU64);
 
@@ -42,7 +43,7 @@ impl Chance {
         Chance(AtomicU64::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1))
     }
 
-    /// A number below `end`.
+    /// A random number below `end`.
     fn below(&self, end: u64) -> u64 {
         let step = |mut state: u64| {
             state ^= state << 13;
@@ -96,7 +97,7 @@ impl FaultyVolume {
         }
     }
 
-    /// Outcome of a request: whether it is done, now or later, and whether it is answered.
+    /// Random outcome of a request: when it is done, if at all, and whether it is answered.
     fn fate(&self) -> (Done, bool) {
         if self.is_calm.load(Ordering::SeqCst) {
             return (Done::Now, true);
@@ -177,10 +178,10 @@ struct World {
     volumes: [Arc<FaultyVolume>; 2],
     clock: Arc<ManualClock>,
     place: Option<&'static str>,
-    /// Events of `main` that were stored.
+    /// Number of stored events of `main`.
     stored: u64,
     deleted: BTreeSet<u64>,
-    /// Events of `old`, which retention removes.
+    /// Number of stored events of `old`, which retention removes.
     old: u64,
 }
 
@@ -210,7 +211,7 @@ impl World {
         }
     }
 
-    /// One life of the machine, which ends in the middle of something.
+    /// One life of the machine, which ends in the middle of some operation.
     fn live(&mut self) {
         let acts: Acts = Arc::new(AtomicU64::new(self.chance.below(ACTS_MAX)));
         self.volumes.iter().for_each(|volume| *volume.acts.lock().unwrap() = acts.clone());
@@ -274,7 +275,7 @@ impl World {
         assert_eq!(once.len(), old.len(), "world {}, {when}: each once", self.seed);
     }
 
-    /// Lets all volumes answer and all puts end, and checks what is left.
+    /// Lets all volumes answer and all puts complete, and checks the remaining objects and events.
     fn end(&mut self) {
         for volume in &self.volumes {
             volume.is_calm.store(true, Ordering::SeqCst);
@@ -312,7 +313,7 @@ impl World {
         }
     }
 
-    /// Volumes and the data directory contain exactly the objects in the catalog.
+    /// Asserts that the volumes and the data directory contain exactly the objects in the catalog.
     fn check_objects(&self, store: &Store) {
         let live = store.shared.catalog.buckets(BucketState::Live).unwrap();
         for (volume, name) in self.volumes.iter().zip(["cold", "warm"]) {

@@ -1,11 +1,11 @@
 //! The write buffer between records and a segment.
 //!
-//! It is page-aligned and keeps each byte at the same offset within a page as within a block of the file, so that it
-//! can be written with direct I/O. The log is hardly ever read, and writing it through the page cache would cost a copy
-//! and fresh pages per byte.
+//! The buffer is page-aligned, and each byte has the same offset within its page as within its block of the file, so
+//! that the buffer can be written with direct I/O. The log is hardly ever read, and writes through the page cache would
+//! cost an additional copy and fresh pages.
 /// Block size to which memory and file are aligned. Disks require this alignment or less for direct I/O.
 pub(crate) const BLOCK_BYTES: usize = 4 << 10;
-/// Bytes collected into one write.
+/// Maximum number of bytes collected into one write.
 const GATHER_BYTES: usize = 1 << 20;
 
 use quarry_stdx::number::usize_of;
@@ -14,9 +14,9 @@ use quarry_stdx::number::usize_of;
 #[derive(Debug)]
 pub(crate) struct Gather {
     bytes: Vec<u8>,
-    /// First aligned byte; room for `GATHER_BYTES` follows.
+    /// Index of the first aligned byte, which room for `GATHER_BYTES` follows.
     base: usize,
-    /// Collected and not written yet.
+    /// Range of the bytes that are collected and not written yet.
     from: usize,
     upto: usize,
     /// File offset of `from`.
@@ -33,7 +33,7 @@ impl Gather {
     pub(crate) fn begin(&mut self, offset: u64) {
         if self.bytes.is_empty() {
             self.bytes = vec![0; GATHER_BYTES + BLOCK_BYTES];
-            // Unknown alignment only makes writes slower.
+            // If the alignment is unknown, writes are only slower.
             self.base = Some(self.bytes.as_ptr().align_offset(BLOCK_BYTES)).filter(|at| *at < BLOCK_BYTES).unwrap_or(0);
         }
         self.at = offset;
@@ -60,7 +60,7 @@ impl Gather {
         Ok(())
     }
 
-    /// Writes the rest; returns the offset after it.
+    /// Writes the remaining bytes; returns the file offset after them.
     pub(crate) fn end<E>(&mut self, put: &mut impl FnMut(&[u8], u64) -> Result<(), E>) -> Result<u64, E> {
         self.put(put)?;
         Ok(self.at)

@@ -2,9 +2,9 @@
 //!
 //! An unreadable record at the end of the log was either being written when the machine stopped, or was stored,
 //! acknowledged, and damaged later. The first is normal; the second must be reported. The mark distinguishes them: it
-//! is written after each sync of the log and before any acknowledgment. It is not synced itself, which would double the
-//! cost of a group. So it survives the end of the process. After a failure of the machine it may be some seconds old,
-//! but is never ahead of what is durable.
+//! is written after each sync of the log and before any acknowledgment. The mark itself is not synced, which would
+//! double the cost of a group. It survives the end of the process, but after a failure of the machine it may be some
+//! seconds old. It is never ahead of the durable records.
 
 use std::fs;
 use std::io;
@@ -17,7 +17,7 @@ use crate::StoreError;
 use crate::disk::{Disk, DiskFile};
 
 const MAGIC: &[u8; 8] = b"QRYMARK\n";
-/// Magic, lsn, checksum of both.
+/// Size of the file: magic, lsn, and checksum of both.
 const BYTES: usize = 24;
 
 /// File of the mark.
@@ -60,7 +60,7 @@ fn encode(lsn: u64) -> [u8; BYTES] {
     out
 }
 
-/// The mark of a log being written. Until the first record it keeps its previous value.
+/// The mark of a log being written. It keeps its previous value until the first record is written.
 #[derive(Debug)]
 pub(crate) struct DurableMark {
     disk: Arc<dyn Disk>,
@@ -73,13 +73,13 @@ impl DurableMark {
         DurableMark { disk, path: mark_path(folder), file: None }
     }
 
-    /// Records up to `lsn` are durable. The catalog must not list log segments before this succeeded once: a listed log
-    /// without a mark is damaged.
+    /// Notes that the log is durable up to record `lsn`. The catalog must not list log segments before this has
+    /// succeeded once, because a listed log without a mark counts as damaged.
     pub(crate) fn set(&mut self, lsn: u64) -> io::Result<()> {
         if let Some(file) = &self.file {
             return file.write_all_at(&encode(lsn), 0);
         }
-        // In place: a crash leaves the old mark or the new one, never none.
+        // Written in place, so that a crash leaves either the old mark or the new one.
         let file = self.disk.open(&self.path)?;
         file.write_all_at(&encode(lsn), 0)?;
         file.sync()?;

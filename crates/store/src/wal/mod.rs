@@ -3,7 +3,7 @@
 //! A segment is a file named after the sequence number (lsn) of its first record: a header and framed records. Only the
 //! newest segment is appended to, so only it can have a torn tail. The layout is in docs/formats/wal.md.
 //!
-//! Not here: choosing the bucket of a record (`log_thread`), deleting segments (`log_files`).
+//! Not here: the choice of a record's bucket (`log_thread`), deletion of segments (`log_files`).
 
 pub(crate) mod gather;
 pub(crate) mod mark;
@@ -20,11 +20,11 @@ use xxhash_rust::xxh3::xxh3_64;
 const MAGIC: &[u8; 8] = b"QRYLOG\r\n";
 /// Newest supported version.
 pub(crate) const VERSION: u32 = 2;
-/// Magic, version, padding, first lsn, checksum of these.
+/// Size of the header: magic, version, padding, first lsn, and checksum of these.
 pub(crate) const HEADER_BYTES: usize = 32;
-/// Extension of a damaged segment that is kept for inspection.
+/// File extension of a damaged segment that is kept for inspection.
 pub(crate) const DAMAGED: &str = "damaged";
-/// Extension of a segment.
+/// File extension of a segment.
 const EXTENSION: &str = "log";
 
 /// Path of the segment that starts with record `first_lsn`.

@@ -1,8 +1,8 @@
 //! Reading the log at start.
 //!
 //! The newest segment may end in a torn record, which was never acknowledged and is truncated. Anything else that is
-//! unreadable is damage. Reading then continues at the next valid record, however far away, and reports from which
-//! record on data may be lost.
+//! unreadable is damage. After damage, reading continues at the next valid record, however far away, and the numbers of
+//! the records that may be lost are reported.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -22,12 +22,12 @@ pub(crate) enum Repair {
     Leave,
 }
 
-/// An item found while reading, in order.
+/// An item found in the log; items are passed on in order.
 #[derive(Debug)]
 pub(crate) enum WalItem {
     /// A valid record.
     Record(Box<Record>),
-    /// Records from the first number up to the second (exclusive) are missing; `None` if the end is unknown.
+    /// Records are missing, from the first number up to the second (exclusive), which is `None` if the end is unknown.
     Lost(u64, Option<u64>),
 }
 
@@ -42,22 +42,23 @@ pub(crate) struct Run {
 /// A segment that was read.
 #[derive(Debug, Default)]
 pub(crate) struct ReadSegment {
-    /// Its runs of valid records.
+    /// The segment's runs of valid records.
     pub(crate) runs: Vec<Run>,
     /// Damage other than an ordinary torn tail.
     pub(crate) damage: Option<String>,
-    /// The bytes after the last valid record are a torn tail.
+    /// Whether the bytes after the last valid record are a torn tail.
     pub(crate) torn: bool,
 }
 
 impl ReadSegment {
-    /// Bytes up to the end of the last valid record; 0 if there is none.
+    /// Offset of the end of the last valid record; 0 if there is none.
     pub(crate) fn bytes(&self) -> u64 {
         self.runs.last().map_or(0, |run| run.bytes.end as u64)
     }
 }
 
-/// Log files in a folder, oldest first, with their first record.
+/// Log files in a folder, in the order of the numbers that `lsn_of` returns; files for which it returns `None` are left
+/// out.
 fn list(folder: &Path, lsn_of: impl Fn(&Path) -> Option<u64>) -> Result<Vec<PathBuf>, StoreError> {
     let failed = |error: io::Error| StoreError::from_io("list", folder, &error);
     let mut found = Vec::new();
@@ -85,8 +86,9 @@ pub(crate) fn list_damaged(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     list(folder, |path| path.extension().is_some_and(|extension| extension == super::DAMAGED).then_some(0))
 }
 
-/// Reads one segment and passes on every valid record. `following` is the first record of the next segment; the newest
-/// has none, and only its tail may be torn. Records up to `through`, if known, were once complete.
+/// Reads one segment and passes on every valid record. `following` is the first record of the next segment, `None` for
+/// the newest segment, the only one whose tail may be torn. `through` is the last record that the segment is known to
+/// have contained.
 pub(crate) fn read_segment(
     path: &Path,
     following: Option<u64>,
@@ -152,7 +154,7 @@ pub(crate) fn read_segment(
     Ok(read)
 }
 
-/// Iterator over the bytes of a segment.
+/// Cursor over the bytes of a segment that finds its records.
 struct Walk<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -169,8 +171,8 @@ impl Walk<'_> {
         if let Some(found) = self.record_at(from) {
             return Some(found);
         }
-        // The frame of a damaged record, if intact, gives the start of the next; the record's text must not be searched
-        // for records.
+        // If the frame of a damaged record is intact, it determines the start of the next record. The record's text is
+        // then not searched for records.
         let behind = self.bytes.get(from..).and_then(len_of_frame).map_or(from + 1, |len| from.saturating_add(len));
         let last = self.bytes.len().saturating_sub(FRAME_BYTES);
         let (at, found) = (behind..=last).find_map(|at| self.record_at(at).map(|found| (at, found)))?;

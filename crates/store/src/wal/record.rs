@@ -1,8 +1,8 @@
 //! Encoding of a record: a batch, its bucket, and the file checkpoint that takes effect with it.
 //!
-//! The body is encoded on the appending thread, so that threads share the work; the log thread only fills in the frame
-//! (lsn, bucket). Ends, times and metadata codes are copied as whole columns; the text, most of the body, stays in its
-//! batch until it is written.
+//! The body is encoded on the appending thread, so that appending threads share this work. The log thread only fills in
+//! the frame (lsn, bucket). Ends, times and metadata codes are copied as whole columns. The text, most of the body,
+//! stays in its batch until it is written.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::StoreError;
 
-/// Body length, reserved, lsn, bucket number, checksum of the body, checksum of the frame.
+/// Size of the frame: body length, reserved field, lsn, bucket number, checksum of the body, checksum of the frame.
 pub(crate) const FRAME_BYTES: usize = 40;
-/// Maximum size of a body: room for a full batch with its columns and index-time fields.
+/// Maximum size of a body in bytes: room for a full batch with its columns and index-time fields.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 30;
 /// Body flag: a checkpoint follows.
 const WITH_CHECKPOINT: u8 = 1;
@@ -31,7 +31,7 @@ pub(crate) struct Record {
     pub(crate) bucket: u64,
     pub(crate) batch: EventBatch,
     pub(crate) checkpoint: Option<FileCheckpoint>,
-    /// The part of a sender's request it contains.
+    /// The part of a sender's request that the record contains, if any.
     pub(crate) sent: Option<UnansweredPart>,
 }
 
@@ -71,7 +71,7 @@ impl EncodedRecord {
         Ok(EncodedRecord { front, raw_bytes: batch.raw.len(), back })
     }
 
-    /// Size of the whole record.
+    /// Size of the whole record in bytes.
     pub(crate) fn len(&self) -> usize {
         self.front.len() + self.raw_bytes + self.back.len()
     }
@@ -86,7 +86,7 @@ impl EncodedRecord {
         self.front[32..FRAME_BYTES].copy_from_slice(&checksum.to_le_bytes());
     }
 
-    /// The record's bytes in order; `batch` is the one it was encoded from.
+    /// The record's bytes in order; `batch` must be the batch from which the record was encoded.
     pub(crate) fn parts<'a>(&'a self, batch: &'a EventBatch) -> [&'a [u8]; 3] {
         [&self.front, &batch.raw, &self.back]
     }
@@ -97,7 +97,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
     let frame = bytes.get(..FRAME_BYTES)?;
     let mut cursor = Cursor(frame);
     let body_bytes = cursor.u32()? as usize;
-    // Checked first: it is cheap and rejects most positions when a damaged log is searched for records.
+    // Checked first, because this check is cheap and rejects most positions when a damaged log is searched for records.
     if cursor.u32()? != 0 || body_bytes > bytes.len() - FRAME_BYTES {
         return None;
     }
@@ -113,7 +113,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
     Some((Record { lsn, bucket, batch, checkpoint, sent }, FRAME_BYTES + body_bytes))
 }
 
-/// Length of the record at the start of `bytes`, from an intact frame; the record itself may be damaged or truncated.
+/// Length of the record at the start of `bytes`, read from its frame; the body may be damaged or truncated. `None` if
+/// the frame is not intact.
 pub(crate) fn len_of_frame(bytes: &[u8]) -> Option<usize> {
     let frame = bytes.get(..FRAME_BYTES)?;
     let checksum = u64::from_le_bytes(*frame[32..].first_chunk()?);
@@ -225,7 +226,7 @@ fn decode_body(cursor: &mut Cursor<'_>) -> Option<(EventBatch, Option<FileCheckp
     for _ in 0..fields {
         let row = cursor.u32()?;
         let name = cursor.str()?;
-        // Neighbouring fields usually repeat a few names.
+        // Neighbouring fields usually have the same name, which they then share.
         let name = last_name.take().filter(|last| **last == *name).unwrap_or_else(|| name.into());
         last_name = Some(name.clone());
         batch.fields.push(IndexedField { row, name, value: cursor.str()?.into() });
@@ -251,7 +252,7 @@ fn decode_checkpoint(cursor: &mut Cursor<'_>, flags: u8) -> Option<FileCheckpoin
     Some(FileCheckpoint { key, head_bytes, offset, tail_hash, source, milestones })
 }
 
-/// Bytes that are still to be read.
+/// The bytes that remain to be read.
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {

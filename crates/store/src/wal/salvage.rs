@@ -2,7 +2,7 @@
 //!
 //! The damaged file is first kept under another name. Then its runs of valid records are written as segments of their
 //! own, the last one first, and finally the damaged file is removed. After a crash in between, reading finds the damage
-//! again, skips what a later segment already has, and salvaging starts over.
+//! again, skips the records that a later segment already contains, and the salvage starts over.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -12,9 +12,9 @@ use crate::StoreError;
 use crate::wal::read::Run;
 use crate::wal::{DAMAGED, header, segment_path};
 
-/// Extension of a segment being written.
+/// File extension of a segment being written.
 const UNFINISHED: &str = "unfinished";
-/// Candidate names for a damaged file.
+/// Maximum number of names tried for a damaged file.
 const NAMES_MAX: u32 = 1_000;
 
 /// Replaces the segment at `path` by its `runs`; returns the new segments in the same order.

@@ -1,4 +1,4 @@
-//! Writing the newest segment: a group of records and one fsync, all or nothing.
+//! Writes the newest segment: a group of records and one fsync, all or nothing.
 //!
 //! After a failed write or fsync the file is first truncated to the last good record, so that a refused record never
 //! reappears at the next start.
@@ -25,9 +25,9 @@ pub(crate) struct LogWriter {
 struct Current {
     file: Arc<dyn DiskFile>,
     path: PathBuf,
-    /// Bytes that are valid and synced.
+    /// Number of bytes that are valid and synced.
     len: u64,
-    /// Bytes beyond `len` may exist.
+    /// Whether bytes beyond `len` may exist.
     uncut: bool,
 }
 
@@ -37,7 +37,7 @@ impl LogWriter {
         LogWriter { disk, folder, free_bytes_min, current: None, gather: Gather::new() }
     }
 
-    /// Size of the newest segment; `None` before its first record.
+    /// Size of the newest segment in bytes; `None` before its first record.
     pub(crate) fn current_bytes(&self) -> Option<u64> {
         self.current.as_ref().map(|current| current.len)
     }
@@ -103,7 +103,7 @@ impl LogWriter {
 }
 
 impl Current {
-    /// Truncates what a failed group left.
+    /// Truncates the bytes that a failed group has left.
     fn cut(&mut self) -> Result<(), StoreError> {
         if self.uncut {
             let cut = self.file.truncate(self.len);
