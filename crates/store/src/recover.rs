@@ -286,7 +286,7 @@ impl Replay {
         }
         let Some(index) = batch.metas.first().map(|meta| meta.index.clone()) else { return };
         let position = self.sealed_through.get(&*index).copied().unwrap_or(0);
-        let is_sealed = bucket <= position || self.retired.contains(&bucket) || self.state.sealed.contains_key(&bucket);
+        let is_sealed = bucket <= position || self.retired.contains(&bucket) || self.state.sealed.contains(bucket);
         if batch.is_empty() || is_sealed {
             return;
         }
@@ -314,7 +314,7 @@ impl Replay {
             let key = HotKey { index: slab.index().clone(), set: 0 };
             state.close_hot(&key);
             let later = |bucket: &Arc<SealedBucket>| bucket.origin_of(bucket.row.events) > number;
-            if state.sealed_of(&key.index).any(later) {
+            if state.sealed.of_index(&key.index).rev().any(later) {
                 state.add_closed(slab.close());
             } else {
                 state.hot.insert(key, slab);
