@@ -25,9 +25,6 @@ use crate::wal::salvage::salvage;
 use crate::wal::{HEADER_BYTES, segment_path};
 use crate::{Damage, StoreError, StoreOptions, damage, data_dir};
 
-/// Live buckets read from the catalog at once.
-const PAGE_MAX: u32 = 4_096;
-
 /// Result of recovery.
 #[derive(Debug)]
 pub(crate) struct Recovered {
@@ -226,15 +223,12 @@ fn deletions(catalog: &Catalog) -> Result<BTreeMap<u64, RowSet>, StoreError> {
     catalog.deletions()?.into_iter().map(decode).collect()
 }
 
-/// Adds all live buckets of the catalog. Nothing else changes the catalog meanwhile.
+/// Adds all live buckets of the catalog, whose rows are verified with this. Nothing else changes the catalog meanwhile.
 fn add_live(state: &mut State, catalog: &Catalog) -> Result<(), StoreError> {
     let mut deletions = deletions(catalog)?;
-    let mut last = 0;
-    loop {
-        let page = catalog.live_after(last, PAGE_MAX)?;
-        let Some(row) = page.last() else { return Ok(()) };
-        last = row.number;
-        for row in page {
+    let mut pages = catalog.read_buckets();
+    while let Some(page) = pages.next_page()? {
+        for row in page.into_iter().filter(|row| row.state == BucketState::Live) {
             let bucket = SealedBucket::new(row);
             state.add_sealed(match deletions.remove(&bucket.row.number) {
                 Some(deleted) => bucket.without(deleted),
@@ -242,6 +236,7 @@ fn add_live(state: &mut State, catalog: &Catalog) -> Result<(), StoreError> {
             });
         }
     }
+    Ok(())
 }
 
 struct Replay {
