@@ -28,6 +28,17 @@ pub(crate) struct IndexPlaces {
     due: Option<u64>,
 }
 
+/// Result of the examination of an index.
+#[derive(Debug)]
+pub(crate) enum Examined<T> {
+    /// A merge.
+    Found(T),
+    /// No merge at any place.
+    Nothing,
+    /// No merge so far; some places are left for later.
+    Paused,
+}
+
 impl MergePlaces {
     /// Notes a change at a place.
     pub(crate) fn add(&mut self, index: &Arc<str>, place: u64) {
@@ -42,17 +53,22 @@ impl MergePlaces {
         self.0.insert(Arc::clone(index), IndexPlaces { from: Some(0), ..IndexPlaces::default() });
     }
 
-    /// Calls `examine` for each index until it returns something. An index for which it returns nothing is examined.
-    pub(crate) fn find<T>(&mut self, mut examine: impl FnMut(&Arc<str>, &mut IndexPlaces) -> Option<T>) -> Option<T> {
+    /// Calls `examine` for each index until it finds something or has to pause.
+    pub(crate) fn find<T>(&mut self, mut examine: impl FnMut(&Arc<str>, &mut IndexPlaces) -> Examined<T>) -> Option<T> {
         while let Some(mut entry) = self.0.first_entry() {
             let index = Arc::clone(entry.key());
-            let found = examine(&index, entry.get_mut());
-            if found.is_some() {
-                return found;
+            match examine(&index, entry.get_mut()) {
+                Examined::Found(found) => return Some(found),
+                Examined::Paused => return None,
+                Examined::Nothing => drop(entry.remove()),
             }
-            entry.remove();
         }
         None
+    }
+
+    /// Whether no place is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
@@ -83,6 +99,11 @@ impl IndexPlaces {
     /// Notes that a merge is due that begins at `place`, and that nothing before it is unexamined.
     pub(crate) fn due_at(&mut self, place: u64) {
         self.due = Some(place);
+        self.examined_before(place);
+    }
+
+    /// Notes that nothing before `place` is unexamined; `place` itself is.
+    pub(crate) fn examined_before(&mut self, place: u64) {
         self.changed = self.changed.split_off(&place);
         self.from = self.from.map(|from| from.max(place));
         self.add(place);
@@ -126,10 +147,15 @@ mod tests {
         let mut unexamined = MergePlaces::default();
         unexamined.add(&two, 1);
         unexamined.add_all(&one);
-        let in_two = |index: &Arc<str>, _: &mut IndexPlaces| (**index == *"two").then(|| Arc::clone(index));
+        let in_two = |index: &Arc<str>, _: &mut IndexPlaces| match **index == *"two" {
+            true => Examined::Found(Arc::clone(index)),
+            false => Examined::Nothing,
+        };
         assert_eq!(unexamined.find(in_two), Some(two.clone()));
         assert_eq!(unexamined.0.keys().collect::<Vec<_>>(), [&two]);
-        assert_eq!(unexamined.find(|_, _| None::<()>), None);
-        assert!(unexamined.0.is_empty());
+        assert_eq!(unexamined.find(|_, _| Examined::<()>::Paused), None);
+        assert!(!unexamined.is_empty());
+        assert_eq!(unexamined.find(|_, _| Examined::<()>::Nothing), None);
+        assert!(unexamined.is_empty());
     }
 }

@@ -13,7 +13,7 @@ mod regroup;
 mod report;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use quarry_bucket::BucketEncoder;
@@ -59,6 +59,10 @@ fn wait_for_work(shared: &Shared) -> bool {
             return false;
         }
         if !is_due(shared, &mut state) {
+            if policy::is_left(&state, Request::Background) && !is_sealing(&state) {
+                state = paused(shared, state);
+                continue;
+            }
             state = wait(&shared.seal_done, state);
             continue;
         }
@@ -79,8 +83,18 @@ fn quiet_left(shared: &Shared, state: &State) -> Duration {
 
 /// Whether there is something to merge and nothing to seal, which has priority.
 pub(crate) fn is_due(shared: &Shared, state: &mut State) -> bool {
-    let sealing = state.closed.values().any(|slab| !matches!(slab.progress, Progress::Quarantined(_)));
-    !sealing && !choose(shared, state, Request::Background).is_empty()
+    !is_sealing(state) && !choose(shared, state, Request::Background).is_empty()
+}
+
+fn is_sealing(state: &State) -> bool {
+    state.closed.values().any(|slab| !matches!(slab.progress, Progress::Quarantined(_)))
+}
+
+/// Lets others have the state before an examination of many buckets goes on.
+fn paused<'a>(shared: &'a Shared, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    drop(state);
+    std::thread::yield_now();
+    shared.state()
 }
 
 /// The buckets to merge next; none if there is nothing to do.
@@ -169,7 +183,12 @@ impl Store {
                 if state.stopping {
                     return Err(StoreError::Closed);
                 }
-                choose(shared, &mut state, Request::Explicit)
+                let inputs = choose(shared, &mut state, Request::Explicit);
+                if inputs.is_empty() && policy::is_left(&state, Request::Explicit) {
+                    drop(paused(shared, state));
+                    continue;
+                }
+                inputs
             };
             if inputs.is_empty() {
                 report.end(&shared.state());

@@ -10,14 +10,18 @@
 //! If nothing is to be merged, buckets with deleted events are rewritten: those with many in the background, all of
 //! them on request.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use quarry_event::time::NS_PER_SEC;
 
-use crate::merge_places::{IndexPlaces, MergePlaces};
+use crate::merge_places::{Examined, IndexPlaces, MergePlaces};
 use crate::options::{CompactionOptions, MERGE_COUNT_MAX, MergeOptions};
 use crate::sealed_buckets::SealedBucket;
 use crate::state::State;
+
+/// Buckets that are looked at in one go, while appends wait; many more than merge at once, so that each go gets further.
+const EXAMINED_MAX: usize = 16 * MERGE_COUNT_MAX;
 
 /// Minimum inputs of a merge on request.
 const INPUTS_MIN: usize = 2;
@@ -35,7 +39,7 @@ pub(crate) enum Request {
 }
 
 /// The next buckets to merge, in order of arrival; none if there is nothing to do. Only places where buckets have come,
-/// gone or changed since they were last examined are looked at.
+/// gone or changed since they were last examined are looked at, and if there are many, only some of them: [`is_left`].
 pub(crate) fn choose(
     state: &mut State,
     is_whole: &dyn Fn(&SealedBucket) -> bool,
@@ -43,14 +47,23 @@ pub(crate) fn choose(
     request: Request,
 ) -> Vec<Arc<SealedBucket>> {
     let mut unexamined = std::mem::take(unexamined_by(state, request));
+    let left = Cell::new(EXAMINED_MAX);
     let found = unexamined.find(|index, places| {
         if request == Request::Background && !options.merge_of(index).background {
-            return None;
+            return Examined::Nothing;
         }
-        Examination { state, is_whole, options, request, index }.merge(places)
+        Examination { state, is_whole, options, request, index, left: &left }.merge(places)
     });
     *unexamined_by(state, request) = unexamined;
     found.unwrap_or_else(|| to_rewrite(state, is_whole, options, request).into_iter().collect())
+}
+
+/// Whether places are left to be examined.
+pub(crate) fn is_left(state: &State, request: Request) -> bool {
+    match request {
+        Request::Background => !state.sealed.unexamined.is_empty(),
+        Request::Explicit => !state.sealed.unrequested.is_empty(),
+    }
 }
 
 fn unexamined_by(state: &mut State, request: Request) -> &mut MergePlaces {
@@ -67,31 +80,37 @@ struct Examination<'a> {
     options: &'a CompactionOptions,
     request: Request,
     index: &'a str,
+    /// Buckets to look at before the examination pauses.
+    left: &'a Cell<usize>,
 }
 
 impl<'a> Examination<'a> {
     /// The first merge at an unexamined place. A change matters to the group of neighbours around it, which begins at most as
     /// many buckets earlier as merge at once. Where the groups begin may differ from an examination of the whole index, which
     /// finds other merges of the same kind.
-    fn merge(&self, places: &mut IndexPlaces) -> Option<Vec<Arc<SealedBucket>>> {
+    fn merge(&self, places: &mut IndexPlaces) -> Examined<Vec<Arc<SealedBucket>>> {
         // A merge that was found before and not done is found again.
         let due = places.take_due().map(|due| (due, self.merge_from(due, due, places)));
         if let Some((due, Found::Merge(inputs))) = due {
             places.due_at(due);
-            return Some(inputs);
+            return Examined::Found(inputs);
         }
         let mut next = places.next(0);
         while let Some((place, through)) = next {
             match self.merge_from(self.begin_of(place), through, places) {
                 Found::Merge(inputs) => {
                     places.due_at(inputs.first().map_or(place, |bucket| bucket.first_origin()));
-                    return Some(inputs);
+                    return Examined::Found(inputs);
                 }
-                Found::Nothing => return None,
+                Found::Nothing => return Examined::Nothing,
                 Found::NothingBefore(far) => next = Some(far),
+                Found::Paused(at) => {
+                    places.examined_before(at.max(place));
+                    return Examined::Paused;
+                }
             }
         }
-        None
+        Examined::Nothing
     }
 
     /// First place to look at in order to examine a place.
@@ -110,6 +129,10 @@ impl<'a> Examination<'a> {
         let buckets = self.state.sealed.arrived(self.index, begin, u64::MAX).filter(|bucket| !bucket.row.thawed);
         for bucket in buckets {
             let (last, next) = (group.last_origin(), bucket.first_origin());
+            match self.left.get().checked_sub(1) {
+                Some(left) => self.left.set(left),
+                None => return Found::Paused(next),
+            }
             let is_neighbour = !unsealed.iter().any(|number| last < *number && *number < next);
             let is_whole = (self.is_whole)(bucket);
             if !(is_neighbour && is_whole && group.takes(bucket)) {
@@ -141,6 +164,8 @@ enum Found {
     Nothing,
     /// Nothing before these unexamined places.
     NothingBefore((u64, u64)),
+    /// Nothing so far; the bucket at this place was not looked at.
+    Paused(u64),
 }
 
 /// A bucket worth rewriting without its deleted events. Thawed buckets stay unchanged.
@@ -482,5 +507,39 @@ mod tests {
         let (merged, few) = choose(&mut state);
         assert!(merged >= 4 && few <= 30, "{merged} of {few}");
         assert_eq!(choose(&mut state).0, merged, "it stays due until it is merged");
+    }
+
+    #[test]
+    fn many_buckets_are_examined_in_several_goes() {
+        let options = CompactionOptions {
+            merge: MergeOptions { max_merge_raw_bytes: 60, ..MergeOptions::default() },
+            ..CompactionOptions::default()
+        };
+        let looked = Cell::new(0);
+        let is_whole = |_: &SealedBucket| {
+            looked.set(looked.get() + 1);
+            true
+        };
+        let many = 3 * EXAMINED_MAX as u64;
+        let mut state = State::default();
+        for number in 1..=many {
+            // The last four can be merged.
+            state.add_sealed(SealedBucket::new(row(number, if number > many - 4 { 1 } else { 40 })));
+        }
+        for request in [Request::Background, Request::Explicit] {
+            let mut goes = 0;
+            let merged = loop {
+                looked.set(0);
+                let chosen = choose(&mut state, &is_whole, &options, request);
+                assert!(looked.get() <= EXAMINED_MAX);
+                goes += 1;
+                if !chosen.is_empty() {
+                    break chosen;
+                }
+                assert!(is_left(&state, request) && goes < 10);
+            };
+            assert!(merged.len() >= 4 && goes > 3, "{} in {goes}", merged.len());
+            assert!(is_left(&state, request), "the merge is not done");
+        }
     }
 }
