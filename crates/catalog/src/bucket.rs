@@ -21,8 +21,6 @@ use crate::{Catalog, CatalogError};
 const COLUMNS: &str = "number, index_name, state, object, filter, slabs, time_min, time_max, events, raw_bytes, \
                        object_bytes, filter_bytes, created, level, thawed, volume, folder, remote, receipt, stem, \
                        other_volume, other_folder, other_going, merged_into, checksum";
-/// Number of buckets read at once when all are verified.
-const PAGE_MAX: u32 = 4_096;
 /// Name of the setting that holds the newest log record covered by a commit.
 const LOG_POSITION: &str = "log_position";
 
@@ -269,19 +267,11 @@ impl Catalog {
     }
 
     /// All buckets in one state, ascending by number. Live buckets may be too many for this: see
-    /// [`Catalog::live_after`].
+    /// [`Catalog::read_buckets`].
     pub fn buckets(&self, state: BucketState) -> Result<Vec<BucketRow>, CatalogError> {
         // The state is a literal, not a parameter, so that the databases can use the partial index on buckets that are
         // not live.
         self.read(|act| buckets_where(act, &format!("bucket.state = {}", state.code()), &[]))
-    }
-
-    /// The live buckets that follow bucket `number`, ascending by number; at most `most`.
-    pub fn live_after(&self, number: u64, most: u32) -> Result<Vec<BucketRow>, CatalogError> {
-        self.read(|act| {
-            let page = page(act, "bucket.state = 1", number, most)?;
-            Ok(page.into_iter().map(|(bucket, _)| bucket).collect())
-        })
     }
 
     /// The latest time at which a live bucket was written; `None` without live buckets.
@@ -446,30 +436,25 @@ fn buckets_where(act: &Act<'_>, condition: &str, values: &[Value<'_>]) -> Outcom
 fn summed_buckets_where(act: &Act<'_>, condition: &str, values: &[Value<'_>]) -> Outcome<Vec<(BucketRow, i64)>> {
     let select = format!("SELECT {COLUMNS} FROM bucket WHERE {condition} ORDER BY number");
     let found = act.rows(&select, values, read_bucket)?;
-    with_origins(act, found, condition, values)
+    let has_origins = found.iter().any(|(bucket, _)| bucket.level > 0);
+    let of_buckets = format!("origin.bucket = bucket.number AND {condition}");
+    let origins = if has_origins { read_origins(act, "origin, bucket", &of_buckets, values)? } else { BTreeMap::new() };
+    whole(found, origins)
 }
 
-/// Buckets that fulfil `condition` and follow bucket `number`, at most `most`; `condition` has no parameters.
-fn page(act: &Act<'_>, condition: &str, number: u64, most: u32) -> Outcome<Vec<(BucketRow, i64)>> {
-    let select =
-        format!("SELECT {COLUMNS} FROM bucket WHERE {condition} AND bucket.number > ?1 ORDER BY number LIMIT ?2");
+/// Buckets that follow bucket `number`, at most `most`, with the checksums of their rows, which are verified.
+pub(crate) fn page(act: &Act<'_>, number: u64, most: u32) -> Outcome<Vec<(BucketRow, i64)>> {
+    let select = format!("SELECT {COLUMNS} FROM bucket WHERE number > ?1 ORDER BY number LIMIT ?2");
     let found = act.rows(&select, values![number.cast_signed(), most], read_bucket)?;
     let Some((last, _)) = found.last() else { return Ok(Vec::new()) };
-    let last = last.number.cast_signed();
-    let of_page = format!("{condition} AND bucket.number > ?1 AND bucket.number <= ?2");
-    with_origins(act, found, &of_page, values![number.cast_signed(), last])
+    // Without a join, so that the databases read origins one after the other.
+    let range = "origin.bucket > ?1 AND origin.bucket <= ?2";
+    let origins = read_origins(act, "origin", range, values![number.cast_signed(), last.number.cast_signed()])?;
+    whole(found, origins)
 }
 
-/// Adds their origins to the found buckets with one query, and verifies their checksums; `condition` selects exactly
-/// these buckets.
-fn with_origins(
-    act: &Act<'_>,
-    found: Vec<StoredBucket>,
-    condition: &str,
-    values: &[Value<'_>],
-) -> Outcome<Vec<(BucketRow, i64)>> {
-    let has_origins = found.iter().any(|(bucket, _)| bucket.level > 0);
-    let mut origins = if has_origins { read_origins(act, condition, values)? } else { BTreeMap::new() };
+/// Adds their origins to the found buckets; verifies their checksums.
+fn whole(found: Vec<StoredBucket>, mut origins: BTreeMap<u64, Vec<Origin>>) -> Outcome<Vec<(BucketRow, i64)>> {
     let whole = |(mut bucket, found): StoredBucket| {
         if bucket.level > 0 {
             bucket.origins = origins.remove(&bucket.number).unwrap_or_default();
@@ -479,19 +464,6 @@ fn with_origins(
         Ok((bucket, sum))
     };
     found.into_iter().map(whole).collect()
-}
-
-/// Sum of all buckets' checksums. Reads page by page, because a catalog may have a million buckets.
-pub(crate) fn sum_of_buckets(act: &Act<'_>) -> Outcome<i64> {
-    let (mut all, mut last) = (0, i64::MIN.cast_unsigned());
-    loop {
-        let page = page(act, "1 = 1", last, PAGE_MAX)?;
-        all = page.iter().fold(all, |all, (_, sum)| all ^ sum);
-        match page.last() {
-            Some((bucket, _)) => last = bucket.number,
-            None => return Ok(all),
-        }
-    }
 }
 
 /// Adds checksums to the rows of an older catalog.

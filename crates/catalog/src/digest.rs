@@ -2,7 +2,7 @@
 //!
 //! Not here: checksums of rows and the update of digests ([`crate::checksum`]).
 
-use crate::bucket::sum_of_buckets;
+use crate::bucket_pages::sum_of_buckets;
 use crate::checkpoint::sum_of_checkpoints;
 use crate::checksum::{TABLES, Table};
 use crate::deletion::sum_of_deletions;
@@ -17,6 +17,15 @@ use crate::{Catalog, CatalogError};
 pub(crate) const WITH_CHECKSUMS: usize = 3;
 /// First schema version with the table of deletions.
 const WITH_DELETIONS: usize = 5;
+
+/// The moment at which the rows of buckets are verified, which take most of the time in a large catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BucketCheck {
+    /// The catalog is opened.
+    AtOpening,
+    /// They are read by [`Catalog::read_buckets`], which the caller does anyway.
+    WhenRead,
+}
 
 impl Catalog {
     /// Verifies every row against its checksum, and every table against its digest and its indexes.
@@ -54,18 +63,35 @@ fn sum_of(table: Table, act: &Act<'_>) -> Outcome<i64> {
 
 /// Verifies every row and every table of a catalog of this version.
 pub(crate) fn check_all(act: &Act<'_>, version: usize) -> Outcome<()> {
-    for table in tables_of(version) {
-        let digest = act.number("SELECT sum FROM digest WHERE name = ?1", values![table.name()])?;
-        let name = table.name();
-        match digest {
-            None => return Err(Failure::Damaged(format!("table digest has no row {name}"))),
-            Some(digest) if digest != sum_of(table, act)? => {
-                return Err(Failure::Damaged(format!("rows of table {name} are missing or changed")));
-            }
-            Some(_) => {}
-        }
+    check_at_opening(act, version, BucketCheck::AtOpening)
+}
+
+/// Verifies what is not verified later.
+pub(crate) fn check_at_opening(act: &Act<'_>, version: usize, buckets: BucketCheck) -> Outcome<()> {
+    let is_later = |table: &Table| *table == Table::Bucket && buckets == BucketCheck::WhenRead;
+    tables_of(version)
+        .filter(|table| !is_later(table))
+        .try_for_each(|table| check_digest(act, table, || sum_of(table, act)))
+}
+
+/// Verifies that the rows of buckets whose checksums have this XOR are all there are.
+pub(crate) fn check_bucket_digest(act: &Act<'_>, version: usize, sum: i64) -> Outcome<()> {
+    match tables_of(version).any(|table| table == Table::Bucket) {
+        true => check_digest(act, Table::Bucket, || Ok(sum)),
+        false => Ok(()),
     }
-    Ok(())
+}
+
+fn check_digest(act: &Act<'_>, table: Table, sum: impl FnOnce() -> Outcome<i64>) -> Outcome<()> {
+    let name = table.name();
+    let digest = act.number("SELECT sum FROM digest WHERE name = ?1", values![name])?;
+    match digest {
+        None => Err(Failure::Damaged(format!("table digest has no row {name}"))),
+        Some(digest) if digest != sum()? => {
+            Err(Failure::Damaged(format!("rows of table {name} are missing or changed")))
+        }
+        Some(_) => Ok(()),
+    }
 }
 
 /// Initialises the digests of an older catalog.

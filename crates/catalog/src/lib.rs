@@ -10,6 +10,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod bucket;
+mod bucket_pages;
 mod checkpoint;
 mod checksum;
 mod connection;
@@ -32,12 +33,14 @@ mod transaction;
 mod unanswered_requests;
 
 pub use bucket::{BucketRow, BucketState, CompactionCommit, SealCommit, Sealed};
+pub use bucket_pages::BucketPages;
 pub use checkpoint::{
     CheckpointKey, FileCheckpoint, HEAD_BYTES_MAX, HeadLengths, LoggedCheckpoint, SourceIdentity, TAIL_BYTES_MAX,
     tail_hash,
 };
 pub use connection::Catalog;
 pub use deletion::{DeletionCommit, DeletionRow};
+pub use digest::BucketCheck;
 pub use error::CatalogError;
 pub use log_segment::LogSegmentRow;
 pub use origin::Origin;

@@ -26,15 +26,16 @@ pub(crate) fn write_origins(act: &Act<'_>, bucket: u64, origins: &[Origin]) -> O
     Ok(())
 }
 
-/// The origins of all buckets that fulfil `condition`, by number of the bucket.
+/// The origins in `tables` that fulfil `condition`, by number of the bucket.
 pub(crate) fn read_origins(
     act: &Act<'_>,
+    tables: &str,
     condition: &str,
     values: &[Value<'_>],
 ) -> Outcome<BTreeMap<u64, Vec<Origin>>> {
     let select = format!(
-        "SELECT origin.bucket, origin.first_row, origin.number FROM origin, bucket
-         WHERE origin.bucket = bucket.number AND {condition} ORDER BY origin.bucket, origin.first_row"
+        "SELECT origin.bucket, origin.first_row, origin.number FROM {tables}
+         WHERE {condition} ORDER BY origin.bucket, origin.first_row"
     );
     let mut all: BTreeMap<u64, Vec<Origin>> = BTreeMap::new();
     act.for_each(&select, values, &mut |mut row| {

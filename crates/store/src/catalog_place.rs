@@ -10,7 +10,7 @@
 use std::fs::{self, File};
 use std::path::Path;
 
-use quarry_catalog::Catalog;
+use quarry_catalog::{BucketCheck, Catalog};
 use quarry_stdx::SharedClock;
 
 use crate::data_dir::{self, DirLock};
@@ -64,7 +64,7 @@ pub fn migrate_catalog(
             if !path.exists() {
                 return Err(StoreError::NoData { dir: dir.to_owned() });
             }
-            let from = Catalog::open_existing(&path)?;
+            let from = Catalog::open_existing(&path, BucketCheck::AtOpening)?;
             let schema = data_dir::new_schema();
             let place = data_dir::place_of(settings, &schema)?;
             let target = Catalog::open_postgresql(&place, clock)?;
@@ -77,7 +77,7 @@ pub fn migrate_catalog(
         }
         (CatalogPlace::Sqlite, Some(schema)) => {
             let place = data_dir::place_of(settings, &schema)?;
-            let from = Catalog::open_existing_postgresql(&place, clock)?;
+            let from = Catalog::open_existing_postgresql(&place, clock, BucketCheck::AtOpening)?;
             set_aside(&path)?;
             let unfinished = path.with_added_extension(UNFINISHED);
             remove_database(&unfinished);

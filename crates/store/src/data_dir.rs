@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use quarry_catalog::{Catalog, PostgreSqlPlace, PostgreSqlSettings};
+use quarry_catalog::{BucketCheck, Catalog, PostgreSqlPlace, PostgreSqlSettings};
 use quarry_stdx::{SharedClock, private_file, random};
 
 use crate::wal::read::list_segments;
@@ -75,13 +75,13 @@ pub(crate) fn place_of(settings: &PostgreSqlSettings, schema: &str) -> Result<Po
     PostgreSqlPlace::new(settings, schema).map_err(StoreError::CatalogSettings)
 }
 
-/// Opens the catalog for writing; creates it only if the directory contains no data.
+/// Opens the catalog for writing; creates it only if there is no data yet. Rows of buckets are verified by recovery.
 pub(crate) fn open_catalog(options: &StoreOptions, clock: &SharedClock) -> Result<Catalog, StoreError> {
     let dir = &*options.dir;
     let path = catalog(dir);
     let Some((settings, schema)) = database(options)? else {
         return Ok(match check_catalog(dir, length(&path)?)? {
-            Contents::Data => Catalog::open_existing(&path)?,
+            Contents::Data => Catalog::open_existing(&path, BucketCheck::WhenRead)?,
             Contents::Catalog | Contents::Nothing => Catalog::open(&path)?,
         });
     };
@@ -98,12 +98,12 @@ pub(crate) fn open_catalog(options: &StoreOptions, clock: &SharedClock) -> Resul
     };
     let place = place_of(settings, &schema)?;
     Ok(match contents {
-        Contents::Data => Catalog::open_existing_postgresql(&place, clock)?,
+        Contents::Data => Catalog::open_existing_postgresql(&place, clock, BucketCheck::WhenRead)?,
         Contents::Catalog | Contents::Nothing => Catalog::open_postgresql(&place, clock)?,
     })
 }
 
-/// Opens the catalog read-only.
+/// Opens the catalog read-only. Rows of buckets are verified by recovery.
 pub(crate) fn open_catalog_read_only(options: &StoreOptions, clock: &SharedClock) -> Result<Catalog, StoreError> {
     let dir = &*options.dir;
     let found = database(options)?;
@@ -113,9 +113,9 @@ pub(crate) fn open_catalog_read_only(options: &StoreOptions, clock: &SharedClock
     };
     match (check_catalog(dir, len)?, found) {
         (Contents::Nothing, _) | (_, Some((_, None))) => Err(StoreError::NoData { dir: dir.to_owned() }),
-        (_, None) => Ok(Catalog::open_read_only(&catalog(dir))?),
+        (_, None) => Ok(Catalog::open_read_only(&catalog(dir), BucketCheck::WhenRead)?),
         (_, Some((settings, Some(schema)))) => {
-            Ok(Catalog::open_read_only_postgresql(&place_of(settings, &schema)?, clock)?)
+            Ok(Catalog::open_read_only_postgresql(&place_of(settings, &schema)?, clock, BucketCheck::WhenRead)?)
         }
     }
 }

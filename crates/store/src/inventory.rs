@@ -8,6 +8,7 @@ use quarry_catalog::{BucketState, RemoteState};
 use quarry_event::TimeNs;
 use quarry_stdx::Fault;
 
+use crate::live_buckets::Totals;
 use crate::sealed_buckets::SealedBucket;
 use crate::state::Progress;
 use crate::{Segment, Store};
@@ -113,13 +114,12 @@ impl IndexStats {
         }
     }
 
-    /// Adds a bucket with these numbers of events, deleted events, text bytes and object bytes.
-    fn add(&mut self, [events, deleted, raw_bytes, stored_bytes]: [u64; 4], (first, last): (TimeNs, TimeNs)) {
-        self.buckets += 1;
-        self.events += events;
-        self.deleted += deleted;
-        self.raw_bytes += raw_bytes;
-        self.stored_bytes += stored_bytes;
+    fn add(&mut self, totals: Totals, (first, last): (TimeNs, TimeNs)) {
+        self.buckets += totals.buckets;
+        self.events += totals.events;
+        self.deleted += totals.deleted;
+        self.raw_bytes += totals.raw_bytes;
+        self.stored_bytes += totals.stored_bytes;
         self.time_min = self.time_min.min(first);
         self.time_max = self.time_max.max(last);
     }
@@ -160,16 +160,12 @@ impl Store {
     /// Figures about buckets on remote volumes and the block cache; `None` without volumes.
     pub fn remote_figures(&self) -> Option<RemoteFigures> {
         let cache = self.shared.readers.remotes().cache.as_ref()?;
-        let state = self.shared.state();
-        let bytes_of = |is_counted: fn(RemoteState) -> bool| {
-            let counted = state.sealed.values().filter(|bucket| bucket.copies.state().is_some_and(is_counted));
-            counted.map(|bucket| bucket.row.stored_bytes()).sum()
-        };
+        let (copies_bytes, remote_bytes) = self.shared.state().sealed.copies_bytes();
         Some(RemoteFigures {
             cache: cache.figures(),
             uploads_waiting: self.shared.uploads.count() as u64,
-            copies_bytes: bytes_of(|state| state == RemoteState::Uploaded),
-            remote_bytes: bytes_of(RemoteState::is_remote_whole),
+            copies_bytes,
+            remote_bytes,
         })
     }
 
@@ -177,19 +173,16 @@ impl Store {
     pub fn stats(&self) -> Vec<IndexStats> {
         let state = self.shared.state();
         let mut indexes: BTreeMap<Arc<str>, IndexStats> = BTreeMap::new();
-        let mut add = |index: &Arc<str>, counts, times| {
-            indexes.entry(Arc::clone(index)).or_insert_with(|| IndexStats::empty(index)).add(counts, times);
+        let mut add = |index: &Arc<str>, totals, times| {
+            indexes.entry(Arc::clone(index)).or_insert_with(|| IndexStats::empty(index)).add(totals, times);
         };
-        for bucket in state.sealed.values() {
-            let (row, deleted) = (&bucket.row, bucket.deleted_events());
-            let counts = [row.events - deleted, deleted, row.raw_bytes, row.stored_bytes()];
-            add(&row.index, counts, (row.time_min, row.time_max));
-        }
+        state.sealed.totals().for_each(|(index, totals, times)| add(index, totals, times));
+        let unsealed = |events: u64, raw_bytes: u64| Totals { buckets: 1, events, raw_bytes, ..Totals::default() };
         for slab in state.closed.values().map(|closed| &closed.segment) {
-            add(slab.index_name(), [slab.events(), 0, slab.raw_bytes(), 0], slab.times());
+            add(slab.index_name(), unsealed(slab.events(), slab.raw_bytes()), slab.times());
         }
         for slab in state.hot.values() {
-            add(slab.index(), [slab.events() as u64, 0, slab.raw_bytes() as u64, 0], slab.times());
+            add(slab.index(), unsealed(slab.events() as u64, slab.raw_bytes() as u64), slab.times());
         }
         indexes.into_values().collect()
     }

@@ -25,9 +25,6 @@ use crate::wal::salvage::salvage;
 use crate::wal::{HEADER_BYTES, segment_path};
 use crate::{Damage, StoreError, StoreOptions, damage, data_dir};
 
-/// Number of live buckets read from the catalog at once.
-const PAGE_MAX: u32 = 4_096;
-
 /// Result of recovery.
 #[derive(Debug)]
 pub(crate) struct Recovered {
@@ -227,15 +224,12 @@ fn deletions(catalog: &Catalog) -> Result<BTreeMap<u64, RowSet>, StoreError> {
     catalog.deletions()?.into_iter().map(decode).collect()
 }
 
-/// Adds all live buckets of the catalog, page by page; nothing changes the catalog during recovery.
+/// Adds all live buckets of the catalog, whose rows are verified with this. Nothing else changes the catalog meanwhile.
 fn add_live(state: &mut State, catalog: &Catalog) -> Result<(), StoreError> {
     let mut deletions = deletions(catalog)?;
-    let mut last = 0;
-    loop {
-        let page = catalog.live_after(last, PAGE_MAX)?;
-        let Some(row) = page.last() else { return Ok(()) };
-        last = row.number;
-        for row in page {
+    let mut pages = catalog.read_buckets();
+    while let Some(page) = pages.next_page()? {
+        for row in page.into_iter().filter(|row| row.state == BucketState::Live) {
             let bucket = SealedBucket::new(row);
             state.add_sealed(match deletions.remove(&bucket.row.number) {
                 Some(deleted) => bucket.without(deleted),
@@ -243,6 +237,7 @@ fn add_live(state: &mut State, catalog: &Catalog) -> Result<(), StoreError> {
             });
         }
     }
+    Ok(())
 }
 
 struct Replay {
@@ -287,7 +282,7 @@ impl Replay {
         }
         let Some(index) = batch.metas.first().map(|meta| meta.index.clone()) else { return };
         let position = self.sealed_through.get(&*index).copied().unwrap_or(0);
-        let is_sealed = bucket <= position || self.retired.contains(&bucket) || self.state.sealed.contains_key(&bucket);
+        let is_sealed = bucket <= position || self.retired.contains(&bucket) || self.state.sealed.contains(bucket);
         if batch.is_empty() || is_sealed {
             return;
         }
@@ -316,7 +311,7 @@ impl Replay {
             let key = HotKey { index: slab.index().clone(), set: 0 };
             state.close_hot(&key);
             let later = |bucket: &Arc<SealedBucket>| bucket.origin_of(bucket.row.events) > number;
-            if state.sealed_of(&key.index).any(later) {
+            if state.sealed.of_index(&key.index).rev().any(later) {
                 state.add_closed(slab.close());
             } else {
                 state.hot.insert(key, slab);

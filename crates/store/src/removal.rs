@@ -48,7 +48,7 @@ impl Shared {
         let _commit = lock(&self.commit);
         let mut chosen: Vec<Arc<SealedBucket>> = {
             let state = self.state();
-            state.sealed_of(index).filter(|bucket| !bucket.row.thawed).cloned().collect()
+            state.sealed.of_index(index).filter(|bucket| !bucket.row.thawed).cloned().collect()
         };
         chosen.sort_by_key(|bucket| bucket.row.number);
         let numbers: Vec<u64> = chosen.iter().map(|bucket| bucket.row.number).collect();
@@ -58,7 +58,7 @@ impl Shared {
         }
         self.catalog.retire(&numbers)?;
         let mut state = self.state();
-        numbers.iter().for_each(|number| state.remove_sealed(*number));
+        numbers.iter().for_each(|number| state.sealed.remove(*number));
         state.retired.extend(chosen);
         Ok(ids)
     }

@@ -14,6 +14,7 @@ use quarry_stdx::Fault;
 
 use crate::day_clock::{BELIEVED, FAR_NS};
 use crate::emptying::SETTING as EMPTYING;
+use crate::live_buckets::LiveBuckets;
 use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
 use crate::sync::lock;
@@ -146,7 +147,7 @@ impl Shared {
         drop(merging);
         // Checked under the commit lock, because a bucket may have been merged in the meantime.
         let _commit = lock(&self.commit);
-        let is_live = |chosen: &Chosen| self.state().sealed.contains_key(&chosen.bucket.row.number);
+        let is_live = |chosen: &Chosen| self.state().sealed.contains(chosen.bucket.row.number);
         chosen.retain(is_live);
         if chosen.is_empty() {
             return Ok(Removed::default());
@@ -160,7 +161,7 @@ impl Shared {
         assert!(numbers.is_sorted_by(|before, after| before < after), "a bucket is retired once");
         self.catalog.retire(&numbers)?;
         let mut state = self.state();
-        numbers.iter().for_each(|number| state.remove_sealed(*number));
+        numbers.iter().for_each(|number| state.sealed.remove(*number));
         state.retired.extend(chosen.into_iter().map(|chosen| chosen.bucket));
         Ok(removed)
     }
@@ -190,24 +191,9 @@ impl Shared {
         let (mut chosen, mut too_large) = (Vec::new(), BTreeSet::new());
         let state = self.state();
         for rule in rules {
-            let limit = now.saturating_sub(rule.max_age_ns());
-            let of_index = state.sealed_of(&rule.index).filter(|bucket| !bucket.row.thawed);
-            let (old, mut kept): (Vec<_>, Vec<_>) = of_index.cloned().partition(|it| it.row.time_max < limit);
-            let mut stored: u64 = kept.iter().map(|bucket| bucket.row.stored_bytes()).sum();
-            kept.sort_by_key(|bucket| (bucket.row.time_max, bucket.row.number));
-            // The newest bucket always stays, even if it alone exceeds the limit.
-            let newest = kept.pop().map_or(0, |bucket| bucket.row.stored_bytes());
-            if rule.max_stored_bytes.is_some_and(|most| newest > most) {
+            if chosen_by(rule, &state.sealed, now, &mut chosen) {
                 too_large.insert(rule.index.clone());
             }
-            let too_many = kept.into_iter().take_while(|bucket| {
-                let is_over = rule.max_stored_bytes.is_some_and(|most| stored > most);
-                stored -= bucket.row.stored_bytes();
-                is_over
-            });
-            let archives = rule.archives;
-            chosen.extend(old.into_iter().map(|bucket| Chosen { bucket, too_old: true, archives }));
-            chosen.extend(too_many.map(|bucket| Chosen { bucket, too_old: false, archives }));
         }
         drop(state);
         self.tell_too_large(too_large);
@@ -227,8 +213,8 @@ impl Shared {
         }
         let is_emptied = |index: &str, count: usize| {
             let state = self.state();
-            state.unsealed_of(index).next().is_none()
-                && state.sealed_of(index).filter(|bucket| !bucket.row.thawed).count() <= count
+            let totals = state.sealed.totals_of(index);
+            state.unsealed_of(index).next().is_none() && totals.buckets - totals.thawed <= count as u64
         };
         let mut held = BTreeSet::new();
         for rule in rules {
@@ -333,6 +319,28 @@ impl Shared {
             false
         })
     }
+}
+
+/// Chooses the buckets of an index that are too old, and the oldest while it is too large. Returns whether its newest bucket
+/// alone is too large.
+fn chosen_by(rule: &RetentionRule, live: &LiveBuckets, now: i64, chosen: &mut Vec<Chosen>) -> bool {
+    let limit = now.saturating_sub(rule.max_age_ns());
+    let totals = live.totals_of(&rule.index);
+    let mut stored = totals.stored_bytes.saturating_sub(totals.thawed_bytes);
+    let mut by_end = live.by_end(&rule.index).filter(|bucket| !bucket.row.thawed).peekable();
+    while let Some(bucket) = by_end.next() {
+        let too_old = bucket.row.time_max < limit;
+        if !too_old && rule.max_stored_bytes.is_none_or(|most| stored <= most) {
+            return false;
+        }
+        // However small the limit, the newest bucket stays.
+        if !too_old && by_end.peek().is_none() {
+            return true;
+        }
+        stored = stored.saturating_sub(bucket.row.stored_bytes());
+        chosen.push(Chosen { bucket: Arc::clone(bucket), too_old, archives: rule.archives });
+    }
+    false
 }
 
 impl Shared {

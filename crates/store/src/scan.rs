@@ -21,7 +21,7 @@ impl Store {
             for slab in state.closed.values().filter(|slab| selector.matches(slab.segment.index_name())) {
                 snapshot.segments.push(slab.segment.clone());
             }
-            state.overlapping(|index| selector.matches(index), range).cloned().collect()
+            state.sealed.overlapping(|index| selector.matches(index), range).cloned().collect()
         };
         sealed.sort_unstable_by_key(|bucket| bucket.row.number);
         let overlaps = |segment: &Arc<dyn Segment>| {

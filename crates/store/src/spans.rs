@@ -4,7 +4,8 @@
 //! All spans of a class are shorter than the limit of the class, so a bucket that overlaps a range begins at most that
 //! limit before the range. The catalog finds its rows the same way.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use quarry_event::TimeRange;
 
@@ -46,6 +47,44 @@ impl Spans {
             last.map(|last| buckets.range(first..=last).map(|(_, number)| *number).collect::<Vec<_>>())
         };
         self.classes.iter().filter_map(of_class).flatten()
+    }
+
+    /// Numbers of all buckets by last time, which `end_of` returns, and number. Whoever needs the first of them reads
+    /// little more than those.
+    pub(crate) fn by_end<'a>(&'a self, end_of: impl Fn(u64) -> i64 + 'a) -> impl Iterator<Item = u64> + 'a {
+        let mut classes: Vec<_> = self.classes.values().map(|buckets| buckets.iter().peekable()).collect();
+        let mut read = BinaryHeap::new();
+        std::iter::from_fn(move || {
+            loop {
+                let firsts = classes.iter_mut().enumerate();
+                let firsts = firsts.filter_map(|(class, buckets)| buckets.peek().map(|(first, _)| (*first, class)));
+                let unread = firsts.min();
+                if let Some(Reverse((end, number))) = read.peek().copied()
+                    // A bucket that is not read yet does not end before it begins.
+                    && unread.is_none_or(|(first, _)| end < first)
+                {
+                    read.pop();
+                    return Some(number);
+                }
+                let (_, number) = classes[unread?.1].next()?;
+                read.push(Reverse((end_of(*number), *number)));
+            }
+        })
+    }
+
+    /// First and last time of all buckets; `end_of` returns the last time of one.
+    pub(crate) fn bounds(&self, end_of: impl Fn(u64) -> i64) -> Option<(i64, i64)> {
+        let first = self.classes.values().filter_map(|buckets| buckets.first()).map(|(first, _)| *first).min()?;
+        let mut last = first;
+        for (class, buckets) in &self.classes {
+            for (first, number) in buckets.iter().rev() {
+                if first.saturating_add_unsigned(limit_of(*class)) <= last {
+                    break;
+                }
+                last = last.max(end_of(*number));
+            }
+        }
+        Some((first, last))
     }
 }
 
@@ -92,12 +131,33 @@ mod tests {
             let found: BTreeSet<u64> = spans.may_overlap(&range).collect();
             assert!(expected.is_subset(&found), "{range:?}");
         }
+        let ends: BTreeMap<u64, i64> = buckets.iter().map(|(number, _, last)| (*number, *last)).collect();
+        let mut expected: Vec<(i64, u64)> = ends.iter().map(|(number, end)| (*end, *number)).collect();
+        expected.sort_unstable();
+        let found: Vec<(i64, u64)> =
+            spans.by_end(|number| ends[&number]).map(|number| (ends[&number], number)).collect();
+        assert_eq!(found, expected);
+        let first = buckets.iter().map(|(_, first, _)| *first).min().unwrap();
+        assert_eq!(spans.bounds(|number| ends[&number]), Some((first, expected.last().unwrap().0)));
+        assert_eq!(Spans::default().bounds(|_| 0), None);
+    }
+
+    #[test]
+    fn few_buckets_are_read_for_a_few() {
         let hour = 3_600_000_000_000;
         let mut spans = Spans::default();
         (0..1_000)
             .for_each(|number| spans.insert(number, number.cast_signed() * hour, (number.cast_signed() + 1) * hour));
         let range = TimeRange { earliest: Some(500 * hour), latest: Some(501 * hour) };
         assert!(spans.may_overlap(&range).count() < 5);
+        let read = std::cell::Cell::new(0);
+        let end_of = |number: u64| {
+            read.set(read.get() + 1);
+            (number.cast_signed() + 1) * hour
+        };
+        assert_eq!(spans.by_end(end_of).take(10).collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
+        assert_eq!(spans.bounds(end_of), Some((0, 1_000 * hour)));
+        assert!(read.get() < 30, "{} were read", read.get());
         assert!(spans.remove(500, 500 * hour, 501 * hour) && !spans.remove(500, 500 * hour, 501 * hour));
         assert!(spans.may_overlap(&range).all(|number| number != 500));
     }

@@ -11,17 +11,16 @@ use crate::emptying::Emptying;
 use crate::follow::Followers;
 use crate::gaps::Gaps;
 use crate::hot_slabs::{HotKey, HotSegment, HotSlabs, Spares};
+use crate::live_buckets::LiveBuckets;
 use crate::log_files::{LogFiles, LogSegment};
 use crate::options::{QUARANTINED_SLABS_MAX, SLAB_WEIGHT};
 use crate::remote::queue::Uploads;
 use crate::report::Report;
 use crate::sealed_buckets::{Readers, SealedBucket};
 use crate::sent_requests::SentRequests;
-use crate::spans::Spans;
 use crate::sync::lock;
 use crate::{Damage, StoreError, StoreOptions};
 use quarry_catalog::{Catalog, CheckpointKey, HeadLengths, LoggedCheckpoint};
-use quarry_event::TimeRange;
 use quarry_stdx::SharedClock;
 use quarry_stdx::number::usize_of;
 
@@ -84,12 +83,10 @@ pub(crate) struct State {
     pub(crate) hot: HotSlabs,
     /// Slabs waiting to be sealed, by bucket number.
     pub(crate) closed: BTreeMap<u64, ClosedSlab>,
-    /// Live buckets by number.
-    pub(crate) sealed: BTreeMap<u64, Arc<SealedBucket>>,
-    /// Numbers of buckets with deleted events.
-    lossy: BTreeSet<u64>,
-    /// Numbers of closed slabs and live buckets by index, without empty entries.
-    numbers: BTreeMap<Arc<str>, Numbers>,
+    /// Live buckets.
+    pub(crate) sealed: LiveBuckets,
+    /// Numbers of the closed slabs by index, without empty entries.
+    closed_of: BTreeMap<Arc<str>, BTreeSet<u64>>,
     /// Buckets whose objects are deleted once no search holds them.
     pub(crate) retired: Vec<Arc<SealedBucket>>,
     /// Durable checkpoints not in the catalog yet.
@@ -117,15 +114,6 @@ pub(crate) struct State {
     pub(crate) seal_failures: u64,
     /// Whether the store is stopping and accepts no more work.
     pub(crate) stopping: bool,
-}
-
-/// Buckets of one index.
-#[derive(Debug, Default)]
-struct Numbers {
-    closed: BTreeSet<u64>,
-    sealed: BTreeSet<u64>,
-    /// The live buckets by time.
-    spans: Spans,
 }
 
 /// A slab that accepts no more events.
@@ -238,113 +226,55 @@ impl State {
 
     /// Numbers of the unsealed slabs of an index.
     pub(crate) fn unsealed_of(&self, index: &str) -> impl Iterator<Item = u64> {
-        let closed = self.numbers.get(index).into_iter().flat_map(|numbers| numbers.closed.iter().copied());
+        let closed = self.closed_of.get(index).into_iter().flatten().copied();
         closed.chain(self.hot.numbers_of(index))
     }
 
     pub(crate) fn add_closed(&mut self, segment: Arc<HotSegment>) {
         let number = segment.number();
-        self.numbers.entry(segment.index_name().clone()).or_default().closed.insert(number);
-        assert!(!self.sealed.contains_key(&number), "a sealed slab is not sealed again");
+        self.closed_of.entry(segment.index_name().clone()).or_default().insert(number);
+        assert!(!self.sealed.contains(number), "a sealed slab is not sealed again");
         let before = self.closed.insert(number, ClosedSlab { segment, progress: Progress::Waiting });
         assert!(before.is_none(), "a slab is closed once");
     }
 
     fn remove_closed(&mut self, number: u64) {
-        if let Some(slab) = self.closed.remove(&number) {
-            let index = slab.segment.index_name().clone();
-            self.change_numbers(&index, |numbers| {
-                assert!(numbers.closed.remove(&number), "an index knows its closed slabs");
-            });
+        let Some(slab) = self.closed.remove(&number) else { return };
+        let index = slab.segment.index_name();
+        let Some(numbers) = self.closed_of.get_mut(index) else { return };
+        assert!(numbers.remove(&number), "an index knows its closed slabs");
+        if numbers.is_empty() {
+            self.closed_of.remove(index);
         }
     }
 
     /// Adds a live bucket, replacing the slab it was sealed from.
-    pub(crate) fn add_sealed(&mut self, mut bucket: SealedBucket) -> Arc<SealedBucket> {
+    pub(crate) fn add_sealed(&mut self, bucket: SealedBucket) -> Arc<SealedBucket> {
         let number = bucket.row.number;
-        // All buckets of an index share one allocation of its name.
-        match self.numbers.get_key_value(&bucket.row.index) {
-            Some((index, _)) => bucket.row.index = Arc::clone(index),
-            None => drop(self.numbers.insert(Arc::clone(&bucket.row.index), Numbers::default())),
-        }
-        if let Some(numbers) = self.numbers.get_mut(&bucket.row.index) {
-            numbers.sealed.insert(number);
-            numbers.spans.insert(number, bucket.row.time_min, bucket.row.time_max);
-        }
         self.remove_closed(number);
-        self.put_sealed(bucket)
-    }
-
-    /// Replaces a live bucket by a new version.
-    pub(crate) fn put_sealed(&mut self, bucket: SealedBucket) -> Arc<SealedBucket> {
-        let (number, bucket) = (bucket.row.number, Arc::new(bucket));
-        assert!(!self.closed.contains_key(&number), "events are searched in one place");
-        if bucket.deleted.is_some() {
-            self.lossy.insert(number);
-        }
-        self.sealed.insert(number, Arc::clone(&bucket));
-        bucket
-    }
-
-    /// Live buckets with deleted events, by number.
-    pub(crate) fn lossy(&self) -> impl Iterator<Item = &Arc<SealedBucket>> {
-        self.lossy.iter().filter_map(|number| self.sealed.get(number))
-    }
-
-    /// Removes a bucket that is no longer live.
-    pub(crate) fn remove_sealed(&mut self, number: u64) {
-        if let Some(bucket) = self.sealed.remove(&number) {
-            self.lossy.remove(&number);
-            let row = &bucket.row;
-            self.change_numbers(&row.index, |numbers| {
-                let is_known = numbers.sealed.remove(&number);
-                let has_times = numbers.spans.remove(number, row.time_min, row.time_max);
-                assert!(is_known && has_times, "an index knows its buckets");
-            });
-        }
-    }
-
-    fn change_numbers(&mut self, index: &str, change: impl FnOnce(&mut Numbers)) {
-        let Some(numbers) = self.numbers.get_mut(index) else { return };
-        change(numbers);
-        if numbers.closed.is_empty() && numbers.sealed.is_empty() {
-            self.numbers.remove(index);
-        }
-    }
-
-    /// Live buckets of an index, by number.
-    pub(crate) fn sealed_of(&self, index: &str) -> impl DoubleEndedIterator<Item = &Arc<SealedBucket>> {
-        let numbers = self.numbers.get(index).into_iter().flat_map(|numbers| &numbers.sealed);
-        numbers.filter_map(|number| self.sealed.get(number))
-    }
-
-    /// Live buckets of the selected indexes that overlap `range`.
-    pub(crate) fn overlapping<'a>(
-        &'a self,
-        is_selected: impl Fn(&str) -> bool,
-        range: &'a TimeRange,
-    ) -> impl Iterator<Item = &'a Arc<SealedBucket>> {
-        let selected = self.numbers.iter().filter(move |(index, _)| is_selected(index));
-        let found = selected.flat_map(|(_, numbers)| numbers.spans.may_overlap(range));
-        let buckets = found.filter_map(|number| self.sealed.get(&number));
-        buckets.filter(|bucket| range.overlaps(bucket.row.time_min, bucket.row.time_max))
+        self.sealed.add(bucket)
     }
 
     /// Names of the indexes with events.
     pub(crate) fn indexes(&self) -> BTreeSet<Arc<str>> {
-        self.numbers.keys().cloned().chain(self.hot.values().map(|slab| slab.index().clone())).collect()
-    }
-
-    /// Indexes with at least `least` live buckets, in order of name.
-    pub(crate) fn indexes_with(&self, least: usize) -> impl Iterator<Item = &Arc<str>> {
-        let is_so = move |(_, numbers): &(&Arc<str>, &Numbers)| numbers.sealed.len() >= least;
-        self.numbers.iter().filter(is_so).map(|(index, _)| index)
+        let hot = self.hot.values().map(|slab| slab.index());
+        self.sealed.indexes().chain(self.closed_of.keys()).chain(hot).cloned().collect()
     }
 
     /// Allocates the number of a new bucket.
     pub(crate) fn take_number(&mut self) -> u64 {
         self.next_bucket += 1;
         self.next_bucket - 1
+    }
+
+    /// Lets every merge be tried, also of buckets that could not be compacted.
+    pub(crate) fn compact_again(&mut self) {
+        for number in std::mem::take(&mut self.not_compacted) {
+            if let Some(bucket) = self.sealed.get(number).cloned() {
+                self.sealed.examine(&bucket);
+            }
+        }
+        self.sealed.request_all();
     }
 
     /// Schedules failed seals for retry.
@@ -400,11 +330,12 @@ impl State {
     pub(crate) fn sealed_through(&self, index: &str, sealing: &BTreeSet<u64>) -> u64 {
         let unsealed = self.unsealed_of(index).filter(|number| !sealing.contains(number));
         let first_unsealed = unsealed.min().unwrap_or(u64::MAX);
-        // Compacted buckets do not count: their numbers are unrelated to the log, and may exceed that of a slab whose
-        // first record is just being written.
-        let is_sealed = |bucket: &&Arc<SealedBucket>| bucket.row.level == 0 && bucket.row.number < first_unsealed;
-        let sealed = self.sealed_of(index).rev().find(is_sealed).map(|bucket| bucket.row.number);
         let sealing = sealing.range(..first_unsealed).next_back().copied();
+        // A sealed bucket is its own first origin, so only those that arrived later can have a larger number. The number
+        // of a compacted bucket is unrelated to the log: it may be beyond that of a slab whose first record is just being
+        // written.
+        let arrived = self.sealed.arrived(index, sealing.unwrap_or(0), first_unsealed.saturating_sub(1));
+        let sealed = arrived.rev().find(|bucket| bucket.row.level == 0).map(|bucket| bucket.row.number);
         sealed.max(sealing).unwrap_or(0)
     }
 

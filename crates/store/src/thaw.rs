@@ -100,7 +100,7 @@ impl Shared {
     /// Id of the live bucket with this object.
     fn live_with(&self, object: &str) -> Option<String> {
         let state = self.state();
-        let found = state.sealed.values().find(|bucket| bucket.row.thawed && bucket.row.object() == object);
+        let found = state.sealed.thawed().find(|bucket| bucket.row.object() == object);
         found.map(|bucket| bucket.id().to_owned())
     }
 
@@ -138,8 +138,7 @@ impl Shared {
     /// Forgets thawed buckets whose objects are both gone; returns their ids.
     fn forget_thawed(&self) -> Result<Vec<String>, StoreError> {
         let _commit = lock(&self.commit);
-        let thawed: Vec<Arc<SealedBucket>> =
-            self.state().sealed.values().filter(|bucket| bucket.row.thawed).cloned().collect();
+        let thawed: Vec<Arc<SealedBucket>> = self.state().sealed.thawed().cloned().collect();
         let mut gone = Vec::new();
         for bucket in thawed {
             let blobs = self.readers.blobs();
@@ -154,7 +153,7 @@ impl Shared {
         self.catalog.retire(&numbers)?;
         let ids = gone.iter().map(|bucket| bucket.id().to_owned()).collect();
         let mut state = self.state();
-        numbers.iter().for_each(|number| state.remove_sealed(*number));
+        numbers.iter().for_each(|number| state.sealed.remove(*number));
         state.retired.extend(gone);
         Ok(ids)
     }

@@ -37,6 +37,7 @@ pub use self::settings::{PostgreSqlPlace, PostgreSqlSettings};
 pub use self::shared_files::{SharedFile, SharedFileChange, SharedFileRow, SharedFileTable, SharedPut};
 use crate::checkpoint::KnownHeads;
 use crate::connection::{Database, Steps};
+use crate::digest::BucketCheck;
 use crate::transaction::{Act, Failure, Outcome, Transaction, values};
 use crate::{Catalog, CatalogError};
 
@@ -55,17 +56,25 @@ const SESSION_SETTINGS: &str = "SET idle_in_transaction_session_timeout = '5min'
 impl Catalog {
     /// Opens the catalog at `place` for writing, creating it if there is none.
     pub fn open_postgresql(place: &PostgreSqlPlace, clock: &SharedClock) -> Result<Catalog, CatalogError> {
-        open(place, clock, Opening::Create)
+        open(place, clock, Opening::Create, BucketCheck::AtOpening)
     }
 
     /// Like [`Catalog::open_postgresql`], but fails if there is no catalog.
-    pub fn open_existing_postgresql(place: &PostgreSqlPlace, clock: &SharedClock) -> Result<Catalog, CatalogError> {
-        open(place, clock, Opening::Existing)
+    pub fn open_existing_postgresql(
+        place: &PostgreSqlPlace,
+        clock: &SharedClock,
+        buckets: BucketCheck,
+    ) -> Result<Catalog, CatalogError> {
+        open(place, clock, Opening::Existing, buckets)
     }
 
     /// Opens an existing catalog at `place` for reading.
-    pub fn open_read_only_postgresql(place: &PostgreSqlPlace, clock: &SharedClock) -> Result<Catalog, CatalogError> {
-        open(place, clock, Opening::ReadOnly)
+    pub fn open_read_only_postgresql(
+        place: &PostgreSqlPlace,
+        clock: &SharedClock,
+        buckets: BucketCheck,
+    ) -> Result<Catalog, CatalogError> {
+        open(place, clock, Opening::ReadOnly, buckets)
     }
 }
 
@@ -77,11 +86,16 @@ enum Opening {
     ReadOnly,
 }
 
-fn open(place: &PostgreSqlPlace, clock: &SharedClock, opening: Opening) -> Result<Catalog, CatalogError> {
+fn open(
+    place: &PostgreSqlPlace,
+    clock: &SharedClock,
+    opening: Opening,
+    buckets: BucketCheck,
+) -> Result<Catalog, CatalogError> {
     let mut database = PostgreSql::new(place, clock)?;
     let mut patience = database.patience(OPEN_WAIT_MAX.min(place.wait));
     let session = loop {
-        match database.begin(opening) {
+        match database.begin(opening, buckets) {
             Ok(session) => break session,
             Err(failure) => patience.after(&database, failure)?,
         }
@@ -159,14 +173,14 @@ impl PostgreSql {
     }
 
     /// Connects, and creates, migrates or verifies the catalog as `opening` requires.
-    fn begin(&self, opening: Opening) -> Outcome<Session> {
+    fn begin(&self, opening: Opening, buckets: BucketCheck) -> Outcome<Session> {
         let session = self.connect()?;
         if opening != Opening::ReadOnly {
             self.lock_schema(&session)?;
         }
         match (schema::look(&session, &self.place.schema, &self.place.shown)?, opening) {
             (SchemaContents::Version(version), _) => {
-                schema::check(&session, version)?;
+                schema::check(&session, version, buckets)?;
                 if version < schema::VERSION && opening != Opening::ReadOnly {
                     in_transaction(&session, "BEGIN", || schema::migrate(&session, version))?;
                 }

@@ -9,7 +9,7 @@
 use super::session::Session;
 use crate::CatalogError;
 use crate::checksum::TABLES;
-use crate::digest::check_all;
+use crate::digest::{BucketCheck, check_at_opening};
 use crate::transaction::{Act, Failure, Outcome, Transaction, values};
 
 /// The current version; always that of SQLite's tables.
@@ -182,7 +182,7 @@ pub(super) fn migrate(session: &Session, found: usize) -> Outcome<()> {
     session.execute("UPDATE version SET version = ?1", values![VERSION as i64]).map(drop)
 }
 
-/// Verifies every row and every table of a catalog of this version.
-pub(super) fn check(session: &Session, version: usize) -> Outcome<()> {
-    check_all(&Act::on(session), version)
+/// Verifies the rows and tables of a catalog of this version.
+pub(super) fn check(session: &Session, version: usize, buckets: BucketCheck) -> Outcome<()> {
+    check_at_opening(&Act::on(session), version, buckets)
 }

@@ -128,7 +128,7 @@ fn a_server_that_is_killed_and_started_again_loses_nothing_and_doubles_nothing()
     });
     catalog.check().unwrap();
     drop(catalog);
-    Catalog::open_existing_postgresql(&place, &SystemClock::shared()).unwrap().check().unwrap();
+    Catalog::open_existing_postgresql(&place, &SystemClock::shared(), BucketCheck::AtOpening).unwrap().check().unwrap();
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn one_process_writes_and_a_replaced_one_does_not() {
     first.set_setting("a", "1").unwrap();
     let error = open(&place).unwrap_err();
     assert!(matches!(error, CatalogError::Busy { .. }), "{error}");
-    let reader = Catalog::open_read_only_postgresql(&place, &SystemClock::shared()).unwrap();
+    let reader = Catalog::open_read_only_postgresql(&place, &SystemClock::shared(), BucketCheck::AtOpening).unwrap();
     assert_eq!(reader.setting("a").unwrap().as_deref(), Some("1"));
     assert!(reader.set_setting("a", "2").unwrap_err().to_string().contains("reading only"));
     drop(first);
@@ -200,8 +200,8 @@ fn what_is_no_whole_catalog_of_a_known_version_is_refused() {
     let server = Server::shared();
     let schema = new_schema();
     let place = place(&server.url(), &schema, SHORT);
-    let existing = || Catalog::open_existing_postgresql(&place, &SystemClock::shared());
-    let reader = || Catalog::open_read_only_postgresql(&place, &SystemClock::shared());
+    let existing = || Catalog::open_existing_postgresql(&place, &SystemClock::shared(), BucketCheck::AtOpening);
+    let reader = || Catalog::open_read_only_postgresql(&place, &SystemClock::shared(), BucketCheck::AtOpening);
     for error in [existing().unwrap_err(), reader().unwrap_err()] {
         assert!(error.to_string().contains(&format!("there is no schema {schema}")), "{error}");
     }
@@ -297,13 +297,14 @@ fn a_schema_from_before_spans_is_read_as_it_is_and_brought_up_to_date() {
             "SELECT indexname FROM pg_catalog.pg_indexes WHERE schemaname = ?1 AND indexname LIKE 'bucket_by%'";
         catalog.read(|act| act.rows(select, values![&*place.schema], |row| row.take::<String>(0))).unwrap()
     };
-    let old = Catalog::open_read_only_postgresql(&place, &SystemClock::shared()).unwrap();
+    let old = Catalog::open_read_only_postgresql(&place, &SystemClock::shared(), BucketCheck::AtOpening).unwrap();
     assert_eq!((found(&old), indexes(&old)), (expected.clone(), vec!["bucket_by_time".to_owned()]));
     old.check().unwrap();
     drop(old);
     // Twice: the second time there is nothing left to change.
     for _ in 0..2 {
-        let catalog = Catalog::open_existing_postgresql(&place, &SystemClock::shared()).unwrap();
+        let catalog =
+            Catalog::open_existing_postgresql(&place, &SystemClock::shared(), BucketCheck::AtOpening).unwrap();
         assert_eq!((found(&catalog), indexes(&catalog)), (expected.clone(), vec!["bucket_by_span".to_owned()]));
         catalog.check().unwrap();
     }

@@ -17,7 +17,7 @@ use rusqlite::{Connection, params_from_iter};
 
 use crate::checkpoint::KnownHeads;
 use crate::connection::{Database, Steps};
-use crate::digest::check_all;
+use crate::digest::{BucketCheck, check_at_opening};
 use crate::transaction::{Act, Cell, Failure, Outcome, Row, Transaction, Value};
 use crate::{Catalog, CatalogError};
 
@@ -30,21 +30,22 @@ impl Catalog {
     /// Opens the database at `path`, creating or migrating it if necessary.
     pub fn open(path: &Path) -> Result<Catalog, CatalogError> {
         let connection = Connection::open(path).map_err(|error| CatalogError::at(path, error))?;
-        prepare(connection, path)
+        prepare(connection, path, BucketCheck::AtOpening)
     }
 
     /// Like [`Catalog::open`], but a catalog must exist: an empty file counts as damage, not as a new catalog.
-    pub fn open_existing(path: &Path) -> Result<Catalog, CatalogError> {
-        // Rows are verified once, by `open`.
+    pub fn open_existing(path: &Path, buckets: BucketCheck) -> Result<Catalog, CatalogError> {
+        // Rows are verified once, below.
         drop(open_whole(path)?);
-        Catalog::open(path)
+        let connection = Connection::open(path).map_err(|error| CatalogError::at(path, error))?;
+        prepare(connection, path, buckets)
     }
 
     /// Opens an existing database without writing to it, even in a read-only folder.
-    pub fn open_read_only(path: &Path) -> Result<Catalog, CatalogError> {
+    pub fn open_read_only(path: &Path, buckets: BucketCheck) -> Result<Catalog, CatalogError> {
         let (opened, version) = open_whole(path)?;
         schema::show_as_current(&opened, path, version)?;
-        check_all(&Act::on(&opened), version).map_err(|failure| CatalogError::at(path, failure))?;
+        check_at_opening(&Act::on(&opened), version, buckets).map_err(|failure| CatalogError::at(path, failure))?;
         Ok(catalog(opened, path, KnownHeads::of_a_reader(), version))
     }
 
@@ -52,7 +53,7 @@ impl Catalog {
     pub fn open_in_memory() -> Result<Catalog, CatalogError> {
         let path = Path::new(":memory:");
         let connection = Connection::open_in_memory().map_err(|error| CatalogError::at(path, error))?;
-        prepare(connection, path)
+        prepare(connection, path, BucketCheck::AtOpening)
     }
 }
 
@@ -64,8 +65,8 @@ fn open_whole(path: &Path) -> Result<(Connection, usize), CatalogError> {
     Ok((opened, version))
 }
 
-fn prepare(mut connection: Connection, path: &Path) -> Result<Catalog, CatalogError> {
-    schema::prepare(&mut connection, path, BUSY_WAIT)?;
+fn prepare(mut connection: Connection, path: &Path, buckets: BucketCheck) -> Result<Catalog, CatalogError> {
+    schema::prepare(&mut connection, path, BUSY_WAIT, buckets)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(catalog(connection, path, KnownHeads::of_the_writer(), schema::VERSION))
 }

@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use crate::CatalogError;
 use crate::bucket::add_bucket_sums;
 use crate::checkpoint::add_checkpoint_sums;
-use crate::digest::{WITH_CHECKSUMS, begin, check_all};
+use crate::digest::{BucketCheck, WITH_CHECKSUMS, begin, check_all, check_at_opening};
 use crate::position::move_position;
 use crate::setting::write_setting;
 use crate::transaction::{Act, Outcome, values};
@@ -192,7 +192,12 @@ const STAND_INS: &[&str] = &[
 const TABLES: &[i64] = &[0, 4, 5, 8, 8, 9, 9, 9, 9];
 
 /// Configures the connection, checks the file, and applies missing migrations.
-pub(crate) fn prepare(connection: &mut Connection, path: &Path, busy_wait: Duration) -> Result<(), CatalogError> {
+pub(crate) fn prepare(
+    connection: &mut Connection,
+    path: &Path,
+    busy_wait: Duration,
+    buckets: BucketCheck,
+) -> Result<(), CatalogError> {
     let failed = |error: rusqlite::Error| CatalogError::at(path, error);
     connection.busy_timeout(busy_wait).map_err(failed)?;
     let found = check_version(connection, path)?;
@@ -201,7 +206,7 @@ pub(crate) fn prepare(connection: &mut Connection, path: &Path, busy_wait: Durat
         check_structure(connection, path)?;
     }
     if found == VERSION {
-        check_all(&Act::on(connection), VERSION).map_err(|failure| CatalogError::at(path, failure))?;
+        check_at_opening(&Act::on(connection), VERSION, buckets).map_err(|failure| CatalogError::at(path, failure))?;
     }
     connection.pragma_update(None, "journal_mode", "WAL").map_err(failed)?;
     connection.pragma_update(None, "synchronous", "FULL").map_err(failed)?;

@@ -43,14 +43,17 @@ fn an_emptied_or_cut_file_is_damaged_and_not_new() {
     let whole = std::fs::read(&path).unwrap();
     for len in [0, 1, 20, 99, 100, 600, 4096, whole.len() - 4096] {
         std::fs::write(&path, &whole[..len]).unwrap();
-        let opened = [Catalog::open_read_only(&path), Catalog::open_existing(&path)];
+        let opened = [
+            Catalog::open_read_only(&path, BucketCheck::AtOpening),
+            Catalog::open_existing(&path, BucketCheck::AtOpening),
+        ];
         for opened in opened {
             let read = opened.and_then(|catalog| catalog.log_position().and(catalog.buckets(BucketState::Live)));
             let error = read.unwrap_err();
             assert!(error.to_string().contains("is damaged"), "{len} bytes: {error}");
         }
     }
-    assert!(Catalog::open_existing(&folder.path().join("missing")).is_err());
+    assert!(Catalog::open_existing(&folder.path().join("missing"), BucketCheck::AtOpening).is_err());
 }
 
 #[test]
@@ -81,7 +84,7 @@ fn what_is_not_folded_in_yet_is_not_left_out_where_nothing_can_be_written() {
             }
         }
         std::fs::set_permissions(to.path(), std::fs::Permissions::from_mode(0o555)).unwrap();
-        match Catalog::open_read_only(&to.path().join("catalog.sqlite")) {
+        match Catalog::open_read_only(&to.path().join("catalog.sqlite"), BucketCheck::AtOpening) {
             Ok(opened) => assert_eq!(opened.buckets(BucketState::Live).unwrap().len(), 1),
             Err(error) => assert!(!with_index && error.to_string().contains("not closed properly"), "{error}"),
         }
@@ -100,13 +103,16 @@ fn a_catalog_from_before_deletions_is_read_checked_and_brought_up_to_date() {
     connection.execute_batch(WITHOUT_REMOTE).unwrap();
     let before = "DROP TABLE deletion; DELETE FROM digest WHERE name = 'deletion'; PRAGMA user_version = 4;";
     connection.execute_batch(before).unwrap();
-    let old = Catalog::open_read_only(&path).unwrap();
+    let old = Catalog::open_read_only(&path, BucketCheck::AtOpening).unwrap();
     old.check().unwrap();
     assert_eq!((old.deletions().unwrap(), old.buckets(BucketState::Live).unwrap().len()), (vec![], 1));
     drop(old);
-    Catalog::open_existing(&path).unwrap().check().unwrap();
+    Catalog::open_existing(&path, BucketCheck::AtOpening).unwrap().check().unwrap();
     connection.execute_batch(&before.replace("PRAGMA", "UPDATE bucket SET events = 4; PRAGMA")).unwrap();
-    assert!(Catalog::open_read_only(&path).is_err() && Catalog::open_existing(&path).is_err());
+    assert!(
+        Catalog::open_read_only(&path, BucketCheck::AtOpening).is_err()
+            && Catalog::open_existing(&path, BucketCheck::AtOpening).is_err()
+    );
 }
 
 #[test]
@@ -130,8 +136,11 @@ fn a_catalog_of_the_first_version_is_read_as_it_is_and_brought_up_to_date_when_w
         .unwrap();
     drop(connection);
     let expected = [row(7, "main", BucketState::Live)];
-    assert_eq!(Catalog::open_read_only(&path).unwrap().buckets(BucketState::Live).unwrap(), expected);
-    let catalog = Catalog::open_existing(&path).unwrap();
+    assert_eq!(
+        Catalog::open_read_only(&path, BucketCheck::AtOpening).unwrap().buckets(BucketState::Live).unwrap(),
+        expected
+    );
+    let catalog = Catalog::open_existing(&path, BucketCheck::AtOpening).unwrap();
     catalog.check().unwrap();
     assert_eq!((catalog.log_position().unwrap(), catalog.positions().unwrap()), (41, vec![("main".into(), 7)]));
     assert_eq!(catalog.buckets(BucketState::Live).unwrap(), expected);
@@ -153,19 +162,23 @@ fn rows_of_a_version_without_milestones_keep_their_checksums() {
     connection.execute_batch(before).unwrap();
     drop(connection);
     let checkpoints = |catalog: &Catalog| catalog.checkpoints_of(b"a", "").unwrap();
-    assert_eq!(checkpoints(&Catalog::open_read_only(&path).unwrap()), [logged(b"a", 0, 10, 3)]);
-    let catalog = Catalog::open_existing(&path).unwrap();
+    assert_eq!(checkpoints(&Catalog::open_read_only(&path, BucketCheck::AtOpening).unwrap()), [logged(b"a", 0, 10, 3)]);
+    let catalog = Catalog::open_existing(&path, BucketCheck::AtOpening).unwrap();
     assert_eq!(checkpoints(&catalog), [logged(b"a", 0, 10, 3)]);
     catalog.save_checkpoints(&[logged(b"a", 0, 12, 4), logged(b"b", 2, 12, 4)], 4).unwrap();
     drop(catalog);
-    let catalog = Catalog::open_existing(&path).unwrap();
+    let catalog = Catalog::open_existing(&path, BucketCheck::AtOpening).unwrap();
     assert_eq!(catalog.checkpoints_of(b"b", "").unwrap(), [logged(b"b", 2, 12, 4)]);
     catalog.check().unwrap();
 }
 
 /// Everything a caller can read from the file, as text; or the error.
 fn told(path: &Path, write: bool) -> Result<String, CatalogError> {
-    let catalog = if write { Catalog::open_existing(path)? } else { Catalog::open_read_only(path)? };
+    let catalog = if write {
+        Catalog::open_existing(path, BucketCheck::AtOpening)?
+    } else {
+        Catalog::open_read_only(path, BucketCheck::AtOpening)?
+    };
     let mut told = format!("{:?} {:?}", catalog.positions()?, catalog.log_position()?);
     for state in [BucketState::Sealing, BucketState::Live, BucketState::Retired] {
         told += &format!("{:?}", catalog.buckets(state)?);
@@ -233,11 +246,11 @@ fn a_catalog_from_before_remote_copies_is_read_checked_and_brought_up_to_date() 
     drop(catalog);
     Connection::open(&path).unwrap().execute_batch(WITHOUT_REMOTE).unwrap();
     let expected = [compacted(7, "main", BucketState::Live)];
-    let old = Catalog::open_read_only(&path).unwrap();
+    let old = Catalog::open_read_only(&path, BucketCheck::AtOpening).unwrap();
     old.check().unwrap();
     assert_eq!(old.buckets(BucketState::Live).unwrap(), expected);
     drop(old);
-    let catalog = Catalog::open_existing(&path).unwrap();
+    let catalog = Catalog::open_existing(&path, BucketCheck::AtOpening).unwrap();
     catalog.check().unwrap();
     assert_eq!(catalog.buckets(BucketState::Live).unwrap(), expected);
     assert_eq!(catalog.begin_uploads(&[7], "cold", "main").unwrap(), [7]);
@@ -246,10 +259,10 @@ fn a_catalog_from_before_remote_copies_is_read_checked_and_brought_up_to_date() 
         let connection = Connection::open(&path).unwrap();
         connection.execute_batch("CREATE TABLE kept AS SELECT * FROM bucket").unwrap();
         connection.execute_batch(&format!("UPDATE bucket SET {damage}")).unwrap();
-        assert!(Catalog::open_read_only(&path).is_err(), "{damage}");
+        assert!(Catalog::open_read_only(&path, BucketCheck::AtOpening).is_err(), "{damage}");
         let restore = "DELETE FROM bucket; INSERT INTO bucket SELECT * FROM kept; DROP TABLE kept";
         connection.execute_batch(restore).unwrap();
-        Catalog::open_existing(&path).unwrap().check().unwrap();
+        Catalog::open_existing(&path, BucketCheck::AtOpening).unwrap().check().unwrap();
     }
 }
 
@@ -264,11 +277,11 @@ fn a_catalog_from_before_spans_is_asked_for_times_and_brought_up_to_date() {
     let connection = Connection::open(&path).unwrap();
     connection.execute_batch(WITHOUT_SPANS).unwrap();
     let expected = [BucketSpan { number: 7, time_min: -5, time_max: 7 }];
-    let old = Catalog::open_read_only(&path).unwrap();
+    let old = Catalog::open_read_only(&path, BucketCheck::AtOpening).unwrap();
     old.check().unwrap();
     assert_eq!(old.overlapping(&["main"], &TimeRange::ALL).unwrap(), expected);
     drop(old);
-    let catalog = Catalog::open_existing(&path).unwrap();
+    let catalog = Catalog::open_existing(&path, BucketCheck::AtOpening).unwrap();
     catalog.check().unwrap();
     assert_eq!(catalog.overlapping(&["main"], &TimeRange::ALL).unwrap(), expected);
     let count = "SELECT count(*) FROM sqlite_master WHERE name IN ('bucket_by_span', 'bucket_not_live')";

@@ -36,7 +36,7 @@ on_each_database! {
     a_bucket_moves_between_volumes_and_away_step_by_step,
     what_a_bucket_holds_is_known_through_further_merges,
     found_buckets_come_back_but_for_those_that_others_replace,
-    live_buckets_are_read_in_pages,
+    buckets_are_read_in_pages,
 }
 
 fn a_bucket_goes_through_its_life(place: &Place) {
@@ -195,8 +195,17 @@ fn a_changed_or_missing_row_is_named(place: &Place) {
         catalog.save_checkpoints(&[logged(b"a", 0, 10, 3)], 3).unwrap();
         catalog.database.run_script(change);
         drop(catalog);
-        for opened in [place.open_read_only(), place.open_existing()] {
-            let error = opened.unwrap_err();
+        let read_all = |catalog: Catalog| -> Result<(), CatalogError> {
+            let mut pages = catalog.read_buckets();
+            while pages.next_page()?.is_some() {}
+            Ok(())
+        };
+        let opened = [place.open_read_only(), place.open_existing()].map(|opened| opened.map(drop));
+        let later = BucketCheck::WhenRead;
+        let read =
+            [place.open_read_only_with(later).and_then(read_all), place.open_existing_with(later).and_then(read_all)];
+        for result in opened.into_iter().chain(read) {
+            let error = result.unwrap_err();
             assert!(matches!(error, CatalogError::Corrupt { .. }), "{error}");
             assert!(error.to_string().contains(name), "{change}: {error}");
         }
@@ -324,7 +333,7 @@ fn found_buckets_come_back_but_for_those_that_others_replace(place: &Place) {
     catalog.check().unwrap();
 }
 
-fn live_buckets_are_read_in_pages(place: &Place) {
+fn buckets_are_read_in_pages(place: &Place) {
     let catalog = place.open().unwrap();
     assert_eq!(catalog.newest_created().unwrap(), None);
     let live = |number: u64| match number % 2 {
@@ -337,7 +346,17 @@ fn live_buckets_are_read_in_pages(place: &Place) {
     catalog.begin_seal(&row(4, "main", BucketState::Sealing)).unwrap();
     catalog.retire(&[8]).unwrap();
     assert_eq!(catalog.newest_created().unwrap(), Some(47));
-    assert_eq!(catalog.live_after(0, 3).unwrap(), [live(2), live(3), live(5)]);
-    assert_eq!(catalog.live_after(5, 3).unwrap(), [live(9), live(40)]);
-    assert_eq!(catalog.live_after(40, 3).unwrap(), []);
+    let retired = BucketRow { state: BucketState::Retired, ..live(8) };
+    let all = [live(2), live(3), row(4, "main", BucketState::Sealing), live(5), retired, live(9), live(40)];
+    for most in [1, 3, 7, 100] {
+        let mut pages = catalog.read_buckets();
+        pages.most = most;
+        let mut read = Vec::new();
+        while let Some(page) = pages.next_page().unwrap() {
+            assert!(!page.is_empty() && page.len() <= most as usize);
+            read.extend(page);
+        }
+        assert_eq!(read, all);
+        assert_eq!(pages.next_page().unwrap(), None);
+    }
 }

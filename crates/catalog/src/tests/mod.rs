@@ -45,16 +45,24 @@ impl Place {
     }
 
     pub(crate) fn open_existing(&self) -> Result<Catalog, CatalogError> {
+        self.open_existing_with(BucketCheck::AtOpening)
+    }
+
+    pub(crate) fn open_existing_with(&self, buckets: BucketCheck) -> Result<Catalog, CatalogError> {
         match self {
-            Place::Sqlite(folder) => Catalog::open_existing(&folder.path().join("catalog.sqlite")),
-            Place::PostgreSql(place) => Catalog::open_existing_postgresql(place, &SystemClock::shared()),
+            Place::Sqlite(folder) => Catalog::open_existing(&folder.path().join("catalog.sqlite"), buckets),
+            Place::PostgreSql(place) => Catalog::open_existing_postgresql(place, &SystemClock::shared(), buckets),
         }
     }
 
     pub(crate) fn open_read_only(&self) -> Result<Catalog, CatalogError> {
+        self.open_read_only_with(BucketCheck::AtOpening)
+    }
+
+    pub(crate) fn open_read_only_with(&self, buckets: BucketCheck) -> Result<Catalog, CatalogError> {
         match self {
-            Place::Sqlite(folder) => Catalog::open_read_only(&folder.path().join("catalog.sqlite")),
-            Place::PostgreSql(place) => Catalog::open_read_only_postgresql(place, &SystemClock::shared()),
+            Place::Sqlite(folder) => Catalog::open_read_only(&folder.path().join("catalog.sqlite"), buckets),
+            Place::PostgreSql(place) => Catalog::open_read_only_postgresql(place, &SystemClock::shared(), buckets),
         }
     }
 

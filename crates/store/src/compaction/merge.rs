@@ -287,7 +287,7 @@ fn put(shared: &Shared, row: &mut BucketRow, encoded: EncodedBucket, pace: &mut 
 fn commit(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) -> Result<(), Failure> {
     let _commit = lock(&shared.commit);
     let is_live = |bucket: &Arc<SealedBucket>| {
-        shared.state().sealed.get(&bucket.row.number).is_some_and(|live| Arc::ptr_eq(live, bucket))
+        shared.state().sealed.get(bucket.row.number).is_some_and(|live| Arc::ptr_eq(live, bucket))
     };
     if !inputs.iter().all(is_live) {
         withdraw(shared, row);
@@ -312,7 +312,7 @@ fn commit(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) -> Res
         assert!(bucket.hold().moved.get().is_none(), "a bucket is merged once");
         bucket.hold().moved.get_or_init(|| moved);
         first_row += bucket.row.events - bucket.deleted_events();
-        state.remove_sealed(bucket.row.number);
+        state.sealed.remove(bucket.row.number);
         state.retired.push(bucket.clone());
     }
     Ok(())

@@ -14,7 +14,7 @@ mod regroup;
 mod report;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use quarry_bucket::BucketEncoder;
@@ -36,7 +36,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(60);
 pub(crate) fn run(shared: &Shared) {
     while wait_for_work(shared) {
         let turn = lock(&shared.compacting);
-        let inputs = choose(shared, &shared.state(), Request::Background);
+        let inputs = choose(shared, &mut shared.state(), Request::Background);
         if inputs.is_empty() {
             continue;
         }
@@ -59,7 +59,11 @@ fn wait_for_work(shared: &Shared) -> bool {
         if state.stopping {
             return false;
         }
-        if !is_due(shared, &state) {
+        if !is_due(shared, &mut state) {
+            if policy::is_left(&state, Request::Background) && !is_sealing(&state) {
+                state = paused(shared, state);
+                continue;
+            }
             state = wait(&shared.seal_done, state);
             continue;
         }
@@ -79,20 +83,33 @@ fn quiet_left(shared: &Shared, state: &State) -> Duration {
 }
 
 /// Whether there is something to merge and nothing to seal, which has priority.
-pub(crate) fn is_due(shared: &Shared, state: &State) -> bool {
-    let sealing = state.closed.values().any(|slab| !matches!(slab.progress, Progress::Quarantined(_)));
-    !sealing && !choose(shared, state, Request::Background).is_empty()
+pub(crate) fn is_due(shared: &Shared, state: &mut State) -> bool {
+    !is_sealing(state) && !choose(shared, state, Request::Background).is_empty()
+}
+
+fn is_sealing(state: &State) -> bool {
+    state.closed.values().any(|slab| !matches!(slab.progress, Progress::Quarantined(_)))
+}
+
+/// Lets others have the state before an examination of many buckets goes on.
+fn paused<'a>(shared: &'a Shared, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    drop(state);
+    std::thread::yield_now();
+    shared.state()
 }
 
 /// The buckets to merge next; none if there is nothing to do.
-fn choose(shared: &Shared, state: &State, request: Request) -> Vec<Arc<SealedBucket>> {
+fn choose(shared: &Shared, state: &mut State, request: Request) -> Vec<Arc<SealedBucket>> {
+    let not_compacted = std::mem::take(&mut state.not_compacted);
     let is_whole = |bucket: &SealedBucket| {
         let number = bucket.row.number;
         // A bucket that is only on its remote volume is rarely used, and would be fetched in small parts.
         let is_here = bucket.copies.is_local();
-        is_here && !state.not_compacted.contains(&number) && shared.readers.faults.of(number).is_none()
+        is_here && !not_compacted.contains(&number) && shared.readers.faults.of(number).is_none()
     };
-    policy::choose(state, &is_whole, &shared.options.compaction, request)
+    let chosen = policy::choose(state, &is_whole, &shared.options.compaction, request);
+    state.not_compacted = not_compacted;
+    chosen
 }
 
 /// Runs one merge. A permanent failure is reported to the operator and not retried.
@@ -159,15 +176,20 @@ impl Store {
         let shared = &self.shared;
         let _waiting = Waiting::new(shared);
         let _turn = lock(&shared.compacting);
-        shared.state().not_compacted.clear();
+        shared.state().compact_again();
         let mut report = CompactionReport::before(&shared.state());
         loop {
             let inputs = {
-                let state = shared.state();
+                let mut state = shared.state();
                 if state.stopping {
                     return Err(StoreError::Closed);
                 }
-                choose(shared, &state, Request::Explicit)
+                let inputs = choose(shared, &mut state, Request::Explicit);
+                if inputs.is_empty() && policy::is_left(&state, Request::Explicit) {
+                    drop(paused(shared, state));
+                    continue;
+                }
+                inputs
             };
             if inputs.is_empty() {
                 report.end(&shared.state());

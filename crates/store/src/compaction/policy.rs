@@ -5,16 +5,24 @@
 //! enough of them. An event is therefore rewritten a logarithmic number of times, rather than once for every later
 //! bucket.
 //!
+//! A store may have a million buckets, and the policy is asked after every seal, under the lock that appends wait for.
+//! It therefore looks only where something has changed.
+//!
 //! If there is nothing to merge, buckets with deleted events are rewritten: in the background those with many deleted
 //! events, on request all of them.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use quarry_event::time::NS_PER_SEC;
 
+use crate::merge_places::{Examined, IndexPlaces, MergePlaces};
 use crate::options::{CompactionOptions, MERGE_COUNT_MAX, MergeOptions};
 use crate::sealed_buckets::SealedBucket;
 use crate::state::State;
+
+/// Buckets that are looked at in one go, while appends wait; many more than merge at once, so that each go gets further.
+const EXAMINED_MAX: usize = 16 * MERGE_COUNT_MAX;
 
 /// Minimum number of inputs of a merge on request.
 const INPUTS_MIN: usize = 2;
@@ -31,42 +39,134 @@ pub(crate) enum Request {
     Explicit,
 }
 
-/// The next buckets to merge, in order of arrival; none if there is nothing to do.
+/// The next buckets to merge, in order of arrival; none if there is nothing to do. Only places where buckets have come,
+/// gone or changed since they were last examined are looked at, and if there are many, only some of them: [`is_left`].
 pub(crate) fn choose(
-    state: &State,
+    state: &mut State,
     is_whole: &dyn Fn(&SealedBucket) -> bool,
     options: &CompactionOptions,
     request: Request,
 ) -> Vec<Arc<SealedBucket>> {
-    for index in state.indexes_with(INPUTS_MIN) {
+    let mut unexamined = std::mem::take(unexamined_by(state, request));
+    let left = Cell::new(EXAMINED_MAX);
+    let found = unexamined.find(|index, places| {
         if request == Request::Background && !options.merge_of(index).background {
-            continue;
+            return Examined::Nothing;
         }
-        // Thawed buckets stay in their folder.
-        let mut buckets: Vec<&Arc<SealedBucket>> = state.sealed_of(index).filter(|bucket| !bucket.row.thawed).collect();
-        buckets.sort_unstable_by_key(|bucket| bucket.first_origin());
-        let unsealed: Vec<u64> = state.unsealed_of(index).collect();
-        let new_group = || Group::new(options, options.merge_of(index), request);
+        Examination { state, is_whole, options, request, index, left: &left }.merge(places)
+    });
+    *unexamined_by(state, request) = unexamined;
+    found.unwrap_or_else(|| to_rewrite(state, is_whole, options, request).into_iter().collect())
+}
+
+/// Whether places are left to be examined.
+pub(crate) fn is_left(state: &State, request: Request) -> bool {
+    match request {
+        Request::Background => !state.sealed.unexamined.is_empty(),
+        Request::Explicit => !state.sealed.unrequested.is_empty(),
+    }
+}
+
+fn unexamined_by(state: &mut State, request: Request) -> &mut MergePlaces {
+    match request {
+        Request::Background => &mut state.sealed.unexamined,
+        Request::Explicit => &mut state.sealed.unrequested,
+    }
+}
+
+/// The search for a merge in one index.
+struct Examination<'a> {
+    state: &'a State,
+    is_whole: &'a dyn Fn(&SealedBucket) -> bool,
+    options: &'a CompactionOptions,
+    request: Request,
+    index: &'a str,
+    /// Buckets to look at before the examination pauses.
+    left: &'a Cell<usize>,
+}
+
+impl<'a> Examination<'a> {
+    /// The first merge at an unexamined place. A change matters to the group of neighbours around it, which begins at most as
+    /// many buckets earlier as merge at once. Where the groups begin may differ from an examination of the whole index, which
+    /// finds other merges of the same kind.
+    fn merge(&self, places: &mut IndexPlaces) -> Examined<Vec<Arc<SealedBucket>>> {
+        // A merge that was found before and not done is found again.
+        let due = places.take_due().map(|due| (due, self.merge_from(due, due, places)));
+        if let Some((due, Found::Merge(inputs))) = due {
+            places.due_at(due);
+            return Examined::Found(inputs);
+        }
+        let mut next = places.next(0);
+        while let Some((place, through)) = next {
+            match self.merge_from(self.begin_of(place), through, places) {
+                Found::Merge(inputs) => {
+                    places.due_at(inputs.first().map_or(place, |bucket| bucket.first_origin()));
+                    return Examined::Found(inputs);
+                }
+                Found::Nothing => return Examined::Nothing,
+                Found::NothingBefore(far) => next = Some(far),
+                Found::Paused(at) => {
+                    places.examined_before(at.max(place));
+                    return Examined::Paused;
+                }
+            }
+        }
+        Examined::Nothing
+    }
+
+    /// First place to look at in order to examine a place.
+    fn begin_of(&self, place: u64) -> u64 {
+        let most = self.options.merge_of(self.index).max_merge_count.clamp(INPUTS_MIN, MERGE_COUNT_MAX);
+        self.state.sealed.place_before(self.index, place, most)
+    }
+
+    /// Looks at the buckets from `begin` on until the group at `through`, and those at the unexamined places after it, have
+    /// ended. Places that are far away are left.
+    fn merge_from(&self, begin: u64, mut through: u64, places: &IndexPlaces) -> Found {
+        let unsealed: Vec<u64> = self.state.unsealed_of(self.index).collect();
+        let new_group = || Group::new(self.options, self.options.merge_of(self.index), self.request);
         let mut group = new_group();
+        // Thawed buckets stay in their folder.
+        let buckets = self.state.sealed.arrived(self.index, begin, u64::MAX).filter(|bucket| !bucket.row.thawed);
         for bucket in buckets {
             let (last, next) = (group.last_origin(), bucket.first_origin());
+            match self.left.get().checked_sub(1) {
+                Some(left) => self.left.set(left),
+                None => return Found::Paused(next),
+            }
             let is_neighbour = !unsealed.iter().any(|number| last < *number && *number < next);
-            let is_whole = is_whole(bucket);
+            let is_whole = (self.is_whole)(bucket);
             if !(is_neighbour && is_whole && group.takes(bucket)) {
                 if group.is_due() {
-                    break;
+                    return Found::Merge(group.inputs);
                 }
                 group = new_group();
+                if next > through {
+                    match places.next(through + 1) {
+                        None => return Found::Nothing,
+                        Some(far) if self.begin_of(far.0) > next => return Found::NothingBefore(far),
+                        Some((_, later)) => through = later,
+                    }
+                }
             }
             if is_whole {
                 group.add(bucket);
             }
         }
-        if group.is_due() {
-            return group.inputs;
-        }
+        if group.is_due() { Found::Merge(group.inputs) } else { Found::Nothing }
     }
-    to_rewrite(state, is_whole, options, request).into_iter().collect()
+}
+
+/// Result of an examination.
+enum Found {
+    /// Buckets to be merged.
+    Merge(Vec<Arc<SealedBucket>>),
+    /// Nothing in the whole index.
+    Nothing,
+    /// Nothing before these unexamined places.
+    NothingBefore((u64, u64)),
+    /// Nothing so far; the bucket at this place was not looked at.
+    Paused(u64),
 }
 
 /// A bucket worth rewriting without its deleted events. Thawed buckets stay unchanged.
@@ -84,7 +184,7 @@ fn to_rewrite(
         Request::Explicit => true,
     };
     let rewritable = |bucket: &SealedBucket| !bucket.row.thawed && is_worth_it(bucket) && is_whole(bucket);
-    state.lossy().find(|bucket| rewritable(bucket)).cloned()
+    state.sealed.lossy().find(|bucket| rewritable(bucket)).cloned()
 }
 
 /// Buckets to be merged into one.
@@ -219,7 +319,7 @@ mod tests {
         rows.into_iter().for_each(|row| drop(state.add_sealed(SealedBucket::new(row))));
         let options = CompactionOptions { max_merge_stored_bytes: MOST_STORED, ..options.clone() };
         let is_whole = |bucket: &SealedBucket| !bad.contains(&bucket.row.number);
-        choose(&state, &is_whole, &options, request).iter().map(|bucket| bucket.row.number).collect()
+        choose(&mut state, &is_whole, &options, request).iter().map(|bucket| bucket.row.number).collect()
     }
 
     #[test]
@@ -319,5 +419,128 @@ mod tests {
         };
         let rows = vec![row(4, 1), row(9, 1), compacted(20, 6), compacted(21, 2)];
         assert_eq!(chosen(rows, Request::Explicit), [21, 4, 20, 9]);
+    }
+
+    /// Sizes that look random.
+    fn sizes() -> impl Iterator<Item = u64> {
+        (1_u64..).map(|number| 1 + (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % 30)
+    }
+
+    /// Replaces buckets as a merge does.
+    fn merge(state: &mut State, inputs: &[Arc<SealedBucket>], number: u64) {
+        let origins =
+            inputs.iter().zip(0..).map(|(bucket, at)| Origin { first_row: 5 * at, number: bucket.first_origin() });
+        let merged = BucketRow {
+            level: inputs[0].row.level + 1,
+            origins: origins.collect(),
+            events: inputs.iter().map(|bucket| bucket.row.events).sum(),
+            ..row(number, inputs.iter().map(|bucket| bucket.row.raw_bytes).sum())
+        };
+        state.add_sealed(SealedBucket::new(merged));
+        inputs.iter().for_each(|bucket| state.sealed.remove(bucket.row.number));
+    }
+
+    #[test]
+    fn what_is_left_unexamined_has_nothing_to_merge() {
+        let merge_options = MergeOptions { max_merge_raw_bytes: 400, ..MergeOptions::default() };
+        let options = CompactionOptions { merge: merge_options, ..CompactionOptions::default() };
+        let numbers = |inputs: &[Arc<SealedBucket>]| inputs.iter().map(|bucket| bucket.row.number).collect::<Vec<_>>();
+        for request in [Request::Background, Request::Explicit] {
+            let (mut state, mut number, mut merges) = (State::default(), 0, 0);
+            for raw_bytes in sizes().take(300) {
+                number += 1;
+                state.add_sealed(SealedBucket::new(row(number, raw_bytes)));
+                loop {
+                    let chosen = choose(&mut state, &|_| true, &options, request);
+                    let mut anew = State::default();
+                    for bucket in state.sealed.values() {
+                        let row = BucketRow {
+                            level: bucket.row.level,
+                            events: bucket.row.events,
+                            origins: if bucket.row.level > 0 { bucket.origins.to_vec() } else { Vec::new() },
+                            ..row(bucket.row.number, bucket.row.raw_bytes)
+                        };
+                        anew.add_sealed(SealedBucket::new(row));
+                    }
+                    assert_eq!(numbers(&chosen), numbers(&choose(&mut anew, &|_| true, &options, request)));
+                    if chosen.is_empty() {
+                        break;
+                    }
+                    number += 1;
+                    merges += 1;
+                    merge(&mut state, &chosen, number);
+                }
+            }
+            assert!(merges > 20, "{request:?}: {merges}");
+        }
+    }
+
+    #[test]
+    fn few_buckets_are_examined_again() {
+        let merge_options = MergeOptions { max_merge_count: 10, max_merge_raw_bytes: 60, ..MergeOptions::default() };
+        let options = CompactionOptions { merge: merge_options, ..CompactionOptions::default() };
+        let looked = std::cell::Cell::new(0);
+        let is_whole = |_: &SealedBucket| {
+            looked.set(looked.get() + 1);
+            true
+        };
+        let mut state = State::default();
+        (1..=3_000).for_each(|number| drop(state.add_sealed(SealedBucket::new(row(number, 20)))));
+        let choose = |state: &mut State| {
+            looked.set(0);
+            (choose(state, &is_whole, &options, Request::Background).len(), looked.get())
+        };
+        assert_eq!(choose(&mut state), (0, 3_000));
+        assert_eq!(choose(&mut state), (0, 0), "nothing has changed");
+        state.add_sealed(SealedBucket::new(row(3_001, 20)));
+        let (merged, few) = choose(&mut state);
+        assert!(merged == 0 && few <= 11, "{few}");
+        // Two places far from each other, and what was there need not have been merged.
+        [1_000, 2_000, 2_001].into_iter().for_each(|number| state.sealed.remove(number));
+        state.add_sealed(SealedBucket::new(row(3_002, 20)));
+        let (merged, few) = choose(&mut state);
+        assert!(merged == 0 && few <= 50, "{few}");
+        // Small ones in place of large ones merge.
+        for number in 500..506 {
+            state.sealed.remove(number);
+            state.add_sealed(SealedBucket::new(row(number, 5)));
+        }
+        let (merged, few) = choose(&mut state);
+        assert!(merged >= 4 && few <= 30, "{merged} of {few}");
+        assert_eq!(choose(&mut state).0, merged, "it stays due until it is merged");
+    }
+
+    #[test]
+    fn many_buckets_are_examined_in_several_goes() {
+        let options = CompactionOptions {
+            merge: MergeOptions { max_merge_raw_bytes: 60, ..MergeOptions::default() },
+            ..CompactionOptions::default()
+        };
+        let looked = Cell::new(0);
+        let is_whole = |_: &SealedBucket| {
+            looked.set(looked.get() + 1);
+            true
+        };
+        let many = 3 * EXAMINED_MAX as u64;
+        let mut state = State::default();
+        for number in 1..=many {
+            // The last four can be merged.
+            state.add_sealed(SealedBucket::new(row(number, if number > many - 4 { 1 } else { 40 })));
+        }
+        for request in [Request::Background, Request::Explicit] {
+            let mut goes = 0;
+            let merged = loop {
+                looked.set(0);
+                let chosen = choose(&mut state, &is_whole, &options, request);
+                assert!(looked.get() <= EXAMINED_MAX);
+                goes += 1;
+                if !chosen.is_empty() {
+                    break chosen;
+                }
+                assert!(is_left(&state, request) && goes < 10);
+            };
+            assert!(merged.len() >= 4 && goes > 3, "{} in {goes}", merged.len());
+            assert!(is_left(&state, request), "the merge is not done");
+        }
     }
 }

@@ -48,5 +48,6 @@ impl CompactionReport {
 }
 
 fn totals(state: &State) -> (u64, u64) {
-    (state.sealed.len() as u64, state.sealed.values().map(|bucket| bucket.row.stored_bytes()).sum())
+    let stored_bytes = state.sealed.totals().map(|(_, totals, _)| totals.stored_bytes).sum();
+    (state.sealed.len() as u64, stored_bytes)
 }

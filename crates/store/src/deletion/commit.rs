@@ -53,9 +53,9 @@ impl Shared {
         for (bucket, rows) in changes {
             let number = bucket.row.number;
             if rows.len() < bucket.row.events {
-                state.put_sealed(bucket.without(rows));
+                state.sealed.replace(bucket.without(rows));
             } else {
-                state.remove_sealed(number);
+                state.sealed.remove(number);
                 state.retired.push(bucket);
             }
         }
@@ -71,7 +71,7 @@ impl Shared {
 
 /// The live buckets affected by a deletion, with all their deleted rows afterwards.
 fn changes(deletion: &Deletion, state: &State) -> Vec<(Arc<SealedBucket>, RowSet)> {
-    let with_live = deletion.now().into_iter().filter_map(|(number, rows)| Some((state.sealed.get(&number)?, rows)));
+    let with_live = deletion.now().into_iter().filter_map(|(number, rows)| Some((state.sealed.get(number)?, rows)));
     let changed = with_live.filter_map(|(bucket, mut rows)| {
         if let Some(deleted) = &bucket.deleted {
             rows.add(deleted);

@@ -84,6 +84,21 @@ struct KnownCopies {
     remote: Option<KnownCopy>,
     /// The copy at a second location, while the bucket moves.
     other: Option<Box<OtherCopy>>,
+    /// Totals of the store in which the bucket counts.
+    counted: Counted,
+}
+
+/// Totals in which a bucket counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    /// Its local copy may go.
+    pub(crate) evictable: bool,
+    /// Both copies are complete.
+    pub(crate) local: bool,
+    /// Its remote copy is complete.
+    pub(crate) remote: bool,
+    /// Objects at a place that it left are to be deleted.
+    pub(crate) leaving: bool,
 }
 
 /// A [`RemoteCopy`] in compact form.
@@ -146,7 +161,28 @@ impl Copies {
 
     /// Sets the copies to those in the catalog.
     pub(crate) fn set(&self, remote: Option<RemoteCopy>, other: Option<OtherCopy>) {
-        *lock(&self.known) = KnownCopies { remote: remote.map(KnownCopy::new), other: other.map(Box::new) };
+        let mut known = lock(&self.known);
+        (known.remote, known.other) = (remote.map(KnownCopy::new), other.map(Box::new));
+    }
+
+    /// Totals in which the bucket was counted, and those in which it counts from now on.
+    pub(crate) fn recount(&self) -> (Counted, Counted) {
+        let mut known = lock(&self.known);
+        let (state, other) = (known.remote.as_ref().map(|copy| copy.state), known.other.as_deref());
+        let local = state == Some(RemoteState::Uploaded);
+        let now = Counted {
+            // A bucket that moves to another volume is read from its local files.
+            evictable: local && other.is_none_or(|other| other.going),
+            local,
+            remote: state.is_some_and(RemoteState::is_remote_whole),
+            leaving: other.is_some_and(|other| other.going),
+        };
+        (std::mem::replace(&mut known.counted, now), now)
+    }
+
+    /// Totals in which the bucket was counted; it counts no more.
+    pub(crate) fn uncount(&self) -> Counted {
+        std::mem::take(&mut lock(&self.known).counted)
     }
 
     pub(crate) fn state(&self) -> Option<RemoteState> {

@@ -25,13 +25,7 @@ impl Shared {
         let Some(cache) = &self.readers.remotes().cache else { return Ok(()) };
         let recent = i64::try_from(remote.hotlist_recency_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
         let recent_from = self.clock.now_ns().saturating_sub(recent);
-        let is_copy = |bucket: &&Arc<SealedBucket>| {
-            // A bucket that is moving to another volume needs its local files.
-            let moves = bucket.copies.other().is_some_and(|other| !other.going);
-            bucket.copies.state() == Some(RemoteState::Uploaded) && !moves
-        };
-        let mut copies: Vec<Arc<SealedBucket>> = self.state().sealed.values().filter(is_copy).cloned().collect();
-        let mut bytes: u64 = copies.iter().map(|bucket| bucket.row.stored_bytes()).sum();
+        let mut bytes = self.state().sealed.evictable_bytes();
         let half = remote.cache_bytes_max / 2;
         let mut room = remote.cache_bytes_max - cache.figures().bytes.min(half);
         // On a full disk, copies are evicted before cached blocks, because every cached block was read by a search.
@@ -40,6 +34,10 @@ impl Shared {
             let missing = needed.saturating_sub(disk.f_bavail.saturating_mul(disk.f_frsize));
             room = room.min(bytes.saturating_sub(missing));
         }
+        let mut copies: Vec<Arc<SealedBucket>> = match bytes > room {
+            true => self.state().sealed.evictable().cloned().collect(),
+            false => Vec::new(),
+        };
         copies.sort_by_cached_key(|bucket| {
             let is_recent = bucket.row.time_max >= recent_from;
             Reverse((is_recent, bucket.copies.used.load(Ordering::Relaxed), bucket.row.time_max, bucket.row.number))
@@ -47,7 +45,7 @@ impl Shared {
         while bytes > room
             && let Some(bucket) = copies.pop()
         {
-            bytes -= bucket.row.stored_bytes();
+            bytes = bytes.saturating_sub(bucket.row.stored_bytes());
             self.evict_one(&bucket)?;
         }
         cache.set_bytes_max(remote.cache_bytes_max - bytes.min(half));
@@ -62,6 +60,7 @@ impl Shared {
                 return Ok(());
             }
             bucket.copies.move_to(RemoteState::Evicting);
+            self.state().sealed.recount(bucket);
         }
         self.end_eviction(bucket)
     }
@@ -75,6 +74,7 @@ impl Shared {
         let _commit = lock(&self.commit);
         if self.catalog.move_remote(bucket.row.number, RemoteState::Evicted)? {
             bucket.copies.move_to(RemoteState::Evicted);
+            self.state().sealed.recount(bucket);
         }
         Ok(())
     }

@@ -60,7 +60,8 @@ impl Shared {
                 configured: configured.map(str::to_owned),
             });
         }
-        let of_index: Vec<Arc<SealedBucket>> = self.state().sealed_of(index).cloned().collect();
+        let mut of_index: Vec<Arc<SealedBucket>> = self.state().sealed.of_index(index).cloned().collect();
+        of_index.sort_unstable_by_key(|bucket| bucket.row.number);
         let local =
             |bucket: &&Arc<SealedBucket>| place.is_some() && !bucket.row.thawed && bucket.copies.state().is_none();
         let to_upload: Vec<u64> = of_index.iter().filter(local).map(|bucket| bucket.row.number).collect();
@@ -79,7 +80,7 @@ impl Shared {
                 return Err(StoreError::Closed);
             }
             // Skips a bucket that was merged in the meantime.
-            let Some(bucket) = self.state().sealed.get(&number).cloned() else { continue };
+            let Some(bucket) = self.state().sealed.get(number).cloned() else { continue };
             if bucket.row.thawed {
                 continue;
             }
@@ -167,8 +168,7 @@ impl Shared {
 
     /// Live buckets whose objects at an old place are to be deleted.
     fn leaving(&self) -> Vec<Arc<SealedBucket>> {
-        let is_leaving = |bucket: &&Arc<SealedBucket>| bucket.copies.other().is_some_and(|other| other.going);
-        self.state().sealed.values().filter(is_leaving).cloned().collect()
+        self.state().sealed.leaving().cloned().collect()
     }
 
     /// Deletes the objects of moved buckets at their old places, unless a search holds the bucket and may be reading

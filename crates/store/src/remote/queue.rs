@@ -46,7 +46,7 @@ impl Uploads {
     }
 
     /// The lock for uploading or evicting.
-    pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
         lock(&self.turn)
     }
 

@@ -93,10 +93,10 @@ impl Shared {
                 state: RemoteState::Uploading,
                 receipt: None,
             };
-            buckets
-                .iter()
-                .filter(|bucket| bucket.row.number == number)
-                .for_each(|bucket| bucket.copies.set(Some(copy.clone()), bucket.copies.other()));
+            for bucket in buckets.iter().filter(|bucket| bucket.row.number == number) {
+                bucket.copies.set(Some(copy.clone()), bucket.copies.other());
+                self.state().sealed.recount(bucket);
+            }
         }
         // Dequeued before the upload begins, so that changes during the upload queue the buckets again.
         self.uploads.waiting().buckets.retain(|number| !numbers.contains(number));
@@ -136,7 +136,7 @@ impl Shared {
         let (mut together, mut bytes): (Option<UploadGroup>, u64) = (None, 0);
         let mut done = Vec::new();
         for number in numbers {
-            let found = self.state().sealed.get(&number).cloned();
+            let found = self.state().sealed.get(number).cloned();
             // A bucket that left a volume waits until its objects there are deleted and is then queued again, because
             // its new upload may have the same keys.
             let has_left = |bucket: &SealedBucket| bucket.copies.remote().is_none() && bucket.copies.other().is_some();
@@ -161,7 +161,9 @@ impl Shared {
             buckets.push(bucket);
         }
         let mut waiting = self.uploads.waiting();
-        waiting.buckets.retain(|number| !done.contains(number));
+        for number in done {
+            waiting.buckets.remove(&number);
+        }
         Ok(together)
     }
 
@@ -242,6 +244,7 @@ impl Shared {
         }
         if let Some(row) = self.catalog.bucket(bucket.row.number)? {
             bucket.copies.set(row.remote, row.other);
+            self.state().sealed.recount(bucket);
         }
         Ok(true)
     }
@@ -276,6 +279,7 @@ impl Shared {
         }
         fetched?;
         self.change_copies(bucket, || self.catalog.move_remote(bucket.row.number, RemoteState::Uploaded))?;
+        self.state().sealed.examine(bucket);
         Ok(())
     }
 

@@ -50,6 +50,25 @@ fn data_without_a_catalog_is_refused_and_kept() {
 }
 
 #[test]
+fn a_changed_row_of_a_bucket_is_refused_and_its_objects_are_kept() {
+    let dir = tempdir().unwrap();
+    let options = sealed(dir.path());
+    let path = dir.path().join("catalog.sqlite");
+    let whole = fs::read(&path).unwrap();
+    let name = b"main/0000000001.bucket";
+    let at = whole.windows(name.len()).position(|bytes| bytes == name).unwrap();
+    let mut changed = whole.clone();
+    changed[at..at + name.len()].copy_from_slice(b"main/0000000002.bucket");
+    fs::write(&path, changed).unwrap();
+    for opened in open_both(&options) {
+        let error = opened.unwrap_err().to_string();
+        assert!(error.contains("row 1 of table bucket does not fit its checksum"), "{error}");
+    }
+    fs::write(&path, whole).unwrap();
+    assert_eq!(texts(&all(&open(&options))), expected("main", 0..8));
+}
+
+#[test]
 fn a_log_without_a_catalog_is_refused() {
     let dir = tempdir().unwrap();
     let options = small(dir.path());

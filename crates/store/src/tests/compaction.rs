@@ -373,7 +373,7 @@ fn the_background_waits_while_a_slab_waits_for_its_seal() {
     let dir = tempdir().unwrap();
     let store = open(&small(dir.path()));
     seal(&store, &["main"], 3, 5);
-    let is_due = |store: &Store| crate::compaction::is_due(&store.shared, &store.shared.state());
+    let is_due = |store: &Store| crate::compaction::is_due(&store.shared, &mut store.shared.state());
     assert!(!is_due(&store), "too few");
     append(&store, "main", 15, 5);
     store.seal_all().unwrap();
@@ -388,6 +388,6 @@ fn the_background_waits_while_a_slab_waits_for_its_seal() {
         (Progress::Quarantined("it differs".into()), true),
     ] {
         state.closed.values_mut().for_each(|slab| slab.progress = progress.clone());
-        assert_eq!(crate::compaction::is_due(&store.shared, &state), due, "{progress:?}");
+        assert_eq!(crate::compaction::is_due(&store.shared, &mut state), due, "{progress:?}");
     }
 }

@@ -79,5 +79,6 @@ pub(crate) fn expected(index: &str, numbers: std::ops::Range<u64>) -> Vec<String
 }
 
 pub(crate) fn all(store: &Store) -> Snapshot {
+    store.shared.state().sealed.check_sums();
     store.snapshot(&IndexSelector::all(), &TimeRange::ALL)
 }

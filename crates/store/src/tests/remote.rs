@@ -19,6 +19,7 @@ use tempfile::tempdir;
 use super::compaction::{objects, seal};
 use super::{all, append, expected, open, sample, small, texts};
 use crate::remote::copies::{Part, receipt_key};
+use crate::sealed_buckets::SealedBucket;
 use crate::{AppendRequest, LocalDisk, RemoteOptions, RemotePath, Store, StoreError, StoreOptions, data_dir};
 
 /// Number of operations until the machine is dead.
@@ -183,9 +184,10 @@ fn a_search_that_began_reads_on_while_copies_go() {
     let options = StoreOptions { remote: options.remote.clone(), ..small(dir.path()) };
     drop((store, before));
     let store = open(&options);
-    for bucket in store.shared.state().sealed.values() {
-        store.shared.bring_here(bucket).unwrap();
-    }
+    // Nothing is evicted meanwhile.
+    let _turn = store.shared.uploads.turn();
+    let buckets: Vec<Arc<SealedBucket>> = store.shared.state().sealed.values().cloned().collect();
+    buckets.iter().for_each(|bucket| store.shared.bring_here(bucket).unwrap());
     assert_eq!(states(&store), [Some(RemoteState::Uploaded); 5]);
     std::fs::remove_dir_all(dir.path().join("db/main")).unwrap();
     assert_eq!(texts(&all(&store)), expected("main", 0..25));

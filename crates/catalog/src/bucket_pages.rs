@@ -1,0 +1,58 @@
+//! All buckets of a catalog, page by page: a catalog may have a million.
+
+use crate::bucket::page;
+use crate::digest::check_bucket_digest;
+use crate::transaction::{Act, Outcome};
+use crate::{BucketRow, Catalog, CatalogError};
+
+/// Buckets of a page.
+const PAGE_MAX: u32 = 4_096;
+/// Before the first number as it is stored, whatever damage has done to it.
+const BEFORE_ALL: u64 = i64::MIN.cast_unsigned();
+
+/// The buckets of a catalog that nothing changes meanwhile.
+#[derive(Debug)]
+pub struct BucketPages<'a> {
+    catalog: &'a Catalog,
+    /// Buckets of a page.
+    pub(crate) most: u32,
+    /// Number of the last bucket that was read.
+    last: u64,
+    /// XOR of the checksums of the rows that were read.
+    sum: i64,
+}
+
+impl Catalog {
+    /// Reads all buckets, whatever their state, ascending by number. This verifies them as
+    /// [`Catalog::check`] does, so a catalog that is opened with [`crate::BucketCheck::WhenRead`] is verified by it.
+    pub fn read_buckets(&self) -> BucketPages<'_> {
+        BucketPages { catalog: self, most: PAGE_MAX, last: BEFORE_ALL, sum: 0 }
+    }
+}
+
+impl BucketPages<'_> {
+    /// The next page. `None` is the end, and means that no row is missing.
+    pub fn next_page(&mut self) -> Result<Option<Vec<BucketRow>>, CatalogError> {
+        let read = self.catalog.read(|act| page(act, self.last, self.most))?;
+        let Some((last, _)) = read.last() else {
+            self.catalog.read(|act| check_bucket_digest(act, self.catalog.version, self.sum))?;
+            return Ok(None);
+        };
+        self.last = last.number;
+        self.sum = read.iter().fold(self.sum, |sum, (_, of_row)| sum ^ of_row);
+        Ok(Some(read.into_iter().map(|(bucket, _)| bucket).collect()))
+    }
+}
+
+/// XOR of the checksums of all buckets, each verified against its row.
+pub(crate) fn sum_of_buckets(act: &Act<'_>) -> Outcome<i64> {
+    let (mut all, mut last) = (0, BEFORE_ALL);
+    loop {
+        let page = page(act, last, PAGE_MAX)?;
+        all = page.iter().fold(all, |all, (_, sum)| all ^ sum);
+        match page.last() {
+            Some((bucket, _)) => last = bucket.number,
+            None => return Ok(all),
+        }
+    }
+}

@@ -1,0 +1,467 @@
+//! The live buckets of a store, and what is kept of them together so that no step has to look at all of them.
+//!
+//! A store may have a million buckets, and the lock of the state is what appends and searches wait for. Totals are
+//! therefore kept as sums, and the buckets that one purpose needs (of a time range, the oldest, with deleted events,
+//! with a local copy that may go) are found by sets of their numbers.
+//!
+//! Not here: what is done with the buckets.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use quarry_event::TimeRange;
+
+use crate::merge_places::MergePlaces;
+use crate::remote::copies::Counted;
+use crate::sealed_buckets::SealedBucket;
+use crate::spans::Spans;
+
+/// The live buckets.
+#[derive(Debug, Default)]
+pub(crate) struct LiveBuckets {
+    buckets: BTreeMap<u64, Arc<SealedBucket>>,
+    /// Without indexes that have none.
+    indexes: BTreeMap<Arc<str>, OfIndex>,
+    /// Numbers of buckets with deleted events.
+    lossy: BTreeSet<u64>,
+    /// Numbers of thawed buckets.
+    thawed: BTreeSet<u64>,
+    copies: CopyTotals,
+    /// Places the background thread has not examined for merges.
+    pub(crate) unexamined: MergePlaces,
+    /// Places no request has examined for merges.
+    pub(crate) unrequested: MergePlaces,
+}
+
+/// Buckets with remote copies.
+#[derive(Debug, Default)]
+struct CopyTotals {
+    /// Numbers of buckets whose local copy may go.
+    evictable: BTreeSet<u64>,
+    evictable_bytes: u64,
+    /// Numbers of buckets with objects at a place they left.
+    leaving: BTreeSet<u64>,
+    /// Bytes of local copies of uploaded buckets.
+    local_bytes: u64,
+    /// Bytes of buckets that are on volumes.
+    remote_bytes: u64,
+}
+
+/// Live buckets of one index.
+#[derive(Debug, Default)]
+struct OfIndex {
+    /// First origins and numbers.
+    by_arrival: BTreeSet<(u64, u64)>,
+    spans: Spans,
+    totals: Totals,
+}
+
+/// Sums of the live buckets of an index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) buckets: u64,
+    /// Without deleted ones.
+    pub(crate) events: u64,
+    pub(crate) deleted: u64,
+    pub(crate) raw_bytes: u64,
+    pub(crate) stored_bytes: u64,
+    /// Number and bytes of the thawed ones among them.
+    pub(crate) thawed: u64,
+    pub(crate) thawed_bytes: u64,
+}
+
+impl Totals {
+    fn of(bucket: &SealedBucket) -> Totals {
+        let (deleted, stored_bytes) = (bucket.deleted_events(), bucket.row.stored_bytes());
+        let thawed = u64::from(bucket.row.thawed);
+        Totals {
+            buckets: 1,
+            events: bucket.row.events - deleted,
+            deleted,
+            raw_bytes: bucket.row.raw_bytes,
+            stored_bytes,
+            thawed,
+            thawed_bytes: thawed * stored_bytes,
+        }
+    }
+
+    fn each(&mut self, other: &Totals, change: impl Fn(u64, u64) -> u64) {
+        for (sum, part) in [
+            (&mut self.buckets, other.buckets),
+            (&mut self.events, other.events),
+            (&mut self.deleted, other.deleted),
+            (&mut self.raw_bytes, other.raw_bytes),
+            (&mut self.stored_bytes, other.stored_bytes),
+            (&mut self.thawed, other.thawed),
+            (&mut self.thawed_bytes, other.thawed_bytes),
+        ] {
+            *sum = change(*sum, part);
+        }
+    }
+
+    fn add(&mut self, bucket: &SealedBucket) {
+        // Sizes come from rows: sums of damaged ones must not stop the store.
+        self.each(&Totals::of(bucket), u64::wrapping_add);
+    }
+
+    fn subtract(&mut self, bucket: &SealedBucket) {
+        self.each(&Totals::of(bucket), u64::wrapping_sub);
+    }
+}
+
+impl LiveBuckets {
+    pub(crate) fn get(&self, number: u64) -> Option<&Arc<SealedBucket>> {
+        self.buckets.get(&number)
+    }
+
+    pub(crate) fn contains(&self, number: u64) -> bool {
+        self.buckets.contains_key(&number)
+    }
+
+    /// Number of buckets.
+    pub(crate) fn len(&self) -> usize {
+        self.buckets.len()
+    }
+
+    /// All buckets by number, for what is said or done about each of them.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<SealedBucket>> {
+        self.buckets.values()
+    }
+
+    /// Adds a bucket.
+    pub(crate) fn add(&mut self, mut bucket: SealedBucket) -> Arc<SealedBucket> {
+        // All buckets of an index share its name.
+        if let Some((index, _)) = self.indexes.get_key_value(&bucket.row.index) {
+            bucket.row.index = Arc::clone(index);
+        }
+        let (number, bucket) = (bucket.row.number, Arc::new(bucket));
+        let index = self.indexes.entry(Arc::clone(&bucket.row.index)).or_default();
+        let is_new = index.by_arrival.insert((bucket.first_origin(), number));
+        assert!(is_new && !self.buckets.contains_key(&number), "a bucket is added once");
+        index.spans.insert(number, bucket.row.time_min, bucket.row.time_max);
+        index.totals.add(&bucket);
+        if bucket.row.thawed {
+            self.thawed.insert(number);
+        }
+        if bucket.deleted.is_some() {
+            self.lossy.insert(number);
+        }
+        self.buckets.insert(number, Arc::clone(&bucket));
+        self.recount(&bucket);
+        self.examine(&bucket);
+        bucket
+    }
+
+    /// Replaces a bucket by a version with more deleted events.
+    pub(crate) fn replace(&mut self, bucket: SealedBucket) {
+        let number = bucket.row.number;
+        let Some(known) = self.buckets.get_mut(&number) else { return };
+        assert!(Arc::ptr_eq(&known.copies, &bucket.copies), "both are versions of one bucket");
+        if let Some(index) = self.indexes.get_mut(&bucket.row.index) {
+            index.totals.subtract(known);
+            index.totals.add(&bucket);
+        }
+        *known = Arc::new(bucket);
+        self.lossy.insert(number);
+    }
+
+    /// Removes a bucket that is no longer live.
+    pub(crate) fn remove(&mut self, number: u64) {
+        let Some(bucket) = self.buckets.remove(&number) else { return };
+        self.lossy.remove(&number);
+        self.thawed.remove(&number);
+        self.count(&bucket, bucket.copies.uncount(), Counted::default());
+        self.examine(&bucket);
+        let row = &bucket.row;
+        let Some(index) = self.indexes.get_mut(&row.index) else { return };
+        let is_known = index.by_arrival.remove(&(bucket.first_origin(), number));
+        let has_times = index.spans.remove(number, row.time_min, row.time_max);
+        assert!(is_known && has_times, "an index knows its buckets");
+        index.totals.subtract(&bucket);
+        if index.by_arrival.is_empty() {
+            self.indexes.remove(&row.index);
+        }
+    }
+
+    /// Notes that a merge of this bucket may have become due.
+    pub(crate) fn examine(&mut self, bucket: &SealedBucket) {
+        for unexamined in [&mut self.unexamined, &mut self.unrequested] {
+            unexamined.add(&bucket.row.index, bucket.first_origin());
+        }
+    }
+
+    /// Notes that a request wants all merges that are possible.
+    pub(crate) fn request_all(&mut self) {
+        self.indexes.keys().for_each(|index| self.unrequested.add_all(index));
+    }
+
+    /// Names of the indexes with buckets.
+    pub(crate) fn indexes(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.indexes.keys()
+    }
+
+    /// Buckets of an index in the order of arrival.
+    pub(crate) fn of_index(&self, index: &str) -> impl DoubleEndedIterator<Item = &Arc<SealedBucket>> {
+        self.arrived(index, 0, u64::MAX)
+    }
+
+    /// Buckets of an index whose first origins are from `first` through `last`, in this order.
+    pub(crate) fn arrived(
+        &self,
+        index: &str,
+        first: u64,
+        last: u64,
+    ) -> impl DoubleEndedIterator<Item = &Arc<SealedBucket>> {
+        let numbers = self.indexes.get(index).filter(|_| first <= last);
+        let numbers = numbers.into_iter().flat_map(move |it| it.by_arrival.range((first, 0)..=(last, u64::MAX)));
+        numbers.filter_map(|(_, number)| self.buckets.get(number))
+    }
+
+    /// First origin of the bucket that arrived `steps` buckets before `place`; 0 if there are fewer.
+    pub(crate) fn place_before(&self, index: &str, place: u64, steps: usize) -> u64 {
+        let earlier = self.indexes.get(index).map(|it| it.by_arrival.range(..(place, 0)));
+        earlier.and_then(|earlier| earlier.rev().nth(steps.saturating_sub(1))).map_or(0, |(first, _)| *first)
+    }
+
+    /// Buckets of an index by last time and number.
+    pub(crate) fn by_end(&self, index: &str) -> impl Iterator<Item = &Arc<SealedBucket>> {
+        let numbers = self.indexes.get(index).into_iter().flat_map(|it| it.spans.by_end(|number| self.end_of(number)));
+        numbers.filter_map(|number| self.buckets.get(&number))
+    }
+
+    fn end_of(&self, number: u64) -> i64 {
+        self.buckets.get(&number).map_or(i64::MAX, |bucket| bucket.row.time_max)
+    }
+
+    /// Buckets that overlap `range`, of the indexes that are selected.
+    pub(crate) fn overlapping<'a>(
+        &'a self,
+        is_selected: impl Fn(&str) -> bool,
+        range: &'a TimeRange,
+    ) -> impl Iterator<Item = &'a Arc<SealedBucket>> {
+        let selected = self.indexes.iter().filter(move |(index, _)| is_selected(index));
+        let found = selected.flat_map(|(_, it)| it.spans.may_overlap(range));
+        let buckets = found.filter_map(|number| self.buckets.get(&number));
+        buckets.filter(|bucket| range.overlaps(bucket.row.time_min, bucket.row.time_max))
+    }
+
+    /// Buckets with deleted events, by number.
+    pub(crate) fn lossy(&self) -> impl Iterator<Item = &Arc<SealedBucket>> {
+        self.lossy.iter().filter_map(|number| self.buckets.get(number))
+    }
+
+    /// Thawed buckets, by number.
+    pub(crate) fn thawed(&self) -> impl Iterator<Item = &Arc<SealedBucket>> {
+        self.thawed.iter().filter_map(|number| self.buckets.get(number))
+    }
+
+    /// Sums of an index.
+    pub(crate) fn totals_of(&self, index: &str) -> Totals {
+        self.indexes.get(index).map(|it| it.totals).unwrap_or_default()
+    }
+
+    /// Every index with its sums and its first and last time.
+    pub(crate) fn totals(&self) -> impl Iterator<Item = (&Arc<str>, Totals, (i64, i64))> {
+        self.indexes.iter().filter_map(|(index, it)| {
+            let times = it.spans.bounds(|number| self.end_of(number))?;
+            Some((index, it.totals, times))
+        })
+    }
+
+    /// Counts a bucket anew after its copies have changed.
+    pub(crate) fn recount(&mut self, bucket: &SealedBucket) {
+        let live = self.buckets.get(&bucket.row.number);
+        if live.is_some_and(|live| Arc::ptr_eq(&live.copies, &bucket.copies)) {
+            let (before, now) = bucket.copies.recount();
+            self.count(bucket, before, now);
+        }
+    }
+
+    fn count(&mut self, bucket: &SealedBucket, before: Counted, now: Counted) {
+        let (number, bytes) = (bucket.row.number, bucket.row.stored_bytes());
+        let totals = &mut self.copies;
+        for (sum, was, is) in [
+            (&mut totals.evictable_bytes, before.evictable, now.evictable),
+            (&mut totals.local_bytes, before.local, now.local),
+            (&mut totals.remote_bytes, before.remote, now.remote),
+        ] {
+            *sum = match (was, is) {
+                (false, true) => sum.wrapping_add(bytes),
+                (true, false) => sum.wrapping_sub(bytes),
+                _ => *sum,
+            };
+        }
+        for (numbers, is) in [(&mut totals.evictable, now.evictable), (&mut totals.leaving, now.leaving)] {
+            match is {
+                true => numbers.insert(number),
+                false => numbers.remove(&number),
+            };
+        }
+    }
+
+    /// Uploaded buckets whose local copy may go, by number.
+    pub(crate) fn evictable(&self) -> impl Iterator<Item = &Arc<SealedBucket>> {
+        self.copies.evictable.iter().filter_map(|number| self.buckets.get(number))
+    }
+
+    /// Bytes of the local copies that may go.
+    pub(crate) fn evictable_bytes(&self) -> u64 {
+        self.copies.evictable_bytes
+    }
+
+    /// Buckets whose objects at a place they left are to be deleted, by number.
+    pub(crate) fn leaving(&self) -> impl Iterator<Item = &Arc<SealedBucket>> {
+        self.copies.leaving.iter().filter_map(|number| self.buckets.get(number))
+    }
+
+    /// Bytes of local copies of uploaded buckets, and of buckets that are on volumes.
+    pub(crate) fn copies_bytes(&self) -> (u64, u64) {
+        (self.copies.local_bytes, self.copies.remote_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_catalog::{BucketRow, BucketState, Origin, OtherCopy, RemoteCopy, RemoteState};
+
+    use super::*;
+    use crate::deletion::RowSet;
+
+    impl LiveBuckets {
+        /// Compares the sums of indexes with their buckets.
+        pub(crate) fn check_sums(&self) {
+            let mut counted: BTreeMap<Arc<str>, (Totals, (i64, i64))> = BTreeMap::new();
+            for bucket in self.values() {
+                let none = (Totals::default(), (i64::MAX, i64::MIN));
+                let (totals, times) = counted.entry(bucket.row.index.clone()).or_insert(none);
+                totals.add(bucket);
+                *times = (times.0.min(bucket.row.time_min), times.1.max(bucket.row.time_max));
+            }
+            let kept: BTreeMap<_, _> =
+                self.totals().map(|(index, sums, times)| (index.clone(), (sums, times))).collect();
+            assert_eq!(kept, counted);
+        }
+
+        /// Compares what is kept about copies with the buckets.
+        fn check_copies(&self) {
+            let of = |is: &dyn Fn(&SealedBucket) -> bool| -> Vec<u64> {
+                self.values().filter(|bucket| is(bucket)).map(|bucket| bucket.row.number).collect()
+            };
+            let bytes = |numbers: &[u64]| -> u64 {
+                numbers.iter().map(|number| self.get(*number).unwrap().row.stored_bytes()).sum()
+            };
+            let local = of(&|bucket| bucket.copies.state() == Some(RemoteState::Uploaded));
+            let moving = of(&|bucket| bucket.copies.other().is_some_and(|other| !other.going));
+            let evictable: Vec<u64> = local.iter().copied().filter(|number| !moving.contains(number)).collect();
+            let remote = of(&|bucket| bucket.copies.state().is_some_and(RemoteState::is_remote_whole));
+            assert_eq!(self.copies_bytes(), (bytes(&local), bytes(&remote)));
+            assert_eq!(self.evictable_bytes(), bytes(&evictable));
+            assert_eq!(self.evictable().map(|bucket| bucket.row.number).collect::<Vec<_>>(), evictable);
+            let leaving = of(&|bucket| bucket.copies.other().is_some_and(|other| other.going));
+            assert_eq!(self.leaving().map(|bucket| bucket.row.number).collect::<Vec<_>>(), leaving);
+        }
+    }
+
+    /// Numbers that look random.
+    struct Numbers(u64);
+
+    impl Numbers {
+        fn below(&mut self, limit: u64) -> u64 {
+            self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            (self.0 >> 33) % limit
+        }
+    }
+
+    fn row(number: u64, numbers: &mut Numbers) -> BucketRow {
+        let time_min = numbers.below(1 << 30).cast_signed() << numbers.below(20);
+        let level = numbers.below(2) as u32;
+        BucketRow {
+            number,
+            index: format!("index{}", numbers.below(3)),
+            state: BucketState::Live,
+            object: String::new(),
+            filter: String::new(),
+            slabs: 1,
+            time_min,
+            time_max: time_min + (numbers.below(1 << 30).cast_signed() << numbers.below(20)),
+            events: 100,
+            raw_bytes: numbers.below(1_000),
+            object_bytes: numbers.below(1_000),
+            filter_bytes: numbers.below(1_000),
+            created: 0,
+            level,
+            thawed: level == 0 && numbers.below(9) == 0,
+            remote: None,
+            other: None,
+            stem: None,
+            merged_into: None,
+            origins: if level > 0 { vec![Origin { first_row: 0, number: number / 2 }] } else { Vec::new() },
+        }
+    }
+
+    fn changed_copies(numbers: &mut Numbers) -> (Option<RemoteCopy>, Option<OtherCopy>) {
+        let states = [RemoteState::Uploading, RemoteState::Uploaded, RemoteState::Evicting, RemoteState::Evicted];
+        let (volume, folder) = ("far".to_owned(), "db".to_owned());
+        let state = states.get(numbers.below(5) as usize);
+        let other = OtherCopy { volume: volume.clone(), folder: folder.clone(), going: numbers.below(2) == 0 };
+        let remote = state.map(|state| RemoteCopy { volume, folder, state: *state, receipt: None });
+        (remote, (numbers.below(3) == 0).then_some(other))
+    }
+
+    #[test]
+    fn sums_and_sets_are_those_of_the_buckets() {
+        let (mut live, mut numbers) = (LiveBuckets::default(), Numbers(7));
+        for number in 1..=1_000 {
+            let some = live.values().nth(numbers.below(live.len().max(1) as u64) as usize).cloned();
+            match (numbers.below(7), some) {
+                (0, Some(bucket)) => live.remove(bucket.row.number),
+                (1, Some(bucket)) if bucket.deleted_events() < 90 => {
+                    let mut rows = RowSet::default();
+                    rows.insert(bucket.deleted_events());
+                    bucket.deleted.iter().for_each(|deleted| rows.add(deleted));
+                    live.replace(bucket.without(rows));
+                }
+                (2, Some(bucket)) => {
+                    let (remote, other) = changed_copies(&mut numbers);
+                    bucket.copies.set(remote, other);
+                    live.recount(&bucket);
+                }
+                _ => drop(live.add(SealedBucket::new(row(number, &mut numbers)))),
+            }
+            live.check_sums();
+            live.check_copies();
+        }
+        let lossy: Vec<u64> = live.lossy().map(|bucket| bucket.row.number).collect();
+        let expected: Vec<u64> =
+            live.values().filter(|bucket| bucket.deleted.is_some()).map(|bucket| bucket.row.number).collect();
+        assert!(!lossy.is_empty());
+        assert_eq!(lossy, expected);
+        assert!(live.thawed().count() > 0 && live.thawed().all(|bucket| bucket.row.thawed));
+        assert_eq!(live.thawed().count(), live.values().filter(|bucket| bucket.row.thawed).count());
+        let all: Vec<u64> = live.values().map(|bucket| bucket.row.number).collect();
+        for number in all {
+            live.remove(number);
+        }
+        live.check_copies();
+        assert_eq!((live.indexes().count(), live.len(), live.copies_bytes()), (0, 0, (0, 0)));
+    }
+
+    #[test]
+    fn buckets_are_found_by_arrival() {
+        let mut live = LiveBuckets::default();
+        let mut numbers = Numbers(1);
+        for number in 1..=100 {
+            let row = BucketRow { index: "main".into(), ..row(number * 10, &mut numbers) };
+            live.add(SealedBucket::new(row));
+        }
+        let places: Vec<u64> = live.of_index("main").map(|bucket| bucket.first_origin()).collect();
+        assert!(places.len() == 100 && places.is_sorted());
+        let some: Vec<u64> = live.arrived("main", places[7], places[20]).map(|bucket| bucket.first_origin()).collect();
+        assert!(some.first() == Some(&places[7]) && some.last() == Some(&places[20]));
+        assert_eq!(live.arrived("main", 5, 4).count() + live.arrived("other", 0, u64::MAX).count(), 0);
+        let place = places.iter().copied().find(|place| *place > places[50]).unwrap();
+        let earlier = places.iter().filter(|before| **before < place).count();
+        assert_eq!(live.place_before("main", place, 5), places[earlier - 5]);
+        assert_eq!([1_000, earlier + 1].map(|steps| live.place_before("main", place, steps)), [0, 0]);
+    }
+}

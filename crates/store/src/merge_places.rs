@@ -1,0 +1,161 @@
+//! Places where a merge of buckets may have become due, because the merge policy has not examined them yet.
+//!
+//! A merge needs neighbours in the order of arrival, so a bucket that comes, goes or changes matters to those around it
+//! only. Without these notes every seal would have to look at all buckets again. A place is the number of the sealed
+//! bucket that a bucket's first event came from.
+//!
+//! Not here: which buckets are merged (`compaction::policy`).
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// IndexPlaces noted for an index; if there are more, everything from the first of them on counts as unexamined.
+const PLACES_MAX: usize = 16_384;
+
+/// MergePlaces places by index, without empty entries.
+#[derive(Debug, Default)]
+pub(crate) struct MergePlaces(BTreeMap<Arc<str>, IndexPlaces>);
+
+/// The unexamined places of one index.
+#[derive(Debug, Default)]
+pub(crate) struct IndexPlaces {
+    /// Everything from this place on.
+    from: Option<u64>,
+    /// Single places before it.
+    changed: BTreeSet<u64>,
+    /// Beginning of the last merge that was found.
+    due: Option<u64>,
+}
+
+/// Result of the examination of an index.
+#[derive(Debug)]
+pub(crate) enum Examined<T> {
+    /// A merge.
+    Found(T),
+    /// No merge at any place.
+    Nothing,
+    /// No merge so far; some places are left for later.
+    Paused,
+}
+
+impl MergePlaces {
+    /// Notes a change at a place.
+    pub(crate) fn add(&mut self, index: &Arc<str>, place: u64) {
+        match self.0.get_mut(index) {
+            Some(places) => places.add(place),
+            None => self.0.entry(Arc::clone(index)).or_default().add(place),
+        }
+    }
+
+    /// Makes all places of an index unexamined.
+    pub(crate) fn add_all(&mut self, index: &Arc<str>) {
+        self.0.insert(Arc::clone(index), IndexPlaces { from: Some(0), ..IndexPlaces::default() });
+    }
+
+    /// Calls `examine` for each index until it finds something or has to pause.
+    pub(crate) fn find<T>(&mut self, mut examine: impl FnMut(&Arc<str>, &mut IndexPlaces) -> Examined<T>) -> Option<T> {
+        while let Some(mut entry) = self.0.first_entry() {
+            let index = Arc::clone(entry.key());
+            match examine(&index, entry.get_mut()) {
+                Examined::Found(found) => return Some(found),
+                Examined::Paused => return None,
+                Examined::Nothing => drop(entry.remove()),
+            }
+        }
+        None
+    }
+
+    /// Whether no place is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl IndexPlaces {
+    fn add(&mut self, place: u64) {
+        if self.from.is_some_and(|from| from <= place) {
+            return;
+        }
+        self.changed.insert(place);
+        if self.changed.len() > PLACES_MAX {
+            self.from = self.changed.first().copied();
+            self.changed.clear();
+        }
+    }
+
+    /// The first unexamined place from `place` on, and the last one that is unexamined together with it.
+    pub(crate) fn next(&self, place: u64) -> Option<(u64, u64)> {
+        let changed = self.changed.range(place..).next().map(|changed| (*changed, *changed));
+        let open = self.from.map(|from| (from.max(place), u64::MAX));
+        changed.into_iter().chain(open).min()
+    }
+
+    /// Beginning of the last merge that was found, which may not have been done.
+    pub(crate) fn take_due(&mut self) -> Option<u64> {
+        self.due.take()
+    }
+
+    /// Notes that a merge is due that begins at `place`, and that nothing before it is unexamined.
+    pub(crate) fn due_at(&mut self, place: u64) {
+        self.due = Some(place);
+        self.examined_before(place);
+    }
+
+    /// Notes that nothing before `place` is unexamined; `place` itself is.
+    pub(crate) fn examined_before(&mut self, place: u64) {
+        self.changed = self.changed.split_off(&place);
+        self.from = self.from.map(|from| from.max(place));
+        self.add(place);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_examined_in_order_and_stay_until_they_are() {
+        let mut places = IndexPlaces::default();
+        [30, 10, 20, 10].into_iter().for_each(|place| places.add(place));
+        assert_eq!(
+            [0, 10, 11, 31].map(|from| places.next(from)),
+            [Some((10, 10)), Some((10, 10)), Some((20, 20)), None]
+        );
+        assert_eq!(places.take_due(), None);
+        places.due_at(15);
+        assert_eq!([places.take_due(), places.take_due()], [Some(15), None]);
+        assert_eq!([0, 16, 21].map(|from| places.next(from)), [Some((15, 15)), Some((20, 20)), Some((30, 30))]);
+    }
+
+    #[test]
+    fn too_many_places_are_everything_from_the_first() {
+        let mut places = IndexPlaces::default();
+        (0..=PLACES_MAX as u64).map(|place| 5 + 2 * place).for_each(|place| places.add(place));
+        assert!(places.changed.is_empty());
+        assert_eq!(places.next(0), Some((5, u64::MAX)));
+        places.add(3);
+        places.add(7);
+        assert_eq!([0, 4, 9].map(|from| places.next(from)), [Some((3, 3)), Some((5, u64::MAX)), Some((9, u64::MAX))]);
+        places.due_at(100);
+        assert_eq!([0, 101].map(|from| places.next(from)), [Some((100, u64::MAX)), Some((101, u64::MAX))]);
+    }
+
+    #[test]
+    fn an_index_is_examined_until_nothing_is_found_in_it() {
+        let (one, two): (Arc<str>, Arc<str>) = ("one".into(), "two".into());
+        let mut unexamined = MergePlaces::default();
+        unexamined.add(&two, 1);
+        unexamined.add_all(&one);
+        let in_two = |index: &Arc<str>, _: &mut IndexPlaces| match **index == *"two" {
+            true => Examined::Found(Arc::clone(index)),
+            false => Examined::Nothing,
+        };
+        assert_eq!(unexamined.find(in_two), Some(two.clone()));
+        assert_eq!(unexamined.0.keys().collect::<Vec<_>>(), [&two]);
+        assert_eq!(unexamined.find(|_, _| Examined::<()>::Paused), None);
+        assert!(!unexamined.is_empty());
+        assert_eq!(unexamined.find(|_, _| Examined::<()>::Nothing), None);
+        assert!(unexamined.is_empty());
+    }
+}
