@@ -290,7 +290,7 @@ fn hex_test(wanted: TokenPattern<'_>, digits: u8, min: i64, max: i64) -> RareTes
 fn time_test(layout: TimeLayout, wanted: TokenPattern<'_>) -> RareTest<'static> {
     let bytes = wanted.bytes();
     let TimeLayout::Iso { between, digits, zulu, .. } = layout else {
-        return RareTest::Always;
+        return if may_be_part(layout, wanted) { RareTest::Always } else { RareTest::Never };
     };
     let TokenPattern::Token(_) = wanted else {
         return RareTest::Always;
@@ -316,6 +316,19 @@ fn time_test(layout: TimeLayout, wanted: TokenPattern<'_>) -> RareTest<'static> 
     // A year, month, day, hour, minute or second.
     let is_part = bytes.len() == 2 || bytes.len() == 4 || (bytes.len() == 3 && zulu && digits == 0);
     if is_part { RareTest::Always } else { RareTest::Never }
+}
+
+/// Whether a time in a layout without fractions may contain a token: its tokens are numbers of two digits and, in a
+/// date, also the name of a month and the year.
+fn may_be_part(layout: TimeLayout, wanted: TokenPattern<'_>) -> bool {
+    let bytes = wanted.bytes();
+    let may_have = |len: usize, is_of: fn(&u8) -> bool| match wanted {
+        TokenPattern::Token(_) => bytes.len() == len && bytes.iter().all(is_of),
+        TokenPattern::Prefix(_) => bytes.len() <= len && bytes.iter().all(is_of),
+    };
+    let is_date = !matches!(layout, TimeLayout::Clock);
+    may_have(2, u8::is_ascii_digit)
+        || (is_date && (may_have(3, u8::is_ascii_lowercase) || may_have(4, u8::is_ascii_digit)))
 }
 
 /// A test of short texts.

@@ -106,6 +106,23 @@ fn tokens_do_not_cross_from_one_text_to_the_next() {
     assert!(RareTest::of(&column, TokenPattern::Prefix(b"d")).holds(&values));
 }
 
+/// Otherwise each page with times of such a layout would be read for any token of their bytes.
+#[test]
+fn times_without_fractions_hold_short_tokens_only() {
+    let day_ns = 86_400_000_000_000;
+    for layout in [TimeLayout::Common, TimeLayout::Clock] {
+        let times: Vec<i64> = (0..400).map(|day| day * day_ns + day * 61_000_000_000).collect();
+        let (column, ..) = numbers(NumberFormat::Time(layout), &times);
+        let test = |wanted| RareTest::of(&column, wanted);
+        for token in ["4195023900034321", "195", "b5e", "feba"] {
+            assert!(matches!(test(TokenPattern::Token(token.as_bytes())), RareTest::Never), "{token} in {layout:?}");
+        }
+        for prefix in ["41950", "1970a", "feba"] {
+            assert!(matches!(test(TokenPattern::Prefix(prefix.as_bytes())), RareTest::Never), "{prefix} in {layout:?}");
+        }
+    }
+}
+
 #[test]
 fn columns_that_cannot_hold_a_token_are_not_read() {
     let (ids, ..) = numbers(NumberFormat::Hex { digits: 16 }, &[-7, 0x1234]);
