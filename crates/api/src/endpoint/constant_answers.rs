@@ -156,7 +156,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 
 /// Error of a restart request: nothing would start the process again.
 const NO_RESTART: &str = "the node does not restart itself: use its service manager (systemctl restart quarry); \
-                          changes of objects take effect without a restart, changes of inputs and indexes after it";
+                          changes of objects and inputs take effect without a restart";
 /// Errors of the unsupported actions in [`REFUSALS`].
 const STANDALONE: &str =
     "the node stores and searches only its own events: it cannot join a cluster, and sends no searches to other nodes";
