@@ -348,8 +348,24 @@ async fn found(state: &ApiState, request: &Request) -> Result<ConfObject, ApiErr
     with_objects(state, &request.caller, show).await
 }
 
+/// The objects that a request means: one, or all of its name if the namespace is that of all users or apps.
+async fn meant(state: &ApiState, request: &Request) -> Result<Vec<ConfObject>, ApiError> {
+    if request.scope.sees_namesakes() {
+        let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
+        let of_conf = kind.conf.clone();
+        let listed =
+            with_objects(state, &request.caller, move |objects, viewer| objects.list(&of_conf, &scope, viewer));
+        let mut objects = listed.await?;
+        objects.retain(|object| object.name == name && kind.includes(object));
+        if objects.len() > 1 {
+            return Ok(objects);
+        }
+    }
+    Ok(vec![found(state, request).await?])
+}
+
 async fn show(state: ApiState, request: Request) -> Result<Response, ApiError> {
-    let object = found(&state, &request).await?;
+    let objects = meant(&state, &request).await?;
     let path = format!("/services/{}", request.kind.path);
     let chosen: Vec<(String, String)> = request
         .parameters
@@ -358,7 +374,8 @@ async fn show(state: ApiState, request: Request) -> Result<Response, ApiError> {
         .into_iter()
         .filter(|(key, _)| matches!(key.as_str(), "f" | "output_mode"))
         .collect();
-    page(request.kind.title.clone(), path, vec![request.entry(&object)], &Parameters::of(chosen))
+    let entries = objects.iter().map(|object| request.entry(object)).collect();
+    page(request.kind.title.clone(), path, entries, &Parameters::of(chosen))
 }
 
 /// `POST …/_new` creates an entity if it has a name. Splunk's SDK for JavaScript posts changes of the defaults here

@@ -13,6 +13,7 @@ use quarry_conf::Permissions;
 use quarry_conf::permissions::ADMIN_ALL_OBJECTS;
 use quarry_event::time::Cron;
 
+use super::saved_search_defaults;
 use crate::ApiState;
 use crate::atom::Fields;
 use crate::message::ApiError;
@@ -188,6 +189,7 @@ const SAVED_SEARCH: Fields = Fields {
         "durable.lag_time",
         "durable.max_backfill_intervals",
         "durable.track_time_type",
+        "embed.enabled",
         "enableSched",
         "is_scheduled",
         "is_visible",
@@ -248,6 +250,8 @@ pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     vec![
         Kind {
             more: &["dispatch", "history"],
+            fill: saved_search_defaults::fill,
+            expand: saved_search_defaults::expand,
             ..kind("saved/searches", "savedsearch", "savedsearches", SAVED_SEARCH)
         },
         kind("saved/eventtypes", "eventtypes", "eventtypes", EVENT_TYPE),

@@ -47,6 +47,7 @@ pub(crate) mod receivers;
 pub(crate) mod roles;
 pub(crate) mod root;
 pub(crate) mod row;
+mod saved_search_defaults;
 pub(crate) mod saved_searches;
 mod search_call;
 pub(crate) mod search_jobs;
