@@ -65,7 +65,7 @@ const NUMBERS: [&str; 5] =
 /// Maximum stanzas of an index that its removal removes.
 const STANZAS_MAX: usize = 100;
 /// Parameters of an index.
-const FIELDS: Fields = Fields {
+pub(super) const FIELDS: Fields = Fields {
     required: &[],
     optional: &[
         "archiver.enableDataArchive",

@@ -31,6 +31,7 @@ pub(crate) mod listing;
 pub(crate) mod lookup_table_files;
 pub(crate) mod metric_catalog;
 pub(crate) mod modular_inputs;
+pub(crate) mod new_entities;
 pub(crate) mod node_entries;
 mod object_request;
 pub(crate) mod oneshot;

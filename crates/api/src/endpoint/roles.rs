@@ -46,7 +46,7 @@ const KEPT_ONLY: &str =
 const KEPT_BY_ADMIN: [&str; 4] = [ADMIN_ALL_OBJECTS, EDIT_ROLES, EDIT_USER, SEARCH];
 
 /// Parameters of a role.
-const FIELDS: Fields = Fields {
+pub(super) const FIELDS: Fields = Fields {
     required: &[],
     optional: &[
         "capabilities",
