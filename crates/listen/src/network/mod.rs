@@ -3,6 +3,9 @@
 //! An active connection takes a turn ([`turns::Turns`]), whose number is bounded: the holder reads, extracts events and
 //! appends. While the store is busy nobody reads, so that senders wait.
 //!
+//! Ports follow changes of inputs.conf ([`Listeners::apply`]): a socket whose stanzas have changed is closed, what it has
+//! received is stored, and it is opened again; the others and their connections stay.
+//!
 //! Not here: the meaning of bytes (`quarry_inputs::network`), the HTTP Event Collector.
 
 mod forwarders;
