@@ -114,7 +114,7 @@ pub(crate) struct Feed {
     pub(crate) offset: usize,
     pub(crate) per_page: usize,
     /// An additional message.
-    pub(crate) told: Option<&'static str>,
+    pub(crate) told: Option<Cow<'static, str>>,
 }
 
 /// A name encoded as a path segment. A slash is encoded twice, as in Splunk: clients decode a link once and use it as a
@@ -243,7 +243,7 @@ impl Feed {
             self.total,
             self.per_page,
             self.offset,
-            match self.told {
+            match &self.told {
                 None => "<s:messages/>".to_owned(),
                 Some(text) => format!("<s:messages><s:msg type=\"WARN\">{}</s:msg></s:messages>", xml_text(text)),
             },

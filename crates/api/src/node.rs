@@ -227,6 +227,8 @@ pub struct NodeCondition {
     pub search_limits: SearchLimits,
     /// Background failures with their times, oldest first.
     pub faults: Vec<(TimeNs, String)>,
+    /// Faults of inputs that do not run as configured, with the times when they were found.
+    pub input_faults: Vec<(TimeNs, String)>,
 }
 
 /// Total and free bytes.
@@ -267,8 +269,11 @@ pub trait Node: Send + Sync {
     /// Writes the events of an index that are only in the write-ahead log to buckets; returns when this is done.
     fn roll_hot_buckets(&self, index: &str) -> Result<(), Fault>;
 
-    /// Notifies the node that a conf file has changed.
+    /// Notifies the node that a conf file has changed; returns when inputs follow it.
     fn configuration_changed(&self, conf: &str);
+
+    /// A remark on a stanza of inputs.conf that was changed or removed; `None` if the inputs run as configured.
+    fn input_remark(&self, stanza: &str) -> Option<String>;
 
     /// The configured roles.
     fn roles(&self) -> Roles;

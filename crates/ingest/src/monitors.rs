@@ -26,50 +26,83 @@ pub trait Sinks: Send + Sync {
     fn sink(&self, worker: usize) -> Box<dyn Sink + '_>;
 }
 
-/// Running watchers.
+/// Watched files, as inputs.conf describes them.
+#[derive(Default)]
 pub struct Watching {
+    stanzas: Vec<MonitorSettings>,
+    /// `None` while there is nothing to watch.
+    running: Option<Watchers>,
+}
+
+/// Running watchers; dropping this ends them when what they have read is stored.
+struct Watchers {
     monitor: Arc<Monitor>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Starts watching the files of inputs.conf; `None` if it has no stanzas for files. Invalid stanzas are reported.
-pub fn start(settings: &Arc<InputSettings>, sinks: &Arc<dyn Sinks>) -> Result<Option<Watching>, IngestError> {
-    let (mut stanzas, wrong) = MonitorSettings::all(&settings.layers);
-    wrong.iter().for_each(log::warning);
-    stanzas.retain(|stanza| match settings.check_index(&stanza.index) {
-        Ok(()) => true,
-        Err(text) => {
-            log::warning(format!("inputs.conf [monitor://{}] is left out: {text}", stanza.path));
-            false
+/// Starts watching as inputs.conf says. Invalid stanzas are reported.
+pub fn start(settings: &Arc<InputSettings>, sinks: &Arc<dyn Sinks>) -> Result<Watching, IngestError> {
+    let mut watching = Watching::default();
+    watching.apply(settings, sinks)?.iter().for_each(log::warning);
+    Ok(watching)
+}
+
+impl Watching {
+    /// Watches what inputs.conf says now. Returns why stanzas are left out; the others are watched.
+    ///
+    /// If a stanza has changed, all watchers end and new ones continue where they stopped: a file belongs to the first
+    /// stanza that matches it, so that each stanza depends on the others.
+    pub fn apply(&mut self, settings: &Arc<InputSettings>, sinks: &Arc<dyn Sinks>) -> Result<Vec<String>, IngestError> {
+        let (mut stanzas, wrong) = MonitorSettings::all(&settings.layers);
+        let mut faults: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+        stanzas.retain(|stanza| match settings.check_index(&stanza.index) {
+            Ok(()) => true,
+            Err(text) => {
+                faults.push(format!("inputs.conf [monitor://{}] is left out: {text}", stanza.path));
+                false
+            }
+        });
+        let (monitor, wrong) = Monitor::new(stanzas.clone(), options(settings));
+        faults.extend(wrong.iter().map(|error| format!("{error}; the stanza is left out")));
+        if stanzas == self.stanzas {
+            return Ok(faults);
         }
-    });
+        // Before new ones, because two watchers would store the same lines.
+        self.running = None;
+        if !monitor.is_empty() {
+            self.running = Some(Watchers::start(monitor, settings, sinks)?);
+        }
+        self.stanzas = stanzas;
+        Ok(faults)
+    }
+}
+
+fn options(settings: &InputSettings) -> MonitorOptions {
     let sets = settings.pipeline_sets();
-    let options = MonitorOptions {
+    MonitorOptions {
         host: settings.host.clone(),
         clock: settings.clock.clone(),
         workers: sets,
         open_max: OPEN_MAX.min(settings.descriptors / DESCRIPTOR_SHARE / sets.max(1)).max(1),
         held_max: HELD_MAX.min(settings.descriptors / DESCRIPTOR_SHARE),
         tell: Box::new(|text| log::warning(text)),
-    };
-    let (monitor, wrong) = Monitor::new(stanzas, options);
-    wrong.iter().for_each(|error| log::warning(format!("{error}; the stanza is left out")));
-    if monitor.is_empty() {
-        return Ok(None);
     }
-    let mut watching = Watching { monitor: Arc::new(monitor), threads: Vec::new() };
-    let monitor = watching.monitor.clone();
-    watching.spawn(WATCHER_THREAD.to_owned(), move || monitor.watch())?;
-    for set in 0..sets {
-        let (monitor, sinks, settings) = (watching.monitor.clone(), Arc::clone(sinks), Arc::clone(settings));
-        watching.spawn(format!("{WORKER_THREAD}-{set}"), move || {
-            monitor.work(set, &settings.props, &|| sinks.sink(set));
-        })?;
-    }
-    Ok(Some(watching))
 }
 
-impl Watching {
+impl Watchers {
+    fn start(monitor: Monitor, settings: &Arc<InputSettings>, sinks: &Arc<dyn Sinks>) -> Result<Watchers, IngestError> {
+        let mut watchers = Watchers { monitor: Arc::new(monitor), threads: Vec::new() };
+        let monitor = watchers.monitor.clone();
+        watchers.spawn(WATCHER_THREAD.to_owned(), move || monitor.watch())?;
+        for set in 0..settings.pipeline_sets() {
+            let (monitor, sinks, settings) = (watchers.monitor.clone(), Arc::clone(sinks), Arc::clone(settings));
+            watchers.spawn(format!("{WORKER_THREAD}-{set}"), move || {
+                monitor.work(set, &settings.props, &|| sinks.sink(set));
+            })?;
+        }
+        Ok(watchers)
+    }
+
     fn spawn(&mut self, name: String, work: impl FnOnce() + Send + 'static) -> Result<(), IngestError> {
         let thread = std::thread::Builder::new().name(name).spawn(work);
         let thread = thread.map_err(IngestError::Thread)?;
@@ -78,7 +111,7 @@ impl Watching {
     }
 }
 
-impl Drop for Watching {
+impl Drop for Watchers {
     fn drop(&mut self) {
         self.monitor.end();
         for thread in self.threads.drain(..) {

@@ -34,6 +34,19 @@ pub enum ListenError {
         /// Problem and remedy.
         reason: String,
     },
+    /// The host that a stanza restricts its port to has no address.
+    #[error(
+        "inputs.conf [{stanza}]: {sender} has no address ({source}), so nothing is received for it: correct the name, \
+         then change the input or start the node again"
+    )]
+    UnknownSender {
+        /// Name of the stanza.
+        stanza: String,
+        /// The host it names.
+        sender: String,
+        /// The system's error.
+        source: io::Error,
+    },
     /// The certificate cannot be used or generated.
     #[error("TLS: {0}")]
     Tls(Fault),
@@ -57,7 +70,7 @@ impl HasKind for ListenError {
         match self {
             ListenError::TokensInClear(_) | ListenError::Stanza { .. } => ErrorKind::Invalid,
             ListenError::Tls(fault) | ListenError::AckNumbers(fault) => fault.kind(),
-            ListenError::Address { .. } => ErrorKind::Unavailable,
+            ListenError::Address { .. } | ListenError::UnknownSender { .. } => ErrorKind::Unavailable,
         }
     }
 }

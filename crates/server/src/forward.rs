@@ -111,7 +111,7 @@ impl Forwarder<'_> {
         &self,
         hec: Option<std::net::SocketAddr>,
         sinks: &Arc<dyn Sinks>,
-        reading: &mut Option<(ProgramInputs, Option<Watching>)>,
+        reading: &mut Option<(ProgramInputs, Watching)>,
     ) -> Result<(), Failure> {
         let (data_dir, settings) = (self.data_dir, &Arc::new(self.settings.inputs()));
         let collector = listen_for_events(data_dir, hec, settings, Arc::new(self.outlet.routed(None))).await?;

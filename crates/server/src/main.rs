@@ -22,6 +22,7 @@ mod forward;
 mod help;
 mod input_indexes;
 mod interrupt;
+mod live_inputs;
 mod manual;
 mod node;
 mod node_client;

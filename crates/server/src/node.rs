@@ -27,8 +27,12 @@ use quarry_stdx::Fault;
 use quarry_store::IndexSelector;
 
 use crate::data_directory::{self, Settings};
+use crate::live_inputs::{Effect, InputChanges};
 use crate::{add, bucket, disk_activity, preview, prometheus, spl_explain, volume_verbs, zone};
 
+/// Confs whose changes may concern inputs: their own, and those that stand for a new, changed or removed app, which may
+/// bring inputs.
+const CONFS_OF_INPUTS: &[&str] = &["inputs", "app", "props"];
 /// File of a catalog in SQLite, in the data directory.
 const CATALOG_FILE: &str = "catalog.sqlite";
 
@@ -36,7 +40,7 @@ const CATALOG_FILE: &str = "catalog.sqlite";
 pub(crate) struct LocalNode {
     /// The write side.
     pub(crate) ingest: Arc<Ingest>,
-    /// The configuration as last read; inputs and pipelines keep the configuration read at the start.
+    /// The configuration as last read; pipelines keep that of the start of their input.
     settings: RwLock<Arc<Settings>>,
     data_dir: PathBuf,
     /// Search services.
@@ -47,6 +51,8 @@ pub(crate) struct LocalNode {
     pub(crate) tokens: CollectorTokens,
     /// Kinds of modular inputs.
     modular_inputs: ModularInputKinds,
+    /// Changes of inputs.
+    pub(crate) input_changes: Arc<InputChanges>,
     /// Number of files each pipeline set is adding.
     running: Mutex<Vec<usize>>,
     /// Start time.
@@ -72,8 +78,19 @@ impl LocalNode {
         let (tokens, settings) = (CollectorTokens::new(data_dir), RwLock::new(settings));
         let started = ingest.settings.clock.now_ns();
         let (data_dir, modular_inputs) = (data_dir.to_owned(), ModularInputKinds::of_data_dir(data_dir));
-        let summary_signal = Arc::default();
-        LocalNode { ingest, settings, data_dir, namespaces, summary_signal, tokens, modular_inputs, running, started }
+        let (summary_signal, input_changes) = (Arc::default(), Arc::default());
+        LocalNode {
+            ingest,
+            settings,
+            data_dir,
+            namespaces,
+            summary_signal,
+            tokens,
+            modular_inputs,
+            input_changes,
+            running,
+            started,
+        }
     }
 
     /// The configuration as last read.
@@ -91,6 +108,7 @@ impl LocalNode {
         self.namespaces.reread_all();
         self.summary_signal.configuration_changed();
         self.reread_settings();
+        self.input_changes.follow();
     }
 
     fn reread_settings(&self) {
@@ -178,6 +196,18 @@ impl Node for LocalNode {
             self.summary_signal.configuration_changed();
         }
         self.reread_settings();
+        if CONFS_OF_INPUTS.contains(&conf) {
+            self.input_changes.follow();
+        }
+    }
+
+    fn input_remark(&self, stanza: &str) -> Option<String> {
+        match self.input_changes.effect(stanza) {
+            Effect::Current => None,
+            Effect::Pending => Some("The change is saved and is still being carried out.".to_owned()),
+            Effect::AtStart => Some("The change is saved and takes effect at the next start of the node.".to_owned()),
+            Effect::Fault(fault) => Some(format!("The change is saved without effect: {fault}")),
+        }
     }
 
     fn roles(&self) -> Roles {
@@ -302,6 +332,7 @@ impl Node for LocalNode {
     fn condition(&self) -> NodeCondition {
         let (settings, host) = (self.settings(), self.ingest.settings.host.clone());
         let (of_server, limits) = (ServerSettings::new(&settings.layers), LimitSettings::new(&settings.layers));
+        let messages = self.ingest.store.messages().into_iter();
         // Values that cannot be read stay 0.
         let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let of_process = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -326,7 +357,8 @@ impl Node for LocalNode {
                 per_cpu: limits.searches_per_cpu,
                 real_time_multiplier: limits.real_time_multiplier,
             },
-            faults: self.ingest.store.messages().into_iter().map(|message| (message.time, message.text)).collect(),
+            faults: messages.map(|message| (message.time, message.text)).collect(),
+            input_faults: self.input_changes.faults(),
         }
     }
 

@@ -33,6 +33,7 @@ use crate::cli::ServeArgs;
 use crate::data_directory::{self, Settings};
 use crate::failure::Failure;
 use crate::input_indexes;
+use crate::live_inputs::{Inputs, LiveInputs};
 use crate::node::LocalNode;
 use crate::open_node::{OpenNode, OwnEntries, THREAD_STACK_BYTES};
 use crate::server_client::Remote;
@@ -172,6 +173,7 @@ async fn serve(data_dir: &Path, listen: ListenAddresses, state: ApiState, node: 
     let counts = (state.auth.users().len(), node.settings().pipeline_sets(), state.searches_max());
     let texts = started(data_dir, &format!("{scheme}://{address}"), hec, &listeners, counts);
     write_messages(ingest, data_dir, texts.iter().map(|text| ("INFO", text.as_str())));
+    let live = LiveInputs::start(Inputs { listeners, watching, programs }, &node)?;
     let logged = tokio::spawn(write_log(Arc::clone(ingest), data_dir.to_path_buf()));
     let figures = tokio::spawn(async move { write_figures(figured, &folder).await });
     let maintenance = tokio::spawn(maintain(Arc::clone(&node), data_dir.to_path_buf(), logged_until));
@@ -192,7 +194,7 @@ async fn serve(data_dir: &Path, listen: ListenAddresses, state: ApiState, node: 
     audit.abort();
     logged.abort();
     jobs.abort();
-    listeners.stop().await;
+    let reading = live.stop_listening().await;
     if let Some(collector) = collector {
         collector.stop().await;
     }
@@ -201,8 +203,7 @@ async fn serve(data_dir: &Path, listen: ListenAddresses, state: ApiState, node: 
     let folder = data_dir.to_path_buf();
     let ended = tokio::task::spawn_blocking(move || {
         write_audit_round(&node.ingest, &auth);
-        drop(programs);
-        drop(watching);
+        drop(reading);
         write_logged(&node.ingest, &folder);
     });
     drop(ended.await);

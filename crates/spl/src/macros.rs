@@ -250,7 +250,7 @@ fn replaced(used: &str, source: &dyn MacroSource, depth: usize, uses: &mut Uses<
         values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("${name}$"), value))
     };
     if let Some(validation) = &found.validation {
-        validate(name, &fill(validation), &found, source)?;
+        validate(name, &validation_of(validation, &values), &found, source)?;
     }
     let mut definition = fill(&found.definition);
     if found.is_eval {
@@ -278,6 +278,52 @@ fn inner(definition: &str, source: &dyn MacroSource, depth: usize, uses: &mut Us
     }
     out.push_str(&definition[at..]);
     Ok(out)
+}
+
+/// A validation with the arguments in it: `$name$` stands for the text, as in the definition, and a bare `name`, which is
+/// a field of the expression, for the value.
+fn validation_of(text: &str, values: &[(String, String)]) -> String {
+    let value_of = |name: &str| values.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(next) = rest.chars().next() {
+        let (length, replaced) = match next {
+            '"' => {
+                let length = quoted_len(rest).unwrap_or(1);
+                let fill = |text: String, (name, value): &(String, String)| text.replace(&format!("${name}$"), value);
+                (length, Some(values.iter().fold(rest[..length].to_owned(), fill)))
+            }
+            '$' => {
+                let name = rest[1..].split_once('$').map_or("", |(name, _)| name);
+                match value_of(name) {
+                    Some(value) => (name.len() + 2, Some(value.to_owned())),
+                    None => (1, None),
+                }
+            }
+            '\'' => match rest[1..].split_once('\'') {
+                Some((name, _)) => (name.len() + 2, value_of(name).map(literal)),
+                None => (1, None),
+            },
+            _ if next.is_alphanumeric() || next == '_' => {
+                let is_part = |char: char| char.is_alphanumeric() || matches!(char, '_' | '.');
+                let length = rest.find(|char| !is_part(char)).unwrap_or(rest.len());
+                let is_call = rest[length..].trim_start().starts_with('(');
+                (length, value_of(&rest[..length]).filter(|_| !is_call).map(literal))
+            }
+            _ => (next.len_utf8(), None),
+        };
+        out.push_str(replaced.as_deref().unwrap_or(&rest[..length]));
+        rest = &rest[length..];
+    }
+    out
+}
+
+/// An argument as a value of an expression.
+fn literal(value: &str) -> String {
+    match value.trim().parse::<f64>() {
+        Ok(number) if number.is_finite() => format!("({})", value.trim()),
+        _ => format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"")),
+    }
 }
 
 fn validate(name: &str, expression: &str, found: &Macro, source: &dyn MacroSource) -> Result<(), Fault> {
@@ -400,6 +446,21 @@ mod tests {
         ] {
             let made = expand(text, &Known);
             assert_eq!((made.text.as_str(), made.diagnostics.len()), (wanted, 0), "{text}: {:?}", made.diagnostics);
+        }
+    }
+
+    #[test]
+    fn arguments_are_fields_of_the_validation() {
+        let values = [("value", "34"), ("limit", "1\"2"), ("low", "-5")];
+        let values = values.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        for (text, wanted) in [
+            ("value < limit", r#"(34) < "1\"2""#),
+            ("value>low AND 'value'!=0", "(34)>(-5) AND (34)!=0"),
+            ("isnum($value$) OR value2=1", "isnum(34) OR value2=1"),
+            (r#"match("$value$ value", "x")"#, r#"match("34 value", "x")"#),
+            ("value(1) + $other$ + a.value", "value(1) + $other$ + a.value"),
+        ] {
+            assert_eq!(validation_of(text, &values), wanted, "{text}");
         }
     }
 

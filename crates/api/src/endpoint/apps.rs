@@ -35,7 +35,7 @@ const CONF: &str = "app";
 /// Boolean members.
 const FLAGS: [&str; 3] = ["configured", "disabled", "visible"];
 /// Parameters of an app.
-const FIELDS: Fields = Fields {
+pub(super) const FIELDS: Fields = Fields {
     required: &[],
     optional: &["author", "configured", "description", "disabled", "label", "version", "visible"],
     wildcard: &[],

@@ -3,6 +3,8 @@
 //! Entities have Splunk's members. Not here: the collector's own settings (`/services/data/inputs/http/http`),
 //! owners and apps of tokens, which all belong to the node.
 
+use std::borrow::Cow;
+
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -94,7 +96,7 @@ async fn known(state: &ApiState) -> Result<Vec<CollectorToken>, ApiError> {
 /// The answer to a change.
 fn changed(state: &ApiState, token: &CollectorToken, parameters: &Parameters) -> Response {
     let told = if state.node.collector_listens() { None } else { Some(FROM_START) };
-    answer(Feed { told, ..feed_of(token) }, parameters)
+    answer(Feed { told: told.map(Cow::Borrowed), ..feed_of(token) }, parameters)
 }
 
 fn feed_of(token: &CollectorToken) -> Feed {

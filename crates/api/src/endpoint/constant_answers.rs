@@ -3,28 +3,36 @@
 //! The answers are true: there is no licence, and the node belongs to no cluster. Endpoints that only a cluster member
 //! can answer return 503, as on a stand-alone Splunk server. Requests that would join a cluster are refused.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use axum::extract::{MatchedPath, Path};
+use axum::extract::{MatchedPath, State};
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use axum::routing::{get, post};
-use quarry_apps::objects::{APP_SYSTEM, NOBODY};
+use quarry_apps::objects::{APP_SYSTEM, NOBODY, Objects};
+use quarry_conf::Permissions;
 use serde_json::{Map, Value};
 
 use super::answer_shape::Content;
+use super::entities::{scope_of, with_objects};
 use super::listing::{LISTED, page};
 use super::row::{
     Access, EDIT_DEPLOYMENT_SERVER, EDIT_INDEXER_CLUSTER, EDIT_SEARCH_HEAD_CLUSTERING, EDIT_SEARCH_SERVER, EDIT_SERVER,
     Endpoint, LICENSE_EDIT, LIST_INDEXER_CLUSTER, LIST_INTROSPECTION, RESTART, entities,
 };
+use super::search_jobs::PathParts;
 use super::shape::Shape;
+use crate::ApiState;
 use crate::atom::{Acl, Entry, escaped};
+use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
 /// An entity: its name and members.
 type Fact = (&'static str, &'static [(&'static str, &'static str)]);
+
+/// Alerts that have fired, by the name of their saved search.
+const FIRED_ALERTS: &str = "alerts/fired_alerts";
 
 /// Collections and their entities.
 const FACTS: &[(&str, &[Fact])] = &[
@@ -37,7 +45,7 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("admin/SAML-auth", &[]),
     ("admin/SAML-groups", &[]),
     ("admin/SAML-user-role-map", &[]),
-    ("alerts/fired_alerts", &[("-", &[("triggered_alert_count", "0")])]),
+    (FIRED_ALERTS, &[("-", &[("triggered_alert_count", "0")])]),
     ("alerts/metric_alerts", &[]),
     ("apps/apptemplates", &[]),
     ("authentication/providers/LDAP", &[]),
@@ -156,7 +164,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 
 /// Error of a restart request: nothing would start the process again.
 const NO_RESTART: &str = "the node does not restart itself: use its service manager (systemctl restart quarry); \
-                          changes of objects take effect without a restart, changes of inputs and indexes after it";
+                          changes of objects and inputs take effect without a restart";
 /// Errors of the unsupported actions in [`REFUSALS`].
 const STANDALONE: &str =
     "the node stores and searches only its own events: it cannot join a cluster, and sends no searches to other nodes";
@@ -189,8 +197,10 @@ const REFUSALS: &[(&str, &str, &str, &str)] = &[
 ];
 
 async fn show(
+    State(state): State<ApiState>,
     matched: MatchedPath,
-    Path(parts): Path<BTreeMap<String, String>>,
+    parts: PathParts,
+    caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let path = matched.as_str().trim_end_matches("/{name}");
@@ -201,6 +211,15 @@ async fn show(
     let facts = facts.iter().filter(|(name, _)| wanted.is_none_or(|wanted| wanted == name));
     let entries: Vec<Entry> = facts.map(|fact| entry(collection, fact)).collect();
     if let Some(name) = wanted.filter(|_| entries.is_empty()) {
+        // The alerts of a saved search are a list, which is empty until one fires.
+        if *collection == FIRED_ALERTS {
+            let (name, scope) = (name.clone(), scope_of(&parts, &caller)?);
+            let exists = move |objects: &Objects, viewer: &Permissions| {
+                objects.get("savedsearches", &name, &scope, viewer).map(|_| ())
+            };
+            with_objects(&state, &caller, exists).await?;
+            return page("alerts", format!("/services/{collection}"), Vec::new(), &parameters);
+        }
         return Err(ApiError::with_status(StatusCode::NOT_FOUND, format!("Could not find object id={name}")));
     }
     let title = collection.rsplit('/').next().unwrap_or(collection);

@@ -237,7 +237,9 @@ impl Request {
             Some(is_set) => (key, u8::from(is_set).to_string()),
             None => (key, value),
         };
-        given.map(stored).collect()
+        let mut settings: Vec<(String, String)> = given.map(stored).collect();
+        (self.kind.expand)(&self.name, &mut settings);
+        settings
     }
 
     fn entry(&self, object: &ConfObject) -> Entry {
@@ -245,10 +247,10 @@ impl Request {
     }
 
     /// An entity as an answer.
-    fn answer(&self, object: &ConfObject) -> Response {
+    fn answer(&self, state: &ApiState, object: &ConfObject) -> Response {
         let form = Form::of(self.parameters.get("output_mode"));
         let feed = Feed::of(self.kind.title.clone(), format!("/services/{}", self.kind.path), vec![self.entry(object)]);
-        Feed { told: self.kind.told, ..feed }.answer(form)
+        Feed { told: self.kind.told.about(state, &object.name), ..feed }.answer(form)
     }
 }
 
@@ -346,8 +348,24 @@ async fn found(state: &ApiState, request: &Request) -> Result<ConfObject, ApiErr
     with_objects(state, &request.caller, show).await
 }
 
+/// The objects that a request means: one, or all of its name if the namespace is that of all users or apps.
+async fn meant(state: &ApiState, request: &Request) -> Result<Vec<ConfObject>, ApiError> {
+    if request.scope.sees_namesakes() {
+        let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
+        let of_conf = kind.conf.clone();
+        let listed =
+            with_objects(state, &request.caller, move |objects, viewer| objects.list(&of_conf, &scope, viewer));
+        let mut objects = listed.await?;
+        objects.retain(|object| object.name == name && kind.includes(object));
+        if objects.len() > 1 {
+            return Ok(objects);
+        }
+    }
+    Ok(vec![found(state, request).await?])
+}
+
 async fn show(state: ApiState, request: Request) -> Result<Response, ApiError> {
-    let object = found(&state, &request).await?;
+    let objects = meant(&state, &request).await?;
     let path = format!("/services/{}", request.kind.path);
     let chosen: Vec<(String, String)> = request
         .parameters
@@ -356,7 +374,8 @@ async fn show(state: ApiState, request: Request) -> Result<Response, ApiError> {
         .into_iter()
         .filter(|(key, _)| matches!(key.as_str(), "f" | "output_mode"))
         .collect();
-    page(request.kind.title.clone(), path, vec![request.entry(&object)], &Parameters::of(chosen))
+    let entries = objects.iter().map(|object| request.entry(object)).collect();
+    page(request.kind.title.clone(), path, entries, &Parameters::of(chosen))
 }
 
 /// `POST …/_new` creates an entity if it has a name. Splunk's SDK for JavaScript posts changes of the defaults here
@@ -388,8 +407,9 @@ async fn reload(state: ApiState, request: Request) -> Result<Response, ApiError>
 
 async fn create(state: ApiState, request: Request) -> Result<Response, ApiError> {
     let name = request.parameters.required("name")?.to_owned();
-    let (scope, kind, settings) = (request.scope.clone(), request.kind.clone(), request.settings());
+    let (scope, kind, mut settings) = (request.scope.clone(), request.kind.clone(), request.settings());
     kind.check(&settings)?;
+    let name = (kind.named)(&kind, &name, &mut settings)?;
     (kind.refuse)(&state, &kind, Some(&name), &settings)?;
     let name = kind.stanza(&name);
     if let Some(missing) = kind.fields.required.iter().find(|key| !settings.iter().any(|(given, _)| given == *key)) {
@@ -397,6 +417,9 @@ async fn create(state: ApiState, request: Request) -> Result<Response, ApiError>
     }
     let conf = kind.conf.clone();
     let make = move |objects: &Objects, viewer: &Permissions| {
+        if let Some(beside) = kind.beside {
+            beside(&kind, &name, &objects.list(&kind.conf, &scope, viewer)?)?;
+        }
         let made = objects.create(&kind.conf, &name, &settings, &scope, viewer)?;
         if kind.includes(&made) {
             return Ok(made);
@@ -409,7 +432,7 @@ async fn create(state: ApiState, request: Request) -> Result<Response, ApiError>
         )))
     };
     let made = change(&state, &request.caller, &conf, make).await?;
-    Ok((StatusCode::CREATED, request.answer(&made)).into_response())
+    Ok((StatusCode::CREATED, request.answer(&state, &made)).into_response())
 }
 
 async fn edit(state: ApiState, request: Request) -> Result<Response, ApiError> {
@@ -431,7 +454,7 @@ async fn write(state: ApiState, request: Request, settings: Vec<(String, String)
         edited => edited,
     };
     let made = change(&state, &request.caller, &conf, make).await?;
-    Ok(request.answer(&made))
+    Ok(request.answer(&state, &made))
 }
 
 async fn enable(state: ApiState, request: Request) -> Result<Response, ApiError> {
@@ -453,7 +476,8 @@ async fn remove(state: ApiState, request: Request) -> Result<Response, ApiError>
     let gone = move |objects: &Objects, viewer: &Permissions| objects.remove(&kind.conf, &name, &scope, viewer);
     change(&state, &request.caller, &conf, gone).await?;
     let request = Request { parameters: request.parameters.only("output_mode"), ..request };
-    let feed = Feed { told: request.kind.told, ..listed(&state, &request).await? };
+    let told = request.kind.told.about(&state, &request.name);
+    let feed = Feed { told, ..listed(&state, &request).await? };
     Ok(feed.answer(Form::of(request.parameters.get("output_mode"))))
 }
 
@@ -503,7 +527,7 @@ async fn give_away(state: ApiState, request: Request) -> Result<Response, ApiErr
         }
     };
     let moved = acl_changed(&state, &request, asked).await?;
-    Ok(request.answer(&moved))
+    Ok(request.answer(&state, &moved))
 }
 
 /// An object as an entity of a collection.
@@ -524,15 +548,13 @@ pub(super) fn entry(kind: &Kind, object: &ConfObject) -> Entry {
     }
     links.retain(|(name, _)| !VERBS.contains(name) || kind.verbs.contains(name));
     links.extend(kind.more.iter().map(|name| (*name, format!("{path}/{name}"))));
-    let value = |(key, value): (&String, &String)| {
-        let value = if STANZA_FLAGS.contains(&key.as_str()) {
-            crate::parameter_types::parse_flag(value).map_or_else(|| Value::from(value.as_str()), Value::from)
-        } else {
-            Value::from(value.as_str())
-        };
-        (key.clone(), value)
+    let value = |(key, value): (String, String)| {
+        let flag = crate::parameter_types::parse_flag(&value).filter(|_| STANZA_FLAGS.contains(&key.as_str()));
+        (key, flag.map_or_else(|| Value::from(value), Value::from))
     };
-    let mut content: Map<String, Value> = object.settings.iter().map(value).collect();
+    let mut settings = object.settings.clone();
+    (kind.fill)(kind, object, &mut settings);
+    let mut content: Map<String, Value> = settings.into_iter().map(value).collect();
     content.entry("disabled").or_insert(Value::Bool(false));
     content.insert("eai:appName".to_owned(), app.into());
     content.insert("eai:userName".to_owned(), owner.into());

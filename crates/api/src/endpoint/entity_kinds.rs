@@ -7,12 +7,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use quarry_apps::objects::{ConfObject, NOBODY, ObjectSharing, Place};
+use quarry_apps::objects::{ConfObject, NOBODY, ObjectError, ObjectSharing, Place};
 use quarry_auth::ADMIN_ROLE;
 use quarry_conf::Permissions;
 use quarry_conf::permissions::ADMIN_ALL_OBJECTS;
 use quarry_event::time::Cron;
 
+use super::saved_search_defaults;
 use crate::ApiState;
 use crate::atom::Fields;
 use crate::message::ApiError;
@@ -43,12 +44,56 @@ pub(super) struct Kind {
     /// Further parameters of an entity, known only at run time.
     pub(super) more_fields: Arc<[String]>,
     /// A message that accompanies changes, if any.
-    pub(super) told: Option<&'static str>,
+    pub(super) told: Told,
+    /// The name of a new entity, which may depend on settings that are no settings of its stanza.
+    pub(super) named: Named,
+    /// Whether a new entity is compatible with the others of its conf, if there is a rule.
+    pub(super) beside: Option<Beside>,
+    /// Adds settings to those shown.
+    pub(super) fill: fn(&Kind, &ConfObject, &mut BTreeMap<String, String>),
+    /// Replaces parameters that stand for settings; takes the stanza as well, which is empty for a new one.
+    pub(super) expand: fn(&str, &mut Vec<(String, String)>),
     /// Validates settings.
     pub(super) refuse: Refuse,
     /// Called before an entity is removed, to remove its other data.
     pub(super) before_removal: fn(&ApiState, &ConfObject) -> Result<(), ApiError>,
 }
+
+/// A message that accompanies changes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Told {
+    Nothing,
+    Always(&'static str),
+    /// Of an input: asked of the node.
+    OfInput,
+}
+
+impl Told {
+    /// The message about a stanza.
+    pub(super) fn about(self, state: &ApiState, stanza: &str) -> Option<Cow<'static, str>> {
+        match self {
+            Told::Nothing => None,
+            Told::Always(text) => Some(Cow::Borrowed(text)),
+            Told::OfInput => state.node.input_remark(stanza).map(Cow::Owned),
+        }
+    }
+}
+
+/// Name of a new entity; may take settings away.
+pub(super) type Named = fn(&Kind, &str, &mut Vec<(String, String)>) -> Result<String, ApiError>;
+/// Checks a new stanza against those that exist.
+pub(super) type Beside = fn(&Kind, &str, &[ConfObject]) -> Result<(), ObjectError>;
+
+/// The name in the request.
+fn as_given(_: &Kind, name: &str, _: &mut Vec<(String, String)>) -> Result<String, ApiError> {
+    Ok(name.to_owned())
+}
+
+/// Nothing besides the settings of the stanza.
+fn as_set(_: &Kind, _: &ConfObject, _: &mut BTreeMap<String, String>) {}
+
+/// Every parameter is a setting.
+fn as_sent(_: &str, _: &mut Vec<(String, String)>) {}
 
 /// Actions of an entity, as links.
 pub(super) const VERBS: &[&str] = &[RELOAD, "disable", "enable", "move"];
@@ -96,7 +141,11 @@ pub(super) fn kind(path: &'static str, title: &'static str, conf: &'static str, 
         prefix: Cow::Borrowed(""),
         only: None,
         more_fields: Arc::default(),
-        told: None,
+        told: Told::Nothing,
+        named: as_given,
+        beside: None,
+        fill: as_set,
+        expand: as_sent,
         refuse: take_all,
         before_removal: nothing_besides,
     }
@@ -140,6 +189,7 @@ const SAVED_SEARCH: Fields = Fields {
         "durable.lag_time",
         "durable.max_backfill_intervals",
         "durable.track_time_type",
+        "embed.enabled",
         "enableSched",
         "is_scheduled",
         "is_visible",
@@ -198,7 +248,12 @@ pub(super) static OTHER_PATHS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
 /// All collections of stanzas.
 pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     vec![
-        Kind { more: &["dispatch", "history"], ..kind("saved/searches", "savedsearch", "savedsearches", SAVED_SEARCH) },
+        Kind {
+            more: &["dispatch", "history"],
+            fill: saved_search_defaults::fill,
+            expand: saved_search_defaults::expand,
+            ..kind("saved/searches", "savedsearch", "savedsearches", SAVED_SEARCH)
+        },
         kind("saved/eventtypes", "eventtypes", "eventtypes", EVENT_TYPE),
         kind("admin/macros", "macros", "macros", MACRO),
         Kind {
@@ -265,7 +320,7 @@ pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
         },
         Kind {
             prefix: Cow::Borrowed("statsd-dims:"),
-            told: Some(
+            told: Told::Always(
                 "The change is saved and has no effect: metrics by statsd have the dimensions that the sender names.",
             ),
             ..kind(

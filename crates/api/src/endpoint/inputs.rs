@@ -1,11 +1,13 @@
 //! `data/inputs`: watched files, ports and programs, each a stanza of `inputs.conf`. Modular inputs of apps are listed
 //! under their scheme, and `all` lists every input.
 //!
-//! A new or changed stanza is validated and written; it takes effect at the next start of the node, and the answers say
-//! so. Not here: tokens of the HTTP Event Collector, which take effect at once ([`super::collector_tokens`]), and files
-//! added once ([`super::oneshot`]).
+//! A new or changed stanza is validated and written, and the running inputs follow it; an answer says if they cannot.
+//! An input over TCP that is restricted to a host is called `HOST:PORT`, so that a port may have one for each of several
+//! hosts. Not here: tokens of the HTTP Event Collector ([`super::collector_tokens`]), and files added once
+//! ([`super::oneshot`]).
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use axum::extract::{Path, State};
@@ -14,11 +16,13 @@ use axum::response::Response;
 use axum::routing::get;
 use quarry_apps::objects::{ConfObject, ObjectError};
 use quarry_conf::permissions::ADMIN_ALL_OBJECTS;
+use quarry_conf::text::DEFAULT_STANZA;
 use quarry_conf::{ConfSource, Layer, Layers, Problem};
 
 use super::answer_shape::Content;
 use super::blocking;
 use super::entities::{Kind, KindOf, entry, kind, rows, scope_of, single_rows, with_objects};
+use super::entity_kinds::Told;
 use super::listing::{LISTED, page};
 use super::row::{
     Access, EDIT_MONITOR, EDIT_SCRIPTED, EDIT_SPLUNKTCP, EDIT_SPLUNKTCP_SSL, EDIT_SPLUNKTCP_TOKEN, EDIT_TCP, EDIT_UDP,
@@ -55,8 +59,12 @@ const SSL: &[&str] = &[
 ];
 /// The conf of inputs.
 const CONF: &str = "inputs";
-/// Message that accompanies a change.
-const FROM_START: &str = "The change is saved and takes effect at the next start of the node.";
+/// The sender to which a port is restricted.
+const RESTRICTED: &str = "restrictToHost";
+/// Prefixes of ports whose sender is part of the name.
+const TCP_PREFIXES: [&str; 2] = ["tcp://", "splunktcp://"];
+/// The host of events of which nothing else is known, as inputs.conf writes it.
+const HOST_OF_NODE: &str = "$decideOnStartup";
 /// Settings of ports for senders of any kind.
 const PORT: &[&str] = &[
     "_TCP_ROUTING",
@@ -125,7 +133,12 @@ const SCRIPT: &[&str] = &["disabled", "host", "index", "interval", "passAuth", "
 static KINDS: LazyLock<Vec<(Kind, &'static str)>> = LazyLock::new(|| {
     let of = |path, title, prefix, optional| {
         let fields = Fields { required: &[], optional, wildcard: &[] };
-        Kind { prefix: Cow::Borrowed(prefix), told: Some(FROM_START), refuse, ..kind(path, title, CONF, fields) }
+        let told = Told::OfInput;
+        let kind = Kind { prefix: Cow::Borrowed(prefix), told, refuse, fill, ..kind(path, title, CONF, fields) };
+        if !optional.contains(&RESTRICTED) {
+            return kind;
+        }
+        Kind { named, beside: Some(beside), expand: leave_host, ..kind }
     };
     vec![
         (of("data/inputs/monitor", "monitor", "monitor://", MONITOR), EDIT_MONITOR),
@@ -140,7 +153,7 @@ static KINDS: LazyLock<Vec<(Kind, &'static str)>> = LazyLock::new(|| {
 /// The certificate of all ports with TLS.
 static CERTIFICATE: LazyLock<Kind> = LazyLock::new(|| {
     let fields = Fields { required: &[], optional: SSL, wildcard: &[] };
-    let (only, told) = (Some(("ssl", "SSL")), Some(FROM_START));
+    let (only, told) = (Some(("ssl", "SSL")), Told::OfInput);
     Kind { only, told, verbs: &[], refuse, ..kind("data/inputs/tcp/ssl", "ssl", CONF, fields) }
 });
 
@@ -183,8 +196,9 @@ fn of_scheme(state: &ApiState, Path(parts): &PathParts) -> Result<Kind, ApiError
         title: scheme.to_owned().into(),
         prefix: format!("{scheme}://").into(),
         more_fields: arguments.into_iter().map(|argument| argument.name).collect(),
-        told: Some(FROM_START),
+        told: Told::OfInput,
         refuse,
+        fill,
         ..kind("", "", CONF, MODULAR)
     })
 }
@@ -234,14 +248,85 @@ async fn show_one(
     page("all", format!("/services/{ALL}"), vec![entry], &parameters.only("output_mode"))
 }
 
+/// Settings that an input has without setting them.
+fn fill(kind: &Kind, object: &ConfObject, settings: &mut BTreeMap<String, String>) {
+    if kind.prefix == TOKEN || object.name == DEFAULT_STANZA {
+        return;
+    }
+    let mut add = |key: &str, value: &str| {
+        settings.entry(key.to_owned()).or_insert_with(|| value.to_owned());
+    };
+    add("host", HOST_OF_NODE);
+    add("index", "main");
+    match kind.prefix.as_ref() {
+        "tcp://" => add("connection_host", "dns"),
+        "udp://" | "splunktcp://" => add("connection_host", "ip"),
+        _ => return,
+    }
+    if let Some((host, _)) = kind.entity(&object.name).rsplit_once(':') {
+        add(RESTRICTED, host);
+    }
+}
+
+/// The name of a new port: `HOST:PORT` for one of TCP that is restricted.
+fn named(kind: &Kind, name: &str, settings: &mut Vec<(String, String)>) -> Result<String, ApiError> {
+    settings.retain(|(key, value)| key != RESTRICTED || !value.trim().is_empty());
+    let prefix = kind.prefix.as_ref();
+    if !TCP_PREFIXES.contains(&prefix) {
+        return Ok(name.to_owned());
+    }
+    let port = name.strip_prefix(prefix).unwrap_or(name);
+    if port.contains(':') {
+        return Err(ApiError::bad_request(format!("name={port}: give a port, and the host as {RESTRICTED}")));
+    }
+    match settings.iter().find(|(key, _)| key == RESTRICTED) {
+        Some((_, host)) => Ok(format!("{}:{port}", host.trim())),
+        None => Ok(port.to_owned()),
+    }
+}
+
+/// Drops the host that a changed input over TCP has in its name: clients send it with every change.
+fn leave_host(stanza: &str, settings: &mut Vec<(String, String)>) {
+    let name = TCP_PREFIXES.iter().find_map(|prefix| stanza.strip_prefix(prefix));
+    if let Some((host, _)) = name.and_then(|name| name.rsplit_once(':')) {
+        settings.retain(|(key, value)| key != RESTRICTED || !value.trim().eq_ignore_ascii_case(host));
+    }
+}
+
+/// Refuses a port that another input of the kind has: with the same host, or if one of the two takes any host.
+fn beside(kind: &Kind, stanza: &str, others: &[ConfObject]) -> Result<(), ObjectError> {
+    let parts = |stanza: &str| -> Option<(Option<String>, String)> {
+        let name = stanza.strip_prefix(kind.prefix.as_ref())?;
+        let (host, port) = name.rsplit_once(':').map_or((None, name), |(host, port)| (Some(host), port));
+        Some((host.filter(|host| !host.is_empty()).map(str::to_ascii_lowercase), port.to_owned()))
+    };
+    let Some((host, port)) = parts(stanza) else { return Ok(()) };
+    let has_it = |other: &&ConfObject| {
+        parts(&other.name).is_some_and(|(of, at)| at == port && (of == host || of.is_none() || host.is_none()))
+    };
+    match others.iter().find(has_it) {
+        Some(other) => {
+            let name = kind.entity(&other.name);
+            Err(ObjectError::Invalid(format!("Parameter name: port {port} is already used by the input {name}")))
+        }
+        None => Ok(()),
+    }
+}
+
 fn refuse(state: &ApiState, kind: &Kind, name: Option<&str>, settings: &[(String, String)]) -> Result<(), ApiError> {
     let prefix = kind.prefix.as_ref();
     let name = name.map(|name| name.strip_prefix(prefix).unwrap_or(name));
     if let Some(name) = name {
         check_name(prefix, name)?;
     }
+    let is_edit = name.is_none();
     for (key, value) in settings {
         quarry_conf::edit::check_setting(key, value)?;
+        if is_edit && key == RESTRICTED && TCP_PREFIXES.contains(&prefix) {
+            return Err(ApiError::bad_request(format!(
+                "{RESTRICTED} is part of the name of an input over TCP and cannot be changed: create another input"
+            )));
+        }
         if key == "index" && value != "default" {
             state.node.check_index_name(value)?;
         }

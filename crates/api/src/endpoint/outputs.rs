@@ -5,6 +5,7 @@
 //! `default` the settings of all groups. `quarry forward` reads them when it starts; receivers under `syslog` are
 //! stored but not used. Not here: whether a server is reachable, which the forwarder reports.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use axum::extract::State;
@@ -18,6 +19,7 @@ use tokio::sync::Mutex;
 
 use super::answer_shape::Content;
 use super::entities::{Kind, KindOf, change, kind, rows, scope_of, with_objects};
+use super::entity_kinds::Told;
 use super::listing::{LISTED, page};
 use super::row::{Access, EDIT_FORWARDERS, Endpoint, entities};
 use super::search_jobs::PathParts;
@@ -130,7 +132,7 @@ static GROUPS: LazyLock<Kind> = LazyLock::new(|| {
     let fields = Fields { required: &[], optional: OF_GROUP, wildcard: &[] };
     Kind {
         prefix: GROUP.into(),
-        told: Some(FROM_START),
+        told: Told::Always(FROM_START),
         ..kind("data/outputs/tcp/group", "tcpout-group", CONF, fields)
     }
 });
@@ -143,14 +145,19 @@ static ALL_GROUPS: LazyLock<Kind> = LazyLock::new(|| {
         Some(name) if name != TCPOUT => Err(ApiError::bad_request(format!("name={name}: the only one is {TCPOUT}"))),
         _ => Ok(()),
     };
-    Kind { told: Some(FROM_START), only, refuse, ..kind("data/outputs/tcp/default", "tcpout-default", CONF, fields) }
+    Kind {
+        told: Told::Always(FROM_START),
+        only,
+        refuse,
+        ..kind("data/outputs/tcp/default", "tcpout-default", CONF, fields)
+    }
 });
 
 /// The collection of syslog receivers.
 static SYSLOG: LazyLock<Kind> = LazyLock::new(|| {
     let fields = Fields { required: &[], optional: OF_SYSLOG, wildcard: &[] };
     let prefix = SYSLOG_GROUP.into();
-    Kind { prefix, told: Some(NOT_SENT), ..kind("data/outputs/tcp/syslog", "syslog", CONF, fields) }
+    Kind { prefix, told: Told::Always(NOT_SENT), ..kind("data/outputs/tcp/syslog", "syslog", CONF, fields) }
 });
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
@@ -257,7 +264,7 @@ async fn answer(
     let found = known(state, caller, parts).await?.into_iter().find(|entry| entry.name == name);
     let entry = found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))?;
     let feed = Feed::of(TITLE, format!("/services/{SERVERS}"), vec![entry]);
-    Ok(Feed { told, ..feed }.answer(Form::of(parameters.get("output_mode"))))
+    Ok(Feed { told: told.map(Cow::Borrowed), ..feed }.answer(Form::of(parameters.get("output_mode"))))
 }
 
 fn name_of(parts: &PathParts) -> String {
@@ -439,7 +446,7 @@ async fn remove(
     drop(alone);
     let entries = known(&state, &caller, &parts).await?;
     let feed = Feed::of(TITLE, format!("/services/{SERVERS}"), entries);
-    Ok(Feed { told: Some(FROM_START), ..feed }.answer(Form::of(parameters.get("output_mode"))))
+    Ok(Feed { told: Some(Cow::Borrowed(FROM_START)), ..feed }.answer(Form::of(parameters.get("output_mode"))))
 }
 
 #[cfg(test)]

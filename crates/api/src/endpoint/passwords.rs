@@ -29,7 +29,7 @@ const STANZA: &str = "credential:";
 /// Shown in place of a password.
 const HIDDEN: &str = "********";
 /// Parameters of a password.
-const FIELDS: Fields = Fields { required: &["password"], optional: &["realm"], wildcard: &[] };
+pub(super) const FIELDS: Fields = Fields { required: &["password"], optional: &["realm"], wildcard: &[] };
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (read, write) = (Access::Capability(LIST_PASSWORDS), Access::Capability(EDIT_PASSWORDS));

@@ -3,6 +3,8 @@
 //! Roles are created and changed in `etc/system/local/authorize.conf`; a change applies from the next request on, even
 //! in open sessions. Not here: the effective permissions of several roles ([`quarry_auth::permissions`]).
 
+use std::borrow::Cow;
+
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -44,7 +46,7 @@ const KEPT_ONLY: &str =
 const KEPT_BY_ADMIN: [&str; 4] = [ADMIN_ALL_OBJECTS, EDIT_ROLES, EDIT_USER, SEARCH];
 
 /// Parameters of a role.
-const FIELDS: Fields = Fields {
+pub(super) const FIELDS: Fields = Fields {
     required: &[],
     optional: &[
         "capabilities",
@@ -198,7 +200,7 @@ fn answer(state: &ApiState, caller: &Caller, name: &str, parameters: &Parameters
     let role = named(&known, name)?;
     let told = WITHOUT_EFFECT.iter().any(|name| parameters.get(name).is_some()).then_some(KEPT_ONLY);
     let feed = Feed::of("roles", format!("/services/{ROLES}"), vec![entry(&known, &role, caller)]);
-    Ok(Feed { told, ..feed }.answer(Form::of(parameters.get("output_mode"))))
+    Ok(Feed { told: told.map(Cow::Borrowed), ..feed }.answer(Form::of(parameters.get("output_mode"))))
 }
 
 async fn create(State(state): State<ApiState>, caller: Caller, Settings(form): Settings) -> Result<Response, ApiError> {

@@ -5,6 +5,7 @@
 //! replaces `$NAME$` in the search. Not here: schedules and alerts, which do not run yet, so nothing is ever
 //! suppressed; the answers say so.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -237,7 +238,7 @@ fn told_of(object: &ConfObject, below: &str, content: Value, told: &'static str,
     let (name, acl) = (object.name.clone(), Acl::of_node());
     let entry = Entry { name, path: path.clone(), author, app, acl, fields: None, updated: 0, links, content };
     let feed = Feed::of("savedsearch", path, vec![entry]);
-    Feed { told: Some(told), ..feed }.answer(Form::of(parameters.get("output_mode")))
+    Feed { told: Some(Cow::Borrowed(told)), ..feed }.answer(Form::of(parameters.get("output_mode")))
 }
 
 #[cfg(test)]

@@ -333,7 +333,7 @@ fn settings(facts: &Facts) -> Value {
 
 /// Green, yellow or red, with the reason for each part.
 fn health(facts: &Facts) -> (&'static str, Value) {
-    let NodeCondition { disk, disk_free_min, faults, .. } = &facts.condition;
+    let NodeCondition { disk, disk_free_min, faults, input_faults, .. } = &facts.condition;
     let of_disk = match disk.free {
         free if free < *disk_free_min => "red",
         free if free < disk_free_min.saturating_mul(SHORT_OF_DISK) => "yellow",
@@ -345,10 +345,15 @@ fn health(facts: &Facts) -> (&'static str, Value) {
         .map(|(_, text)| text.as_str())
         .collect();
     let of_store = if recent.is_empty() { "green" } else { "yellow" };
-    let worst = ["red", "yellow"].into_iter().find(|color| [of_disk, of_store].contains(color)).unwrap_or("green");
+    let of_inputs = if input_faults.is_empty() { "green" } else { "yellow" };
+    let parts = [of_disk, of_store, of_inputs];
+    let worst = ["red", "yellow"].into_iter().find(|color| parts.contains(color)).unwrap_or("green");
     let room = format!("{} MB are free, {} MB must stay free", disk.free / MEGABYTE, disk_free_min / MEGABYTE);
     let features = json!({
         "Disk Space": { "health": of_disk, "reasons": if of_disk == "green" { json!([]) } else { json!([room]) } },
+        "Inputs": {
+            "health": of_inputs, "reasons": input_faults.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>(),
+        },
         "Store": { "health": of_store, "reasons": recent },
     });
     (worst, features)
@@ -420,7 +425,7 @@ async fn bulletins_of(state: &ApiState) -> Result<Vec<Entry>, ApiError> {
     };
     let mut entries: Vec<Entry> = state.bulletins.list().iter().map(|(name, bulletin)| entry(name, bulletin)).collect();
     let condition = facts_of(state).await?.condition;
-    entries.extend(condition.faults.into_iter().enumerate().map(|(at, (time, text))| {
+    entries.extend(condition.faults.into_iter().chain(condition.input_faults).enumerate().map(|(at, (time, text))| {
         let (author, severity) = (NOBODY.to_owned(), Severity::Warn);
         entry(&format!("{FAULT}{at}"), &Bulletin { text, severity, author, time })
     }));

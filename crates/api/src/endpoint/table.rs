@@ -25,6 +25,7 @@ fn all() -> Vec<Endpoint> {
         super::props_attributes::endpoints(),
         super::configurations::endpoints(),
         super::saved_searches::endpoints(),
+        super::new_entities::endpoints(),
         super::node_entries::endpoints(),
         super::datamodels::endpoints(),
         super::pivots::endpoints(),

@@ -86,7 +86,7 @@ const DETAILS: [(&str, &str); 4] =
 /// The conf and stanza that store these details.
 const PREFERENCES: (&str, &str) = ("user-prefs", "general");
 /// Parameters of a user.
-const FIELDS: Fields = Fields {
+pub(super) const FIELDS: Fields = Fields {
     required: &[],
     optional: &["defaultApp", "email", "oldpassword", "password", "realname", "roles", "tz"],
     wildcard: &[],

@@ -138,6 +138,11 @@ impl Scope {
         Ok(Scope { users, app, is_merged })
     }
 
+    /// Whether several objects of one name may be seen, because the namespace names no single user or no app (`-`).
+    pub fn sees_namesakes(&self) -> bool {
+        !self.is_merged && (self.app.is_none() || self.users == Users::All)
+    }
+
     /// The place of a new object: private if `is_own` allows that and the namespace has a user, else the app.
     fn target(&self, is_own: bool) -> Place {
         let app = self.app.clone().unwrap_or_else(|| APP_DEFAULT.to_owned());

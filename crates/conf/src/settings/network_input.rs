@@ -38,6 +38,7 @@ const RAW_ROWS: &[Row] = &[
     row("sourcetype", Kind::Text, "", "", "sourcetype of the events; default: tcp-raw or udp:PORT"),
     row("connection_host", HOST_FROM, "", "", "source of host: the sender's address, its name, or the setting host"),
     row("acceptFrom", Kind::Text, "", "", "addresses and networks that may send, separated by commas; ! excludes one"),
+    row("restrictToHost", Kind::Text, "", "", "the only host that may send, as in the name HOST:PORT"),
     row("bindAddress", Kind::Text, "0.0.0.0", "", "address to listen on"),
     row("queueSize", Kind::Text, "500KB", "", "bytes read from one sender before the next sender's turn"),
     row(
@@ -67,6 +68,7 @@ const FORWARDER_ROWS: &[Row] = &[
     row("sourcetype", Kind::Text, "", "", "default sourcetype of events"),
     row("connection_host", HOST_FROM, "", "", "source of host for events that name none"),
     row("acceptFrom", Kind::Text, "", "", "addresses and networks that may send, separated by commas; ! excludes one"),
+    row("restrictToHost", Kind::Text, "", "", "the only host that may send, as in the name HOST:PORT"),
     row("bindAddress", Kind::Text, "0.0.0.0", "", "address to listen on"),
     row("enableS2SHeartbeat", Kind::Bool, "true", "", "whether connections of silent forwarders are closed"),
     row("s2sHeartbeatTimeout", COUNT, "600", "seconds", "idle time after which a forwarder's connection is closed"),
@@ -207,6 +209,7 @@ impl NetworkInputSettings {
             };
             let rows = if kind == NetworkKind::Forwarders { FORWARDER_ROWS } else { RAW_ROWS };
             let own = Values::of_stanza(rows, conf, &stanza.name);
+            let remote = remote.or_else(|| own.optional("restrictToHost"));
             if !own.bool("disabled") {
                 let made = NetworkInput { stanza: stanza.name.clone(), kind, tls, remote, port, ..input(kind, &own) };
                 inputs.push(made);
@@ -264,7 +267,7 @@ fn place_of(place: &str) -> Option<(Option<String>, u16)> {
 /// Settings of a stanza, except those in its name, which the caller adds.
 fn input(kind: NetworkKind, own: &Values<'_>) -> NetworkInput {
     let is_raw = kind != NetworkKind::Forwarders;
-    let host = own.optional("host");
+    let host = own.optional("host").filter(|host| host != "$decideOnStartup");
     let word = own.optional("connection_host").map(|word| word.to_ascii_lowercase());
     let sender_host = match (word.as_deref(), kind) {
         (Some("ip"), _) => SenderHost::Address,
@@ -332,7 +335,7 @@ mod tests {
                     [tcp://10.1.2.3:9000]\nhost = here\n[tcp-ssl:6514]\nconnection_host = ip\n[tcp-ssl://6515]\n\
                     [udp://514]\nno_priority_stripping = 1\n_rcvbuf = 9\nacceptFrom = 10.0.0.0/8, !10.1.1.1\n\
                     [splunktcp]\nindex = ignored\n[splunktcp://9997]\n[splunktcp-ssl:9998]\ndisabled = 1\n\
-                    [SSL]\nserverCert = a.pem\n[tcp://web]\n";
+                    [udp://515]\nrestrictToHost = 10.1.2.3\n[SSL]\nserverCert = a.pem\n[tcp://web]\n";
         let layers = Layers::new([local("inputs", text)]);
         let settings = NetworkInputSettings::new(&layers);
         let ports: Vec<String> = settings
@@ -349,6 +352,7 @@ mod tests {
             "Tcp true None 6515 Name",
             "Udp false None 514 Address",
             "Forwarders false None 9997 Address",
+            "Udp false Some(\"10.1.2.3\") 515 Address",
         ];
         assert_eq!(ports, expected);
         let tcp = &settings.inputs[0];

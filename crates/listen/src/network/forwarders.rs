@@ -44,7 +44,7 @@ const SENDER_SCOPE: &str = "\0forwarder";
 /// Minimum protocol level at which packets are offered.
 const PACKETS_LEVEL: u64 = 1;
 
-/// Listens and accepts connections until the server stops.
+/// Listens and accepts connections until the socket closes.
 pub(super) fn listen(
     stanzas: Stanzas,
     address: SocketAddr,
@@ -56,7 +56,7 @@ pub(super) fn listen(
         let Some(mut stopping) = stanzas.0.first().map(|port| port.shared.stopping.clone()) else { return };
         loop {
             let accepted = tokio::select! {
-                () = stopped(&mut stopping) => return,
+                () = stopped(&mut stopping) => break,
                 accepted = listener.accept() => accepted,
             };
             match accepted {
@@ -67,6 +67,8 @@ pub(super) fn listen(
                 Err(_) => tokio::time::sleep(ACCEPT_WAIT).await,
             }
         }
+        // Before the stanzas: once they are gone, the address is free for another socket.
+        drop(listener);
     });
     Ok(bound)
 }
@@ -493,7 +495,8 @@ mod tests {
         });
         let (_stop, stopping) = watch::channel(false);
         let (alive, _ended) = mpsc::channel(1);
-        let (turns, limits, names, senders) = (Turns::new(), Limits::new(), Names::default(), Senders::default());
+        let (turns, limits) = (Arc::new(Turns::new()), Arc::new(Limits::new()));
+        let (names, senders) = (Arc::<Names>::default(), Arc::<Senders>::default());
         let shared =
             Arc::new(Shared { settings, forwarder_tokens: None, turns, limits, names, senders, stopping, alive });
         let (typing, access) = (Arc::new(EventTyping::new(Arc::clone(&props))), AccessList::default());

@@ -3,6 +3,9 @@
 //! A connection must hold a turn ([`turns::Turns`]) to read, extract events and append; the number of turns is bounded.
 //! While the store is busy, no connection is read, so that senders wait.
 //!
+//! Ports follow changes of inputs.conf ([`Listeners::apply`]): a socket whose stanzas have changed is closed, what it has
+//! received is stored, and it is opened again; the others and their connections stay.
+//!
 //! Not here: decoding received bytes (`quarry_inputs::network`), the HTTP Event Collector.
 
 mod forwarders;
@@ -15,16 +18,16 @@ mod udp;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use quarry_conf::{NetworkInput, NetworkInputSettings, NetworkKind};
+use quarry_conf::{NetworkInput, NetworkInputSettings, NetworkKind, SslSettings};
 use quarry_inputs::network::{AccessList, Template};
 use quarry_inputs::{EventStore, InputSettings};
 use quarry_pipeline::EventTyping;
-use quarry_stdx::{Fault, log};
+use quarry_stdx::log;
 use tokio::sync::{mpsc, watch};
 
 use crate::error::ListenError;
@@ -40,16 +43,16 @@ const STOP_WAIT: Duration = Duration::from_secs(5);
 /// Interval of log messages.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// State shared by all ports.
+/// State shared by the stanzas of a socket; the limits are those of all sockets.
 pub(crate) struct Shared {
     /// Accepted tokens: a forwarder must present one of them.
     pub(crate) forwarder_tokens: Option<Arc<[String]>>,
     pub(crate) settings: Arc<InputSettings>,
-    pub(crate) turns: Turns,
-    pub(crate) limits: Limits,
-    pub(crate) names: Names,
-    pub(crate) senders: Senders,
-    /// Set when the server stops.
+    pub(crate) turns: Arc<Turns>,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) names: Arc<Names>,
+    pub(crate) senders: Arc<Senders>,
+    /// Set when the socket closes.
     pub(crate) stopping: watch::Receiver<bool>,
     /// Held by every task that must end before the store closes.
     pub(crate) alive: mpsc::Sender<()>,
@@ -71,79 +74,141 @@ pub(crate) struct Stanzas(Arc<[Arc<Port>]>);
 
 /// Identifies a shared socket.
 type SocketKey = (NetworkKind, bool, SocketAddr);
-type Sockets = Vec<(SocketKey, Vec<Arc<Port>>)>;
+
+/// A socket as inputs.conf describes it: whatever changes here needs another socket.
+#[derive(Clone, Debug, PartialEq)]
+struct Wanted {
+    key: SocketKey,
+    inputs: Vec<NetworkInput>,
+    /// Of forwarders' ports.
+    tokens: Option<Arc<[String]>>,
+    /// Of ports with TLS.
+    ssl: Option<SslSettings>,
+}
+
+/// An open socket with the tasks behind it.
+struct OpenSocket {
+    wanted: Wanted,
+    /// Faults of those of its stanzas that are left out.
+    faults: Vec<ListenError>,
+    stop: watch::Sender<bool>,
+    ended: mpsc::Receiver<()>,
+}
 
 /// The listening ports.
 pub struct Listeners {
     /// Bound address of each stanza.
     pub addresses: BTreeMap<String, SocketAddr>,
-    stop: watch::Sender<bool>,
-    ended: mpsc::Receiver<()>,
+    data_dir: PathBuf,
+    /// Address for forwarders that the command line names.
+    asked: Option<SocketAddr>,
+    open: Vec<OpenSocket>,
+    turns: Arc<Turns>,
+    limits: Arc<Limits>,
+    names: Arc<Names>,
+    senders: Arc<Senders>,
+    /// Ends the task that logs what was refused or lost.
+    telling: watch::Sender<bool>,
 }
 
+/// Maps a port's routing to its event store.
+pub(crate) type Stores<'a> = &'a (dyn Fn(Option<&str>) -> Arc<dyn EventStore> + Sync);
+
 impl Listeners {
-    /// Listens on the ports in inputs.conf, and for forwarders also on `asked`. `stores` maps a port's routing to its
-    /// event store.
+    /// Listens where inputs.conf says, and for forwarders also on `asked`. A stanza that cannot be carried out is an
+    /// error, unless only the name of its sender is unknown: the machine that knows names may be down at the moment.
     pub async fn start(
         data_dir: &Path,
         node: &Arc<InputSettings>,
         asked: Option<SocketAddr>,
-        stores: &dyn Fn(Option<&str>) -> Arc<dyn EventStore>,
+        stores: Stores<'_>,
     ) -> Result<Listeners, ListenError> {
-        let mut settings = NetworkInputSettings::new(&node.layers);
-        let forwarder_tokens = settings.forwarder_tokens.take().map(Into::into);
-        if let Some(address) = asked {
-            // `asked` replaces the address of a stanza with the same port but keeps its settings; a stanza that names
-            // its sender keeps its own address.
-            let gives_way = |input: &NetworkInput| {
-                input.kind == NetworkKind::Forwarders
-                    && input.port == address.port()
-                    && !input.tls
-                    && input.remote.is_none()
-            };
-            settings.inputs.retain(|input| !gives_way(input));
-            settings.inputs.push(NetworkInput::of_forwarders(&node.layers, address));
+        let (telling, until) = watch::channel(false);
+        let mut listeners = Listeners {
+            addresses: BTreeMap::new(),
+            data_dir: data_dir.to_owned(),
+            asked,
+            open: Vec::new(),
+            turns: Arc::new(Turns::new()),
+            limits: Arc::new(Limits::new()),
+            names: Arc::default(),
+            senders: Arc::default(),
+            telling,
+        };
+        let mut faults = listeners.follow(node, stores).await;
+        let is_fatal = |fault: &ListenError| !matches!(fault, ListenError::UnknownSender { .. });
+        for faults in std::iter::once(&mut faults).chain(listeners.open.iter_mut().map(|open| &mut open.faults)) {
+            if let Some(at) = faults.iter().position(is_fatal) {
+                return Err(faults.swap_remove(at));
+            }
+            faults.iter().for_each(log::warning);
         }
-        for name in &settings.bad_names {
-            log::warning(format!("inputs.conf [{name}]: no port in its name, so no port is opened"));
-        }
-        let (stop, stopping) = watch::channel(false);
-        let (alive, ended) = mpsc::channel(1);
-        let mut listeners = Listeners { addresses: BTreeMap::new(), stop, ended };
-        if settings.inputs.is_empty() {
-            return Ok(listeners);
-        }
-        raise_open_files();
-        let shared = Arc::new(Shared {
-            settings: Arc::clone(node),
-            forwarder_tokens,
-            turns: Turns::new(),
-            limits: Limits::new(),
-            names: Names::default(),
-            senders: Senders::default(),
-            stopping,
-            alive,
-        });
-        let needs_tls = settings.inputs.iter().any(|input| input.tls);
-        let acceptor = if needs_tls { Some(tls::acceptor(data_dir, &node.host, &settings.ssl, &[])?) } else { None };
-        for (key, stanzas) in sockets(settings.inputs, &shared, stores)? {
-            listeners.listen(key, &Stanzas(stanzas.into()), acceptor.as_ref())?;
-        }
-        tokio::spawn(tell_limits(Arc::clone(&shared)));
+        tokio::spawn(tell_limits(Arc::clone(&listeners.limits), until));
         Ok(listeners)
     }
 
-    fn listen(
-        &mut self,
-        (kind, tls, address): SocketKey,
-        stanzas: &Stanzas,
-        acceptor: Option<&tokio_rustls::TlsAcceptor>,
-    ) -> Result<(), ListenError> {
+    /// Closes the sockets that inputs.conf no longer describes as they are and opens those that it describes. Returns
+    /// why stanzas are not carried out; the others are.
+    pub async fn apply(&mut self, node: &Arc<InputSettings>, stores: Stores<'_>) -> Vec<String> {
+        let faults = self.follow(node, stores).await;
+        let of_open = self.open.iter().flat_map(|open| open.faults.iter());
+        faults.iter().chain(of_open).map(ToString::to_string).collect()
+    }
+
+    /// Does what [`Listeners::apply`] says; returns why sockets are not open.
+    async fn follow(&mut self, node: &Arc<InputSettings>, stores: Stores<'_>) -> Vec<ListenError> {
+        let (wanted, mut faults) = wanted(node, self.asked);
+        let (kept, changed) =
+            std::mem::take(&mut self.open).into_iter().partition(|open| wanted.contains(&open.wanted));
+        self.open = kept;
+        self.close(changed).await;
+        for socket in wanted {
+            if !self.open.iter().any(|open| open.wanted == socket)
+                && let Err(error) = self.listen(socket, node, stores)
+            {
+                faults.push(error);
+            }
+        }
+        faults
+    }
+
+    /// Opens a socket for those of its stanzas that can be carried out; fails if none can.
+    fn listen(&mut self, wanted: Wanted, node: &Arc<InputSettings>, stores: Stores<'_>) -> Result<(), ListenError> {
+        raise_open_files();
+        let (stop, stopping) = watch::channel(false);
+        let (alive, ended) = mpsc::channel(1);
+        let shared = Arc::new(Shared {
+            forwarder_tokens: wanted.tokens.clone(),
+            settings: Arc::clone(node),
+            turns: Arc::clone(&self.turns),
+            limits: Arc::clone(&self.limits),
+            names: Arc::clone(&self.names),
+            senders: Arc::clone(&self.senders),
+            stopping,
+            alive,
+        });
+        let (mut ports, mut faults) = (Vec::new(), Vec::new());
+        for input in &wanted.inputs {
+            match port_of(input.clone(), &shared, stores) {
+                Ok(port) => ports.push(port),
+                Err(fault) => faults.push(fault),
+            }
+        }
+        if ports.is_empty()
+            && let Some(fault) = faults.pop()
+        {
+            return Err(fault);
+        }
+        let stanzas = Stanzas(ports.into());
         let names = || stanzas.0.iter().map(|port| port.input.stanza.as_str());
-        let acceptor = acceptor.filter(|_| tls).cloned();
+        let acceptor = match &wanted.ssl {
+            Some(ssl) => Some(tls::acceptor(&self.data_dir, &node.host, ssl, &[])?),
+            None => None,
+        };
+        let (kind, _, address) = wanted.key;
         let bound = match kind {
-            NetworkKind::Tcp => tcp::listen(stanzas, address, acceptor),
-            NetworkKind::Udp => udp::listen(stanzas, address),
+            NetworkKind::Tcp => tcp::listen(&stanzas, address, acceptor),
+            NetworkKind::Udp => udp::listen(&stanzas, address),
             NetworkKind::Forwarders => forwarders::listen(stanzas.clone(), address, acceptor),
         };
         let stanza = names().collect::<Vec<_>>().join("], [");
@@ -158,42 +223,81 @@ impl Listeners {
         })?;
         log::info(format!("quarry receives events on {bound} ([{stanza}])"));
         self.addresses.extend(names().map(|name| (name.to_owned(), bound)));
+        self.open.push(OpenSocket { wanted, faults, stop, ended });
         Ok(())
+    }
+
+    /// Closes sockets and waits until what they have received is stored.
+    async fn close(&mut self, sockets: Vec<OpenSocket>) {
+        for open in &sockets {
+            open.stop.send_replace(true);
+        }
+        let until = tokio::time::Instant::now() + STOP_WAIT;
+        for mut open in sockets {
+            let names: Vec<&str> = open.wanted.inputs.iter().map(|input| input.stanza.as_str()).collect();
+            self.addresses.retain(|stanza, _| !names.contains(&stanza.as_str()));
+            if tokio::time::timeout_at(until, open.ended.recv()).await.is_err() {
+                let names = names.join("], [");
+                log::warning(format!("[{names}] did not finish in time; data that was not stored is lost"));
+            }
+        }
     }
 
     /// Stops accepting data and waits until received data is stored.
     pub async fn stop(mut self) {
-        self.stop.send_replace(true);
-        if tokio::time::timeout(STOP_WAIT, self.ended.recv()).await.is_err() {
-            log::warning("network inputs did not finish in time; data that was not stored is lost");
-        }
+        let open = std::mem::take(&mut self.open);
+        self.close(open).await;
+        self.telling.send_replace(true);
     }
 }
 
-/// Ports grouped by socket; a stanza with a system-assigned port number has a socket of its own.
-fn sockets(
-    inputs: Vec<NetworkInput>,
-    shared: &Arc<Shared>,
-    stores: &dyn Fn(Option<&str>) -> Arc<dyn EventStore>,
-) -> Result<Sockets, ListenError> {
-    let mut sockets = Sockets::new();
-    for input in inputs {
-        let stanza = input.stanza.clone();
-        let store = stores(input.routing.as_deref());
-        store.check_index(&input.index).map_err(|fault| about(&stanza, fault))?;
-        let access = access_of(&input).map_err(|fault| about(&stanza, fault))?;
-        let wrong = |_| about(&stanza, format!("bindAddress = {}: give an address such as 127.0.0.1", input.bind));
-        let address = SocketAddr::new(input.bind.parse().map_err(wrong)?, input.port);
-        let key = (input.kind, input.tls, address);
-        let typing = Arc::new(EventTyping::new(Arc::clone(&shared.settings.props)));
-        let port = Arc::new(Port { input, access, store, typing, shared: Arc::clone(shared) });
-        match sockets.iter_mut().find(|(known, _)| *known == key && address.port() != 0) {
-            Some((_, ports)) => ports.push(port),
-            None => sockets.push((key, vec![port])),
+/// The sockets that inputs.conf describes, and why stanzas have none. Stanzas of one address share a socket; each with
+/// a system-assigned port number has its own.
+fn wanted(node: &InputSettings, asked: Option<SocketAddr>) -> (Vec<Wanted>, Vec<ListenError>) {
+    let mut settings = NetworkInputSettings::new(&node.layers);
+    let tokens: Option<Arc<[String]>> = settings.forwarder_tokens.take().map(Into::into);
+    if let Some(address) = asked {
+        // `asked` replaces the address of a stanza with the same port but keeps its settings; a stanza that names
+        // its sender stays.
+        let gives_way = |input: &NetworkInput| {
+            input.kind == NetworkKind::Forwarders
+                && input.port == address.port()
+                && !input.tls
+                && input.remote.is_none()
+        };
+        settings.inputs.retain(|input| !gives_way(input));
+        settings.inputs.push(NetworkInput::of_forwarders(&node.layers, address));
+    }
+    for name in &settings.bad_names {
+        log::warning(format!("inputs.conf [{name}]: no port in its name, so no port is opened"));
+    }
+    let (mut sockets, mut faults) = (Vec::<Wanted>::new(), Vec::new());
+    for input in settings.inputs {
+        let Ok(bind) = input.bind.parse() else {
+            let reason = format!("bindAddress = {}: give an address such as 127.0.0.1", input.bind);
+            faults.push(about(&input.stanza, reason));
+            continue;
+        };
+        let key = (input.kind, input.tls, SocketAddr::new(bind, input.port));
+        match sockets.iter_mut().find(|known| known.key == key && input.port != 0) {
+            Some(known) => known.inputs.push(input),
+            None => {
+                let tokens = tokens.clone().filter(|_| input.kind == NetworkKind::Forwarders);
+                let ssl = input.tls.then(|| settings.ssl.clone());
+                sockets.push(Wanted { key, inputs: vec![input], tokens, ssl });
+            }
         }
     }
-    sockets.iter_mut().for_each(|(_, ports)| ports.sort_by_key(|port| port.input.remote.is_none()));
-    Ok(sockets)
+    sockets.iter_mut().for_each(|socket| socket.inputs.sort_by_key(|input| input.remote.is_none()));
+    (sockets, faults)
+}
+
+fn port_of(input: NetworkInput, shared: &Arc<Shared>, stores: Stores<'_>) -> Result<Arc<Port>, ListenError> {
+    let store = stores(input.routing.as_deref());
+    store.check_index(&input.index).map_err(|fault| about(&input.stanza, fault))?;
+    let access = access_of(&input)?;
+    let typing = Arc::new(EventTyping::new(Arc::clone(&shared.settings.props)));
+    Ok(Arc::new(Port { input, access, store, typing, shared: Arc::clone(shared) }))
 }
 
 fn about(stanza: &str, reason: impl ToString) -> ListenError {
@@ -233,29 +337,31 @@ impl Port {
 }
 
 /// Access list from `acceptFrom` and the host named by the stanza.
-fn access_of(input: &NetworkInput) -> Result<AccessList, Fault> {
-    let listed = AccessList::new(input.accept_from.iter().map(String::as_str))?;
+fn access_of(input: &NetworkInput) -> Result<AccessList, ListenError> {
+    let listed = AccessList::new(input.accept_from.iter().map(String::as_str));
+    let listed = listed.map_err(|fault| about(&input.stanza, fault))?;
     let Some(remote) = &input.remote else { return Ok(listed) };
     let addresses = match remote.parse::<IpAddr>() {
         Ok(address) => vec![address],
-        Err(_) => {
-            names::addresses_of(remote).map_err(|error| Fault::io(format_args!("{remote} has no address"), error))?
-        }
+        Err(_) => names::addresses_of(remote).map_err(|source| ListenError::UnknownSender {
+            stanza: input.stanza.clone(),
+            sender: remote.clone(),
+            source,
+        })?,
     };
     Ok(listed.only(&addresses))
 }
 
-/// Resolves when the server stops.
+/// Resolves when the server stops or the socket closes.
 pub async fn stopped(stopping: &mut watch::Receiver<bool>) {
     // A dropped sender counts as the signal to stop.
     drop(stopping.wait_for(|stopping| *stopping).await);
 }
 
 /// Periodically logs the counts of refused connections and lost events.
-async fn tell_limits(shared: Arc<Shared>) {
-    let mut stopping = shared.stopping.clone();
+async fn tell_limits(limits: Arc<Limits>, mut stopping: watch::Receiver<bool>) {
     while tokio::time::timeout(TELL_EVERY, stopped(&mut stopping)).await.is_err() {
-        shared.limits.tell();
+        limits.tell();
     }
-    shared.limits.tell();
+    limits.tell();
 }

@@ -36,7 +36,7 @@ pub(super) const BATCH_EVENTS: usize = 65_536;
 /// Minimum bytes per turn, whatever `queueSize` says.
 const TURN_BYTES_MIN: usize = 64 << 10;
 
-/// Listens and accepts connections until the server stops.
+/// Listens and accepts connections until the socket closes.
 pub(super) fn listen(
     stanzas: &Stanzas,
     address: SocketAddr,
@@ -50,7 +50,7 @@ pub(super) fn listen(
         let Some(mut stopping) = stanzas.0.first().map(|port| port.shared.stopping.clone()) else { return };
         loop {
             let accepted = tokio::select! {
-                () = stopped(&mut stopping) => return,
+                () = stopped(&mut stopping) => break,
                 accepted = listener.accept() => accepted,
             };
             match accepted {
@@ -61,6 +61,8 @@ pub(super) fn listen(
                 Err(_) => tokio::time::sleep(ACCEPT_WAIT).await,
             }
         }
+        // Before the stanzas: once they are gone, the address is free for another socket.
+        drop(listener);
     });
     Ok(bound)
 }

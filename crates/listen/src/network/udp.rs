@@ -42,7 +42,7 @@ struct Pack {
     ends: Vec<(usize, IpAddr)>,
 }
 
-/// Listens and receives datagrams until the server stops.
+/// Listens and receives datagrams until the socket closes.
 pub(super) fn listen(stanzas: &Stanzas, address: SocketAddr) -> std::io::Result<SocketAddr> {
     let socket = UdpSocket::bind(address)?;
     let bound = socket.local_addr()?;
@@ -56,7 +56,12 @@ pub(super) fn listen(stanzas: &Stanzas, address: SocketAddr) -> std::io::Result<
     let (spent, spares) = sync_channel(PACKS_MAX);
     let (reader, writer) = (stanzas.clone(), stanzas.clone());
     let name = |what: &str| std::thread::Builder::new().name(format!("udp-{what}-{}", bound.port()));
-    name("read").spawn(move || read(&reader, &socket, &packs, &spares))?;
+    name("read").spawn(move || {
+        read(&reader, &socket, &packs, &spares);
+        // Before the stanzas: once they are gone, the address is free for another socket.
+        drop(socket);
+        drop(reader);
+    })?;
     name("cut").spawn(move || cut(&writer, bound, &arrived, &spent))?;
     Ok(bound)
 }

@@ -3,7 +3,8 @@
 //!
 //! One thread per input starts its program on schedule, reads its output, and stores the events before it reads more,
 //! so that a busy store makes the program wait. Error output goes to standard error and `_internal`. At shutdown every
-//! program is asked to terminate, then its group is killed.
+//! program is asked to terminate, then its group is killed. Inputs follow changes of inputs.conf
+//! ([`ProgramInputs::apply`]): only those that have changed are ended or started.
 //!
 //! Not here: parsing output (`quarry_inputs::program`).
 
@@ -19,11 +20,12 @@ mod schedule;
 mod scheme;
 mod scripts;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use quarry_conf::{Layers, ProgramInputs as Configured};
+use quarry_conf::{ChangeInput, Layers, ProgramInput, ProgramInputs as Configured};
 use quarry_inputs::InputSettings;
 use quarry_stdx::{Fault, log};
 
@@ -31,7 +33,6 @@ use crate::group::spawn;
 pub use input_context::Stores;
 use input_context::{Shared, Stop};
 pub use kinds::{ModularInputKind, ModularInputKinds};
-use run::Task;
 pub use scheme::SchemeArgument;
 
 /// Maximum number of inputs; further ones are ignored with a message.
@@ -39,11 +40,29 @@ const INPUTS_MAX: usize = 256;
 /// Name of the threads.
 const THREAD: &str = "quarry-program";
 
-/// Running inputs; dropping this ends them and their processes.
-pub struct ProgramInputs {
+/// A stanza, or the stanzas of a modular input's program, which threads run together.
+#[derive(Clone, Debug, PartialEq)]
+enum Unit {
+    Script(ProgramInput),
+    Journal(ProgramInput),
+    Change(ChangeInput),
+    Modular(Vec<ProgramInput>),
+}
+
+/// A unit that runs; dropping this ends it and its processes.
+struct RunningUnit {
+    unit: Unit,
+    /// Faults of those of its stanzas that are left out.
+    faults: Vec<String>,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    inputs: usize,
+}
+
+/// RunningUnit inputs; dropping this ends them and their processes.
+pub struct ProgramInputs {
+    home: PathBuf,
+    address: Option<std::net::SocketAddr>,
+    running: Vec<RunningUnit>,
 }
 
 /// Starts the inputs of inputs.conf; reports invalid stanzas.
@@ -53,31 +72,21 @@ pub fn start(
     address: Option<std::net::SocketAddr>,
     stores: Stores<'_>,
 ) -> Result<ProgramInputs, Fault> {
-    let home = absolute(data_dir);
-    let settings = Arc::clone(settings);
-    let shared = Shared { host: settings.host.clone(), settings, home, address, stop: Stop::default() };
-    let mut programs = ProgramInputs { shared: Arc::new(shared), threads: Vec::new(), inputs: 0 };
-    let inputs = Configured::new(&programs.shared.settings.layers);
-    inputs.faults.iter().for_each(log::warning);
-    let scripts = inputs.scripts.iter().map(|input| scripts::task(input, &programs.shared, stores));
-    let journals = inputs.journals.iter().map(|input| journal::task(input, &programs.shared, stores));
-    let tasks: Vec<Result<Task, Fault>> = scripts.chain(journals).collect();
-    for task in tasks {
-        match task {
-            Ok(task) => programs.spawn(1, move |shared| task.run(shared))?,
-            Err(fault) => log::warning(format!("inputs.conf {fault}; the input is left out")),
-        }
-    }
-    for change in &inputs.changes {
-        match changes::watch(change, &programs.shared, stores) {
-            Ok(watch) => programs.spawn(1, move |shared| watch.run(shared))?,
-            Err(fault) => log::warning(format!("inputs.conf {fault}; the input is left out")),
-        }
-    }
-    for program in modular_input::programs(inputs.modular, &programs.shared, stores) {
-        programs.spawn(program.len(), move |shared| program.run(shared))?;
-    }
+    let mut programs = ProgramInputs { home: absolute(data_dir), address, running: Vec::new() };
+    programs.apply(settings, stores)?.iter().for_each(log::warning);
     Ok(programs)
+}
+
+/// The units that inputs.conf describes.
+fn units(configured: Configured) -> Vec<Unit> {
+    let mut schemes: BTreeMap<String, Vec<ProgramInput>> = BTreeMap::new();
+    for input in configured.modular {
+        schemes.entry(input.scheme.clone()).or_default().push(input);
+    }
+    let scripts = configured.scripts.into_iter().map(Unit::Script);
+    let journals = configured.journals.into_iter().map(Unit::Journal);
+    let changes = configured.changes.into_iter().map(Unit::Change);
+    scripts.chain(journals).chain(changes).chain(schemes.into_values().map(Unit::Modular)).collect()
 }
 
 fn absolute(data_dir: &Path) -> PathBuf {
@@ -92,21 +101,102 @@ pub fn faults(data_dir: &Path, layers: &Layers) -> Vec<String> {
 }
 
 impl ProgramInputs {
-    /// Runs `work`, which serves a number of inputs, on a new thread.
-    fn spawn(&mut self, inputs: usize, work: impl FnOnce(&Shared) + Send + 'static) -> Result<(), Fault> {
-        self.inputs += inputs;
-        if self.inputs > INPUTS_MAX {
-            log::warning(format!("inputs.conf: more than {INPUTS_MAX} inputs run programs; one is left out"));
-            return Ok(());
+    /// Ends the inputs that inputs.conf no longer describes as they are and starts those that it describes. Returns why
+    /// stanzas are left out; the others run.
+    pub fn apply(&mut self, settings: &Arc<InputSettings>, stores: Stores<'_>) -> Result<Vec<String>, Fault> {
+        let configured = Configured::new(&settings.layers);
+        let mut faults = configured.faults.clone();
+        let wanted = units(configured);
+        let (kept, ended) =
+            std::mem::take(&mut self.running).into_iter().partition(|running| wanted.contains(&running.unit));
+        self.running = kept;
+        end(ended);
+        for unit in wanted {
+            if self.running.iter().any(|running| running.unit == unit) {
+                continue;
+            }
+            if self.running.iter().map(|running| running.unit.len()).sum::<usize>() + unit.len() > INPUTS_MAX {
+                faults.push(format!(
+                    "inputs.conf {}: more than {INPUTS_MAX} inputs run programs; this is left out",
+                    unit.names()
+                ));
+                continue;
+            }
+            let (host, home) = (settings.host.clone(), self.home.clone());
+            let (settings, address) = (Arc::clone(settings), self.address);
+            let shared = Arc::new(Shared { settings, home, host, address, stop: Stop::default() });
+            let mut running = RunningUnit { unit, faults: Vec::new(), shared, threads: Vec::new() };
+            running.start(stores)?;
+            if running.threads.is_empty() {
+                // Nothing runs, so the next change tries again.
+                faults.append(&mut running.faults);
+            } else {
+                self.running.push(running);
+            }
         }
+        faults.extend(self.running.iter().flat_map(|running| running.faults.iter().cloned()));
+        Ok(faults)
+    }
+}
+
+impl Unit {
+    /// Number of inputs.
+    fn len(&self) -> usize {
+        match self {
+            Unit::Modular(inputs) => inputs.len(),
+            _ => 1,
+        }
+    }
+
+    /// Its stanzas, for messages.
+    fn names(&self) -> String {
+        let names: Vec<String> = match self {
+            Unit::Script(input) | Unit::Journal(input) => vec![format!("[{}]", input.stanza)],
+            Unit::Change(change) => vec![format!("[{}]", change.input.stanza)],
+            Unit::Modular(inputs) => inputs.iter().map(|input| format!("[{}]", input.stanza)).collect(),
+        };
+        names.join(", ")
+    }
+}
+
+impl RunningUnit {
+    /// Starts the threads, for the stanzas that can run; fails if the system has no thread.
+    fn start(&mut self, stores: Stores<'_>) -> Result<(), Fault> {
+        let task = match &self.unit {
+            Unit::Script(input) => scripts::task(input, &self.shared, stores),
+            Unit::Journal(input) => journal::task(input, &self.shared, stores),
+            Unit::Change(change) => match changes::watch(change, &self.shared, stores) {
+                Ok(watch) => return self.spawn(move |shared| watch.run(shared)),
+                Err(fault) => Err(fault),
+            },
+            Unit::Modular(inputs) => {
+                let programs = modular_input::programs(inputs.clone(), &self.shared, stores, &mut self.faults);
+                return programs.into_iter().try_for_each(|program| self.spawn(move |shared| program.run(shared)));
+            }
+        };
+        match task {
+            Ok(task) => self.spawn(move |shared| task.run(shared)),
+            Err(fault) => {
+                self.faults.push(format!("inputs.conf {fault}; the input is left out"));
+                Ok(())
+            }
+        }
+    }
+
+    fn spawn(&mut self, work: impl FnOnce(&Shared) + Send + 'static) -> Result<(), Fault> {
         let shared = Arc::clone(&self.shared);
-        let name = format!("{THREAD}-{}", self.threads.len());
-        self.threads.push(spawn(&name, move || work(&shared))?);
+        self.threads.push(spawn(THREAD, move || work(&shared))?);
         Ok(())
     }
 }
 
-impl Drop for ProgramInputs {
+/// Ends inputs together, so that the time their programs take to terminate does not add up.
+fn end(ended: Vec<RunningUnit>) {
+    ended.iter().for_each(|running| running.shared.stop.end());
+    drop(ended);
+}
+
+impl Drop for RunningUnit {
     fn drop(&mut self) {
         self.shared.stop.end();
         for thread in self.threads.drain(..) {
@@ -114,5 +204,11 @@ impl Drop for ProgramInputs {
                 log::error("an input that runs a program ended by a fault of quarry");
             }
         }
+    }
+}
+
+impl Drop for ProgramInputs {
+    fn drop(&mut self) {
+        end(std::mem::take(&mut self.running));
     }
 }

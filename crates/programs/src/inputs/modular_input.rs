@@ -35,10 +35,15 @@ pub(crate) struct ModularProgram {
     inputs: Vec<(ProgramInput, Arc<dyn EventStore>)>,
 }
 
-/// Groups stanzas by program; reports stanzas that cannot be used.
-pub(crate) fn programs(inputs: Vec<ProgramInput>, shared: &Shared, stores: Stores<'_>) -> Vec<ModularProgram> {
+/// Groups stanzas by program; adds the faults of those that cannot be used.
+pub(crate) fn programs(
+    inputs: Vec<ProgramInput>,
+    shared: &Shared,
+    stores: Stores<'_>,
+    faults: &mut Vec<String>,
+) -> Vec<ModularProgram> {
     let mut found: BTreeMap<String, Result<ModularProgram, Fault>> = BTreeMap::new();
-    unknown_kinds(&inputs, &shared.home).iter().for_each(log::warning);
+    faults.extend(unknown_kinds(&inputs, &shared.home));
     for input in inputs.into_iter().filter(|input| is_known(input, &shared.home)) {
         let of_scheme = || program_of(&input.scheme, input.starts_by_shell, shared);
         let program = found.entry(input.scheme.clone()).or_insert_with(of_scheme);
@@ -51,7 +56,7 @@ pub(crate) fn programs(inputs: Vec<ProgramInput>, shared: &Shared, stores: Store
             Err(fault) => Err(fault.clone().at(format_args!("[{stanza}]"))),
         };
         if let Err(fault) = taken {
-            log::warning(format!("inputs.conf {fault}; the input is left out"));
+            faults.push(format!("inputs.conf {fault}; the input is left out"));
         }
     }
     found.into_values().flatten().filter(|program| !program.inputs.is_empty()).collect()
@@ -89,11 +94,6 @@ pub(super) fn declared_schemes(app: &Path) -> Vec<String> {
 }
 
 impl ModularProgram {
-    /// Maximum number of threads that the program's stanzas need.
-    pub(crate) fn len(&self) -> usize {
-        self.inputs.len()
-    }
-
     /// Queries the program's scheme and runs its inputs until shutdown.
     pub(crate) fn run(&self, shared: &Shared) {
         let tell = |fault: &str| log::warning(format!("inputs.conf [{}://…]: {fault}", self.scheme));

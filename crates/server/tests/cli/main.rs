@@ -23,6 +23,7 @@ mod jobs;
 mod kept_results;
 mod knowledge;
 mod links;
+mod live_inputs;
 mod live_tail;
 mod logins;
 mod lookup_uploads;

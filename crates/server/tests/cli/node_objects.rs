@@ -92,8 +92,9 @@ fn objects_are_added_changed_listed_and_removed_with_a_server_and_without() {
             let about = format!("{kind} with a server: {has_server}");
             let added = place.run(&["add", kind, name, option, value]);
             assert_eq!((added.code, added.err.contains("added")), (0, true), "{about}: {added:?}");
-            let is_input = *conf == "inputs" || *conf == "outputs";
-            assert_eq!(added.err.contains("next start"), is_input, "{about}: {}", added.err);
+            // A running server carries out changes of its inputs; what forwards is another process.
+            let waits = *conf == "outputs" || *conf == "inputs" && !has_server;
+            assert_eq!(added.err.contains("next start"), waits, "{about}: {}", added.err);
             let file =
                 std::fs::read_to_string(place.data().join(format!("etc/apps/search/local/{conf}.conf"))).unwrap();
             assert!(file.contains(&format!("[{stanza}]")), "{about}: {file}");
@@ -141,11 +142,11 @@ fn paths_are_absolute_and_a_missing_one_is_reported() {
     assert!(listed.contains(&log), "{listed}");
     let server = Server::start(&place);
     assert!(wait_until(|| place.run(&["search", "* | stats count", "-o", "csv"]).good() == "count\n3\n"));
-    // The name may be typed with or without a slash; the running server watches the folder until it stops.
+    // With or without a slash.
     for (typed, meant) in [("watched/", "watched"), ("watched", "watched/")] {
         place.run(&["add", "monitor", typed]).good();
         let removed = place.run(&["remove", "monitor", meant]);
-        assert!(removed.code == 0 && removed.err.contains("takes effect at the next start"), "{removed:?}");
+        assert!(removed.code == 0 && !removed.err.contains("next start"), "{removed:?}");
     }
     drop(server);
 }

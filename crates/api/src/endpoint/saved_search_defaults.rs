@@ -1,0 +1,144 @@
+//! Settings that every saved search has over REST, whether its stanza sets them or not, and `actions`.
+//!
+//! Clients read these members without asking whether they exist. `actions` is the list of the actions whose `action.NAME`
+//! is on: it is derived when a saved search is shown, and sets those when it is written. Not here: what the settings do
+//! ([`super::saved_searches`]).
+
+use std::collections::BTreeMap;
+
+use quarry_apps::objects::ConfObject;
+use quarry_conf::parse_bool;
+
+use super::entity_kinds::Kind;
+
+/// Prefix of the settings of actions; the one without a further dot switches the action.
+const ACTION: &str = "action.";
+/// The list of actions.
+const ACTIONS: &str = "actions";
+/// Actions that every saved search names.
+const KNOWN_ACTIONS: [&str; 5] = ["email", "populate_lookup", "rss", "script", "summary_index"];
+/// The search as it runs.
+const QUALIFIED: &str = "qualifiedSearch";
+
+/// Settings and their values in a stanza that does not set them.
+const DEFAULTS: &[(&str, &str)] = &[
+    ("alert.digest_mode", "1"),
+    ("alert.expires", "24h"),
+    ("alert.managedBy", ""),
+    ("alert.severity", "3"),
+    ("alert.suppress", "0"),
+    ("alert.suppress.fields", ""),
+    ("alert.suppress.period", ""),
+    ("alert.track", "0"),
+    ("alert_comparator", ""),
+    ("alert_condition", ""),
+    ("alert_threshold", ""),
+    ("alert_type", "always"),
+    ("allow_skew", "0"),
+    ("auto_summarize", "0"),
+    ("auto_summarize.cron_schedule", "*/10 * * * *"),
+    ("auto_summarize.dispatch.earliest_time", ""),
+    ("auto_summarize.dispatch.latest_time", ""),
+    ("auto_summarize.dispatch.ttl", "60"),
+    ("auto_summarize.max_disabled_buckets", "2"),
+    ("auto_summarize.max_summary_ratio", "0.1"),
+    ("auto_summarize.max_summary_size", "52428800"),
+    ("auto_summarize.max_time", "3600"),
+    ("auto_summarize.suspend_period", "24h"),
+    ("auto_summarize.timespan", ""),
+    ("cron_schedule", ""),
+    ("description", ""),
+    ("dispatch.buckets", "0"),
+    ("dispatch.earliest_time", ""),
+    ("dispatch.index_earliest", ""),
+    ("dispatch.index_latest", ""),
+    ("dispatch.latest_time", ""),
+    ("dispatch.lookups", "1"),
+    ("dispatch.max_count", "500000"),
+    ("dispatch.max_time", "0"),
+    ("dispatch.reduce_freq", "10"),
+    ("dispatch.rt_backfill", "0"),
+    ("dispatch.rt_maximum_span", ""),
+    ("dispatch.sample_ratio", "1"),
+    ("dispatch.spawn_process", "1"),
+    ("dispatch.time_format", "%FT%T.%Q%:z"),
+    ("dispatch.ttl", "2p"),
+    ("displayview", ""),
+    ("embed.enabled", "0"),
+    ("is_scheduled", "0"),
+    ("is_visible", "1"),
+    ("max_concurrent", "1"),
+    ("next_scheduled_time", ""),
+    ("realtime_schedule", "1"),
+    ("request.ui_dispatch_app", ""),
+    ("request.ui_dispatch_view", ""),
+    ("restart_on_searchpeer_add", "1"),
+    ("run_n_times", "0"),
+    ("run_on_startup", "0"),
+    ("schedule_priority", "default"),
+    ("schedule_window", "0"),
+    ("vsid", ""),
+    ("workload_pool", ""),
+];
+
+/// Adds what the stanza does not set.
+pub(super) fn fill(_: &Kind, _: &ConfObject, settings: &mut BTreeMap<String, String>) {
+    let mut add = |key: &str, value: &str| {
+        settings.entry(key.to_owned()).or_insert_with(|| value.to_owned());
+    };
+    KNOWN_ACTIONS.iter().for_each(|name| add(&format!("{ACTION}{name}"), "0"));
+    DEFAULTS.iter().for_each(|(key, value)| add(key, value));
+    let is_on = |(key, value): (&String, &String)| {
+        let name = key.strip_prefix(ACTION).filter(|name| !name.contains('.'))?;
+        (parse_bool(value) == Some(true)).then(|| name.to_owned())
+    };
+    let actions: Vec<String> = settings.iter().filter_map(is_on).collect();
+    settings.insert(ACTIONS.to_owned(), actions.join(", "));
+    let search = settings.get("search").map_or("", |search| search.trim_start());
+    let qualified = match search {
+        "" => String::new(),
+        search if search.starts_with('|') || search.starts_with("search ") => search.to_owned(),
+        search => format!("search {search}"),
+    };
+    settings.entry(QUALIFIED.to_owned()).or_insert(qualified);
+}
+
+/// Replaces `actions` by the switches that it stands for: those it names are on, other known ones off. A switch in the
+/// same request wins.
+pub(super) fn expand(_: &str, settings: &mut Vec<(String, String)>) {
+    let Some(at) = settings.iter().position(|(key, _)| key == ACTIONS) else { return };
+    let (_, list) = settings.remove(at);
+    let listed: Vec<&str> = list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+    let others = KNOWN_ACTIONS.iter().copied().filter(|known| !listed.contains(known));
+    let switches: Vec<(&str, &str)> =
+        listed.iter().map(|name| (*name, "1")).chain(others.map(|name| (name, "0"))).collect();
+    for (name, switch) in switches {
+        let key = format!("{ACTION}{name}");
+        if !settings.iter().any(|(given, _)| *given == key) {
+            settings.push((key, switch.to_owned()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn actions_set_the_switches_they_name_unless_the_request_does() {
+        let given = [("search", "*"), ("actions", "rss, email,mine"), ("action.email", "0")];
+        let mut settings = given.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
+        expand("", &mut settings);
+        settings.sort();
+        let expected = [
+            ("action.email", "0"),
+            ("action.mine", "1"),
+            ("action.populate_lookup", "0"),
+            ("action.rss", "1"),
+            ("action.script", "0"),
+            ("action.summary_index", "0"),
+            ("search", "*"),
+        ];
+        assert_eq!(settings, expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    }
+}

@@ -1,0 +1,185 @@
+//! The inputs of a running node: ports, watched files and programs, which follow changes of inputs.conf.
+//!
+//! A thread owns them. Whoever has changed the configuration asks it to look, and waits until it has carried out what
+//! it found, or for [`WAIT_MAX`]: an input that ends first stores what it has read. Changes that come together are
+//! carried out together. Stanzas that cannot be carried out are remembered for answers and messages. Not here: the
+//! ports of the HTTP Event Collector and of the management interface, which are opened at the start only.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use quarry_event::TimeNs;
+use quarry_ingest::{Ingest, Sinks, Watching};
+use quarry_inputs::{EventStore, InputSettings};
+use quarry_listen::Listeners;
+use quarry_programs::ProgramInputs;
+use quarry_stdx::{Fault, log};
+use tokio::runtime::Handle;
+
+use crate::node::LocalNode;
+
+/// Maximum time that a change waits until it is carried out.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+/// Maximum faults remembered.
+const FAULTS_MAX: usize = 100;
+/// Name of the thread.
+const THREAD: &str = "quarry-inputs";
+
+/// The changes asked for and carried out; shared with the thread that owns the inputs.
+#[derive(Debug, Default)]
+pub(crate) struct InputChanges {
+    state: Mutex<FollowState>,
+    turned: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct FollowState {
+    /// Whether a thread owns inputs; otherwise changes take effect at the start.
+    is_live: bool,
+    /// Numbers of the last change and of the last one carried out.
+    asked: u64,
+    done: u64,
+    is_over: bool,
+    faults: Vec<(TimeNs, String)>,
+}
+
+/// Effect of the configuration on an input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// As configured.
+    Current,
+    /// Changes are still carried out.
+    Pending,
+    /// No inputs run here.
+    AtStart,
+    /// It does not run, for this reason.
+    Fault(String),
+}
+
+impl InputChanges {
+    fn locked(&self) -> MutexGuard<'_, FollowState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Carries out what has changed; returns when that is done, or after [`WAIT_MAX`].
+    pub(crate) fn follow(&self) {
+        let mut state = self.locked();
+        if !state.is_live {
+            return;
+        }
+        state.asked += 1;
+        let number = state.asked;
+        self.turned.notify_all();
+        let waits = |state: &mut FollowState| state.done < number && !state.is_over;
+        drop(self.turned.wait_timeout_while(state, WAIT_MAX, waits));
+    }
+
+    /// Effect of a stanza of inputs.conf.
+    pub(crate) fn effect(&self, stanza: &str) -> Effect {
+        let state = self.locked();
+        let name = format!("[{stanza}]");
+        match state.faults.iter().find(|(_, fault)| fault.contains(&name)) {
+            _ if !state.is_live => Effect::AtStart,
+            _ if state.done < state.asked => Effect::Pending,
+            Some((_, fault)) => Effect::Fault(fault.clone()),
+            None => Effect::Current,
+        }
+    }
+
+    /// Faults of stanzas that are not carried out, with the times when they were found.
+    pub(crate) fn faults(&self) -> Vec<(TimeNs, String)> {
+        self.locked().faults.clone()
+    }
+
+    /// The next change to carry out; `None` at the end.
+    fn next(&self) -> Option<u64> {
+        let state = self.locked();
+        let state = self.turned.wait_while(state, |state| state.done >= state.asked && !state.is_over);
+        let state = state.unwrap_or_else(PoisonError::into_inner);
+        (!state.is_over).then_some(state.asked)
+    }
+
+    /// Notes that all changes up to a number are carried out.
+    fn carried_out(&self, number: u64, faults: Vec<(TimeNs, String)>) {
+        let mut state = self.locked();
+        (state.done, state.faults) = (number, faults);
+        self.turned.notify_all();
+    }
+}
+
+/// Running inputs.
+pub(crate) struct Inputs {
+    pub(crate) listeners: Listeners,
+    pub(crate) watching: Watching,
+    pub(crate) programs: ProgramInputs,
+}
+
+/// The thread that owns the inputs.
+pub(crate) struct LiveInputs {
+    changes: Arc<InputChanges>,
+    thread: JoinHandle<Inputs>,
+}
+
+impl LiveInputs {
+    /// Lets `inputs` follow the configuration of `node`.
+    pub(crate) fn start(inputs: Inputs, node: &Arc<LocalNode>) -> Result<LiveInputs, Fault> {
+        let (runtime, node) = (Handle::current(), Arc::clone(node));
+        let changes = Arc::clone(&node.input_changes);
+        let followed = Arc::clone(&changes);
+        let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
+            let mut inputs = inputs;
+            while let Some(number) = followed.next() {
+                let settings = Arc::new(node.settings().inputs());
+                let (known, now) = (followed.faults(), settings.clock.now_ns());
+                let timed = |text: String| match known.iter().find(|(_, known)| *known == text) {
+                    Some(reported) => reported.clone(),
+                    None => {
+                        log::warning(&text);
+                        (now, text)
+                    }
+                };
+                let faults = apply(&mut inputs, &node.ingest, &settings, &runtime);
+                followed.carried_out(number, faults.into_iter().take(FAULTS_MAX).map(timed).collect());
+            }
+            inputs
+        });
+        let thread = thread.map_err(|error| Fault::io("cannot start a thread", error))?;
+        changes.locked().is_live = true;
+        Ok(LiveInputs { changes, thread })
+    }
+
+    /// Closes the ports when what they received is stored. Returns the other inputs, whose end blocks.
+    pub(crate) async fn stop_listening(self) -> Option<(Watching, ProgramInputs)> {
+        let ended = tokio::task::spawn_blocking(move || self.end()).await;
+        let Inputs { listeners, watching, programs } = ended.ok().flatten()?;
+        listeners.stop().await;
+        Some((watching, programs))
+    }
+
+    /// Ends the thread and gives back what it owned. Blocks while a change is being carried out.
+    fn end(self) -> Option<Inputs> {
+        let mut state = self.changes.locked();
+        (state.is_live, state.is_over) = (false, true);
+        drop(state);
+        self.changes.turned.notify_all();
+        self.thread.join().inspect_err(|_| log::error("following changes of inputs ended by a fault of quarry")).ok()
+    }
+}
+
+/// Carries out the configuration; returns why stanzas are left out.
+fn apply(inputs: &mut Inputs, ingest: &Arc<Ingest>, settings: &Arc<InputSettings>, runtime: &Handle) -> Vec<String> {
+    let events: Arc<dyn EventStore> = Arc::<Ingest>::clone(ingest);
+    let sinks: Arc<dyn Sinks> = Arc::<Ingest>::clone(ingest);
+    let stores = |_: Option<&str>| Arc::clone(&events);
+    let mut faults = runtime.block_on(inputs.listeners.apply(settings, &stores));
+    match inputs.watching.apply(settings, &sinks) {
+        Ok(found) => faults.extend(found),
+        Err(error) => faults.push(error.to_string()),
+    }
+    match inputs.programs.apply(settings, &stores) {
+        Ok(found) => faults.extend(found),
+        Err(fault) => faults.push(fault.to_string()),
+    }
+    faults
+}
