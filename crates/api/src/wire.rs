@@ -66,6 +66,11 @@ impl OutputMode {
         }
     }
 
+    /// Whether an answer in this format has a place for messages.
+    pub(crate) fn has_messages(self) -> bool {
+        !matches!(self, OutputMode::Csv(_) | OutputMode::Raw)
+    }
+
     /// Output before the first row.
     pub(crate) fn head(self, head: &ResultsHead<'_>, out: &mut String) {
         match self {
@@ -287,5 +292,22 @@ pub(crate) fn raw_row(row: Row<'_>, out: &mut String) {
     if let Cell::Single(text) = row.named("_raw") {
         out.push_str(&text);
         out.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_that_have_messages_write_them() {
+        let told = "no event has a field `levle`";
+        let messages: [WireMessage; 1] = [("INFO", told.to_owned())];
+        for name in ["xml", "json", "json_rows", "json_cols", "csv", "raw"] {
+            let mode = OutputMode::parse(Some(name), false).unwrap();
+            let mut out = String::new();
+            mode.head(&ResultsHead { messages: &messages, ..ResultsHead::default() }, &mut out);
+            assert_eq!(mode.has_messages(), out.contains(told), "{name}: {out}");
+        }
     }
 }

@@ -70,7 +70,7 @@ async fn export(
         return export_real_time(&state, service, &caller, params, (window, is_backfilled, mode)).await;
     }
     let (text, zone) = (params.text.clone(), params.zone.clone().unwrap_or_else(|| service.zone()));
-    let has_hints = wants_hints(&parameters) && params.shape.sample <= 1;
+    let has_hints = wants_hints(&parameters) && mode.has_messages() && params.shape.sample <= 1;
     let searched = Arc::clone(&service);
     let answer_place = state.answer_place()?;
     let turn = state.turn(&caller, Use::Stream).await?;

@@ -193,8 +193,9 @@ pub(super) async fn oneshot(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let params = params_of(&parameters, &caller, Some(parameters.number("count")?.unwrap_or(COUNT_DEFAULT)))?;
-    let has_hints = wants_hints(&parameters);
-    let shown = Shown { told: told_of(&parameters), has_hints, ..Shown::all(mode_of(&parameters)?) };
+    let mode = mode_of(&parameters)?;
+    let has_hints = wants_hints(&parameters) && mode.has_messages();
+    let shown = Shown { told: told_of(&parameters), has_hints, ..Shown::all(mode) };
     answered(state, service, caller, params, (shown, parameters.get("id").map(str::to_owned))).await
 }
 
