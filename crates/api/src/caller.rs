@@ -25,13 +25,13 @@ pub(crate) struct Caller {
 }
 
 /// The origin of a request, set by the port.
-pub(crate) struct Whence(pub(crate) Origin);
+pub(crate) struct RequestOrigin(pub(crate) Origin);
 
-impl<S: Sync> FromRequestParts<S> for Whence {
+impl<S: Sync> FromRequestParts<S> for RequestOrigin {
     type Rejection = Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Whence, Infallible> {
-        Ok(Whence(parts.extensions.get::<Origin>().copied().unwrap_or(Origin::UNKNOWN)))
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<RequestOrigin, Infallible> {
+        Ok(RequestOrigin(parts.extensions.get::<Origin>().copied().unwrap_or(Origin::UNKNOWN)))
     }
 }
 
@@ -44,7 +44,7 @@ impl FromRequestParts<ApiState> for Caller {
             return Ok(known.clone());
         }
         let shown = shown_by(&parts.headers);
-        let Ok(Whence(origin)) = Whence::from_request_parts(parts, state).await;
+        let Ok(RequestOrigin(origin)) = RequestOrigin::from_request_parts(parts, state).await;
         let refused = |error| ApiError::of_credentials(error, shown.as_deref());
         let identity = match state.auth.recognise(shown.as_deref(), &origin).map_err(refused)? {
             Some(identity) => identity,

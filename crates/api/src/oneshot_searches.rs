@@ -14,12 +14,12 @@ type Name = (String, String);
 
 /// The running searches with an ID.
 #[derive(Debug, Default)]
-pub(crate) struct AttendedSearches(Mutex<BTreeMap<Name, Stopper>>);
+pub(crate) struct RunningOneshots(Mutex<BTreeMap<Name, Stopper>>);
 
-impl AttendedSearches {
+impl RunningOneshots {
     /// Registers a search of a user until the returned value is dropped. If the ID is in use, the earlier search keeps
     /// it.
-    pub(crate) fn add(self: &Arc<AttendedSearches>, user: &str, id: &str, stopper: Stopper) -> Option<Attended> {
+    pub(crate) fn add(self: &Arc<RunningOneshots>, user: &str, id: &str, stopper: Stopper) -> Option<Attended> {
         let name = (user.to_owned(), id.to_owned());
         let mut searches = self.lock();
         if searches.contains_key(&name) {
@@ -43,7 +43,7 @@ impl AttendedSearches {
 /// A search that can be ended by its ID.
 #[derive(Debug)]
 pub(crate) struct Attended {
-    searches: Arc<AttendedSearches>,
+    searches: Arc<RunningOneshots>,
     name: Name,
 }
 

@@ -95,7 +95,7 @@ impl AnswerPlaces {
 }
 
 /// Called before waiting for a stalled client, to release data that can be recomputed.
-pub(crate) type LetGo<'l> = &'l mut dyn FnMut();
+pub(crate) type ReleaseMemory<'l> = &'l mut dyn FnMut();
 
 /// Receiver of a body's chunks.
 pub(crate) type Chunks = mpsc::Receiver<Chunk>;
@@ -115,19 +115,23 @@ impl Outlet {
     }
 
     /// Appends the output of `write`, at most a row, and sends complete chunks.
-    pub(crate) fn write(&mut self, write: impl FnOnce(&mut String), let_go: LetGo<'_>) -> Result<(), Gone> {
+    pub(crate) fn write(
+        &mut self,
+        write: impl FnOnce(&mut String),
+        release_memory: ReleaseMemory<'_>,
+    ) -> Result<(), Gone> {
         write(&mut self.text);
-        if self.text.len() >= CHUNK_BYTES { self.flush(let_go) } else { Ok(()) }
+        if self.text.len() >= CHUNK_BYTES { self.flush(release_memory) } else { Ok(()) }
     }
 
     /// Sends buffered output.
-    pub(crate) fn flush(&mut self, let_go: LetGo<'_>) -> Result<(), Gone> {
+    pub(crate) fn flush(&mut self, release_memory: ReleaseMemory<'_>) -> Result<(), Gone> {
         let mut text = Bytes::from(std::mem::take(&mut self.text));
         // A long row is split into several chunks; its text is released when the last one is sent.
         while !text.is_empty() {
             let len = if text.len() < 2 * CHUNK_BYTES { text.len() } else { CHUNK_BYTES };
             let chunk = text.split_to(len);
-            self.send(Ok(chunk), text.len(), let_go)?;
+            self.send(Ok(chunk), text.len(), release_memory)?;
         }
         Ok(())
     }
@@ -147,23 +151,28 @@ impl Outlet {
     }
 
     /// Sends a chunk that `more` bytes of text follow.
-    fn send(&mut self, chunk: Chunk, more: usize, let_go: LetGo<'_>) -> Result<(), Gone> {
+    fn send(&mut self, chunk: Chunk, more: usize, release_memory: ReleaseMemory<'_>) -> Result<(), Gone> {
         self.has_sent = true;
         let chunk = match self.sender.try_send(chunk) {
             Ok(()) => return Ok(()),
             Err(mpsc::error::TrySendError::Closed(_)) => return Err(Gone),
             Err(mpsc::error::TrySendError::Full(chunk)) => chunk,
         };
-        Handle::current().block_on(self.send_when_read(chunk, more, let_go))
+        Handle::current().block_on(self.send_when_read(chunk, more, release_memory))
     }
 
-    async fn send_when_read(&mut self, chunk: Chunk, more: usize, let_go: LetGo<'_>) -> Result<(), Gone> {
+    async fn send_when_read(
+        &mut self,
+        chunk: Chunk,
+        more: usize,
+        release_memory: ReleaseMemory<'_>,
+    ) -> Result<(), Gone> {
         let Patience { stall_after, stall_max } = self.patience;
         if let Ok(room) = timeout(stall_after, self.sender.reserve()).await {
             room.map_err(|_| Gone)?.send(chunk);
             return Ok(());
         }
-        let_go();
+        release_memory();
         // A row takes about as much memory as its text.
         let kilobytes = u32::try_from((STALLED_BYTES + 2 * more) >> 10).map_err(|_| Gone)?;
         let _held = self.place.stalled.try_acquire_many(kilobytes).map_err(|_| Gone)?;

@@ -13,13 +13,13 @@ use crate::caller::Caller;
 use crate::endpoint::job_stream::Streams;
 use crate::message::ApiError;
 use crate::node::Node;
-use crate::oneshot_searches::AttendedSearches;
+use crate::oneshot_searches::RunningOneshots;
 use crate::outlet::{ANSWERS_MAX, AnswerPlace, AnswerPlaces};
 use crate::turns::{Turn, Turns, Use};
 use crate::uploads::Uploads;
 
 /// Maximum concurrent requests that work with documents; others wait. Each may hold an answer in memory.
-const DOCUMENT_TURNS: usize = 8;
+const DOCUMENT_PERMITS: usize = 8;
 /// Maximum concurrent requests with large bodies of documents; others wait.
 const DOCUMENT_BODIES: usize = 8;
 
@@ -39,7 +39,7 @@ pub struct ApiState {
     /// Clients that watch jobs.
     pub(crate) streams: Streams,
     /// Searches that end with their request.
-    pub(crate) attended: Arc<AttendedSearches>,
+    pub(crate) attended: Arc<RunningOneshots>,
     /// Search slots.
     pub(crate) turns: Arc<Turns>,
     /// Slots of real-time searches.
@@ -78,7 +78,7 @@ impl ApiState {
             turns: Turns::of_server(searches_max),
             real_time_turns: Turns::of_server(real_time_max),
             collections,
-            document_turns: Arc::new(Semaphore::new(DOCUMENT_TURNS)),
+            document_turns: Arc::new(Semaphore::new(DOCUMENT_PERMITS)),
             document_bodies: Arc::new(Semaphore::new(DOCUMENT_BODIES)),
             uploads,
             answers: AnswerPlaces::of_server(),

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use quarry_search::jobs::WorkTurn;
+use quarry_search::jobs::SearchSlot;
 
 use crate::message::ApiError;
 
@@ -167,8 +167,8 @@ impl Turns {
 
 impl Turn {
     /// Reclassifies a search with many rows as a stream. If the user has too many streams, the search gives up its slot
-    /// and waits; `let_go` is called before. Blocks.
-    pub(crate) fn grow(mut self, let_go: impl FnOnce()) -> Option<Turn> {
+    /// and waits; `release_memory` is called before. Blocks.
+    pub(crate) fn grow(mut self, release_memory: impl FnOnce()) -> Option<Turn> {
         let turns = Arc::clone(&self.turns);
         let waiting = {
             let mut queue = turns.locked();
@@ -184,7 +184,7 @@ impl Turn {
             queue.waiting.push_back((self.user.clone(), Use::Stream, turn));
             waiting
         };
-        let_go();
+        release_memory();
         // The next in the queue gets the slot, which may be this search.
         drop(self);
         let turn = waiting.blocking_recv();
@@ -194,9 +194,9 @@ impl Turn {
     }
 }
 
-impl WorkTurn for Turn {
-    fn grow(self: Box<Self>, let_go: &mut dyn FnMut()) -> Option<Box<dyn WorkTurn>> {
-        Turn::grow(*self, let_go).map(|turn| Box::new(turn) as Box<dyn WorkTurn>)
+impl SearchSlot for Turn {
+    fn grow(self: Box<Self>, release_memory: &mut dyn FnMut()) -> Option<Box<dyn SearchSlot>> {
+        Turn::grow(*self, release_memory).map(|turn| Box::new(turn) as Box<dyn SearchSlot>)
     }
 }
 

@@ -69,7 +69,7 @@ impl ReadAhead {
         let mut state = self.locked();
         state.done.0 |= PageSet::one(page).0;
         if self.pages.0 & !state.done.0 == 0 {
-            self.let_go(&mut state);
+            self.release_memory(&mut state);
         }
     }
 
@@ -156,7 +156,7 @@ impl ReadAhead {
         self.budget.0.fetch_sub(before, Ordering::Relaxed);
     }
 
-    fn let_go(&self, state: &mut State) {
+    fn release_memory(&self, state: &mut State) {
         state.held.clear();
         self.budget.0.fetch_sub(std::mem::take(&mut state.bytes), Ordering::Relaxed);
     }
@@ -169,7 +169,7 @@ impl ReadAhead {
 impl Drop for ReadAhead {
     fn drop(&mut self) {
         let mut state = self.locked();
-        self.let_go(&mut state);
+        self.release_memory(&mut state);
     }
 }
 

@@ -139,7 +139,7 @@ impl Catalog {
     }
 
     /// Records the receipt stored with the remote objects of a live bucket whose remote copy is complete.
-    pub fn note_receipt(&self, number: u64, receipt: u64) -> Result<bool, CatalogError> {
+    pub fn record_receipt(&self, number: u64, receipt: u64) -> Result<bool, CatalogError> {
         self.change_copies(number, |bucket| {
             let copy = bucket.remote.as_mut().filter(|copy| copy.state.is_remote_whole())?;
             copy.receipt = Some(receipt);
@@ -186,7 +186,7 @@ impl Catalog {
     }
 
     /// Records that the second copy of a live bucket is obsolete and to be deleted.
-    pub fn give_up_move(&self, number: u64) -> Result<bool, CatalogError> {
+    pub fn abandon_move(&self, number: u64) -> Result<bool, CatalogError> {
         self.change_copies(number, |bucket| {
             bucket.other.as_mut()?.going = true;
             Some(())

@@ -28,7 +28,7 @@ pub mod text;
 mod values;
 pub mod warning;
 
-pub use check::stanza_kinds::meant_input;
+pub use check::stanza_kinds::suggested_input;
 pub use default_files::builtin_sources;
 pub use layers::{BtoolRow, ConfSource, Layer, Layers, MergedConf, MergedStanza};
 pub use namespace::{Namespace, Sharing, View};

@@ -323,7 +323,7 @@ impl Engine {
     /// Runs a plan made by this engine or another one of the same version. The text in `request` is used for messages
     /// only.
     pub fn start_plan(&self, plan: Plan, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Job {
-        let kind = if plan.gives_events() { ResultKind::Events } else { ResultKind::Results };
+        let kind = if plan.yields_events() { ResultKind::Events } else { ResultKind::Results };
         let runner = self.runner(request, source);
         self.job_of(RowThread::Own, Work::Plan(Box::new(plan)), kind, SpanMap::default(), runner)
     }
@@ -345,7 +345,7 @@ impl Engine {
         request: SearchRequest,
         source: Arc<dyn SnapshotSource>,
     ) -> Job {
-        let kind = if plan.gives_events() { ResultKind::Events } else { ResultKind::Results };
+        let kind = if plan.yields_events() { ResultKind::Events } else { ResultKind::Results };
         let work = Work::Reduce(Box::new(plan), exchanged);
         self.job_of(RowThread::Own, work, kind, SpanMap::default(), self.runner(request, source))
     }
@@ -570,8 +570,8 @@ impl Job {
     }
 
     /// Drops everything that can be computed again; for use while nobody reads.
-    pub fn let_go(&self) {
-        self.holdings.let_go();
+    pub fn release_memory(&self) {
+        self.holdings.release_memory();
     }
 
     /// Storage for rows of the result, within the memory of searches.

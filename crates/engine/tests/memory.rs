@@ -159,7 +159,7 @@ fn long_rows_come_a_few_at_a_time_and_a_search_that_let_go_reads_them_again() {
         assert!(batches > 3 && expected.len() > 600, "{search}: {batches} batches of {} rows", expected.len());
         let mut lets_go = 0;
         let found = read_of(search, 1 << 30, store.clone(), |job, _| {
-            job.let_go();
+            job.release_memory();
             lets_go += 1;
         });
         assert!(found.unwrap() == expected, "{search}: other rows after {lets_go} times");

@@ -62,27 +62,27 @@ impl CommandContext {
 }
 
 /// Data that a search keeps only for speed and can compute again.
-pub trait LetGo: Send + Sync {
+pub trait ReleaseMemory: Send + Sync {
     /// Releases the memory until it is needed again.
-    fn let_go(&self);
+    fn release_memory(&self);
 }
 
 /// All data of one search that can be released.
 #[derive(Default)]
-pub struct Holdings(Mutex<Vec<Weak<dyn LetGo>>>);
+pub struct Holdings(Mutex<Vec<Weak<dyn ReleaseMemory>>>);
 
 impl Holdings {
     /// Registers data that can be released, as long as its owner keeps it.
-    pub fn add(&self, holding: Weak<dyn LetGo>) {
+    pub fn add(&self, holding: Weak<dyn ReleaseMemory>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|other| other.strong_count() > 0);
         all.push(holding);
     }
 
     /// Releases everything, because nobody is waiting for rows of the search.
-    pub fn let_go(&self) {
+    pub fn release_memory(&self) {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        all.iter().filter_map(Weak::upgrade).for_each(|holding| holding.let_go());
+        all.iter().filter_map(Weak::upgrade).for_each(|holding| holding.release_memory());
     }
 }
 

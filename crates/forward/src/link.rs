@@ -205,7 +205,7 @@ impl Link {
         output: &mut WriteHalf<Box<dyn Connection>>,
     ) -> Result<Sender, LinkError> {
         let mut sender = Sender::new(SenderSettings {
-            sender: format!("{}/{}", self.spool.name(), self.number_free_name()),
+            sender: format!("{}/{}", self.spool.name(), self.sender_safe_name()),
             host: self.host.clone(),
             use_ack: self.group.use_ack,
             is_cooked: self.group.is_cooked,
@@ -233,7 +233,7 @@ impl Link {
     }
 
     /// The group's name, made safe for use in a sender's name.
-    fn number_free_name(&self) -> String {
+    fn sender_safe_name(&self) -> String {
         let is_plain = |letter: &char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
         let plain: String = self.group.name.chars().filter(is_plain).take(SENDER_NAME_MAX).collect();
         // Two shortened names may be equal; their hashes are not.
@@ -303,7 +303,7 @@ impl Flight<'_> {
                 _ = durable.changed(), if self.pending.is_empty() => {}
                 () = tokio::time::sleep(TICK) => {}
             }
-            self.look_at_clock()?;
+            self.check_timeouts()?;
         }
     }
 
@@ -384,7 +384,7 @@ impl Flight<'_> {
     }
 
     /// Drops an unresponsive server, switches servers when it is time, and sends heartbeats.
-    fn look_at_clock(&mut self) -> Result<(), LinkError> {
+    fn check_timeouts(&mut self) -> Result<(), LinkError> {
         let now = self.link.clock.elapsed_ns();
         let group = &self.link.group;
         let is_past = |since: i64, seconds: u64| {

@@ -17,7 +17,7 @@ use quarry_conf::IndexSettings;
 use quarry_event::time::NS_PER_SEC;
 use quarry_store::ExpiredBucket;
 
-use quarry_programs::{LOOK_MS, Pipes, Program, ProgramGroup, capture_stderr, spawn};
+use quarry_programs::{POLL_MS, Pipes, Program, ProgramGroup, capture_stderr, spawn};
 use quarry_stdx::Fault;
 
 /// Timeout of a script, in seconds.
@@ -102,11 +102,11 @@ fn run(data_dir: &Path, script: &str, shown: &Path) -> Result<(), Fault> {
     let kept = Arc::clone(&error_output);
     spawn("frozen-read", move || drain(stdin, stdout))?;
     spawn("frozen-read", move || capture_stderr(stderr, &kept))?;
-    for _ in 0..SCRIPT_SECS_MAX * 1_000 / LOOK_MS {
+    for _ in 0..SCRIPT_SECS_MAX * 1_000 / POLL_MS {
         if group.has_ended() {
             break;
         }
-        std::thread::park_timeout(Duration::from_millis(LOOK_MS));
+        std::thread::park_timeout(Duration::from_millis(POLL_MS));
     }
     let in_time = group.has_ended();
     let status = group.end();

@@ -97,8 +97,8 @@ impl EventStore for Ingest {
         Ok(self.store.answered(requests)?)
     }
 
-    fn gave_up(&self, request: &SentRequest) {
-        if let Err(error) = self.store.gave_up(request) {
+    fn record_failure(&self, request: &SentRequest) {
+        if let Err(error) = self.store.record_failure(request) {
             self.log_once(&format!("a request may be wrongly taken for a retry after a crash: {error}"));
         }
     }

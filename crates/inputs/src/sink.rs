@@ -127,7 +127,7 @@ pub trait EventStore: Send + Sync {
         Ok(())
     }
     /// Called when the request failed and its sender is about to be asked to repeat it.
-    fn gave_up(&self, _request: &SentRequest) {}
+    fn record_failure(&self, _request: &SentRequest) {}
     /// Waits for appends in progress and returns the last stored offset of a sender; 0 if there is none.
     fn known_offset(&self, _scope: &str, _name: &[u8]) -> Result<u64, SinkError> {
         Ok(0)

@@ -40,7 +40,7 @@ const AHEAD_LINES: usize = 10_000;
 /// Number of lines without a date of numbers, after which reading ahead stops if no line had one.
 const AHEAD_OTHERS: usize = 3;
 /// Maximum distance of a time from now, or from the file's modification time, at which it counts as near.
-const ABOUT_NS: i64 = 3_600 * NS_PER_SEC;
+const NEAR_NS: i64 = 3_600 * NS_PER_SEC;
 
 /// Settings for the times of a source, and the history of its times.
 #[derive(Debug)]
@@ -436,7 +436,7 @@ impl Timestamper {
             let (read, exchanged) = (parts.resolve(&context), other.resolve(&context));
             let is_about = |time: TimeNs| {
                 let known = [Some(self.now), self.modified];
-                known.into_iter().flatten().any(|known| time.abs_diff(known) <= ABOUT_NS.unsigned_abs())
+                known.into_iter().flatten().any(|known| time.abs_diff(known) <= NEAR_NS.unsigned_abs())
             };
             let is_possible = |time: TimeNs| (self.earliest..=self.latest).contains(&time);
             let shows = |one: Option<TimeNs>, than: Option<TimeNs>| {

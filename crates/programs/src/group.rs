@@ -29,8 +29,8 @@ pub(crate) const CPU_SECS_MAX: u64 = 3_600;
 /// Maximum bytes kept from the end of a program's error output.
 const STDERR_BYTES_MAX: usize = 8 << 10;
 /// Interval at which waits check for cancellation, in milliseconds.
-pub const LOOK_MS: u64 = 50;
-/// Number of [`LOOK_MS`] intervals within which a program must end after closing its output.
+pub const POLL_MS: u64 = 50;
+/// Number of [`POLL_MS`] intervals within which a program must end after closing its output.
 pub(crate) const END_ROUNDS: usize = 20;
 
 /// Ids of the first processes of running groups; none of these is reaped yet.

@@ -15,7 +15,7 @@ mod group;
 mod inputs;
 
 pub use commands::CustomCommands;
-pub use group::{LOOK_MS, Pipes, Program, ProgramGroup, capture_stderr, end_all, spawn};
+pub use group::{POLL_MS, Pipes, Program, ProgramGroup, capture_stderr, end_all, spawn};
 pub use inputs::{
     ModularInputKind, ModularInputKinds, ProgramInputs, SchemeArgument, Stores, faults as input_faults,
     start as start_inputs,

@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::event_scan::EventScan;
 use crate::page::PageRef;
-use crate::remote_segments::Begun;
+use crate::remote_segments::PrefetchedSegments;
 use arrow::array::{AsArray, UInt32Array};
 use arrow::datatypes::TimestampNanosecondType;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::context::{CommandContext, LetGo};
+use quarry_eval::context::{CommandContext, ReleaseMemory};
 use quarry_eval::dataflow::GateEntry;
 use quarry_eval::messages;
 use quarry_eval::panics::caught;
@@ -44,7 +44,7 @@ pub struct OrderedRows {
     ready: Vec<RecordBatch>,
     ahead: usize,
     /// Remote segments prefetched so far.
-    begun: Begun,
+    begun: PrefetchedSegments,
 }
 
 #[derive(Default)]
@@ -56,8 +56,8 @@ impl OpenPages {
     }
 }
 
-impl LetGo for OpenPages {
-    fn let_go(&self) {
+impl ReleaseMemory for OpenPages {
+    fn release_memory(&self) {
         // If another thread holds the lock, it is using the pages.
         if let Ok(mut open) = self.0.try_lock() {
             open.iter_mut().for_each(|page| page.rows = None);
@@ -148,7 +148,15 @@ impl OrderedRows {
             let open: Weak<OpenPages> = Arc::downgrade(&open);
             context.holdings.add(open);
         }
-        Ok(OrderedRows { scan, context, pages, open, ready: Vec::new(), ahead: 1, begun: Begun::default() })
+        Ok(OrderedRows {
+            scan,
+            context,
+            pages,
+            open,
+            ready: Vec::new(),
+            ahead: 1,
+            begun: PrefetchedSegments::default(),
+        })
     }
 
     /// The pages to open next. Each call returns more pages until they yield a batch, so that a search for few rows
@@ -200,7 +208,7 @@ impl OrderedRows {
                 scope.spawn(work);
             }
             for page in &coming {
-                scope.spawn(|| scan.begin_apart(page, context));
+                scope.spawn(|| scan.prefetch_segments(page, context));
             }
             work();
         });

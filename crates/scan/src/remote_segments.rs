@@ -28,7 +28,7 @@ use crate::slices::Window;
 /// Segments queried or prefetched concurrently.
 const SEGMENTS_AT_ONCE: usize = 16;
 /// Interval at which the prefetcher checks whether workers wait for a request.
-const LOOK_EVERY: Duration = Duration::from_millis(1);
+const POLL_EVERY: Duration = Duration::from_millis(1);
 /// Pages examined to find the next segments: the number of pages in four slabs.
 const PAGES_LOOKED_AT: usize = 256;
 
@@ -60,7 +60,7 @@ pub(crate) fn side_by_side<T: Send>(count: usize, of: &(dyn Fn(usize) -> T + Syn
 }
 
 /// Prefetches segments ahead of the workers.
-pub(crate) struct Beginnings<'a> {
+pub(crate) struct SegmentPrefetch<'a> {
     scan: &'a EventScan,
     context: CommandContext,
     /// For each segment: its first page, and the run of windows that contains the page, in the order in which workers
@@ -75,7 +75,7 @@ pub(crate) struct Beginnings<'a> {
 }
 
 /// Signals on drop that the workers have ended, even by a panic.
-struct End<'a, 'b>(&'a Beginnings<'b>);
+struct End<'a, 'b>(&'a SegmentPrefetch<'b>);
 
 impl Drop for End<'_, '_> {
     fn drop(&mut self) {
@@ -92,7 +92,7 @@ struct WorkerProgress {
     ended: bool,
 }
 
-impl<'a> Beginnings<'a> {
+impl<'a> SegmentPrefetch<'a> {
     /// Collects the remote segments of these runs of windows; `coded` is as in [`EventScan::read_coded`].
     pub(crate) fn of(
         scan: &'a EventScan,
@@ -100,7 +100,7 @@ impl<'a> Beginnings<'a> {
         runs: &[std::ops::Range<usize>],
         coded: bool,
         context: &CommandContext,
-    ) -> Beginnings<'a> {
+    ) -> SegmentPrefetch<'a> {
         let mut pages: Vec<(usize, &PageRef)> = Vec::new();
         // If summaries replace events, the pages may not be read at all.
         let runs = if scan.summary.is_some() { &[] } else { runs };
@@ -117,7 +117,7 @@ impl<'a> Beginnings<'a> {
         let context = CommandContext { messages: Arc::default(), ..context.clone() };
         let (next, reached, moved) = (AtomicUsize::new(0), Mutex::default(), Condvar::new());
         let requests = pages.iter().map(|(_, page)| page.segment.requests()).collect();
-        Beginnings { scan, context, pages, coded, next, requests, reached, moved }
+        SegmentPrefetch { scan, context, pages, coded, next, requests, reached, moved }
     }
 
     /// Runs `work` while segments are prefetched, and returns its result.
@@ -153,7 +153,7 @@ impl<'a> Beginnings<'a> {
             if now.any(|at| self.pages[at].1.segment.requests() != self.requests[at]) {
                 return true;
             }
-            (reached, _) = self.moved.wait_timeout(reached, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner);
+            (reached, _) = self.moved.wait_timeout(reached, POLL_EVERY).unwrap_or_else(PoisonError::into_inner);
         }
         false
     }
@@ -200,9 +200,9 @@ impl<'a> Beginnings<'a> {
 
 /// Remote segments that a time-ordered search has prefetched.
 #[derive(Default)]
-pub(crate) struct Begun(BTreeSet<u64>);
+pub(crate) struct PrefetchedSegments(BTreeSet<u64>);
 
-impl Begun {
+impl PrefetchedSegments {
     /// The first pages of the next segments not yet prefetched; `pages` are the pages still to be read, the next one
     /// last.
     pub(crate) fn of(&mut self, pages: &[PageRef]) -> Vec<PageRef> {
@@ -212,8 +212,8 @@ impl Begun {
 }
 
 impl EventScan {
-    /// Prefetches a page of a later segment, as [`Beginnings`] do; messages about it are dropped.
-    pub(crate) fn begin_apart(&self, page: &PageRef, context: &CommandContext) {
+    /// Prefetches a page of a later segment, as [`SegmentPrefetch`] do; messages about it are dropped.
+    pub(crate) fn prefetch_segments(&self, page: &PageRef, context: &CommandContext) {
         let context = CommandContext { messages: Arc::default(), ..context.clone() };
         let _noted = messages::work_for(Some(Arc::clone(&context.messages)));
         let _counting = self.progress.reads().count_here();

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::event_scan::{EventScan, report_damage};
 use crate::page::PageRef;
-use crate::remote_segments::Beginnings;
+use crate::remote_segments::SegmentPrefetch;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
@@ -153,7 +153,7 @@ pub(crate) fn map_slices<W: SliceWork>(
 ) -> Result<Vec<W>, EngineError> {
     let runs = runs_of(windows, context.dataflow.workers());
     let is_far = windows.iter().flat_map(|window| &window.pages).any(|page| page.segment.is_far());
-    let beginnings = Beginnings::of(scan, windows, &runs, is_far && make()?.reads_codes(), context);
+    let beginnings = SegmentPrefetch::of(scan, windows, &runs, is_far && make()?.reads_codes(), context);
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<W>> = Mutex::default();
     let failure: Mutex<Option<EngineError>> = Mutex::default();
@@ -212,7 +212,7 @@ fn run_worker<W: SliceWork>(
     windows: &[Window],
     runs: &[Range<usize>],
     next: &AtomicUsize,
-    beginnings: &Beginnings<'_>,
+    beginnings: &SegmentPrefetch<'_>,
     make: &(dyn Fn() -> Result<W, EngineError> + Sync),
 ) -> Result<W, EngineError> {
     let _noted = messages::work_for(Some(Arc::clone(&context.messages)));

@@ -19,9 +19,9 @@ pub const REMEMBERED_BYTES_MAX: usize = 64 << 20;
 
 /// Number of bytes collected by running searches.
 #[derive(Debug, Default)]
-pub struct Remembered(AtomicUsize);
+pub struct CollectedBytes(AtomicUsize);
 
-impl Remembered {
+impl CollectedBytes {
     /// Reserves bytes; returns false if that would exceed the limit.
     fn take(&self, bytes: usize) -> bool {
         let taken = self.0.fetch_add(bytes, Ordering::Relaxed) + bytes <= REMEMBERED_BYTES_MAX;
@@ -70,11 +70,11 @@ pub trait JobKeeper: Send + Sync {
     /// Discards a search that ended without a result.
     fn abandon(&self, sid: &str);
     /// Number of bytes collected by running searches.
-    fn remembered(&self) -> &Remembered;
+    fn remembered(&self) -> &CollectedBytes;
 }
 
 /// A running search whose result may be stored.
-pub(crate) struct Keeping {
+pub(crate) struct ResultCollector {
     keeper: Arc<dyn JobKeeper>,
     pub(crate) facts: JobFacts,
     /// Rows collected so far; `None` if they will not be stored.
@@ -83,10 +83,10 @@ pub(crate) struct Keeping {
     ended: bool,
 }
 
-impl Keeping {
+impl ResultCollector {
     /// A search that has begun. `keeps_rows` is false if its rows are not the result of its text.
-    pub(crate) fn new(keeper: Arc<dyn JobKeeper>, facts: JobFacts, keeps_rows: bool) -> Keeping {
-        Keeping { keeper, facts, rows: keeps_rows.then(Vec::new), bytes: 0, ended: false }
+    pub(crate) fn new(keeper: Arc<dyn JobKeeper>, facts: JobFacts, keeps_rows: bool) -> ResultCollector {
+        ResultCollector { keeper, facts, rows: keeps_rows.then(Vec::new), bytes: 0, ended: false }
     }
 
     /// Collects rows.
@@ -118,7 +118,7 @@ impl Keeping {
     }
 }
 
-impl Drop for Keeping {
+impl Drop for ResultCollector {
     fn drop(&mut self) {
         if !self.ended {
             self.keeper.abandon(&self.facts.sid);
@@ -149,7 +149,7 @@ mod tests {
 
     #[derive(Default)]
     struct Counting {
-        remembered: Remembered,
+        remembered: CollectedBytes,
         with_rows: AtomicUsize,
     }
 
@@ -164,7 +164,7 @@ mod tests {
 
         fn abandon(&self, _: &str) {}
 
-        fn remembered(&self) -> &Remembered {
+        fn remembered(&self) -> &CollectedBytes {
             &self.remembered
         }
     }
@@ -175,12 +175,12 @@ mod tests {
         let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, true)]));
         let batch = RecordBatch::try_new(schema, vec![Arc::new(Int64Array::from(vec![0; 1 << 20]))]).unwrap();
         let search = |batches: usize| {
-            let mut keeping = Keeping::new(keeper.clone(), JobFacts::default(), true);
+            let mut keeping = ResultCollector::new(keeper.clone(), JobFacts::default(), true);
             (0..batches).for_each(|_| keeping.add(&batch));
             keeping
         };
         assert!(search(5).rows.is_none(), "more than one search may");
-        let running: Vec<Keeping> = (0..64).map(|_| search(2)).collect();
+        let running: Vec<ResultCollector> = (0..64).map(|_| search(2)).collect();
         let most = REMEMBERED_BYTES_MAX / (2 * batch.get_array_memory_size());
         assert_eq!(running.iter().filter(|keeping| keeping.rows.is_some()).count(), most);
         running.into_iter().for_each(|mut keeping| keeping.end(true));

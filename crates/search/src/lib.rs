@@ -34,8 +34,8 @@ mod table;
 pub use answer_hints::{AnswerWatch, AnsweredSearch};
 pub use cell::Cell;
 pub use dispatch::KeptJobs;
-pub use keeper::{JobFacts, JobKeeper, KEPT_BYTES_MAX, REMEMBERED_BYTES_MAX, Remembered};
-pub use namespaces::{Namespaces, ReadSettings, Sight};
+pub use keeper::{CollectedBytes, JobFacts, JobKeeper, KEPT_BYTES_MAX, REMEMBERED_BYTES_MAX};
+pub use namespaces::{Namespaces, ReadSettings, Visibility};
 pub use rest_connection::{RestConnection, RestEntries};
 pub use result_pages::{CollectedRows, PART_BYTES, PART_ROWS};
 pub use service::{

@@ -39,7 +39,7 @@ const OTHERS: [&str; 4] = ["collections", "datamodels", "indexes", "lookups"];
 
 /// The part of the configuration that searches see.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sight {
+pub enum Visibility {
     /// All apps.
     Apps,
     /// All apps, and the user's private objects in the default app.
@@ -48,22 +48,22 @@ pub enum Sight {
     Namespace(Namespace),
 }
 
-impl Sight {
+impl Visibility {
     /// Namespace of the private objects that are visible in addition to the objects of all apps.
     pub fn own(&self) -> Option<Namespace> {
         match self {
-            Sight::AppsAndOwn(user) => Namespace::new(user, APP_DEFAULT).ok().flatten(),
-            Sight::Apps | Sight::Namespace(_) => None,
+            Visibility::AppsAndOwn(user) => Namespace::new(user, APP_DEFAULT).ok().flatten(),
+            Visibility::Apps | Visibility::Namespace(_) => None,
         }
     }
 }
 
 /// Reads the settings visible to a reader; fails if the app does not exist.
-pub type ReadSettings = Box<dyn Fn(&Sight, &Reader) -> Result<SearchSettings, Fault> + Send + Sync>;
+pub type ReadSettings = Box<dyn Fn(&Visibility, &Reader) -> Result<SearchSettings, Fault> + Send + Sync>;
 
 /// A service, and the generation of the configuration from which it was created.
 struct CachedService {
-    sight: Sight,
+    visibility: Visibility,
     reader: Reader,
     reading: u64,
     /// Size of the configuration in bytes.
@@ -103,7 +103,8 @@ impl Namespaces {
         let first = Arc::new(settings.service_of_server(Arc::clone(&source), &jobs, None)?);
         let lasting = Arc::new(Jobs::new(Arc::clone(&jobs), settings.clock.clone()));
         let (reader, bytes) = (Reader::of_everything(), settings.layers.text_bytes());
-        let kept = CachedService { sight: Sight::Apps, reader, reading: 0, bytes, service: Arc::clone(&first) };
+        let kept =
+            CachedService { visibility: Visibility::Apps, reader, reading: 0, bytes, service: Arc::clone(&first) };
         let (kept, reading) = (Mutex::new(vec![kept]), AtomicU64::new(0));
         let readership = Mutex::new((0, Arc::new(read_readership(&data_dir))));
         Ok(Namespaces {
@@ -136,10 +137,10 @@ impl Namespaces {
     }
 
     /// Objects that a user sees outside any namespace.
-    fn sight_of(&self, user: &str) -> Sight {
+    fn sight_of(&self, user: &str) -> Visibility {
         let own = Namespace::new(user, APP_DEFAULT).ok().flatten();
         let own = own.filter(|own| own.user().is_some() && user_folder(&self.data_dir, own).is_some());
-        own.map_or(Sight::Apps, |_| Sight::AppsAndOwn(user.to_owned()))
+        own.map_or(Visibility::Apps, |_| Visibility::AppsAndOwn(user.to_owned()))
     }
 
     /// Read permissions, of generation `reading` or a later one.
@@ -160,12 +161,12 @@ impl Namespaces {
 
     /// The service without a namespace, including a user's private objects.
     pub fn service_of_user(&self, viewer: &Permissions) -> Result<Arc<SearchService>, Fault> {
-        self.of_sight(self.sight_of(&viewer.user), viewer)
+        self.of_visibility(self.sight_of(&viewer.user), viewer)
     }
 
     /// The service of all apps, without private objects.
     pub fn service_of_apps(&self, viewer: &Permissions) -> Result<Arc<SearchService>, Fault> {
-        self.of_sight(Sight::Apps, viewer)
+        self.of_visibility(Visibility::Apps, viewer)
     }
 
     /// The service of a namespace, for a viewer who need not be its user.
@@ -175,21 +176,21 @@ impl Namespaces {
             Some(_) => namespace,
             None => namespace.without_user(),
         };
-        self.of_sight(Sight::Namespace(namespace), viewer)
+        self.of_visibility(Visibility::Namespace(namespace), viewer)
     }
 
-    fn of_sight(&self, sight: Sight, viewer: &Permissions) -> Result<Arc<SearchService>, Fault> {
+    fn of_visibility(&self, visibility: Visibility, viewer: &Permissions) -> Result<Arc<SearchService>, Fault> {
         // Loaded before the files are read, so that a concurrent change makes the service outdated.
         let reading = self.reading.load(Ordering::SeqCst);
         let reader = self.readership(reading).reader(viewer);
-        if let Some(kept) = self.take(&sight, &reader, reading) {
+        if let Some(kept) = self.take(&visibility, &reader, reading) {
             return Ok(kept);
         }
         // The lock is not held, so that other searches are not blocked.
-        let settings = (self.read)(&sight, &reader)?;
+        let settings = (self.read)(&visibility, &reader)?;
         let bytes = settings.layers.text_bytes();
         let made = settings.service_of_server(Arc::clone(&self.source), &self.jobs, Some(&self.first))?;
-        Ok(self.keep(CachedService { sight, reader, reading, bytes, service: Arc::new(made) }))
+        Ok(self.keep(CachedService { visibility, reader, reading, bytes, service: Arc::new(made) }))
     }
 
     fn locked(&self) -> MutexGuard<'_, Vec<CachedService>> {
@@ -197,10 +198,11 @@ impl Namespaces {
     }
 
     /// The cached service of this generation, marked as most recently used.
-    fn take(&self, sight: &Sight, reader: &Reader, reading: u64) -> Option<Arc<SearchService>> {
+    fn take(&self, visibility: &Visibility, reader: &Reader, reading: u64) -> Option<Arc<SearchService>> {
         let mut kept = self.locked();
-        let is_asked =
-            |other: &CachedService| other.reading == reading && other.sight == *sight && other.reader == *reader;
+        let is_asked = |other: &CachedService| {
+            other.reading == reading && other.visibility == *visibility && other.reader == *reader
+        };
         let at = kept.iter().position(is_asked)?;
         let found = kept.remove(at);
         let service = Arc::clone(&found.service);
@@ -211,7 +213,7 @@ impl Namespaces {
     /// Caches a service in place of outdated ones. Returns it, or the service that another thread created concurrently.
     fn keep(&self, made: CachedService) -> Arc<SearchService> {
         let mut kept = self.locked();
-        let is_same = |other: &CachedService| other.sight == made.sight && other.reader == made.reader;
+        let is_same = |other: &CachedService| other.visibility == made.visibility && other.reader == made.reader;
         let newer = kept.iter().find(|other| is_same(other) && other.reading >= made.reading);
         if let Some(newer) = newer {
             return Arc::clone(&newer.service);
@@ -220,7 +222,8 @@ impl Namespaces {
         let (mut gone, mut stays): (Vec<CachedService>, Vec<CachedService>) = kept.drain(..).partition(is_same);
         stays.insert(0, made);
         // Never drops the service of all apps, nor the requested one.
-        let may_go = |kept: &CachedService| kept.sight != Sight::Apps || kept.reader != Reader::of_everything();
+        let may_go =
+            |kept: &CachedService| kept.visibility != Visibility::Apps || kept.reader != Reader::of_everything();
         let is_over = |stays: &[CachedService]| {
             stays.len() > self.services_max
                 || stays.len() > NAMESPACES_MIN
@@ -275,9 +278,9 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             write(folder.path(), files);
             let everything = Reader::of_everything();
-            let settings = settings_of(folder.path(), &Sight::Apps, &everything).unwrap();
+            let settings = settings_of(folder.path(), &Visibility::Apps, &everything).unwrap();
             let dir = folder.path().to_owned();
-            let read = Box::new(move |sight: &Sight, reader: &Reader| settings_of(&dir, sight, reader));
+            let read = Box::new(move |visibility: &Visibility, reader: &Reader| settings_of(&dir, visibility, reader));
             let namespaces = Namespaces::new(&settings, Arc::new(MemoryStore::new("main")), read).unwrap();
             World { folder, namespaces }
         }

@@ -20,7 +20,7 @@ use quarry_spl::macros::Expansion;
 use quarry_stdx::{ErrorKind, Fault, HasKind, SharedClock};
 use quarry_store::{Follower, IndexSelector};
 
-use crate::keeper::{JobFacts, JobKeeper, Keeping};
+use crate::keeper::{JobFacts, JobKeeper, ResultCollector};
 use crate::pending_rows::PendingRows;
 use crate::result_pages::{SENT_BYTES, bytes_of};
 use crate::summaries::ModelSummaries;
@@ -313,7 +313,7 @@ impl SearchService {
             let (search, started) = (request.text.clone(), request.now);
             let (saved, user) = (saved_name(&search), request.permissions.user.clone());
             let facts = JobFacts { sid, saved, search, user, started, ..JobFacts::default() };
-            Some(Keeping::new(Arc::clone(keeper), facts, keeps_rows))
+            Some(ResultCollector::new(Arc::clone(keeper), facts, keeps_rows))
         });
         request.sid = sid.or_else(|| keeping.as_ref().map(|keeping| keeping.facts.sid.clone()));
         let job = start(&self.0.engine, request, source).map_err(SearchError::Syntax)?;
@@ -390,7 +390,7 @@ pub struct RunningSearch {
     clock: SharedClock,
     started_ns: i64,
     /// Collects the rows to be stored.
-    keeping: Option<Keeping>,
+    keeping: Option<ResultCollector>,
 }
 
 impl RunningSearch {
@@ -458,8 +458,8 @@ impl RunningSearch {
 
     /// Releases memory until the next rows are requested: finished rows are spilled, and data that can be recomputed is
     /// dropped.
-    pub fn let_go(&mut self) -> Result<(), SearchError> {
-        self.job.let_go();
+    pub fn release_memory(&mut self) -> Result<(), SearchError> {
+        self.job.release_memory();
         Ok(self.pending.leave_memory(|| self.job.result_rows())?)
     }
 

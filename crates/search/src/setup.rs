@@ -223,16 +223,16 @@ pub(crate) mod tests {
     use quarry_stdx::{Fault, SystemClock};
 
     use super::*;
-    use crate::namespaces::Sight;
+    use crate::namespaces::Visibility;
 
     /// Settings of a data directory; fails if the namespace does not exist.
-    pub(crate) fn settings_of(dir: &Path, sight: &Sight, reader: &Reader) -> Result<SearchSettings, Fault> {
+    pub(crate) fn settings_of(dir: &Path, visibility: &Visibility, reader: &Reader) -> Result<SearchSettings, Fault> {
         let readable = Arc::new(read_readable(dir, reader));
-        let own = sight.own();
-        let (layers, view) = match sight {
-            Sight::Apps => (read_apps(dir, &readable), None),
-            Sight::AppsAndOwn(user) => (read_with_own(dir, user, &readable), None),
-            Sight::Namespace(namespace) => {
+        let own = visibility.own();
+        let (layers, view) = match visibility {
+            Visibility::Apps => (read_apps(dir, &readable), None),
+            Visibility::AppsAndOwn(user) => (read_with_own(dir, user, &readable), None),
+            Visibility::Namespace(namespace) => {
                 read_view(dir, namespace.clone(), &readable).map(|(layers, view)| (layers, Some(Arc::new(view))))?
             }
         };

@@ -14,7 +14,7 @@ use quarry_event::EventBatch;
 use quarry_ingest::{Deleting, IngestError, deletion_on_record};
 use quarry_inputs::{FilePosition, InputSettings, Sink, SinkError};
 use quarry_programs::CustomCommands;
-use quarry_search::{KeptJobs, SearchSettings, Sight, remove_left_spills};
+use quarry_search::{KeptJobs, SearchSettings, Visibility, remove_left_spills};
 use quarry_stdx::{Fault, SharedClock, SystemClock, log, private_file};
 use quarry_store::{MemoryStore, Store};
 
@@ -106,15 +106,15 @@ impl Settings {
         Ok(Settings { view: Some(Arc::new(view)), readable: Arc::new(readable), ..Settings::of(layers) })
     }
 
-    /// The configuration for the searches of `reader`; fails if the app of `sight` does not exist.
-    pub(crate) fn of_sight(data_dir: &Path, sight: &Sight, reader: &Reader) -> Result<Settings, Fault> {
+    /// The configuration for the searches of `reader`; fails if the app of `visibility` does not exist.
+    pub(crate) fn of_visibility(data_dir: &Path, visibility: &Visibility, reader: &Reader) -> Result<Settings, Fault> {
         let readable = read_readable(data_dir, reader);
-        let layers = match sight {
-            Sight::Apps => read_apps(data_dir, &readable),
-            Sight::AppsAndOwn(user) => read_with_own(data_dir, user, &readable),
-            Sight::Namespace(namespace) => return Settings::of_reader(data_dir, namespace.clone(), readable),
+        let layers = match visibility {
+            Visibility::Apps => read_apps(data_dir, &readable),
+            Visibility::AppsAndOwn(user) => read_with_own(data_dir, user, &readable),
+            Visibility::Namespace(namespace) => return Settings::of_reader(data_dir, namespace.clone(), readable),
         };
-        Ok(Settings { own: sight.own(), readable: Arc::new(readable), ..Settings::of(layers) })
+        Ok(Settings { own: visibility.own(), readable: Arc::new(readable), ..Settings::of(layers) })
     }
 
     /// The configuration for a search, restricted to its namespace if it has one.

@@ -12,7 +12,7 @@ use quarry_auth::{Auth, AuthError, TokensFile, UsersFile};
 use quarry_conf::{LimitSettings, Permissions, Reader, Roles};
 use quarry_engine::NodeEntry;
 use quarry_ingest::{Ingest, open_shared_files};
-use quarry_search::{Namespaces, RestEntries, SearchSettings, Sight};
+use quarry_search::{Namespaces, RestEntries, SearchSettings, Visibility};
 use quarry_sharing::SharedFolder;
 use quarry_stdx::{Fault, NodeFiles, SharedFiles, random};
 use quarry_store::Store;
@@ -48,8 +48,8 @@ impl OpenNode {
         settings.kept_jobs(data_dir).expire();
         let searching = SearchSettings { files: Some(files.clone()), ..settings.searching(Some(data_dir)) };
         let (of_namespace, rest, of_searches) = (data_dir.to_owned(), Arc::clone(&searching.rest), files.clone());
-        let read = move |sight: &Sight, reader: &Reader| -> Result<SearchSettings, Fault> {
-            let searching = Settings::of_sight(&of_namespace, sight, reader)?.searching(Some(&of_namespace));
+        let read = move |visibility: &Visibility, reader: &Reader| -> Result<SearchSettings, Fault> {
+            let searching = Settings::of_visibility(&of_namespace, visibility, reader)?.searching(Some(&of_namespace));
             Ok(SearchSettings { rest: Arc::clone(&rest), files: Some(of_searches.clone()), ..searching })
         };
         let namespaces = Namespaces::new(&searching, store.clone(), Box::new(read))?;

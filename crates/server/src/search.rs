@@ -636,7 +636,7 @@ fn expanded_star(text: &str, files: &[String]) -> Option<String> {
 /// Refuses an invalid search before any file is read.
 pub(crate) fn check(text: &str, data_dir: &Path, namespace: Option<Namespace>) -> Result<(), Failure> {
     // The engine expands macros and reports missing ones.
-    let parsed = quarry_spl::parse_with_stand_ins(text);
+    let parsed = quarry_spl::parse_with_unknown_macros(text);
     if !parsed.is_ok() && !parsed.unsupported.is_empty() {
         // With the commands of apps, the engine also reports errors in other commands.
         let custom = Settings::of_search(data_dir, namespace)?

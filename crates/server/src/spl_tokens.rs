@@ -4,7 +4,7 @@
 //! command. If a search with its tokens does not parse, the token at the error is replaced by a stand-in with which the
 //! parser gets further.
 
-use quarry_spl::{ParsedSearch, Severity, parse_with_stand_ins};
+use quarry_spl::{ParsedSearch, Severity, parse_with_unknown_macros};
 
 /// Stand-ins to try: a number, a name, a command, nothing.
 const STAND_INS: [&str; 4] = ["1", "count", "noop", ""];
@@ -23,14 +23,14 @@ pub(crate) struct ExpandedSearch {
 
 /// Parses a search, replacing tokens where necessary.
 pub(crate) fn read(text: &str) -> ExpandedSearch {
-    let parsed = parse_with_stand_ins(text);
+    let parsed = parse_with_unknown_macros(text);
     let as_written = || ExpandedSearch { parsed: parsed.clone(), text: text.to_owned(), replaced: false };
     if fault_of(&parsed).is_none() || tokens(text).is_empty() {
         return as_written();
     }
     let mut best = without_filters(text);
     for _ in 0..TOKENS_MAX {
-        let parsed = parse_with_stand_ins(&best);
+        let parsed = parse_with_unknown_macros(&best);
         let Some(fault) = fault_of(&parsed) else { return ExpandedSearch { parsed, text: best, replaced: true } };
         let Some(next) = further(&best, fault) else { return as_written() };
         best = next;
@@ -53,7 +53,7 @@ fn further(text: &str, fault: usize) -> Option<String> {
             let mut filled = text.to_owned();
             filled.replace_range(start..end, stand_in);
             let moved = (end - start) as i64 - stand_in.len() as i64;
-            match fault_of(&parse_with_stand_ins(&filled)) {
+            match fault_of(&parse_with_unknown_macros(&filled)) {
                 None => return Some(filled),
                 Some(place) if place as i64 > fault as i64 - if end <= fault { moved } else { 0 } => {
                     return Some(filled);

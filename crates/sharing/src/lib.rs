@@ -55,7 +55,7 @@ struct FolderState {
     /// Files that were changed on this node by hand or to apply other nodes' changes, since they were last taken.
     changed: BTreeSet<String>,
     /// Whether the database failed to answer the last request.
-    is_away: bool,
+    is_unreachable: bool,
 }
 
 impl SharedFolder {
@@ -63,7 +63,8 @@ impl SharedFolder {
     pub fn open(data_dir: &Path, place: &PostgreSqlPlace, clock: &SharedClock) -> Result<Arc<SharedFolder>, Fault> {
         let table = SharedFileTable::open(place, clock).map_err(fault_of)?;
         let manifest = Manifest::read(data_dir, table.id().map_err(fault_of)?);
-        let state = FolderState { manifest, edits: EditedFiles::default(), changed: BTreeSet::new(), is_away: false };
+        let state =
+            FolderState { manifest, edits: EditedFiles::default(), changed: BTreeSet::new(), is_unreachable: false };
         let (data_dir, clock) = (data_dir.to_owned(), clock.clone());
         let folder = SharedFolder { data_dir, table, clock, state: Mutex::new(state) };
         let _alone = node_files::alone();
@@ -79,12 +80,12 @@ impl SharedFolder {
         let done = self.look();
         let mut state = self.locked();
         match done {
-            Ok(()) if state.is_away => {
-                state.is_away = false;
+            Ok(()) if state.is_unreachable => {
+                state.is_unreachable = false;
                 log::info("the database with the shared files answers again");
             }
-            Err(fault) if !state.is_away => {
-                state.is_away = true;
+            Err(fault) if !state.is_unreachable => {
+                state.is_unreachable = true;
                 log::warning(format!("shared files: {fault}"));
             }
             Ok(()) | Err(_) => {}

@@ -4,9 +4,9 @@
 use std::path::{Component, Path};
 
 /// Files of users and their tokens.
-const OF_USERS: [&str; 2] = ["etc/passwd", "etc/auth/tokens.jsonl"];
+const USER_FILES: [&str; 2] = ["etc/passwd", "etc/auth/tokens.jsonl"];
 /// Conf files that configure a single node and are never shared, whatever their folder.
-const OF_A_NODE: [&str; 7] = ["deploymentclient", "indexes", "inputs", "limits", "outputs", "server", "web"];
+const NODE_CONFS: [&str; 7] = ["deploymentclient", "indexes", "inputs", "limits", "outputs", "server", "web"];
 /// Folder of an app's local changes, and the file with their permissions.
 const CHANGES: &str = "local";
 const PERMISSIONS: [&str; 2] = ["metadata", "local.meta"];
@@ -15,7 +15,7 @@ const LOOKUPS: &str = "lookups";
 /// Extension of a local file that was replaced by another node's.
 pub(crate) const REPLACED: &str = "replaced";
 /// Extensions of unfinished and of replaced files, which are not shared.
-const LEFT_OUT: [&str; 2] = ["new", REPLACED];
+const EXCLUDED_EXTENSIONS: [&str; 2] = ["new", REPLACED];
 /// Maximum length of a path in bytes, and maximum number of folders above a file.
 const PATH_BYTES_MAX: usize = 1_000;
 const DEPTH_MAX: usize = 12;
@@ -25,7 +25,7 @@ pub(crate) const ROOTS: [(&str, usize); 3] = [("etc/system", 0), ("etc/apps", 1)
 
 /// Paths of single shared files, which need no folder scan.
 pub(crate) fn single_files() -> impl Iterator<Item = &'static str> {
-    OF_USERS.into_iter()
+    USER_FILES.into_iter()
 }
 
 /// Folders of a place that contain shared files.
@@ -35,7 +35,7 @@ pub(crate) fn folders_of_a_place() -> [&'static str; 3] {
 
 /// Whether nodes share the file of this path, relative to the data directory.
 pub(crate) fn is_shared(path: &str) -> bool {
-    OF_USERS.contains(&path) || is_plain(path) && is_in_a_place(path)
+    USER_FILES.contains(&path) || is_plain(path) && is_in_a_place(path)
 }
 
 /// Whether every part is an ordinary name, so that a path from the database cannot lead outside the data directory.
@@ -45,7 +45,8 @@ fn is_plain(path: &str) -> bool {
         _ => false,
     };
     let whole = Path::new(path);
-    let is_left_out = whole.extension().is_some_and(|kind| LEFT_OUT.iter().any(|left_out| kind == *left_out));
+    let is_left_out =
+        whole.extension().is_some_and(|kind| EXCLUDED_EXTENSIONS.iter().any(|left_out| kind == *left_out));
     path.len() <= PATH_BYTES_MAX
         && !path.chars().any(char::is_control)
         && !path.split('/').any(str::is_empty)
@@ -60,7 +61,7 @@ fn is_in_a_place(path: &str) -> bool {
         rest.splitn(depth + 1, '/').nth(*depth)
     });
     match below.and_then(|below| below.split_once('/')) {
-        Some((CHANGES, file)) => file.strip_suffix(".conf").is_none_or(|conf| !OF_A_NODE.contains(&conf)),
+        Some((CHANGES, file)) => file.strip_suffix(".conf").is_none_or(|conf| !NODE_CONFS.contains(&conf)),
         Some((folder, file)) => [folder, file] == PERMISSIONS || folder == LOOKUPS && !file.contains('/'),
         None => false,
     }

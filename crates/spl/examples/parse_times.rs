@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use quarry_spl::analyse::required_fields;
 use quarry_spl::needs::Needs;
-use quarry_spl::parse_with_stand_ins;
+use quarry_spl::parse_with_unknown_macros;
 
 /// Number of runs of each search; the fastest counts.
 const RUNS: usize = 5;
@@ -40,7 +40,7 @@ fn main() {
     for search in text.lines().filter(|line| !line.trim().is_empty()).map(search_of) {
         let time = || {
             let begun = Instant::now();
-            let parsed = parse_with_stand_ins(&search);
+            let parsed = parse_with_unknown_macros(&search);
             std::hint::black_box((required_fields(&parsed.pipeline.commands), Needs::of(&parsed.pipeline)));
             begun.elapsed()
         };

@@ -18,13 +18,13 @@ pub use field_needs::FieldNeeds;
 pub(crate) use field_needs::covers;
 pub(crate) use named_values::always_compared;
 pub use named_values::{
-    EqualsWhat, FieldOrigin, ReadField, WhereEquals, asked_conditions, asked_values, asked_words, asks_for,
+    ComparedWith, FieldOrigin, ReadField, WhereEquals, asked_conditions, asked_values, asked_words, asks_for,
     fields_as_values, is_gone, named_fields, negated_fields, removed_fields, subsearches_of, where_equals,
 };
 pub(crate) use read_fields::{RAW, TIME, lacking_fields};
 pub use read_fields::{expr_fields, search_fields};
 pub use repeatability::{is_constant, is_settled};
-pub use search_texts::{SoughtText, sought_texts};
+pub use search_texts::{SoughtText, highlighted_texts};
 
 /// Fields the event scan must deliver for the commands that follow the leading search.
 pub fn required_fields(commands: &[Stage]) -> FieldNeeds {

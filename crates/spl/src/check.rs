@@ -23,8 +23,8 @@ pub fn parse_commands(text: &str, is_first: bool, custom: &BTreeSet<String>) -> 
 
 /// Parses a search with unknown macros. A command that contains such a macro is accepted even if it lacks text that
 /// the macro may contribute.
-pub fn parse_with_stand_ins(text: &str) -> ParsedSearch {
-    with_lints(parse::parse_with_stand_ins(text), text)
+pub fn parse_with_unknown_macros(text: &str) -> ParsedSearch {
+    with_lints(parse::parse_with_unknown_macros(text), text)
 }
 
 /// Adds lints if the search can run.

@@ -21,7 +21,7 @@ mod other_languages;
 mod parse;
 mod spl_text;
 
-pub use check::{parse, parse_commands, parse_with_commands, parse_with_stand_ins};
+pub use check::{parse, parse_commands, parse_with_commands, parse_with_unknown_macros};
 pub use diagnostic::{Diagnostic, MESSAGE_BYTES_MAX, Severity, bounded, excerpt, fault_of, nearest};
 pub use parse::{
     MAX_COMMANDS, MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, ParsedSearch, parse_arguments, parse_condition,

@@ -76,9 +76,9 @@ pub(crate) fn parse_with_commands(text: &str, custom: &BTreeSet<String>) -> Pars
 
 /// Parses a search with unknown macros. A command that contains such a macro is accepted even if it lacks text that
 /// the macro may contribute.
-pub(crate) fn parse_with_stand_ins(text: &str) -> ParsedSearch {
+pub(crate) fn parse_with_unknown_macros(text: &str) -> ParsedSearch {
     let mut parsed = parse_pipeline(text, |parser| {
-        parser.stands_in = true;
+        parser.accepts_unknown_macros = true;
         parser.whole_search()
     });
     parsed.diagnostics.retain(|remark| !remark.message.starts_with(MACRO_REMARK));

@@ -3,15 +3,15 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Maximum limit requested; a higher one would only enlarge the kernel's tables.
-const ASKED: u64 = 65_536;
+const REQUESTED: u64 = 65_536;
 /// Assumed when the system reports no limit.
 const UNKNOWN: usize = 1_024;
 
-/// Raises the soft limit to [`ASKED`], or to the hard limit if that is lower. Shells start programs with a soft limit
+/// Raises the soft limit to [`REQUESTED`], or to the hard limit if that is lower. Shells start programs with a soft limit
 /// of 1,024, too low for a server. Child processes get limits of their own.
 pub fn raise() {
     let limit = getrlimit(Resource::Nofile);
-    let most = limit.maximum.unwrap_or(ASKED).min(ASKED);
+    let most = limit.maximum.unwrap_or(REQUESTED).min(REQUESTED);
     if limit.current.is_some_and(|current| current < most) {
         // A lower limit is still enough to work.
         let _refused = setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: limit.maximum });

@@ -23,7 +23,7 @@ pub(crate) struct LiveBuckets {
     /// Without indexes that have none.
     indexes: BTreeMap<Arc<str>, OfIndex>,
     /// Numbers of buckets with deleted events.
-    lossy: BTreeSet<u64>,
+    with_deletions: BTreeSet<u64>,
     /// Numbers of thawed buckets.
     thawed: BTreeSet<u64>,
     copies: CopyTotals,
@@ -144,7 +144,7 @@ impl LiveBuckets {
             self.thawed.insert(number);
         }
         if bucket.deleted.is_some() {
-            self.lossy.insert(number);
+            self.with_deletions.insert(number);
         }
         self.buckets.insert(number, Arc::clone(&bucket));
         self.recount(&bucket);
@@ -162,13 +162,13 @@ impl LiveBuckets {
             index.totals.add(&bucket);
         }
         *known = Arc::new(bucket);
-        self.lossy.insert(number);
+        self.with_deletions.insert(number);
     }
 
     /// Removes a bucket that is no longer live.
     pub(crate) fn remove(&mut self, number: u64) {
         let Some(bucket) = self.buckets.remove(&number) else { return };
-        self.lossy.remove(&number);
+        self.with_deletions.remove(&number);
         self.thawed.remove(&number);
         self.count(&bucket, bucket.copies.uncount(), Counted::default());
         self.examine(&bucket);
@@ -246,8 +246,8 @@ impl LiveBuckets {
     }
 
     /// Buckets with deleted events, by number.
-    pub(crate) fn lossy(&self) -> impl Iterator<Item = &Arc<SealedBucket>> {
-        self.lossy.iter().filter_map(|number| self.buckets.get(number))
+    pub(crate) fn with_deletions(&self) -> impl Iterator<Item = &Arc<SealedBucket>> {
+        self.with_deletions.iter().filter_map(|number| self.buckets.get(number))
     }
 
     /// Thawed buckets, by number.
@@ -431,11 +431,11 @@ mod tests {
             live.check_sums();
             live.check_copies();
         }
-        let lossy: Vec<u64> = live.lossy().map(|bucket| bucket.row.number).collect();
+        let with_deletions: Vec<u64> = live.with_deletions().map(|bucket| bucket.row.number).collect();
         let expected: Vec<u64> =
             live.values().filter(|bucket| bucket.deleted.is_some()).map(|bucket| bucket.row.number).collect();
-        assert!(!lossy.is_empty());
-        assert_eq!(lossy, expected);
+        assert!(!with_deletions.is_empty());
+        assert_eq!(with_deletions, expected);
         assert!(live.thawed().count() > 0 && live.thawed().all(|bucket| bucket.row.thawed));
         assert_eq!(live.thawed().count(), live.values().filter(|bucket| bucket.row.thawed).count());
         let all: Vec<u64> = live.values().map(|bucket| bucket.row.number).collect();

@@ -93,11 +93,11 @@ impl LogFiles {
         self.disk.free_bytes(folder)
     }
 
-    /// Removes segments that are no longer needed, after `let_go` has dropped them from the catalog; returns errors.
+    /// Removes segments that are no longer needed, after `release_memory` has dropped them from the catalog; returns errors.
     pub(crate) fn release(
         &self,
         still_needed: &dyn Fn(u64) -> bool,
-        let_go: &dyn Fn(&LogSegment) -> Result<(), StoreError>,
+        release_memory: &dyn Fn(&LogSegment) -> Result<(), StoreError>,
     ) -> Vec<String> {
         let mut problems = Vec::new();
         lock(&self.segments).retain_mut(|segment| {
@@ -112,7 +112,7 @@ impl LogFiles {
                 }
                 segment.buckets.remove(&bucket);
             }
-            if let Err(error) = let_go(segment) {
+            if let Err(error) = release_memory(segment) {
                 problems.push(format!("checkpoints cannot be saved: {error}"));
                 return true;
             }

@@ -239,7 +239,7 @@ impl SentRequests {
 
     /// Records that a request failed and that its sender will be asked to repeat it; its stored parts will not be
     /// stored again.
-    pub(crate) fn gave_up(&self, request: &SentRequest, now_ns: i64) -> Result<(), StoreError> {
+    pub(crate) fn record_failure(&self, request: &SentRequest, now_ns: i64) -> Result<(), StoreError> {
         let forgotten: Vec<_> = {
             let mut inner = lock(&self.inner);
             inner.candidates_until = until(now_ns);

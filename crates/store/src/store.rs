@@ -270,8 +270,8 @@ impl Store {
 
     /// Records that a request failed and that its sender will be asked to repeat it; its stored parts are not stored
     /// again.
-    pub fn gave_up(&self, request: &SentRequest) -> Result<(), StoreError> {
-        self.shared.sent.gave_up(request, self.shared.clock.elapsed_ns())
+    pub fn record_failure(&self, request: &SentRequest) -> Result<(), StoreError> {
+        self.shared.sent.record_failure(request, self.shared.clock.elapsed_ns())
     }
 
     /// Fails if an index cannot accept events, for example because a new index would exceed the limit of automatic

@@ -51,7 +51,7 @@ const WAIT_MAX_OF_OTHERS: Duration = Duration::from_secs(2);
 const OTHER: (&str, &str) = ("other", "a password of storms");
 /// Maximum wait for the server.
 const START_MAX: Duration = Duration::from_secs(60);
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const POLL_EVERY: Duration = Duration::from_millis(10);
 
 /// Assembly of lines into events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,7 +183,7 @@ impl Server {
                 (server.address, server.token) = (text_of("mgmt"), text_of("token"));
                 return server.log_in();
             }
-            std::thread::park_timeout(LOOK_EVERY);
+            std::thread::park_timeout(POLL_EVERY);
         }
         Err("the server does not start".to_owned())
     }

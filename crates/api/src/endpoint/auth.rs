@@ -20,7 +20,7 @@ use super::shape::Shape;
 use super::{blocking, json};
 use crate::ApiState;
 use crate::atom::{Acl, Entry};
-use crate::caller::{Caller, Whence, session_cookie};
+use crate::caller::{Caller, RequestOrigin, session_cookie};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
@@ -102,7 +102,7 @@ const SESSION: Shape = Shape::Object(&[("sessionKey", Shape::Text), ("message", 
 /// Opens a session. The answer is XML unless JSON is requested, because Splunk's clients parse XML.
 async fn login(
     State(state): State<ApiState>,
-    Whence(origin): Whence,
+    RequestOrigin(origin): RequestOrigin,
     headers: HeaderMap,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {

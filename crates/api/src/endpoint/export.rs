@@ -20,8 +20,8 @@ use super::job_arguments::told_of;
 use super::real_time::{export_real_time, is_backfilled, window_of};
 use super::row::{Access, Endpoint};
 use super::search_jobs::{
-    Answer, Attendance, Ended, PathParts, SEARCHED, SID_HEADER, Shown, TimeBound, body_of, let_go, mode_of, params_of,
-    remarks, send_collected, service_of, tell, wants_hints, warnings,
+    Answer, DisconnectGuard, Ended, PathParts, SEARCHED, SID_HEADER, Shown, TimeBound, body_of, mode_of, params_of,
+    release_memory, remarks, send_collected, service_of, tell, wants_hints, warnings,
 };
 use crate::ApiState;
 use crate::caller::Caller;
@@ -78,7 +78,7 @@ async fn export(
     let running = blocking(move || service.start_here(params)).await?;
     let running = running.map_err(|error| ApiError::of_search(&text, error))?;
     let sid = running.id().to_owned();
-    let attendance = Attendance::of(&running);
+    let attendance = DisconnectGuard::of(&running);
     let bound = TimeBound::of(&caller, &attendance);
     let (mut outlet, chunks) = Outlet::new(&state.turns, &caller.identity.user, Some(turn), answer_place);
     let watch = has_hints.then(|| {
@@ -155,14 +155,14 @@ impl Streamed {
         while let Some(rows) = table {
             let last = rows.len() - 1;
             let head = ResultsHead { offset, fields: rows.fields(), ..ResultsHead::default() };
-            let leave = &mut || let_go(&mut self.running);
+            let leave = &mut || release_memory(&mut self.running);
             // In XML, each batch is a separate document, as in Splunk.
             outlet.write(|out| begin(mode, &head, out), leave)?;
             for (row, offset) in rows.rows().take(last).zip(offset..) {
                 outlet.write(|out| write_row(row, offset, false, mode, out), leave)?;
             }
             let next = self.next_rows();
-            let leave = &mut || let_go(&mut self.running);
+            let leave = &mut || release_memory(&mut self.running);
             if let Some(row) = rows.rows().nth(last) {
                 let is_last = matches!(next, Ok(None));
                 outlet.write(|out| write_row(row, offset + last, is_last, mode, out), leave)?;

@@ -36,7 +36,7 @@ use crate::parameters::Parameters;
 use crate::wire::{OutputMode, ResultsHead};
 
 /// Polling interval.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const POLL_EVERY: Duration = Duration::from_millis(100);
 /// Number of polls without news after which a comment is sent as a heartbeat (ten seconds).
 const SILENT_LOOKS_MAX: u32 = 100;
 /// Default and maximum rows of `rows` and `preview`.
@@ -145,7 +145,7 @@ impl Watch {
             if !news.text.is_empty() {
                 return Some((Ok(news.text), self));
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_EVERY).await;
         }
         Some((Ok(":\n\n".to_owned()), self))
     }

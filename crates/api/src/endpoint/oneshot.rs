@@ -51,16 +51,16 @@ pub(super) const ADDED: AnswerShape = AnswerShape::Json(Shape::Object(&[
 ]));
 
 /// Tells the node that the client has disconnected, because the file may never end.
-pub(super) struct Attendance(Arc<AtomicBool>);
+pub(super) struct DisconnectGuard(Arc<AtomicBool>);
 
-impl Attendance {
+impl DisconnectGuard {
     /// Sets the flag when dropped.
-    pub(super) fn of(has_left: &Arc<AtomicBool>) -> Attendance {
-        Attendance(Arc::clone(has_left))
+    pub(super) fn of(has_left: &Arc<AtomicBool>) -> DisconnectGuard {
+        DisconnectGuard(Arc::clone(has_left))
     }
 }
 
-impl Drop for Attendance {
+impl Drop for DisconnectGuard {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -79,7 +79,7 @@ async fn add(State(state): State<ApiState>, parameters: Parameters) -> Result<Re
     };
     let node = state.node.clone();
     let has_left = Arc::<AtomicBool>::default();
-    let _attendance = Attendance::of(&has_left);
+    let _attendance = DisconnectGuard::of(&has_left);
     let report = blocking(move || node.add_file(&request, &has_left)).await?;
     report.map(json).map_err(|error| ApiError::bad_request(error.to_string()))
 }

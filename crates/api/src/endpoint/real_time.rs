@@ -31,7 +31,7 @@ use crate::wire::{OutputMode, ResultsHead, export_preview_row, export_row};
 /// The capability that real-time searches require.
 const RTSEARCH: &str = "rtsearch";
 /// Interval at which an idle export checks whether its client has disconnected.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const POLL_EVERY: Duration = Duration::from_millis(200);
 
 /// The real-time window of a request; `None` for a historical search. Refuses callers without the capability.
 pub(super) fn window_of(
@@ -151,7 +151,7 @@ fn exported(
 /// Sends a report each time it has changed.
 fn send_report(mut report: LiveReport, mode: OutputMode, turns: &Turns, outlet: &mut Outlet) {
     while !outlet.is_closed() && !turns.is_ending() {
-        let sent = match report.next(LOOK_EVERY) {
+        let sent = match report.next(POLL_EVERY) {
             Ok(None) => Ok(()),
             Ok(Some(found)) => send_preview(&found, mode, outlet),
             Err(error) => {
@@ -168,19 +168,19 @@ fn send_report(mut report: LiveReport, mode: OutputMode, turns: &Turns, outlet: 
 
 /// Sends all rows of a report.
 fn send_preview(found: &ReportRows, mode: OutputMode, outlet: &mut Outlet) -> Result<(), Gone> {
-    let let_go = &mut || {};
+    let release_memory = &mut || {};
     let (rows, messages) = (&found.rows, warnings(found.messages.clone()));
     if mode == OutputMode::Xml {
         let fields = rows.fields();
         let head = ResultsHead { is_preview: true, offset: 0, fields, messages: &messages, post_processed: None };
-        outlet.write(|out| mode.head(&head, out), let_go)?;
+        outlet.write(|out| mode.head(&head, out), release_memory)?;
     } else {
         for told in found.messages.clone() {
             tell(&warnings(vec![told]), (0, true), mode, outlet)?;
         }
         if rows.is_empty() {
             // Without this line, a client would keep showing the previous rows.
-            outlet.write(|out| out.push_str("{\"preview\":true,\"offset\":0,\"lastrow\":true}\n"), let_go)?;
+            outlet.write(|out| out.push_str("{\"preview\":true,\"offset\":0,\"lastrow\":true}\n"), release_memory)?;
         }
     }
     for (at, row) in rows.rows().enumerate() {
@@ -190,20 +190,20 @@ fn send_preview(found: &ReportRows, mode: OutputMode, outlet: &mut Outlet) -> Re
                 OutputMode::Json => export_preview_row(row, at, is_last, out),
                 _ => mode.row(row, at, false, out),
             },
-            let_go,
+            release_memory,
         )?;
     }
     if mode == OutputMode::Xml {
-        outlet.write(|out| mode.end(out), let_go)?;
+        outlet.write(|out| mode.end(out), release_memory)?;
     }
-    outlet.flush(let_go)
+    outlet.flush(release_memory)
 }
 
 /// Sends events as they arrive.
 fn send(events: &NewEvents, mode: OutputMode, turns: &Turns, outlet: &mut Outlet) {
     let mut offset = 0;
     while !outlet.is_closed() && !turns.is_ending() {
-        let sent = match events.next(LOOK_EVERY) {
+        let sent = match events.next(POLL_EVERY) {
             Ok(found) => send_rows(&found, mode, &mut offset, outlet),
             Err(error) => {
                 // A client that disconnected cannot receive an error.
@@ -218,7 +218,7 @@ fn send(events: &NewEvents, mode: OutputMode, turns: &Turns, outlet: &mut Outlet
 }
 
 fn send_rows(found: &NewRows, mode: OutputMode, offset: &mut usize, outlet: &mut Outlet) -> Result<(), Gone> {
-    let let_go = &mut || {};
+    let release_memory = &mut || {};
     let missed = found.missed;
     let told = (missed > 0).then(|| format!("{missed} events arrived faster than they were read and were dropped"));
     let Some(rows) = found.rows.as_ref() else {
@@ -231,7 +231,7 @@ fn send_rows(found: &NewRows, mode: OutputMode, offset: &mut usize, outlet: &mut
         let (fields, messages) = (rows.fields(), warnings(told.into_iter().collect()));
         let head =
             ResultsHead { is_preview: false, offset: *offset, fields, messages: &messages, post_processed: None };
-        outlet.write(|out| mode.head(&head, out), let_go)?;
+        outlet.write(|out| mode.head(&head, out), release_memory)?;
     } else if let Some(told) = told {
         tell(&warnings(vec![told]), (0, true), mode, outlet)?;
     }
@@ -241,12 +241,12 @@ fn send_rows(found: &NewRows, mode: OutputMode, offset: &mut usize, outlet: &mut
                 OutputMode::Json => export_row(row, *offset, false, out),
                 _ => mode.row(row, *offset, false, out),
             },
-            let_go,
+            release_memory,
         )?;
         *offset += 1;
     }
     if mode == OutputMode::Xml && !rows.is_empty() {
-        outlet.write(|out| mode.end(out), let_go)?;
+        outlet.write(|out| mode.end(out), release_memory)?;
     }
-    outlet.flush(let_go)
+    outlet.flush(release_memory)
 }

@@ -276,7 +276,7 @@ pub(super) async fn answered(
     let zone = params.zone.clone().unwrap_or_else(|| service.zone());
     let text = params.text.clone();
     let turn = state.turn(&caller, Use::Search).await?;
-    let attendance = Attendance::default();
+    let attendance = DisconnectGuard::default();
     let attended = Arc::clone(&attendance.search);
     let bound = TimeBound::of(&caller, &attendance);
     let (named, user) = (Arc::clone(&state.attended), caller.identity.user.clone());
@@ -289,7 +289,7 @@ pub(super) async fn answered(
         let _named = id.and_then(|id| named.add(&user, &id, running.stopper()));
         let mut turn = Some(turn);
         let rows = running.collect_rows_to_send(&zone, |running| {
-            turn = turn.take().and_then(|turn| turn.grow(|| let_go(running)));
+            turn = turn.take().and_then(|turn| turn.grow(|| release_memory(running)));
         })?;
         let mut hints = Vec::new();
         if has_hints && !running.is_partial() && rows.is_small() && !running.is_at_its_most() {
@@ -346,14 +346,14 @@ type Attended = OnceLock<Option<Stopper>>;
 /// Guard: stops the search if its client disconnects. A failed send would reveal that too late, because nothing may be
 /// sent for a long time.
 #[derive(Default)]
-pub(super) struct Attendance {
+pub(super) struct DisconnectGuard {
     search: Arc<Attended>,
     is_over: bool,
 }
 
-impl Attendance {
-    pub(super) fn of(running: &RunningSearch) -> Attendance {
-        let attendance = Attendance::default();
+impl DisconnectGuard {
+    pub(super) fn of(running: &RunningSearch) -> DisconnectGuard {
+        let attendance = DisconnectGuard::default();
         begin_attended(&attendance.search, running);
         attendance
     }
@@ -364,7 +364,7 @@ impl Attendance {
     }
 }
 
-impl Drop for Attendance {
+impl Drop for DisconnectGuard {
     fn drop(&mut self) {
         if let Some(stopper) = self.search.get_or_init(|| None).as_ref().filter(|_| !self.is_over) {
             stopper.cancel();
@@ -382,7 +382,7 @@ pub(super) struct TimeBound {
 }
 
 impl TimeBound {
-    pub(super) fn of(caller: &Caller, attendance: &Attendance) -> TimeBound {
+    pub(super) fn of(caller: &Caller, attendance: &DisconnectGuard) -> TimeBound {
         let (search, has_come) = (Arc::clone(&attendance.search), Arc::<AtomicBool>::default());
         let seconds = caller.permissions.limits.time_s.unwrap_or(0);
         let said = Arc::clone(&has_come);
@@ -423,7 +423,7 @@ fn begin_attended(attended: &Attended, running: &RunningSearch) {
 /// Chunks of a body, and the guard of the waiting client.
 pub(super) struct Answer {
     pub(super) chunks: Chunks,
-    pub(super) attendance: Option<Attendance>,
+    pub(super) attendance: Option<DisconnectGuard>,
 }
 
 impl Answer {
@@ -521,22 +521,22 @@ pub(super) fn tell(
     mode: OutputMode,
     outlet: &mut Outlet,
 ) -> Result<(), Gone> {
-    let let_go = &mut || {};
+    let release_memory = &mut || {};
     match mode {
         OutputMode::Json if !messages.is_empty() => {
             let message = |(kind, text): &WireMessage| serde_json::json!({ "type": kind, "text": text });
             let messages: Vec<_> = messages.iter().map(message).collect();
             let line = serde_json::json!({ "preview": false, "messages": messages });
-            outlet.write(|out| out.push_str(&format!("{line}\n")), let_go)?;
+            outlet.write(|out| out.push_str(&format!("{line}\n")), release_memory)?;
         }
         OutputMode::Xml if !messages.is_empty() || !has_rows => {
             let head = ResultsHead { offset, messages, ..ResultsHead::default() };
-            outlet.write(|out| mode.head(&head, out), let_go)?;
-            outlet.write(|out| mode.end(out), let_go)?;
+            outlet.write(|out| mode.head(&head, out), release_memory)?;
+            outlet.write(|out| mode.end(out), release_memory)?;
         }
         _ => {}
     }
-    outlet.flush(let_go)
+    outlet.flush(release_memory)
 }
 
 /// Id of the search, for `loadjob`.
@@ -554,8 +554,8 @@ pub(super) const PARTIAL_HEADER: header::HeaderName = header::HeaderName::from_s
 pub(super) const EVENTS_HEADER: header::HeaderName = header::HeaderName::from_static("x-quarry-events");
 
 /// Releases memory of a search whose client is not reading.
-pub(super) fn let_go(running: &mut RunningSearch) {
-    if let Err(error) = running.let_go() {
+pub(super) fn release_memory(running: &mut RunningSearch) {
+    if let Err(error) = running.release_memory() {
         log::warning(format!("unread rows of a search stay in memory: {error}"));
     }
 }

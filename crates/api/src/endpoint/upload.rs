@@ -14,7 +14,7 @@ use axum::response::Response;
 use axum::routing::post;
 use futures::StreamExt;
 
-use super::oneshot::{ADDED, Attendance};
+use super::oneshot::{ADDED, DisconnectGuard};
 use super::row::{Access, EDIT_TCP, Endpoint, RequestBody};
 use super::{blocking, json};
 use crate::caller::Caller;
@@ -81,7 +81,7 @@ async fn receive(State(state): State<ApiState>, caller: Caller, uri: Uri, body: 
     };
     let node = state.node.clone();
     let has_left = Arc::<AtomicBool>::default();
-    let _attendance = Attendance::of(&has_left);
+    let _attendance = DisconnectGuard::of(&has_left);
     let report = blocking(move || {
         let report = node.add_file(&request, &has_left);
         drop(upload);

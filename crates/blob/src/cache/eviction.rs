@@ -90,11 +90,11 @@ impl<K: Clone + Eq + Hash> Order<K> {
         self.take(key);
     }
 
-    /// The next entry to evict among those `may_go` permits, in a cache of `bytes_max`.
-    pub(super) fn next(&mut self, bytes_max: u64, may_go: impl Fn(&K) -> bool) -> Option<K> {
+    /// The next entry to evict among those `is_evictable` permits, in a cache of `bytes_max`.
+    pub(super) fn next(&mut self, bytes_max: u64, is_evictable: impl Fn(&K) -> bool) -> Option<K> {
         self.demote(Class::Lasting, bytes_max / 4 * LASTING_QUARTERS);
         self.demote(Class::Again, bytes_max / 4 * AGAIN_QUARTERS);
-        CLASSES.iter().find_map(|class| self.by_use[*class as usize].values().find(|key| may_go(key)).cloned())
+        CLASSES.iter().find_map(|class| self.by_use[*class as usize].values().find(|key| is_evictable(key)).cloned())
     }
 
     /// Demotes the oldest entries of a class until it has at most `bytes_max`.

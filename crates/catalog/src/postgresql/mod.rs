@@ -204,12 +204,12 @@ impl PostgreSql {
         if Act::on(session).number("SELECT pg_try_advisory_lock(?1)", values![key])? == Some(1) {
             return Ok(());
         }
-        self.end_forgotten(session)?;
+        self.end_stale_sessions(session)?;
         Err(Failure::Locked)
     }
 
     /// Ends earlier sessions of this process that may hold the lock because the server has not noticed their loss.
-    fn end_forgotten(&self, session: &Session) -> Outcome<()> {
+    fn end_stale_sessions(&self, session: &Session) -> Outcome<()> {
         let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
             WHERE application_name = ?1 AND usename = current_user AND pid <> pg_backend_pid()
               AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')";
@@ -293,8 +293,8 @@ impl PostgreSql {
         done
     }
 
-    fn patience(&self, longest: Duration) -> Patience {
-        Patience { since: self.clock.elapsed_ns(), longest, pause: PAUSE }
+    fn patience(&self, longest: Duration) -> RetryWait {
+        RetryWait { since: self.clock.elapsed_ns(), longest, pause: PAUSE }
     }
 
     /// Error for the caller after a failure.
@@ -418,13 +418,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Growing waits between attempts, up to a total limit.
-struct Patience {
+struct RetryWait {
     since: i64,
     longest: Duration,
     pause: Duration,
 }
 
-impl Patience {
+impl RetryWait {
     /// Waits before the next attempt; an error if another attempt is useless or the time is up.
     fn after(&mut self, database: &PostgreSql, failure: Failure) -> Result<(), CatalogError> {
         let waited =

@@ -24,7 +24,7 @@ use crate::transaction::{Cell, Failure, Outcome, Row, Transaction, Value};
 /// Maximum wait for one answer; beyond it the session counts as lost.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(120);
 /// Maximum wait for the answer to the unlock that ends a session.
-const FAREWELL_MAX: Duration = Duration::from_secs(5);
+const UNLOCK_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Maximum time for trying to connect to all hosts of the URL, one after the other.
 const CONNECT_WAIT_MAX: Duration = Duration::from_secs(20);
 /// Maximum cached prepared statements of a session, more than a catalog uses. At the limit the cache is cleared.
@@ -69,7 +69,7 @@ impl Session {
     pub(super) fn unlock(&self) -> Outcome<()> {
         let client = self.client.clone();
         let unlock = async move { client.batch_execute("SELECT pg_advisory_unlock_all()").await };
-        wait(&self.runtime, FAREWELL_MAX, unlock)
+        wait(&self.runtime, UNLOCK_WAIT_MAX, unlock)
     }
 
     fn statement(&self, sql: &str) -> Outcome<Statement> {

@@ -137,7 +137,7 @@ pub(crate) const VERSION: usize = MIGRATIONS.len();
 
 /// Temporary views that present a read-only catalog of an older version as a current one; they hide the file's tables
 /// of the same names.
-const STAND_INS: &[&str] = &[
+const COMPATIBILITY_VIEWS: &[&str] = &[
     "",
     "
     CREATE TEMP VIEW bucket AS SELECT *, 0 AS level, 0 AS thawed, NULL AS checksum,
@@ -251,7 +251,7 @@ pub(crate) fn check_whole(connection: &Connection, path: &Path) -> Result<usize,
 /// Makes a read-only catalog of an older version readable as if it were current.
 pub(crate) fn show_as_current(connection: &Connection, path: &Path, version: usize) -> Result<(), CatalogError> {
     let failed = |error: rusqlite::Error| CatalogError::at(path, error);
-    let Some(stand_ins) = STAND_INS.get(version) else { return Ok(()) };
+    let Some(stand_ins) = COMPATIBILITY_VIEWS.get(version) else { return Ok(()) };
     connection.pragma_update(None, "temp_store", "MEMORY").map_err(failed)?;
     connection.execute_batch(stand_ins).map_err(failed)
 }

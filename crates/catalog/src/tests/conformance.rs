@@ -265,9 +265,9 @@ fn a_bucket_moves_between_volumes_and_away_step_by_step(place: &Place) {
     assert!(!catalog.begin_move(1, "b", "b/main").unwrap(), "it is on no volume");
     assert_eq!(catalog.begin_uploads(&[1], "a", "a/main").unwrap(), [1]);
     assert!(!catalog.begin_move(1, "b", "b/main").unwrap(), "it is being uploaded");
-    assert!(!catalog.note_receipt(1, 0).unwrap() && catalog.end_upload(1, 0).unwrap());
+    assert!(!catalog.record_receipt(1, 0).unwrap() && catalog.end_upload(1, 0).unwrap());
     assert!(!catalog.end_upload(1, 0).unwrap(), "it was uploaded");
-    assert!(catalog.note_receipt(1, 2).unwrap());
+    assert!(catalog.record_receipt(1, 2).unwrap());
     assert_eq!(now().remote, remote("a", 2));
     assert!(catalog.begin_move(1, "b", "b/main").unwrap());
     assert_eq!((now().remote, now().other), (remote("a", 2), other("b", false)));
@@ -284,7 +284,7 @@ fn a_bucket_moves_between_volumes_and_away_step_by_step(place: &Place) {
     assert!(catalog.end_leaving(1).unwrap());
     catalog.begin_uploads(&[1], "a", "a/main").unwrap();
     catalog.end_upload(1, 0).unwrap();
-    assert!(catalog.begin_move(1, "b", "b/main").unwrap() && catalog.give_up_move(1).unwrap());
+    assert!(catalog.begin_move(1, "b", "b/main").unwrap() && catalog.abandon_move(1).unwrap());
     assert_eq!(catalog.bucket(1).unwrap().unwrap().other, other("b", true));
     catalog.check().unwrap();
     catalog.retire(&[1]).unwrap();

@@ -15,7 +15,7 @@ const OF_PROPS: [&str; 4] = [SOURCE_PREFIX, HOST_PREFIX, RULE_PREFIX, DELAYED_RU
 const SOURCETYPE: &str = "sourcetype::";
 
 /// Suggested name for a stanza of inputs.conf of an unknown kind. The caller checks first that no app defines the kind.
-pub fn meant_input(stanza: &str) -> Option<String> {
+pub fn suggested_input(stanza: &str) -> Option<String> {
     meant(&INPUTS, stanza)
 }
 

@@ -23,9 +23,9 @@ pub(crate) struct Pattern {
 
 impl Pattern {
     pub(crate) fn new(text: &str, any_case: bool) -> Pattern {
-        let signs_from = signs_from(text);
-        let regex = compile(text, Some(signs_from), any_case).or_else(|| compile(text, None, any_case));
-        Pattern { regex, wildcard: signs_from < text.len() || text.contains(['|', '(']) }
+        let syntax_from = syntax_from(text);
+        let regex = compile(text, Some(syntax_from), any_case).or_else(|| compile(text, None, any_case));
+        Pattern { regex, wildcard: syntax_from < text.len() || text.contains(['|', '(']) }
     }
 
     /// Whether the pattern matches all of `name`.
@@ -40,17 +40,17 @@ impl Pattern {
 
 /// Whether a pattern is valid as written, without the fallback to wildcards only.
 pub(crate) fn compiles(text: &str) -> bool {
-    compile(text, Some(signs_from(text)), false).is_some()
+    compile(text, Some(syntax_from(text)), false).is_some()
 }
 
 /// Start of the first path segment with a wildcard; the end if there is none.
-fn signs_from(text: &str) -> usize {
+fn syntax_from(text: &str) -> usize {
     let wildcard = [text.find('*'), text.find("...")].into_iter().flatten().min();
     wildcard.map_or(text.len(), |at| text[..at].rfind(['/', '\\']).map_or(0, |separator| separator + 1))
 }
 
-/// Regular expression syntax applies from offset `signs_from` on; with `None`, only wildcards apply.
-fn compile(text: &str, signs_from: Option<usize>, any_case: bool) -> Option<Regex> {
+/// Regular expression syntax applies from offset `syntax_from` on; with `None`, only wildcards apply.
+fn compile(text: &str, syntax_from: Option<usize>, any_case: bool) -> Option<Regex> {
     let mut translated = String::from(if any_case { "(?is)^(?:" } else { "(?s)^(?:" });
     let mut at = 0;
     while let Some(sign) = text[at..].chars().next() {
@@ -60,8 +60,8 @@ fn compile(text: &str, signs_from: Option<usize>, any_case: bool) -> Option<Rege
             '.' if length == 3 => translated.push_str(".*"),
             '.' => translated.push_str(r"\."),
             '*' => translated.push_str(r"[^/\\]*"),
-            '|' | '(' | ')' if signs_from.is_some() => translated.push(sign),
-            _ if signs_from.is_some_and(|from| at >= from) => translated.push(sign),
+            '|' | '(' | ')' if syntax_from.is_some() => translated.push(sign),
+            _ if syntax_from.is_some_and(|from| at >= from) => translated.push(sign),
             _ => translated.push_str(&regex::escape(&rest[..length])),
         }
         at += length;

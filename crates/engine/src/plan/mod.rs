@@ -140,10 +140,10 @@ impl Plan {
     }
 
     /// Whether its rows are events.
-    pub(crate) fn gives_events(&self) -> bool {
+    pub(crate) fn yields_events(&self) -> bool {
         let begins_with_events = match &self.source {
             Source::Scan(_) => true,
-            Source::Search(inner) => inner.plan.gives_events(),
+            Source::Search(inner) => inner.plan.yields_events(),
             _ => false,
         };
         begins_with_events && !is_transforming(&self.pipeline().commands)

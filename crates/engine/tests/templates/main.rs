@@ -23,15 +23,15 @@ use quarry_engine::{Engine, EngineOptions, LookupTable, SearchRequest};
 use quarry_event::{EventBatch, IndexedField, Metadata, TimeRange};
 use quarry_store::{MemoryStore, Segment};
 use quarry_testworld::{Frozen, OneTable, request};
-use shaper::{HandMade, Manner};
+use shaper::{HandMade, SplitOptions};
 
 const URGENCIES: &str =
     "level,urgency,owner\nINFO,low,\nWARN,middle,ops\nERROR,high,ops\nERROR,high,dev\n200,fine,\n007,spy,bond\n";
 
 const BREAKS: &[u8] = b" =\",:;[]{}()/?&\t";
 
-const MANNERS: [Manner; 8] = [
-    Manner {
+const MANNERS: [SplitOptions; 8] = [
+    SplitOptions {
         breaks: BREAKS,
         shift: 0,
         digits_only: true,
@@ -43,7 +43,7 @@ const MANNERS: [Manner; 8] = [
         outliers: 0,
         rows_known: false,
     },
-    Manner {
+    SplitOptions {
         breaks: BREAKS,
         shift: 0,
         digits_only: false,
@@ -55,7 +55,7 @@ const MANNERS: [Manner; 8] = [
         outliers: 0,
         rows_known: true,
     },
-    Manner {
+    SplitOptions {
         breaks: b" =\"",
         shift: 0,
         digits_only: true,
@@ -67,7 +67,7 @@ const MANNERS: [Manner; 8] = [
         outliers: 7,
         rows_known: false,
     },
-    Manner {
+    SplitOptions {
         breaks: BREAKS,
         shift: 1,
         digits_only: false,
@@ -79,7 +79,7 @@ const MANNERS: [Manner; 8] = [
         outliers: 0,
         rows_known: true,
     },
-    Manner {
+    SplitOptions {
         breaks: b" ",
         shift: 0,
         digits_only: false,
@@ -91,7 +91,7 @@ const MANNERS: [Manner; 8] = [
         outliers: 3,
         rows_known: false,
     },
-    Manner {
+    SplitOptions {
         breaks: b"\"",
         shift: 0,
         digits_only: false,
@@ -103,7 +103,7 @@ const MANNERS: [Manner; 8] = [
         outliers: 0,
         rows_known: true,
     },
-    Manner {
+    SplitOptions {
         breaks: b" =\",:{}",
         shift: 2,
         digits_only: true,
@@ -115,7 +115,7 @@ const MANNERS: [Manner; 8] = [
         outliers: 5,
         rows_known: false,
     },
-    Manner {
+    SplitOptions {
         breaks: b"",
         shift: 0,
         digits_only: false,

@@ -17,7 +17,7 @@ const COUNTED: usize = 24;
 
 /// Options of splitting texts into templates and columns.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Manner {
+pub(crate) struct SplitOptions {
     /// Bytes between which a text is split.
     pub(crate) breaks: &'static [u8],
     /// Bytes of a variable that stay in the literal before it.
@@ -61,7 +61,7 @@ pub(crate) struct HandMade {
 
 impl HandMade {
     /// Splits the texts of a segment.
-    pub(crate) fn new(inner: Arc<dyn Segment>, manner: Manner) -> Arc<HandMade> {
+    pub(crate) fn new(inner: Arc<dyn Segment>, manner: SplitOptions) -> Arc<HandMade> {
         let (mut rows, mut starts) = (Vec::new(), vec![0]);
         for page in 0..inner.pages().len() {
             let events = inner.read_page(page, PageColumns::ALL).unwrap();
@@ -111,7 +111,7 @@ fn counted(column: &Column, values: &Values, starts: &[u32]) -> Option<ValueCoun
 }
 
 struct Making {
-    manner: Manner,
+    manner: SplitOptions,
     columns: Vec<Option<Column>>,
     values: Vec<Values>,
     dictionaries: BTreeMap<u32, Arc<Dictionary>>,

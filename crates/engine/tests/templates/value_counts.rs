@@ -6,7 +6,7 @@ use quarry_event::template::{Dictionary, TemplateSet};
 use quarry_event::{EventBatch, Metadata, Page, PageColumns, TimeRange};
 use quarry_store::{IndexSelector, MemoryStore, Segment, StoreError, TemplatePage};
 
-use super::shaper::{HandMade, Manner};
+use super::shaper::{HandMade, SplitOptions};
 use super::{CONDITIONS, Frozen, MANNERS, answer, compare_in, engine, source_reports, store};
 
 const REPORTS: &[&str] = &[
@@ -65,7 +65,7 @@ fn store_of(texts: impl Iterator<Item = String>) -> MemoryStore {
 fn values_that_are_made_by_templates_are_not_counted_as_these() {
     let store = store_of((0..300).map(|at| format!("n={at} sid=\"user {at} of many\" even={} end", at % 2)));
     let segments = quarry_engine::SnapshotSource::snapshot(&store, &IndexSelector::all(), &TimeRange::ALL).unwrap();
-    let manner = Manner { outliers: 0, ..MANNERS[2] };
+    let manner = SplitOptions { outliers: 0, ..MANNERS[2] };
     let shaped = segments.segments.iter().map(|segment| HandMade::new(Arc::clone(segment), manner) as _);
     let frozen = Arc::new(Frozen(shaped.collect()));
     let told = |search: &str| answer(&engine(), &frozen, search, TimeRange::ALL);

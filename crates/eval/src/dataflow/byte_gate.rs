@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Interval at which a waiting search checks again.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const POLL_EVERY: Duration = Duration::from_millis(50);
 /// Number of checks after which a search enters regardless: it may hold other entries, and two such searches would
 /// otherwise deadlock.
 const LOOKS_MAX: usize = 100;
@@ -50,7 +50,7 @@ impl ByteGate {
             }
             looks += 1;
             held.waiting += 1;
-            held = self.freed.wait_timeout(held, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner).0;
+            held = self.freed.wait_timeout(held, POLL_EVERY).unwrap_or_else(PoisonError::into_inner).0;
             held.waiting -= 1;
         }
         held.bytes += bytes;

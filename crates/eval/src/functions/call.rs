@@ -40,18 +40,18 @@ pub struct CallState {
     /// State of `random()`.
     pub random: AtomicU64,
     /// Whether a multivalue exceeded its limit; the expression then fails.
-    outgrown: AtomicBool,
+    has_exceeded_limit: AtomicBool,
 }
 
 impl CallState {
     /// A state whose random numbers are determined by `seed`.
     pub fn new(seed: u64) -> CallState {
-        CallState { random: AtomicU64::new(seed), outgrown: AtomicBool::new(false) }
+        CallState { random: AtomicU64::new(seed), has_exceeded_limit: AtomicBool::new(false) }
     }
 
     /// Fails if a multivalue exceeded its limit, because a truncated value would silently give a wrong result.
     pub fn check(&self) -> Result<(), EngineError> {
-        if !self.outgrown.load(Ordering::Relaxed) {
+        if !self.has_exceeded_limit.load(Ordering::Relaxed) {
             return Ok(());
         }
         let what = "a function returns too many values for one field".to_owned();
@@ -64,7 +64,7 @@ impl Call<'_> {
     pub(super) fn collected<T>(&self, mut values: impl Iterator<Item = T>) -> Vec<T> {
         let kept: Vec<T> = values.by_ref().take(VALUES_MAX).collect();
         if kept.len() == VALUES_MAX && values.next().is_some() {
-            self.state.outgrown.store(true, Ordering::Relaxed);
+            self.state.has_exceeded_limit.store(true, Ordering::Relaxed);
         }
         kept
     }

@@ -120,12 +120,12 @@ fn trim_with<'a>(args: &mut [Value<'a>], cut: for<'t> fn(&'t str, &str) -> &'t s
 
 /// The value; null if a text exceeds [`TEXT_BYTES_MAX`].
 fn limited(value: Value<'_>) -> Value<'_> {
-    let outgrown = match &value {
+    let has_exceeded_limit = match &value {
         Value::Text(text) => text.len() > TEXT_BYTES_MAX,
         Value::Multi(values) => values.iter().any(|text| text.len() > TEXT_BYTES_MAX),
         _ => false,
     };
-    if outgrown {
+    if has_exceeded_limit {
         note(Loss::Text);
         return Value::Null;
     }

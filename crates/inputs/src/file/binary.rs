@@ -19,40 +19,44 @@ const WIDE_MARKS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
 
 /// Reason for skipping a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeftOut {
+pub enum SkipReason {
     /// The file is binary.
     Binary,
     /// The file is an unsupported archive or compression format.
     Archive(NotRead),
 }
 
-impl fmt::Display for LeftOut {
+impl fmt::Display for SkipReason {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LeftOut::Binary => out.write_str(
+            SkipReason::Binary => out.write_str(
                 "this is binary data and is left out; NO_BINARY_CHECK = true in its stanza of props.conf reads it anyway",
             ),
-            LeftOut::Archive(archive) => archive.fmt(out),
+            SkipReason::Archive(archive) => archive.fmt(out),
         }
     }
 }
 
 /// Reason for skipping a file that has not been read yet, if there is one.
-pub(crate) fn left_out(handle: &Handle, info: &SourceInfo, props: &PropsResolver) -> std::io::Result<Option<LeftOut>> {
+pub(crate) fn left_out(
+    handle: &Handle,
+    info: &SourceInfo,
+    props: &PropsResolver,
+) -> std::io::Result<Option<SkipReason>> {
     let mut head = vec![0; SAMPLE_BYTES];
     let read = handle.reader()?.read_chunk(&mut head)?;
     Ok(left_out_by(&head[..read], info, props))
 }
 
 /// Reason for skipping content with this beginning, if there is one.
-pub fn left_out_by(head: &[u8], info: &SourceInfo, props: &PropsResolver) -> Option<LeftOut> {
+pub fn left_out_by(head: &[u8], info: &SourceInfo, props: &PropsResolver) -> Option<SkipReason> {
     let named = info.sourcetype.clone().or_else(|| props.sourcetype_for_source(&info.source)).unwrap_or_default();
     let settings = props.resolve(&info.source, &info.host, &named);
     if settings.reads_binary || !settings.charset.is_empty() {
         return None;
     }
     let head = &head[..head.len().min(SAMPLE_BYTES)];
-    not_read(head).map(LeftOut::Archive).or_else(|| is_binary(head).then_some(LeftOut::Binary))
+    not_read(head).map(SkipReason::Archive).or_else(|| is_binary(head).then_some(SkipReason::Binary))
 }
 
 fn is_binary(head: &[u8]) -> bool {

@@ -189,7 +189,7 @@ impl Search<'_> {
         }
         if !self.is_short
             && self.rotation != Rotation::None
-            && let Some(origin) = longer().find(|position| self.is_left_of(position, &found, reached.offset))
+            && let Some(origin) = longer().find(|position| self.is_copy_of_emptied(position, &found, reached.offset))
         {
             return Ok(self.copied(found, origin, reached));
         }
@@ -220,7 +220,7 @@ impl Search<'_> {
 
     /// True if a file of this length is a copy of a longer file that is gone and had this position: the copy matches
     /// every milestone of the position up to its own length.
-    fn is_left_of(&self, position: &FilePosition, found: &KnownPosition, length: u64) -> bool {
+    fn is_copy_of_emptied(&self, position: &FilePosition, found: &KnownPosition, length: u64) -> bool {
         let reached = milestones::reached_by(length);
         let Some(expected) = position.milestones.get(..reached) else { return false };
         let is_known_by_more = |own: &MatchedPosition| {

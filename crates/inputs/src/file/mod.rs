@@ -20,7 +20,7 @@ mod stream;
 mod tests;
 mod zip;
 
-pub use binary::{LeftOut, left_out_by};
+pub use binary::{SkipReason, left_out_by};
 pub use expand::{expand, expand_each};
 pub use fingerprint::HEAD_BYTES;
 pub use milestones::MILESTONES_MAX;

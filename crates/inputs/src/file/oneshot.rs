@@ -19,7 +19,7 @@ use quarry_pipeline::{Pipeline, PipelineContext, ResumeHint, SAMPLE_BYTES, Sourc
 use quarry_stdx::number::usize_of;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::binary::{LeftOut, left_out};
+use super::binary::{SkipReason, left_out};
 use super::fingerprint::TAIL_BYTES;
 use super::identity::{Next, Start};
 use super::milestones;
@@ -144,8 +144,8 @@ pub fn add_file(
     if offset == 0 {
         match left_out(&handle, &info_of(&keeper.path, options), props).map_err(wrong)? {
             None => {}
-            Some(LeftOut::Binary) => {
-                let warnings = vec![LeftOut::Binary.to_string()];
+            Some(SkipReason::Binary) => {
+                let warnings = vec![SkipReason::Binary.to_string()];
                 return Ok(FileReport { warnings, ..FileReport::default() });
             }
             Some(archive) => return Err(wrong(std::io::Error::other(archive.to_string()))),

@@ -104,7 +104,7 @@ impl FileReader<'_> {
     /// Sends the last batch with the position after it.
     fn end(mut self, mut batch: EventBatch, bytes: u64, fault: Option<io::Error>) -> ReadEnd {
         let safe = self.pipeline.safe_offset();
-        let is_done = fault.as_ref().is_none_or(|fault| self.gives_no_more(fault, safe));
+        let is_done = fault.as_ref().is_none_or(|fault| self.takes_last_lines_before_error(fault, safe));
         if is_done {
             self.pipeline.finish(&mut batch);
         }
@@ -128,7 +128,7 @@ impl FileReader<'_> {
 
     /// True if the last lines before an error become events now, although the rest of their text may be missing.
     /// Otherwise they are left for the repaired file.
-    fn gives_no_more(&self, fault: &io::Error, safe: u64) -> bool {
+    fn takes_last_lines_before_error(&self, fault: &io::Error, safe: u64) -> bool {
         let is_whole = fault.kind() == io::ErrorKind::InvalidData;
         // While the sourcetype is being guessed, no event is complete, so that nothing at all would be added.
         let is_guessing = self.base == 0 && safe == 0;

@@ -17,7 +17,7 @@ use rustix::fs::OFlags;
 /// Error that ends reading.
 pub(super) const NOBODY_WAITS: &str = "nothing consumes its output any more";
 /// Interval at which the reader checks whether to continue.
-const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const POLL_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// A source that can be read only once.
 pub(super) struct Stream {
@@ -50,7 +50,7 @@ impl Read for Stream {
             }
             // Before its first writer opens it, a pipe reports an end that is not one.
             let mut polled = [PollFd::new(&self.file, PollFlags::IN)];
-            match poll(&mut polled, Some(&LOOK_EVERY)) {
+            match poll(&mut polled, Some(&POLL_EVERY)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => continue,
                 Ok(_) => {}
                 Err(error) => return Err(error.into()),

@@ -22,7 +22,7 @@ use super::answer::{Answer, Code};
 /// Maximum bytes of all bodies in memory.
 const IN_FLIGHT_BYTES: usize = 256 << 20;
 /// Maximum bytes decoded from all bodies before they are stored.
-const MADE_BYTES: usize = 512 << 20;
+const DECODED_BYTES_MAX: usize = 512 << 20;
 /// Minimum bytes reserved at a time.
 const SHARE_STEP: usize = 64 << 10;
 /// Bytes per permit of the budget.
@@ -58,7 +58,7 @@ impl Budget {
     pub(crate) fn new(body_bytes_max: u64) -> Budget {
         let body_bytes_max = usize::try_from(body_bytes_max).unwrap_or(usize::MAX).min(IN_FLIGHT_BYTES);
         let units = |bytes: usize| Arc::new(Semaphore::new(bytes / UNIT));
-        Budget { units: units(IN_FLIGHT_BYTES), made_units: units(MADE_BYTES), body_bytes_max, pace: PACE }
+        Budget { units: units(IN_FLIGHT_BYTES), made_units: units(DECODED_BYTES_MAX), body_bytes_max, pace: PACE }
     }
 
     /// Sets another minimum rate.
@@ -89,7 +89,7 @@ pub(crate) enum BodyError {
     /// The body arrived too slowly.
     TooSlow,
     /// The decoded body exceeds this many bytes.
-    Swells(usize),
+    DecodedTooLarge(usize),
     /// Refused with one of Splunk's codes.
     Refused(Answer),
 }
@@ -122,8 +122,8 @@ impl Share {
             return Some(());
         }
         let step = (bytes - self.left).max(SHARE_STEP).div_ceil(UNIT);
-        if self.taken_bytes.saturating_add(step.saturating_mul(UNIT)) > MADE_BYTES {
-            self.refusal = Some(BodyError::Swells(MADE_BYTES));
+        if self.taken_bytes.saturating_add(step.saturating_mul(UNIT)) > DECODED_BYTES_MAX {
+            self.refusal = Some(BodyError::DecodedTooLarge(DECODED_BYTES_MAX));
             return None;
         }
         let Ok(taken) = Arc::clone(&self.units).try_acquire_many_owned(u32::try_from(step).unwrap_or(u32::MAX)) else {

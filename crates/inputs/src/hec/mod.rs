@@ -291,7 +291,7 @@ fn answered(outcome: Result<Answer, BodyError>) -> Response {
                 format!("the body is larger than {bytes} bytes ([http_input] max_content_length); send less at a time");
             too_large(&text)
         }
-        Err(BodyError::Swells(bytes)) => too_large(&swells(bytes)),
+        Err(BodyError::DecodedTooLarge(bytes)) => too_large(&swells(bytes)),
         Err(BodyError::TooSlow) => {
             let status = StatusCode::REQUEST_TIMEOUT;
             answer::json(status, &AnswerBody::new(TOO_SLOW, status.as_u16()))
@@ -361,13 +361,13 @@ async fn collect(
         if let Some(outcome) = outcome {
             let answer = match &stored {
                 Ok(answer) | Err(BodyError::Refused(answer)) => Some(*answer),
-                Err(BodyError::TooLarge(_) | BodyError::Swells(_) | BodyError::TooSlow) => None,
+                Err(BodyError::TooLarge(_) | BodyError::DecodedTooLarge(_) | BodyError::TooSlow) => None,
             };
             // After a server error the sender repeats the request, so the answer is not kept.
             outcome.set(answer.filter(|answer| !answer.code.row().1.is_server_error()));
         }
         if let (true, Some(sent)) = (must_repeat(&stored), &sent) {
-            collector.destination.store.gave_up(sent);
+            collector.destination.store.record_failure(sent);
         }
         stored
     };

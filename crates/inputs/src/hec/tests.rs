@@ -105,7 +105,7 @@ async fn send_until_answered(collector: &Arc<Collector>, token: &str, body: &str
     let Ok(CollectorReply { outcome, note }) = taken else { panic!("it begins") };
     match outcome {
         Ok(answer) | Err(BodyError::Refused(answer)) => (answer, note),
-        Err(BodyError::TooLarge(_) | BodyError::Swells(_) | BodyError::TooSlow) => panic!("it is small"),
+        Err(BodyError::TooLarge(_) | BodyError::DecodedTooLarge(_) | BodyError::TooSlow) => panic!("it is small"),
     }
 }
 

@@ -333,8 +333,8 @@ impl Session<'_> {
             return Ok(());
         }
         let (port, has_token) = (self.port, self.forwarder.has_token());
-        let (batch, homeless) = housed(batch, |index| check_index(port, index, has_token).is_ok());
-        shared.limits.homeless.fetch_add(homeless, Ordering::Relaxed);
+        let (batch, without_index) = with_open_index(batch, |index| check_index(port, index, has_token).is_ok());
+        shared.limits.without_index.fetch_add(without_index, Ordering::Relaxed);
         if batch.is_empty() {
             self.waiting.push_back((Vec::new(), vec![number]));
             return Ok(());
@@ -359,7 +359,7 @@ impl Session<'_> {
         let index = batch.metas.first().map(|meta| Arc::clone(&meta.index)).unwrap_or_default();
         if check_index(self.port, &index, self.forwarder.has_token()).is_err() {
             // As in Splunk, events for a missing index are dropped.
-            shared.limits.homeless.fetch_add(batch.len() as u64, Ordering::Relaxed);
+            shared.limits.without_index.fetch_add(batch.len() as u64, Ordering::Relaxed);
             return Ok(None);
         }
         let events = batch.len() as u64;
@@ -369,7 +369,7 @@ impl Session<'_> {
                 Err(AppendError::Busy(_)) if !*shared.stopping.borrow() => std::thread::park_timeout(BUSY_WAIT),
                 // A resent batch would be refused again.
                 Err(AppendError::Refused(reason) | AppendError::IndexRefused(reason)) => {
-                    shared.limits.homeless.fetch_add(events, Ordering::Relaxed);
+                    shared.limits.without_index.fetch_add(events, Ordering::Relaxed);
                     store.tell(&format!("events of a forwarder are left out: {reason}"));
                     return Ok(None);
                 }
@@ -411,27 +411,27 @@ fn check_index(port: &Port, index: &str, has_token: bool) -> Result<(), Fault> {
 }
 
 /// Keeps the events whose index accepts events; also returns the number of dropped events.
-fn housed(batch: EventBatch, takes: impl Fn(&str) -> bool) -> (EventBatch, u64) {
-    let housed: Vec<bool> = batch.metas.iter().map(|meta| takes(&meta.index)).collect();
-    if housed.iter().all(|is_housed| *is_housed) {
+fn with_open_index(batch: EventBatch, takes: impl Fn(&str) -> bool) -> (EventBatch, u64) {
+    let with_open_index: Vec<bool> = batch.metas.iter().map(|meta| takes(&meta.index)).collect();
+    if with_open_index.iter().all(|is_housed| *is_housed) {
         return (batch, 0);
     }
     let mut kept = EventBatch { index_time: batch.index_time, ..EventBatch::default() };
     let mut fields = batch.fields.iter().peekable();
     for row in 0..batch.len() {
         let at = batch.meta[row] as usize;
-        if housed[at] {
+        if with_open_index[at] {
             let meta = kept.intern(&batch.metas[at]);
             kept.push(batch.raw(row), batch.time[row], meta);
         }
         while let Some(field) = fields.next_if(|field| field.row as usize <= row) {
-            if housed[at] {
+            if with_open_index[at] {
                 kept.fields.push(IndexedField { row: u32_of(kept.len()) - 1, ..field.clone() });
             }
         }
     }
-    let homeless = (batch.len() - kept.len()) as u64;
-    (kept, homeless)
+    let without_index = (batch.len() - kept.len()) as u64;
+    (kept, without_index)
 }
 
 /// Resolves when another connection of the same forwarder arrives.
@@ -538,11 +538,11 @@ mod tests {
             let field = IndexedField { row: row as u32, name: "n".into(), value: row.to_string().into() };
             batch.fields.push(field);
         }
-        assert_eq!(housed(batch.clone(), |_| true), (batch.clone(), 0));
-        let (kept, homeless) = housed(batch, |index| !index.starts_with('_'));
+        assert_eq!(with_open_index(batch.clone(), |_| true), (batch.clone(), 0));
+        let (kept, without_index) = with_open_index(batch, |index| !index.starts_with('_'));
         let texts: Vec<&[u8]> = (0..kept.len()).map(|row| kept.raw(row)).collect();
         let fields: Vec<(u32, &str)> = kept.fields.iter().map(|field| (field.row, &*field.value)).collect();
-        assert_eq!((texts, homeless), (vec![&b"0"[..], b"2", b"3"], 1));
+        assert_eq!((texts, without_index), (vec![&b"0"[..], b"2", b"3"], 1));
         assert_eq!(fields, [(0, "0"), (1, "2"), (2, "3")]);
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct Limits {
     /// Events accepted by the store that it failed to write.
     pub(crate) lost: AtomicU64,
     /// Events of forwarders for a missing index.
-    pub(crate) homeless: AtomicU64,
+    pub(crate) without_index: AtomicU64,
     /// Duplicate batches of forwarders.
     pub(crate) repeated: AtomicU64,
     /// Errors of single connections.
@@ -60,7 +60,7 @@ impl Limits {
 
     fn of(connections_max: usize) -> Limits {
         let (connections, held_bytes, mute, closed) = Default::default();
-        let (refused, forbidden, dropped, lost, homeless, repeated) = Default::default();
+        let (refused, forbidden, dropped, lost, without_index, repeated) = Default::default();
         let (faults, unlogged_faults, told) = Default::default();
         Limits {
             connections_max,
@@ -72,7 +72,7 @@ impl Limits {
             forbidden,
             dropped,
             lost,
-            homeless,
+            without_index,
             repeated,
             faults,
             unlogged_faults,
@@ -114,7 +114,10 @@ impl Limits {
             (&self.refused, "connections were refused: the limit was reached"),
             (&self.forbidden, "connections and datagrams of senders that acceptFrom does not name were refused"),
             (&self.dropped, "datagrams were lost: they arrived faster than they were stored (see _rcvbuf)"),
-            (&self.homeless, "events of forwarders for indexes that do not exist (such as _internal) were dropped"),
+            (
+                &self.without_index,
+                "events of forwarders for indexes that do not exist (such as _internal) were dropped",
+            ),
             (
                 &self.repeated,
                 "batches were resent by forwarders that had received no acknowledgment; they are stored once",

@@ -124,7 +124,7 @@ impl QuotedLines {
                     break;
                 }
                 None if self.progress.is_open => {
-                    front += self.hand_on_first(rest, sink);
+                    front += self.pass_first_line(rest, sink);
                     continue;
                 }
                 None => {
@@ -135,7 +135,7 @@ impl QuotedLines {
                 }
             };
             if whole > 0 && end > RECORD_BYTES_MAX {
-                front += self.hand_on_first(rest, sink);
+                front += self.pass_first_line(rest, sink);
                 continue;
             }
             let is_open = self.is_open_after(&rest[whole..end], self.progress.is_open);
@@ -146,14 +146,14 @@ impl QuotedLines {
             let lines = self.progress.lines + usize::from(end > whole);
             self.progress = Progress { whole: end + 1, lines, is_open, searched: 0 };
             if found.is_none() || lines >= self.lines_max {
-                front += self.hand_on_first(rest, sink);
+                front += self.pass_first_line(rest, sink);
             }
         }
         front
     }
 
     /// Passes the first line of a record whose quotes are not closed to `sink`; returns the number of bytes consumed.
-    fn hand_on_first(&mut self, record: &[u8], sink: &mut impl FnMut(Line<'_>)) -> usize {
+    fn pass_first_line(&mut self, record: &[u8], sink: &mut impl FnMut(Line<'_>)) -> usize {
         let end = memchr2(b'\r', b'\n', record).unwrap_or(record.len());
         self.hand_on(record, end, sink)
     }

@@ -30,7 +30,7 @@ use tokens::Tokens;
 /// The conf file, named without its extension as in permissions metadata.
 const CONF: &str = "alert_actions";
 /// Actions bundled with Splunk.
-const BROUGHT_ALONG: [&str; 10] = [
+const BUNDLED_WITH_SPLUNK: [&str; 10] = [
     "email",
     "logevent",
     "lookup",
@@ -93,7 +93,7 @@ impl AlertActions {
     }
 
     fn missing(&self, name: &str) -> Fault {
-        if BROUGHT_ALONG.contains(&name) {
+        if BUNDLED_WITH_SPLUNK.contains(&name) {
             return not_brought_along(name);
         }
         let nearest = quarry_spl::nearest(name, self.actions.keys().map(String::as_str));
@@ -128,7 +128,7 @@ impl AlertActions {
                 Some(app) => {
                     Fault::not_found(format!("{}: there is no program {wanted} in its bin folder", app.display()))
                 }
-                None if BROUGHT_ALONG.contains(&name) => not_brought_along(name),
+                None if BUNDLED_WITH_SPLUNK.contains(&name) => not_brought_along(name),
                 None => Fault::not_found(format!("no app visible here has [{name}] in its alert_actions.conf")),
             });
         };

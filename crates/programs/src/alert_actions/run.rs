@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::group::{CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, cancelled, capture_stderr, spawn};
+use crate::group::{CPU_SECS_MAX, END_ROUNDS, POLL_MS, Pipes, Program, ProgramGroup, cancelled, capture_stderr, spawn};
 
 /// Maximum number of lines reported; the last lines are kept.
 const LINES_MAX: usize = 20;
@@ -54,7 +54,7 @@ pub(super) fn run(
     let waited = wait(&group, &closed, seconds, is_cancelled);
     let status = group.end();
     // A process that has left the group may keep the pipe open.
-    closed.recv_timeout(Duration::from_millis(LOOK_MS * END_ROUNDS as u64)).ok();
+    closed.recv_timeout(Duration::from_millis(POLL_MS * END_ROUNDS as u64)).ok();
     let error_output = error_output.lock().unwrap_or_else(PoisonError::into_inner);
     let mut messages = lines_of(&String::from_utf8_lossy(&error_output));
     match waited {
@@ -73,9 +73,9 @@ pub(super) fn run(
 
 /// Waits for the end of the program.
 fn wait(group: &ProgramGroup, closed: &Receiver<()>, seconds: u64, is_cancelled: &dyn Fn() -> bool) -> WaitOutcome {
-    let look = Duration::from_millis(LOOK_MS);
+    let look = Duration::from_millis(POLL_MS);
     let mut is_open = true;
-    for _ in 0..seconds.saturating_mul(1_000 / LOOK_MS).max(1) {
+    for _ in 0..seconds.saturating_mul(1_000 / POLL_MS).max(1) {
         if group.has_ended() {
             return WaitOutcome::Ended;
         }

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::running_program::ProgramLimits;
 use crate::group::{
-    CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, cancelled, capture_stderr, no_answer, spawn,
+    CPU_SECS_MAX, END_ROUNDS, POLL_MS, Pipes, Program, ProgramGroup, cancelled, capture_stderr, no_answer, spawn,
 };
 
 /// First argument that queries a program for its properties, and the argument that makes it process rows.
@@ -152,7 +152,7 @@ impl ProgramV1 {
         let (never, timer) = sync_channel::<()>(1);
         let mut rounds = 0..END_ROUNDS;
         while output.is_ok() && !group.has_ended() && rounds.next().is_some() {
-            timer.recv_timeout(Duration::from_millis(LOOK_MS)).ok();
+            timer.recv_timeout(Duration::from_millis(POLL_MS)).ok();
         }
         drop(never);
         let by_itself = group.has_ended();
@@ -273,8 +273,8 @@ fn wait(
     seconds: u64,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Vec<u8>, Fault> {
-    for _ in 0..seconds.saturating_mul(1_000 / LOOK_MS).max(1) {
-        match answers.recv_timeout(Duration::from_millis(LOOK_MS)) {
+    for _ in 0..seconds.saturating_mul(1_000 / POLL_MS).max(1) {
+        match answers.recv_timeout(Duration::from_millis(POLL_MS)) {
             Ok(answer) => return answer,
             Err(RecvTimeoutError::Disconnected) => return Err(Fault::unavailable("its program ended early")),
             Err(RecvTimeoutError::Timeout) if is_cancelled() => return Err(cancelled()),

@@ -17,7 +17,7 @@ use quarry_engine::{CommandChunk, CommandProcess};
 use quarry_stdx::Fault;
 
 use crate::group::{
-    CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, cancelled, capture_stderr, no_answer, spawn,
+    CPU_SECS_MAX, END_ROUNDS, POLL_MS, Pipes, Program, ProgramGroup, cancelled, capture_stderr, no_answer, spawn,
 };
 
 /// Maximum length of a response's header line in bytes.
@@ -61,7 +61,7 @@ impl RunningProgram {
     fn with_error_output(&mut self, fault: Fault) -> Fault {
         let mut rounds = 0..END_ROUNDS;
         while !self.group.has_ended() && rounds.next().is_some() {
-            drop(self.responses.recv_timeout(Duration::from_millis(LOOK_MS)));
+            drop(self.responses.recv_timeout(Duration::from_millis(POLL_MS)));
         }
         let by_itself = self.group.has_ended();
         let status = self.group.end().filter(|_| by_itself);
@@ -81,8 +81,8 @@ impl CommandProcess for RunningProgram {
         if !sent {
             return Err(self.with_error_output(early()));
         }
-        for _ in 0..self.limits.wait_secs.saturating_mul(1_000 / LOOK_MS).max(1) {
-            match self.responses.recv_timeout(Duration::from_millis(LOOK_MS)) {
+        for _ in 0..self.limits.wait_secs.saturating_mul(1_000 / POLL_MS).max(1) {
+            match self.responses.recv_timeout(Duration::from_millis(POLL_MS)) {
                 Ok(Ok(response)) => return Ok(response),
                 Ok(Err(fault)) => return Err(self.with_error_output(fault)),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.with_error_output(early())),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use quarry_conf::{ProgramInput, meant_input};
+use quarry_conf::{ProgramInput, suggested_input};
 use quarry_inputs::EventStore;
 use quarry_inputs::program::{OutputReader, StanzaDefaults, TextReader, XmlReader};
 use quarry_pipeline::SourceInfo;
@@ -70,7 +70,7 @@ fn is_known(input: &ProgramInput, home: &Path) -> bool {
 pub(super) fn unknown_kinds(inputs: &[ProgramInput], home: &Path) -> Vec<String> {
     let unknown = inputs.iter().filter(|input| !is_known(input, home));
     let message = |ProgramInput { stanza, scheme, .. }: &ProgramInput| {
-        let hint = meant_input(stanza).map_or_else(String::new, |meant| format!("; did you mean [{meant}]?"));
+        let hint = suggested_input(stanza).map_or_else(String::new, |meant| format!("; did you mean [{meant}]?"));
         format!(
             "inputs.conf [{stanza}]: no app has a program bin/{scheme}, bin/{scheme}.py or bin/{scheme}.sh for it; the \
              input is left out{hint}"

@@ -164,7 +164,7 @@ impl EventScan {
             return Ok(TemplateRows::Rows(rows.map(of_several)));
         }
         let outcome = context.costs.of_part(ScanPart::Filter, || self.outcome(columns, &mut reader))?;
-        if coded && self.tells_by_extremes(&outcome, &in_range, &slab) {
+        if coded && self.is_represented_by_extremes(&outcome, &in_range, &slab) {
             return self.extremes_of(page, &slab).map(|rows| TemplateRows::Rows(Some(of_several(rows))));
         }
         let rows = self.demanded_by_terms(page, split(outcome, in_range), &reader, left)?;
@@ -287,7 +287,7 @@ impl EventScan {
 
     /// Whether the first and last event can represent a page: all its events match, and their requested fields differ
     /// only in their times.
-    fn tells_by_extremes(&self, outcome: &Outcome, in_range: &Rows, slab: &Slab) -> bool {
+    fn is_represented_by_extremes(&self, outcome: &Outcome, in_range: &Rows, slab: &Slab) -> bool {
         let Projection { all, every, names, patterns, tested_patterns: _, raw, index_time } = &self.projection;
         let is_alike = |name: &String| {
             name == "_time" || METADATA_FIELDS.contains(&name.as_str()) && slab.metadata(name).is_alike()

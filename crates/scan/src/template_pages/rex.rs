@@ -34,7 +34,7 @@ use super::interner::{ABSENT, Interner};
 use super::literals::{Literals, PageHits};
 use super::page::{PageReader, Rows};
 use super::pattern_cost::PatternCost;
-use super::roots::{AskedKeys, Roots, reads_on_columns};
+use super::roots::{RequestedKeys, Roots, reads_on_columns};
 use super::slab::Slab;
 use crate::fields::Extract;
 use crate::rexes::PushedRex;
@@ -152,7 +152,7 @@ impl RexReader {
         let texts = self.slabs[at].texts.iter_mut().zip(&mut found.codes);
         found.texts = texts.map(|(texts, codes)| texts.array_of(codes)).collect();
         if let Some((keys, asked)) = &for_some {
-            asked.forget_others(&mut found, rows, keys);
+            asked.clear_others(&mut found, rows, keys);
         }
         if self.extract.is_some() {
             self.doubt_absent(rows, &mut found, page)?;
@@ -241,7 +241,7 @@ impl RexReader {
 
     /// By key: whether the rule must be evaluated; `None` if for all keys. A rule need not be evaluated for a key if
     /// the templates determine the location of the field.
-    fn asked_keys(&self, classes: &[bool], slab: &Slab) -> Option<AskedKeys> {
+    fn asked_keys(&self, classes: &[bool], slab: &Slab) -> Option<RequestedKeys> {
         let is_asked = |field: Option<&FieldLocations>, key: u32| {
             classes.get(slab.class_of_key(key)) == Some(&true) && field.is_none_or(|field| field.is_patterned(key))
         };
@@ -254,7 +254,7 @@ impl RexReader {
             return None;
         }
         let any = (0..slab.keys()).map(|key| by_group.iter().any(|keys| keys[key])).collect();
-        Some(AskedKeys { any, by_group })
+        Some(RequestedKeys { any, by_group })
     }
 
     /// Makes rows undecided in which a rule finds nothing and automatic extraction depends on the text.

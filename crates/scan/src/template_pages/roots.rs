@@ -72,15 +72,15 @@ pub(super) fn nodes_of_field(places: &[ValueLocation], template_set: &TemplateSe
 }
 
 /// The keys to which a rule applies.
-pub(super) struct AskedKeys {
+pub(super) struct RequestedKeys {
     pub(super) any: Vec<bool>,
     /// By group, then by key: whether the group must be evaluated.
     pub(super) by_group: Vec<Vec<bool>>,
 }
 
-impl AskedKeys {
+impl RequestedKeys {
     /// Removes the results of groups in rows for which they were not requested.
-    pub(super) fn forget_others(&self, found: &mut Groups, rows: &Rows, keys: &[u32]) {
+    pub(super) fn clear_others(&self, found: &mut Groups, rows: &Rows, keys: &[u32]) {
         for (codes, asked) in found.codes.iter_mut().zip(&self.by_group) {
             // Rows for which no group was requested have no results.
             if *asked != self.any {

@@ -482,11 +482,11 @@ fn fields_of(
             // For JSON texts, a JSON value is added to the value that a pattern found.
             let joins = may_be_json(template_set, template, *cutting);
             if !cutting.by_pattern {
-                put_reports(&reports, &asked, &all, joins, &mut found);
+                apply_reports(&reports, &asked, &all, joins, &mut found);
             }
             for (at, rules) in rules.iter_mut().enumerate() {
                 let rule = rules.place(&asked);
-                patterned[at].push(put_rule(rule, joins, &mut found[at]));
+                patterned[at].push(apply_rule(rule, joins, &mut found[at]));
             }
             for (at, told) in found.into_iter().enumerate() {
                 by_name[at].push(told.place);
@@ -551,7 +551,7 @@ fn repeating(places: &[ValueLocation]) -> Vec<u32> {
 }
 
 /// Applies the transforms of a template: the first that finds a field wins, even over automatic extraction.
-fn put_reports(
+fn apply_reports(
     reports: &[ReportPlanner<'_>],
     template: &PlannedTemplate<'_>,
     names: &[String],
@@ -570,7 +570,7 @@ fn put_reports(
 }
 
 /// Applies the patterns of a field to a template, and returns whether a pattern must be evaluated row by row.
-fn put_rule(rule: RulePlace, joins: bool, found: &mut FieldLocation) -> bool {
+fn apply_rule(rule: RulePlace, joins: bool, found: &mut FieldLocation) -> bool {
     match rule {
         RulePlace::Nowhere => false,
         RulePlace::At(_) | RulePlace::ByValue if joins && found.place != ValueLocation::Absent => {

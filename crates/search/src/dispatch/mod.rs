@@ -32,7 +32,7 @@ use quarry_event::time::{NS_PER_SEC, period_seconds};
 use quarry_stdx::{Fault, SharedClock};
 use serde_json::{Value, json};
 
-use crate::keeper::{JobFacts, JobKeeper, Remembered};
+use crate::keeper::{CollectedBytes, JobFacts, JobKeeper};
 pub use job_folders::JobFolderError;
 use result_cache::{RecentJob, RecentJobs};
 
@@ -81,7 +81,7 @@ pub struct KeptJobs {
     /// The log of searches and its size in bytes; `None` before the first entry is written.
     log: Mutex<Option<(File, u64)>>,
     /// Number of bytes of rows collected by running searches.
-    remembered: Remembered,
+    remembered: CollectedBytes,
 }
 
 /// A job whose result is stored.
@@ -112,7 +112,7 @@ impl KeptJobs {
             looked: AtomicI64::new(0),
             recent: None,
             log: Mutex::new(None),
-            remembered: Remembered::default(),
+            remembered: CollectedBytes::default(),
         }
     }
 
@@ -486,7 +486,7 @@ impl JobKeeper for KeptJobs {
         remove(&self.folder.join(sid));
     }
 
-    fn remembered(&self) -> &Remembered {
+    fn remembered(&self) -> &CollectedBytes {
         &self.remembered
     }
 }

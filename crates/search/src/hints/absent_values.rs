@@ -4,7 +4,7 @@
 //! Values are compared with the most frequent ones of recent events; a value that is not among them is searched for
 //! before it is reported as absent.
 
-use quarry_spl::analyse::{EqualsWhat, asked_values, where_equals};
+use quarry_spl::analyse::{ComparedWith, asked_values, where_equals};
 use quarry_spl::ast::{Command, RexCommand, SearchPattern, Stage};
 use quarry_spl::{Diagnostic, nearest};
 
@@ -179,7 +179,7 @@ pub(super) fn not_there(field: &str, asked: &[&SearchPattern], known: &[&str], a
 /// A note on a `where` that keeps no row because the values in the events differ in case.
 pub(super) fn other_case(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>) -> Vec<Diagnostic> {
     for equals in where_equals(commands).into_iter().take(COMPARISONS_MAX) {
-        let EqualsWhat::Text(text) = equals.other else { continue };
+        let ComparedWith::Text(text) = equals.other else { continue };
         let before = found.text.get(..equals.stage_start).unwrap_or_default().trim_end();
         let before = before.strip_suffix('|').unwrap_or(before);
         let (field, lower) = (equals.field, quoted(&text.to_lowercase()));

@@ -21,9 +21,9 @@ use super::counts::Counts;
 use super::record::JobRecord;
 use super::rounds::{Round, Rounds};
 use super::rows::{JobRows, RESULT_BYTES_MAX, Room, RowsView};
+use super::search_slot::SearchSlot;
 use super::summary::{JobSummary, summarise};
 use super::timeline::Timeline;
-use super::work_turn::WorkTurn;
 use super::{SAVED_TTL_S, TTL_MAX_S};
 use crate::answer_hints::AnswerWatch;
 use crate::dispatch::KeptJobs;
@@ -153,7 +153,7 @@ pub(super) struct Changing {
     /// Time in seconds at which the job expires; `None` before its search has ended.
     until_s: Option<i64>,
     /// Search slot that the job occupies.
-    turn: Option<Box<dyn WorkTurn>>,
+    turn: Option<Box<dyn SearchSlot>>,
     /// The last complete round of a real-time search, and the number of complete rounds.
     pub(super) round: Option<Round>,
     pub(super) rounds: u64,
@@ -228,7 +228,7 @@ impl StartedJob {
 
     /// Runs the search to its end on this thread, in search slot `turn` if searches are limited. Errors are recorded in
     /// the job.
-    pub fn run(mut self, turn: Option<Box<dyn WorkTurn>>) {
+    pub fn run(mut self, turn: Option<Box<dyn SearchSlot>>) {
         self.job.begin();
         self.job.work_in(turn);
         if let Some(rounds) = self.rounds.take() {
@@ -296,7 +296,7 @@ impl StartedJob {
         let mut is_large = false;
         while let Some(rows) = self.running.next_rows()? {
             if self.job.state() == JobState::Paused {
-                self.let_go();
+                self.release_memory();
             }
             self.running.stopper().wait_while_paused();
             if let Some(watch) = &mut self.watch {
@@ -311,7 +311,7 @@ impl StartedJob {
                 is_large = true;
                 // A paused job has no slot and gets one when it resumes.
                 if let Some(turn) = self.job.end_turn() {
-                    let turn = turn.grow(&mut || self.let_go());
+                    let turn = turn.grow(&mut || self.release_memory());
                     self.job.work_in(turn);
                 }
             }
@@ -320,10 +320,10 @@ impl StartedJob {
     }
 
     /// Reduces the memory of the search while it waits.
-    fn let_go(&mut self) {
+    fn release_memory(&mut self) {
         // Spilling rows should not fail here, because no rows are pending: each batch is taken as soon as the search
         // produces it.
-        if let Err(error) = self.running.let_go() {
+        if let Err(error) = self.running.release_memory() {
             log::warning(format!("rows of a job that waits stay in memory: {error}"));
         }
     }
@@ -732,14 +732,14 @@ impl SearchJob {
     }
 
     /// Continues in slot `turn`. If the job is paused, the slot is released instead.
-    fn work_in(&self, turn: Option<Box<dyn WorkTurn>>) {
+    fn work_in(&self, turn: Option<Box<dyn SearchSlot>>) {
         let mut changing = self.locked();
         if changing.state != JobState::Paused {
             changing.turn = turn;
         }
     }
 
-    fn end_turn(&self) -> Option<Box<dyn WorkTurn>> {
+    fn end_turn(&self) -> Option<Box<dyn SearchSlot>> {
         self.locked().turn.take()
     }
 
@@ -767,7 +767,7 @@ impl SearchJob {
     }
 
     /// Resumes the search, in slot `turn` if searches are limited.
-    pub fn resume(&self, turn: Option<Box<dyn WorkTurn>>) {
+    pub fn resume(&self, turn: Option<Box<dyn SearchSlot>>) {
         let mut changing = self.locked();
         let (Some(stopper), JobState::Paused) = (&self.stopper, changing.state) else { return };
         changing.state = if changing.started_ns.is_some() { JobState::Running } else { JobState::Queued };

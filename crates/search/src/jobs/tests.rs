@@ -15,7 +15,7 @@ use quarry_store::MemoryStore;
 use jiff::tz::TimeZone;
 
 use super::*;
-use crate::namespaces::Sight;
+use crate::namespaces::Visibility;
 use crate::real_time::RealTimeWindow;
 use crate::setup::tests::settings_of;
 
@@ -34,7 +34,7 @@ struct World {
 impl World {
     fn new(folder: &Path) -> World {
         let clock = ManualClock::shared(START * NS_PER_SEC);
-        let mut settings = settings_of(folder, &Sight::Apps, &Reader::of_everything()).unwrap();
+        let mut settings = settings_of(folder, &Visibility::Apps, &Reader::of_everything()).unwrap();
         settings.clock = Arc::clone(&clock) as SharedClock;
         let store = MemoryStore::new("main");
         let meta = Metadata { index: "main".into(), host: "h".into(), source: "s".into(), sourcetype: "st".into() };
@@ -259,15 +259,15 @@ struct CountedTurn {
 }
 
 impl CountedTurn {
-    fn take(held: &Arc<AtomicUsize>, grown: &Arc<AtomicUsize>) -> Option<Box<dyn WorkTurn>> {
+    fn take(held: &Arc<AtomicUsize>, grown: &Arc<AtomicUsize>) -> Option<Box<dyn SearchSlot>> {
         held.fetch_add(1, Ordering::SeqCst);
         Some(Box::new(CountedTurn { held: Arc::clone(held), grown: Arc::clone(grown) }))
     }
 }
 
-impl WorkTurn for CountedTurn {
-    fn grow(self: Box<Self>, let_go: &mut dyn FnMut()) -> Option<Box<dyn WorkTurn>> {
-        let_go();
+impl SearchSlot for CountedTurn {
+    fn grow(self: Box<Self>, release_memory: &mut dyn FnMut()) -> Option<Box<dyn SearchSlot>> {
+        release_memory();
         self.grown.fetch_add(1, Ordering::SeqCst);
         Some(self)
     }
@@ -356,7 +356,7 @@ fn a_search_that_ran_when_its_server_ended_was_interrupted() {
     world.clock.advance_ns(48 * 3_600 * NS_PER_SEC);
     KeptJobs::new(
         folder.path(),
-        &settings_of(folder.path(), &Sight::Apps, &Reader::of_everything()).unwrap().layers,
+        &settings_of(folder.path(), &Visibility::Apps, &Reader::of_everything()).unwrap().layers,
         Arc::clone(&world.clock) as SharedClock,
     )
     .expire();

@@ -242,7 +242,7 @@ mod tests {
     use tempfile::tempdir;
 
     use super::*;
-    use crate::namespaces::{Namespaces, Sight};
+    use crate::namespaces::{Namespaces, Visibility};
     use crate::setup::tests::settings_of;
 
     const MODEL: &str = r#"{"objects": [{"objectName": "Orders", "parentName": "BaseEvent",
@@ -268,11 +268,11 @@ mod tests {
         if !app.join("lookups/people.csv").exists() {
             std::fs::write(app.join("lookups/people.csv"), "user,team\neva,red\n").unwrap();
         }
-        let settings = settings_of(dir, &Sight::Apps, &Reader::of_everything()).unwrap();
+        let settings = settings_of(dir, &Visibility::Apps, &Reader::of_everything()).unwrap();
         let clock = settings.clock.clone();
         let store = Store::open(StoreOptions::at(dir), clock.clone()).unwrap();
         let data_dir = dir.to_owned();
-        let read = Box::new(move |sight: &Sight, reader: &Reader| settings_of(&data_dir, sight, reader));
+        let read = Box::new(move |visibility: &Visibility, reader: &Reader| settings_of(&data_dir, visibility, reader));
         let namespaces = Arc::new(Namespaces::new(&settings, store.clone(), read).unwrap());
         let of_work = Arc::clone(&namespaces);
         let current: CurrentService = Box::new(move || of_work.service_of_apps(&Permissions::owner()));

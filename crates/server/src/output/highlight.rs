@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     fn marked(search: &str, line: &str) -> String {
-        let sought = quarry_spl::analyse::sought_texts(&quarry_spl::parse(search).pipeline.commands);
+        let sought = quarry_spl::analyse::highlighted_texts(&quarry_spl::parse(search).pipeline.commands);
         highlighted(line, &sought).replace(MARKED, "<").replace(PLAIN, ">")
     }
 

@@ -54,7 +54,7 @@ impl Marks {
     /// The terms of a search, if colours may be used.
     pub(crate) fn of(search: &str, style: OutputStyle) -> Marks {
         match style.color && style.width.is_some() {
-            true => Marks(quarry_spl::analyse::sought_texts(&quarry_spl::parse(search).pipeline.commands)),
+            true => Marks(quarry_spl::analyse::highlighted_texts(&quarry_spl::parse(search).pipeline.commands)),
             false => Marks::default(),
         }
     }

@@ -102,7 +102,7 @@ pub struct WhereEquals<'s> {
     /// The field.
     pub field: &'s str,
     /// Value or field that the field must equal.
-    pub other: EqualsWhat<'s>,
+    pub other: ComparedWith<'s>,
     /// Position of the comparison.
     pub span: Span,
     /// Position where the command begins.
@@ -111,7 +111,7 @@ pub struct WhereEquals<'s> {
 
 /// Value or field that a field is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EqualsWhat<'s> {
+pub enum ComparedWith<'s> {
     /// A text.
     Text(&'s str),
     /// Another field.
@@ -138,8 +138,8 @@ fn equals_of<'s>(expr: &'s Expr, stage_start: usize, found: &mut Vec<WhereEquals
         ExprKind::Binary(BinaryOp::Compare(CompareOp::Eq), left, right) => {
             let ExprKind::Field(field) = &left.kind else { return };
             let other = match &right.kind {
-                ExprKind::Text(text) => EqualsWhat::Text(text),
-                ExprKind::Field(name) => EqualsWhat::Field(name),
+                ExprKind::Text(text) => ComparedWith::Text(text),
+                ExprKind::Field(name) => ComparedWith::Field(name),
                 _ => return,
             };
             found.push(WhereEquals { field, other, span: right.span, stage_start });

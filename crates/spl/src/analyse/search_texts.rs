@@ -19,7 +19,7 @@ pub struct SoughtText {
 
 /// The texts that the searches of a pipeline look for: words, phrases and field values, except those under NOT and
 /// values of metadata fields.
-pub fn sought_texts(commands: &[Stage]) -> Vec<SoughtText> {
+pub fn highlighted_texts(commands: &[Stage]) -> Vec<SoughtText> {
     let mut found = Vec::new();
     for stage in commands {
         if let Command::Search(search) = &stage.command {

@@ -139,7 +139,7 @@ impl Parser<'_> {
     pub(super) fn data_model_name(&mut self) -> ParseResult<DataModelName> {
         let start = self.pos;
         self.skip_blank();
-        if self.has_stand_in(start, self.pos) {
+        if self.has_unknown_macro(start, self.pos) {
             return Ok(DataModelName { model: "macro".to_owned(), object: None, span: self.here() });
         }
         let Word { mut text, mut span, .. } = self.expect_field("the name of a data model")?;

@@ -27,7 +27,7 @@ pub use mcatalog::metric_values;
 pub use pivot::{PivotSearches, pivot_searches};
 pub use registry::{CommandHelp, capability_of, help, is_command};
 pub(crate) use registry::{entry, help_of};
-pub(crate) use relevancy::tell_words;
+pub(crate) use relevancy::set_words;
 pub use unsupported_commands::UNSUPPORTED_COMMANDS;
 pub(crate) use unsupported_commands::hint_of_unsupported;
 

@@ -25,7 +25,7 @@ impl Syntax for RelevancyCommand {
     };
 
     fn parse(_: &mut Parser<'_>, _: Call<'_>) -> ParseResult<RelevancyCommand> {
-        // Set later by [`tell_words`], because the rest of the search is not parsed yet.
+        // Set later by [`set_words`], because the rest of the search is not parsed yet.
         Ok(RelevancyCommand { words: Vec::new() })
     }
 }
@@ -38,7 +38,7 @@ impl Semantics for RelevancyCommand {
 }
 
 /// Sets the words of a search in its `relevancy` command.
-pub(crate) fn tell_words(commands: &mut [Stage]) {
+pub(crate) fn set_words(commands: &mut [Stage]) {
     let mut words = Vec::new();
     if let Some(Stage { command: Command::Search(search), .. }) = commands.first() {
         asked_words(&search.expr, &mut words);

@@ -59,7 +59,7 @@ pub(crate) struct Parser<'t> {
     /// Positions of macros, which may explain missing parts of a command.
     pub(crate) macros: Vec<Span>,
     /// Whether a macro may supply anything that its command lacks.
-    pub(crate) stands_in: bool,
+    pub(crate) accepts_unknown_macros: bool,
     /// Nesting of brackets, parentheses and calls at the cursor.
     pub(crate) depth: usize,
     /// Nesting of subsearches at the cursor.
@@ -83,7 +83,7 @@ impl<'t> Parser<'t> {
             pos: 0,
             end: text.len(),
             macros: Vec::new(),
-            stands_in: false,
+            accepts_unknown_macros: false,
             depth: 0,
             subsearches: 0,
             commands_read: 0,
@@ -187,8 +187,8 @@ impl<'t> Parser<'t> {
     }
 
     /// Whether a macro between two positions may supply missing text.
-    pub(crate) fn has_stand_in(&self, start: usize, end: usize) -> bool {
-        self.stands_in && self.macros.iter().any(|place| place.start >= start && place.end <= end)
+    pub(crate) fn has_unknown_macro(&self, start: usize, end: usize) -> bool {
+        self.accepts_unknown_macros && self.macros.iter().any(|place| place.start >= start && place.end <= end)
     }
 
     /// Skips blanks and commas between list items.

@@ -407,7 +407,7 @@ impl Parser<'_> {
                 let even =
                     matches!(name.as_str(), "case" | "validate" | "json_object") && !args.len().is_multiple_of(2);
                 // An unknown macro may stand for several arguments.
-                let knows_all = !self.has_stand_in(name_span.start, self.pos);
+                let knows_all = !self.has_unknown_macro(name_span.start, self.pos);
                 if knows_all && (even || !function.help.arity.allows(args.len())) {
                     self.report(wrong_count(&function.help, args.len(), even).at(name_span));
                 }

@@ -7,7 +7,7 @@ use super::cursor::{ParseResult, Parser};
 use super::{MAX_COMMANDS, MAX_SUBSEARCH_DEPTH, quoted_len};
 use crate::ast::{Command, CustomCommand, Pipeline, Span, Stage};
 use crate::commands::{
-    Call, Syntax, UNSUPPORTED_COMMANDS, entry, help, help_of, hint_of_unsupported, is_command, tell_words,
+    Call, Syntax, UNSUPPORTED_COMMANDS, entry, help, help_of, hint_of_unsupported, is_command, set_words,
 };
 use crate::diagnostic::Diagnostic;
 use crate::functions::stats_function;
@@ -77,7 +77,7 @@ impl Parser<'_> {
             }
             (implicit, first) = (false, false);
         }
-        tell_words(&mut commands);
+        set_words(&mut commands);
         without_idle_start(&mut commands);
         Pipeline { commands, span: self.since(start) }
     }
@@ -128,7 +128,7 @@ impl Parser<'_> {
         let start = self.pos;
         let begins_with_macro = self.macros.iter().any(|place| place.start >= opened && place.end <= start);
         let implicit = implicit && !self.at_command() && (begins_with_macro || !self.at_bare_word());
-        if self.stands_in && begins_with_macro && !implicit {
+        if self.accepts_unknown_macros && begins_with_macro && !implicit {
             return None;
         }
         if self.at_end() {
@@ -161,8 +161,8 @@ impl Parser<'_> {
         {
             return Some(self.placed(commands, start));
         }
-        let has_stand_in = |place: &Span| place.start >= opened && place.end <= self.end;
-        if read.is_err() && self.stands_in && self.macros.iter().any(has_stand_in) {
+        let has_unknown_macro = |place: &Span| place.start >= opened && place.end <= self.end;
+        if read.is_err() && self.accepts_unknown_macros && self.macros.iter().any(has_unknown_macro) {
             return None;
         }
         let commands = self.recover(read.map_err(|remark| self.with_syntax(remark, start, implicit)))??;

@@ -184,7 +184,7 @@ fn to_rewrite(
         Request::Explicit => true,
     };
     let rewritable = |bucket: &SealedBucket| !bucket.row.thawed && is_worth_it(bucket) && is_whole(bucket);
-    state.sealed.lossy().find(|bucket| rewritable(bucket)).cloned()
+    state.sealed.with_deletions().find(|bucket| rewritable(bucket)).cloned()
 }
 
 /// Buckets to be merged into one.

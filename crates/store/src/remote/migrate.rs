@@ -108,7 +108,7 @@ impl Shared {
             && place.is_none_or(|place| (&other.volume, &other.folder) != (&place.volume, &place.path))
         {
             // Gives up an earlier move to another destination.
-            self.change_copies(bucket, || self.catalog.give_up_move(number))?;
+            self.change_copies(bucket, || self.catalog.abandon_move(number))?;
         }
         let has_left = bucket.copies.other().is_some_and(|other| other.going);
         let Some(copy) = bucket.copies.remote() else {

@@ -186,7 +186,7 @@ impl Shared {
         let place = RemotePath { volume: copy.volume, path: copy.folder };
         if copy.state.is_remote_whole() {
             self.put_receipt(bucket, &place)?;
-            if self.change_copies(bucket, || self.catalog.note_receipt(row.number, deleted))?
+            if self.change_copies(bucket, || self.catalog.record_receipt(row.number, deleted))?
                 && let Some(earlier) = copy.receipt.filter(|earlier| *earlier != deleted)
             {
                 self.readers.remotes().volume(&place.volume)?.delete(&receipt_key(row, &place.path, earlier))?;

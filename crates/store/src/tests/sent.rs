@@ -144,7 +144,7 @@ fn what_a_sender_is_told_to_send_again_is_stored_once_without_a_crash() {
     let dir = tempdir().unwrap();
     let store = open(&options(dir.path()));
     let request = send(&store, 7, 0);
-    store.gave_up(&request).unwrap();
+    store.record_failure(&request).unwrap();
     answer(&store, 7, 0);
     assert_eq!(stored(&store), 1);
     answer(&store, 7, 0);

@@ -15,7 +15,7 @@ pub(crate) const ACK_TOKEN: &str = "44444444-4444-4444-4444-444444444444";
 /// Maximum wait for a start, an end, or the lines of a file.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Time between two checks.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+const POLL_EVERY: Duration = Duration::from_millis(5);
 /// Time within which a node must reach its file size limit before it is killed.
 const TORN_WRITE_WAIT: Duration = Duration::from_millis(150);
 
@@ -240,7 +240,7 @@ impl Node {
                 _ => {}
             }
             match child.try_wait() {
-                Ok(None) if begun.elapsed() < WAIT_MAX => std::thread::park_timeout(LOOK_EVERY),
+                Ok(None) if begun.elapsed() < WAIT_MAX => std::thread::park_timeout(POLL_EVERY),
                 Ok(Some(_)) if is_limited => break None,
                 Ok(Some(status)) => {
                     return Err(format!("the node did not start: {status}; see {}", self.log.display()));
@@ -262,7 +262,7 @@ impl Node {
             if begun.elapsed() > WAIT_MAX {
                 return Ok(found);
             }
-            std::thread::park_timeout(LOOK_EVERY * 20);
+            std::thread::park_timeout(POLL_EVERY * 20);
         }
     }
 
@@ -334,7 +334,7 @@ impl Running<'_> {
             if !self.is_alive() {
                 return Ok(());
             }
-            std::thread::park_timeout(LOOK_EVERY);
+            std::thread::park_timeout(POLL_EVERY);
         }
         Err("the node does not stop".to_owned())
     }
@@ -362,13 +362,13 @@ impl Running<'_> {
                     self.tell_to_stop();
                     let stop_sent = now();
                     while stop_sent.elapsed() < *stop_within && self.is_alive() {
-                        std::thread::park_timeout(LOOK_EVERY);
+                        std::thread::park_timeout(POLL_EVERY);
                     }
                 }
             }
             Fault::TornWrite { .. } => {
                 while begun.elapsed() < TORN_WRITE_WAIT && self.is_alive() {
-                    std::thread::park_timeout(LOOK_EVERY);
+                    std::thread::park_timeout(POLL_EVERY);
                 }
             }
         }

@@ -34,7 +34,7 @@ const OLD_LINES: u64 = 200;
 const OLD_DIGITS: usize = 900;
 /// Maximum checks whether all buckets are at their locations, and the pause between two checks.
 const LOOKS_MAX: usize = 600;
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const POLL_EVERY: Duration = Duration::from_millis(100);
 /// Maximum starts of a node, each of which begins with a sweep, until no orphaned object remains.
 const SWEEPS_MAX: usize = 10;
 /// Round recorded for all sends; they count as one round, because no fault here keeps the node from recording its
@@ -281,7 +281,7 @@ impl World<'_> {
             if !running.is_alive() {
                 return Err("the node ended by itself".to_owned());
             }
-            pause(LOOK_EVERY);
+            pause(POLL_EVERY);
         }
         Err(format!("buckets are not where they belong, although all requests succeed: {left}"))
     }
@@ -318,7 +318,7 @@ impl World<'_> {
                     running.stop()?;
                     return Ok(objects.len() as u64);
                 }
-                pause(LOOK_EVERY);
+                pause(POLL_EVERY);
             }
             running.stop()?;
         }

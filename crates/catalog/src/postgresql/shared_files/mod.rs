@@ -18,7 +18,7 @@ use std::time::Duration;
 use quarry_stdx::SharedClock;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{Patience, PostgreSql, PostgreSqlPlace, Remedy, Session, in_transaction, lock, lock_key, remedy};
+use super::{PostgreSql, PostgreSqlPlace, Remedy, RetryWait, Session, in_transaction, lock, lock_key, remedy};
 use crate::CatalogError;
 use crate::transaction::{Act, Failure, Outcome, Transaction, values};
 
@@ -279,7 +279,7 @@ impl SharedFileTable {
         if act.number("SELECT pg_try_advisory_lock(?1)", values![key])? == Some(1) {
             return Ok(());
         }
-        self.database.end_forgotten(session)?;
+        self.database.end_stale_sessions(session)?;
         session.execute("SELECT pg_advisory_lock(?1)", values![key]).map(drop).map_err(|failure| match failure {
             Failure::PostgreSql(error) if error.code().is_some_and(|code| code.code() == "55P03") => Failure::Locked,
             other => other,
@@ -289,7 +289,7 @@ impl SharedFileTable {
     /// Runs `work` in the session that changes files; repeats it after a lost connection.
     fn write<T>(&self, since: i64, mut work: impl FnMut(&Session) -> Outcome<T>) -> Result<T, CatalogError> {
         let mut writer = lock(&self.writer);
-        let mut patience = Patience { since, ..self.database.patience(self.database.place.wait) };
+        let mut patience = RetryWait { since, ..self.database.patience(self.database.place.wait) };
         loop {
             let done = self.in_session(&mut writer, &mut work);
             match done {
@@ -326,7 +326,7 @@ impl SharedFileTable {
     ) -> Result<T, CatalogError> {
         let mut reader = lock(&self.database.reader);
         let mut patience = match since {
-            Some(since) => Patience { since, ..self.database.patience(self.database.place.wait) },
+            Some(since) => RetryWait { since, ..self.database.patience(self.database.place.wait) },
             None => self.database.patience(Duration::ZERO),
         };
         loop {

@@ -23,7 +23,7 @@ pub(crate) struct HeldFile {
     pub(crate) file: Arc<File>,
     _slot: Arc<Slot>,
     /// Set once the monitor has waited for the file to be found under its new name.
-    pub(crate) was_sought: bool,
+    pub(crate) was_awaited: bool,
 }
 
 impl Slots {
@@ -49,7 +49,7 @@ impl HeldFile {
         let slot = slots.take()?;
         let file = File::open(path).ok()?;
         let is_this = file.metadata().is_ok_and(|metadata| metadata.is_file() && Inode::of(&metadata) == node);
-        is_this.then(|| HeldFile { file: Arc::new(file), _slot: Arc::new(slot), was_sought: false })
+        is_this.then(|| HeldFile { file: Arc::new(file), _slot: Arc::new(slot), was_awaited: false })
     }
 
     /// Whether it is still empty.
@@ -59,7 +59,7 @@ impl HeldFile {
 
     /// True if no name of the file is left, or if it was not found under its new name within the wait.
     pub(crate) fn has_no_name(&self) -> bool {
-        self.was_sought || self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
+        self.was_awaited || self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
     }
 }
 

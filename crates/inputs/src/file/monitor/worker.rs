@@ -267,7 +267,7 @@ impl<'a> Worker<'a> {
     fn seek(&mut self, job: &Job) {
         let mut sought = job.clone();
         if let Some(held) = &mut sought.held {
-            held.was_sought = true;
+            held.was_awaited = true;
             self.wait_for(sought, self.now() + LOOK_EVERY_NS);
         }
     }

@@ -72,7 +72,7 @@ impl From<BodyError> for Refusal {
                 let text = format!("the message exceeds {bytes} bytes; send fewer records at a time");
                 return Refusal::new(Status::ResourceExhausted, text);
             }
-            BodyError::Swells(bytes) => return Refusal::new(Status::ResourceExhausted, swells(bytes)),
+            BodyError::DecodedTooLarge(bytes) => return Refusal::new(Status::ResourceExhausted, swells(bytes)),
             BodyError::TooSlow => return Refusal::new(Status::Unavailable, TOO_SLOW),
             BodyError::Refused(answer) => answer,
         };
@@ -92,7 +92,7 @@ impl From<BodyError> for Refusal {
 /// and retry after 429, 502, 503 and 504 only.
 pub(super) fn refused_over_http(error: BodyError, form: Form) -> Response {
     let http = match &error {
-        BodyError::TooLarge(_) | BodyError::Swells(_) => StatusCode::PAYLOAD_TOO_LARGE,
+        BodyError::TooLarge(_) | BodyError::DecodedTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
         BodyError::TooSlow => StatusCode::SERVICE_UNAVAILABLE,
         BodyError::Refused(answer) => answer.code.row().1,
     };

@@ -349,7 +349,7 @@ fn answer_of_bulk(document: &bulk::Document, at: u64, receiver: &mut Receiver<'_
 fn refused(error: BodyError) -> Response {
     let (status, reason) = match error {
         BodyError::TooLarge(bytes) => (StatusCode::PAYLOAD_TOO_LARGE, format!("a body has at most {bytes} bytes")),
-        BodyError::Swells(bytes) => (StatusCode::PAYLOAD_TOO_LARGE, swells(bytes)),
+        BodyError::DecodedTooLarge(bytes) => (StatusCode::PAYLOAD_TOO_LARGE, swells(bytes)),
         // Elasticsearch clients retry after 429.
         BodyError::TooSlow => (StatusCode::TOO_MANY_REQUESTS, TOO_SLOW.to_owned()),
         BodyError::Refused(answer) => {

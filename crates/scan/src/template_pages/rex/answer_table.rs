@@ -7,7 +7,7 @@ use quarry_eval::EngineError;
 use quarry_event::template::TemplateSet;
 use quarry_stdx::number::u32_of;
 
-use super::windows::AskedWindow;
+use super::windows::WindowRequest;
 use crate::template_pages::column_codes::codes_of;
 use crate::template_pages::cursors::Cursors;
 use crate::template_pages::page::PageReader;
@@ -75,8 +75,8 @@ impl AnswerTable {
     }
 
     /// Makes room for the answers of a node if they consist of at most one group that depends on one or two columns.
-    pub(super) fn add(&mut self, at: usize, windows: &[AskedWindow], groups: usize, template_set: &TemplateSet) {
-        let [AskedWindow { columns, has_codes: true, decider: None, .. }] = windows else { return };
+    pub(super) fn add(&mut self, at: usize, windows: &[WindowRequest], groups: usize, template_set: &TemplateSet) {
+        let [WindowRequest { columns, has_codes: true, decider: None, .. }] = windows else { return };
         let codes_of = |(column, _): &(u32, usize)| codes_of(template_set, *column);
         let (column, len, second, most) = match columns.as_slice() {
             [only] => (only.0, codes_of(only), None, ANSWERS_MAX),

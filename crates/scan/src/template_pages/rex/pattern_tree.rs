@@ -17,7 +17,7 @@ use quarry_store::Segment;
 use super::MATCHED;
 use super::answer_table::{AnswerTable, NO_MATCH, NOT_ASKED, TEXTS};
 use super::evaluation::Work;
-use super::windows::{Answer, AskedWindow, Leaf, parts_read};
+use super::windows::{Answer, Leaf, WindowRequest, parts_read};
 use crate::template_pages::column_codes::has_few_codes;
 use crate::template_pages::cursors::Cursors;
 use crate::template_pages::decider::Decider;
@@ -276,7 +276,7 @@ impl PatternTree {
                 }
             }
             let decider = decision.map(|decision| Decider::new(decision, &window, &inside, template_set));
-            asked.push(AskedWindow::new(window, (columns, has_codes), decider, work.literals, &inside, template_set));
+            asked.push(WindowRequest::new(window, (columns, has_codes), decider, work.literals, &inside, template_set));
         }
         self.answers.add(at, &asked, work.groups.len(), template_set);
         self.leaves.entry(key).or_default().push(at);

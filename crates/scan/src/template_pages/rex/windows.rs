@@ -22,11 +22,11 @@ pub(in crate::template_pages) struct Leaf {
     pub(super) template: FlatTemplate,
     /// The windows as planned, which serve to recognise equal templates.
     pub(super) planned: Vec<Window>,
-    pub(super) windows: Vec<AskedWindow>,
+    pub(super) windows: Vec<WindowRequest>,
 }
 
 /// A window and its cached answers.
-pub(super) struct AskedWindow {
+pub(super) struct WindowRequest {
     window: Window,
     /// Columns on which the answer depends, each with its part of the template.
     pub columns: Vec<(u32, usize)>,
@@ -50,7 +50,7 @@ pub(super) enum Answer<'a> {
     Groups(&'a [u32]),
 }
 
-impl AskedWindow {
+impl WindowRequest {
     /// A window without cached answers; `columns` are those on which an answer depends, `has_codes` tells whether all
     /// have few codes.
     pub(super) fn new(
@@ -60,7 +60,7 @@ impl AskedWindow {
         literals: &Literals,
         template: &FlatTemplate,
         template_set: &TemplateSet,
-    ) -> AskedWindow {
+    ) -> WindowRequest {
         let is_too_much = has_codes && decider.is_none() && combinations(template_set, &columns) > COMBINATIONS_MAX;
         let apart = window.apart.as_ref().filter(|_| is_too_much);
         let apart = apart.and_then(|apart| GroupMemos::new(apart, &columns, template));
@@ -69,7 +69,7 @@ impl AskedWindow {
             true => None,
             false => Sites::of(literals, &window, template, template_set),
         };
-        AskedWindow { window, columns, has_codes, memo, found, decider, apart, sites }
+        WindowRequest { window, columns, has_codes, memo, found, decider, apart, sites }
     }
 }
 
@@ -84,7 +84,7 @@ impl Leaf {
     ) -> Result<Answer<'w>, EngineError> {
         let RowOf { row, cursors, page, segment, dictionaries } = of_row;
         let Leaf { template, windows, .. } = self;
-        for AskedWindow { window, columns, has_codes, memo, found, decider, apart, sites } in windows {
+        for WindowRequest { window, columns, has_codes, memo, found, decider, apart, sites } in windows {
             if work.excludes(sites.as_mut(), row, cursors, page)? {
                 continue;
             }

@@ -3,8 +3,8 @@
 //! Not here: the assignment of slots (api).
 
 /// A slot, released when dropped. A job holds it while it runs, not while it is paused.
-pub trait WorkTurn: Send {
+pub trait SearchSlot: Send {
     /// Exchanges the slot because the job turned out to have many rows; the job may then have to wait for other
-    /// searches. `let_go` is called before waiting.
-    fn grow(self: Box<Self>, let_go: &mut dyn FnMut()) -> Option<Box<dyn WorkTurn>>;
+    /// searches. `release_memory` is called before waiting.
+    fn grow(self: Box<Self>, release_memory: &mut dyn FnMut()) -> Option<Box<dyn SearchSlot>>;
 }
