@@ -1,8 +1,8 @@
 //! Stored sizes of irregular logs: `irregular_sizes MEGABYTES SAMPLES_FOLDER [NAME...]` prints a line per log.
 //!
-//! Stored bytes (object and filter) as sealed and as compacted against zstd level 3 over blocks of 8 MB, and the speed
-//! of encoding and verifying on one core. With names: only logs whose names begin with one of them, with the bytes of
-//! each kind of block. A development tool.
+//! A line compares the stored bytes (object and filter), sealed and compacted, with those of zstd level 3 over blocks
+//! of 8 MB, and shows the speed of encoding and verifying on one core. With names, only logs whose names begin with one
+//! of them are measured, and the bytes of each kind of block are printed as well. A development tool.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 use std::collections::BTreeMap;

@@ -15,14 +15,14 @@ use crate::wire::{Cursor, Malformed, put_varint};
 
 /// Bytes before a block's payload.
 pub(crate) const BLOCK_HEAD_BYTES: usize = 16;
-/// Layout version of every block kind so far.
+/// Layout version written to the head of every block; all block kinds still have their first version.
 const BLOCK_VERSION: u8 = 1;
 /// zstd level of everything except text and columns; directories and term dictionaries gain little from a higher one.
 pub(crate) const STRUCTURE_LEVEL: i32 = 1;
 /// Compression ratio at or below which bytes count as hardly repeating.
 const HARDLY_COMPRESSED: usize = 3;
 
-/// Contents of a block. New kinds get new numbers; a reader reports an unknown one.
+/// Kind of a block. New kinds get new numbers; a reader reports an unknown number as an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum BlockKind {
@@ -166,19 +166,19 @@ impl BlockWriter {
         Ok(put_block(&mut self.object, kind, codec, raw.len(), payload))
     }
 
-    /// Appends a block of bytes that are already packed, without trying to compress them.
+    /// Appends a block without trying to compress its bytes, which are packed.
     pub(crate) fn write_stored(&mut self, kind: BlockKind, raw: &[u8]) -> u32 {
         put_block(&mut self.object, kind, CODEC_STORED, raw.len(), raw)
     }
 
-    /// Compresses bytes like text, for blocks that record by themselves what is compressed; `None` if that is not
-    /// smaller.
+    /// Compresses bytes at the level of text, for blocks that record which of their parts are compressed. `None` if the
+    /// result is not smaller.
     pub(crate) fn compressed(&mut self, raw: &[u8]) -> Result<Option<&[u8]>, BucketError> {
         Ok(compress(&mut self.text, raw, &mut self.scratch)?.then_some(&self.scratch[..]))
     }
 
-    /// The same with the smallest result: for bytes that hardly repeat, such as ids, entropy coding alone beats a
-    /// search for matches.
+    /// Like [`BlockWriter::compressed`], but also tries the fast level on bytes that hardly repeat, and returns the
+    /// smaller result: for such bytes, for example ids, entropy coding alone beats a search for matches.
     pub(crate) fn compressed_best(&mut self, raw: &[u8]) -> Result<Option<&[u8]>, BucketError> {
         let is_smaller = compress(&mut self.text, raw, &mut self.scratch)?;
         if self.scratch.len() * HARDLY_COMPRESSED < raw.len() {
@@ -205,7 +205,7 @@ impl BlockWriter {
     }
 }
 
-/// Compresses `raw` into `scratch`; false if that gains nothing.
+/// Compresses `raw` into `scratch`; returns false if the result is not smaller.
 fn compress(
     compressor: &mut zstd::bulk::Compressor<'static>,
     raw: &[u8],
@@ -234,8 +234,8 @@ fn head_word(kind: u8, codec: u8, version: u8, raw_len: u32) -> u64 {
     u64::from(kind) | u64::from(codec) << 8 | u64::from(version) << 16 | u64::from(raw_len) << 32
 }
 
-/// Whether a wrong checksum ends a read. Not during fuzzing, where no mutated byte would otherwise reach a decoder, and
-/// decoders must tolerate arbitrary bytes.
+/// Whether a wrong checksum ends a read. It does not during fuzzing: decoders must tolerate arbitrary bytes, and
+/// checksums would keep every mutated byte from them.
 pub(crate) fn checksums_decide() -> bool {
     #[cfg(test)]
     let decide = tests::CHECKSUMS_DECIDE.get();
@@ -380,7 +380,7 @@ pub(crate) mod tests {
     use super::*;
 
     thread_local! {
-        /// Switched off by the tests that go past checksums.
+        /// Set to false by tests whose damage must reach the decoders.
         pub(crate) static CHECKSUMS_DECIDE: std::cell::Cell<bool> = const { std::cell::Cell::new(true) };
     }
 

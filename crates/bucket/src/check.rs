@@ -38,8 +38,8 @@ impl BucketReader {
         self.check_cover(blocks)
     }
 
-    /// Reads each column of each page separately, checks its values against its traits and counts, and adds the blocks
-    /// to `blocks`; returns the shared ones.
+    /// Reads each column of each page separately, and checks its values against its traits and counts. Adds the blocks
+    /// of the columns to `blocks`, and returns those that several columns or slabs share.
     fn check_columns(&self, slab: usize, blocks: &mut Vec<BlockAt>) -> Result<Vec<BlockAt>, BucketError> {
         let (Some(at), Some(columns)) = (self.parts()[slab].columns.at, self.columns(slab)?) else {
             return Ok(Vec::new());
@@ -141,8 +141,9 @@ impl BucketReader {
         self.check_located(slab, true, &mut |_| {})
     }
 
-    /// Checks that a slab's locator, if there is one, finds the pages of every rare token; passes the hash of each to
-    /// `visit`, with repetitions. Without `texts`, a slab without a locator passes only those of number columns.
+    /// Checks that a slab's locator, if there is one, finds the pages of every rare token. Passes the hash of every
+    /// rare token to `visit`, with repetitions. If `texts` is false and the slab has no locator, only the tokens of
+    /// number columns are passed.
     pub(crate) fn check_located(
         &self,
         slab: usize,
@@ -182,7 +183,8 @@ impl BucketReader {
             if at.offset != end {
                 return Err(place.corrupt(format!("the block before it ends at byte {end}")));
             }
-            // Pages read their blocks by kind, so a block of an unexpected kind is only noticed here.
+            // The other checks read a page's blocks by kind and ignore blocks of an unexpected kind, so these are found
+            // here.
             let bytes = self.source.fetch(place, at.stored_len as usize)?;
             open_block(&bytes, at.kind, place, u32::MAX as usize)?;
             end = at.offset.saturating_add(u64::from(at.stored_len));

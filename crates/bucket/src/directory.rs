@@ -1,4 +1,4 @@
-//! Structures read first: the trailer, the bucket's directory and one head per slab.
+//! The structures that are read first: the trailer, the bucket's directory and one head per slab.
 //!
 //! The head of a slab holds its metadata, its pages with the position of each block, and the position of its term
 //! dictionaries.
@@ -22,9 +22,9 @@ use crate::wire::{Cursor, Malformed, put_run, put_signed, put_varint};
 const MAGIC: &[u8; 8] = b"QRYBUCKT";
 /// Version of the container: header, trailer, directory and slab heads. Blocks have versions of their own.
 const FORMAT_VERSION: u32 = 1;
-/// Magic, version, four zeroes.
+/// Bytes of the header: magic, version, four zeroes.
 pub(crate) const HEADER_BYTES: usize = 16;
-/// Directory offset, stored length, version, magic, checksum of these.
+/// Bytes of the trailer: offset and stored length of the directory, version, magic, and a checksum of these.
 pub(crate) const TRAILER_BYTES: usize = 32;
 
 pub(crate) fn header() -> [u8; HEADER_BYTES] {
@@ -44,7 +44,7 @@ pub(crate) fn put_trailer(directory_offset: u64, directory_len: u32, out: &mut V
     out.extend_from_slice(&checksum.to_le_bytes());
 }
 
-/// Offset and stored length of the directory.
+/// Checks the trailer; returns the offset and stored length of the directory.
 pub(crate) fn read_trailer(bytes: &[u8], place: BlockPosition) -> Result<(u64, u32), BucketError> {
     let mut cursor = Cursor::new(bytes);
     let mut fields = || -> Result<(u64, u32, u32, &[u8], u64), Malformed> {

@@ -1,8 +1,8 @@
 //! Encoder: from event batches to a bucket's two objects.
 //!
-//! For each page, its tokens go into the term table, and its columns and text blocks to the end of the object. After
-//! the last page of a slab follow the columns of its texts, if they were split into any, and the pages of its term
-//! dictionaries. What follows the last slab, directories above all, is in [`crate::tail`].
+//! The tokens of each page are added to the term table; its columns and text blocks are appended to the object. The
+//! last page of a slab is followed by the columns of its texts, if these were split, and by the pages of its term
+//! dictionaries. The blocks after the last slab, mainly directories, are written by [`crate::tail`].
 
 use bytes::Bytes;
 use quarry_event::{EventBatch, IndexedField, TimeNs};
@@ -83,7 +83,7 @@ pub struct SlabSource<'a> {
 }
 
 impl<'a> SlabSource<'a> {
-    /// The events of a batch that arrived at once.
+    /// A slab of a batch whose events all have the same `_indextime`.
     pub fn of(events: &'a EventBatch) -> SlabSource<'a> {
         SlabSource { events, index_times: None }
     }
@@ -105,7 +105,7 @@ pub fn encode_slabs(slabs: &[SlabSource<'_>], options: &EncodeOptions) -> Result
     encoder.finish()
 }
 
-/// Encodes a bucket slab by slab; memory holds the slab being added, the encoded bucket and its locators.
+/// Encodes a bucket slab by slab. Only the slab being added, the encoded bucket and its locators are in memory.
 pub struct BucketEncoder {
     options: EncodeOptions,
     blocks: BlockWriter,
@@ -113,11 +113,12 @@ pub struct BucketEncoder {
     heads: Vec<SlabHead>,
     /// Term dictionary directories and column layouts, which are written last.
     directories: Vec<SlabBlock>,
-    /// Locators and the numbers of their slabs. They are written last, when it is known whether there is room for them.
+    /// Locators and the numbers of their slabs. They are written last, when the sizes that [`Locators::IncludedWithin`]
+    /// limits are known.
     locators: Vec<(usize, LocatorTables)>,
     tokens: TermTable,
     fields: TermTable,
-    /// Hashes of all terms of the slab, for its filter.
+    /// Hashes of all terms of the slab being added, for its filter.
     hashes: Vec<u64>,
     filter: FilterWriter,
     summary: SummaryBuilder,
@@ -247,7 +248,8 @@ impl BucketEncoder {
         head.blocks.push(BlockAt { kind, offset, stored_len });
     }
 
-    /// Adds the page's terms to the tables; terms of texts that are stored as columns are added for the whole slab.
+    /// Adds the page's terms to the tables. If the texts are stored as columns, their terms are not added here but for
+    /// the whole slab at once.
     fn terms(&mut self, slab: &CheckedSlab<'_>, page: &PageSource<'_>) {
         if !page.has_templates {
             self.tokens.start_page(page.number);
@@ -261,8 +263,8 @@ impl BucketEncoder {
         }
     }
 
-    /// Writes text blocks of whole events. Each is closed before it exceeds its target; a longer event gets a block of
-    /// its own.
+    /// Writes the page's text in blocks of whole events. Each block is closed before it exceeds its target size; an
+    /// event longer than that gets a block of its own.
     fn text(&mut self, slab: &CheckedSlab<'_>, page: &PageSource<'_>, head: &mut PageHead) -> Result<(), BucketError> {
         let end_of = |row: usize| slab.events.ends[row] as usize;
         let mut start = if page.start == 0 { 0 } else { end_of(page.start - 1) };
@@ -328,11 +330,11 @@ struct PageSource<'a> {
     start: usize,
     end: usize,
     fields: &'a [IndexedField],
-    /// Whether its texts are columns of the slab.
+    /// Whether the page's texts are stored in the columns of the slab.
     has_templates: bool,
 }
 
-/// The texts as columns, if they split well.
+/// The texts split into columns; `None` if they do not split well.
 fn template_slab_of(events: &EventBatch) -> Option<TemplateSlab> {
     #[cfg(test)]
     let split_slab = tests::SPLITTER.get().unwrap_or(split_slab);

@@ -22,7 +22,7 @@ pub enum BucketError {
         /// The violated rule of the format.
         reason: String,
     },
-    /// Written by a newer version; intact, but not readable here.
+    /// A newer version wrote the bucket; it is intact but cannot be read by this version.
     #[error("bucket needs a newer quarry at {place}: {reason}; upgrade this node before reading it")]
     Unsupported {
         /// Position of the unknown part.
@@ -30,7 +30,7 @@ pub enum BucketError {
         /// The unknown version, kind or codec.
         reason: String,
     },
-    /// An event batch violates the rules stated at `EventBatch`: a bug of the caller.
+    /// An event batch violates the rules stated at `EventBatch`, which is a bug of the caller.
     #[error("event batch of slab {slab} cannot be encoded: {reason}")]
     InvalidBatch {
         /// Slab number within the bucket.
@@ -72,7 +72,7 @@ impl HasKind for BucketError {
     }
 }
 
-/// Position in a bucket; slab and page are absent if unknown.
+/// Position in a bucket; slab and page are `None` if unknown or if the block belongs to none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockPosition {
     /// Slab number.

@@ -2,7 +2,7 @@
 //!
 //! Fields do not get columns of their own, since a source may produce thousands of names. All fields of a page are
 //! stored in one or more blocks, each with a small dictionary of names. Names beyond the dictionary's limit are written
-//! next to their values, so that an explosion of names costs bytes but no memory.
+//! next to their values, so that a very large number of names costs bytes on disk but no memory for a dictionary.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,11 +18,12 @@ use crate::limits::{
 };
 use crate::wire::{Cursor, Malformed, put_run, put_varint};
 
-/// Dictionary names; rows and name numbers; value lengths; values; names beyond the dictionary.
+/// Number of streams of a field block: dictionary names; rows and name numbers; value lengths; values; names beyond the
+/// dictionary.
 const STREAMS: usize = 5;
-/// Name number of a name beyond the dictionary.
+/// Name number that marks a name beyond the dictionary.
 const BESIDE: u64 = 0;
-/// Maximum decoded size of a field block: a full block and one more field of the greatest size.
+/// Maximum decoded size of a field block: the size at which it is closed, and one more field of the greatest size.
 pub(crate) const MAX_FIELD_BLOCK_BYTES: usize =
     TARGET_FIELD_BLOCK_BYTES + MAX_FIELD_BYTES + MAX_FIELD_BLOCK_ENTRIES * 16;
 

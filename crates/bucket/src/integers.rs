@@ -1,7 +1,7 @@
 //! Columns of 64-bit integers: constant, frame of reference, or deltas, bit-packed.
 //!
-//! Timestamps in milliseconds and line lengths take 10 to 25 bits each this way. The number of values is not stored; it
-//! is the number of events of the page. All arithmetic wraps, so that every i64 round-trips.
+//! Timestamps in milliseconds and line lengths take 10 to 25 bits each this way. The number of values is not stored;
+//! the caller knows it. All arithmetic wraps, so that every i64 round-trips.
 
 mod bits;
 
@@ -89,9 +89,9 @@ pub(crate) fn read_integers(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec
 pub(crate) enum IntegersAt {
     /// One value in every row.
     Constant(i64),
-    /// Multiples of `unit` above `min`.
+    /// Frame of reference: each value is `min` plus a multiple of `unit`.
     Frame { min: i64, unit: u64, offsets: PackedAt },
-    /// Decoded, as each depends on the previous ones.
+    /// Deltas, decoded when opened because each value depends on the previous ones.
     Decoded(Vec<i64>),
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn frame_holds(bytes: &[u8], count: usize, wanted: [i64; 2]) -> Resul
     }
     let min = cursor.signed("integer minimum")?;
     let unit = cursor.varint("integer unit")?;
-    // Multiplying arbitrary offsets may wrap, but those of encoded values never did.
+    // Multiplying an arbitrary offset may wrap, but the offsets of encoded values cannot.
     let offset = |number: i64| {
         let distance = number.wrapping_sub(min) as u64;
         (unit != 0 && number >= min && distance.is_multiple_of(unit)).then(|| distance / unit)
@@ -168,7 +168,8 @@ pub(crate) fn range_of(values: &[i64]) -> (i64, i64) {
     values.iter().fold((*first, *first), |(min, max), value| (min.min(*value), max.max(*value)))
 }
 
-/// The largest common unit. Times are often whole milliseconds or seconds, so a common divisor is factored out first.
+/// The largest known unit that divides the distance of every value from `min`. It is factored out, because times are
+/// often whole milliseconds or seconds.
 pub(crate) fn common_unit(values: &[i64], min: i64) -> u64 {
     // A divisor known at compile time becomes a multiplication.
     fn divides<const UNIT: u64>(values: &[i64], min: i64) -> bool {

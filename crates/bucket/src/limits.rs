@@ -1,15 +1,15 @@
-//! All limits of the container format, with their reasons.
+//! All limits of the container format, with the reasons for them.
 //!
 //! The writer refuses input that exceeds them, and the reader checks each count and length against them before it
 //! allocates. A damaged or hostile object therefore costs a bounded amount of memory.
 
 use crate::error::BucketError;
 
-/// Events per page: the granularity of posting lists and of reading.
+/// Maximum number of events of a page. Posting lists refer to whole pages, and most blocks are read per page.
 pub const MAX_PAGE_EVENTS: usize = 4_096;
-/// Pages per slab: a posting list is one 64-bit word.
+/// Maximum number of pages of a slab, so that a posting list fits in one 64-bit word.
 pub const MAX_SLAB_PAGES: usize = 64;
-/// Events of a slab.
+/// Maximum number of events of a slab.
 pub const MAX_SLAB_EVENTS: usize = MAX_PAGE_EVENTS * MAX_SLAB_PAGES;
 /// Text bytes at which a writer should close a slab. Larger slabs compress better but take more memory while encoding.
 pub const TARGET_SLAB_RAW_BYTES: usize = 64 << 20;
@@ -20,7 +20,7 @@ pub const MAX_SUMMARY_VALUES: usize = 1_024;
 /// Maximum bytes of one value in a [`crate::BucketSummary`]; longer ones are omitted.
 pub(crate) const MAX_SUMMARY_VALUE_BYTES: usize = 4_096;
 
-/// Slabs of a bucket.
+/// Maximum number of slabs of a bucket.
 pub(crate) const MAX_SLABS: usize = 4_096;
 /// Text bytes at which a text block is closed. A page is always read as a whole, so smaller blocks would only narrow
 /// the zstd window; larger ones gain nothing.
@@ -41,7 +41,7 @@ pub(crate) const MAX_FIELD_BYTES: usize = 64 << 20;
 pub(crate) const MAX_FIELD_BLOCK_NAMES: usize = 4_096;
 /// Maximum bytes of a term in the term dictionary; longer terms are truncated, by the writer and in queries alike.
 pub(crate) const MAX_TERM_BYTES: usize = 1_024;
-/// Terms per term dictionary page, which is what one lookup decodes.
+/// Maximum number of terms of a term dictionary page. A lookup decodes one page.
 pub(crate) const MAX_TERM_DICTIONARY_PAGE_TERMS: usize = 4_096;
 /// Maximum bytes of one stream of a term dictionary page before compression. Follows from the two limits above.
 pub(crate) const MAX_TERM_DICTIONARY_STREAM_BYTES: usize = MAX_TERM_DICTIONARY_PAGE_TERMS * (MAX_TERM_BYTES + 16);
@@ -53,7 +53,7 @@ pub(crate) const MAX_SHARED_MASKS: usize = 65_536;
 pub(crate) const MAX_TERM_DICTIONARY_DIRECTORY_BYTES: usize = 128 << 20;
 /// Maximum bytes of a term filter.
 pub(crate) const MAX_FILTER_BYTES: usize = 1 << 30;
-/// Bytes of the first read of an object, which usually covers trailer, directory and slab heads.
+/// Bytes at the end of an object that opening reads first; they usually include trailer, directory and slab heads.
 pub(crate) const TAIL_READ_BYTES: usize = 64 << 10;
 
 /// Refuses to write more than a limit.

@@ -1,4 +1,4 @@
-//! Metadata of a slab: the dictionary of distinct values and, per page, the set that occurs.
+//! Metadata of a slab: the dictionary of its distinct metadata and, for each page, the set of those that occur.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ pub(crate) fn read_metas(cursor: &mut Cursor<'_>) -> Result<Arc<[Metadata]>, Mal
     Ok(metas.into())
 }
 
-/// Writes the codes of one page, ascending.
+/// Writes the metadata codes of one page, which ascend.
 pub(crate) fn put_meta_set(codes: &[u32], out: &mut Vec<u8>) {
     assert!(codes.is_sorted_by(|left, right| left < right), "codes ascend");
     assert!(codes.len() <= MAX_PAGE_EVENTS, "an event has one code");

@@ -40,7 +40,7 @@ fn decoders_bear_any_bytes() {
     CHECKSUMS_DECIDE.set(false);
     let seeds = seeds();
     mutations::for_each_mutation(&seeds, 4_000, entry::run);
-    // Lengths remain valid here, so that the damage reaches the decoders and not only the block heads.
+    // Lengths are not damaged here, so that the damage reaches the decoders and not only the checks of block heads.
     for seed in &seeds {
         for at in 0..seed.len() {
             for value in [0, 1, 0x7f, 0xff, seed[at] ^ 1, seed[at].wrapping_add(1)] {

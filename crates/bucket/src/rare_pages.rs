@@ -1,5 +1,5 @@
 //! Pages with rare tokens: searches the columns of template slabs for tokens that are not in the term dictionary, and
-//! checks that the term filter knows all of them.
+//! lists these tokens to check the term filter.
 //!
 //! The store consults the term filter first, so that columns are read only in slabs that most likely contain the token.
 //! In a compacted slab, the locator returns the pages of most tokens (`crate::locator`), so that no column is read at
@@ -32,9 +32,9 @@ impl BucketReader {
         among != PageSet::first(self.slabs()[slab].pages.len()) && among.0.count_ones() <= FEW_PAGES
     }
 
-    /// Whether a lookup in the term dictionary is useful. It does not list the tokens of a value whose columns are all
-    /// rare. But if numbers consist of several tokens, which occur in most pages, the lookup is made anyway: it is
-    /// faster than reading columns.
+    /// Whether a lookup in the term dictionary is useful. It is not if all columns with the field's values are rare,
+    /// because the dictionary omits their tokens. Numbers of several tokens are an exception: such tokens occur in most
+    /// pages, so the lookup is made first, because it is faster than reading columns.
     pub(crate) fn is_listed(&self, asked: TokenScope<'_>) -> Result<bool, BucketError> {
         let (Some(within), Some(columns)) = (asked.within, self.columns(asked.slab)?) else { return Ok(true) };
         let columns = &columns.layout.template_set.columns;
@@ -42,8 +42,8 @@ impl BucketReader {
         Ok(within.literals || !within.columns.iter().all(is_rare))
     }
 
-    /// Tests for an IP address if all values of the field are stored in address columns; its four tokens would occur in
-    /// every page. `None` if values also have other forms.
+    /// Tests of the address columns for an IP address, which exclude more pages than its four tokens, as these occur in
+    /// nearly every page. `None` if some values of the field are not in address columns.
     pub(crate) fn address_tests(
         &self,
         asked: TokenScope<'_>,
@@ -150,8 +150,9 @@ impl BucketReader {
         Ok(found)
     }
 
-    /// Passes the hash of every rare token of a slab to `visit`, with repetitions, as its columns hold them; with
-    /// `per_page`, including the page if a locator covers the token. Without `texts`, only those of number columns.
+    /// Reads the columns of a slab and passes the hash of every rare token to `visit`, with repetitions. With
+    /// `per_page`, the token's page is passed as well if a locator covers the token. Without `texts`, only tokens of
+    /// number columns are passed.
     pub(crate) fn for_each_rare(
         &self,
         slab: usize,
@@ -161,7 +162,7 @@ impl BucketReader {
         let Some(columns) = self.columns(slab)? else {
             return Ok(());
         };
-        // Opened once: a slab may have thousands of columns.
+        // Each page is opened only once, because a slab may have thousands of columns.
         let pages = 0..self.slabs()[slab].pages.len();
         let opened: Result<Vec<_>, _> = pages.map(|page| self.template_page(slab, page)).collect();
         let mut opened = opened?;
@@ -215,7 +216,7 @@ fn add_tokens_of_texts(values: &ColumnValues, hashes: &mut Vec<u64>) {
     }
 }
 
-/// Whether the term dictionary omits the values of a column, each of which is a single token if it is a number.
+/// Whether the term dictionary omits the values of a column. Number columns count only if each value is a single token.
 fn is_one_rare_token(column: &Column) -> bool {
     match column.kind {
         ColumnKind::Numbers { format, .. } => {
@@ -248,7 +249,8 @@ fn located_tests<'a>(
 /// Test for the values of a column.
 enum ColumnTest<'a> {
     Values(RareTest<'a>),
-    /// Codes of a shared dictionary, ascending, so that only its entries had to be tested.
+    /// Ascending codes of the shared dictionary's entries that pass, so that only the entries were tested and not every
+    /// value.
     Codes(Vec<u32>),
 }
 

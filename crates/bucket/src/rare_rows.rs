@@ -1,8 +1,8 @@
-//! Candidate rows of a page for rare tokens, or for the beginning of one: usually few, as in a search for one id.
+//! Candidate rows of a page for a rare token or a prefix of one. There are usually few, as in a search for one id.
 //!
 //! If a token that the term dictionary does not list for a page occurs there at all, it is in one of the page's rare
-//! columns; only the rows of these values can match. This costs a term dictionary page and a column or two, so it pays
-//! off when few pages are left.
+//! columns; only the rows of the values that contain it can match. This costs a term dictionary page and a column or
+//! two, so it pays off when few pages are left.
 
 use quarry_event::template::ColumnValues;
 use quarry_event::{FieldColumns, TermQuery};
@@ -14,7 +14,7 @@ use crate::reader::{BucketReader, TokenScope, in_order_of_rarity};
 use crate::term_dictionary::scan::{NumberTest, RareTest, TokenPattern};
 use crate::term_dictionary::{cut_term, field_term};
 
-/// Maximum number of tokens of a query that are looked up before the rows count as unknown.
+/// Maximum number of conditions of a conjunction that are looked up before the rows count as unknown.
 const MOST_TOKENS: usize = 2;
 
 impl BucketReader {
@@ -70,7 +70,7 @@ impl BucketReader {
             }
             TermQuery::Or(parts) => {
                 let mut all = Vec::new();
-                // Columns are searched last.
+                // Conditions that search columns come last; any other may end the search early.
                 let (late, early): (Vec<_>, Vec<_>) = parts.iter().partition(|part| is_of_tokens(part));
                 for part in early.into_iter().chain(late) {
                     let Some(rows) = self.rows_of(asked, page, part, most)? else { return Ok(None) };
@@ -84,7 +84,8 @@ impl BucketReader {
         }
     }
 
-    /// No row if no event of the page has this index-time field; otherwise it is unknown which events have it.
+    /// No rows if no event of the page has this index-time field; otherwise `None`, because it is unknown which events
+    /// have it.
     fn rows_with_field(&self, slab: usize, page: usize, term: &[u8]) -> Result<Option<Vec<u32>>, BucketError> {
         let pages = match self.term_dictionary(slab, &self.parts()[slab].fields)? {
             Some(term_dictionary) => term_dictionary.find(&self.source, term)?,
@@ -171,7 +172,7 @@ impl BucketReader {
     }
 }
 
-/// Whether a query names tokens that columns can be searched for.
+/// Whether a query is a condition on tokens, for which columns can be searched.
 fn is_of_tokens(query: &TermQuery) -> bool {
     matches!(query, TermQuery::Token(_) | TermQuery::Prefix(_) | TermQuery::Value { .. })
 }

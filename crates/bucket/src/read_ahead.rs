@@ -1,4 +1,5 @@
-//! Read-ahead: what a search reads of one page of a slab is fetched for the following pages in the same request.
+//! Read-ahead: the request for the columns and blocks that a search reads in one page of a slab also fetches those of
+//! the next pages.
 //!
 //! A request to remote storage takes as long as transferring megabytes. Which columns a search reads is known after the
 //! first page; the chunks of a column are consecutive, so those of other pages come with the same request. A search
@@ -16,13 +17,13 @@ use quarry_event::PageSet;
 
 use crate::block::{BlockAt, BlockKind};
 
-/// Maximum bytes held for one slab; beyond that, only what a page needs is fetched.
+/// Maximum bytes held for one slab; beyond that, nothing is read ahead.
 const HELD_BYTES_MAX: u64 = 64 << 20;
 /// Maximum bytes held for all slabs that share a [`ReadAheadBudget`].
 const ALL_HELD_BYTES_MAX: u64 = 256 << 20;
-/// Gap between two ranges up to which it is fetched along, to save a request.
+/// Maximum gap between two ranges that are fetched as one, together with the gap, to save a request.
 const GAP_BYTES: u64 = 32 << 10;
-/// Number of pages of a slab up to which each is fetched as a whole.
+/// Maximum number of pages for a search of few events, which fetches each page as a whole.
 const FEW_PAGES: u32 = 2;
 /// Factor by which the number of pages fetched at once grows with every page opened.
 const GROWTH: usize = 4;
@@ -35,7 +36,7 @@ pub struct ReadAheadBudget(Arc<AtomicU64>);
 #[derive(Debug)]
 pub(crate) struct ReadAhead {
     pages: PageSet,
-    /// Whether all of them are going to be read.
+    /// Whether the search is certain to read all of these pages.
     is_certain: bool,
     /// Blocks of every page of the slab.
     blocks: Vec<Vec<BlockAt>>,
@@ -64,7 +65,7 @@ impl ReadAhead {
         ReadAhead { pages, is_certain, blocks, budget: budget.clone(), state: Mutex::default() }
     }
 
-    /// The page will not be read any more; after the last page, the data is dropped.
+    /// Notes that a page will not be read any more. After the last page, the data is dropped.
     pub(crate) fn done_with(&self, page: usize) {
         let mut state = self.locked();
         state.done.0 |= PageSet::one(page).0;
@@ -81,8 +82,8 @@ impl ReadAhead {
         (to <= bytes.len()).then(|| bytes.slice(from..to))
     }
 
-    /// The page and those to be fetched with it, in the order in which they are needed: those before it first, as
-    /// searches go from newest to oldest.
+    /// The page and the pages to be fetched with it, in the order in which they are needed: earlier pages first,
+    /// because searches read from newest to oldest.
     pub(crate) fn pages_with(&self, page: usize) -> Vec<usize> {
         let opened = {
             let mut state = self.locked();
@@ -110,7 +111,8 @@ impl ReadAhead {
         (self.is_for_few_events() && self.locked().opened.0 == 0).then_some(newest)
     }
 
-    /// These columns and, unless all pages were fetched with the first one, those read in earlier pages.
+    /// These columns and the columns read in earlier pages. The latter are omitted if the search is certain to read all
+    /// pages, because they were fetched for all pages at once.
     pub(crate) fn with_earlier(&self, columns: Vec<u32>) -> Vec<u32> {
         if self.is_certain {
             return columns;
@@ -127,7 +129,7 @@ impl ReadAhead {
         blocks.filter(|at| wanted(at.kind)).map(BlockAt::range).collect()
     }
 
-    /// The ranges to fetch: ascending, disjoint, without what is held; none if they exceed the budget.
+    /// The ranges to fetch, ascending and disjoint, without those held in memory; none if they exceed the budget.
     pub(crate) fn missing(&self, mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
         ranges.retain(|range| !range.is_empty() && self.get(range).is_none());
         ranges.sort_unstable_by_key(|range| range.start);
@@ -310,7 +312,7 @@ mod tests {
         assert!(held() > 0);
         drop(ahead);
         assert_eq!(held(), 0);
-        // Where others hold all there may be, pages are read one by one.
+        // If other searches use the whole budget, pages are read one by one.
         budget.0.store(ALL_HELD_BYTES_MAX, Ordering::Relaxed);
         requests.store(0, Ordering::Relaxed);
         let ahead = reader.reading_ahead(0, PageSet::first(PAGES), true, &budget);
@@ -318,7 +320,7 @@ mod tests {
         assert!(held() == ALL_HELD_BYTES_MAX && requests.load(Ordering::Relaxed) > 3 * PAGES);
     }
 
-    /// Fields that may lie anywhere.
+    /// Fields whose values may be in any column.
     struct Anywhere;
 
     impl FieldColumns for Anywhere {

@@ -28,12 +28,13 @@ pub trait ReadAt: Send + Sync {
         ranges.iter().map(read).collect()
     }
 
-    /// Whether these ranges are certainly read without a network request. A hint: they may be evicted meanwhile.
+    /// Whether these ranges can be read without a network request at present. A hint, because a cache may evict them
+    /// before they are read.
     fn is_at_hand(&self, _ranges: &[Range<u64>]) -> bool {
         false
     }
 
-    /// Number of network requests sent for it so far.
+    /// Number of network requests sent for the object so far.
     fn requests(&self) -> u64 {
         0
     }

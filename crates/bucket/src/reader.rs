@@ -51,7 +51,7 @@ struct BucketMetadata {
     shared: Arc<SharedCache>,
 }
 
-/// Parts of a slab that only the reader knows.
+/// Parts of a slab that [`SlabInfo`] does not show.
 #[derive(Debug)]
 pub(crate) struct SlabParts {
     pub(crate) head: BlockAt,
@@ -64,7 +64,7 @@ pub(crate) struct SlabParts {
 }
 
 impl SlabParts {
-    /// Byte ranges of the directories of tokens and locator that are not open yet.
+    /// Byte ranges of the token dictionary's directory and of the locator's directory, each if it is not open yet.
     pub(crate) fn unopened_directories(&self) -> Vec<Range<u64>> {
         let tokens = self.tokens.at.filter(|_| self.tokens.opened.get().is_none());
         let locator = self.locator.at.filter(|_| self.locator.opened.get().is_none());
@@ -126,11 +126,11 @@ pub struct PageInfo {
 #[derive(Clone, Copy)]
 pub(crate) struct TokenScope<'a> {
     pub slab: usize,
-    /// Locations of field values in the slab.
+    /// The columns that hold the values of each field in the slab.
     pub fields: &'a dyn FieldColumns,
     /// Restricts the search to these columns if the tokens are those of a field's value.
     pub within: Option<&'a ValueColumns>,
-    /// Whether the slab may hold a token, by its term filter.
+    /// Returns whether the slab's term filter allows a token to be in the slab.
     pub may_hold: &'a dyn Fn(&[u8]) -> bool,
 }
 
@@ -175,9 +175,9 @@ impl BucketReader {
         Ok(BucketReader { source, opened: Arc::new(opened) })
     }
 
-    /// The bucket for a search that is going to read these pages of a slab; `is_certain` if it will read all of them.
-    /// What it reads of one page is fetched for others in the same request, within `budget`. Panics if there is no such
-    /// slab, as slice indexing does.
+    /// The bucket for a search that is going to read these pages of a slab; `is_certain` if the search will read all of
+    /// them. A request for one page also fetches the same columns and blocks of other pages, within `budget`. Panics if
+    /// there is no such slab, as slice indexing does.
     pub fn reading_ahead(
         &self,
         slab: usize,
@@ -207,7 +207,7 @@ impl BucketReader {
 }
 
 impl BucketMetadata {
-    /// Reads a slab's head; returns the row after its last.
+    /// Reads a slab's head; returns the first row after the slab.
     fn add_slab(
         &mut self,
         source: &ObjectSource,
@@ -273,9 +273,9 @@ impl BucketReader {
         self.candidate_pages_with_filter(slab, query, fields, &|_| true)
     }
 
-    /// Like [`BucketReader::candidate_pages`], where `may_hold` decides by a term filter whether the slab may contain a
-    /// token. It is only called for a token that the term dictionary lacks, before columns are read to look for it: of
-    /// a remote bucket, the dictionary's answer takes fewer bytes and requests than the filter's.
+    /// Like [`BucketReader::candidate_pages`], but asks `may_hold`, a term filter, whether the slab may contain a
+    /// token. The filter is only asked about a token that the term dictionary lacks, before columns are searched for
+    /// it: in a remote bucket, a lookup in the dictionary takes fewer bytes and requests than one in the filter.
     pub fn candidate_pages_with_filter(
         &self,
         slab: usize,
@@ -337,8 +337,8 @@ impl BucketReader {
         Ok(PageSet(found & among.0))
     }
 
-    /// Pages whose texts contain what is wanted, according to the term dictionary and, for tokens it omits, the
-    /// columns.
+    /// Pages whose texts may contain the wanted token or prefix, according to the term dictionary and, for tokens that
+    /// it omits, the columns.
     fn pages_with(&self, asked: TokenScope<'_>, wanted: TokenPattern<'_>, among: PageSet) -> Result<u64, BucketError> {
         let slab = asked.slab;
         if self.are_few(slab, among) && self.opened.parts[slab].columns.at.is_some() {
@@ -439,7 +439,8 @@ impl BucketReader {
     /// slab, as slice indexing does.
     pub fn dictionary(&self, slab: usize, column: u32) -> Result<Arc<Dictionary>, BucketError> {
         let Some(columns) = self.columns(slab)? else { return Ok(Arc::default()) };
-        // A search of few events fetches its page as a whole, with all dictionaries: it need not wait for this one first.
+        // A search of few events fetches its page as a whole, with all dictionaries, so it needs no separate request
+        // for this one.
         if let Some(page) = self.source.search().and_then(|search| search.first_of_few()) {
             columns.fetch_page_for_search(&self.source, page)?;
         }
@@ -452,7 +453,8 @@ impl BucketReader {
         self.template_page_of(&self.source, slab, page, None)
     }
 
-    /// Rebuilds the texts of a page of a template slab; empty for any other. Passes the columns to `show`.
+    /// Rebuilds the texts of a page of a template slab; empty for any other. Passes the values of each column to
+    /// `show`.
     pub(crate) fn rebuild(
         &self,
         (slab, page): (usize, usize),
@@ -567,7 +569,7 @@ impl PageRead<'_> {
         self.place(&at.unwrap_or(BlockAt { kind, offset: 0, stored_len: 0 })).corrupt(reason)
     }
 
-    /// Fetches the requested blocks, adjacent ones in one read.
+    /// Fetches the requested blocks; blocks close to each other are fetched in one read.
     fn fetch(&self, wanted: &dyn Fn(BlockKind) -> bool) -> Result<Vec<(BlockAt, Bytes)>, BucketError> {
         if let Some(search) = self.reader.source.search() {
             self.reader.source.fetch_for_search(search.blocks_with(self.page, wanted))?;
@@ -643,8 +645,9 @@ fn of_kind(blocks: &[(BlockAt, Bytes)], kind: BlockKind) -> impl Iterator<Item =
     blocks.iter().filter(move |(at, _)| at.kind == kind).map(|(at, bytes)| (at, bytes))
 }
 
-/// Metadata queries first: they need no read and often leave nothing to do. Then long tokens, which are in few pages;
-/// of two long ones the first, as ids are sorted by their prefix.
+/// Order in which the parts of a conjunction are looked up. Metadata queries come first: they need no read and often
+/// exclude all pages. Tokens come next, the longest first, because long tokens are in few pages. Tokens of at least
+/// [`LONG_TOKEN_BYTES`] count as equally long and keep the order of the query.
 pub(crate) fn in_order_of_rarity(queries: &[TermQuery]) -> Vec<&TermQuery> {
     let mut in_order: Vec<&TermQuery> = queries.iter().collect();
     in_order.sort_by_key(|query| match query {

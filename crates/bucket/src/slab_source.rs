@@ -59,7 +59,7 @@ fn check_rules(source: &SlabSource<'_>) -> Result<(), BatchFault> {
     source.events.check()
 }
 
-/// The slab's own metadata codes: those in use, in order of first appearance.
+/// Metadata of a slab without unused entries, renumbered in order of first appearance.
 pub(crate) struct MetaCodes {
     pub(crate) metas: Vec<Metadata>,
     /// Maps codes of the batch to codes of the slab; unused ones keep their initial value and are never read.

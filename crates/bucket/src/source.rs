@@ -16,7 +16,7 @@ pub(crate) struct ObjectSource {
     object: Arc<dyn ReadAt>,
     len: u64,
     tail: Bytes,
-    /// Ranges fetched for a pass over many pages: start and bytes.
+    /// Start and bytes of each range fetched for a pass over many pages.
     ahead: Vec<(u64, Bytes)>,
     /// Read-ahead of a search, for remote objects.
     search: Option<Arc<ReadAhead>>,
@@ -48,14 +48,14 @@ impl ObjectSource {
         self.object.requests()
     }
 
-    /// The ranges that are neither in the tail nor cached, as far as that is known.
+    /// The ranges outside the tail; none if the object's cache is known to hold all of these.
     pub(crate) fn not_at_hand(&self, mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
         let tail_start = self.len - self.tail.len() as u64;
         ranges.retain(|range| range.start < tail_start && range.end <= self.len);
         if self.object.is_at_hand(&ranges) { Vec::new() } else { ranges }
     }
 
-    /// Reads ranges only to have a remote object's cache hold them.
+    /// Reads ranges only to bring them into a remote object's cache.
     pub(crate) fn prefetch(&self, ranges: &[Range<u64>]) -> Result<(), BucketError> {
         self.object.read_ranges(ranges)?;
         Ok(())
@@ -71,7 +71,7 @@ impl ObjectSource {
         self.search.as_ref()
     }
 
-    /// Fetches ranges that cover many of the next reads, in one go.
+    /// Fetches ranges with a single read; later reads within them need no request.
     pub(crate) fn fetch_ahead(&mut self, mut ranges: Vec<Range<u64>>) -> Result<(), BucketError> {
         ranges.retain(|range| range.end <= self.len);
         let fetched = self.object.read_ranges(&ranges)?;
@@ -86,11 +86,11 @@ impl ObjectSource {
             || self.search.as_ref().is_some_and(|search| search.get(range).is_some())
     }
 
-    /// Fetches the ranges that are not available, in one go, and holds them for the search; does nothing without
-    /// read-ahead.
+    /// Fetches those ranges that are not available with a single read, and holds them for the search. Does nothing
+    /// without read-ahead.
     pub(crate) fn fetch_for_search(&self, mut ranges: Vec<Range<u64>>) -> Result<(), BucketError> {
         let Some(search) = &self.search else { return Ok(()) };
-        // Ranges outside the object are reported by the actual read.
+        // Ranges beyond the object are ignored here; the read that needs them reports the error.
         let tail_start = self.len - self.tail.len() as u64;
         ranges.retain(|range| range.start < tail_start && range.end <= self.len);
         let missing = search.missing(ranges);

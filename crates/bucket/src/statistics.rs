@@ -29,7 +29,7 @@ impl BucketReader {
         Ok(blocks.chunk_by(|a, b| a.kind == b.kind).map(of_kind).collect())
     }
 
-    /// Shared blocks of a slab that no earlier slab has.
+    /// Shared blocks of a slab that no earlier slab uses.
     fn first_shared(&self, slab: usize, layout: &Layout) -> Result<Vec<BlockAt>, BucketError> {
         let mut blocks = layout.shared_blocks();
         blocks.sort_unstable_by_key(|at| at.offset);

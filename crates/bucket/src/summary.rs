@@ -1,4 +1,5 @@
-//! Summary of a bucket for the catalog, so that most questions about it need no read of the object.
+//! Summary of a bucket for the catalog, so that most questions about the bucket are answered without reading the
+//! object.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -50,7 +51,7 @@ impl BucketSummary {
 pub struct ValueSummary {
     /// The value.
     pub value: Arc<str>,
-    /// Events with it.
+    /// Number of events with this value.
     pub events: u64,
     /// Smallest `_time` of its events.
     pub first: TimeNs,
@@ -72,7 +73,7 @@ pub(crate) struct SummaryBuilder {
 }
 
 impl SummaryBuilder {
-    /// `counts` has one entry per entry of `metas`.
+    /// Adds a slab; `counts` has one entry per entry of `metas`.
     pub(crate) fn add_slab(&mut self, slab: &CheckedSlab<'_>, metas: &[Metadata], counts: &[MetaCount]) {
         let events = slab.events.len();
         self.summary.events += events as u64;

@@ -1,9 +1,9 @@
 //! Tail of a bucket object: what follows the blocks of the last slab.
 //!
-//! The parts of the locators, then everything that says where something is: the directories of locators and term
-//! dictionaries, the column layouts, the slab heads, the directory and the trailer. A reader of a remote object fetches
-//! the end first and then knows where to look up a term. As nothing before the tail refers to it, an encoder may
-//! discard one and write another, without locators.
+//! The tail has the parts of the locators, then all structures that hold positions: the directories of locators and
+//! term dictionaries, the column layouts, the slab heads, the directory and the trailer. A reader of a remote object
+//! fetches the end first and then knows where to look up a term. No block before the tail refers to the tail, so an
+//! encoder may discard a tail and write another one without locators.
 //!
 //! Not here: reading it (`crate::reader`); the layout of its blocks (`crate::directory`, `crate::locator`,
 //! `crate::columns`).
@@ -26,7 +26,7 @@ pub(crate) struct SlabBlock {
 
 /// Content of a tail.
 pub(crate) struct ObjectTail {
-    /// Heads of all slabs, without the blocks of the tail.
+    /// Heads of all slabs, which do not list the blocks of the tail yet.
     pub(crate) heads: Vec<SlabHead>,
     /// Column layouts and directories of term dictionaries.
     pub(crate) directories: Vec<SlabBlock>,

@@ -1,4 +1,4 @@
-//! The blocks that the lookup of a token reads, known before it begins.
+//! The blocks that the lookup of a token will read, determined before the lookup.
 //!
 //! A bucket on a remote store can then fetch them in one round trip. Not here: the lookup itself (`crate::reader`).
 
@@ -12,14 +12,14 @@ use crate::source::ObjectSource;
 use crate::term_dictionary::hash::hash_term;
 use crate::term_dictionary::{Namespace, cut_term};
 
-/// Number of digits from which a token counts as an identifier.
+/// Minimum number of digits of a token that counts as an identifier.
 const IDENTIFIER_DIGITS: usize = 4;
 
 /// The lookup of a token in a slab: the blocks of the term dictionary and of the locator that it may read.
 pub struct TokenLookup<'a> {
     source: &'a ObjectSource,
     token: &'a [u8],
-    /// Ranges that are not in memory or in a cache.
+    /// Ranges of these blocks that are neither in memory nor in a cache.
     missing: Vec<Range<u64>>,
 }
 
@@ -47,13 +47,14 @@ impl TokenLookup<'_> {
 }
 
 impl BucketReader {
-    /// The first lookup of a query in slab `slab`, if its token is an identifier (at least four digits): identifiers are
-    /// mostly stored in columns, so that term dictionary, term filter and locator are all consulted. `None` for other
-    /// queries, for a slab that does not exist, and if the directories cannot be read.
+    /// The first lookup of a query in slab `slab`, if its token is an identifier (at least four digits). Identifiers
+    /// are mostly stored in columns, so their lookup consults term dictionary, term filter and locator. `None` for
+    /// other queries, for a slab that does not exist, and if the directories cannot be read.
     pub fn lookup_of_identifier<'a>(&'a self, slab: usize, query: &'a TermQuery) -> Option<TokenLookup<'a>> {
         let parts = self.parts().get(slab)?;
         let token = first_identifier(query)?;
-        // Usually read with the end of the object; otherwise both are fetched together.
+        // The directories are usually in the end of the object, which was read at opening; otherwise both are fetched
+        // together.
         let directories = self.source.not_at_hand(parts.unopened_directories());
         if !directories.is_empty() {
             self.source.prefetch(&directories).ok()?;
@@ -65,15 +66,16 @@ impl BucketReader {
         Some(TokenLookup { source: &self.source, token, missing })
     }
 
-    /// The lookup of a token that the term dictionary of slab `slab` lacks. `None` for a slab that does not exist, and if
-    /// the locator's directory cannot be read.
+    /// The lookup in slab `slab` of a token that its term dictionary lacks. `None` for a slab that does not exist, and
+    /// if the locator's directory cannot be read.
     pub fn lookup_of_unlisted<'a>(&'a self, slab: usize, token: &'a [u8]) -> Option<TokenLookup<'a>> {
         self.parts().get(slab)?;
         let missing = self.source.not_at_hand(self.locator_part_of(slab, token)?.into_iter().collect());
         Some(TokenLookup { source: &self.source, token, missing })
     }
 
-    /// Range of the locator's part for a token; the outer `None` if the locator cannot be read.
+    /// Range of the locator's part for a token: the inner `None` if the slab has no locator, the outer `None` if its
+    /// directory cannot be read.
     fn locator_part_of(&self, slab: usize, token: &[u8]) -> Option<Option<Range<u64>>> {
         let locator = self.locator(slab).ok()?;
         Some(locator.map(|locator| locator.range_of(hash_term(Namespace::Tokens, token))))
@@ -142,7 +144,7 @@ mod tests {
 
     const EVENTS: usize = 150_000;
 
-    /// Begins with a letter, so that a page of the term dictionary would list it.
+    /// An id that begins with a letter, so that it is sorted among the words of the term dictionary.
     fn id(at: usize) -> String {
         format!("c{:04}{:012x}", at % 10_000, (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16)
     }

@@ -2,8 +2,8 @@
 //!
 //! Every column of every event is read back through the ordinary reader and compared with the input. The term
 //! dictionaries are decoded completely; an order-independent sum over all terms and pages must equal the one computed
-//! before sorting and encoding. The filter must contain every term, as well as every token of the columns that the term
-//! dictionaries omit; these tokens are computed again and looked up.
+//! before sorting and encoding. The filter must contain every term, and every token that the term dictionaries omit.
+//! The latter tokens are computed again from the columns and looked up.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use crate::rare_pages::add_rare_texts;
 use crate::read_at::MemoryObject;
 use crate::reader::BucketReader;
 
-/// Encodes slabs and proves that they decode to the same events. A slab whose columns do not is a bug of the template
-/// builder: the bucket is encoded again with plain texts, and the fault is returned with it.
+/// Encodes slabs and proves that they decode to the same events. If the columns of a slab do not, which is a bug of the
+/// template builder, the bucket is encoded again with plain texts and returned together with the error.
 pub fn encode_verified(
     slabs: &[SlabSource<'_>],
     options: &EncodeOptions,
@@ -75,7 +75,8 @@ impl BucketVerifier {
         }
         let mut missing = 0;
         let mut look_up = |hash| missing += usize::from(!filter.may_hold(*number, hash));
-        // The tokens of texts are looked up while their columns are decoded anyway; a locator needs their pages, too.
+        // Without a locator, the tokens of texts are looked up while the columns are decoded for comparison. With a
+        // locator, their pages are checked, too, so that they are looked up later.
         let texts_first = reader.locator(*number)?.is_none();
         verify_slab(reader, *number, slab, if texts_first { Some(&mut look_up) } else { None })?;
         reader.check_term_dictionaries(*number, &mut look_up, &mut Vec::new())?;
@@ -90,7 +91,7 @@ impl BucketVerifier {
         Ok(())
     }
 
-    /// Requires that every slab was compared.
+    /// Fails unless every slab was compared.
     pub fn finish(self) -> Result<(), BucketError> {
         match self.next == self.reader.slabs().len() {
             true => Ok(()),
@@ -103,7 +104,7 @@ fn differs(place: BlockPosition, what: impl Into<String>) -> BucketError {
     BucketError::Mismatch { place, what: what.into() }
 }
 
-/// Compares every event; passes the hash of every rare token of texts to `visit`, if given, with repetitions.
+/// Compares every event. If `visit` is given, passes it the hash of every rare token of text columns, with repetitions.
 fn verify_slab(
     reader: &BucketReader,
     number: usize,
@@ -184,7 +185,8 @@ fn difference(page: &Page, start: usize, slab: &SlabSource<'_>) -> Option<&'stat
     if same { None } else { Some("indexed fields") }
 }
 
-/// Codes differ between batch and slab; each pair of codes is compared by its texts once.
+/// Compares metadata by their texts, because the codes of batch and slab differ; each pair of codes is compared only
+/// once.
 fn same_metas(page: &Page, given: &[u32], events: &EventBatch) -> bool {
     let mut code_of: Vec<Option<u32>> = vec![None; events.metas.len()];
     page.meta.iter().zip(given).all(|(read, given)| {

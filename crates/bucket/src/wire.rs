@@ -1,6 +1,7 @@
 //! Reading and writing plain bytes: little-endian integers, varints and length-prefixed runs.
 //!
-//! A [`Cursor`] never panics and never allocates; callers allocate by [`Cursor::count`], which checks a limit first.
+//! A [`Cursor`] never panics and never allocates. Callers allocate memory only for counts from [`Cursor::count`], which
+//! checks a limit.
 
 use quarry_stdx::number::u32_of;
 
@@ -14,7 +15,7 @@ impl Malformed {
     }
 }
 
-/// Longest varint of 64 bits.
+/// Bytes of the longest varint of a 64-bit number.
 const MAX_VARINT_BYTES: usize = 10;
 
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
@@ -35,7 +36,7 @@ pub(crate) fn put_run(out: &mut Vec<u8>, run: &[u8]) {
     out.extend_from_slice(run);
 }
 
-/// Reads the encodings of the functions above.
+/// Reads the values that the functions above write.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -91,7 +92,7 @@ impl<'a> Cursor<'a> {
         for at in 0..MAX_VARINT_BYTES {
             let byte = self.u8(what)?;
             let bits = u64::from(byte & 0x7f);
-            // The tenth byte carries the 64th bit only.
+            // The tenth byte holds only the 64th bit.
             if at == MAX_VARINT_BYTES - 1 && bits > 1 {
                 break;
             }

@@ -21,7 +21,7 @@ fn check(object: Vec<u8>) -> Result<(), BucketError> {
     BucketReader::open(Arc::new(MemoryObject(object.into())))?.check()
 }
 
-/// Uses everything a search uses; errors are fine, panics are not.
+/// Calls every function of the reader that a search calls; errors are allowed, panics are not.
 fn search(object: Vec<u8>) {
     let Ok(reader) = BucketReader::open(Arc::new(MemoryObject(object.into()))) else { return };
     let batch = numbered_batch(30);
@@ -104,7 +104,7 @@ fn a_newer_version_is_named() {
     assert!(error.to_string().contains("bucket format version 9"), "{error}");
 }
 
-/// Storage that fails after some reads, or returns less than asked.
+/// Storage that fails after some reads, or returns fewer bytes than requested.
 struct Faulty {
     bytes: Bytes,
     short: bool,

@@ -1,9 +1,9 @@
 //! Throughput of the parts of a bucket on one core, each compared with its ceiling.
 //!
-//! `cargo bench -p quarry-bucket --bench parts [-- NAME]` measures time with criterion, which shows the change since
-//! the run before; `QUARRY_BENCH_FILE` names a file whose first 64 MB are the slab; by default lines are generated.
-//! With `--once NAME` one part runs once between two calls of [`counted`], for `cargo xtask counts`, which counts
-//! instructions: they stay the same on a busy machine.
+//! `cargo bench -p quarry-bucket --bench parts [-- NAME]` measures time with criterion, which shows the change from the
+//! previous run. `QUARRY_BENCH_FILE` names a file whose first 64 MB become the slab; without it, lines are generated.
+//! With `--once NAME`, a part runs once uncounted and once within [`counted`], so that `cargo xtask counts` can count
+//! its instructions. Unlike time, their number does not depend on the load of the machine.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::disallowed_methods, missing_docs)]
 
 mod parts;
@@ -20,7 +20,7 @@ use quarry_event::EventBatch;
 use parts::{Amount, Part};
 use slab::{Slabs, made_lines};
 
-/// Text of a part whose instructions are counted: valgrind's simulated processor is slow.
+/// Bytes of text for a part whose instructions are counted; few, because valgrind's simulated processor is slow.
 const COUNTED_BYTES: usize = 4 << 20;
 const SAMPLES: usize = 10;
 
@@ -76,7 +76,7 @@ fn once(name: &str) {
     println!("{name}: {amount} {unit} gives {}", counted(&mut part.work));
 }
 
-/// Only the instructions of this function are counted; the tool finds it by its name.
+/// Marks the counted section: valgrind finds this function by its name and counts only its instructions.
 #[inline(never)]
 fn counted(work: &mut parts::Work) -> u64 {
     std::hint::black_box(work())

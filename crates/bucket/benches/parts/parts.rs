@@ -1,7 +1,7 @@
-//! The parts of the bucket that are measured, each with a ceiling: the minimum work that its task requires.
+//! The measured parts of the bucket, each with a ceiling: the minimum work that its task requires.
 //!
-//! A ceiling is measured on the same machine over the same bytes, so that a figure says how far from it a part is and
-//! not how fast the machine is.
+//! A ceiling is measured on the same machine over the same bytes, so that a figure shows how close a part comes to it,
+//! whatever the speed of the machine.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use quarry_event::template::{ColumnKind, ColumnValues, TEXT_COLUMN};
 use quarry_event::{Anywhere, EventBatch, PageColumns, TermQuery};
 use xorf::{BinaryFuse16, Filter};
 
-/// Level of sealing.
+/// zstd level used when sealing.
 const ZSTD_LEVEL: i32 = 1;
-/// Terms looked up.
+/// Number of terms that the look-up parts search for.
 const TERMS: usize = 400;
 const RAW: PageColumns = PageColumns { raw: true, index_time: false, fields: false };
 
-/// Unit of a rate, with the amount of one run.
+/// Amount that one run processes, in the unit of the reported rate.
 #[derive(Clone, Copy)]
 pub(crate) enum Amount {
     /// Bytes of text.
@@ -29,7 +29,7 @@ pub(crate) enum Amount {
     Values(u64),
 }
 
-/// Work to measure; returns a number that depends on all of it.
+/// Work to measure. The returned number depends on all of the work, so that the compiler cannot remove any.
 pub(crate) type Work = Box<dyn FnMut() -> u64>;
 
 pub(crate) struct Part {
@@ -44,7 +44,7 @@ pub(crate) struct Part {
     pub(crate) ceiling: Work,
 }
 
-/// Every part, over this slab.
+/// All parts, each measured on this slab.
 pub(crate) fn all(batch: EventBatch) -> Vec<Part> {
     let batch = Arc::new(batch);
     let options = EncodeOptions { zstd_level: ZSTD_LEVEL, templates: true, locators: Locators::Omitted };
@@ -124,7 +124,7 @@ fn part(name: &'static str, amount: Amount, work: Work, ceiling_name: &'static s
     Part { name, amount, work, ceiling_name, ceiling }
 }
 
-/// Work over retained data.
+/// Work on data that is kept between runs.
 fn with<T: 'static>(over: T, work: impl Fn(&T) -> u64 + 'static) -> Work {
     Box::new(move || black_box(work(black_box(&over))))
 }

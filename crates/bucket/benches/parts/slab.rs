@@ -1,7 +1,7 @@
 //! The slabs that benchmarks and size listings read: lines of a file, or generated ones.
 //!
-//! Every line is an event, 25 ms after the one before. Not here: breaking events and reading their times, which the
-//! pipeline does.
+//! Every line is an event, 25 ms later than the previous one. Not here: breaking events and reading their times, which
+//! the pipeline does.
 #![allow(dead_code, reason = "each of its users needs a part of it")]
 
 use std::io::BufRead;

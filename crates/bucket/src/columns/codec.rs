@@ -2,7 +2,7 @@
 //!
 //! A chunk starts with its mode. Codes and numbers are bit-packed; with effort, byte planes (all lowest bytes, then all
 //! second bytes) compressed with zstd are tried as well, and the smaller form is kept. Texts are compressed if that
-//! helps. The number of values is in the column layout block.
+//! makes them smaller. The number of values is stored in the column layout block.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ pub(super) const CODES_PACKED: u8 = 1;
 pub(super) const CODES_PLANES: u8 = 2;
 pub(super) const CODES_SKEWED: u8 = 3;
 
-/// Modes up to `DELTA` are those of integers.
+/// Modes up to `DELTA` are those of `crate::integers`; the modes of number chunks follow.
 pub(super) const NUMBERS_OF_TIME: u8 = DELTA + 1;
 pub(super) const NUMBERS_PLANES: u8 = DELTA + 2;
 pub(super) const NUMBERS_STEP_PLANES: u8 = DELTA + 3;
@@ -29,7 +29,7 @@ pub(super) const NUMBERS_FEW: u8 = DELTA + 5;
 
 pub(super) const TEXTS_STORED: u8 = 0;
 pub(super) const TEXTS_ZSTD: u8 = 1;
-/// First byte of a chunk of split texts; in other text chunks it is the mode of the lengths.
+/// First byte of a chunk of split texts. The first byte of any other text chunk is the mode of the lengths.
 pub(super) const TEXTS_CUT: u8 = DELTA + 1;
 
 /// Texts smaller than this cannot gain from a zstd frame.
@@ -38,7 +38,7 @@ const MIN_ZSTD_BYTES: usize = 64;
 const PLANES_SAVE: usize = 16;
 /// Frequency-coded numbers are slower to read, too: they must save at least 1/24 of the bytes.
 const SKEWED_SAVE: usize = 24;
-/// Planes written when sealing must save at least 1/5: recent data is searched most, and compacted soon.
+/// When sealing, planes must save at least 1/5 of the bytes: sealed data is searched most and is soon compacted.
 const SEALED_PLANES_SAVE: usize = 5;
 /// Number of values in the sample that decides whether planes are tried on a whole chunk when sealing.
 const PLANES_SAMPLE: usize = 512;
@@ -79,7 +79,7 @@ pub(super) fn encode_codes(codes: &[u32], effort: &mut Effort<'_>, out: &mut Vec
     }
 }
 
-/// Appends a chunk of numbers. `times` are those of the same events, if every event has a number.
+/// Appends a chunk of numbers. `times` holds the `_time` of each event, if every event has a number.
 pub(super) fn encode_numbers(
     numbers: &[i64],
     times: Option<&[i64]>,
@@ -149,8 +149,8 @@ impl Chunk<'_> {
         Chunk { start, packed: out.len() - start, out }
     }
 
-    /// Adopts another encoding if it is smaller than the current one and saves at least one byte in `save` over the
-    /// packed one.
+    /// Adopts another encoding if it is smaller than the current one and more than 1/`save` smaller than the packed
+    /// one.
     fn replace(&mut self, save: usize, parts: &[&[u8]]) {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         if len < self.out.len() - self.start && len < self.packed - self.packed / save {
@@ -187,8 +187,7 @@ impl Chunk<'_> {
         }
     }
 
-    /// Tries compressed byte planes if those of the first values are much smaller than packed bits. Deltas and runs,
-    /// which take few bits per value, are left alone.
+    /// Tries compressed byte planes if the planes of a sample, the first values, are much smaller than packed bits.
     fn try_sealed_planes(
         &mut self,
         mode: u8,
@@ -207,7 +206,7 @@ impl Chunk<'_> {
         self.try_planes(mode, head, (values, SEALED_PLANES_SAVE), width, blocks)
     }
 
-    /// Tries compressed byte planes if they save at least one byte in `save`.
+    /// Tries compressed byte planes and adopts them if they save more than 1/`save` of the packed bytes.
     fn try_planes(
         &mut self,
         mode: u8,
@@ -303,7 +302,8 @@ pub(super) fn needs_times(chunk: &[u8]) -> bool {
     chunk.first() == Some(&NUMBERS_OF_TIME)
 }
 
-/// Decodes a chunk of `count` numbers. `times` are those of all events of the page; required if [`needs_times`].
+/// Decodes a chunk of `count` numbers. `times` holds the `_time` of every event of the page; it is only used if
+/// [`needs_times`].
 pub(super) fn decode_numbers(chunk: &[u8], count: usize, times: &[i64]) -> Result<Vec<i64>, Malformed> {
     let mut cursor = Cursor::new(chunk);
     let mode = cursor.clone().u8("mode of numbers")?;

@@ -1,7 +1,7 @@
 //! Dictionary encoding: texts in ascending order, each without the prefix it shares with the previous one.
 //!
-//! Total bytes of all texts, then shared lengths and suffix lengths (integers), then the concatenated suffixes. The
-//! caller may compress the result.
+//! The encoding starts with the total bytes of all texts. The lengths of the shared prefixes and of the suffixes follow
+//! as integers, then the concatenated suffixes. The caller may compress the result.
 
 use quarry_event::template::Dictionary;
 use quarry_stdx::number::u32_of;
@@ -49,7 +49,8 @@ pub(crate) fn decode_dictionary(encoded: &[u8], count: usize) -> Result<Dictiona
         if common + rest.len() > total - start {
             return Err(Malformed(format!("the texts exceed their {total} bytes")));
         }
-        // After the shared prefix this text must continue, with a greater byte.
+        // The suffix must not be empty. If the previous text continues after the shared prefix, the suffix must begin
+        // with a greater byte.
         let ascends = match (bytes[last.clone()].get(common), rest.first()) {
             (None, Some(_)) => true,
             (Some(before), Some(now)) => before < now,

@@ -2,7 +2,8 @@
 //! one of a few words.
 //!
 //! The number is bit-packed, the rest is a code among the distinct rests of the page, and the common prefix is stored
-//! once. Position and digits are chosen per page; a page that gains nothing is compressed with zstd.
+//! once. The position of the number and its digits are chosen per page. If no split makes a page smaller, its texts are
+//! compressed with zstd.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +25,7 @@ const MIN_TEXTS: usize = 64;
 const MAX_TEXT_BYTES: usize = 64;
 /// Minimum number of texts per distinct rest.
 const TEXTS_PER_REST: usize = 8;
-/// Hexadecimal digits that fit a signed number.
+/// Maximum number of hexadecimal digits of a value that fits in an i64.
 const HEX_DIGITS_MAX: usize = 15;
 const DECIMAL_DIGITS_MAX: usize = 18;
 
@@ -86,7 +87,7 @@ impl Cut {
     }
 }
 
-/// Split texts.
+/// Texts split into numbers and rests.
 struct Halves<'t> {
     cut: Cut,
     numbers: Vec<i64>,
@@ -137,7 +138,7 @@ pub(super) fn encode_cut(
     Ok(Some(out))
 }
 
-/// Splits that are possible for all texts.
+/// Positions and formats at which every text has a number.
 fn cuts_of(texts: &[&[u8]]) -> Vec<Cut> {
     let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let mut cuts = Vec::new();
@@ -182,7 +183,7 @@ impl Halves<'_> {
     }
 }
 
-/// Stored form of split texts; numbers and codes are still packed.
+/// Split texts as stored: numbers and codes are packed.
 struct SplitTexts<'a> {
     prefix: &'a [u8],
     cut: Cut,

@@ -1,8 +1,8 @@
 //! Entropy coding of number columns in which some values are frequent.
 //!
-//! The upper bits of each number are one of up to 256 symbols, coded by rANS (a range coder) with the frequencies of
-//! the page: four interleaved states, words of 16 bits. The lower bits, which are nearly random, are bit-packed. A
-//! status that is 200 in four cases out of five takes 1.4 bits instead of four.
+//! The upper bits of each number are one of up to 256 symbols. They are coded by rANS (a range coder) with the
+//! frequencies of the page, four interleaved states and words of 16 bits. The lower bits, which are nearly random, are
+//! bit-packed. A status that is 200 in four cases out of five takes 1.4 bits instead of four.
 
 use bytes::Bytes;
 
@@ -24,8 +24,8 @@ const FREQUENCY_BITS: f64 = 10.0;
 /// Approximate bits of states and headers.
 const HEAD_BITS: f64 = 200.0;
 
-/// Appends the values, each of at most `width` bits, if that is expected to save one bit in `save`; returns whether it
-/// did.
+/// Appends the values, each of at most `width` bits, if frequency coding is expected to save 1/`save` of their bits;
+/// returns whether they were appended.
 pub(super) fn encode_skewed(values: &[u64], width: u32, save: usize, out: &mut Vec<u8>) -> bool {
     if values.len() < MIN_VALUES || width == 0 {
         return false;
@@ -65,7 +65,7 @@ fn expected_bits(counts: &[u32], total: usize, low_bits: u32) -> f64 {
     symbols + (total * low_bits as usize) as f64 + FREQUENCY_BITS * counts.len() as f64 + HEAD_BITS
 }
 
-/// The counts scaled to a total of `SCALE`; none that occurs becomes zero.
+/// The counts scaled to a total of `SCALE`. The frequency of a symbol that occurs is at least one.
 fn normalized(counts: &[u32], total: usize) -> Vec<u32> {
     let scaled = |count: &u32| match count {
         0 => 0,
@@ -216,13 +216,13 @@ impl SkewedAt {
     }
 }
 
-/// Takes a symbol from a state, which consumes the word if one is due; returns whether it did.
+/// Takes a symbol from a state. Returns the symbol, and whether the state was refilled with `word`.
 #[inline(always)]
 fn take_symbol(slots: &[u32; SCALE as usize], state: &mut u32, word: u32) -> (u32, bool) {
     let slot = slots[(*state & (SCALE - 1)) as usize];
     let (symbol, frequency, within) =
         (slot >> (2 * SCALE_BITS), (slot >> SCALE_BITS & (SCALE - 1)) + 1, slot & (SCALE - 1));
-    // Does not exceed the previous state, as the frequency does not exceed the scale.
+    // The result does not exceed the previous state, because the frequency does not exceed the scale.
     let left = frequency * (*state >> SCALE_BITS) + within;
     let is_due = left < STATE_MIN;
     *state = if is_due { left << 16 | word } else { left };
@@ -244,7 +244,7 @@ fn take_symbols(
     let words: Vec<u16> = words.iter().map(|word| u16::from_le_bytes(*word)).collect();
     let mut next = 0;
     let mut take = |state: &mut u32| {
-        // Branch prediction cannot guess when a word is due, so one is always loaded; past the end it is 0.
+        // The processor cannot predict when a state needs a word, so one is always loaded; past the end it is 0.
         let word = u32::from(words.get(next).copied().unwrap_or(0));
         let (symbol, is_due) = take_symbol(slots, state, word);
         next += usize::from(is_due);

@@ -25,8 +25,8 @@ const POOLED: u8 = 1;
 const BLOCKS: u8 = 2;
 const SHARED: u8 = 3;
 
-/// Flag bits before the counts of a column: every value of the parent has a value here; each value is complete between
-/// JSON quotes; each value is a JSON scalar; the texts of the dictionary follow.
+/// Flag bits before the counts of a column. In order of the constants: the column has a value for every value of its
+/// parent; each value can stand between JSON quotes; each value is a JSON scalar; the texts of the dictionary follow.
 const SAME_COUNTS: u8 = 1;
 const STRING_CONTENTS: u8 = 2;
 const JSON_SCALARS: u8 = 4;
@@ -45,7 +45,7 @@ const CLOCK: u8 = 7;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) template_set: Arc<TemplateSet>,
-    /// One per column.
+    /// Stored values of each column.
     pub(crate) stored: Vec<StoredColumn>,
     pub(crate) pools: Vec<BlockAt>,
 }
@@ -53,7 +53,7 @@ pub(crate) struct Layout {
 /// Location of a column's values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoredColumn {
-    /// Values in each page.
+    /// Number of values in each page.
     pub(crate) counts: Vec<u32>,
     pub(crate) values: ChunkPlaces,
     /// Texts of a dictionary column.
@@ -65,12 +65,12 @@ pub(crate) struct StoredColumn {
 pub(crate) enum ChunkPlaces {
     /// The column can have only one value, so nothing is stored.
     Nothing,
-    /// Consecutive in a pool.
+    /// Consecutive chunks in a pool.
     Pooled { pool: u32, start: u32, lens: Vec<u32> },
-    /// One block each, consecutive.
+    /// Consecutive blocks, one per chunk.
     Blocks { offset: u64, lens: Vec<u32> },
-    /// Codes, one block per page, consecutive; shared by all columns that are a component of the same entries of a
-    /// bucket-wide dictionary.
+    /// Chunks of codes into a bucket-wide dictionary, in consecutive blocks, one per page. All columns that are
+    /// components of the same entries share these blocks.
     Shared { dictionary: BlockAt, component: u32, offset: u64, lens: Vec<u32> },
 }
 
@@ -82,7 +82,7 @@ pub(crate) enum DictionaryAt {
 }
 
 impl ChunkPlaces {
-    /// Position of a page's chunk among the column's blocks.
+    /// Block that holds a page's chunk, for a column with consecutive blocks.
     pub(crate) fn block_of(offset: u64, lens: &[u32], page: usize) -> BlockAt {
         let before: u64 = lens.iter().take(page).map(|len| u64::from(*len)).sum();
         let stored_len = lens.get(page).copied().unwrap_or(0);
@@ -296,7 +296,7 @@ fn read_value_set(cursor: &mut Cursor<'_>, kind: &ColumnKind) -> Result<Arc<[Box
 }
 
 impl StoredColumn {
-    /// Bytes of its values and its dictionary. `counts` tells whether a shared dictionary is included.
+    /// Stored bytes of the column's values and dictionary. A shared block is included if `counts` returns true for it.
     pub(crate) fn stored_bytes(&self, counts: &mut dyn FnMut(BlockAt) -> bool) -> u64 {
         let sum = |lens: &[u32]| lens.iter().map(|len| u64::from(*len)).sum::<u64>();
         let values = match &self.values {
@@ -434,7 +434,7 @@ fn put_kind(kind: &ColumnKind, out: &mut Vec<u8>) {
                 put_varint(out, template.parts.len() as u64);
                 for part in &template.parts {
                     match part {
-                        // No variable refers to the text column, so its number is free to mark a literal.
+                        // No variable refers to the text column, so the number of this column marks a literal.
                         TemplatePart::Literal(bytes) => {
                             out.push(0);
                             put_run(out, bytes);

@@ -1,9 +1,10 @@
 //! Template slabs on disk: the columns of `quarry_event::template` in blocks of their own.
 //!
-//! A slab whose texts split well has no text blocks in its pages. Instead its columns follow the last page, column by
-//! column and within a column page by page, so that one page of a column, or a whole column, is one range. Columns of a
-//! few kilobytes are pooled, since blocks of their own would be mostly head. The *column layout block* lists the
-//! columns and their positions; it is read at the first use of the slab's texts and cached.
+//! A slab whose texts split well has no text blocks in its pages. Instead, its columns follow the last page. They are
+//! stored column by column, and page by page within a column, so that one page of a column, or a whole column, is one
+//! range. Columns of a few kilobytes are pooled, because blocks of their own would consist mostly of their heads. The
+//! *column layout block* lists the columns and their positions; it is read at the first use of the slab's texts and
+//! cached.
 //!
 //! Not here: splitting texts (`crate::templates`); what a search does with columns (scan).
 
@@ -36,7 +37,7 @@ pub(crate) use write::{can_be_written, layout_content, write_columns};
 const POOLED_BYTES: usize = 4 << 10;
 /// Size at which a pool block is closed.
 const TARGET_POOL_BYTES: usize = 256 << 10;
-/// Maximum size of a pool block: a full one and one more entry.
+/// Maximum size of a pool block: the size at which it is closed, and one more entry.
 const MAX_POOL_BYTES: usize = TARGET_POOL_BYTES + POOLED_BYTES;
 /// Maximum number of pool blocks of a slab; enough for two entries of the greatest size per column.
 const MAX_POOLS: usize = 256;

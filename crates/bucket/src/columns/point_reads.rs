@@ -1,9 +1,9 @@
 //! Point reads: a few rows of a page, as a search for an id needs.
 //!
 //! Only the values of these rows are read from each column ([`super::random_access`]). A value is found by counting the
-//! templates before it. Of values in a shared dictionary only those of the rows are looked up, since each may be a
-//! cache miss. Results are kept with the page, because several columns of the same rows are usually requested. The
-//! reverse lookup finds rows from the positions of values.
+//! templates before it. In a shared dictionary, only the values of these rows are looked up, because each look-up may
+//! be a cache miss. Results are kept with the page, because several columns of the same rows are usually requested. The
+//! reverse look-up finds the rows of values from their positions.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use crate::columns::read::{SlabColumns, TemplatePage};
 use crate::columns::rebuild::NO_VARIABLE;
 use crate::error::BucketError;
 
-/// Number of rows up to which values are read this way.
+/// Maximum number of rows whose values are read one by one; for more rows, the whole column is decoded.
 pub const FEW_ROWS: usize = 16;
 
 /// Decoded values of one column, or a reader that decodes them on demand.
 #[derive(Debug)]
 enum PartialColumn {
-    /// The whole column: it was decoded before, or its templates have to be counted.
+    /// The whole column, because it was decoded before or its templates have to be counted.
     Whole(Arc<PageColumn>),
     Codes(CodesAt),
     Numbers(NumbersAt),
@@ -48,7 +48,8 @@ enum Value {
 pub(super) struct PointReads {
     /// Decoded state by column; empty before the first request.
     decoded: Vec<Option<PartialColumn>>,
-    /// For the rows requested last: group, position, and number of values before it whose template is in the group.
+    /// Counts for the rows requested last. Each entry is a group of `namer_groups`, a position in the parent column,
+    /// and the number of values before this position whose template is one of the group's namers.
     counts: Vec<(u32, usize, usize)>,
 }
 
@@ -69,8 +70,8 @@ impl TemplatePage {
         Ok(Texts { bytes: out.into(), ends })
     }
 
-    /// The values of a column for those of these ascending rows that have one. If there are many rows, or the column
-    /// was read completely before, the result has more rows than requested.
+    /// The values of a column in those of `rows` that have one; `rows` ascends. If there are more than [`FEW_ROWS`]
+    /// rows, or the column was read completely before, the whole column is returned.
     pub fn column_of_rows(&mut self, column: u32, rows: &[u32]) -> Result<Arc<PageColumn>, BucketError> {
         let columns = self.columns.clone();
         let Some(facts) = columns.layout.template_set.columns.get(column as usize) else {
@@ -103,7 +104,7 @@ impl TemplatePage {
         Ok(Arc::new(PageColumn { rows: Some(found.into()), values }))
     }
 
-    /// Rows of the events whose values of a column are at these positions, in the order of the positions.
+    /// Rows of the values at these ascending positions of a column.
     pub(crate) fn rows_of_places(&mut self, column: u32, places: Vec<usize>) -> Result<Vec<u32>, BucketError> {
         let columns = self.columns.clone();
         let (mut column, mut places) = (column, places);
@@ -186,10 +187,11 @@ impl TemplatePage {
         self.counted(columns, variable, parent, place)
     }
 
-    /// Number of values of the parent before this position whose template contains the column.
+    /// Position of a column's value, given the position of the parent's value: the number of earlier values of the
+    /// parent whose template contains the column.
     fn counted(&mut self, columns: &SlabColumns, column: u32, parent: u32, place: usize) -> Result<usize, BucketError> {
         let Some(namers) = &columns.namers[column as usize] else { return Ok(place) };
-        // Variables of the same templates share their count.
+        // Variables that the same templates contain share their counts.
         let group = columns.namer_groups[column as usize];
         if let Some((.., count)) = self.point_reads.counts.iter().find(|(of, at, _)| *of == group && *at == place) {
             return Ok(*count);

@@ -1,10 +1,10 @@
-//! Random access to the values of a chunk, without decoding the values around them where the mode allows it.
+//! Random access to the values of a chunk. Where the mode allows it, no other value is decoded.
 //!
-//! Packed integers are read from their bits. Compressed data is decompressed but not unpacked; values that depend on
-//! earlier ones (deltas, frequency coding, text lengths) are decoded up to the requested one. A value that is read is
-//! checked as in [`super::codec`]; the others are not checked.
+//! A packed integer is read directly from its bits. Compressed data is decompressed as a whole but not unpacked. Values
+//! that depend on earlier ones (deltas, frequency coding, text lengths) are decoded up to the requested one. The
+//! requested value is checked as in [`super::codec`]; the others are not checked.
 //!
-//! Not here: which chunk, and which position in it (`super::point_reads`).
+//! Not here: the choice of the chunk and of the position in it (`super::point_reads`).
 
 use std::sync::Arc;
 
@@ -232,7 +232,7 @@ impl TextsAt {
 pub(super) mod tests {
     use super::*;
 
-    /// Every value read by itself, forwards and, from a chunk read anew, in other orders.
+    /// Orders in which all values are read one by one, each order from a newly opened chunk.
     fn orders(count: usize) -> [Vec<usize>; 3] {
         [(0..count).collect(), (0..count).rev().collect(), (0..count).map(|at| at * 7 % count).collect()]
     }

@@ -1,7 +1,8 @@
 //! Reading the columns of a slab: the column layout block once, dictionaries and pools on first use, chunks on request.
 //!
-//! A column's values are decoded without looking at its parent. The rows they belong to follow from the parent's
-//! templates and are computed when a single column is requested; rebuilding whole texts uses the values in order.
+//! A column's values are decoded without looking at its parent. Their rows follow from the parent's templates and are
+//! computed when a single column is requested. Rebuilding whole texts needs no rows, because it uses the values in
+//! order.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -26,7 +27,7 @@ use crate::limits::MAX_SLAB_RAW_BYTES;
 use crate::reader::MAX_INTEGER_BLOCK_BYTES;
 use crate::source::ObjectSource;
 
-/// Maximum bytes of a column fetched at once.
+/// Maximum bytes of one column that are fetched in one range.
 const MAX_AHEAD_BYTES: u64 = 8 << 20;
 /// Maximum bytes of an encoded dictionary besides its texts: two lengths per text and some headers.
 const MAX_DICTIONARY_BYTES: usize = MAX_SLAB_RAW_BYTES + 16 * crate::limits::MAX_SLAB_EVENTS + 64;
@@ -85,7 +86,7 @@ impl SlabColumns {
         }
     }
 
-    /// Fetches the chunks of some columns in these pages in one go.
+    /// Fetches the chunks of some columns in these pages with a single read.
     pub(crate) fn fetch_ahead(
         &self,
         source: &mut ObjectSource,
@@ -112,8 +113,8 @@ impl SlabColumns {
         source.fetch_ahead(ranges)
     }
 
-    /// Fetches the chunks of some columns in a page and in the next pages, with their pools and dictionaries, if a
-    /// search reads ahead.
+    /// If a search reads ahead, fetches the chunks of some columns in a page and in the pages that it will read next,
+    /// with their pools and dictionaries.
     pub(super) fn fetch_for_search(
         &self,
         source: &ObjectSource,
@@ -133,8 +134,8 @@ impl SlabColumns {
         source.fetch_for_search(ranges)
     }
 
-    /// Fetches all columns of a page at once if a search reads a page or two of the slab, which takes no longer than
-    /// fetching one column. Bucket-wide dictionaries are large and are fetched only on request.
+    /// If a search reads only a page or two of the slab, fetches all columns of a page at once. This takes no longer
+    /// than fetching one column. Bucket-wide dictionaries are large and are fetched only on request.
     pub(crate) fn fetch_page_for_search(&self, source: &ObjectSource, page: usize) -> Result<(), BucketError> {
         let Some(search) = source.search().filter(|search| search.is_for_few_events()) else { return Ok(()) };
         let mut ranges = search.blocks_with(page, &|kind| matches!(kind, BlockKind::Time | BlockKind::Meta));
@@ -147,7 +148,7 @@ impl SlabColumns {
         source.fetch_for_search(ranges)
     }
 
-    /// Whether the values of a column in a page are available without a request, or there are none.
+    /// Whether reading the values of a column in a page needs no request.
     fn is_at_hand(&self, source: &ObjectSource, column: u32, page: usize) -> bool {
         match self.layout.stored.get(column as usize).map(|stored| &stored.values) {
             None | Some(ChunkPlaces::Nothing) => true,
@@ -160,7 +161,8 @@ impl SlabColumns {
         }
     }
 
-    /// Adds the ranges of a column's values in some pages, with its pool and dictionary unless they were read.
+    /// Adds the ranges of a column's values in some pages, and of its pool and dictionary if these were not read
+    /// before.
     fn add_values(&self, column: u32, pages: &[usize], ranges: &mut Vec<Range<u64>>) {
         let Some(stored) = self.layout.stored.get(column as usize) else { return };
         match &stored.values {
@@ -190,7 +192,7 @@ impl SlabColumns {
         }
     }
 
-    /// A column and all columns whose values are part of its own.
+    /// The column and all columns below it, whose values are parts of its values.
     pub(super) fn below(&self, column: u32) -> Vec<u32> {
         let columns = &self.layout.template_set.columns;
         let mut is_below = vec![false; columns.len()];
@@ -213,7 +215,7 @@ impl SlabColumns {
         Ok((lock.get_or_init(|| raw.into()), place))
     }
 
-    /// An entry of a pool.
+    /// Bytes of an entry of a pool, and the position of the pool.
     fn pooled(
         &self,
         source: &ObjectSource,
@@ -273,7 +275,7 @@ impl SlabColumns {
     }
 }
 
-/// Adds the chunks of a column in these pages, always including the first page's.
+/// Adds the chunks of a column in these pages. The chunk of the first of `pages` is always included.
 fn add_chunks(offset: u64, lens: &[u32], pages: &[usize], ranges: &mut Vec<Range<u64>>) {
     let mut bytes = 0;
     for page in pages {
@@ -311,7 +313,8 @@ fn groups_of(template_set: &TemplateSet, namers: &[Option<Box<[u32]>>]) -> Vec<u
     columns.map(|((column, namers), number)| *known.entry((column.parent, namers)).or_insert(number)).collect()
 }
 
-/// One page of a template slab, opened to read single columns. Everything read is kept until it is dropped.
+/// One page of a template slab, opened to read single columns. Every column that is read stays in memory until the page
+/// is dropped.
 #[derive(Debug)]
 pub struct TemplatePage {
     pub(super) columns: Arc<SlabColumns>,
@@ -391,17 +394,18 @@ impl TemplatePage {
         self.kept(column).is_some()
     }
 
-    /// The column whose templates name this one, if it is not the texts themselves.
+    /// The column whose templates contain this one; `None` for the texts themselves.
     pub fn parent_of(&self, column: u32) -> Option<u32> {
         self.columns.layout.template_set.columns.get(column as usize)?.parent
     }
 
-    /// A column and all columns whose values are part of its own.
+    /// The column and all columns below it, whose values are parts of its values.
     pub fn columns_of(&self, column: u32) -> Vec<u32> {
         self.columns.below(column)
     }
 
-    /// Takes the column as an earlier read of this page returned it; anything that cannot be this column is ignored.
+    /// Adopts a column that an earlier read of this page returned. It is ignored if its number of values is not that of
+    /// the column.
     pub fn hold(&mut self, column: u32, known: Arc<PageColumn>) {
         let expected = self.columns.layout.stored.get(column as usize).map(|stored| stored.counts[self.page] as usize);
         if expected == Some(known.values.len()) {
@@ -409,7 +413,8 @@ impl TemplatePage {
         }
     }
 
-    /// Fetches a column and the parent columns needed to find its rows, unless read, if a search reads ahead.
+    /// If a search reads ahead, fetches a column and the parent columns needed to find its rows, except those read
+    /// before.
     fn fetch_with_parents(&self, column: u32) -> Result<(), BucketError> {
         if self.source.search().is_none() {
             return Ok(());
@@ -433,7 +438,7 @@ impl TemplatePage {
         self.columns.fetch_for_search(&self.source, columns, self.page)
     }
 
-    /// A column read before.
+    /// The column, if it was read before.
     pub(super) fn kept(&self, column: u32) -> Option<&Arc<PageColumn>> {
         self.read.get(column as usize).and_then(Option::as_ref)
     }
@@ -580,8 +585,8 @@ impl TemplatePage {
 
 /// Checks that numbers are within their column's range.
 fn within(numbers: Vec<i64>, min: i64, max: i64) -> Result<ColumnValues, crate::wire::Malformed> {
-    // Testing differences for negative values is cheaper than comparing; in a wide range they may overflow and prove
-    // nothing.
+    // Testing whether a difference is negative is cheaper than comparing. If the range itself overflows, differences
+    // prove nothing.
     let difference = |number: &i64| number.wrapping_sub(min) | max.wrapping_sub(*number);
     if max.checked_sub(min).is_some() && numbers.iter().fold(0, |all, number| all | difference(number)) >= 0 {
         return Ok(ColumnValues::Numbers(numbers));
@@ -594,7 +599,7 @@ fn within(numbers: Vec<i64>, min: i64, max: i64) -> Result<ColumnValues, crate::
     }
 }
 
-/// Rows of the parent's values whose template is one of these.
+/// Rows of the parent's values whose template is in `namers`.
 fn rows_of(parent: &PageColumn, namers: &[u32]) -> Arc<[u32]> {
     let ColumnValues::Codes(codes) = &parent.values else {
         return Arc::default();

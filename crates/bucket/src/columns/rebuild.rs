@@ -1,8 +1,9 @@
 //! Rebuilding texts: templates filled with the values of their variables.
 //!
-//! A whole page is rebuilt by reading every column from start to end, so that no value is looked up: numbers are
-//! formatted in batches, and each text is a sequence of copies. Short copies move a fixed number of bytes, without a
-//! call, and the next one starts at the true end. A few rows are rebuilt by looking up the position of each value.
+//! A whole page is rebuilt by reading every column from start to end, so that no value is looked up. Numbers are
+//! formatted in batches, and each text is a sequence of copies. A short copy moves a fixed number of bytes without a
+//! function call; the next copy starts where the copied text really ends, and overwrites the surplus. A few rows are
+//! rebuilt by looking up the position of each value.
 //!
 //! All parts are valid UTF-8 (literals, dictionaries and texts are checked when read, numbers are ASCII), and so is
 //! their concatenation.
@@ -25,17 +26,18 @@ const COPY_BYTES: usize = CELL_BYTES;
 pub(super) const NO_VARIABLE: u32 = u32::MAX;
 /// If at least one row in four is requested, the whole page is rebuilt and the rows are taken from it.
 const WHOLE_FROM: usize = 4;
-/// Number of rows that a cursor passes one by one before it skips ahead.
+/// Number of rows that a cursor passes one by one before it continues with a binary search.
 const CURSOR_STEPS: usize = 8;
-/// Number of steps up to which a column's only template is inlined into the templates that contain the column.
+/// Maximum number of steps of a template that is inlined into the templates that contain its column. Only the template
+/// of a column with a single template is inlined.
 const INLINED_STEPS: usize = 16;
 /// Maximum bytes of literals of a template that is inlined.
 const INLINED_BYTES: usize = 256;
 
-/// Plans for rebuilding the columns of a slab that have templates.
+/// Plans for rebuilding those columns of a slab that have templates.
 #[derive(Debug)]
 pub(crate) struct Plans {
-    /// Per column with templates.
+    /// Plan of each column; `None` for a column without templates.
     of_columns: Vec<Option<Plan>>,
     /// Columns inlined into their parents' plans.
     inlined: Vec<bool>,
@@ -131,7 +133,7 @@ impl Plan {
     }
 }
 
-/// Texts under construction, in a buffer longer than they are, so that short copies may overrun.
+/// Texts under construction. The buffer is longer than the texts, so that short copies may write past their end.
 #[derive(Default)]
 pub(crate) struct TextBuffer {
     bytes: Vec<u8>,
@@ -151,7 +153,7 @@ impl TextBuffer {
         &self.ends
     }
 
-    /// Clears it and reserves space for texts of up to `limit` bytes.
+    /// Clears the buffer and reserves space for texts of up to `limit` bytes.
     fn start(&mut self, limit: usize) {
         if self.bytes.len() < limit + COPY_BYTES {
             self.bytes = vec![0; limit + COPY_BYTES];
@@ -213,7 +215,7 @@ enum FeedValues<'a> {
     Dictionary(&'a [u32], &'a Dictionary),
     Numbers(NumberFormat, &'a [i64], Box<Cells>),
     Texts(&'a [u8], &'a [u32]),
-    /// Not part of the rebuilt column.
+    /// A column that was not read, because the rebuilt texts do not contain it.
     Absent,
 }
 
@@ -236,7 +238,7 @@ impl ColumnSource {
 struct Cursor {
     read: Arc<PageColumn>,
     dictionary: Option<Arc<Dictionary>>,
-    /// The first of its rows that was not passed yet.
+    /// Index of the first row that was not passed yet.
     next: usize,
 }
 
@@ -257,7 +259,8 @@ impl Cursor {
 }
 
 impl TemplatePage {
-    /// The texts of a column in these ascending rows, each of which must have one; column 0 yields the events.
+    /// The texts of a column in `rows`, which ascends; every row must have a value. The texts of column 0 are the
+    /// events.
     pub fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, BucketError> {
         if rows.len() <= FEW_ROWS && (column as usize) < self.columns.layout.stored.len() {
             return self.few_texts(column, rows);
@@ -301,7 +304,7 @@ impl TemplatePage {
         self.fill_all_and_show(column, out, &mut |_, _| {})
     }
 
-    /// Rebuilds a column like `fill_all`, and passes each column that is read for it to `show`.
+    /// Rebuilds a column like `fill_all`, and passes the values of each column that this reads to `show`.
     pub(crate) fn fill_all_and_show(
         &mut self,
         column: u32,
@@ -439,12 +442,12 @@ impl TemplatePage {
     }
 }
 
-/// Error of rebuilding texts. It has no message, because a result is returned for every value.
+/// Error of rebuilding texts. It has no message, so that the result returned for every value stays small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Misfit {
-    /// The texts exceed the page.
+    /// The texts exceed the bytes of the page.
     TooLong,
-    /// A row has no value in this column.
+    /// This column has fewer values than the rows need.
     TooFew(u32),
     /// A template contains this column, which was not read.
     Absent(u32),
@@ -461,7 +464,7 @@ impl Misfit {
     }
 }
 
-/// Rebuilds all values of a column. Afterwards every value of every column below must have been used.
+/// Rebuilds all values of a column. Fails if a value of a column below is left over at the end.
 fn fill_column(column: u32, feeds: &mut [Feed<'_>], out: &mut TextBuffer) -> Result<(), Malformed> {
     let count = feeds[column as usize].len;
     out.ends.reserve_exact(count);
@@ -497,7 +500,7 @@ fn fill_template(plan: &Plan, code: u32, feeds: &mut [Feed<'_>], out: &mut TextB
 }
 
 impl<'a> Feed<'a> {
-    /// Appends the next value, or returns the template of one that has to be filled.
+    /// Appends the next value. If the value is a template, returns the plan and the template, which the caller fills.
     #[inline(always)]
     fn put_next(&mut self, column: u32, out: &mut TextBuffer) -> Result<Option<(&'a Plan, u32)>, Misfit> {
         let at = self.next;

@@ -21,8 +21,8 @@ use crate::{
 /// A value of a column: the row it belongs to and its text.
 type Value = (u32, Vec<u8>);
 
-/// Splits texts at blanks and, inside words, at equals signs: a template per number of parts. The kind of a column
-/// depends on its values only, so every kind occurs.
+/// Splits texts at blanks and, inside words, at equals signs, with one template per number of parts. The kind of a
+/// column follows from its values, so that every kind occurs.
 pub(crate) fn split_by_words(events: &EventBatch) -> Option<TemplateSlab> {
     if events.is_empty() {
         return None;
@@ -203,7 +203,7 @@ fn columns_hold_the_values_of_their_rows() {
                 assert_eq!((dictionary.len() as u32, &dictionary.bytes[..]), (*len, &bytes[..]));
                 assert!(Arc::ptr_eq(&dictionary, &reader.dictionary(0, number as u32).unwrap()));
             }
-            // Texts of many rows and of few rows are rebuilt in different ways, with the same result.
+            // The texts of many rows and those of few rows are rebuilt in different ways, which must agree.
             let all: Vec<u32> =
                 (0..reader.slabs()[0].pages[page].events).filter(|row| read.place(*row).is_some()).collect();
             let texts = reader.template_page(0, page).unwrap().unwrap().texts(number as u32, &all).unwrap();
@@ -260,7 +260,7 @@ fn values_of_few_rows_are_those_of_the_whole_column() {
                 let same = |at: usize| texts.get(at) == all.get(read.place(present[at]).unwrap());
                 assert!(texts.ends.len() == present.len() && (0..present.len()).all(same), "column {column}");
             }
-            // A column that was read as a whole is returned as a whole.
+            // A column that was read as a whole is returned as a whole, even if few rows are requested.
             few.column(columns - 1).unwrap();
             let kept = few.column_of_rows(columns - 1, &rows).unwrap();
             assert_eq!(kept.values.len(), whole.column(columns - 1).unwrap().values.len());
@@ -379,8 +379,8 @@ fn values_are_counted_where_they_are_few() {
     reader.check().unwrap();
 }
 
-/// Changes the column layout block byte by byte, which its compression would otherwise detect: whatever is still
-/// accepted must be readable.
+/// Changes single bytes of the decoded column layout block, since a changed byte of the compressed block would mostly
+/// fail to decode. A changed block that is accepted must be readable.
 #[test]
 fn any_shape_block_is_refused_or_read() {
     CHECKSUMS_DECIDE.set(false);
@@ -393,7 +393,7 @@ fn any_shape_block_is_refused_or_read() {
     assert_eq!(Layout::read(&raw, &events).as_ref(), Ok(layout));
     let mut accepted = 0;
     for at in 0..raw.len() {
-        // Before there were counts, blocks ended with their columns.
+        // Older versions, which wrote no counts, ended the block after the columns.
         let cut = Layout::read(&raw[..at], &events);
         assert!(cut.is_err() || cut == Ok(without_counts(layout)));
         for value in [raw[at].wrapping_add(1), raw[at] ^ 0x80] {

@@ -17,8 +17,9 @@ use crate::integers::range_of;
 use crate::limits::{MAX_PAGE_EVENTS, MAX_SLAB_EVENTS};
 use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
 
-/// Writes the columns of a slab whose events have these times. Returns the content of the column layout block, unless it is
-/// deferred: with effort, columns that may share a bucket-wide dictionary wait for the last slab, and the layout with them.
+/// Writes the columns of a slab; `times` holds the `_time` of each event. Returns the content of the column layout
+/// block. `None` if that is deferred: from [`EFFORT_LEVEL`] on, columns that may share a bucket-wide dictionary are
+/// written after the last slab, and so is the layout of their slab.
 pub(crate) fn write_columns(
     template_slab: &TemplateSlab,
     times: &[i64],
@@ -180,7 +181,7 @@ impl ColumnWriter<'_> {
         Ok(ChunkPlaces::Blocks { offset, lens })
     }
 
-    /// Size of a column in blocks of its own, which are discarded.
+    /// Size of a column if it is stored in blocks of its own; the blocks written for this are discarded.
     fn measured(&mut self, column: &SlabColumn) -> Result<usize, BucketError> {
         let start = self.blocks.object.len();
         let written = self.block_chunks(column);
@@ -205,7 +206,7 @@ impl ColumnWriter<'_> {
         Ok(at)
     }
 
-    /// Number of the pool that received the entry, and its offset there.
+    /// Adds an entry to a pool. Returns the number of the pool and the offset of the entry in it.
     fn pooled(&mut self, entry: &[u8]) -> Result<(u32, u32), BucketError> {
         if !self.pool.is_empty() && self.pool.len() + entry.len() > TARGET_POOL_BYTES {
             self.close_pool()?;

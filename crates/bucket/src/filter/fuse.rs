@@ -1,34 +1,35 @@
 //! A binary fuse filter: one byte per cell, nine bits per key, one false positive in 256 absent keys.
 //!
-//! A key maps to three cells whose XOR is its fingerprint. Its first cell follows from the key's upper bits, the others
-//! are in the next two segments, so keys in ascending order fill and empty the cells from front to back, and building
-//! stays within the cache. The keys are already hashes: the first attempt uses them directly, and only after a failure
-//! are they mixed with another seed. Failures are rare except for the largest numbers of keys that a number of segments
-//! is meant for (11,500 keys in 14 segments fail nearly always), so every further attempt has more cells.
+//! A key maps to three cells whose XOR is its fingerprint. The first cell follows from the key's upper bits; the other
+//! two are in the next two segments. Keys in ascending order therefore fill and empty the cells from front to back, and
+//! building stays within the cache. The keys are hashes, so the first attempt uses them directly; each later attempt
+//! mixes them with a seed of its own. An attempt rarely fails, except when the number of keys is close to the most that
+//! its number of segments is meant for: 11,500 keys in 14 segments fail nearly always. Every further attempt therefore
+//! has more cells.
 //!
 //! Not here: the layout of a sidecar (`super`).
 
-/// Cells of a key.
+/// Number of cells of a key.
 const ARITY: u32 = 3;
-/// Longest segment; longer ones save no memory.
+/// Maximum number of cells of a segment; longer segments save no memory.
 const SEGMENT_LENGTH_MAX: u32 = 1 << 18;
 /// Maximum number of attempts. Each has a seed of its own and more cells, so that a few suffice for any number of keys.
 const ATTEMPTS: u32 = 64;
-/// An attempt has one more segment in this many, and at least one, than the attempt before it.
+/// Number of segments in the first attempt per segment that each further attempt adds, rounded up.
 const SEGMENTS_PER_FURTHER: u32 = 16;
 /// Step between seeds.
 const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Buckets of the first sorting pass, by upper bits.
+/// Number of upper bits by which the first sorting pass distributes the hashes.
 const SORT_BITS: u32 = 11;
 
 /// The cells of a filter and the parameters to find those of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fuse {
-    /// 0: keys are used directly.
+    /// Seed that keys are mixed with; 0 if they are used directly.
     pub(super) seed: u64,
-    /// A power of two.
+    /// Cells of a segment, a power of two.
     pub(super) segment_length: u32,
-    /// Length of all segments but the last two.
+    /// Cells of all segments but the last two together.
     pub(super) front_length: u32,
     pub(super) cells: Box<[u8]>,
 }
@@ -56,7 +57,8 @@ fn cells_of(mixed: u64, segment_length: u32, front_length: u32) -> [usize; 3] {
     [first as usize, second as usize, third as usize]
 }
 
-/// The fingerprint of a key, which the XOR of its three cells equals if it is in the filter, and these cells.
+/// The fingerprint of a key and its three cells. If the key is in the filter, the XOR of the cells equals the
+/// fingerprint.
 #[inline(always)]
 pub(super) fn probe(key: u64, seed: u64, segment_length: u32, front_length: u32) -> (u8, [usize; 3]) {
     let mixed = if seed == 0 { key } else { mix(key.wrapping_add(seed)) };
@@ -125,7 +127,7 @@ impl Fuse {
         fingerprint == self.cells[a] ^ self.cells[b] ^ self.cells[c]
     }
 
-    /// Whether every probe stays inside the cells; data read from disk may violate it.
+    /// Whether every probe stays inside the cells. Filters read from disk need not satisfy this.
     pub(super) fn is_valid(&self) -> bool {
         probes_stay_inside(self.segment_length, self.front_length, self.cells.len() as u64)
     }
@@ -143,7 +145,7 @@ pub(super) fn probes_stay_inside(segment_length: u32, front_length: u32, cells: 
         && front + u64::from(ARITY - 1) * segment <= cells.min(u64::from(u32::MAX))
 }
 
-/// Length of a segment, and of all segments but the last two, for this many keys.
+/// Segment length and front length of the first attempt for this many keys.
 fn lengths(keys: usize) -> (u32, u32) {
     let count = keys.max(2) as f64;
     let power = (count.ln() / 3.33f64.ln() + 2.25) as u32;
@@ -154,7 +156,8 @@ fn lengths(keys: usize) -> (u32, u32) {
     (segment_length, (segments * u64::from(segment_length)) as u32)
 }
 
-/// The lengths of an attempt, the first of which is 0. `None` beyond what a filter can hold.
+/// Segment length and front length of an attempt; attempts are counted from 0. `None` if there would be more cells than
+/// a filter can have.
 fn lengths_at(attempt: u32, keys: usize) -> Option<(u32, u32)> {
     let (segment_length, front_length) = lengths(keys);
     let further = (front_length / segment_length).div_ceil(SEGMENTS_PER_FURTHER);
@@ -166,13 +169,14 @@ fn lengths_at(attempt: u32, keys: usize) -> Option<(u32, u32)> {
 
 /// State of the cells while keys are peeled off.
 struct Peeling {
-    /// Four times the number of keys in a cell, plus the XOR of the index (0 to 2) of this cell among each key's three.
+    /// For each cell, four times the number of its keys, plus the XOR of its indexes (0 to 2) among the three cells of
+    /// each of these keys.
     counts: Vec<u8>,
-    /// XOR of the keys in a cell.
+    /// XOR of the keys of each cell.
     keys: Vec<u64>,
 }
 
-/// A higher count would overflow; a cell has three keys on average.
+/// Value of [`Peeling::counts`] to which no key can be added without overflow. A cell has three keys on average.
 const COUNT_MAX: u8 = 252;
 
 impl Peeling {
@@ -199,10 +203,12 @@ impl Peeling {
         *count >> 2 == 1
     }
 
-    /// Peels off all keys if possible: each key in order, and which of its cells held it alone.
+    /// Peels off all keys. Returns the keys in the order of peeling and, for each, the index of its cell that held no
+    /// other key. `None` if some keys cannot be peeled off.
     fn take_all_out(&mut self, keys: usize, segment_length: u32, front_length: u32) -> Option<(Vec<u64>, Vec<u8>)> {
         let (mut order, mut owned) = (Vec::with_capacity(keys), Vec::with_capacity(keys));
-        // Cells that had one key when recorded. An entry past the end is written before it is known to count.
+        // Stack of cells that had a single key when they were pushed. A cell is written to the next free entry first,
+        // and kept there only if it has a single key.
         let mut alone = vec![0u32; self.counts.len() + ARITY as usize];
         let mut waiting = 0;
         for cell in 0..self.counts.len() {
@@ -284,8 +290,8 @@ mod tests {
         }
     }
 
-    /// The numbers of keys for which a filter has the fewest cells per key: one more key adds a segment, or lengthens
-    /// all of them.
+    /// Numbers of keys for which a filter has the fewest cells per key: with one more key, a segment is added or all
+    /// segments become longer.
     fn densest_numbers() -> impl Iterator<Item = usize> {
         (1..40_000usize).filter(|keys| lengths(*keys) != lengths(keys + 1))
     }

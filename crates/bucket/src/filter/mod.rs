@@ -1,9 +1,10 @@
 //! The term filter: an approximate set of all terms of a bucket, small enough to stay in memory.
 //!
-//! One binary fuse filter per slab, with nine bits per term and a false positive rate of 1/256. With one probe per
-//! filter, a search skips a bucket without touching the object, and within a remaining bucket the slabs without the
-//! term. In the sidecar the parameters of the slabs' filters follow the fingerprints, so that the request which opens a
-//! remote object returns them. Version 2 has them at the beginning, version 1 a single filter for all slabs.
+//! One binary fuse filter per slab, with nine bits per term and a false positive rate of 1/256. By one probe per
+//! filter, a search skips buckets without the term before it reads their objects, and then the slabs without the term
+//! in the remaining buckets. In the sidecar, the parameters of the slabs' filters follow the fingerprints, so that the
+//! request that opens a remote object returns them. Version 2 has the parameters at the beginning; version 1 has a
+//! single filter for all slabs.
 
 mod fuse;
 mod remote_filter;
@@ -23,7 +24,7 @@ use crate::wire::{Cursor, Malformed};
 
 pub use self::remote_filter::RemoteFilter;
 
-/// At both ends of the sidecar, before its checksum.
+/// Magic at the beginning of the sidecar, and again before the checksum at its end.
 const MAGIC: &[u8; 8] = b"QRYFILT3";
 const MAGIC_OF_VERSION_2: &[u8; 8] = b"QRYFILT2";
 const MAGIC_OF_VERSION_1: &[u8; 8] = b"QRYFILT1";
@@ -31,14 +32,14 @@ const MAGIC_OF_VERSION_1: &[u8; 8] = b"QRYFILT1";
 const HEAD_BYTES: usize = 24;
 /// Size of the number of slabs.
 const COUNT_BYTES: usize = 4;
-/// Size of what follows the parameters of the slabs: their number, the magic, the checksum.
+/// Bytes after the parameters of the slabs: the number of slabs, the magic, the checksum.
 const FOOT_BYTES: usize = COUNT_BYTES + MAGIC.len() + 8;
 
-/// Tells, without reading the bucket, that it certainly lacks a term. False positives occur for about 1 in 256 terms
-/// and slabs.
+/// Approximate set of a bucket's terms, which shows without reading the bucket that a term is absent. For each slab,
+/// about 1 in 256 absent terms is a false positive.
 #[derive(Clone, Debug)]
 pub struct TermFilter {
-    /// One per slab, or one for all.
+    /// Filter of each slab; in version 1, a single filter for all slabs.
     slabs: Vec<Fuse>,
     for_all: bool,
 }
@@ -50,8 +51,8 @@ pub(crate) struct FilterWriter {
 }
 
 impl FilterWriter {
-    /// Adds the filter of the next slab from the hashes of its terms, in any order and with repetitions. Leaves them
-    /// sorted.
+    /// Adds the filter of the next slab from the hashes of its terms, in any order and with repetitions. Sorts the
+    /// hashes and removes repetitions.
     pub(crate) fn add_slab(&mut self, hashes: &mut Vec<u64>) -> Result<(), BucketError> {
         sort_and_dedup(hashes);
         let fuse = Fuse::build(hashes).ok_or_else(|| BucketError::Mismatch {
@@ -97,7 +98,7 @@ struct Head {
     seed: u64,
     segment_length: u32,
     front_length: u32,
-    /// Number of its fingerprints.
+    /// Number of the filter's fingerprints.
     cells: u64,
 }
 
@@ -116,13 +117,14 @@ impl Head {
     }
 }
 
-/// Checks a number of slabs.
+/// Checks that a number of slabs is within the limit.
 fn slab_count(count: u32) -> Result<usize, Malformed> {
     let count = count as usize;
     if count > MAX_SLABS { Err(Malformed(format!("{count} slabs exceed the limit {MAX_SLABS}"))) } else { Ok(count) }
 }
 
-/// The parameters of all slabs from the end of a sidecar; `None` if it is not of version 3 or `end` begins after them.
+/// The parameters of all slabs from the end of a sidecar; `None` if the sidecar is not of version 3, or `end` is too
+/// short to hold all parameters.
 fn heads_at_end(end: &[u8]) -> Result<Option<Vec<Head>>, Malformed> {
     let Some(foot) = end.len().checked_sub(FOOT_BYTES) else { return Ok(None) };
     let mut cursor = Cursor::new(&end[foot..]);
@@ -193,14 +195,14 @@ impl TermFilter {
         Ok(TermFilter { slabs: vec![fuse], for_all: true })
     }
 
-    /// Whether the bucket may hold a match; `false` is certain. Prefix and metadata queries always may match.
+    /// Whether the bucket may hold a match; `false` is certain. For prefix and metadata queries, it is always `true`.
     pub fn may_match(&self, query: &TermQuery) -> bool {
         self.slabs.iter().any(|fuse| may_match(query, true, &|hash| fuse.may_hold(hash)))
     }
 
-    /// Whether slab `slab` may hold a match, as in [`TermFilter::may_match`]. A version 1 sidecar only knows the
-    /// bucket. In a slab without index-time fields (`has_fields`) no field term is looked up, so that the filter cannot
-    /// give a false positive.
+    /// Whether slab `slab` may hold a match, as in [`TermFilter::may_match`]. A version 1 sidecar gives the same answer
+    /// for every slab of the bucket. If the slab has no index-time fields (`has_fields` is false), field terms count as
+    /// absent without a look-up, which avoids false positives.
     pub fn may_match_slab(&self, slab: usize, query: &TermQuery, has_fields: bool) -> bool {
         self.of_slab(slab).is_some_and(|fuse| may_match(query, has_fields, &|hash| fuse.may_hold(hash)))
     }

@@ -1,8 +1,8 @@
 //! A term filter on remote storage: only the cells of the requested terms are read.
 //!
-//! The three cells of a term lie in three adjacent segments, which is about one read per term and slab. The parameters of
-//! the slabs are at the end of the sidecar, which is read to open it. The checksum over the whole sidecar is not
-//! verified, so this may only be used with stores that verify what they read.
+//! The three cells of a term are in three adjacent segments, so that about one read per term and slab suffices. Opening
+//! a sidecar reads its end, which has the parameters of the slabs. The checksum over the whole sidecar is not verified,
+//! so [`RemoteFilter`] may only be used with stores that verify the bytes they read.
 
 use std::fmt;
 use std::ops::Range;
@@ -21,7 +21,7 @@ const START_BYTES: usize = MAGIC.len() + 4;
 /// Size of the first read, which holds the parameters of six hundred slabs.
 const FIRST_BYTES: usize = 16 << 10;
 
-/// Like [`crate::TermFilter`], with its cells in a store.
+/// Like [`crate::TermFilter`], but the cells stay in a store and are read on request.
 pub struct RemoteFilter {
     object: Arc<dyn ReadAt>,
     slabs: Vec<SlabCells>,

@@ -1,7 +1,8 @@
 //! Bit packing: numbers of one width, consecutive, lowest bit first.
 //!
-//! Unpacking is the first step of every scan. Eight values at a time, which always start at a byte boundary, are taken
-//! from one window with shifts known at compile time. Widths above 32 bits are rare and use a plain loop.
+//! Unpacking is the first step of every scan. Values are unpacked in groups of eight, which always start at a byte
+//! boundary. Each group is taken from one window, with shifts known at compile time. Widths above 32 bits are rare and
+//! use a plain loop.
 
 use bytes::Bytes;
 
@@ -11,15 +12,16 @@ use crate::wire::{Cursor, Malformed};
 const GROUP: usize = 8;
 /// Widest value with a specialised loop.
 const FAST_WIDTH: usize = 32;
-/// Bytes of a group of the widest such values, and those that the last eight-byte load reads beyond it.
+/// Bytes of a group of values of [`FAST_WIDTH`] bits, and the bytes that the last eight-byte load reads beyond the
+/// group.
 const WINDOW_BYTES: usize = GROUP * FAST_WIDTH / 8 + 8;
 
-/// Bits this number needs.
+/// Number of bits without leading zeros.
 pub(crate) fn width_of(value: u64) -> u32 {
     u64::BITS - value.leading_zeros()
 }
 
-/// Appends the width, then the values, none of which has more bits.
+/// Appends the width, then the values, each of at most `width` bits.
 pub(crate) fn pack(values: impl Iterator<Item = u64>, width: u32, out: &mut Vec<u8>) {
     assert!(width <= u64::BITS, "a number has no more bits");
     out.push(width as u8);
@@ -33,7 +35,7 @@ pub(crate) fn pack(values: impl Iterator<Item = u64>, width: u32, out: &mut Vec<
         if bits >= u64::BITS {
             out.extend_from_slice(&pending.to_le_bytes());
             bits -= u64::BITS;
-            // The bits that did not fit; none if the value ended with the word.
+            // The bits that did not fit into the word; none if the value ended with it.
             pending = if bits == 0 { 0 } else { value >> (width - bits) };
         }
     }
@@ -83,11 +85,11 @@ impl PackedAt {
     ) -> Result<PackedAt, Malformed> {
         let start = chunk.len() - cursor.remaining();
         let (width, packed) = packed_of(cursor, count, limit)?;
-        // The width is in the byte before.
+        // The width is in the byte before the values.
         Ok(PackedAt { width, packed: chunk.slice(start + 1..start + 1 + packed.len()) })
     }
 
-    /// Bits of a value.
+    /// Bits of each value.
     pub(crate) fn width(&self) -> usize {
         self.width
     }

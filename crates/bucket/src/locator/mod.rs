@@ -2,10 +2,10 @@
 //! without reading columns.
 //!
 //! A list of unique ids with their pages would take more space than the ids themselves. A *locator* does not store the
-//! tokens. It is a function from the hash of a token to its pages, with about seven bits per token; for absent tokens
-//! it returns arbitrary pages. Whether a token exists is decided by the term filter and finally by the page itself. A
-//! token in few pages is a chain of *links*, each a page and whether another link follows; a token in many pages is
-//! marked as such, and its columns are read.
+//! tokens: it maps the hash of a token to pages and takes about seven bits per token. For absent tokens, it returns
+//! arbitrary pages. Whether a token exists is decided by the term filter and finally by the page itself. A token in few
+//! pages is a chain of *links*, each a page and whether another link follows; a token in many pages is marked as such,
+//! and its columns are read.
 //!
 //! The hashes are divided into *parts* by their upper bits, each with a table of its own (`ribbon`), so that a lookup
 //! reads a few kilobytes. Only compacted slabs have a locator; sealed slabs, which are compacted soon, do without.
@@ -21,9 +21,10 @@ pub(crate) use write::{LocatorTables, RarePages};
 
 use self::ribbon::mix;
 
-/// Approximate number of keys per part.
+/// Approximate number of keys of a part.
 const KEYS_PER_PART: usize = 8_192;
-/// Maximum number of pages that a locator returns for a token; beyond that it only reports that there are too many.
+/// Maximum number of pages that a locator returns for a token; for a token in more pages, it only reports that there
+/// are too many.
 const MAX_LINKS: usize = 4;
 /// Maximum number of parts of a locator, checked before memory is allocated.
 const MAX_PARTS: usize = 1 << 20;
@@ -52,8 +53,9 @@ fn page_bits(pages: usize) -> u32 {
     usize::BITS - pages.saturating_sub(1).leading_zeros()
 }
 
-/// Encoding of links, which depends on the number of pages: the page in the low bits, above it whether another link
-/// follows. Pages ascend, so no link follows the last page; a link that claims so means that there are too many pages.
+/// Encoding of links. The low bits, as many as the number of pages requires, are the page; the bit above them tells
+/// whether another link follows. Pages ascend, so no link can follow the slab's last page. A link to the last page with
+/// this bit set therefore means that the token is in too many pages.
 #[derive(Clone, Copy, Debug)]
 struct Links {
     page_bits: u32,

@@ -21,7 +21,7 @@ pub(crate) struct Locator {
     place: BlockPosition,
     links: Links,
     slab_pages: usize,
-    /// Start of each part and, last, the end.
+    /// Start of each part, followed by the end of the last one.
     starts: Box<[u64]>,
 }
 
@@ -40,7 +40,7 @@ impl Locator {
         Ok(Locator { place, links: Links::of(slab_pages), slab_pages, starts })
     }
 
-    /// The pages of the token with this hash if it is a rare token; arbitrary pages if it is not. `None` if it is in
+    /// The pages of the rare token with this hash; arbitrary pages if there is no such token. `None` if the token is in
     /// too many pages to be listed.
     pub(crate) fn find(&self, source: &ObjectSource, hash: u64) -> Result<Option<u64>, BucketError> {
         let key = key_of(hash);
@@ -48,7 +48,7 @@ impl Locator {
         Ok(self.pages_of(key, &place.decoded(Table::read(&bytes, self.links.bits()))?))
     }
 
-    /// Byte range of the part that has the pages of the token with this hash.
+    /// Byte range of the part that a lookup of this hash reads.
     pub(crate) fn range_of(&self, hash: u64) -> Range<u64> {
         let at = self.block_of(part_of(key_of(hash), self.parts()));
         at.offset..at.offset.saturating_add(u64::from(at.stored_len))

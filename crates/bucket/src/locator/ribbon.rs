@@ -1,19 +1,20 @@
 //! A retrieval table (ribbon): returns the number stored with a key, and an arbitrary number for any other key.
 //!
-//! Keys are not stored. Each row of the table is a number of a few bits. A key stands for an equation: the XOR of the
-//! rows selected by its coefficients, which are within [`WIDTH`] rows of its start, is its number. Equations whose
-//! coefficients are this close together are solved row by row in one pass and need hardly more rows than keys, as in
-//! ribbon filters. The bits of all rows are stored plane by plane, so that a lookup reads one window of each plane.
+//! Keys are not stored. Each row of the table is a number of a few bits. A key stands for an equation: the XOR of
+//! certain rows is the key's number. Coefficients, derived from the key, select these rows among the [`WIDTH`] rows
+//! from the key's start. Because the rows of an equation are this close together, all equations are solved row by row
+//! in one pass, and the table needs hardly more rows than keys, as in ribbon filters. The bits of all rows are stored
+//! plane by plane, so that a lookup reads one window of each plane.
 //!
 //! Not here: which keys and numbers are stored, and the layout of tables in blocks (`super`).
 
 use crate::wire::{Cursor, Malformed, put_varint};
 
-/// Rows an equation spans.
+/// Number of rows that an equation spans.
 const WIDTH: u32 = u128::BITS;
-/// Spare rows, one per this many keys, besides one row per key and those at the ends that fewer equations reach.
+/// Number of keys per spare row. Spare rows are added to one row per key and [`WIDTH`] rows for the last equations.
 const KEYS_PER_SPARE_ROW: usize = 80;
-/// Seeds tried with the same number of rows before it is increased.
+/// Number of seeds tried before the number of rows is increased.
 const SEEDS_PER_SIZE: u8 = 4;
 /// Maximum number of seeds tried. The first size works for nearly every set of keys.
 const SEEDS: u8 = 64;
@@ -45,7 +46,7 @@ fn equation_of(key: u64, seed: u8, rows: usize) -> (usize, u128) {
 }
 
 /// Appends a table of keys and their numbers, each of at most `bits` bits. A key may be repeated with the same number.
-/// Returns false and appends nothing if no table can be built, which does not happen with distinct keys.
+/// Returns false and appends nothing if no table can be built, for example from a key with two numbers.
 pub(super) fn write_table(pairs: &[(u64, u8)], bits: u32, out: &mut Vec<u8>) -> bool {
     for seed in 0..SEEDS {
         let more = 1 + usize::from(seed / SEEDS_PER_SIZE);
@@ -63,7 +64,8 @@ pub(super) fn write_table(pairs: &[(u64, u8)], bits: u32, out: &mut Vec<u8>) -> 
     false
 }
 
-/// The equations transformed so that each starts at a row of its own, indexed by that row; zeroes where none starts.
+/// The equations, transformed so that each starts at a different row, and indexed by this row; zeroes for a row where
+/// none starts. `None` if two equations contradict each other.
 fn solvable(pairs: &[(u64, u8)], seed: u8, rows: usize) -> Option<Vec<(u128, u8)>> {
     let mut equations = vec![(0u128, 0u8); rows];
     for (key, value) in pairs {
@@ -78,7 +80,8 @@ fn solvable(pairs: &[(u64, u8)], seed: u8, rows: usize) -> Option<Vec<(u128, u8)
             coefficients ^= known;
             value ^= number;
             if coefficients == 0 {
-                // It is linearly dependent: either redundant, or contradictory.
+                // The equation is linearly dependent on the others: redundant if its value is zero, contradictory
+                // otherwise.
                 if value != 0 {
                     return None;
                 }
@@ -97,12 +100,12 @@ fn put_solution(equations: &[(u128, u8)], bits: u32, out: &mut Vec<u8>) {
     let plane_bytes = equations.len().div_ceil(8);
     let start = out.len();
     out.resize(start + plane_bytes * bits as usize, 0);
-    // By plane: the rows after the current one, the next row in the lowest bit.
+    // Bits of the rows after the current one, by plane; the next row is the lowest bit.
     let mut behind = [0u128; MAX_VALUE_BITS as usize];
     for (row, (coefficients, value)) in equations.iter().enumerate().rev() {
         for (plane, behind) in behind.iter_mut().enumerate().take(bits as usize) {
             let shifted = *behind << 1;
-            // A row at which no equation starts is free and set to zero.
+            // Any value is correct for a row at which no equation starts; it is set to zero.
             let odd = (coefficients & shifted).count_ones() & 1;
             let bit = if *coefficients == 0 { 0 } else { odd as u8 ^ (value >> plane & 1) };
             *behind = shifted | u128::from(bit);
@@ -111,7 +114,7 @@ fn put_solution(equations: &[(u128, u8)], bits: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// A table that was read.
+/// A table opened for lookups.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Table<'a> {
     rows: usize,
@@ -121,7 +124,7 @@ pub(super) struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// Reads all of `bytes`.
+    /// Opens the table that fills `bytes`.
     pub(super) fn read(bytes: &'a [u8], bits: u32) -> Result<Table<'a>, Malformed> {
         let mut cursor = Cursor::new(bytes);
         let rows = cursor.count("rows of a table", MAX_ROWS)?;
@@ -140,7 +143,8 @@ impl<'a> Table<'a> {
         let plane_bytes = self.rows.div_ceil(8);
         let mut value = 0;
         for (plane, bytes) in self.planes.chunks_exact(plane_bytes).enumerate().take(self.bits as usize) {
-            // A window that starts within a byte spans one more byte, which does not exist after the last row.
+            // A window that does not start at a byte boundary extends into one more byte, which is missing after the
+            // last row.
             let from = &bytes[start / 8..];
             let Some((low, rest)) = from.split_first_chunk::<16>() else { continue };
             let shift = (start % 8) as u32;

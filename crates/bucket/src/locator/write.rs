@@ -10,11 +10,12 @@ use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
 use crate::term_dictionary::rare_tokens::{RareNumbers, add_texts, numbers_are_located, texts_are_rare};
 use crate::wire::put_varint;
 
-/// Maximum number of collected pairs, repetitions included: 128 MB of memory, and as much for sorting. A slab with
-/// more, of long events full of ids, gets no locator.
+/// Maximum number of collected pairs, repetitions included: 128 MB of memory, and as much for sorting. A slab with more
+/// pairs, as long events full of ids produce, gets no locator.
 const MAX_PAIRS: usize = 16 << 20;
 
-/// Rare tokens with a page each: the upper bits of a hash, with the page number in the low bits.
+/// Pairs of a rare token and a page that contains it, each as the upper bits of the token's hash with the page number
+/// in the low bits.
 #[derive(Debug, Default)]
 pub(crate) struct RarePages {
     pairs: Vec<u64>,
@@ -23,7 +24,7 @@ pub(crate) struct RarePages {
 }
 
 impl RarePages {
-    /// From the rare columns of a slab that a locator covers.
+    /// Collects the tokens of those rare columns of a slab that a locator covers.
     pub(crate) fn of(slab: &TemplateSlab) -> RarePages {
         let mut found = RarePages::default();
         let mut hashes = Vec::new();
@@ -125,7 +126,7 @@ impl LocatorTables {
     }
 }
 
-/// The links of one token, given as its pairs in order of pages.
+/// Adds the links of one token, whose pairs are `token`, in order of pages.
 fn add_chain(token: &[u64], links: Links, table: &mut Vec<(u64, u8)>) {
     let Some(first) = token.first() else { return };
     let key = key_of(*first);

@@ -14,7 +14,7 @@ use crate::encode::tests::SPLITTER;
 use crate::templates::TemplateSlab;
 use crate::{EncodeOptions, Locators, MAX_PAGE_EVENTS, MemoryObject, TermFilter, encode, verify_against};
 
-/// Pages of each lower-cased token.
+/// Lower-cased tokens and the pages of each.
 type Truth = BTreeMap<String, u64>;
 
 fn batch<'a>(texts: impl IntoIterator<Item = &'a str>) -> EventBatch {
@@ -67,7 +67,8 @@ impl OpenBucket {
         found
     }
 
-    /// Every token and its prefix: no page and no filter may exclude it.
+    /// Asserts that no page with a token, or with its prefix, is missing from the candidates, and that the filter
+    /// contains the token.
     fn assert_covers(&self, every: usize) {
         for (slab, truth) in self.truths.iter().enumerate() {
             for (token, pages) in truth.iter().step_by(every) {

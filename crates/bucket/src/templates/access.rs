@@ -1,11 +1,11 @@
 //! Variables of access log lines.
 //!
-//! Web servers and proxies write a request as one quoted text, `"GET /path?query HTTP/1.1"`. Searches ask for its
-//! parts, so each part is a variable of its own, as are the names before the time, the status and the size. Every kind
-//! of variable here allows only a narrow set of bytes, which lets a search prove that an extraction pattern matches
-//! every line of a template at the same position. A request in any other form remains one variable in a template of its
-//! own. Values with bytes that patterns treat differently (escaped quotes, non-ASCII characters) get columns of their
-//! own, so that one odd line does not affect the others.
+//! Web servers and proxies write a request as one quoted text, `"GET /path?query HTTP/1.1"`. Searches need the parts of
+//! this text, so each part is a variable of its own. The names before the time, the status and the size are variables
+//! as well. Every kind of variable here allows only a narrow set of bytes, which lets a search prove that an extraction
+//! pattern matches every line of a template at the same position. A request in any other form remains one variable in a
+//! template of its own. Values with bytes that patterns treat differently (escaped quotes, non-ASCII characters) get
+//! columns of their own, so that one odd line does not affect the others.
 //!
 //! Formats: Apache's `LogFormat` ("common", "combined") and nginx' `log_format`.
 
@@ -35,12 +35,13 @@ pub(super) enum Piece {
 
 /// Separator between the target and the version of a request.
 const PROTOCOL: &[u8] = b" HTTP/";
-/// Number of names before the time: at least client, ident and user; possibly the virtual host and a port.
+/// Minimum and maximum number of names before the time: client, ident and user, possibly with the virtual host and a
+/// port.
 const WHO_MIN: usize = 3;
 const WHO_MAX: usize = 5;
 
 impl Piece {
-    /// Role of the column, whatever literal precedes the variable.
+    /// Role of the variable's column, which does not depend on the literal before the variable.
     pub(super) fn role(self) -> &'static [u8] {
         match self {
             Piece::Who | Piece::OddWho => b"\"who",
@@ -59,8 +60,8 @@ impl Piece {
         matches!(self, Piece::OddWho | Piece::OddNote)
     }
 
-    /// End of a variable of this kind that starts at `at`; `None` if none does. Not inlined, so that variables of other
-    /// kinds save no registers for it.
+    /// End of a variable of this kind that starts at `at`; `None` if there is no such variable. Not inlined, so that
+    /// the code for other kinds of variables need not save registers for this call.
     #[inline(never)]
     pub(super) fn end(self, text: &[u8], at: usize) -> Option<usize> {
         let followed_by = |end: usize, byte: u8| (text.get(end) == Some(&byte)).then_some(end);
@@ -108,12 +109,13 @@ impl Piece {
     }
 }
 
-/// Whether a chunk must end here.
+/// Whether a chunk that reaches `at` ends there: at a delimiter or at the end of the text.
 fn ends_here(text: &[u8], at: usize) -> bool {
     text.get(at).is_none_or(|byte| CLASS[usize::from(*byte)] & DELIMITER != 0)
 }
 
-/// Adds the names before the time of a line that begins like an access log, and returns the position of the bracket.
+/// Adds the names before the time of a line that begins like an access log. Returns the position of the bracket that
+/// opens the time; `None` for any other line.
 pub(super) fn split_names(text: &[u8], variables: &mut Vec<Variable>) -> Option<usize> {
     // Most lines have no such bracket, and looking for one is cheaper than splitting the names before it.
     if !matches!(text.first(), Some(b'{' | b'<')) && !memchr_iter(b'[', text).any(|at| opens_day(text, at)) {
@@ -142,7 +144,7 @@ fn opens_day(text: &[u8], bracket: usize) -> bool {
     matches!(text.get(bracket + 1..bracket + 5), Some([b'0'..=b'9', b'0'..=b'9', b'/', b'A'..=b'Z']))
 }
 
-/// Adds the parts of a request that spans all of `from..close`; returns whether it is one.
+/// Adds the parts of the request in `from..close`; returns false if this range is not a request.
 pub(super) fn split_request(text: &[u8], from: usize, close: usize, variables: &mut Vec<Variable>) -> bool {
     let Some(parts) = request_parts(text, from, close) else { return false };
     variables.extend(parts.into_iter().flatten().filter(|variable| variable.end > variable.start));
@@ -152,7 +154,7 @@ pub(super) fn split_request(text: &[u8], from: usize, close: usize, variables: &
 /// Whether a text without its quotes is a request.
 #[inline]
 pub(super) fn is_request(text: &[u8], from: usize, close: usize) -> bool {
-    // Most texts do not end in a digit.
+    // Checked first, because most texts do not end in a digit.
     close > from && text[close - 1].is_ascii_digit() && request_parts(text, from, close).is_some()
 }
 
@@ -176,7 +178,8 @@ fn request_parts(text: &[u8], from: usize, close: usize) -> Option<[Option<Varia
     (version.end == close).then_some([Some(method), Some(path), query, Some(version)])
 }
 
-/// Adds status and size after the closing quote of a request, and returns the position after them.
+/// Adds the status and size after the closing quote of a request. Returns the position after them; `None` if they are
+/// missing.
 pub(super) fn split_outcome(text: &[u8], close: usize, variables: &mut Vec<Variable>) -> Option<usize> {
     if text.get(close + 1) != Some(&b' ') {
         return None;

@@ -1,10 +1,11 @@
-//! Columns under construction: values come in as ranges of a text and end up as numbers, codes or further ranges.
+//! Columns under construction: each column receives its values as ranges of a text and converts them to numbers, codes
+//! or further ranges.
 //!
-//! Nothing is copied on the way down. A template column passes each variable's range to the variable's column, which is
-//! processed when the whole chunk is through, so that the text of a chunk stays in the cache. A leaf collects its first
-//! values as texts until there are enough to choose a representation (`super::trial`). If a later value does not fit,
-//! the leaf converts its values back to texts, which every representation supports, and the trial is repeated over all
-//! of them.
+//! No text is copied between columns. A template column passes each variable's range to the variable's column, which
+//! processes its ranges after the template column has processed the whole chunk. The text of a chunk thus stays in the
+//! cache. A leaf collects its first values as texts until there are enough to choose a representation (`super::trial`).
+//! If a later value does not fit the representation, the leaf converts its values back to texts, which is possible from
+//! every representation, and repeats the trial over all values.
 
 use std::mem;
 
@@ -21,21 +22,21 @@ use super::variables::Variable;
 
 /// Number of values that a leaf collects before it chooses a representation.
 const SAMPLE_VALUES: usize = 4_096;
-/// Bytes of a sample; long values need not wait for that many.
+/// Bytes of collected values after which a leaf chooses even if it has fewer values.
 const SAMPLE_BYTES: usize = 1 << 20;
-/// Maximum number of trials after the first; then a leaf remains plain text.
+/// Maximum number of repeated trials; after these, a leaf remains plain text.
 const SURPRISES_MAX: u8 = 4;
-/// Size of a dictionary that is always acceptable.
+/// Number of distinct texts that a dictionary may always have.
 const DICTIONARY_FREE: usize = 4_096;
 /// Path of the text column.
 const TEXT_PATH: u64 = 0;
-/// Maximum size of a dictionary, minus the texts of one chunk.
+/// Number of distinct texts after which a dictionary is given up; a last chunk may exceed it.
 const DICTIONARY_MAX: usize = 65_536 - 4_096;
 
 /// Current representation of a column.
 #[derive(Debug)]
 pub(super) enum Kind {
-    /// Texts of a leaf that has not chosen yet.
+    /// Texts of a leaf that has not chosen a representation yet.
     Pending(TextRun),
     Templates(Box<TemplateColumn>),
     Dictionary {
@@ -94,7 +95,7 @@ pub(super) struct Column {
     pub(super) parent: Option<u32>,
     /// Hash of the roles from the text column down to this one.
     pub(super) path: u64,
-    /// Template columns above it.
+    /// Number of template columns above this one.
     pub(super) depth: u8,
     pub(super) kind: Kind,
     pub(super) page_starts: Vec<u32>,
@@ -106,15 +107,15 @@ pub(super) struct Column {
 #[derive(Debug, Default)]
 pub(super) struct Builder {
     pub(super) columns: Vec<Column>,
-    /// Ranges of values that wait to be processed by their column.
+    /// For each column, the ranges of the values that it has yet to process.
     pub(super) inboxes: Vec<Vec<Span>>,
-    /// Templates of all columns.
+    /// Number of templates of all columns.
     pub(super) templates: usize,
     /// Template columns.
     pub(super) splits: usize,
     pub(super) filled: Vec<FoundVariable>,
     pub(super) variables: Vec<Variable>,
-    /// Variables of a text that fits a schema: their first bytes and their ends.
+    /// Start and end of each variable of a text that fits a schema.
     pub(super) places: Vec<(u32, u32)>,
     /// The variables of a text that was split by an outline.
     pub(super) cut: Cut,
@@ -234,7 +235,7 @@ impl Builder {
         self.columns[column as usize].kind = kind;
     }
 
-    /// Splits a leaf's values, page by page as they came.
+    /// Splits the values that a leaf collected, page by page.
     fn replay(&mut self, column: u32, splitter: Splitter, texts: &TextRun) {
         self.splits += 1;
         let place = &mut self.columns[column as usize];

@@ -4,7 +4,7 @@
 
 /// Ends a chunk of an event.
 pub(super) const DELIMITER: u8 = 1;
-/// Ends the value of `key=value`; the same bytes that end it in field extraction.
+/// Ends the value of `key=value`; field extraction ends values at the same bytes.
 pub(super) const VALUE_END: u8 = 2;
 /// Ends a JSON number or word.
 pub(super) const JSON_END: u8 = 4;
@@ -118,8 +118,9 @@ pub(super) fn run_word(text: &[u8], from: usize) -> usize {
     run_slowly(text, at, BREAKER)
 }
 
-/// End of the run of visible ASCII characters from `from`, excluding quotes and `other`. Eight at a time: each test
-/// flags its first byte and possibly later ones, so the first flag overall is right.
+/// End of the run of visible ASCII characters from `from`, excluding quotes and `other`. Bytes are tested eight at a
+/// time. Each test flags the first matching byte and possibly wrong bytes after it, so the first flag of all tests is
+/// correct.
 #[inline(always)]
 pub(super) fn graphic_run(text: &[u8], from: usize, other: u8) -> usize {
     let mut at = from;
@@ -146,15 +147,16 @@ fn run_slowly(text: &[u8], from: usize, class: u8) -> usize {
 const ONES: u64 = 0x0101_0101_0101_0101;
 const TOPS: u64 = 0x80 * ONES;
 
-/// Sets the top bit of each byte whose lower seven bits are within the range. Computed in one register: such a byte plus
-/// (128 minus the bound) has its top bit set if it reaches the bound. Other bits, and bytes from 128 on, are the caller's.
+/// Sets the top bit of each byte whose lower seven bits are within the range, for eight bytes in one register: a sum of
+/// seven bits and 128 minus a bound has its top bit set from the bound on. The caller must ignore the other bits, and
+/// exclude bytes from 128 on.
 #[inline(always)]
 fn within(bytes: u64, low: u8, high: u8) -> u64 {
     let (bytes, low, high) = (bytes & !TOPS, u64::from(0x80 - low), u64::from(0x7f - high));
     (bytes + low * ONES) & !(bytes + high * ONES)
 }
 
-/// Number of leading bytes that are letters or within the range.
+/// Number of leading bytes that are letters or from `low` to `high`.
 #[inline(always)]
 fn plain_head(chunk: &[u8; 8], low: u8, high: u8) -> usize {
     let bytes = u64::from_le_bytes(*chunk);
@@ -162,8 +164,8 @@ fn plain_head(chunk: &[u8; 8], low: u8, high: u8) -> usize {
     ((plain ^ TOPS).trailing_zeros() / 8) as usize
 }
 
-/// Whether there is a digit in this range of a text; most numbers begin or end with one. The bytes behind the range are
-/// read as well, so that a short one costs no loop.
+/// Whether there is a digit in this range of a text. The first and last byte are tested first, because most numbers
+/// begin or end with a digit. Bytes after the range are loaded as well, so that a short range needs no loop.
 #[inline(always)]
 pub(super) fn has_digit(text: &[u8], start: usize, end: usize) -> bool {
     let range = &text[start..end];
@@ -186,21 +188,21 @@ pub(super) fn has_digit(text: &[u8], start: usize, end: usize) -> bool {
     false
 }
 
-/// Marks of the bytes of a text that is read as a whole. They are computed for all bytes at once, in wide registers, and
-/// then give the end of a chunk and whether it has digits eight bytes at a time.
+/// Marks of the bytes of a text that is read as a whole. They are computed for all bytes in one pass, in wide
+/// registers. The end of a chunk, and whether it has digits, is then found by testing eight marks at a time.
 #[derive(Debug, Default)]
 pub(super) struct Marks(Vec<u8>);
 
 /// A byte that may be a delimiter.
 const MAY_STOP: u8 = 0x80;
 const IS_DIGIT: u8 = 1;
-/// Marks behind the text, so that eight can be read from each place of it.
+/// Number of marks after the end of the text, so that eight marks can be loaded from every position in it.
 const MARKS_BEHIND: usize = 8;
 
 impl Marks {
     /// Marks this text.
     pub(super) fn set(&mut self, text: &[u8]) {
-        // Without branches or tables, so that the compiler does many bytes at once.
+        // There are no branches or tables, so that the compiler vectorises the loop.
         let mark = |byte: &u8| {
             let is_letter = (*byte | 0x20).wrapping_sub(b'a') < 26;
             let is_inner = byte.wrapping_sub(b'-') <= b':' - b'-' || *byte == b'_' || *byte >= 0x80;
@@ -212,13 +214,13 @@ impl Marks {
         self.0.extend([MAY_STOP; MARKS_BEHIND]);
     }
 
-    /// The marks at a place of the text, the first in the lowest byte.
+    /// Eight marks from a position in the text, the first in the lowest byte.
     #[inline(always)]
     fn at(&self, at: usize) -> u64 {
         self.0.get(at..).and_then(|rest| rest.first_chunk::<8>()).map_or(TOPS, |chunk| u64::from_le_bytes(*chunk))
     }
 
-    /// End of the chunk at `at`, like [`run`] with [`DELIMITER`]. `text` is the marked one.
+    /// End of the chunk at `at`, like [`run`] with [`DELIMITER`]. `text` must be the marked text.
     #[inline(always)]
     pub(super) fn chunk_end(&self, text: &[u8], mut at: usize) -> usize {
         loop {
@@ -248,7 +250,8 @@ impl Marks {
     }
 }
 
-/// Whether two texts are equal. They are short, so calling a comparison function would cost more than comparing.
+/// Whether two texts are equal. Compared inline, because calling a comparison function costs more for the short texts
+/// here.
 #[inline]
 pub(super) fn same(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
@@ -272,7 +275,7 @@ pub(super) fn same(one: &[u8], other: &[u8]) -> bool {
     }
 }
 
-/// Whether the segmenter's table has the byte as a breaker.
+/// Whether the byte is a breaker in the segmenter's table.
 #[cfg(test)]
 pub(super) fn breaks(byte: u8) -> bool {
     CLASS[usize::from(byte)] & BREAKER != 0

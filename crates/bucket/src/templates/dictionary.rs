@@ -1,4 +1,4 @@
-//! Interner: distinct texts numbered by hash table; and concatenated texts.
+//! The interner, which numbers distinct texts by a hash table, and concatenated texts.
 
 use std::cmp::Ordering;
 
@@ -62,7 +62,7 @@ impl Interner {
         self.texts.len()
     }
 
-    /// Number of the text, assigned on first sight.
+    /// Number of a text, assigned when the text is first added.
     #[inline]
     pub(super) fn intern(&mut self, text: &[u8]) -> u32 {
         let hash = short_hash(text);
@@ -100,7 +100,7 @@ impl Interner {
         code
     }
 
-    /// The texts in ascending order, and the new number for each old one.
+    /// The texts in ascending order, and the new number of each old number.
     pub(super) fn into_sorted(self) -> (TextRun, Vec<u32>) {
         let mut order: Vec<u32> = (0..u32_of(self.len())).collect();
         order.sort_unstable_by(|a, b| -> Ordering { self.texts.get(*a as usize).cmp(self.texts.get(*b as usize)) });

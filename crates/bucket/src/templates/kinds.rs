@@ -1,11 +1,11 @@
-//! Kinds of events: in a slab with several sourcetypes, each is split in the way that suits its texts.
+//! Kinds of events: in a slab with several sourcetypes, each sourcetype is split in the way that suits its texts.
 //!
-//! Otherwise the outline of one sourcetype's sentences would split the requests of another, and JSON that is not the
-//! majority of a slab would get no schema. The way is chosen by a sample of each sourcetype. Kinds do not share
-//! columns, so that the facts about a column's values concern one sourcetype.
+//! If all were split in the same way, an outline for the sentences of one sourcetype would also split the requests of
+//! another, and JSON would get no schema in a slab where it is the minority. A sample of each sourcetype decides how it
+//! is split. Kinds do not share columns, so that the traits of a column describe the values of one sourcetype.
 //!
-//! Not here: slabs with one sourcetype, and slabs whose kinds all have few whole-text templates; these share the
-//! templates.
+//! Not here: slabs with one sourcetype, and slabs whose kinds all have few whole-text templates, for which common
+//! templates suffice.
 
 use std::collections::BTreeMap;
 
@@ -19,12 +19,12 @@ use super::{objects, outline};
 
 /// Texts sampled per sourcetype.
 const SAMPLE_TEXTS: usize = 1_024;
-/// Maximum bytes of these texts.
+/// Maximum bytes of the texts sampled per sourcetype.
 const SAMPLE_BYTES: usize = 1 << 20;
 /// Minimum percentage of a slab's events for a sourcetype to be a kind of its own; the remaining events form one more
 /// kind.
 const KIND_PERCENT_MIN: usize = 2;
-/// Maximum number of kinds of their own: the most frequent sourcetypes.
+/// Maximum number of sourcetypes that are kinds of their own, the most frequent ones.
 const KINDS_MAX: usize = 8;
 /// Whole-text templates are few if the sample has at least this many texts per template, and at most
 /// `PLAIN_PERCENT_MAX` percent of texts without one.
@@ -49,7 +49,7 @@ pub(super) fn learn(events: &EventBatch) -> Option<(Vec<u8>, Vec<Cutter>)> {
     if types.len() < 2 {
         return None;
     }
-    // The last kind is for the remaining events.
+    // The last kind has the remaining events.
     let kind_of = |sourcetype: &str| types.iter().position(|(known, _)| *known == sourcetype).unwrap_or(types.len());
     let of_metas: Vec<u8> = events.metas.iter().map(|meta| kind_of(&meta.sourcetype) as u8).collect();
     let mut cutters = Vec::new();
@@ -77,7 +77,7 @@ fn sample_of(events: &EventBatch, count: usize, is_of: impl Fn(u32) -> bool) -> 
     sample
 }
 
-/// Splitter for the texts of a kind, and the JSON schemas that it shares.
+/// Splitter for the texts of a kind, and the JSON schemas of these texts.
 fn way_of(sample: &EventBatch) -> (Splitter, Vec<objects::Schema>) {
     let schemas = objects::learn(sample);
     if !schemas.is_empty() || has_few_templates(sample) {

@@ -2,9 +2,10 @@
 //!
 //! [`split_slab`] builds a [`TemplateSlab`] from the texts; the writer (`crate::columns`) stores it. `variables` and
 //! `access` find variables, `trie` finds the template of a text, `splitter` grows the templates of a column, `objects`
-//! has one template for all combinations of a JSON object's optional members, `outline` has templates for parts of a
-//! text, `kinds` chooses among these for each sourcetype, `trial` chooses the representation of a column, and `builder`
-//! grows it. A text that fits no template becomes a plain text, event by event, so that every text can be stored.
+//! has one template for all combinations of a JSON object's optional members, and `outline` has templates for parts of
+//! a text. `kinds` chooses the way of splitting for each sourcetype, `trial` chooses the representation of a column,
+//! and `builder` adds values to columns. A single text that fits no template is stored as a plain text, so that every
+//! text can be stored.
 //!
 //! Not here: storage of columns, terms, fields.
 
@@ -37,7 +38,7 @@ use dictionary::TextRun;
 pub(crate) use traits::{VALUE_SET_BYTES_MAX, VALUE_SET_MAX};
 use trie::Span;
 
-/// Events split at a time; their texts stay in the cache until the last column has processed them.
+/// Number of events split at a time. Their texts stay in the cache until the last column has processed them.
 const CHUNK_EVENTS: usize = 512;
 /// Number of pages after which it is decided whether templates pay off.
 const TRIAL_PAGES: usize = 2;
@@ -65,7 +66,7 @@ pub(crate) struct SlabColumn {
     pub(crate) path: u64,
     pub(crate) values: SlabValues,
     pub(crate) traits: ValueTraits,
-    /// Number of values before each page of the slab and, last, of all: one more entry than there are pages.
+    /// Number of values before each page of the slab, followed by the number of all values.
     pub(crate) page_starts: Vec<u32>,
 }
 
@@ -87,13 +88,13 @@ pub(crate) fn split_slab(events: &EventBatch) -> Option<TemplateSlab> {
     if events.is_empty() {
         return None;
     }
-    // Each sourcetype is split in its own way.
+    // First attempt: each sourcetype is split in its own way.
     if let Some((of_metas, cutters)) = kinds::learn(events)
         && let Some(slab) = split_texts(events, Builder::of_kinds(cutters), &of_metas, pays)
     {
         return Some(slab);
     }
-    // If there are too many whole-text templates, templates for parts of texts may be few.
+    // If there are too many whole-text templates, an outline may need far fewer.
     let (whole, pays_anyway) = (|| Builder::new(objects::learn(events)), Cell::new(false));
     let are_few = |builder: &Builder| {
         let (pays, few) = (pays(builder), has_few_templates(builder));
@@ -115,8 +116,8 @@ fn has_few_templates(builder: &Builder) -> bool {
         || (!texts.is_full() && texts.plain_values * 100 <= events * PLAIN_PERCENT_FEW)
 }
 
-/// Splits the texts while `pays` holds for what was seen so far. `kinds` gives the kind of a text by metadata code, if
-/// there are several.
+/// Splits the texts; gives up with `None` if `pays` is false for the columns built so far. `kinds` maps metadata codes
+/// to kinds and is empty if there is only one kind.
 fn split_texts(
     events: &EventBatch,
     mut builder: Builder,

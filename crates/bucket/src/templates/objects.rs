@@ -2,15 +2,15 @@
 //!
 //! If every event has its own combination of optional members, there are as many whole-text templates as combinations.
 //! A [`Schema`] is one template for all of them. Members that every text has are literals and variables. Any other
-//! member, including its key and a comma, is a variable that is empty where the member is missing; its contents are
-//! split by templates of their own, one for each form of its value. So the choices add up instead of multiplying, and
-//! which events have a member is a column of small codes.
+//! member, including its key and a comma, is a variable, which is empty in texts without the member. The values of this
+//! variable are split by templates of their own, one for each form of the member's value. The numbers of forms thus add
+//! up instead of multiplying, and a column of small codes tells which events have a member.
 //!
-//! After each run of such members, one more variable holds members that are new or in a different order.
+//! After each run of optional members, one more variable holds members that are new or in a different order.
 //!
-//! Schemas are learned from a sample of the slab ([`learn`]) and apply to texts with the same order of members and the
-//! same blanks between them; all other texts are split the usual way. Nested objects are part of the schema if they
-//! have a member that is always present, which determines where commas are.
+//! Schemas are learned from a sample of the slab ([`learn`]). A schema applies to texts with the same order of members
+//! and the same blanks between them; all other texts are split the usual way. A nested object is part of the schema if
+//! one of its members is always present, because the position of this member determines where commas are.
 //!
 //! Not here: JSON fields (scan); validation, as a schema only looks for the ends of keys and values.
 
@@ -25,12 +25,13 @@ use super::classes::{BLANK, CLASS, JSON_END, class_at, run, same};
 use super::trie::{head_mask, head_of};
 use super::variables::{Variable, VariableKind, closing_quote};
 
-/// Texts of a slab that are sampled.
+/// Maximum number of sampled texts of a slab.
 const SAMPLE_TEXTS: usize = 2_048;
-/// Minimum percentage of sampled texts that must be objects for schemas to be learned, and that a schema must apply to.
+/// Minimum percentage of sampled texts that are objects, for schemas to be learned; minimum percentage of sampled texts
+/// that a schema applies to, for the schema to be kept.
 const OBJECTS_PERCENT_MIN: usize = 50;
 const SCHEMA_PERCENT_MIN: usize = 2;
-/// Number of combinations of members and forms up to which whole-text templates are good enough.
+/// Maximum number of combinations of members and forms for which whole-text templates are good enough.
 const CHOICES_FEW: usize = 24;
 const SCHEMAS_MAX: usize = 4;
 /// Maximum number of members of a schema, and the maximum as a multiple of the members of an average text.
@@ -63,14 +64,15 @@ pub(super) enum EntryKind {
     String,
     /// A number or word that is always present.
     Scalar,
-    /// An optional member: it begins with `head` (a comma before the key, unless one follows the value) and continues
-    /// with a value and `comma_behind`.
+    /// An optional member. It consists of `head`, a value and `comma_behind`. Either `head` begins with the comma
+    /// before the member, or `comma_behind` is the comma after it.
     Member { head: Start, comma_behind: Box<[u8]> },
-    /// Members that are unknown to the schema or in a different order, up to what follows in every text.
+    /// Members that are unknown to the schema or in a different order. They end before `until`, which follows in every
+    /// text.
     Rest { until: Start },
 }
 
-/// Bytes to compare with the start of a text; most texts differ in the first eight.
+/// Bytes to compare with a text. The first eight are kept as a number, because most texts differ in these.
 #[derive(Debug)]
 pub(super) struct Start {
     pub(super) bytes: Box<[u8]>,
@@ -83,7 +85,7 @@ impl Start {
         Start { head: head_of(&bytes), mask: head_mask(&bytes), bytes: bytes.into() }
     }
 
-    /// Whether the text at `at`, whose first bytes are `head`, begins with it.
+    /// Whether `text` continues with these bytes at `at`; `head` is [`head_of`] the text from there.
     #[inline]
     fn is_at(&self, text: &[u8], at: usize, head: u64) -> bool {
         (self.head ^ head) & self.mask == 0
@@ -101,7 +103,7 @@ impl Schema {
         &self.end
     }
 
-    /// Whether a text fits this schema; `places` are then its variables, in order.
+    /// Whether a text fits this schema. If it does, `places` receives the ranges of its variables, in order.
     #[inline]
     pub(super) fn fit(&self, text: &[u8], places: &mut Vec<(u32, u32)>) -> bool {
         places.clear();
@@ -136,7 +138,7 @@ impl Schema {
     }
 }
 
-/// End of the members, each preceded by a comma, from `at` up to `until`.
+/// End of the members from `at` to `until`, each preceded by a comma; `None` if other bytes come first.
 fn rest_end(text: &[u8], mut at: usize, until: &Start) -> Option<usize> {
     while !until.is_at(text, at, head_of(&text[at..])) {
         let key = skip_blanks(text, at + 1);
@@ -148,8 +150,8 @@ fn rest_end(text: &[u8], mut at: usize, until: &Start) -> Option<usize> {
     Some(at)
 }
 
-/// Variables of a member (key, value and a comma before or after): its value if that is one scalar. `None` for other
-/// values and for several members.
+/// Adds the variable of a text that is one member (key, value and a comma before or after): its value, if that is a
+/// scalar. `None` for other values and for several members.
 pub(super) fn split_member(text: &[u8], variables: &mut Vec<Variable>) -> Option<()> {
     let key = text.iter().position(|byte| *byte == b'"')?;
     let value = key_end(text, key)?;
@@ -206,10 +208,10 @@ enum Form {
     Array,
 }
 
-/// A member of an object, as ranges of the text.
+/// Ranges of a member's key and value in the text.
 #[derive(Clone, Copy, Debug)]
 struct MemberRange {
-    /// From the quote of the key to the value.
+    /// Range from the opening quote of the key to the value.
     key: (usize, usize),
     value: (usize, usize),
     form: Form,
@@ -284,7 +286,7 @@ fn members_of(text: &[u8], at: usize) -> Option<(Vec<MemberRange>, usize)> {
     }
 }
 
-/// Hash of the keys and the forms of their values, including nested objects.
+/// Hash of the combination of keys and forms of their values, including nested objects.
 fn choice_of(text: &[u8], members: &[MemberRange]) -> u64 {
     let mut hasher = FixedState::default().build_hasher();
     put_choice(text, members, 0, &mut hasher);
@@ -303,7 +305,7 @@ fn put_choice(text: &[u8], members: &[MemberRange], depth: usize, hasher: &mut i
 }
 
 impl MemberRange {
-    /// The members of its value, if that is an object within the depth limit.
+    /// The members of the member's value, if the value is an object within the depth limit.
     fn members(&self, text: &[u8], depth: usize) -> Option<Vec<MemberRange>> {
         let is_open = self.form == Form::Object && depth < DEPTH_MAX;
         is_open.then(|| members_of(text, self.value.0)).flatten().map(|(members, _)| members)
@@ -318,11 +320,11 @@ struct SchemaInProgress {
     root: Object,
 }
 
-/// An object: its members over all texts, in order of first appearance.
+/// An object with the members that it has in any text, in order of first appearance.
 #[derive(Debug, Default)]
 struct Object {
     members: Vec<Member>,
-    /// Number of times that the first of two members came immediately before the second.
+    /// For each pair of members, the number of times that the first came immediately before the second.
     order: BTreeMap<(usize, usize), u32>,
     /// Number of texts that have it.
     seen: u32,
@@ -330,17 +332,17 @@ struct Object {
 
 #[derive(Debug)]
 struct Member {
-    /// Key, colon and blanks.
+    /// Quoted key, colon and blanks.
     key: Box<[u8]>,
-    /// Number of texts that have it, and the form of its values if always the same.
+    /// Number of texts that have the member, and the form of its values if all have the same form.
     seen: u32,
     form: Option<Form>,
-    /// The members of its values, while all of them are objects with enough members in common.
+    /// The members of its values, while all of these are objects that [`Object::takes`] accepts.
     object: Option<Object>,
 }
 
 impl SchemaInProgress {
-    /// The schema of one text; `None` if its separators are inconsistent, or it has one member or too many.
+    /// The schema of one text; `None` if the text has different separators, fewer than two members, or too many.
     fn of(text: &[u8], members: &[MemberRange], end: usize) -> Option<SchemaInProgress> {
         debug_assert_eq!(end, text.len(), "an object continues after its end");
         let comma = match members {
@@ -373,7 +375,8 @@ impl SchemaInProgress {
 }
 
 impl Object {
-    /// Whether most of the members are known and there is room for the others.
+    /// Whether the schema has room for those members of a text that it does not know yet. At the top level, at least
+    /// half of the text's members must be known, too.
     fn takes(&self, text: &[u8], members: &[MemberRange], depth: usize) -> bool {
         let most = if depth == 0 { MEMBERS_MAX } else { OBJECT_MEMBERS_MAX };
         if members.len() > most {
@@ -389,7 +392,7 @@ impl Object {
         is_like && self.members.len() + members.len() - known <= most
     }
 
-    /// Index of the member with this key, which is probably `next`.
+    /// Index of the member with this key; `next` is the most likely index and is tried first.
     fn place(&self, key: &[u8], next: usize) -> Option<usize> {
         let is_it = |known: &Member| *known.key == *key;
         match self.members.get(next) {
@@ -416,7 +419,8 @@ impl Object {
         }
     }
 
-    /// The members in the order in which texts have them: each time the one preceded by the fewest of the others.
+    /// The members in the order in which texts usually have them. The next one is always the member that was least
+    /// often preceded by one of the remaining members.
     fn in_order(&self) -> Vec<&Member> {
         let mut before = vec![0u64; self.members.len()];
         self.order.iter().for_each(|((_, second), count)| before[*second] += u64::from(*count));
@@ -431,18 +435,18 @@ impl Object {
         ordered
     }
 
-    /// Number of its members, including those of nested objects.
+    /// Number of members, including those of nested objects.
     fn count(&self) -> usize {
         self.members.iter().map(|member| 1 + member.object.as_ref().map_or(0, Object::count)).sum()
     }
 
-    /// Number of members present in all texts together.
+    /// Sum over all texts of the number of members present, including those of nested objects.
     fn present(&self) -> u64 {
         let inside = |member: &Member| member.object.as_ref().map_or(0, Object::present);
         self.members.iter().map(|member| u64::from(member.seen) + inside(member)).sum()
     }
 
-    /// Whether a member is always present and its end is self-delimiting.
+    /// Whether a member is fixed ([`Member::is_fixed`]), so that commas can be placed before and after it.
     fn has_anchor(&self) -> bool {
         self.members.iter().any(|member| member.is_fixed(self.seen))
     }
@@ -463,7 +467,8 @@ impl Member {
         }
     }
 
-    /// Whether each of `texts` texts has it in a form that can be part of a common template.
+    /// Whether all of `texts` texts have the member, always as a string, always as a scalar, or always as an object
+    /// with a fixed member.
     fn is_fixed(&self, texts: u32) -> bool {
         self.seen == texts
             && match self.form {
@@ -483,7 +488,7 @@ struct Writer<'l> {
 }
 
 impl Writer<'_> {
-    /// `None` if no member determines where commas are.
+    /// Adds the entries of an object; `None` if it has no fixed member, which determines where commas are.
     fn put_object(&mut self, object: &Object) -> Option<()> {
         let members = object.in_order();
         let anchor = members.iter().position(|member| member.is_fixed(object.seen))?;
@@ -501,7 +506,7 @@ impl Writer<'_> {
             } else {
                 let head = Start::new([self.comma, &member.key].concat());
                 self.put(EntryKind::Member { head, comma_behind: Box::default() });
-                // More members may follow the last one of a run.
+                // Unknown members may follow the last member of a run.
                 match members.get(at + 1) {
                     Some(next) if !next.is_fixed(object.seen) => {}
                     Some(next) => self.put(EntryKind::Rest { until: Start::new([self.comma, &next.key].concat()) }),
@@ -602,7 +607,7 @@ mod tests {
         }
     }
 
-    /// Every key is new: a quadratic lookup of the keys would take longer than sealing may.
+    /// In these texts, every key is new: a look-up quadratic in the number of keys would take too long for sealing.
     #[test]
     fn objects_of_very_many_members_are_left_out() {
         let text = |number: usize| {

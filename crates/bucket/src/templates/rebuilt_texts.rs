@@ -1,4 +1,4 @@
-//! Rebuilds texts from the columns in memory, to check one against the other. Debug builds and tests only.
+//! Rebuilds texts from the columns in memory, to check the columns against the texts. Debug builds and tests only.
 
 use quarry_event::EventBatch;
 use quarry_event::template::TemplatePart;

@@ -2,9 +2,10 @@
 //! texts.
 //!
 //! The column of a variable follows from its *role*: the word directly before it and how often that word occurred
-//! earlier in the same text. The same role is the same column in all templates, so that `status=` is one column
-//! whatever else varies. A text that fits no template tries them again with variables that accept words without digits;
-//! otherwise it becomes a new template if there is room, or a plain text.
+//! earlier in the same text. A role has the same column in all templates, so that the values after `status=` are one
+//! column whatever else varies. If a text fits no template, the templates are tried again with variables that accept
+//! words without digits. If none fits, the text gets a new template if there is room, and is stored as a plain text
+//! otherwise.
 
 use std::collections::BTreeMap;
 
@@ -22,20 +23,21 @@ use super::outline::{Outline, Role, split_pair};
 use super::trie::{FoundVariable, Span, Trie};
 use super::variables::{Variable, VariableKind, split_event, split_words};
 
-/// Templates and columns reserved for the plain texts of template columns; also the maximum number of these.
+/// Number of templates and of columns reserved for the plain texts of template columns; also the maximum number of
+/// template columns.
 const KEPT_FOR_PLAIN: usize = 512;
-/// Templates a column may have from the start, plus one per `VALUES_PER_TEMPLATE` values.
+/// Maximum number of templates of a column: this many, plus one per `VALUES_PER_TEMPLATE` values.
 const TEMPLATES_FREE: usize = 256;
 const VALUES_PER_TEMPLATE: usize = 50;
-/// Number of values before a column may give up learning.
+/// Number of values after which a column gives up learning templates if most of them were stored as plain texts.
 const LEARNING_VALUES: usize = 4_096;
-/// Texts that are longer, have more variables or more literal bytes are stored as plain texts.
+/// Maximum bytes, variables and literal bytes of a text with a template; other texts are stored as plain texts.
 const SHAPED_BYTES_MAX: usize = 256 << 10;
 const VARIABLES_MAX: usize = 512;
 const LITERAL_BYTES_MAX: usize = 16 << 10;
 /// Maximum bytes of a role.
 const ROLE_BYTES_MAX: usize = 64;
-/// Bytes that name a variable not preceded by a word.
+/// Number of bytes before a variable that form its role if no word precedes it.
 const BARE_ROLE_BYTES: usize = 8;
 /// Occurrence number used for the role of plain texts.
 const PLAIN_TIMES: u32 = u32::MAX;
@@ -48,7 +50,7 @@ const ODD_TIMES: u32 = 1 << 29;
 /// Depth of columns that are not split.
 const PLAIN_DEPTH: u8 = u8::MAX - 1;
 
-/// Method of splitting the values of a column.
+/// Way of splitting the values of a column.
 #[derive(Debug)]
 pub(super) enum Splitter {
     /// Whole events.
@@ -57,7 +59,7 @@ pub(super) enum Splitter {
     Member,
     /// Words with digits.
     Words,
-    /// All values have this layout: the same length, the same bytes outside of the variables.
+    /// Values with this layout: the same length and the same bytes outside of the variables.
     Layout { text: Vec<u8>, variables: Vec<Variable> },
     /// Whole events in which the words between anchors are free text.
     Outline(Box<Outline>),
@@ -65,7 +67,8 @@ pub(super) enum Splitter {
     Pair,
 }
 
-/// JSON kind of all values so far. It cannot be derived from templates: `\\n12` may be a backslash and the word `n12`.
+/// Whether all values so far can stand between JSON quotes, and whether all are JSON scalars. It cannot be derived from
+/// templates: `\\n12` may be a backslash and the word `n12`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AsJson {
     string_contents: bool,
@@ -102,7 +105,7 @@ pub(super) struct KnownSchema {
 pub(super) struct TemplateColumn {
     /// Ways of splitting values; for whole events, one for each kind.
     cutters: Vec<Cutter>,
-    /// Index of the one for the current value.
+    /// Index in `cutters` of the way for the current value.
     cutter: usize,
     pub(super) templates: Vec<Template>,
     pub(super) codes: Vec<u32>,
@@ -224,10 +227,10 @@ impl Builder {
         }
     }
 
-    /// The template of a text that fits none of the known ones immediately.
+    /// The template of a text that fits none of the known templates at the first attempt.
     #[cold]
     fn learn(&mut self, column: u32, split: &mut TemplateColumn, text: &[u8]) -> u32 {
-        // If most texts fit nothing, looking for more templates only costs time.
+        // If most texts fit no template, learning more templates only costs time.
         let (values, plain) = (split.codes.len(), split.plain_values);
         if values >= LEARNING_VALUES && plain > values / 2 {
             return self.plain(column, split, text);
@@ -253,13 +256,14 @@ impl Builder {
                 }
             }
             Splitter::Words => split_words(text, &mut self.variables),
-            // Would give every text a template of its own.
+            // Splitting such a text as a whole event would give nearly every text a template of its own.
             Splitter::Outline(_) => return self.plain(column, split, text),
         }
         if let Some(template) = split.own().trie.find_exact(text, &self.variables, &mut self.filled) {
             return template;
         }
-        // A lone word in place of a number is something else: only one variable among several may accept it.
+        // A template may accept words without digits only if the text has another variable: a text without variables is
+        // likely to be a different message.
         if !self.variables.is_empty()
             && let Some(template) = split.own_mut().trie.find(text, false, &mut self.filled)
         {
@@ -432,7 +436,7 @@ impl Builder {
                 Role::Literal | Role::Equals => {
                     let name = match piece.role {
                         Role::Equals => b"=",
-                        // Any number of padding blanks.
+                        // The role does not depend on the number of padding blanks.
                         _ if literal.iter().all(|byte| *byte == b' ') => b" ",
                         _ => role(literal),
                     };
@@ -476,7 +480,7 @@ impl Builder {
             return *child;
         }
         let above = &self.columns[column as usize];
-        // Its contents are as deep as they would be in the text itself.
+        // The depth is that of the parent: the contents are as deep as they would be without this column.
         let (path, depth) = (path_below(above.path ^ split.own().path, name, times), above.depth);
         let child = self.add_child(column, split, path, depth);
         self.columns[child as usize].kind = Kind::Templates(Box::new(TemplateColumn::new(splitter)));

@@ -1,4 +1,4 @@
-//! The splitter against its inverse, and the columns of texts with a known structure.
+//! Tests of the splitter against its inverse, and of the columns of texts with a known structure.
 
 use std::collections::BTreeSet;
 
@@ -172,8 +172,8 @@ fn check_traits(slab: &TemplateSlab) {
     }
 }
 
-/// Long texts of JSON are split into words, which puts a backslash before the word `n12` and `u00e4`: that their
-/// escapes are complete is checked before.
+/// Long JSON texts are split into words, so that a backslash is separated from the words `n12` and `u00e4` after it.
+/// Whether their escapes are complete is therefore checked before splitting.
 #[test]
 fn texts_split_into_words_are_known_to_json() {
     let line = |at: u32| {
@@ -249,7 +249,7 @@ const LINES: [&str; 40] = [
 fn every_kind_of_line_comes_back() {
     let slab = template_slab_of(&batch(LINES));
     assert_eq!(rebuild(&slab, 3), LINES[3].as_bytes());
-    // Repeated often enough for every column to choose its kind, with the lines in a different order each time.
+    // The lines are repeated often enough for every column to choose its kind, each time in a different order.
     let many = (0..30_000usize).map(|at| LINES[at * at / 7 % LINES.len()]);
     template_slab_of(&batch(many));
 }
@@ -409,7 +409,7 @@ fn what_frames_free_text_is_taken_apart() {
     }));
     let slab = learned(&events);
     assert!(templates_of(&slab).len() < 40, "{:?}", templates_of(&slab));
-    // The sentence and a variable for each key, whether or not a text has it.
+    // Every text has a variable for the sentence and one for each key, even for keys that it lacks.
     let members = format!("_ _    _ _] \"_\"{}", "_".repeat(keys.len()));
     assert!(templates_of(&slab).contains(&members), "{:?}", templates_of(&slab));
     let inner = slab.columns.iter().filter(|column| column.parent == Some(0));

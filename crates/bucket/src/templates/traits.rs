@@ -1,7 +1,8 @@
 //! Value traits of a column, derived from its representation.
 //!
-//! Dictionaries and texts are examined; traits of numbers follow from format and range, those of templates from their
-//! parts. The latter two are bounds: more bytes than occur, a smaller minimum and a larger maximum length.
+//! Traits of dictionaries and texts are exact, because every text is examined. Traits of numbers follow from format and
+//! range, traits of templates from their parts. These are bounds: they may include bytes that do not occur, a smaller
+//! minimum length and a larger maximum length.
 
 use quarry_event::template::{
     ByteSet, NumberFormat, Template, TemplatePart, TimeLayout, ValueTraits, is_json_scalar, is_string_content,
@@ -16,7 +17,7 @@ const MONTH_LETTERS: ByteSet = ByteSet::of(b"JanFebMarAprMayJunJulAugSepOctNovDe
 
 /// Maximum number of texts that a value set lists.
 pub(crate) const VALUE_SET_MAX: usize = 16;
-/// Maximum number of their bytes.
+/// Maximum total bytes of the texts that a value set lists.
 pub(crate) const VALUE_SET_BYTES_MAX: usize = 128;
 
 /// Exact traits of the texts of a dictionary, which are distinct and ascend.
@@ -90,7 +91,7 @@ pub(super) fn of_numbers(format: NumberFormat, min: i64, max: i64) -> ValueTrait
     }
 }
 
-/// Numbers with a sign and `fraction` digits after a point; 0 for no point.
+/// Traits of numbers that may have a sign and have `fraction` digits after a point; without a point if `fraction` is 0.
 fn signed(min: i64, max: i64, bytes: ByteSet, fraction: usize) -> ValueTraits {
     let len = |number: i64| {
         let digits = number.unsigned_abs().checked_ilog10().map_or(1, |log| log as usize + 1);
@@ -118,8 +119,8 @@ fn signed(min: i64, max: i64, bytes: ByteSet, fraction: usize) -> ValueTraits {
     }
 }
 
-/// Traits of filled templates, from the traits of their variables' columns. The JSON traits in `known` were seen in the
-/// values themselves.
+/// Traits of filled templates, derived from the traits of their variables' columns. Only the JSON traits are taken from
+/// `known`, where they were determined from the values themselves.
 pub(super) fn of_templates(templates: &[Template], columns: &[SlabColumn], known: &ValueTraits) -> ValueTraits {
     let ValueTraits { string_contents, json_scalars, .. } = *known;
     let mut all = ValueTraits { min_len: u32::MAX, string_contents, json_scalars, ..ValueTraits::default() };
@@ -144,7 +145,7 @@ pub(super) fn of_templates(templates: &[Template], columns: &[SlabColumn], known
     all
 }
 
-/// The parts up to the first that is never empty.
+/// The parts up to and including the first that is never empty.
 fn until_filled<'p>(parts: impl Iterator<Item = &'p ValueTraits>) -> impl Iterator<Item = &'p ValueTraits> {
     let mut open = true;
     parts.take_while(move |part| std::mem::replace(&mut open, part.min_len == 0))

@@ -1,7 +1,7 @@
 //! Chooses the representation of a leaf's values: numbers, a dictionary, templates, or texts.
 //!
-//! The first of these that fits is chosen, in this order. Numbers must fit all values; the others are judged by the
-//! number of distinct texts or templates.
+//! The first of these that fits is chosen, in this order. A number format must fit all values; dictionaries and
+//! templates fit if there are few distinct texts or templates.
 
 use quarry_event::template::NumberFormat;
 
@@ -9,23 +9,24 @@ use super::dictionary::{Interner, TextRun};
 use super::splitter::{Splitter, count_templates};
 use super::variables::split_layout;
 
-/// Depth below which values are split into words.
+/// Maximum depth of a column whose values are split into words.
 const WORDS_DEPTH_MAX: u8 = 1;
-/// Depth below which values with a common layout are split.
+/// Maximum depth of a column whose values are split by a common layout.
 const LAYOUT_DEPTH_MAX: u8 = 2;
-/// Values examined to count templates.
+/// Maximum number of values examined to count templates.
 const SAMPLE_VALUES: usize = 4_096;
-/// Maximum distinct texts of a dictionary: always this many, or one per this many values.
+/// Maximum number of distinct texts of a dictionary: one per `VALUES_PER_DISTINCT` values, but at least `DISTINCT_FREE`
+/// and at most `DISTINCT_MAX`.
 const DISTINCT_FREE: usize = 64;
 const VALUES_PER_DISTINCT: usize = 8;
 const DISTINCT_MAX: usize = 32_768;
-/// Maximum number of templates: one per this many values, and this many overall.
+/// Maximum number of templates: one per `VALUES_PER_TEMPLATE` values, and at most `TEMPLATES_MAX`.
 const VALUES_PER_TEMPLATE: usize = 16;
 const TEMPLATES_MAX: usize = 1_024;
-/// Longest value of a layout.
+/// Maximum bytes of a value with a layout.
 const LAYOUT_BYTES_MAX: usize = 256;
 
-/// The chosen representation, with the values if already converted.
+/// The chosen representation, with the converted values for numbers and dictionaries.
 pub(super) enum Choice {
     Numbers(NumberFormat, Vec<i64>),
     Dictionary(Interner, Vec<u32>),
@@ -33,7 +34,7 @@ pub(super) enum Choice {
     Texts,
 }
 
-/// Chooses for the values of a column at this depth of template columns.
+/// Chooses the representation of a column's values; `depth` is the number of template columns above it.
 pub(super) fn choose(texts: &TextRun, depth: u8, no_dictionary: bool) -> Choice {
     if texts.len() == 0 {
         return Choice::Texts;

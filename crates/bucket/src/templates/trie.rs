@@ -1,9 +1,10 @@
-//! Templates of one column as a trie of literals, so that a text finds its template while its variables are found.
+//! Templates of one column as a trie of literals, so that the template and the variables of a text are found in one
+//! pass.
 //!
-//! A node precedes a literal. Each edge is a literal with what follows it: a variable of a kind, whose column is
-//! stored in the edge, or the end of the text. Following the edges whose literal continues the text requires neither
-//! splitting nor hashing, only comparing bytes. Edges that match move towards the front, so that frequent ones are
-//! tried first.
+//! A node is the position before a literal. Each edge is a literal followed either by a variable, whose kind and column
+//! the edge stores, or by the end of the text. A lookup follows the edges whose literal the text continues with, which
+//! requires neither splitting nor hashing, only comparing bytes. An edge that matches moves towards the front, so that
+//! frequent edges are tried first.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
@@ -17,7 +18,7 @@ use super::variables::{Variable, VariableKind, variable_end};
 /// Number of edges tried before a text counts as unknown.
 const TRIES_MAX: u32 = 96;
 
-/// Range of a value in the text it was taken from.
+/// Range of a value in the text that contains it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) start: u32,
@@ -47,10 +48,10 @@ enum Target {
 
 #[derive(Debug)]
 struct Edge {
-    /// First eight bytes of the literal, and a mask of those that exist.
+    /// First eight bytes of the literal, and a mask of the bytes that it has.
     head: u64,
     mask: u64,
-    /// Last eight bytes, if there are that many.
+    /// Last eight bytes of the literal, if it has that many.
     tail: u64,
     literal: Box<[u8]>,
     target: Target,
@@ -68,7 +69,7 @@ struct Step {
     at: u32,
 }
 
-/// A template by its literals: one before each variable and one at the end.
+/// A template given by its literals: one before each variable and one at the end.
 #[derive(Debug)]
 struct Skeleton {
     literals: Box<[Box<[u8]>]>,
@@ -148,7 +149,7 @@ impl Trie {
         }
     }
 
-    /// The first edge of the node, at or after `edge`, that the text at `at` follows.
+    /// The first edge of the node, at or after `edge`, whose literal and variable match the text at `at`.
     #[inline]
     fn next_edge(
         &self,
@@ -195,8 +196,8 @@ impl Trie {
         }
     }
 
-    /// The template with exactly these variables, if there is one; fills `filled`. Found by a hash of the literals,
-    /// because free text gives the first node an edge for every other line.
+    /// The template with exactly these variables, if there is one; fills `filled`. Found by a hash of the literals and
+    /// not by the trie, because with free text the first node has a great many edges.
     pub(super) fn find_exact(
         &self,
         text: &[u8],
@@ -266,8 +267,8 @@ impl Edge {
         Edge { head: head_of(literal), mask, tail, literal: literal.into(), target }
     }
 
-    /// Whether a text continues with the literal, given that its head matches. Up to sixteen bytes, the two ends cover
-    /// it, and the literal itself need not be loaded.
+    /// Whether a text continues with the literal, given that the first eight bytes match. In a literal of up to sixteen
+    /// bytes, head and tail cover all bytes, so the literal itself need not be loaded.
     #[inline]
     fn goes_on(&self, text: &[u8]) -> bool {
         match self.literal.len() {
@@ -281,8 +282,8 @@ impl Edge {
     }
 }
 
-/// Whether two texts are equal. Not inlined: otherwise the search for the next edge, which mostly compares eight bytes,
-/// would save registers for this each time.
+/// Whether two texts are equal. Not inlined: otherwise the search for the next edge, which mostly compares only eight
+/// bytes, would always save registers for this comparison.
 #[inline(never)]
 fn are_equal(one: &[u8], other: &[u8]) -> bool {
     same(one, other)

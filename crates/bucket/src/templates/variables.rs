@@ -2,10 +2,10 @@
 //!
 //! There are two. [`split_event`] reads whole events: quoted texts, values of `key=value`, JSON values, text between
 //! XML tags, fields between commas, parts of access log lines ([`super::access`]), and any chunk that contains a digit
-//! are variables. [`split_words`] reads the value of one variable: words between breakers of the segmenter that contain
-//! a digit are variables, so that no term straddles a variable's edge. Everything between variables is literal.
-//! [`variable_end`] finds the end of one variable of a known kind by the same rules, so that a text of a known template
-//! is never tokenised.
+//! are variables. [`split_words`] reads the value of one variable: its words with a digit are variables. Words end at
+//! breakers of the segmenter, so that no term straddles the edge of such a variable. Everything between variables is
+//! literal. [`variable_end`] finds the end of one variable of a known kind by the same rules, so that a text of a known
+//! template is never tokenised.
 
 use memchr::{memchr, memchr2};
 
@@ -44,7 +44,7 @@ pub(super) enum VariableKind {
 }
 
 impl VariableKind {
-    /// Role of such variables, if it is not the word before them.
+    /// Role of variables of this kind; `None` if the word before a variable determines its role.
     pub(super) fn role(self) -> Option<&'static [u8]> {
         match self {
             VariableKind::Access(piece) => Some(piece.role()),
@@ -52,8 +52,9 @@ impl VariableKind {
         }
     }
 
-    /// Whether the values get a column of their own within their role, because they contain bytes that extraction
-    /// treats differently: a single such value would make all others uncertain.
+    /// Whether values of this kind get a column of their own within their role. They contain bytes that field
+    /// extraction treats differently, so with a single such value, a search could not rely on the other values of the
+    /// column.
     pub(super) fn is_odd(self) -> bool {
         match self {
             VariableKind::Escaped => true,
@@ -86,8 +87,8 @@ impl Variable {
     }
 }
 
-/// End of a variable of this kind that starts at `at`; `None` if none does. With `strict` the rules are those of the
-/// tokeniser; otherwise a chunk needs no digit.
+/// End of a variable of this kind that starts at `at`; `None` if there is no such variable. With `strict` the rules are
+/// those of the tokeniser; otherwise a chunk needs no digit.
 #[inline]
 pub(super) fn variable_end(kind: VariableKind, text: &[u8], at: usize, strict: bool) -> Option<usize> {
     let end = match kind {
@@ -177,7 +178,7 @@ fn is_percent_code(text: &[u8], at: usize) -> bool {
     matches!(text.get(at + 1..at + 3), Some([high, low]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
 }
 
-/// Finds the variables in a variable's value.
+/// Finds the variables within the value of a variable.
 pub(super) fn split_words(text: &[u8], variables: &mut Vec<Variable>) {
     let mut at = 0;
     while at < text.len() {
@@ -193,8 +194,8 @@ pub(super) fn split_words(text: &[u8], variables: &mut Vec<Variable>) {
     }
 }
 
-/// Finds the variables of a value with breakers at fixed positions and lower-case hexadecimal digits in between; `None`
-/// if there are other bytes, no breakers, or runs of digits too long for a number.
+/// Finds the variables of a value that consists of breakers and runs of lower-case hexadecimal digits: the runs. `None`
+/// if there are other bytes, no breakers, or a run too long for a number.
 pub(super) fn split_layout(text: &[u8], variables: &mut Vec<Variable>) -> Option<()> {
     const DIGITS_MAX: usize = 16;
     let mut start = 0;
@@ -218,7 +219,7 @@ pub(super) fn split_layout(text: &[u8], variables: &mut Vec<Variable>) -> Option
         .then_some(())
 }
 
-/// Variables of an event.
+/// Finds the variables of an event.
 pub(super) fn split_event(text: &[u8], variables: &mut Vec<Variable>) {
     let is_markup = matches!(text, [b'<', b'a'..=b'z' | b'A'..=b'Z' | b'?' | b'!', ..]);
     let is_json = matches!(text.trim_ascii_start(), [b'{' | b'[', ..]);

@@ -1,20 +1,21 @@
 //! Hashes of the digits of a number, equal to `hash_term` of its text.
 //!
-//! A number column has a quarter of a million values per slab, each of which is a token. Eight digits are produced by a
-//! few multiplications in one register, directly in the words that the hash works on, so that no digit goes through
-//! memory.
+//! A number column has up to a quarter of a million values per slab, each of which is a token. A few multiplications in
+//! one register produce eight digits, directly in the words that the hash is computed from, so that no digit is written
+//! to memory.
 
 use crate::term_dictionary::Namespace;
 use crate::term_dictionary::hash::{PAIR_BYTES, hash_pair, hash_term};
 
 const ONES: u64 = 0x0101_0101_0101_0101;
-/// Numbers below these have at most eight and at most sixteen digits.
+/// Smallest numbers with more than eight and more than sixteen decimal digits.
 const EIGHT_DIGITS: u64 = 100_000_000;
 const SIXTEEN_DIGITS: u64 = EIGHT_DIGITS * EIGHT_DIGITS;
 /// Digits of the largest number.
 const DIGITS_MAX: usize = 20;
 
-/// Hash of a number's decimal digits, at least `least`, followed by the byte `suffix` unless that is 0.
+/// Hash of a number's decimal digits, padded with zeros to `least` digits and followed by the byte `suffix` unless that
+/// is 0.
 #[inline]
 pub(crate) fn hash_decimal(number: u64, least: usize, suffix: u8) -> u64 {
     if number >= SIXTEEN_DIGITS || least >= PAIR_BYTES {
@@ -50,7 +51,7 @@ fn hash_digits(sixteen: u128, len: usize, suffix: u8) -> u64 {
     hash_pair(Namespace::Tokens, [(left >> 64) as u64, left as u64], len + 1)
 }
 
-/// Hash of a number by way of its text, for more than sixteen digits.
+/// Like [`hash_decimal`], for terms of more than sixteen bytes: hashes the written text.
 fn hash_written(number: u64, least: usize, suffix: u8) -> u64 {
     let mut text = [b'0'; DIGITS_MAX + 1];
     let mut start = DIGITS_MAX;

@@ -1,7 +1,7 @@
 //! The 64-bit hash of a term. Term filters store it, so it is part of the format.
 //!
-//! A term is read as big-endian words of eight bytes, padded with zeroes to pairs of words. Nearly all terms are one
-//! pair, which the term table stores in place of the bytes; hashing a pair costs two multiplications.
+//! A term is read as big-endian words of eight bytes, padded with zeroes to pairs of words. Nearly all terms fit in one
+//! pair, which the term table stores in place of the bytes. Hashing a pair takes two multiplications.
 
 use crate::term_dictionary::Namespace;
 
@@ -10,7 +10,7 @@ const SECOND_KEY: u64 = 0xd6e8_feb8_6659_fd93;
 const LENGTH_KEY: u64 = 0xa076_1d64_78bd_642f;
 const FINAL_KEY: u64 = 0xe703_7ed1_a0b4_28db;
 
-/// Bytes of a pair of words.
+/// Number of bytes of a pair of words.
 pub(crate) const PAIR_BYTES: usize = 16;
 
 /// The 128-bit product of two words, folded to 64 bits.

@@ -4,8 +4,8 @@
 //! [`table`] collects them from the text, [`write`] sorts and front-codes them into pages of a few thousand terms,
 //! [`read`] finds a term by decoding one such page. `quarry_event::segment` defines what a token is.
 //!
-//! For slabs stored as columns, [`template_terms`] adds the terms that repeat, and [`rare_tokens`] hashes the others,
-//! which are only in the term filter; [`scan`] finds these in the columns.
+//! For slabs stored as columns, [`template_terms`] adds the terms that repeat. [`rare_tokens`] hashes the others, which
+//! are only in the term filter; [`scan`] finds them in the columns.
 
 pub(crate) mod digits;
 pub(crate) mod hash;
@@ -20,7 +20,7 @@ pub(crate) mod write;
 use crate::block::BlockKind;
 use crate::limits::MAX_TERM_BYTES;
 
-/// Separates the name from the value in the terms of index-time fields.
+/// Byte between name and value in the terms of index-time fields.
 const FIELD_SEPARATOR: u8 = 0;
 
 /// The two namespaces of a slab's terms.
@@ -56,7 +56,8 @@ impl Namespace {
     }
 }
 
-/// The indexed part of `term`. Queries are truncated the same way, so that a truncated term still finds its pages.
+/// The indexed part of `term`. Terms of queries are truncated in the same way, so that a query for a long term finds
+/// its pages.
 pub(crate) fn cut_term(term: &[u8]) -> &[u8] {
     if term.len() <= MAX_TERM_BYTES {
         return term;

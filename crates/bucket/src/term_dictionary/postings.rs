@@ -12,14 +12,14 @@ use crate::limits::{MAX_SHARED_MASKS, MAX_SLAB_PAGES};
 use crate::term_dictionary::table::Entry;
 use crate::wire::{Cursor, Malformed, put_varint};
 
-/// Codes below this are a single page.
+/// Codes below this one stand for a single page, whose number is the code.
 const LIST_BASE: u8 = MAX_SLAB_PAGES as u8;
-/// Page counts of the shortest and longest list; code `LIST_BASE + n - LIST_MIN` is followed by `n` pages.
+/// Number of pages of the shortest and of the longest list. Code `LIST_BASE + n - LIST_MIN` is followed by `n` pages.
 const LIST_MIN: u32 = 2;
 const LIST_MAX: u32 = 7;
-/// Followed by one bit per page of the slab.
+/// Code followed by one bit per page of the slab.
 const BITMAP: u8 = LIST_BASE + (LIST_MAX - LIST_MIN) as u8 + 1;
-/// Followed by the number of a shared mask.
+/// Code followed by the number of a shared mask.
 const SHARED: u8 = BITMAP + 1;
 
 /// Approximate bytes of a reference to a shared mask, besides its code.
@@ -51,7 +51,7 @@ impl PostingsWriter {
         };
         let mut worth: Vec<(u64, u32)> =
             uses.into_iter().filter(|(mask, uses)| saved(*mask, *uses) > MASK_BYTES).collect();
-        // By use, then by value: the output must not depend on the order of a hash map.
+        // Sorted by use, then by value, because the output must not depend on the order of a hash map.
         worth.sort_unstable_by_key(|(mask, uses)| (std::cmp::Reverse(*uses), *mask));
         worth.truncate(MAX_SHARED_MASKS);
         let shared: Vec<u64> = worth.into_iter().map(|(mask, _)| mask).collect();

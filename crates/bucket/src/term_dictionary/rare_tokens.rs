@@ -1,10 +1,10 @@
 //! Rare tokens: numbers and short texts of template slabs that hardly repeat and are hashed for the term filter only.
 //!
-//! A term dictionary of unique ids takes more space than the ids. For such columns only the filter knows the tokens;
-//! the page with a token is found by reading the column (`super::scan`). Tokens that repeat within a small range are
-//! hashed once.
+//! A term dictionary of unique ids takes more space than the ids. The tokens of such columns are therefore only in the
+//! filter, and the pages with a token are found by reading the column (`super::scan`). Numbers from a small range,
+//! which repeat, are recorded in a bitmap first, so that each is hashed once.
 //!
-//! Not here: the tokens in the term dictionary (`super::template_terms`).
+//! Not here: tokens that go to the term dictionary (`super::template_terms`).
 
 use quarry_event::segment;
 use quarry_event::template::{Column, ColumnKind, NumberFormat, TimeLayout, ValueTraits};
@@ -12,13 +12,14 @@ use quarry_event::template::{Column, ColumnKind, NumberFormat, TimeLayout, Value
 use crate::term_dictionary::digits::{hash_decimal, hash_hex};
 use crate::term_dictionary::table::hash_token;
 
-/// A text column is rare if no value is longer. Part of the format: a reader only searches the rare columns.
+/// Maximum length of the values of a rare text column. Part of the format, because a reader searches only the rare
+/// columns.
 pub(crate) const MAX_RARE_TEXT_BYTES: u32 = 64;
-/// Size of a range of numbers up to which they are recorded in a bitmap first.
+/// Size of a range of numbers below which a bitmap is always used.
 const BITMAP_RANGE_ALWAYS: u64 = 1 << 16;
-/// So are those of a larger range, up to this many bits per value ...
+/// For a larger range, a bitmap is used if it has at most this many bits per value ...
 const BITMAP_BITS_PER_VALUE: u64 = 8;
-/// ... and this range.
+/// ... and the range is smaller than this.
 const BITMAP_RANGE_MAX: u64 = 1 << 22;
 
 /// A locator omits a number column with at least this many values per number of its range.
@@ -42,19 +43,20 @@ pub(crate) fn is_rare_column(column: &Column) -> bool {
     }
 }
 
-/// Whether a locator covers the tokens of a number column. If the range is so small that most numbers occur in many
-/// pages, it does not, as their links would say nothing. Part of the format: a reader searches all other columns.
+/// Whether a locator covers the tokens of a number column. It does not if the range is so small that most numbers occur
+/// in many pages, because their links would exclude hardly any page. Part of the format, because a reader searches the
+/// columns that a locator does not cover.
 pub(crate) fn numbers_are_located(format: NumberFormat, min: i64, max: i64, values: u64) -> bool {
     let range = match format {
         NumberFormat::Integer | NumberFormat::Padded { .. } | NumberFormat::Hex { .. } => max.abs_diff(min),
-        // There are few fractions; the part before the point may be rare.
+        // Fractions have few distinct values, so only the part before the point can be rare.
         NumberFormat::Decimal { digits } => max.abs_diff(min) / 10u64.pow(u32::from(digits.min(18))),
         NumberFormat::Ip4 | NumberFormat::Time(_) => 0,
     };
     range > values / LOCATED_VALUES_PER_NUMBER
 }
 
-/// Appends the hash of every token of these concatenated texts.
+/// Appends the hash of every token of these texts.
 pub(crate) fn add_texts<'a>(texts: impl Iterator<Item = &'a [u8]>, rare: &mut Vec<u64>) {
     let mut scratch = Vec::new();
     for text in texts {
@@ -62,21 +64,21 @@ pub(crate) fn add_texts<'a>(texts: impl Iterator<Item = &'a [u8]>, rare: &mut Ve
     }
 }
 
-/// Collects the tokens of a number column, page by page.
+/// Collects the distinct tokens of a number column.
 #[derive(Debug)]
 pub(crate) enum RareNumbers {
-    /// One token each.
+    /// Numbers that are one token each. The flag tells whether the token is the number without its sign.
     Whole(NumberSet, bool),
-    /// Before the point, after it.
+    /// Numbers of two tokens: the digits before the point and those after it.
     Decimal { unit: u64, wholes: NumberSet, fractions: NumberSet },
-    /// The four parts of an address are always the same 256 tokens.
+    /// IP addresses. Their four parts are among the same 256 tokens.
     Ip4(Box<[bool; 256]>),
     /// Times.
     Time(TimeTokens),
 }
 
 impl RareNumbers {
-    /// For a column with `values` numbers from `min` to `max`.
+    /// Prepares for a column with `values` numbers from `min` to `max`.
     pub(crate) fn new(format: NumberFormat, min: i64, max: i64, values: u64) -> RareNumbers {
         let top = min.unsigned_abs().max(max.unsigned_abs());
         match format {
@@ -103,7 +105,7 @@ impl RareNumbers {
         }
     }
 
-    /// Adds values. What cannot be recorded is appended to `rare` immediately.
+    /// Adds values. The hashes of tokens for which no bitmap is kept are appended to `rare` immediately.
     pub(crate) fn add(&mut self, numbers: &[i64], rare: &mut Vec<u64>) {
         match self {
             RareNumbers::Whole(set, true) => numbers.iter().for_each(|number| set.add(number.unsigned_abs(), rare)),
@@ -124,7 +126,7 @@ impl RareNumbers {
         }
     }
 
-    /// Appends the recorded tokens.
+    /// Appends the hashes of the recorded tokens.
     pub(crate) fn finish(self, rare: &mut Vec<u64>) {
         match self {
             RareNumbers::Whole(set, _) => set.finish(rare),
@@ -148,7 +150,7 @@ pub(crate) struct NumberSet {
     low: u64,
     /// One bit per number from `low`; empty if the range is too large.
     bits: Vec<u64>,
-    /// Decimal digits at least.
+    /// Minimum number of decimal digits, reached by leading zeros.
     least: usize,
     /// Number of hexadecimal digits; 0 for decimal.
     hex_digits: usize,
@@ -165,7 +167,7 @@ impl NumberSet {
         NumberSet { low, bits: vec![0; words as usize], least: 1, hex_digits: 0, suffix: 0 }
     }
 
-    /// For the magnitudes of numbers from `min` to `max`.
+    /// Prepares for the magnitudes of numbers from `min` to `max`.
     fn magnitudes(min: i64, max: i64, values: u64) -> NumberSet {
         let (a, b) = (min.unsigned_abs(), max.unsigned_abs());
         let low = if min < 0 && max >= 0 { 0 } else { a.min(b) };
@@ -201,12 +203,12 @@ impl NumberSet {
     }
 }
 
-/// Times have few distinct tokens except for the fraction: hours since 1970, the minute and second within the hour, the
-/// fraction.
+/// The parts of times, recorded separately: hours since 1970, minute and second within the hour, and the fraction. Only
+/// the fraction has many distinct tokens.
 #[derive(Debug)]
 pub(crate) struct TimeTokens {
     layout: TimeLayout,
-    /// Hours that occurred; the last one is the current one.
+    /// Hours that occurred; the last one is the hour of the latest value.
     hours: Vec<i64>,
     /// Minute and second within the hour.
     seconds: Vec<bool>,
@@ -280,7 +282,8 @@ impl TimeTokens {
     }
 }
 
-/// Number of tokens of a written time up to and including the hour. `T` is not a breaker, so day and hour are one token.
+/// Number of tokens of a written time up to and including the hour. `T` is not a breaker, so day and hour are one
+/// token.
 fn tokens_to_hour(layout: TimeLayout) -> usize {
     match layout {
         TimeLayout::Iso { between: b'T', .. } => 3,

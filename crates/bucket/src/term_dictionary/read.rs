@@ -1,4 +1,4 @@
-//! Lookup of terms in a term dictionary: the directory tells which page may hold a term, and one page is decoded.
+//! Lookup of terms in a term dictionary: the directory tells which page may hold a term, and only this page is decoded.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::term_dictionary::postings::read_postings;
 use crate::term_dictionary::write::LONG_LENGTHS;
 use crate::wire::{Cursor, Malformed};
 
-/// Streams of a page: lengths, suffixes, postings.
+/// Number of streams of a page: lengths, suffixes, postings.
 const PAGE_STREAMS: usize = 3;
 
 /// The directory of a term dictionary, cached while its bucket is open.

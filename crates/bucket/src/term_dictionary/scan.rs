@@ -1,9 +1,9 @@
 //! Column search: which pages contain a token that only the term filter knows, found in columns of numbers and short
 //! texts.
 //!
-//! The query is converted, per column, into a test of its values. A token of digits becomes a number to compare with,
-//! so that nothing is formatted, and most columns drop out because none of their values can contain it. A test may have
-//! false positives, but no false negatives.
+//! For each column, the query is converted into a test of the column's values. A token of digits becomes a number to
+//! compare with, so that nothing is formatted, and most columns drop out because none of their values can contain it. A
+//! test may have false positives, but no false negatives.
 //!
 //! Not here: reading columns (`crate::columns`), the term dictionary.
 
@@ -44,12 +44,12 @@ impl<'a> TokenPattern<'a> {
     }
 }
 
-/// Test whether a value of one column may contain what is wanted.
+/// Test of whether a value of a column may contain the wanted token or prefix.
 #[derive(Debug)]
 pub(crate) enum RareTest<'a> {
-    /// No value of the column can contain it, or the term dictionary covers the column.
+    /// No value of the column can match, or the term dictionary covers the column.
     Never,
-    /// Some value may contain the token; searching for it does not pay off.
+    /// Values may match, usually in nearly every page, so that testing them does not pay off.
     Always,
     Numbers(NumberTest),
     Texts(Box<TextTest<'a>>),
@@ -74,7 +74,7 @@ impl<'a> RareTest<'a> {
         }
     }
 
-    /// The two accepted numbers, if the test is that simple.
+    /// The two numbers that pass, if the test accepts only these.
     pub(crate) fn numbers(&self) -> Option<[i64; 2]> {
         match self {
             RareTest::Numbers(NumberTest::Either(one, other)) => Some([*one, *other]),
@@ -96,8 +96,8 @@ impl<'a> RareTest<'a> {
 
 const BEYOND_ASCII: ByteSet = ByteSet::from_words([0, 0, u64::MAX, u64::MAX]);
 
-/// Whether the column's values have the bytes and the length to contain it. Non-ASCII letters may become ASCII when
-/// lower-cased, so nothing is known about a column with such letters.
+/// Whether the column's values can contain the wanted token or prefix, judging by their bytes and lengths. Always true
+/// for a column with non-ASCII letters, because these may become ASCII when lower-cased.
 fn may_consist_of(wanted: TokenPattern<'_>, traits: &ValueTraits) -> bool {
     if traits.bytes.meets(BEYOND_ASCII) {
         return true;
@@ -125,7 +125,7 @@ fn may_consist_of(wanted: TokenPattern<'_>, traits: &ValueTraits) -> bool {
 /// A test on numbers.
 #[derive(Debug)]
 pub(crate) enum NumberTest {
-    /// One of these two numbers.
+    /// The number is one of these two.
     Either(i64, i64),
     /// The magnitude lies in one of these ranges.
     Magnitudes(Vec<RangeInclusive<u64>>),
@@ -225,7 +225,7 @@ fn digits_of(text: &[u8]) -> Option<u64> {
     digits.parse().ok()
 }
 
-/// The numbers up to `top` whose decimal text, without leading zeros, matches `wanted`.
+/// Ranges of the numbers up to `top` whose decimal text, without leading zeros, matches `wanted`.
 fn wholes(wanted: TokenPattern<'_>, top: u64) -> Vec<RangeInclusive<u64>> {
     let bytes = wanted.bytes();
     let Some(number) = digits_of(bytes).filter(|_| bytes == b"0" || !bytes.starts_with(b"0")) else {
@@ -234,7 +234,7 @@ fn wholes(wanted: TokenPattern<'_>, top: u64) -> Vec<RangeInclusive<u64>> {
     if matches!(wanted, TokenPattern::Token(_)) || number == 0 {
         return vec![number..=number];
     }
-    // All numbers with the same number of digits, with one more, and so on.
+    // One range for each number of digits: as many as the prefix has, one more, and so on.
     let mut ranges = Vec::new();
     let (mut low, mut high) = (number, number);
     for _ in 0..DIGITS_MAX {
@@ -250,7 +250,7 @@ fn wholes(wanted: TokenPattern<'_>, top: u64) -> Vec<RangeInclusive<u64>> {
     ranges
 }
 
-/// The numbers whose text, padded to this many digits, matches `wanted`.
+/// Range of the numbers whose text, padded to this many digits, matches `wanted`.
 fn padded(wanted: TokenPattern<'_>, digits: u8) -> Option<RangeInclusive<u64>> {
     let bytes = wanted.bytes();
     let number = digits_of(bytes)?;
@@ -286,7 +286,8 @@ fn hex_test(wanted: TokenPattern<'_>, digits: u8, min: i64, max: i64) -> RareTes
     RareTest::Numbers(NumberTest::Bits { shift: 4 * (digits - bytes.len()) as u32, bits })
 }
 
-/// Two digits occur in the times of nearly every page; longer tokens are day and hour, or the fraction.
+/// The test for a column of times. A token of two digits occurs in nearly every page; a longer token is a day with its
+/// hour, or a fraction.
 fn time_test(layout: TimeLayout, wanted: TokenPattern<'_>) -> RareTest<'static> {
     let bytes = wanted.bytes();
     let TimeLayout::Iso { between, digits, zulu, .. } = layout else {
@@ -367,7 +368,7 @@ impl<'a> TextTest<'a> {
         let mut from = 0;
         while let Some(found) = bytes.get(from..).and_then(|rest| finder.find(rest)) {
             let (start, end) = (from + found, from + found + wanted);
-            // The text in which the match starts, if it also ends there.
+            // The text in which the match starts; the match counts only if it ends in the same text.
             let text = ends.partition_point(|end| *end as usize <= start);
             let text_start = text.checked_sub(1).map_or(0, |before| ends[before] as usize);
             let text_end = ends.get(text).map_or(bytes.len(), |end| *end as usize);

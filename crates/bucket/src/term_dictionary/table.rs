@@ -2,8 +2,8 @@
 //!
 //! An entry stores a term's first sixteen bytes as two big-endian words, so that looking up, hashing, lower-casing and
 //! sorting a typical short term works on two registers without touching the text; longer terms continue in an arena.
-//! Lookups are processed in small batches: first all slots of a batch are loaded, then all entries, then they are
-//! compared, so that the cache misses of the many nearly unique terms overlap.
+//! Lookups are processed in small batches: first all slots of a batch are loaded, then all entries, and then the
+//! entries are compared. The cache misses of the many nearly unique terms thus overlap.
 
 use quarry_event::segment;
 use quarry_stdx::number::u32_of;
@@ -11,9 +11,9 @@ use quarry_stdx::number::u32_of;
 use crate::term_dictionary::hash::{PAIR_BYTES, hash_pair, hash_term, load_pair};
 use crate::term_dictionary::{Namespace, cut_term};
 
-/// Terms looked up together: enough to hide a cache miss, few enough for the first-level cache.
+/// Number of terms looked up together: enough to hide a cache miss, few enough for the first-level cache.
 const BATCH_TERMS: usize = 64;
-/// Slots of an empty table; a power of two.
+/// Number of slots of an empty table; a power of two.
 const FIRST_SLOTS: usize = 1 << 12;
 /// A slot without entry.
 const EMPTY: u64 = 0;
@@ -47,7 +47,7 @@ impl Entry {
 struct Pending {
     pair: [u64; 2],
     hash: u64,
-    /// Pages that contain it.
+    /// Pages that contain the term.
     pages: u64,
     len: u32,
 }
@@ -63,7 +63,7 @@ pub(crate) struct TermTable {
     pending: Box<[Pending; BATCH_TERMS]>,
     waiting: usize,
     scratch: Vec<u8>,
-    /// Pages that contain what is being added: bit `i` is page `i`.
+    /// Pages of the terms that are added next: bit `i` is page `i`.
     pages: u64,
 }
 
@@ -232,7 +232,8 @@ impl TermTable {
         }
         for (at, slot) in first_slots.into_iter().enumerate().take(waiting) {
             let pending = self.pending[at];
-            // Usually the first slot is the right one; an empty one may have been filled by this batch.
+            // Usually the first slot is the right one. A slot that was empty may have been filled by this batch, so it
+            // is looked up again.
             if slot != EMPTY && slot >> 32 == pending.hash >> 32 && first_words[at] == pending.pair[0] {
                 let entry = &mut self.entries[slot as u32 as usize - 1];
                 if entry.pair == pending.pair && entry.len == pending.len {

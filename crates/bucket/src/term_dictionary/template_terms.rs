@@ -1,9 +1,9 @@
 //! The terms of a template slab: each literal and each dictionary text is tokenised once, not once per event.
 //!
 //! Variables usually begin and end at breakers, so that the tokens of a text are those of its literals and of its
-//! variables' values. If a token may straddle the edge of a variable, which follows from the bytes on both sides, the
-//! values of that template are filled and tokenised as text. Numbers and short texts that hardly repeat are only
-//! hashed, for the term filter (`super::rare_tokens`).
+//! variables' values. The bytes on both sides of a variable's edge tell whether a token may straddle it. If one may,
+//! the values with this template are rebuilt and tokenised as texts. Numbers and short texts that hardly repeat are
+//! only hashed, for the term filter (`super::rare_tokens`).
 
 use quarry_event::segment::is_breaker;
 use quarry_event::template::{Template, TemplatePart, ValueTraits};
@@ -12,13 +12,14 @@ use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
 use crate::term_dictionary::rare_tokens::{RareNumbers, add_texts, texts_are_rare};
 use crate::term_dictionary::table::TermTable;
 
-/// Bytes after a `%` that may still be continued to a percent-encoded breaker: `%252` is, by `0`.
+/// Maximum number of bytes after a `%` that may be the start of a percent-encoded breaker: `%252` may continue as
+/// `%2520`.
 const OPEN_PERCENT_BYTES: usize = 3;
 /// Bytes that occur in percent-encoded breakers.
 const PERCENT_CODE: &[u8] = b"0123456789ABCDabcd";
 
-/// Adds the terms of the slab to the term dictionary's table, and the hashes of those it omits to `rare`, with
-/// repetitions. The table must be empty and is not finished here.
+/// Adds the terms of the slab to the term dictionary's table, and the hashes of the terms that the dictionary omits to
+/// `rare`, with repetitions. The table must be empty and is not finished here.
 pub(crate) fn add_terms(slab: &TemplateSlab, tokens: &mut TermTable, rare: &mut Vec<u64>) {
     let reaches = reaches(slab);
     for (number, column) in slab.columns.iter().enumerate() {
@@ -91,7 +92,7 @@ fn texts<'a>(bytes: &'a [u8], ends: &'a [u32], places: std::ops::Range<usize>) -
     ends[places].iter().map(move |end| &bytes[std::mem::replace(&mut start, *end as usize)..*end as usize])
 }
 
-/// Bytes that may be at the ends of a value, or of a run of parts.
+/// Kinds of bytes that may be at the ends of a value, or of a run of a template's parts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reach {
     /// Whether the value may begin with a byte that is not a breaker.
@@ -100,7 +101,7 @@ struct Reach {
     code_first: bool,
     /// Whether the value may end with a byte that is not a breaker.
     word_last: bool,
-    /// It may end with a `%` and the start of a percent-encoded breaker.
+    /// Whether the value may end with a `%` and the start of a percent-encoded breaker.
     open_percent: bool,
     may_be_empty: bool,
 }
@@ -157,7 +158,7 @@ impl Reach {
     }
 }
 
-/// By column. Those of template columns follow from the columns inside, which come later.
+/// Reach of each column. That of a template column follows from the columns of its variables, which come later.
 fn reaches(slab: &TemplateSlab) -> Vec<Reach> {
     let mut reaches = vec![Reach::EMPTY; slab.columns.len()];
     for (number, column) in slab.columns.iter().enumerate().rev() {
@@ -211,7 +212,8 @@ fn add_filled(slab: &TemplateSlab, number: usize, straddling: &[bool], tokens: &
     }
 }
 
-/// Fills one value after the other; each variable's values are in the order of its parent's.
+/// Rebuilds the values of a column one after the other. The values of each variable are in the order of its parent's
+/// values.
 struct Filler<'a> {
     slab: &'a TemplateSlab,
     /// Index of the next value of each column.

@@ -15,10 +15,11 @@ use crate::term_dictionary::postings::PostingsWriter;
 use crate::term_dictionary::table::{Entry, TermTable};
 use crate::wire::{put_run, put_varint};
 
-/// Marks lengths that do not fit in two nibbles; they follow as varints.
+/// Marks lengths that do not fit in two nibbles and therefore follow as varints.
 pub(crate) const LONG_LENGTHS: u8 = 0xff;
 
-/// Term of an order-independent checksum, which shows that the written terms and pages are the collected ones.
+/// Fingerprint of a term and its pages. The sum of all fingerprints is an order-independent checksum, which shows that
+/// the written terms and pages are those that were collected.
 #[inline]
 pub(crate) fn fingerprint_of(hash: u64, pages: u64) -> u64 {
     (hash ^ pages.rotate_left(17)).wrapping_mul(0x9fb2_1c65_1e98_df25)
@@ -116,7 +117,8 @@ impl PageStreams {
         self.lengths.clear();
         self.suffixes.clear();
         self.postings.clear();
-        // In sorted order every entry is a cache miss; copying them first lets the misses overlap.
+        // In sorted order, reading an entry is a cache miss; copying all entries of the page first lets the misses
+        // overlap.
         self.entries.clear();
         self.entries.extend(chunk.iter().map(|key| table.entries()[key.position as usize]));
         let (mut bytes, mut last_bytes) = ([0; PAIR_BYTES], [0; PAIR_BYTES]);

@@ -55,7 +55,7 @@ fn odd_events() -> EventBatch {
     batch
 }
 
-/// A long word for a number; few numbers share one.
+/// A long word derived from a number; few numbers have the same word.
 fn letters(mut number: u64) -> String {
     let mut word = String::new();
     while number > 0 {

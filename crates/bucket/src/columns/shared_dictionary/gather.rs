@@ -1,4 +1,4 @@
-//! Writer of shared dictionaries: which columns are candidates, and whether sharing pays off in the end.
+//! Writer of shared dictionaries: chooses candidate columns, and decides after the last slab whether sharing pays off.
 
 use quarry_event::template::NumberFormat;
 use quarry_stdx::number::u32_of;
@@ -15,9 +15,9 @@ use crate::error::BucketError;
 use crate::integers::width_of;
 use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
 
-/// Minimum number of values of a column in a slab.
+/// Minimum number of values of a candidate column in a slab.
 const MIN_VALUES: usize = 4_096;
-/// Minimum bits of a value; shorter values are no longer than their codes.
+/// Minimum bits of an entry in the range of a slab's values; shorter entries take no more space than their codes.
 const MIN_VALUE_BITS: u32 = 24;
 /// Number of values after which a candidate whose values rarely repeat is abandoned.
 const JUDGED_VALUES: usize = 32_768;
@@ -28,7 +28,7 @@ const MAX_CANDIDATE_BYTES: usize = 128 << 20;
 /// Codes are slower to read than numbers: they must save at least 1/16 of the bytes.
 const CODES_SAVE: usize = 16;
 
-/// Candidate columns of a bucket's slabs while slabs are added.
+/// Candidate columns of the slabs added so far.
 #[derive(Debug, Default)]
 pub(crate) struct SharedColumns {
     groups: Vec<Group>,
@@ -44,14 +44,14 @@ struct Group {
     components: Vec<Component>,
     table: EntryTable,
     values: usize,
-    /// Measured size of its columns in their ordinary form.
+    /// Measured bytes of the group's columns in their ordinary form.
     ordinary_bytes: usize,
     uses: Vec<Use>,
-    /// Sharing does not pay off: each slab is stored in the ordinary form.
+    /// Whether sharing was found not to pay off, so that each slab's columns are stored in the ordinary form.
     given_up: bool,
 }
 
-/// The columns of one slab.
+/// The columns of a group in one slab, with their provisional codes.
 #[derive(Debug)]
 struct Use {
     slab: usize,
@@ -60,10 +60,10 @@ struct Use {
     page_starts: Vec<u32>,
 }
 
-/// Slab, column and the position of its values.
+/// Slab, column, and position of the column's values.
 type PlacedColumn = (usize, u32, ChunkPlaces);
 
-/// Columns of one slab that may be coded together.
+/// Columns of one slab whose values may form the entries of a shared dictionary.
 #[derive(Debug)]
 pub(crate) struct Unit {
     pub(crate) columns: Vec<u32>,
@@ -91,7 +91,8 @@ impl SharedColumns {
         units
     }
 
-    /// The group of these columns, created if necessary; `None` if it was abandoned.
+    /// The group of columns with this path and these formats, created if necessary. `None` if it was abandoned, or if
+    /// there are too many groups.
     fn group_of(&mut self, path: u64, formats: Vec<NumberFormat>) -> Option<usize> {
         let known = self.groups.iter().position(|group| group.path == path && group.formats == formats);
         let at = match known {
@@ -115,7 +116,8 @@ impl SharedColumns {
         (!self.groups[at].given_up).then_some(at)
     }
 
-    /// Adds a unit of a slab whose layout is already waiting; `ordinary` is its size in the ordinary form.
+    /// Adds a unit of a slab, after the slab's layout was passed to `wait`. `ordinary_bytes` is the unit's size in the
+    /// ordinary form.
     pub(crate) fn add(
         &mut self,
         slab: usize,
@@ -180,7 +182,7 @@ impl SharedColumns {
         self.waiting.push((slab, layout));
     }
 
-    /// Writes every group; returns the layouts of the slabs that waited for it, which are to be written next.
+    /// Writes every group. Returns the layouts of the waiting slabs, complete and ready to be written.
     pub(crate) fn finish(mut self, blocks: &mut BlockWriter) -> Result<Vec<(usize, Layout)>, BucketError> {
         for group in std::mem::take(&mut self.groups) {
             let placed = group.write(blocks)?;
@@ -190,7 +192,7 @@ impl SharedColumns {
     }
 }
 
-/// The formats of some columns whose values may form one entry.
+/// The formats of some columns if their values may form entries; `None` if they may not.
 fn formats_of(template_slab: &TemplateSlab, columns: &[u32]) -> Option<Vec<NumberFormat>> {
     let mut formats = Vec::with_capacity(columns.len());
     let (mut components, mut value_bits) = (Vec::new(), 0);
@@ -202,7 +204,7 @@ fn formats_of(template_slab: &TemplateSlab, columns: &[u32]) -> Option<Vec<Numbe
             return None;
         }
         let (min, max) = crate::integers::range_of(numbers);
-        // A column with one number is not stored at all.
+        // The values of a column with a single distinct number are not stored at all.
         if min == max {
             return None;
         }
@@ -227,7 +229,7 @@ impl Group {
         if self.given_up { 0 } else { self.table.bytes() + codes }
     }
 
-    /// Writes the smaller form; returns the position of each column of each slab.
+    /// Writes the group in the smaller form; returns the position of each column of each slab.
     fn write(self, blocks: &mut BlockWriter) -> Result<Vec<PlacedColumn>, BucketError> {
         if self.uses.is_empty() {
             return Ok(Vec::new());

@@ -2,8 +2,8 @@
 //!
 //! A 122-bit id that occurs four times in a bucket hardly repeats within a slab. While slabs are added, candidate
 //! columns are coded provisionally against a table of the whole bucket, in addition to their ordinary chunks. After the
-//! last slab, the smaller form is written. The logical type of a column does not change: it remains a number column,
-//! only its values are stored as codes, so that searches need not know.
+//! last slab, the smaller form is written. The logical type of a column does not change: only the storage of its values
+//! differs, so searches treat it as an ordinary number column.
 //!
 //! Numbers that fill one template together, such as the five parts of a UUID, form one entry with several components.
 
@@ -27,9 +27,9 @@ pub(crate) const MAX_SHARED_ENTRIES: usize = 4 << 20;
 const MAX_COMPONENTS: usize = 16;
 /// Maximum bits of an entry.
 const MAX_ENTRY_BITS: u32 = u128::BITS;
-/// Entries coded together.
+/// Number of entries in a run, which is encoded as a unit.
 const ENTRIES_PER_RUN: usize = MAX_PAGE_EVENTS;
-/// Maximum bytes of an encoded dictionary: every component with 64 bits, and some headers.
+/// Maximum bytes of an encoded dictionary: the bits of every entry, with room for headers.
 const MAX_SHARED_BYTES: usize = MAX_SHARED_ENTRIES * (MAX_ENTRY_BITS as usize / 8 + 8);
 /// Maximum number of shared dictionaries in a bucket.
 pub(crate) const MAX_SHARED_DICTIONARIES: usize = 256;
@@ -42,7 +42,7 @@ pub(crate) struct Component {
 }
 
 impl Component {
-    /// Representation of numbers in this format, if they may be shared.
+    /// Representation of numbers in this format; `None` if they cannot be shared.
     fn of(format: NumberFormat) -> Option<Component> {
         match format {
             NumberFormat::Hex { digits } => Some(Component { width: 4 * u32::from(digits), base: 0 }),
@@ -62,7 +62,7 @@ impl Component {
         number.wrapping_sub(self.base) as u64
     }
 
-    /// Its number in an entry in which it starts at bit `shift`.
+    /// The component's number in `entry`, where the component starts at bit `shift`.
     fn of_entry(self, entry: u128, shift: u32) -> i64 {
         self.base.wrapping_add(((entry >> shift) as u64 & self.mask()) as i64)
     }

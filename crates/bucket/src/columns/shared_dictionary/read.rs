@@ -1,7 +1,8 @@
 //! Encoding of a shared dictionary, and the cache of decoded ones for all slabs of an open bucket.
 //!
-//! Number of entries; number of components with width and base of each; then runs of entries, each run with its
-//! components one after the other as integers. Entries ascend, so the first component is delta-coded.
+//! The encoding starts with the number of entries and the number of components, followed by the width and base of each
+//! component. Then come runs of entries; each run holds its components one after the other, as integers. Entries
+//! ascend, so the first component is delta-coded.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +19,7 @@ use crate::integers::{encode_integers, read_integers};
 use crate::source::ObjectSource;
 use crate::wire::{Cursor, Malformed, put_signed, put_varint};
 
-/// Entries compared before checking whether one matched.
+/// Number of entries that are compared before checking whether one of them matched.
 const ENTRIES_PER_LOOK: usize = 128;
 
 /// Distinct entries, ascending.
@@ -80,7 +81,7 @@ impl SharedDictionary {
             return Err(Malformed(format!("{} components do not make an entry", components.len())));
         }
         let shifts = shifts_of(&components);
-        // A run of equal numbers takes three bytes, however long it is.
+        // Equal numbers take three bytes per run, so a short input can hold many entries.
         let mut entries = Vec::with_capacity(count.min(cursor.remaining() * ENTRIES_PER_RUN));
         while entries.len() < count {
             let start = entries.len();
@@ -106,13 +107,13 @@ impl SharedDictionary {
         u32_of(self.entries.len())
     }
 
-    /// The component and its bit offset, by which its numbers are extracted from entries.
+    /// Component number `component` and its bit offset within an entry; `None` if it does not exist.
     fn reading(&self, component: u32) -> Option<(Component, u32)> {
         let at = component as usize;
         Some((*self.components.get(at)?, *self.shifts.get(at)?))
     }
 
-    /// The numbers of one component for these codes; `None` if a code or the component does not exist.
+    /// The numbers of one component for these codes, each of which must exist. `None` if the component does not exist.
     pub(crate) fn numbers(&self, component: u32, codes: &[u32]) -> Option<Vec<i64>> {
         let (component, shift) = self.reading(component)?;
         let number = |code: &u32| component.of_entry(self.entries[*code as usize], shift);
@@ -150,7 +151,7 @@ impl SharedDictionary {
                 let number = form.of_entry(*entry, shift);
                 (number == one) | (number == other)
             };
-            // Without an early exit, several are compared at once.
+            // Without an early exit, several entries are compared at once.
             if entries.iter().fold(false, |found, entry| found | is_wanted(entry)) {
                 let start = run * ENTRIES_PER_LOOK;
                 let places = entries.iter().enumerate().filter(|(_, entry)| is_wanted(entry));
@@ -160,8 +161,8 @@ impl SharedDictionary {
         found
     }
 
-    /// Codes of the entries whose component passes, ascending. `passes` is called for a run of numbers first, then for
-    /// single ones.
+    /// Codes of the entries whose component passes, ascending. `passes` tells whether any of some numbers passes; it is
+    /// called with a whole run first, and with single numbers only if the run passes.
     pub(crate) fn codes_where(&self, component: u32, passes: &dyn Fn(&[i64]) -> bool) -> Vec<u32> {
         let Some((component, shift)) = self.reading(component) else { return Vec::new() };
         let mut found = Vec::new();

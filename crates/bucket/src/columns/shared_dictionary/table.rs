@@ -22,12 +22,12 @@ impl EntryTable {
         self.entries.len()
     }
 
-    /// Memory it takes.
+    /// Memory of the table, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.entries.capacity() * size_of::<u128>() + self.slots.len() * size_of::<u32>()
     }
 
-    /// Provisional code of an entry, assigned on first sight.
+    /// Provisional code of an entry, assigned when the entry is first added.
     pub(super) fn code_of(&mut self, entry: u128) -> u32 {
         let mask = self.slots.len() - 1;
         let mut at = hash(entry) as usize & mask;
@@ -66,7 +66,7 @@ impl EntryTable {
         self.entries[code as usize]
     }
 
-    /// The entries in ascending order, and the final code for each provisional one.
+    /// The entries in ascending order, and the final code of each provisional code.
     pub(super) fn sorted(&self) -> (Vec<u128>, Vec<u32>) {
         let entries = &self.entries;
         let mut order: Vec<u32> = (0..u32_of(entries.len())).collect();

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Texts of bytes that the rules treat differently, and of any others.
+/// Texts of bytes that the rules treat differently, mixed with arbitrary bytes.
 fn texts() -> impl Strategy<Value = Vec<u8>> {
     let close = prop::sample::select(b"aZ09_-./:@+#%, =\"&;|\\\t\x7f\x80\xb0\xb9\xff".to_vec());
     prop::collection::vec(prop_oneof![4 => close, 1 => any::<u8>()], 0..40)

@@ -1,10 +1,10 @@
 //! Learns the anchors and keys of an outline from a sample of the slab.
 //!
-//! A word is an anchor if many texts contain it and its position is determined: nearly all texts have it; or it and an
-//! adjacent word nearly always occur together; or on one side of it there is nearly always a number, a pair, a quoted
-//! text or the edge of the line. A log level or a name is not an anchor, since the words around it also occur with
-//! others. Words are accepted in order of frequency, as long as they do not multiply the templates of the sample, as a
-//! word of free-form sentences would.
+//! A word is an anchor if many texts contain it and its position is determined by one of these rules. Nearly all texts
+//! have it; or it and an adjacent word nearly always occur together; or one side of it is nearly always a number, a
+//! pair, a quoted text or the edge of the line, while its other side varies. A log level or a name is not an anchor,
+//! because the words next to it also occur next to other words. Words are tried in order of frequency. A word that
+//! would multiply the templates of the sample, as a word of free-form sentences would, is rejected.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -18,17 +18,18 @@ use super::{
     ANCHORS_MAX, Anchor, BLANK, CLASS, Cut, DELIMITER, KEYS_MAX, Key, Line, Outline, Pair, Piece, Role, Token, run,
 };
 
-/// Texts of the sample, and the bytes of each that are examined.
+/// Maximum number of sampled texts, and maximum number of bytes of each that are examined.
 const SAMPLE_TEXTS: usize = 512;
 const TEXT_BYTES_MAX: usize = 768;
-/// Spreads places.
+/// Multiplier that spreads the positions of sampled texts within each step.
 const MIX: usize = 0x9e37_79b9_7f4a_7c15;
-/// Longer texts are not sampled.
+/// Maximum bytes of a sampled text; longer texts are left out.
 const SAMPLED_BYTES_MAX: usize = 64 << 10;
 /// Maximum number of candidate words.
 const CANDIDATES_MAX: usize = 40;
-/// Minimum percentages: of texts that contain an anchor word; of texts that contain an anchor that is a punctuation
-/// mark; of texts from which on a word is an anchor in any context; and of occurrences with the same neighbour.
+/// Minimum percentages. In order: texts that contain an anchor word; texts that contain an anchor that is a punctuation
+/// mark; texts that contain a word for it to be an anchor in any context; texts with the same neighbour of a word for
+/// this neighbour to be its usual one.
 const ANCHOR_PERCENT_MIN: usize = 4;
 const MARK_PERCENT_MIN: usize = 20;
 const EVERYWHERE_PERCENT: usize = 90;
@@ -40,9 +41,9 @@ const TEMPLATES_FEW: usize = 48;
 const TEMPLATES_PER_TEMPLATE: usize = 2;
 /// Minimum number of sampled texts per template.
 const TEXTS_PER_TEMPLATE: usize = 5;
-/// Maximum percentage of bytes of first lines in free text.
+/// Maximum percentage of the bytes of first lines that are free text.
 const FREE_PERCENT_MAX: usize = 92;
-/// Per mille of runs of pairs that must contain a key for it to count, and for it to be required.
+/// Minimum per mille of runs of pairs that contain a key, for the key to be kept and for it to be required.
 const KEY_PERMILLE_MIN: usize = 4;
 const REQUIRED_PERMILLE: usize = 1_000;
 
@@ -71,7 +72,7 @@ struct Word<'t> {
 /// The outline of the texts of a slab; `None` if they have next to nothing in common, or are not lines of words.
 pub(in crate::templates) fn learn(events: &EventBatch) -> Option<Outline> {
     let step = events.len().div_ceil(SAMPLE_TEXTS).max(1);
-    // Logs are periodic, so each step takes another position.
+    // Logs are often periodic, so the sampled position varies from step to step.
     let place = |start: usize| start + (start.wrapping_mul(MIX) >> 32) % step.min(events.len() - start);
     let texts: Vec<&[u8]> = (0..events.len()).step_by(step).map(|start| events.raw(place(start))).collect();
     let other = texts.iter().filter(|text| matches!(text.first(), Some(b'{' | b'<' | b'['))).count();
@@ -103,7 +104,7 @@ pub(in crate::templates) fn outline_of(sample: &[&[u8]]) -> (Outline, usize) {
     (outline, templates)
 }
 
-/// Number of templates of the sample.
+/// Number of templates that an outline produces from the sample.
 fn count_templates(outline: &Outline, sample: &[&[u8]], cut: &mut Cut) -> usize {
     let (mut templates, mut count) = (OutlineTemplates::default(), 0);
     for text in sample {
@@ -117,7 +118,7 @@ fn count_templates(outline: &Outline, sample: &[&[u8]], cut: &mut Cut) -> usize 
     count as usize
 }
 
-/// Whether enough of the first lines lies outside of free text.
+/// Whether enough bytes of the first lines are outside of free text.
 fn is_worth_it(outline: &Outline, sample: &[&[u8]]) -> bool {
     let (mut free, mut all, mut cut) = (0, 0, Cut::default());
     for text in sample {
@@ -235,7 +236,7 @@ fn is_stable(text: &[u8], word: &Word<'_>, words: &HashMap<&[u8], Word<'_>, Fixe
     match (most(&word.before), most(&word.after)) {
         (Neighbourhood::Close, _) | (_, Neighbourhood::Close) => true,
         (Neighbourhood::Various, Neighbourhood::Other) | (Neighbourhood::Other, Neighbourhood::Various) => true,
-        // A value: it varies while its surroundings stay the same.
+        // The word is a value, which varies while its neighbours stay the same, or its position is not determined.
         _ => false,
     }
 }
@@ -243,7 +244,7 @@ fn is_stable(text: &[u8], word: &Word<'_>, words: &HashMap<&[u8], Word<'_>, Fixe
 /// The usual neighbour of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Neighbourhood {
-    /// No neighbour is usual.
+    /// No neighbour occurs often enough to be usual.
     Various,
     /// A word or mark whose usual neighbour is, in turn, this word.
     Close,
@@ -276,7 +277,7 @@ fn learn_keys(sample: &[&[u8]]) -> Vec<Key> {
     left.truncate(KEYS_MAX);
     let mut sorted = Vec::new();
     while !left.is_empty() {
-        // The candidate preceded by the fewest other candidates.
+        // Next comes the candidate that was least often preceded by one of the others.
         let before = |key: &[u8]| -> usize {
             left.iter().map(|(other, _)| order.get(&(*other, key)).copied().unwrap_or_default()).sum()
         };

@@ -1,7 +1,7 @@
 //! Templates of an outline, found by the literals and roles of a text that was split.
 //!
-//! Every text of the slab is looked up, so nothing is copied: the hash is folded from the literals where they are, and
-//! a candidate is compared with them one by one.
+//! Every text of the slab is looked up, so no literal is copied: the hash is computed from the literals in the text,
+//! and the literals of a candidate are compared with them one by one.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ pub(in crate::templates) struct OutlineTemplates {
     templates: Vec<OutlineTemplate>,
     /// Positions in `templates`.
     by_hash: HashMap<u64, Vec<u32>, FixedState>,
-    /// Template of the last text; the next text often has the same one.
+    /// Position of the last text's template, which the next text often shares.
     last: u32,
 }
 
@@ -27,7 +27,7 @@ pub(in crate::templates) struct OutlineTemplates {
 pub(in crate::templates) struct OutlineTemplate {
     pub(in crate::templates) template: u32,
     pub(in crate::templates) columns: Box<[u32]>,
-    /// All literals, and the end of each one that precedes a variable with the role of that variable.
+    /// All literals, concatenated. `variables` has, for each variable, the end of the literal before it and its role.
     literals: Box<[u8]>,
     variables: Box<[(u32, Role)]>,
 }
@@ -82,7 +82,7 @@ fn hash_of(text: &[u8], pieces: &[Piece]) -> u64 {
     fold(hash ^ u64::from(short_hash(&text[at..])))
 }
 
-/// A distinct number for each role.
+/// Number of a role, distinct for every role.
 fn tag_of(role: Role) -> u32 {
     let number = |kind: u8, run: u8, key: u8| u32::from_le_bytes([key, run, kind, 0]);
     match role {
@@ -98,7 +98,7 @@ fn tag_of(role: Role) -> u32 {
 mod tests {
     use super::*;
 
-    /// Literals and variables of a text: each role belongs to the text after the sign `|` before it.
+    /// Literals and variables of a text in which `|` marks variables, with one role for each.
     fn pieces_of(text: &str, roles: &[Role]) -> (Vec<u8>, Vec<Piece>) {
         let (mut bytes, mut pieces, mut roles) = (Vec::new(), Vec::new(), roles.iter());
         for (number, part) in text.split('|').enumerate() {

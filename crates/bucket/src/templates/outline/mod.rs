@@ -1,13 +1,13 @@
 //! Outlines: templates for part of a text, with everything else as free text in between.
 //!
 //! If messages are sentences, there are as many whole-text templates as messages, multiplied by the combinations of
-//! optional keys and of the lines that follow. An [`Outline`] splits a text without knowing its template: words that
-//! are *anchors* are literals, `key=value` pairs are variables, and whatever is in between is one variable, however
-//! many words it has, except for leading numbers, which are variables of their own. Everything after the first line is
-//! one variable, too. The remaining literals are therefore few, and texts with the same literals share a template.
+//! optional keys and of the lines that follow. An [`Outline`] splits a text without knowing its template. Words that
+//! are *anchors* are literals, and `key=value` pairs are variables. The text between two of these is one variable,
+//! however many words it has; only numbers at its beginning are variables of their own. All lines after the first are
+//! one variable. The remaining literals are therefore few, and texts with the same literals share a template.
 //!
-//! An optional pair is a variable as a whole, empty where the pair is missing, like the members of JSON objects in
-//! [`super::objects`]; which pairs a text has is then expressed by codes rather than templates.
+//! An optional pair as a whole is a variable, which is empty in texts without the pair, like an optional member of a
+//! JSON object in [`super::objects`]. Codes rather than templates then tell which pairs a text has.
 //!
 //! Anchors and keys are learned from a sample of the slab ([`learning`]). They determine how small a slab becomes; the
 //! texts are restored exactly in any case.
@@ -20,7 +20,7 @@ use memchr::memchr;
 use super::classes::{BLANK, CLASS, DELIMITER, KEY, Marks, VALUE_END, has_digit, run, same};
 use super::variables::{Variable, VariableKind, closing_quote, trim_chunk};
 
-/// Maximum number of anchors of an outline, and slots of the table that finds them.
+/// Maximum number of anchors of an outline, and number of slots of the table that finds them.
 const ANCHORS_MAX: usize = 48;
 const ANCHOR_SLOTS: usize = 256;
 /// Maximum number of optional keys, and of runs of pairs in one text that get variables for them.
@@ -33,7 +33,7 @@ const KEY_BYTES_MAX: usize = 64;
 #[derive(Debug)]
 pub(super) struct Outline {
     anchors: Vec<Anchor>,
-    /// Anchor number plus one, by [`slot_of`]; 0 for none.
+    /// Number of an anchor plus one for each slot ([`slot_of`]); 0 for an empty slot.
     slots: Box<[u8; ANCHOR_SLOTS]>,
     keys: Vec<Key>,
 }
@@ -42,7 +42,7 @@ pub(super) struct Outline {
 #[derive(Clone, Debug)]
 struct Anchor {
     word: Box<[u8]>,
-    /// Number of its occurrences in a text that count, from the first one on.
+    /// Number of occurrences in a text, counted from the first, that are anchors; later ones are ordinary words.
     times: u8,
 }
 
@@ -50,7 +50,7 @@ struct Anchor {
 #[derive(Clone, Debug)]
 struct Key {
     name: Box<[u8]>,
-    /// Whether the key occurs in every run of pairs, in one form.
+    /// Whether the key occurs in every run of pairs, with its value always quoted or never.
     is_required: bool,
     /// For a required key: whether the value is quoted.
     is_quoted: bool,
@@ -59,9 +59,9 @@ struct Key {
 /// Role of a variable, which determines its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Named by the literal before it.
+    /// Role named by the literal before the variable.
     Literal,
-    /// Free text that contains an equals sign, which automatic extraction may take for a pair.
+    /// Free text that contains an equals sign, and thus text that automatic field extraction may take for a pair.
     Equals,
     /// The pair of an optional key in this run of pairs.
     Member { run: u8, key: u8 },
@@ -101,7 +101,7 @@ impl Cut {
 /// A pair preceded by a blank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pair {
-    /// From the first byte of the key to the end, including a comma or semicolon after the value.
+    /// First byte of the key. The pair extends from here to `end`, which includes a comma or semicolon after the value.
     start: usize,
     equals: usize,
     value: (usize, usize),
@@ -112,9 +112,9 @@ struct Pair {
 /// Part of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token {
-    /// Without digits.
+    /// A chunk without digits.
     Word,
-    /// A token that contains digits.
+    /// A chunk that contains digits.
     Number,
     /// Text in quotes.
     Quoted,
@@ -176,7 +176,7 @@ impl Outline {
     }
 }
 
-/// One of the [`ANCHOR_SLOTS`].
+/// Slot of a word in the table of [`ANCHOR_SLOTS`] slots.
 #[inline]
 fn slot_of(word: &[u8]) -> u8 {
     let (first, last) = (word.first().copied().unwrap_or_default(), word.last().copied().unwrap_or_default());
@@ -212,11 +212,11 @@ impl Line<'_> {
         }
     }
 
-    /// The end of the word, number or key at `at`, and the pair if it is the key of one.
+    /// The end of the word or number at `at`, or the pair whose key begins there, with the end of that key.
     #[inline]
     fn chunk(&mut self, at: usize) -> (usize, Option<Pair>) {
         let mut end = run(self.text, at, DELIMITER);
-        // `00:00:00,017`
+        // A comma between digits does not end a number: `00:00:00,017`.
         while self.text.get(end) == Some(&b',')
             && self.text[end - 1].is_ascii_digit()
             && self.text.get(end + 1).is_some_and(u8::is_ascii_digit)
@@ -282,7 +282,7 @@ struct Cutter<'t, 'o> {
 }
 
 impl Cutter<'_, '_> {
-    /// Processes what begins at `at`; returns where to continue.
+    /// Processes the blank or token at `at`; returns where to continue.
     #[inline]
     fn step(&mut self, at: usize) -> usize {
         let text = self.line.text;
@@ -319,8 +319,8 @@ impl Cutter<'_, '_> {
         end
     }
 
-    /// Processes the chunk at `at` and those that follow it after single blanks; returns where to continue. Most of a line
-    /// of sentences is read here.
+    /// Processes the chunk at `at` and all chunks that follow after single blanks; returns where to continue. Sentences
+    /// are read mostly here.
     #[inline]
     fn chunks(&mut self, mut at: usize) -> usize {
         let text = self.line.text;
@@ -343,7 +343,7 @@ impl Cutter<'_, '_> {
         }
     }
 
-    /// The same for one chunk that may begin with a pair, or continue after a comma.
+    /// Like [`Cutter::chunks`], for one chunk that may be the key of a pair or continue after a comma.
     #[inline(never)]
     fn chunk(&mut self, at: usize) -> usize {
         let (end, pair) = self.line.chunk(at);
@@ -424,8 +424,8 @@ impl Cutter<'_, '_> {
         end
     }
 
-    /// Adds variables for the pairs that come in the order of the keys, starting at the blank before the first one.
-    /// Returns the end of the last one; `None` if a required one is missing.
+    /// Adds variables for those pairs of a run that come in the order of the keys, from the blank before the first
+    /// pair. Returns the end of the last of these pairs; `None` if a required pair is missing.
     fn known_pairs(&mut self, from: usize) -> Option<usize> {
         let text = self.line.text;
         let (mut next, mut at) = (0, from);
@@ -451,7 +451,7 @@ impl Cutter<'_, '_> {
     }
 }
 
-/// The variable of a pair preceded by a blank: its value.
+/// Adds the variable of a text that is a blank and a pair: the pair's value.
 pub(super) fn split_pair(text: &[u8], variables: &mut Vec<Variable>) -> Option<()> {
     let equals = memchr(b'=', text)?;
     let mut line = Line { text, quotes: true };
