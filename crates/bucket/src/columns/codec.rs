@@ -38,7 +38,7 @@ const MIN_ZSTD_BYTES: usize = 64;
 const PLANES_SAVE: usize = 16;
 /// Frequency-coded numbers are slower to read, too: they must save at least 1/24 of the bytes.
 const SKEWED_SAVE: usize = 24;
-/// When sealing, planes must save at least 1/5 of the bytes: sealed data is searched most and is soon compacted.
+/// Planes must save at least 1/5 of the bytes when sealing: sealed data is searched most and is soon compacted.
 const SEALED_PLANES_SAVE: usize = 5;
 /// Number of values in the sample that decides whether planes are tried on a whole chunk when sealing.
 const PLANES_SAMPLE: usize = 512;
