@@ -1,6 +1,6 @@
 //! The bucket container: slabs, text column, term dictionary, term filter; bytes in, bytes out.
 //!
-//! A bucket is one immutable object with one or more slabs, plus a small sidecar, the term filter. [`encode`] makes
+//! A bucket is one immutable object with one or more slabs, plus a small sidecar, the term filter. [`encode()`] makes
 //! both from event batches. [`verify_against`] decodes them and compares before the input may be dropped.
 //! [`BucketReader`] answers from range reads: the directory first, then only the blocks that a search needs.
 //! docs/formats/bucket.md describes the layout.

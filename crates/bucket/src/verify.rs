@@ -35,7 +35,7 @@ pub fn encode_verified(
     }
 }
 
-/// Decodes everything of `encoded` and compares it with the batches it was made from by [`crate::encode`].
+/// Decodes everything of `encoded` and compares it with the batches it was made from by [`crate::encode()`].
 pub fn verify_against(encoded: &EncodedBucket, slabs: &[EventBatch]) -> Result<(), BucketError> {
     let sources: Vec<SlabSource<'_>> = slabs.iter().map(SlabSource::of).collect();
     verify_slabs(encoded, &sources)

@@ -1,6 +1,6 @@
 //! Reading and building the columns of row batches.
 //!
-//! Physical types: Utf8View, Int64, Float64, Boolean, Timestamp(ns) for `_time`, List<Utf8View> for multivalue, Null;
+//! Physical types: Utf8View, Int64, Float64, Boolean, Timestamp(ns) for `_time`, `List<Utf8View>` for multivalue, Null;
 //! a scan also returns Dictionary(UInt32, Utf8View), UInt32 for IPv4 addresses, and Decimal64 for decimals as written.
 //! The text form defines a value; the type is only an optimisation (see `quarry_event::value`). [`ColumnReader`] reads
 //! any column by row, [`ColumnBuilder`] accepts values of any type and chooses the column type at the end; the

@@ -3,7 +3,7 @@
 //! [`Ingest`] is an open store with the state shared by all inputs: it makes files with the same beginning wait for
 //! each other ([`Claims`]), counts events, and distributes network inputs over the pipeline sets. [`watch_files`]
 //! starts the threads behind `[monitor://]`; [`add_files`] adds files in parallel. The node's own metrics and audit
-//! events go to `_internal` and `_audit`. [`archive`] archives expired buckets.
+//! events go to `_internal` and `_audit`. [`mod@archive`] archives expired buckets.
 //!
 //! Not here: decoding the bytes of inputs (`quarry_inputs`), storage after an append (`quarry_store`), ports.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]

@@ -1,6 +1,6 @@
 //! SPL parser: text to syntax tree with diagnostics, and the fields that the tree needs from the event scan.
 //!
-//! [`parse`] never fails and never panics: it returns what it could parse and a list of [`Diagnostic`]s, each with
+//! [`parse()`] never fails and never panics: it returns what it could parse and a list of [`Diagnostic`]s, each with
 //! its position in the text. Not here: execution.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]

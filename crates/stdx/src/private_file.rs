@@ -15,7 +15,7 @@ pub fn write(path: &Path, text: &str) -> Result<(), Fault> {
     write_bytes(path, text.as_bytes())
 }
 
-/// Like [`write`], for content that need not be text.
+/// Like [`write()`], for content that need not be text.
 pub fn write_bytes(path: &Path, content: &[u8]) -> Result<(), Fault> {
     replace(path, content).map_err(|error| Fault::io(format_args!("cannot write {}", path.display()), error))
 }

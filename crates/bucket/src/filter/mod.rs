@@ -138,7 +138,7 @@ fn heads_at_end(end: &[u8]) -> Result<Option<Vec<Head>>, Malformed> {
 }
 
 impl TermFilter {
-    /// Opens a sidecar written by [`crate::encode`] and verifies its checksum.
+    /// Opens a sidecar written by [`crate::encode()`] and verifies its checksum.
     pub fn open(sidecar: &[u8]) -> Result<TermFilter, BucketError> {
         let place = BlockPosition::of("filter", 0);
         if sidecar.len() > MAX_FILTER_BYTES {

@@ -1,7 +1,7 @@
 //! The term dictionary: every distinct term of a slab with its posting list, the set of pages that contain it.
 //!
 //! Terms are the lower-cased tokens of the texts and, in a second namespace, `name NUL value` of the index-time fields.
-//! [`table`] collects them from the text, [`write`] sorts and front-codes them into pages of a few thousand terms,
+//! [`table`] collects them from the text, [`mod@write`] sorts and front-codes them into pages of a few thousand terms,
 //! [`read`] finds a term by decoding one such page. `quarry_event::segment` defines what a token is.
 //!
 //! For slabs stored as columns, [`template_terms`] adds the terms that repeat. [`rare_tokens`] hashes the others, which

@@ -240,7 +240,7 @@ impl IndexNames {
         IndexNames { is_forwarder: true, ..self.clone() }
     }
 
-    /// Whether events keep the indexer groups that rules set, as a field [`ROUTING_KEY`].
+    /// Whether events keep the indexer groups that rules set, as a field [`super::index_rules::ROUTING_KEY`].
     pub fn keeps_routing(&self) -> bool {
         self.is_forwarder
     }

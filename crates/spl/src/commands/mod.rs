@@ -2,7 +2,7 @@
 //!
 //! A command's file contains its node of the syntax tree, its parser ([`Syntax`]) and the properties that the planner
 //! reads without running the command ([`Semantics`]). The file of a command that is rewritten to others contains an
-//! `INFO` and a `parse` that returns the nodes of those commands. [`each_command`] lists all commands; the enum
+//! `INFO` and a `parse` that returns the nodes of those commands. `each_command!` lists all commands; the enum
 //! [`Command`], look-up by name, help and the methods of commands are generated from this list. Execution is in the
 //! engine, whose files have the same names.
 

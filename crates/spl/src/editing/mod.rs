@@ -4,7 +4,7 @@
 //! rarely parses. Names that depend on the node, such as those of fields and macros, come from the caller as a
 //! [`Vocabulary`].
 //!
-//! Not here: errors and warnings, which [`crate::parse`] finds.
+//! Not here: errors and warnings, which [`crate::parse()`] finds.
 
 mod completion;
 mod format;
