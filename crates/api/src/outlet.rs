@@ -28,7 +28,7 @@ pub(crate) const STALLED_BYTES_MAX: usize = 256 << 20;
 const STALLED_BYTES: usize = 1 << 20;
 /// Time without reading after which a client is stalled.
 const STALL_AFTER: Duration = Duration::from_millis(100);
-/// Time without reading after which its answer is cut off.
+/// Time without reading after which a client's answer is cut off.
 const STALL_MAX: Duration = Duration::from_secs(60);
 
 /// A chunk of a body, or the error that ends it.
@@ -150,7 +150,7 @@ impl Outlet {
         self.send(Err(error), 0, &mut || {})
     }
 
-    /// Sends a chunk that `more` bytes of text follow.
+    /// Sends a chunk; `more` bytes of text are still to be sent after it.
     fn send(&mut self, chunk: Chunk, more: usize, release_memory: ReleaseMemory<'_>) -> Result<(), Gone> {
         self.has_sent = true;
         let chunk = match self.sender.try_send(chunk) {
@@ -173,7 +173,7 @@ impl Outlet {
             return Ok(());
         }
         release_memory();
-        // A row takes about as much memory as its text.
+        // The text counts twice, because the row itself takes about as much memory.
         let kilobytes = u32::try_from((STALLED_BYTES + 2 * more) >> 10).map_err(|_| Gone)?;
         let _held = self.place.stalled.try_acquire_many(kilobytes).map_err(|_| Gone)?;
         // Gives up the slot, so that other searches can run during the wait.

@@ -243,7 +243,7 @@ impl Regex {
     pub fn replace(&self, text: &str, replacement: &Replacement, limit: usize) -> Option<String> {
         let mut captures = self.new_captures();
         let (mut out, mut copied, mut from, mut count) = (String::new(), 0, 0, 0);
-        // Beyond the limit, callers discard the text.
+        // Callers discard a result longer than `TEXT_BYTES_MAX`.
         while count < limit && out.len() <= TEXT_BYTES_MAX && self.captures_at(text, from, &mut captures) {
             let Some(found) = captures.get(0) else { break };
             out.push_str(text.get(copied..found.0).unwrap_or_default());

@@ -26,7 +26,7 @@ use crate::tls;
 /// Maximum records and bytes in flight.
 const WINDOW_RECORDS: usize = 256;
 const WINDOW_BYTES: usize = 16 << 20;
-/// Bytes at which small records are written together.
+/// Small records are collected until they have this many bytes, and then written together.
 const WRITE_BYTES: usize = 256 << 10;
 /// Size of the write buffer kept for reuse.
 const KEPT_BYTES: usize = 4 << 20;
@@ -83,7 +83,7 @@ enum LinkError {
     Queue(#[from] ForwardError),
 }
 
-/// The last logged message about a server, so that it is logged once.
+/// Whether the last log entry about a server said that it was reached, so that only a change is logged.
 #[derive(Default)]
 struct Reachability {
     is_reached: Option<bool>,
@@ -236,7 +236,7 @@ impl Link {
     fn sender_safe_name(&self) -> String {
         let is_plain = |letter: &char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
         let plain: String = self.group.name.chars().filter(is_plain).take(SENDER_NAME_MAX).collect();
-        // Two shortened names may be equal; their hashes are not.
+        // Two names may be equal once they are shortened, so the hash of the full name is appended.
         format!("{plain}-{:016x}", xxhash_of(&self.group.name))
     }
 }
@@ -307,7 +307,7 @@ impl Flight<'_> {
         }
     }
 
-    /// Takes records that may be sent now from the queue.
+    /// Takes from the queue the records that may be sent now.
     fn fill(&mut self) -> Result<(), LinkError> {
         if !self.pending.is_empty() || self.is_leaving {
             return Ok(());

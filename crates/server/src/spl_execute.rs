@@ -42,7 +42,8 @@ pub(crate) struct ExecutionFailure {
     pub(crate) error: String,
 }
 
-/// Runs a search on both sets of events; the fields of data models are found in `text`, the search.
+/// Runs a search on no events and on a matching event. `text` is the text of the search, from which the fields of data
+/// models are guessed.
 pub(crate) fn executed(pipeline: Pipeline, text: &str, needs: &Needs) -> Result<Vec<ExecutionFailure>, Failure> {
     let stand_ins = Arc::new(StandIns { needs: needs.clone(), words: words_of(text) });
     let props = Arc::new(PropsResolver::new(&Layers::new([])));
@@ -322,7 +323,8 @@ impl KnowledgeSource for StandIns {
     }
 
     fn macro_definition(&self, _: &str, arguments: usize) -> Option<Macro> {
-        // Macros remain only in the searches of `map`, usually among search words.
+        // All other macros are already expanded. Those inside a `map` search usually stand among search words, so `*`
+        // is a valid definition.
         let arguments = (1..=arguments).map(|number| format!("argument_{number}")).collect();
         Some(Macro { arguments, definition: "*".to_owned(), ..Macro::default() })
     }

@@ -289,7 +289,7 @@ pub struct SubsearchLimits {
     pub max_time_s: Option<u64>,
     /// `timeout=` seconds.
     pub timeout_s: Option<u64>,
-    /// `extendtimerange=f`.
+    /// Value of `extendtimerange=` (default false).
     pub extends_time: bool,
 }
 

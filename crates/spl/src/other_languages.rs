@@ -148,12 +148,12 @@ pub(crate) fn function(name: &str) -> Option<&'static str> {
     find(FUNCTIONS, name)
 }
 
-/// Hint at the SPL equivalent of the known eval function with the most similar name.
+/// Hint for the foreign eval function in the table whose name is most similar to `name`.
 pub(crate) fn near_function(name: &str) -> Option<&'static str> {
     nearest(name, FUNCTIONS.iter().map(|(known, _)| *known)).and_then(function)
 }
 
-/// Hint at the SPL equivalent of the known aggregate with the most similar name.
+/// Hint for the foreign aggregate in the table whose name is most similar to `name`.
 pub(crate) fn near_aggregate(name: &str) -> Option<&'static str> {
     nearest(name, AGGREGATES.iter().map(|(known, _)| *known)).and_then(aggregate)
 }

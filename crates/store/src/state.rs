@@ -91,7 +91,7 @@ pub(crate) struct State {
     pub(crate) retired: Vec<Arc<SealedBucket>>,
     /// Durable checkpoints not in the catalog yet.
     pub(crate) checkpoints: BTreeMap<CheckpointKey, LoggedCheckpoint>,
-    /// Lengths of the heads of current and earlier checkpoints.
+    /// Lengths of the file heads by which current and earlier checkpoints identify their files.
     pub(crate) head_lengths: HeadLengths,
     /// Number of the newest log record that is durable and applied.
     pub(crate) durable_lsn: u64,
@@ -267,7 +267,7 @@ impl State {
         self.next_bucket - 1
     }
 
-    /// Lets every merge be tried, also of buckets that could not be compacted.
+    /// Allows all merges to be tried again, including those of buckets that could not be compacted.
     pub(crate) fn compact_again(&mut self) {
         for number in std::mem::take(&mut self.not_compacted) {
             if let Some(bucket) = self.sealed.get(number).cloned() {
@@ -298,8 +298,8 @@ impl State {
         reason
     }
 
-    /// Whether appends must wait until slabs in memory are sealed. Slabs being filled count, so that more pipeline sets
-    /// do not need more memory. Appends do not wait if there is nothing to seal.
+    /// Whether appends must wait until slabs in memory are sealed. Slabs being filled count towards the limit, so that
+    /// more pipeline sets do not need more memory. Appends do not wait if there is nothing to seal.
     pub(crate) fn is_crowded(&self, options: &StoreOptions) -> bool {
         let limit = options.unsealed_limit() * SLAB_WEIGHT;
         let (mut closed, mut quarantined) = (0, 0);
@@ -313,7 +313,7 @@ impl State {
         closed > 0 && closed + options.hot_weight(self.hot.bytes()) >= limit
     }
 
-    /// Number of slabs in memory that are large, or will be once they are filled.
+    /// Number of slabs in memory, closed or still being filled, that are already too large to count as small.
     pub(crate) fn large_slabs(&self, options: &StoreOptions) -> usize {
         let is_large = |events: usize, raw_bytes: usize| !options.is_small(events, raw_bytes);
         let closed = self.closed.values().map(|slab| &slab.segment);
@@ -331,9 +331,9 @@ impl State {
         let unsealed = self.unsealed_of(index).filter(|number| !sealing.contains(number));
         let first_unsealed = unsealed.min().unwrap_or(u64::MAX);
         let sealing = sealing.range(..first_unsealed).next_back().copied();
-        // A sealed bucket is its own first origin, so only those that arrived later can have a larger number. The number
-        // of a compacted bucket is unrelated to the log: it may be beyond that of a slab whose first record is just being
-        // written.
+        // The first origin of an uncompacted bucket is its own number, so the range of first origins contains every
+        // candidate. Compacted buckets are skipped: their numbers do not follow the log, and may be larger than the number
+        // of a slab whose first record is just being written.
         let arrived = self.sealed.arrived(index, sealing.unwrap_or(0), first_unsealed.saturating_sub(1));
         let sealed = arrived.rev().find(|bucket| bucket.row.level == 0).map(|bucket| bucket.row.number);
         sealed.max(sealing).unwrap_or(0)

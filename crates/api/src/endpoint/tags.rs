@@ -1,8 +1,9 @@
 //! `search/tags` and `search/fields`: tags of field values, stored as settings in stanzas of tags.conf.
 //!
 //! A tag's entries are the pairs of field and value that have it, written `FIELD::VALUE`. Changes take effect at once.
-//! The listed fields are those of every event, those of fields.conf and those with tags. Not here: searching by tag
-//! (engine), the stanzas themselves (`configs/conf-tags`).
+//! The fields listed are `host`, `index`, `source`, `sourcetype` and the others that every event has, those in
+//! fields.conf, and those with tagged values. Not here: searching by tag (engine), the stanzas themselves
+//! (`configs/conf-tags`).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -87,7 +87,7 @@ fn blocks_are_fetched_once_neighbours_together() {
     for (range, read) in ranges.iter().zip(read) {
         assert_eq!(read, remote.bytes.slice(range.start as usize..range.end as usize));
     }
-    // Block 0 is cached; 3 and 4 lie within the requested range.
+    // Block 0 is cached; blocks 3 and 4 lie between two requested ranges and are fetched with them.
     assert_eq!(remote.fetched(), [(BLOCK, 6 * BLOCK), (100 * BLOCK, 101 * BLOCK)]);
     assert_eq!(object.read_at(200 * BLOCK, 5).unwrap().len(), 5);
     assert_eq!(remote.fetched(), [(200 * BLOCK, 200 * BLOCK + 5)]);
@@ -312,7 +312,7 @@ fn an_end_that_comes_with_an_object_is_kept_and_not_fetched() {
     assert_eq!((remote.fetched(), object.requests()), (vec![], 0));
     read(&object, 6 * BLOCK + 1..8 * BLOCK);
     assert_eq!((remote.fetched(), object.requests()), (vec![(6 * BLOCK, 7 * BLOCK)], 1));
-    // Reading it together with missing blocks does not fetch it again either.
+    // Reading the end of an object together with missing blocks does not fetch the end again either.
     let both = cache.object("v/b", remote.bytes.len() as u64, {
         let of = Arc::clone(&remote);
         Box::new(move || {

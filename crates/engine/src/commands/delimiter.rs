@@ -1,4 +1,4 @@
-//! Delimiter for the values of a multivalue field when a single text is needed, stored in the column's metadata.
+//! The delimiter that joins a multivalue field's values into a single text. It is stored in the column's metadata.
 
 use std::sync::Arc;
 

@@ -131,7 +131,7 @@ pub(crate) fn sort_by_values(rows: &RecordBatch, fields: &[String]) -> Result<Re
         let column = rows::as_text_array(&rows::column_or_null(rows, field));
         let (mut classes, mut numbers, mut integers, mut texts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for row in 0..column.len() {
-            // As in the in-memory sort, a missing value counts as empty.
+            // A missing value counts as an empty text.
             let text = column.value(row);
             let (class, number, integer, ranked_text) = match sort_key(text) {
                 // Both zeros are equal.
@@ -167,7 +167,7 @@ fn text_of_integer(integer: i64) -> String {
     format!("{:0DIGITS$}", i128::from(integer) - i128::from(i64::MIN))
 }
 
-/// Distinguishes integers that map to the same double.
+/// The number as an integer, by which integers that map to the same double are told apart.
 fn integer_of(number: Number) -> i64 {
     match number {
         Number::Int(integer) => integer,

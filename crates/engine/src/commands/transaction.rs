@@ -198,7 +198,7 @@ impl Sharing {
     }
 }
 
-/// Key of open transactions with a value of the field at index `place`.
+/// Key in `by_value` for the open transactions whose field at index `place` has this value.
 fn slot(place: usize, value: &str) -> u64 {
     FixedState::default().hash_one((place, value))
 }
@@ -281,7 +281,8 @@ impl<'c> TransactionGroups<'c> {
             return self.note_size();
         }
         if found.is_none() && self.command.ends_with.is_some() && !self.command.keep_evicted {
-            // Without its end event, an event belongs to no visible transaction.
+            // The end event would have come before the other events of its transaction. It was not seen, so the
+            // transaction of this event would not be shown.
             return self.orphan(member);
         }
         let place = match found {
@@ -315,7 +316,8 @@ impl<'c> TransactionGroups<'c> {
         Ok(())
     }
 
-    /// The most recently changed open transaction that the event with [`TransactionGroups::key`] may join.
+    /// The most recently changed open transaction that the current event may join (its field values are in
+    /// [`TransactionGroups::key`]).
     fn compatible(&self, time: TimeNs) -> Option<u64> {
         let key = &self.key;
         let fits = |id: &u64| {
@@ -435,8 +437,8 @@ impl<'c> TransactionGroups<'c> {
         self.show(open, end, true)
     }
 
-    /// Keeps the rows of a transaction that is no longer open, if requested; `counts` says whether it then counts as
-    /// closed.
+    /// Outputs a transaction that is no longer open; an unclosed one only with `keepevicted`. If `counts` is false, its
+    /// rows are marked as not closed even if `end` is `Closed`.
     fn show(&mut self, open: Open, end: End, counts: bool) -> Result<(), EngineError> {
         if open.is_endless && end == End::Evicted && self.command.keep_orphans {
             // Neither its start nor its end event was found.

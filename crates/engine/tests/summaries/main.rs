@@ -109,7 +109,7 @@ fn late_hot_sealed_merged_and_retired_events_count_at_once() {
     world.store.compact_all().unwrap();
     check(&with, &without, &world, None, "merged");
     summarise(&world, &with, ALL);
-    // In a search of both indexes, merged slabs are cut at the events of the other index.
+    // A search of both indexes splits merged slabs where events of the other index lie between theirs.
     check(&with, &without, &world, None, "merged and summarised");
     let after = summarise(&world, &with, ALL);
     assert!(after.is_whole && after.names.is_disjoint(&before.names));
@@ -128,7 +128,7 @@ fn a_changed_definition_finds_no_summary() {
     let other = other_model();
     let changed = |summaries: Option<Arc<Summaries>>| engine(PROPS, PEOPLE, Some(&other), summaries);
     check(&changed(Some(Arc::clone(&summaries))), &changed(None), &world, None, "another model");
-    // The digest covers settings and tables through the values that the store returns for them.
+    // A summary depends on settings and tables only through the text of `configuration`, so it is changed here by hand.
     *summaries.configuration.lock().unwrap() = "another".to_owned();
     let props = PROPS.replace("user.\"-\"", "user.\"+\"");
     let people = PEOPLE.replace("red", "green");
@@ -278,7 +278,7 @@ fn pivot_answers_as_tstats_of_summaries_does() {
     }
 }
 
-/// A search that may be answered by summaries only.
+/// The same search with `summariesonly=true`.
 fn only(text: &str) -> String {
     text.replace("| tstats ", "| tstats summariesonly=true ")
 }
@@ -329,7 +329,8 @@ fn a_deletion_in_the_middle_of_a_search_counts_from_the_next_one_on() {
         summarise(&world, &with, ALL);
         for text in texts.iter().flat_map(|text| [(*text).to_owned(), only(text)]) {
             let before = ask(&with, &world, &text, None);
-            // Some searches read events. Events already deleted are not deleted again.
+            // Events are deleted during a read of a summary or of events, because some searches read no summaries. Events
+            // already deleted are not deleted again.
             for reads in [&summaries.interruption, &*world.interruption] {
                 let (store, doomed) = (Arc::clone(&world.store), every(&world.store, "main", 5));
                 reads.set(at, move || drop(store.delete(&doomed).unwrap()));

@@ -33,7 +33,7 @@ pub enum ModifierError {
         /// The whole modifier.
         text: String,
     },
-    /// The result is outside the years 1677 to 2262, or an amount is too large.
+    /// The result is not within the years 1678 to 2261, or an amount is 0 or too large.
     #[error("\"{text}\" lies outside the years 1678 to 2261 or has an amount that is 0 or too large")]
     OutOfRange {
         /// The whole modifier.

@@ -1,4 +1,4 @@
-//! Requested fields of some rows as columns, built without the texts.
+//! Columns of the requested fields for some rows, built without reconstructing the event texts.
 //!
 //! A field that is stored as one column stays coded: texts of a dictionary as codes (one array per slab holds the
 //! dictionary), integers as such, IP addresses as 32 bits, decimals as integers with a scale. All other fields become
@@ -395,7 +395,7 @@ fn integer_column(
     Ok(Some(Arc::new(rows.iter().map(value_of).collect::<Int64Array>())))
 }
 
-/// Location in a template of a field whose values are integers.
+/// Location of the value of a field in a template, if that is known to be an integer.
 #[derive(Clone, Copy)]
 enum IntegerPlace {
     Null,
@@ -502,8 +502,9 @@ fn variables_read(
     Ok(variables)
 }
 
-/// Appends a JSON scalar: a bare scalar as written, or the content of a string (given without its quotes) unescaped.
-/// The two cannot be confused, because a quote at the start of a string's content would be escaped.
+/// Appends the text of a JSON scalar. `written` is a bare scalar, a string with its quotes, or only the content of a
+/// string; escapes are resolved. A string with its quotes cannot be confused with the content of one, because a quote
+/// inside a string is escaped.
 fn append_unescaped(written: &[u8], out: &mut Vec<u8>) -> Result<(), EngineError> {
     let inside = match written {
         [b'"', inside @ .., b'"'] => inside,
@@ -558,8 +559,8 @@ fn append_parts(variables: &mut [VariableTexts], parts: &[TemplatePart], out: &m
     }
 }
 
-/// Appends the value of a pair inside the values of variables; false if the values contain no such pair. `written` is
-/// a reusable buffer.
+/// Finds a key-value pair in the texts of the variables that may contain it, and appends its value; false if none
+/// contains it. `written` is a reusable buffer.
 fn append_pair(
     variables: &mut [VariableTexts],
     pair: &InnerPair,

@@ -74,7 +74,7 @@ fn every_link_leads_to_something() {
         let answer = ask(&place, "GET", &format!("/services/{nothing}"), &admin, "");
         assert_eq!(status(&answer), "404", "{nothing}: {answer}");
     }
-    // The same within a namespace.
+    // Paths below `/servicesNS/USER/APP` are reached, too.
     let answer = ask(&place, "GET", "/servicesNS/eva/search/data?output_mode=json", &admin, "");
     assert_eq!(status(&answer), "200", "{answer}");
     drop(server);

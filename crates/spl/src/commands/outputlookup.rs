@@ -41,13 +41,13 @@ pub struct OutputLookupCommand {
     pub name: String,
     /// Table: a transforms.conf stanza or a CSV file name.
     pub table: String,
-    /// Position of the name.
+    /// Position of the table's name.
     pub table_span: Span,
-    /// `append=f`: whether rows are added to the existing ones.
+    /// `append=` (default false): whether rows are added to the existing ones.
     pub append: bool,
-    /// `create_empty=t`: whether an empty result creates a missing table.
+    /// `create_empty=` (default true): whether an empty result creates a missing table.
     pub create_empty: bool,
-    /// `override_if_empty=t`: whether an empty result empties the table.
+    /// `override_if_empty=` (default true): whether an empty result empties the table.
     pub override_if_empty: bool,
     /// `create_context=`, or else `createinapp=`: where a new file is created; an existing file is written in place.
     pub context: Option<TableContext>,
@@ -55,8 +55,8 @@ pub struct OutputLookupCommand {
     pub max: Option<usize>,
     /// `key_field=`: rows with the same value in it are replaced.
     pub key_field: Option<String>,
-    /// `csv_safe=f`: whether new cells that a spreadsheet would read as formulas are prefixed with an apostrophe; not
-    /// in Splunk.
+    /// `csv_safe=` (default false): whether new cells that a spreadsheet would read as formulas are prefixed with an
+    /// apostrophe; not in Splunk.
     pub safe: bool,
 }
 

@@ -79,7 +79,7 @@ impl Parser<'_> {
         Ok(true)
     }
 
-    /// Skips `(field)` after the function, if it is the field of the series.
+    /// Skips `(field)` after the function, if the chart aggregates that field.
     fn skip_series_argument(&mut self, aggregates: &[Aggregate]) {
         let place = self.pos;
         if self.eat('(')

@@ -75,7 +75,7 @@ impl Window {
 
 /// One aggregate of one group over the rows in its window.
 pub(super) enum Sliding {
-    /// Values.
+    /// Number of values.
     Count(i64),
     /// Sums of numbers.
     Sums(Stacks<Sums>),
