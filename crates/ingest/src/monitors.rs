@@ -69,6 +69,8 @@ impl Watching {
         }
         // Before new ones, because two watchers would store the same lines.
         self.running = None;
+        // If the threads fail to start, the same stanzas must be tried again at the next change.
+        self.stanzas.clear();
         if !monitor.is_empty() {
             self.running = Some(Watchers::start(monitor, settings, sinks)?);
         }

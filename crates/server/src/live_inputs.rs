@@ -1,9 +1,9 @@
 //! The inputs of a running node: ports, watched files and programs, which follow changes of inputs.conf.
 //!
-//! A thread owns them. Whoever has changed the configuration asks it to look, and waits until it has carried out what
-//! it found, or for [`WAIT_MAX`]: an input that ends first stores what it has read. Changes that come together are
-//! carried out together. Stanzas that cannot be carried out are remembered for answers and messages. Not here: the
-//! ports of the HTTP Event Collector and of the management interface, which are opened at the start only.
+//! A thread owns them. A request that has changed the configuration wakes this thread and waits until it has applied the
+//! configuration, at most [`WAIT_MAX`]: an input that is closed first stores what it has read, which may take a while.
+//! Changes that arrive while the thread works are applied together. Faults of stanzas are kept for answers and messages.
+//! Not here: the ports of the HTTP Event Collector and of the management interface, which open only at the start.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -19,14 +19,14 @@ use tokio::runtime::Handle;
 
 use crate::node::LocalNode;
 
-/// Maximum time that a change waits until it is carried out.
+/// Maximum time that a request waits until its change is applied.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 /// Maximum faults remembered.
 const FAULTS_MAX: usize = 100;
 /// Name of the thread.
 const THREAD: &str = "quarry-inputs";
 
-/// The changes asked for and carried out; shared with the thread that owns the inputs.
+/// The requested and the applied changes; shared with the thread that owns the inputs.
 #[derive(Debug, Default)]
 pub(crate) struct InputChanges {
     state: Mutex<FollowState>,
@@ -37,7 +37,7 @@ pub(crate) struct InputChanges {
 struct FollowState {
     /// Whether a thread owns inputs; otherwise changes take effect at the start.
     is_live: bool,
-    /// Numbers of the last change and of the last one carried out.
+    /// Number of the last requested change, and of the last applied one.
     asked: u64,
     done: u64,
     is_over: bool,
@@ -47,13 +47,13 @@ struct FollowState {
 /// Effect of the configuration on an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// As configured.
+    /// The input runs as configured.
     Current,
-    /// Changes are still carried out.
+    /// Changes are still being applied.
     Pending,
-    /// No inputs run here.
+    /// This process runs no inputs; the configuration takes effect when a server starts.
     AtStart,
-    /// It does not run, for this reason.
+    /// The input does not run, for this reason.
     Fault(String),
 }
 
@@ -62,7 +62,7 @@ impl InputChanges {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Carries out what has changed; returns when that is done, or after [`WAIT_MAX`].
+    /// Applies the changed configuration; returns when that is done, or after [`WAIT_MAX`].
     pub(crate) fn follow(&self) {
         let mut state = self.locked();
         if !state.is_live {
@@ -87,12 +87,12 @@ impl InputChanges {
         }
     }
 
-    /// Faults of stanzas that are not carried out, with the times when they were found.
+    /// Faults of stanzas that have no running input, and the time at which each was found.
     pub(crate) fn faults(&self) -> Vec<(TimeNs, String)> {
         self.locked().faults.clone()
     }
 
-    /// The next change to carry out; `None` at the end.
+    /// Waits for a change; returns the number of the newest one, or `None` at the end.
     fn next(&self) -> Option<u64> {
         let state = self.locked();
         let state = self.turned.wait_while(state, |state| state.done >= state.asked && !state.is_over);
@@ -100,7 +100,7 @@ impl InputChanges {
         (!state.is_over).then_some(state.asked)
     }
 
-    /// Notes that all changes up to a number are carried out.
+    /// Records that all changes up to a number are applied.
     fn carried_out(&self, number: u64, faults: Vec<(TimeNs, String)>) {
         let mut state = self.locked();
         (state.done, state.faults) = (number, faults);
@@ -122,7 +122,7 @@ pub(crate) struct LiveInputs {
 }
 
 impl LiveInputs {
-    /// Lets `inputs` follow the configuration of `node`.
+    /// Starts the thread, which applies changes of the configuration of `node` to `inputs`.
     pub(crate) fn start(inputs: Inputs, node: &Arc<LocalNode>) -> Result<LiveInputs, Fault> {
         let (runtime, node) = (Handle::current(), Arc::clone(node));
         let changes = Arc::clone(&node.input_changes);
@@ -149,7 +149,7 @@ impl LiveInputs {
         Ok(LiveInputs { changes, thread })
     }
 
-    /// Closes the ports when what they received is stored. Returns the other inputs, whose end blocks.
+    /// Stores what the ports have received and closes them. Returns the other inputs; dropping them blocks.
     pub(crate) async fn stop_listening(self) -> Option<(Watching, ProgramInputs)> {
         let ended = tokio::task::spawn_blocking(move || self.end()).await;
         let Inputs { listeners, watching, programs } = ended.ok().flatten()?;
@@ -157,7 +157,7 @@ impl LiveInputs {
         Some((watching, programs))
     }
 
-    /// Ends the thread and gives back what it owned. Blocks while a change is being carried out.
+    /// Ends the thread and returns the inputs. Blocks while a change is being applied.
     fn end(self) -> Option<Inputs> {
         let mut state = self.changes.locked();
         (state.is_live, state.is_over) = (false, true);
@@ -167,7 +167,7 @@ impl LiveInputs {
     }
 }
 
-/// Carries out the configuration; returns why stanzas are left out.
+/// Applies the configuration; returns the faults of stanzas that are left out.
 fn apply(inputs: &mut Inputs, ingest: &Arc<Ingest>, settings: &Arc<InputSettings>, runtime: &Handle) -> Vec<String> {
     let events: Arc<dyn EventStore> = Arc::<Ingest>::clone(ingest);
     let sinks: Arc<dyn Sinks> = Arc::<Ingest>::clone(ingest);

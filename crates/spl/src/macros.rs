@@ -280,8 +280,8 @@ fn inner(definition: &str, source: &dyn MacroSource, depth: usize, uses: &mut Us
     Ok(out)
 }
 
-/// A validation with the arguments in it: `$name$` stands for the text, as in the definition, and a bare `name`, which is
-/// a field of the expression, for the value.
+/// The validation of a macro after its arguments are filled in: `$name$` is replaced by the argument's text, as in the
+/// definition, and a bare `name`, a field of the expression, by the argument as a value.
 fn validation_of(text: &str, values: &[(String, String)]) -> String {
     let value_of = |name: &str| values.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
     let mut out = String::with_capacity(text.len());

@@ -1,10 +1,10 @@
-//! The live buckets of a store, and what is kept of them together so that no step has to look at all of them.
+//! The live buckets of a store, with sums and sets over them, so that no step has to look at all buckets.
 //!
-//! A store may have a million buckets, and the lock of the state is what appends and searches wait for. Totals are
-//! therefore kept as sums, and the buckets that one purpose needs (of a time range, the oldest, with deleted events,
-//! with a local copy that may go) are found by sets of their numbers.
+//! A store may have a million buckets, and appends and searches wait for the lock of its state. Totals are therefore kept
+//! as sums, and sets of bucket numbers find the buckets for one purpose: those of a time range, the oldest ones, those
+//! with deleted events, those whose local copy may be evicted.
 //!
-//! Not here: what is done with the buckets.
+//! Not here: retention, merges and evictions themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::spans::Spans;
 #[derive(Debug, Default)]
 pub(crate) struct LiveBuckets {
     buckets: BTreeMap<u64, Arc<SealedBucket>>,
-    /// Without indexes that have none.
+    /// Live buckets by index; an index without buckets has no entry.
     indexes: BTreeMap<Arc<str>, OfIndex>,
     /// Numbers of buckets with deleted events.
     with_deletions: BTreeSet<u64>,
@@ -36,10 +36,10 @@ pub(crate) struct LiveBuckets {
 /// Buckets with remote copies.
 #[derive(Debug, Default)]
 struct CopyTotals {
-    /// Numbers of buckets whose local copy may go.
+    /// Numbers of uploaded buckets whose local copy may be evicted.
     evictable: BTreeSet<u64>,
     evictable_bytes: u64,
-    /// Numbers of buckets with objects at a place they left.
+    /// Numbers of buckets that have moved and still have objects at their old place.
     leaving: BTreeSet<u64>,
     /// Bytes of local copies of uploaded buckets.
     local_bytes: u64,
@@ -50,7 +50,7 @@ struct CopyTotals {
 /// Live buckets of one index.
 #[derive(Debug, Default)]
 struct OfIndex {
-    /// First origins and numbers.
+    /// First origin and number of each bucket.
     by_arrival: BTreeSet<(u64, u64)>,
     spans: Spans,
     totals: Totals,
@@ -60,12 +60,12 @@ struct OfIndex {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(crate) buckets: u64,
-    /// Without deleted ones.
+    /// Events that are not deleted.
     pub(crate) events: u64,
     pub(crate) deleted: u64,
     pub(crate) raw_bytes: u64,
     pub(crate) stored_bytes: u64,
-    /// Number and bytes of the thawed ones among them.
+    /// Number and bytes of the thawed buckets.
     pub(crate) thawed: u64,
     pub(crate) thawed_bytes: u64,
 }
@@ -100,7 +100,7 @@ impl Totals {
     }
 
     fn add(&mut self, bucket: &SealedBucket) {
-        // Sizes come from rows: sums of damaged ones must not stop the store.
+        // Sizes are read from the catalog. If damaged rows make a sum overflow, the store must not stop.
         self.each(&Totals::of(bucket), u64::wrapping_add);
     }
 
@@ -123,7 +123,7 @@ impl LiveBuckets {
         self.buckets.len()
     }
 
-    /// All buckets by number, for what is said or done about each of them.
+    /// All buckets by number, for lists and for actions on each of them.
     pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<SealedBucket>> {
         self.buckets.values()
     }
@@ -190,7 +190,7 @@ impl LiveBuckets {
         }
     }
 
-    /// Notes that a request wants all merges that are possible.
+    /// Records that a request wants all possible merges.
     pub(crate) fn request_all(&mut self) {
         self.indexes.keys().for_each(|index| self.unrequested.add_all(index));
     }
@@ -268,7 +268,7 @@ impl LiveBuckets {
         })
     }
 
-    /// Counts a bucket anew after its copies have changed.
+    /// Updates the sums and sets after the copies of a bucket have changed.
     pub(crate) fn recount(&mut self, bucket: &SealedBucket) {
         let live = self.buckets.get(&bucket.row.number);
         if live.is_some_and(|live| Arc::ptr_eq(&live.copies, &bucket.copies)) {
@@ -299,22 +299,22 @@ impl LiveBuckets {
         }
     }
 
-    /// Uploaded buckets whose local copy may go, by number.
+    /// Uploaded buckets whose local copy may be evicted, by number.
     pub(crate) fn evictable(&self) -> impl Iterator<Item = &Arc<SealedBucket>> {
         self.copies.evictable.iter().filter_map(|number| self.buckets.get(number))
     }
 
-    /// Bytes of the local copies that may go.
+    /// Bytes of the local copies that may be evicted.
     pub(crate) fn evictable_bytes(&self) -> u64 {
         self.copies.evictable_bytes
     }
 
-    /// Buckets whose objects at a place they left are to be deleted, by number.
+    /// Buckets whose objects at their old place are to be deleted, by number.
     pub(crate) fn leaving(&self) -> impl Iterator<Item = &Arc<SealedBucket>> {
         self.copies.leaving.iter().filter_map(|number| self.buckets.get(number))
     }
 
-    /// Bytes of local copies of uploaded buckets, and of buckets that are on volumes.
+    /// Bytes of the local copies of uploaded buckets, and bytes of the buckets on volumes.
     pub(crate) fn copies_bytes(&self) -> (u64, u64) {
         (self.copies.local_bytes, self.copies.remote_bytes)
     }
@@ -342,7 +342,7 @@ mod tests {
             assert_eq!(kept, counted);
         }
 
-        /// Compares what is kept about copies with the buckets.
+        /// Compares sums and sets about copies with the buckets.
         fn check_copies(&self) {
             let of = |is: &dyn Fn(&SealedBucket) -> bool| -> Vec<u64> {
                 self.values().filter(|bucket| is(bucket)).map(|bucket| bucket.row.number).collect()

@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// IndexPlaces noted for an index; if there are more, everything from the first of them on counts as unexamined.
+/// Maximum places noted for an index; if there are more, everything from the first of them on counts as unexamined.
 const PLACES_MAX: usize = 16_384;
 
-/// MergePlaces places by index, without empty entries.
+/// Unexamined places by index, without empty entries.
 #[derive(Debug, Default)]
 pub(crate) struct MergePlaces(BTreeMap<Arc<str>, IndexPlaces>);
 

@@ -45,9 +45,9 @@ pub(super) struct Kind {
     pub(super) more_fields: Arc<[String]>,
     /// A message that accompanies changes, if any.
     pub(super) told: Told,
-    /// The name of a new entity, which may depend on settings that are no settings of its stanza.
+    /// Makes the name of a new entity, which may contain a setting of the request (`restrictToHost`).
     pub(super) named: Named,
-    /// Whether a new entity is compatible with the others of its conf, if there is a rule.
+    /// Checks a new entity against the others of its conf, if the kind has such a rule.
     pub(super) beside: Option<Beside>,
     /// Adds settings to those shown.
     pub(super) fill: fn(&Kind, &ConfObject, &mut BTreeMap<String, String>),
@@ -64,7 +64,7 @@ pub(super) struct Kind {
 pub(super) enum Told {
     Nothing,
     Always(&'static str),
-    /// Of an input: asked of the node.
+    /// The effect on the running inputs, which the node knows.
     OfInput,
 }
 
@@ -79,7 +79,7 @@ impl Told {
     }
 }
 
-/// Name of a new entity; may take settings away.
+/// Makes the name of a new entity; may remove settings that are part of the name.
 pub(super) type Named = fn(&Kind, &str, &mut Vec<(String, String)>) -> Result<String, ApiError>;
 /// Checks a new stanza against those that exist.
 pub(super) type Beside = fn(&Kind, &str, &[ConfObject]) -> Result<(), ObjectError>;

@@ -75,7 +75,7 @@ pub(crate) struct Stanzas(Arc<[Arc<Port>]>);
 /// Identifies a shared socket.
 type SocketKey = (NetworkKind, bool, SocketAddr);
 
-/// A socket as inputs.conf describes it: whatever changes here needs another socket.
+/// A socket as inputs.conf describes it. If anything in it changes, the socket is opened again.
 #[derive(Clone, Debug, PartialEq)]
 struct Wanted {
     key: SocketKey,
@@ -115,8 +115,8 @@ pub struct Listeners {
 pub(crate) type Stores<'a> = &'a (dyn Fn(Option<&str>) -> Arc<dyn EventStore> + Sync);
 
 impl Listeners {
-    /// Listens where inputs.conf says, and for forwarders also on `asked`. A stanza that cannot be carried out is an
-    /// error, unless only the name of its sender is unknown: the machine that knows names may be down at the moment.
+    /// Opens the sockets of inputs.conf, and for forwarders also `asked`. A stanza that cannot be opened is an error,
+    /// unless only the name of its sender has no address: the name server may be down for a moment.
     pub async fn start(
         data_dir: &Path,
         node: &Arc<InputSettings>,
@@ -147,15 +147,15 @@ impl Listeners {
         Ok(listeners)
     }
 
-    /// Closes the sockets that inputs.conf no longer describes as they are and opens those that it describes. Returns
-    /// why stanzas are not carried out; the others are.
+    /// Closes the sockets whose stanzas have changed or are gone, and opens those of new and changed stanzas. Returns the
+    /// faults of stanzas that could not be opened.
     pub async fn apply(&mut self, node: &Arc<InputSettings>, stores: Stores<'_>) -> Vec<String> {
         let faults = self.follow(node, stores).await;
         let of_open = self.open.iter().flat_map(|open| open.faults.iter());
         faults.iter().chain(of_open).map(ToString::to_string).collect()
     }
 
-    /// Does what [`Listeners::apply`] says; returns why sockets are not open.
+    /// Like [`Listeners::apply`]; returns the errors of sockets that could not be opened.
     async fn follow(&mut self, node: &Arc<InputSettings>, stores: Stores<'_>) -> Vec<ListenError> {
         let (wanted, mut faults) = wanted(node, self.asked);
         let (kept, changed) =
@@ -172,7 +172,7 @@ impl Listeners {
         faults
     }
 
-    /// Opens a socket for those of its stanzas that can be carried out; fails if none can.
+    /// Opens a socket for those of its stanzas that are valid; fails if none is.
     fn listen(&mut self, wanted: Wanted, node: &Arc<InputSettings>, stores: Stores<'_>) -> Result<(), ListenError> {
         raise_open_files();
         let (stop, stopping) = watch::channel(false);
@@ -251,7 +251,7 @@ impl Listeners {
     }
 }
 
-/// The sockets that inputs.conf describes, and why stanzas have none. Stanzas of one address share a socket; each with
+/// The sockets that inputs.conf describes, and the faults of stanzas without a socket. Stanzas of one address share a socket; each with
 /// a system-assigned port number has its own.
 fn wanted(node: &InputSettings, asked: Option<SocketAddr>) -> (Vec<Wanted>, Vec<ListenError>) {
     let mut settings = NetworkInputSettings::new(&node.layers);
