@@ -239,7 +239,8 @@ fn distinct_value((keys, tally): &(KeyTable, Vec<i64>), body: Body) -> Value<'st
             many(all)
         }
         Body::Mode => {
-            let best = tally.iter().enumerate().max_by_key(|(at, count)| (**count, std::cmp::Reverse(*at)));
+            // The smallest text in case of a tie, as `stats` decides.
+            let best = tally.iter().enumerate().max_by(|a, b| a.1.cmp(b.1).then(keys.key(b.0).cmp(keys.key(a.0))));
             text(best.map(|(at, _)| owned(at)))
         }
         _ => Value::Int(keys.len() as i64),
