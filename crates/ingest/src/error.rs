@@ -35,7 +35,7 @@ pub enum IngestError {
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
     /// A pipeline set panicked.
-    #[error("a pipeline set ended by a fault")]
+    #[error("a pipeline set panicked")]
     SetEnded,
 }
 

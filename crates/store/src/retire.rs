@@ -356,7 +356,7 @@ impl Shared {
             Some((since, _)) if now.saturating_sub(since) >= wait => {
                 emptying.since.remove(&rule.index);
                 self.tell(format!(
-                    "all events of index {} were older than its frozenTimePeriodInSecs of {} for {} hours: they go",
+                    "all events of index {} were older than its frozenTimePeriodInSecs of {} for {} hours and are now removed",
                     rule.index,
                     rule.max_age_secs,
                     rule.empties_after_secs / 3_600
@@ -370,8 +370,8 @@ impl Shared {
             None => {
                 emptying.since.insert(rule.index.clone(), (now, newest));
                 self.tell(format!(
-                    "all events of index {} are older than its frozenTimePeriodInSecs of {}: they stay for {} hours more, in \
-                     case the setting or the clock of this machine is wrong, and go then; a higher value in indexes.conf keeps them",
+                    "all events of index {} are older than its frozenTimePeriodInSecs of {}: they are kept for {} more hours, in \
+                     case the setting or the clock of this machine is wrong, and are then removed; a higher value in indexes.conf keeps them",
                     rule.index,
                     rule.max_age_secs,
                     rule.empties_after_secs / 3_600

@@ -173,7 +173,9 @@ fn is_default(name: &str) -> bool {
 fn those_at_hand(at_hand: &[&str]) -> String {
     let shown: Vec<&str> = at_hand.iter().copied().filter(|name| !is_default(name)).collect();
     match shown.as_slice() {
-        [] | ["host"] => "nothing is cut out of their text: `rex` does so, or another sourcetype".to_owned(),
+        [] | ["host"] => {
+            "no fields are extracted from these events: use `rex`, or give the data another sourcetype".to_owned()
+        }
         shown => format!("there is {}", list(shown)),
     }
 }

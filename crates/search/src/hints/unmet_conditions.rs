@@ -66,7 +66,7 @@ pub(super) fn remark(found: &SearchOutcome<'_>, commands: &[Stage], scope: &str,
 fn unmet(condition: &str, place: Span) -> Diagnostic {
     let remark = Diagnostic::warning(format!("no event meets `{}`", excerpt(condition)), place);
     match listed_field(condition) {
-        Some(field) => remark.with_hint(format!("`| metadata type={field}s` lists those that there are")),
+        Some(field) => remark.with_hint(format!("`| metadata type={field}s` lists the ones that exist")),
         None => remark,
     }
 }

@@ -839,7 +839,9 @@ impl SearchJob {
             facts["saved_by_user"] = is_saved.into();
         });
         if let Err(error) = written {
-            changing.messages.push(format!("its new time will not survive a restart of the server: {error}"));
+            changing
+                .messages
+                .push(format!("the job's new expiry time will not survive a restart of the server: {error}"));
         }
     }
 
