@@ -95,7 +95,7 @@ impl Places {
 }
 
 impl AddressLocations for Places {
-    fn place(&self, address: IpAddr, languages: &[String]) -> Result<Option<Location>, Fault> {
+    fn locate(&self, address: IpAddr, languages: &[String]) -> Result<Option<Location>, Fault> {
         // An IPv4-only database fails for IPv6 addresses instead of finding nothing.
         if address.is_ipv6() && self.0.metadata().ip_version == 4 {
             return Ok(None);
@@ -200,7 +200,7 @@ mod tests {
 
     fn asked(places: &dyn AddressLocations, address: &str, languages: &[&str]) -> Option<Location> {
         let languages: Vec<String> = languages.iter().map(|name| (*name).to_owned()).collect();
-        places.place(address.parse().unwrap(), &languages).unwrap()
+        places.locate(address.parse().unwrap(), &languages).unwrap()
     }
 
     #[test]

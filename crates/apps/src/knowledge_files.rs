@@ -166,7 +166,7 @@ impl KnowledgeSource for KnowledgeFiles {
         self.layers.conf("savedsearches").get(name, "search").map(str::to_owned)
     }
 
-    fn saved_range(&self, name: &str) -> (Option<String>, Option<String>) {
+    fn saved_time_range(&self, name: &str) -> (Option<String>, Option<String>) {
         let saved = self.layers.conf("savedsearches");
         let time = |setting| saved.get(name, setting).map(str::to_owned);
         (time("dispatch.earliest_time"), time("dispatch.latest_time"))

@@ -469,7 +469,7 @@ pub struct Lookups {
 pub const DUMP_FOLDER: &str = "dump";
 
 impl LookupSource for Lookups {
-    fn of_user(&self, user: &Arc<Permissions>) -> Option<Arc<dyn LookupSource>> {
+    fn for_user(&self, user: &Arc<Permissions>) -> Option<Arc<dyn LookupSource>> {
         Some(Arc::new(Lookups { files: self.files.of_user(user), ..self.clone() }))
     }
 
@@ -494,7 +494,7 @@ impl LookupSource for Lookups {
         }))
     }
 
-    fn searched(&self) -> Option<String> {
+    fn search_locations(&self) -> Option<String> {
         let folders: Vec<String> =
             self.files.folders().iter().map(|folder| folder.path.display().to_string()).collect();
         Some(format!("transforms.conf, {}", folders.join(", ")))
@@ -505,7 +505,7 @@ impl LookupSource for Lookups {
         stanzas.chain(self.files.names()).collect()
     }
 
-    fn check_written(&self, name: &str, context: Option<TableContext>) -> Result<(), Fault> {
+    fn check_writable(&self, name: &str, context: Option<TableContext>) -> Result<(), Fault> {
         match self.transforms.lookup(name) {
             Some(LookupDefinition { collection: Some(collection), .. }) => self.check_collection(name, collection),
             definition => {
@@ -567,7 +567,7 @@ impl LookupSource for Lookups {
         Ok(self.files.models())
     }
 
-    fn places(&self) -> Result<Option<Arc<dyn AddressLocations>>, Fault> {
+    fn address_locations(&self) -> Result<Option<Arc<dyn AddressLocations>>, Fault> {
         self.addresses.as_ref().map_or(Ok(None), |addresses| addresses.open())
     }
 }

@@ -10,7 +10,7 @@ use quarry_eval::rows::{RowIter, of_batches};
 /// A command that needs every row before it can produce a result.
 pub(crate) trait Blocking: Send + Sync {
     /// Consumes the rows and returns the result. Rows that have to be buffered go into
-    /// [`quarry_eval::rows::KeptRows`], which bounds memory; a result that is small or already in memory is returned
+    /// [`quarry_eval::rows::RowBuffer`], which bounds memory; a result that is small or already in memory is returned
     /// with [`quarry_eval::rows::of_batches`].
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError>;
 }

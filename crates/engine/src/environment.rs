@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
-use quarry_eval::lookup::{LookupSource, LookupTable, no_table};
+use quarry_eval::lookup::{LookupSource, LookupTable, unknown_table_message};
 use quarry_eval::rows::{self, RowIter};
 use quarry_scan::Report;
 use quarry_spl::ast::{Command, Pipeline, SearchExpr, Span, Stage};
@@ -23,7 +23,7 @@ use crate::run::{Runner, metered};
 use crate::source::SnapshotSource;
 
 /// A runner with the context of one pipeline.
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct PipelineEnvironment<'a> {
     /// Runner of the search.
     pub runner: &'a Runner,
     pub context: &'a CommandContext,
@@ -31,13 +31,13 @@ pub(crate) struct Surroundings<'a> {
     pub subsearches: Subsearches<'a>,
 }
 
-impl<'a> Surroundings<'a> {
+impl<'a> PipelineEnvironment<'a> {
     /// The steps of commands.
     pub(crate) fn steps(&self, stages: &[Stage]) -> Result<Vec<Step>, EngineError> {
         let mut steps = Vec::new();
         for stage in stages {
             let of_stage = lower(stage, self)?;
-            steps.extend(match self.context.costs.of_command(stage.command.name()) {
+            steps.extend(match self.context.costs.command_meter(stage.command.name()) {
                 Some(meter) => metered(of_stage, &meter),
                 None => of_stage,
             });
@@ -50,7 +50,7 @@ impl<'a> Surroundings<'a> {
     }
 }
 
-impl Environment for Surroundings<'_> {
+impl Environment for PipelineEnvironment<'_> {
     fn context(&self) -> &CommandContext {
         self.context
     }
@@ -60,22 +60,22 @@ impl Environment for Surroundings<'_> {
     }
 
     fn subsearch(&self, pipeline: &Pipeline, rows_max: usize) -> Result<Vec<RecordBatch>, EngineError> {
-        self.planner().rows_of(pipeline, rows_max)
+        self.planner().subsearch_rows(pipeline, rows_max)
     }
 
-    fn resolved(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError> {
-        self.planner().resolved(expr)
+    fn resolve_subsearches(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError> {
+        self.planner().resolve_subsearches(expr)
     }
 
-    fn table(&self, name: &str, span: Span) -> Result<LookupTable, EngineError> {
-        self.runner.table(name, span)
+    fn lookup_table(&self, name: &str, span: Span) -> Result<LookupTable, EngineError> {
+        self.runner.lookup_table(name, span)
     }
 
     fn report(&self, name: &str, span: Span) -> Result<Report, EngineError> {
         self.runner.report(name, span)
     }
 
-    fn detached(&self) -> Arc<dyn Environment + Send + Sync> {
+    fn detach(&self) -> Arc<dyn Environment + Send + Sync> {
         Arc::new(Runner { context: self.context.clone(), ..self.runner.clone() })
     }
 
@@ -99,13 +99,13 @@ impl Environment for Surroundings<'_> {
         Arc::clone(&self.runner.commands)
     }
 
-    fn saved_text(&self, name: &str, span: Span) -> Result<String, EngineError> {
-        self.runner.saved_text(name, span)
+    fn saved_search_text(&self, name: &str, span: Span) -> Result<String, EngineError> {
+        self.runner.saved_search_text(name, span)
     }
 
     fn steps_of(&self, command: &Command, span: Span) -> Result<Vec<Step>, EngineError> {
         if let Subsearches::Explain(_) = self.subsearches {
-            if self.is_open(command) {
+            if self.is_dynamic(command) {
                 let mut inner = command.subsearches().into_iter();
                 inner.try_for_each(|inner| self.subsearch(inner, 0).map(drop))?;
                 return Ok(Vec::new());
@@ -115,8 +115,8 @@ impl Environment for Surroundings<'_> {
         steps_of(command, span, self)
     }
 
-    fn is_open(&self, command: &Command) -> bool {
-        matches!(self.subsearches, Subsearches::Explain(explainer) if explainer.is_open(command))
+    fn is_dynamic(&self, command: &Command) -> bool {
+        matches!(self.subsearches, Subsearches::Explain(explainer) if explainer.is_dynamic(command))
     }
 
     fn admit(&self, pipeline: &Pipeline) -> Result<(), EngineError> {
@@ -145,7 +145,7 @@ impl Environment for Runner {
             }
             let batch = batch.slice(0, batch.num_rows().min(left));
             left -= batch.num_rows();
-            batches.push(rows::without(&batch, rows::is_hidden)?);
+            batches.push(rows::drop_columns(&batch, rows::is_hidden)?);
             if left == 0 {
                 break;
             }
@@ -153,11 +153,11 @@ impl Environment for Runner {
         Ok(batches)
     }
 
-    fn resolved(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError> {
-        Planner::new(self, Subsearches::Run).resolved(expr)
+    fn resolve_subsearches(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError> {
+        Planner::new(self, Subsearches::Run).resolve_subsearches(expr)
     }
 
-    fn detached(&self) -> Arc<dyn Environment + Send + Sync> {
+    fn detach(&self) -> Arc<dyn Environment + Send + Sync> {
         Arc::new(self.clone())
     }
 
@@ -181,8 +181,8 @@ impl Environment for Runner {
         Arc::clone(&self.commands)
     }
 
-    fn saved_text(&self, name: &str, span: Span) -> Result<String, EngineError> {
-        self.text_of_saved(name, span)
+    fn saved_search_text(&self, name: &str, span: Span) -> Result<String, EngineError> {
+        self.saved_search_text(name, span)
     }
 
     fn steps_of(&self, command: &Command, span: Span) -> Result<Vec<Step>, EngineError> {
@@ -201,8 +201,8 @@ impl Environment for Runner {
         report.map_err(|fault| failed(fault.at(format_args!("transforms.conf [{name}]"))))
     }
 
-    fn table(&self, name: &str, span: Span) -> Result<LookupTable, EngineError> {
-        let missing = || Fault::not_found(no_table(name, self.lookups.as_ref()));
+    fn lookup_table(&self, name: &str, span: Span) -> Result<LookupTable, EngineError> {
+        let missing = || Fault::not_found(unknown_table_message(name, self.lookups.as_ref()));
         let table = self.lookups.table(name).and_then(|table| table.ok_or_else(missing));
         table.map_err(|fault| EngineError::at(fault, span))
     }

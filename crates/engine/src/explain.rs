@@ -22,7 +22,7 @@ use quarry_spl::commands::Kind;
 use quarry_store::{IndexSelector, Segment};
 
 use crate::commands::execution;
-use crate::environment::Surroundings;
+use crate::environment::PipelineEnvironment;
 use crate::plan::{Effects, Exchange, Plan, Planner, SearchChecker, Source, SubsearchExplainer, Subsearches};
 use crate::run::Runner;
 use crate::run::deletion::event_commands;
@@ -82,7 +82,7 @@ pub struct ExplainedEvents {
     /// Data that remains after each pruning step; empty if there is no data.
     pub pruning_steps: Vec<PruningStep>,
     /// Work that the scan does on behalf of later commands.
-    pub pushed: Vec<String>,
+    pub pushed_down: Vec<String>,
     /// Data model summaries that are read in place of events.
     pub summaries: Option<ExplainedSummaries>,
 }
@@ -95,7 +95,7 @@ pub struct ExplainedSummaries {
     /// Slabs in the time range with a usable summary.
     pub slabs: u64,
     /// Number of slabs in the time range.
-    pub of: u64,
+    pub slabs_total: u64,
 }
 
 /// A command and where it runs.
@@ -137,7 +137,7 @@ pub enum StageShape {
     /// Needs all rows at once.
     AllRows,
     /// Generates rows, or is replaced by a search that does.
-    Makes,
+    Generates,
 }
 
 /// Data that remains after a pruning step.
@@ -156,9 +156,9 @@ pub struct PruningStep {
 }
 
 /// Checks a search for faults by explaining it and discarding the explanation.
-pub(crate) struct FaultSearch;
+pub(crate) struct ExplainChecker;
 
-impl SearchChecker for FaultSearch {
+impl SearchChecker for ExplainChecker {
     fn check(&self, runner: &Runner, pipeline: &Pipeline, effects: Effects) -> Result<(), EngineError> {
         // Messages and statistics are produced later, when the search runs.
         let context = CommandContext { messages: Arc::default(), ..runner.context.clone() };
@@ -177,11 +177,11 @@ pub(crate) struct Explainer {
     /// Whether the explanation is shown; otherwise only faults are of interest.
     is_shown: bool,
     /// Searches being explained, the innermost last.
-    open: RefCell<Vec<OpenSearch>>,
+    frames: RefCell<Vec<SearchFrame>>,
 }
 
 /// A search being explained.
-struct OpenSearch {
+struct SearchFrame {
     /// Text that spans of its commands refer to.
     text: Arc<str>,
     /// The searches found in it so far.
@@ -191,7 +191,7 @@ struct OpenSearch {
 impl Explainer {
     /// With `counts`, pruning steps are counted on the data.
     pub(crate) fn new(counts: bool, effects: Effects) -> Explainer {
-        Explainer { counts, effects, is_shown: true, open: RefCell::default() }
+        Explainer { counts, effects, is_shown: true, frames: RefCell::default() }
     }
 
     /// Explains a search as written.
@@ -202,50 +202,51 @@ impl Explainer {
         text: &str,
     ) -> Result<ExplainedPlan, EngineError> {
         let planner = Planner::new(runner, Subsearches::Explain(self));
-        self.within(text.into(), || self.explained(runner, &planner.plan_search(pipeline)?))
+        self.explain_nested(text.into(), || self.explain_plan(runner, &planner.plan_search(pipeline)?))
     }
 
     /// Explains the inner search with which the current one begins; `text` is the inner text if it is not part of the
     /// current search.
     fn explain_source(&self, runner: &Runner, plan: &Plan, text: Option<&str>) -> Result<(), EngineError> {
-        let inner = self.within(text.map_or_else(|| self.text(), Arc::from), || self.explained(runner, plan))?;
-        self.note(inner);
+        let inner =
+            self.explain_nested(text.map_or_else(|| self.text(), Arc::from), || self.explain_plan(runner, plan))?;
+        self.add_subsearch(inner);
         Ok(())
     }
 
-    fn within(
+    fn explain_nested(
         &self,
         text: Arc<str>,
         explain: impl FnOnce() -> Result<ExplainedPlan, EngineError>,
     ) -> Result<ExplainedPlan, EngineError> {
-        self.open.borrow_mut().push(OpenSearch { text, subsearches: Vec::new() });
+        self.frames.borrow_mut().push(SearchFrame { text, subsearches: Vec::new() });
         let explained = explain();
-        let found = self.open.borrow_mut().pop();
+        let found = self.frames.borrow_mut().pop();
         let mut explained = explained?;
         // Subsearches of the condition and of the commands come before the inner search.
         explained.subsearches.extend(found.into_iter().flat_map(|open| open.subsearches));
         Ok(explained)
     }
 
-    fn note(&self, inner: ExplainedPlan) {
-        if let Some(open) = self.open.borrow_mut().last_mut() {
+    fn add_subsearch(&self, inner: ExplainedPlan) {
+        if let Some(open) = self.frames.borrow_mut().last_mut() {
             open.subsearches.push(inner);
         }
     }
 
     fn text(&self) -> Arc<str> {
-        self.open.borrow().last().map_or_else(|| "".into(), |open| Arc::clone(&open.text))
+        self.frames.borrow().last().map_or_else(|| "".into(), |open| Arc::clone(&open.text))
     }
 
     /// The text of a span.
     fn text_at(&self, span: Span) -> String {
-        shortened(self.text().get(span.start..span.end).unwrap_or_default().trim())
+        truncate(self.text().get(span.start..span.end).unwrap_or_default().trim())
     }
 
     /// Explains a plan.
-    fn explained(&self, runner: &Runner, plan: &Plan) -> Result<ExplainedPlan, EngineError> {
+    fn explain_plan(&self, runner: &Runner, plan: &Plan) -> Result<ExplainedPlan, EngineError> {
         let context = CommandContext { range: plan.range(runner.context.range), ..runner.context.clone() };
-        let surroundings = Surroundings { runner, context: &context, subsearches: Subsearches::Explain(self) };
+        let surroundings = PipelineEnvironment { runner, context: &context, subsearches: Subsearches::Explain(self) };
         let mut explained = ExplainedPlan::default();
         match &plan.source {
             Source::Nothing | Source::Row => {}
@@ -258,8 +259,8 @@ impl Explainer {
                 explained.stages.extend(pushed.map(|rex| self.stage(rex.span, Phase::Scan, StageShape::Rows)));
             }
             Source::Command(stage) => {
-                explained.stages.push(self.stage(stage.span, Phase::Reduce, StageShape::Makes));
-                if !self.is_open(&stage.command) {
+                explained.stages.push(self.stage(stage.span, Phase::Reduce, StageShape::Generates));
+                if !self.is_dynamic(&stage.command) {
                     execution(&stage.command).check(runner)?;
                 }
                 for inner in stage.command.subsearches() {
@@ -268,11 +269,11 @@ impl Explainer {
             }
             Source::Search(inner) => {
                 let text = format!("savedsearch {}", inner.name);
-                explained.stages.push(ExplainedStage { text, phase: Phase::Reduce, shape: StageShape::Makes });
-                self.explain_source(&runner.of_saved(inner.range), &inner.plan, Some(&inner.text))?;
+                explained.stages.push(ExplainedStage { text, phase: Phase::Reduce, shape: StageShape::Generates });
+                self.explain_source(&runner.for_saved_search(inner.range), &inner.plan, Some(&inner.text))?;
             }
             Source::Series(series) => {
-                explained.stages.push(self.stage(series.span, Phase::Reduce, StageShape::Makes));
+                explained.stages.push(self.stage(series.span, Phase::Reduce, StageShape::Generates));
                 self.explain_source(runner, &series.measured, None)?;
             }
             Source::Delete(deletion) => {
@@ -330,12 +331,12 @@ impl Explainer {
         let summaries = scan.summary.as_ref().map(|summary| ExplainedSummaries {
             object: summary.scan.object.clone(),
             slabs: scan.snapshot.segments.iter().filter(|segment| folds && summary.holds(segment)).count() as u64,
-            of: scan.snapshot.segments.len() as u64,
+            slabs_total: scan.snapshot.segments.len() as u64,
         });
         Ok(ExplainedEvents {
             range: planned.range,
             indexes: planned.indexes.clone(),
-            terms: shortened(&text_of_terms(scan.terms())),
+            terms: truncate(&text_of_terms(scan.terms())),
             has_terms: *scan.terms() != TermQuery::All,
             all_fields: planned.projection.all,
             fields: planned.projection.fields.iter().cloned().collect(),
@@ -344,7 +345,7 @@ impl Explainer {
             reads_text: scan.reads_text(),
             in_order: planned.order == Order::NewestFirst,
             pruning_steps,
-            pushed: pushed_into(planned),
+            pushed_down: pushed_down_work(planned),
             summaries,
         })
     }
@@ -353,14 +354,14 @@ impl Explainer {
 impl SubsearchExplainer for Explainer {
     fn explain_inner(&self, runner: &Runner, pipeline: &Pipeline) -> Result<(), EngineError> {
         let planner = Planner::new(runner, Subsearches::Explain(self));
-        let inner = self.within(self.text(), || self.explained(runner, &planner.plan(pipeline)?))?;
-        self.note(inner);
+        let inner = self.explain_nested(self.text(), || self.explain_plan(runner, &planner.plan(pipeline)?))?;
+        self.add_subsearch(inner);
         Ok(())
     }
 
-    fn is_open(&self, command: &Command) -> bool {
+    fn is_dynamic(&self, command: &Command) -> bool {
         // A command with substituted subsearches is shown in the form that it has without their results.
-        (!self.is_shown && matches!(command, Command::Substitution(_))) || self.effects.reach(command)
+        (!self.is_shown && matches!(command, Command::Substitution(_))) || self.effects.affects(command)
     }
 }
 
@@ -391,7 +392,7 @@ fn text_of_selection(selection: &RowSelection) -> String {
 }
 
 /// Work that a scan does on behalf of later commands, besides extractions.
-fn pushed_into(scan: &Scan) -> Vec<String> {
+fn pushed_down_work(scan: &Scan) -> Vec<String> {
     let mut pushed = Vec::new();
     if scan.fields == FieldSource::IndexTime {
         pushed.push("index-time fields alone".to_owned());
@@ -414,11 +415,11 @@ fn shape_of(kind: Kind) -> StageShape {
         Kind::Fold => StageShape::Fold,
         Kind::OrderedFold => StageShape::OrderedFold,
         Kind::Blocking => StageShape::AllRows,
-        Kind::Generating => StageShape::Makes,
+        Kind::Generating => StageShape::Generates,
     }
 }
 
-fn shortened(text: &str) -> String {
+fn truncate(text: &str) -> String {
     if text.len() <= TEXT_BYTES_MAX {
         return text.to_owned();
     }

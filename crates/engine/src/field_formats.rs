@@ -15,9 +15,9 @@ use quarry_spl::ast::{Command, FieldFormatCommand, Pipeline, Stage};
 
 /// The display formats of a search.
 #[derive(Default)]
-pub(crate) struct ShownFormats(Vec<ShownFormat>);
+pub(crate) struct DisplayFormats(Vec<DisplayFormat>);
 
-struct ShownFormat {
+struct DisplayFormat {
     /// Name of the field in the result.
     field: String,
     /// Name of the field at the `fieldformat` command, which the expression uses.
@@ -25,15 +25,15 @@ struct ShownFormat {
     expr: CompiledExpr,
 }
 
-impl ShownFormats {
+impl DisplayFormats {
     /// The formats in effect at the end of a search.
-    pub(crate) fn of(pipeline: &Pipeline, context: &CommandContext) -> Result<ShownFormats, EngineError> {
+    pub(crate) fn of(pipeline: &Pipeline, context: &CommandContext) -> Result<DisplayFormats, EngineError> {
         let expressions = context.expressions();
-        let mut formats: Vec<ShownFormat> = Vec::new();
+        let mut formats: Vec<DisplayFormat> = Vec::new();
         for stage in &pipeline.commands {
             match &stage.command {
                 Command::FieldFormat(format) => {
-                    let added = ShownFormat::new(format, &expressions)?;
+                    let added = DisplayFormat::new(format, &expressions)?;
                     formats.retain(|known| known.field != added.field);
                     formats.push(added);
                 }
@@ -44,11 +44,11 @@ impl ShownFormats {
                         renamed.for_each(|format| format.field.clone_from(&to.text));
                     }
                 }
-                _ if makes_rows(stage) => formats.clear(),
+                _ if creates_rows(stage) => formats.clear(),
                 _ => {}
             }
         }
-        Ok(ShownFormats(formats))
+        Ok(DisplayFormats(formats))
     }
 
     /// Formats the rows for display.
@@ -69,19 +69,19 @@ impl ShownFormats {
     }
 }
 
-impl ShownFormat {
-    fn new(format: &FieldFormatCommand, expressions: &ExprContext) -> Result<ShownFormat, EngineError> {
+impl DisplayFormat {
+    fn new(format: &FieldFormatCommand, expressions: &ExprContext) -> Result<DisplayFormat, EngineError> {
         let expr = CompiledExpr::new(&format.expr, expressions)?;
         if expr.is_condition() {
             let message = format!("{} cannot show a condition; use if(…, \"true\", \"false\")", format.field);
             return Err(EngineError::Invalid { message, span: Some(format.expr.span) });
         }
-        Ok(ShownFormat { field: format.field.clone(), known_as: format.field.clone(), expr })
+        Ok(DisplayFormat { field: format.field.clone(), known_as: format.field.clone(), expr })
     }
 }
 
 /// Whether a command makes new rows.
-fn makes_rows(stage: &Stage) -> bool {
+fn creates_rows(stage: &Stage) -> bool {
     // `table` is a reporting command, but keeps the rows.
     !matches!(stage.command, Command::Table(_)) && quarry_spl::analyse::is_transforming(std::slice::from_ref(stage))
 }

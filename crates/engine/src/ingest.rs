@@ -18,9 +18,9 @@ use quarry_stdx::Fault;
 use crate::threads::with_stack;
 
 /// Field name under which an expression reads the current time; no real field has it.
-const NOW: &str = "\u{0}now";
+const NOW_FIELD: &str = "\u{0}now";
 /// Depth of an expression that can be evaluated on any stack; an unoptimised build needs about 4 KB per level.
-const DEPTH_ON_ANY_STACK: usize = 64;
+const SMALL_STACK_DEPTH_MAX: usize = 64;
 /// Distance between the random seeds of two expressions.
 const SEED_STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
@@ -41,23 +41,23 @@ impl IngestExpressions {
 
 impl ExpressionCompiler for IngestExpressions {
     fn compile(&self, text: &str) -> Result<Box<dyn Expression>, Fault> {
-        with_stack(|| self.compiled(text))
+        with_stack(|| self.compile_expression(text))
     }
 }
 
 impl IngestExpressions {
-    fn compiled(&self, text: &str) -> Result<Box<dyn Expression>, Fault> {
+    fn compile_expression(&self, text: &str) -> Result<Box<dyn Expression>, Fault> {
         let parsed = quarry_spl::parse_expression(text);
         let mut expr = parsed.map_err(|remarks| {
             Fault::invalid(remarks.first().map_or("it cannot be read", |remark| remark.message.as_str()))
         })?;
-        read_now(&mut expr);
+        replace_now_calls(&mut expr);
         let seed = self.seed.fetch_add(SEED_STEP, Ordering::Relaxed);
         let context = ExprContext::new(seed.cast_signed(), self.zone.clone());
         let compiled = CompiledExpr::new(&expr, &context)?;
         let not_here = || Fault::invalid("searchmatch() cannot be used when events are indexed");
         let names = compiled.field_names().ok_or_else(not_here)?;
-        let is_deep = depth(&expr) > DEPTH_ON_ANY_STACK;
+        let is_deep = depth(&expr) > SMALL_STACK_DEPTH_MAX;
         Ok(Box::new(IngestExpression { compiled, names, is_deep }))
     }
 }
@@ -68,12 +68,12 @@ fn depth(expr: &Expr) -> usize {
 }
 
 /// Replaces calls of `now()` and `time()`.
-fn read_now(expr: &mut Expr) {
+fn replace_now_calls(expr: &mut Expr) {
     match &expr.kind {
         ExprKind::Call(name, args) if args.is_empty() && (name == "now" || name == "time") => {
-            expr.kind = ExprKind::Field(NOW.to_owned());
+            expr.kind = ExprKind::Field(NOW_FIELD.to_owned());
         }
-        _ => expr.parts_mut().into_iter().for_each(read_now),
+        _ => expr.parts_mut().into_iter().for_each(replace_now_calls),
     }
 }
 
@@ -95,7 +95,7 @@ impl Expression for IngestExpression {
             let mut column = ColumnBuilder::new(1);
             match value {
                 // `now()` has whole seconds here, as in a search.
-                _ if name == NOW => column.push(Value::Int(now.div_euclid(quarry_event::time::NS_PER_SEC))),
+                _ if name == NOW_FIELD => column.push(Value::Int(now.div_euclid(quarry_event::time::NS_PER_SEC))),
                 value => column.push(value_of(value)),
             }
             column.finish()
@@ -103,7 +103,7 @@ impl Expression for IngestExpression {
         let columns = self.names.iter().zip(values).map(column).collect();
         let compute = || self.compiled.evaluate_one(columns);
         let value = if self.is_deep { with_stack(compute) } else { compute() }?;
-        Ok(given(value))
+        Ok(to_expression_value(value))
     }
 }
 
@@ -114,12 +114,12 @@ fn value_of<'a>(value: &'a ExpressionValue<'_>) -> Value<'a> {
         ExpressionValue::Integer(value) => Value::Int(*value),
         ExpressionValue::Number(value) => Value::Float(*value),
         ExpressionValue::Time(time) => Value::Time(*time),
-        ExpressionValue::Text(text) => Value::text_of(text),
+        ExpressionValue::Text(text) => Value::borrowed_text(text),
         ExpressionValue::Multi(values) => Value::multi(values.iter().map(|value| Cow::Borrowed(&**value)).collect()),
     }
 }
 
-fn given(value: Value<'static>) -> ExpressionValue<'static> {
+fn to_expression_value(value: Value<'static>) -> ExpressionValue<'static> {
     match value {
         Value::Null => ExpressionValue::Null,
         Value::Bool(value) => ExpressionValue::Bool(value),

@@ -18,13 +18,13 @@ use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_conf::{Permissions, PropsResolver};
 use quarry_eval::EngineError;
-use quarry_eval::context::{CommandContext, Holdings, Stop, TransactionLimits};
+use quarry_eval::context::{CommandContext, ReleasableMemory, Stop, TransactionLimits};
 use quarry_eval::costs::Costs;
 use quarry_eval::dataflow::{Dataflow, Slicing};
 use quarry_eval::expr::{ExprContext, ExprTables};
 use quarry_eval::lookup::LookupSource;
 use quarry_eval::messages::Messages;
-use quarry_eval::panics::caught;
+use quarry_eval::panics::catch_panic;
 use quarry_eval::rows::RowIter;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
@@ -37,17 +37,17 @@ use quarry_spl::{Diagnostic, ParsedSearch, Severity, excerpt};
 use quarry_stdx::SharedClock;
 use quarry_store::{DELETION_BYTES_MAX, MemoryStore};
 
-use self::row_source::{MadeRows, Work};
+use self::row_source::{RowSource, SearchRows};
 use self::shape::SearchShape;
 use crate::custom_commands::{CommandSource, NoCommands};
-use crate::explain::{Explainer, Explanation, FaultSearch};
-use crate::field_formats::ShownFormats;
-use crate::knowledge::macros::expanded;
+use crate::explain::{ExplainChecker, Explainer, Explanation};
+use crate::field_formats::DisplayFormats;
+use crate::knowledge::macros::expand_macros;
 use crate::knowledge::model::DataModel;
 use crate::knowledge::object::ModelObject;
 use crate::knowledge::{KnowledgeSource, NoKnowledge, data_model};
 use crate::node::{NoNode, NodeSource};
-use crate::permissions::permitted;
+use crate::permissions::restrict_source;
 use crate::plan::Plan;
 use crate::result_rows::ResultRows;
 use crate::run::Runner;
@@ -58,7 +58,7 @@ use crate::threads::{SearchThreads, with_stack};
 /// Maximum nesting depth of saved searches that are followed to determine the kind of a result.
 const SAVED_DEPTH_MAX: usize = 8;
 /// Maximum number of batches queued for the reader.
-const QUEUE_BATCHES: usize = 4;
+const QUEUED_BATCHES_MAX: usize = 4;
 
 /// Limits and settings of an engine.
 #[derive(Clone, Debug)]
@@ -173,7 +173,7 @@ impl Engine {
 
     /// Shares the memory limit, threads and partial state cache of another engine, so that the limits apply to both
     /// engines together.
-    pub fn sharing(self, other: &Engine) -> Engine {
+    pub fn with_shared_limits(self, other: &Engine) -> Engine {
         let states = other.states.as_ref().map(|states| states.of_another_engine());
         Engine { dataflow: Arc::clone(&other.dataflow), threads: Arc::clone(&other.threads), states, ..self }
     }
@@ -204,32 +204,37 @@ impl Engine {
     }
 
     /// Peak use of [`EngineOptions::memory_bytes`] by searches so far.
-    pub fn memory_most_bytes(&self) -> usize {
-        self.dataflow.most_bytes()
+    pub fn peak_memory_bytes(&self) -> usize {
+        self.dataflow.peak_bytes()
     }
 
     /// Starts a search. Faults in its text are returned immediately, all others by the job.
     pub fn start(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Result<Job, Vec<Diagnostic>> {
-        self.start_at(RowThread::Own, request, source)
+        self.start_on(RowThread::Own, request, source)
     }
 
     /// Starts a search whose rows are made on the thread that reads them. If that thread has less stack than
     /// [`STACK_BYTES`] and a reserve, a larger stack is allocated for the duration.
     ///
     /// [`STACK_BYTES`]: crate::STACK_BYTES
-    pub fn start_here(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Result<Job, Vec<Diagnostic>> {
-        self.start_at(RowThread::Reader, request, source)
+    pub fn start_on_reader_thread(
+        &self,
+        request: SearchRequest,
+        source: Arc<dyn SnapshotSource>,
+    ) -> Result<Job, Vec<Diagnostic>> {
+        self.start_on(RowThread::Reader, request, source)
     }
 
-    fn start_at(
+    fn start_on(
         &self,
         row_thread: RowThread,
         request: SearchRequest,
         source: Arc<dyn SnapshotSource>,
     ) -> Result<Job, Vec<Diagnostic>> {
         with_stack(|| {
-            let (_, parsed, spans) = self.shaped(&request)?;
-            let told: Vec<String> = parsed.diagnostics.iter().map(|warning| warning.told(&request.text)).collect();
+            let (_, parsed, spans) = self.parse_shaped(&request)?;
+            let told: Vec<String> =
+                parsed.diagnostics.iter().map(|warning| warning.to_one_line(&request.text)).collect();
             let job = self.job(row_thread, parsed.pipeline, spans, request, source);
             told.into_iter().for_each(|warning| job.messages.push(warning));
             Ok(job)
@@ -242,7 +247,7 @@ impl Engine {
             let model = DataModel::of_json(name, text)?;
             let runner = self.runner(request, Arc::new(MemoryStore::new("none")));
             for object in &model.objects {
-                let expand = |text: &str| runner.expanded(text);
+                let expand = |text: &str| runner.expand_macros(text);
                 ModelObject::new(&model, Some(&object.name), &BTreeSet::new(), &expand)?;
             }
             Ok(())
@@ -253,7 +258,7 @@ impl Engine {
     /// reported when the search starts.
     pub fn permit(&self, request: SearchRequest) -> Result<(), EngineError> {
         with_stack(|| {
-            let Ok((_, parsed, spans)) = self.shaped(&request) else { return Ok(()) };
+            let Ok((_, parsed, spans)) = self.parse_shaped(&request) else { return Ok(()) };
             let runner = self.runner(request, Arc::new(MemoryStore::new("none")));
             runner.permit_all(&parsed.pipeline).map(drop).map_err(|error| {
                 let place = error.span().map(|span| spans.original(span));
@@ -289,18 +294,25 @@ impl Engine {
     ) -> Job {
         let expressions = ExprContext::new(request.now, request.zone.clone());
         let kind = kind_of(&pipeline, self.knowledge.as_ref(), &expressions, 0);
-        self.job_of(row_thread, Work::Search(pipeline), kind, spans, self.runner(request, source))
+        self.job_for_work(row_thread, RowSource::Search(pipeline), kind, spans, self.runner(request, source))
     }
 
-    fn job_of(&self, row_thread: RowThread, work: Work, kind: ResultKind, spans: SpanMap, runner: Runner) -> Job {
+    fn job_for_work(
+        &self,
+        row_thread: RowThread,
+        work: RowSource,
+        kind: ResultKind,
+        spans: SpanMap,
+        runner: Runner,
+    ) -> Job {
         let (messages, stop) = (Arc::clone(&runner.context.messages), Arc::clone(&runner.context.stop));
         let (progress, id) = (Arc::clone(&runner.progress), Arc::clone(&runner.context.id));
         let (holdings, costs) = (Arc::clone(&runner.context.holdings), Arc::clone(&runner.context.costs));
         let previews = Arc::<Previews>::default();
-        let made = MadeRows::new(runner, work, spans, Arc::clone(&previews));
+        let made = SearchRows::new(runner, work, spans, Arc::clone(&previews));
         let rows = match row_thread {
-            RowThread::Own => Rows::Queued(self.queued(made)),
-            RowThread::Reader => Rows::Made(Box::new(made)),
+            RowThread::Own => Rows::Queued(self.queue_rows(made)),
+            RowThread::Reader => Rows::OnDemand(Box::new(made)),
         };
         let dataflow = Arc::clone(&self.dataflow);
         let _threads = Arc::clone(&self.threads);
@@ -310,9 +322,9 @@ impl Engine {
     /// Plans a search. This runs the subsearches in its condition.
     pub fn plan(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Result<Plan, Vec<Diagnostic>> {
         with_stack(|| {
-            let (expansion, parsed, spans) = self.shaped(&request)?;
+            let (expansion, parsed, spans) = self.parse_shaped(&request)?;
             let runner = self.runner(request, source);
-            let planned = caught("a search was planned", || {
+            let planned = catch_panic("a search was planned", || {
                 runner.admit(&parsed.pipeline)?;
                 runner.plan_search(&parsed.pipeline)
             });
@@ -325,7 +337,7 @@ impl Engine {
     pub fn start_plan(&self, plan: Plan, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Job {
         let kind = if plan.yields_events() { ResultKind::Events } else { ResultKind::Results };
         let runner = self.runner(request, source);
-        self.job_of(RowThread::Own, Work::Plan(Box::new(plan)), kind, SpanMap::default(), runner)
+        self.job_for_work(RowThread::Own, RowSource::Plan(Box::new(plan)), kind, SpanMap::default(), runner)
     }
 
     /// Runs the part of a plan that runs next to the data, over the events of `source`. The job yields the rows of
@@ -333,7 +345,13 @@ impl Engine {
     /// other rows to [`Engine::start_reduce`], on this node or another.
     pub fn start_map(&self, plan: Plan, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Job {
         let runner = self.runner(request, source);
-        self.job_of(RowThread::Own, Work::Map(Box::new(plan)), ResultKind::Results, SpanMap::default(), runner)
+        self.job_for_work(
+            RowThread::Own,
+            RowSource::Map(Box::new(plan)),
+            ResultKind::Results,
+            SpanMap::default(),
+            runner,
+        )
     }
 
     /// Runs the part of a plan that runs once, on the rows that the jobs of [`Engine::start_map`] yielded: events
@@ -346,14 +364,14 @@ impl Engine {
         source: Arc<dyn SnapshotSource>,
     ) -> Job {
         let kind = if plan.yields_events() { ResultKind::Events } else { ResultKind::Results };
-        let work = Work::Reduce(Box::new(plan), exchanged);
-        self.job_of(RowThread::Own, work, kind, SpanMap::default(), self.runner(request, source))
+        let work = RowSource::Reduce(Box::new(plan), exchanged);
+        self.job_for_work(RowThread::Own, work, kind, SpanMap::default(), self.runner(request, source))
     }
 
     /// Makes rows on a thread of the search's own and queues them, up to the end or an error, unless the reader drops
     /// the queue.
-    fn queued(&self, made: MadeRows) -> Receiver<Result<RecordBatch, EngineError>> {
-        let (sender, batches) = sync_channel(QUEUE_BATCHES);
+    fn queue_rows(&self, made: SearchRows) -> Receiver<Result<RecordBatch, EngineError>> {
+        let (sender, batches) = sync_channel(QUEUED_BATCHES_MAX);
         let failed = sender.clone();
         let work = move || {
             for batch in made {
@@ -376,24 +394,24 @@ impl Engine {
         request: SearchRequest,
         source: Option<Arc<dyn SnapshotSource>>,
     ) -> Result<Explanation, Vec<Diagnostic>> {
-        with_stack(|| self.explained(request, source))
+        with_stack(|| self.explain_request(request, source))
     }
 
-    fn explained(
+    fn explain_request(
         &self,
         request: SearchRequest,
         source: Option<Arc<dyn SnapshotSource>>,
     ) -> Result<Explanation, Vec<Diagnostic>> {
-        let (expansion, parsed, spans) = self.shaped(&request)?;
+        let (expansion, parsed, spans) = self.parse_shaped(&request)?;
         let counts = source.is_some();
         let source = source.unwrap_or_else(|| Arc::new(MemoryStore::new("none")));
-        let told: Vec<String> = parsed.diagnostics.iter().map(|warning| warning.told(&request.text)).collect();
+        let told: Vec<String> = parsed.diagnostics.iter().map(|warning| warning.to_one_line(&request.text)).collect();
         let runner = self.runner(request, source);
         let messages = Arc::clone(&runner.context.messages);
         told.into_iter().for_each(|warning| messages.push(warning));
-        let formats = ShownFormats::of(&parsed.pipeline, &runner.context);
+        let formats = DisplayFormats::of(&parsed.pipeline, &runner.context);
         let permitted = runner.permit_all(&parsed.pipeline).and_then(|effects| formats.map(|_| effects));
-        let explained = caught("a search was explained", || {
+        let explained = catch_panic("a search was explained", || {
             let explainer = Explainer::new(counts, permitted?);
             explainer.explain(&runner, &parsed.pipeline, &expansion.text)
         });
@@ -403,8 +421,8 @@ impl Engine {
     }
 
     /// The search that a request runs: as written, with the options of the request applied.
-    fn shaped(&self, request: &SearchRequest) -> Result<(Expansion, ParsedSearch, SpanMap), Vec<Diagnostic>> {
-        let (expansion, mut parsed, spans) = self.parsed(request)?;
+    fn parse_shaped(&self, request: &SearchRequest) -> Result<(Expansion, ParsedSearch, SpanMap), Vec<Diagnostic>> {
+        let (expansion, mut parsed, spans) = self.parse_request(request)?;
         let placed = |fault: Diagnostic| vec![Diagnostic { span: spans.original(fault.span), ..fault }];
         request.shape.apply(&mut parsed).map_err(placed)?;
         if request.shape.is_repeated {
@@ -414,13 +432,13 @@ impl Engine {
     }
 
     /// The search as written: with macros expanded, its tree, and the mapping of positions to the original text.
-    fn parsed(&self, request: &SearchRequest) -> Result<(Expansion, ParsedSearch, SpanMap), Vec<Diagnostic>> {
+    fn parse_request(&self, request: &SearchRequest) -> Result<(Expansion, ParsedSearch, SpanMap), Vec<Diagnostic>> {
         if let Some(pipeline) = &request.pipeline {
             let expansion = Expansion { text: request.text.clone(), ..Expansion::default() };
             return Ok((expansion, ParsedSearch::of(pipeline.clone()), SpanMap::default()));
         }
         let expressions = ExprContext::new(request.now, request.zone.clone());
-        let mut expansion = expanded(&request.text, self.knowledge.as_ref(), &expressions);
+        let mut expansion = expand_macros(&request.text, self.knowledge.as_ref(), &expressions);
         if !expansion.diagnostics.is_empty() {
             return Err(expansion.diagnostics);
         }
@@ -445,7 +463,7 @@ impl Engine {
     /// The runner for a search.
     pub(crate) fn runner(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Runner {
         let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
-        let of_user = self.lookups.of_user(&request.permissions);
+        let of_user = self.lookups.for_user(&request.permissions);
         let lookups = of_user.unwrap_or_else(|| Arc::clone(&self.lookups));
         let context = CommandContext {
             id: request.sid.unwrap_or_else(|| format!("{}.{number}", request.now.div_euclid(NS_PER_SEC))).into(),
@@ -464,7 +482,7 @@ impl Engine {
             permissions: Arc::clone(&request.permissions),
         };
         Runner {
-            source: permitted(source, &request.permissions),
+            source: restrict_source(source, &request.permissions),
             lookups,
             rules: self.rules.clone(),
             knowledge: Arc::clone(&self.knowledge),
@@ -476,7 +494,7 @@ impl Engine {
             states: self.states.clone(),
             deletion_bytes: self.deletion_bytes,
             summaries: Arc::clone(&self.summaries),
-            checker: Arc::new(FaultSearch),
+            checker: Arc::new(ExplainChecker),
             depth: 0,
         }
     }
@@ -513,7 +531,7 @@ fn kind_of(
     };
     match text.filter(|_| depth < SAVED_DEPTH_MAX) {
         Some(text) => {
-            let text = expanded(&text, knowledge, expressions).text;
+            let text = expand_macros(&text, knowledge, expressions).text;
             kind_of(&quarry_spl::parse(&text).pipeline, knowledge, expressions, depth + 1)
         }
         None => ResultKind::Events,
@@ -536,7 +554,7 @@ enum RowThread {
 /// Source of the reader's rows.
 enum Rows {
     Queued(Receiver<Result<RecordBatch, EngineError>>),
-    Made(Box<MadeRows>),
+    OnDemand(Box<SearchRows>),
 }
 
 /// A running search; dropping it ends it.
@@ -545,7 +563,7 @@ pub struct Job {
     rows: Rows,
     messages: Arc<Messages>,
     stop: Arc<Stop>,
-    holdings: Arc<Holdings>,
+    holdings: Arc<ReleasableMemory>,
     costs: Arc<Costs>,
     progress: Arc<ScanProgress>,
     previews: Arc<Previews>,
@@ -565,7 +583,7 @@ impl Job {
     pub fn next_batch(&mut self) -> Option<Result<RecordBatch, EngineError>> {
         match &mut self.rows {
             Rows::Queued(batches) => batches.recv().ok(),
-            Rows::Made(rows) => with_stack(|| rows.next()),
+            Rows::OnDemand(rows) => with_stack(|| rows.next()),
         }
     }
 
@@ -580,8 +598,8 @@ impl Job {
     }
 
     /// Storage for rows that may be read slowly: all but one batch are written to a file.
-    pub fn result_rows_of_slow_reader(&self) -> ResultRows {
-        ResultRows::of_slow_reader(&self.dataflow)
+    pub fn slow_reader_result_rows(&self) -> ResultRows {
+        ResultRows::for_slow_reader(&self.dataflow)
     }
 
     /// Messages for the user so far.
@@ -631,7 +649,7 @@ impl Drop for Job {
     fn drop(&mut self) {
         self.stop.cancel();
         // Commands own one another, so dropping them recurses as deeply as requesting rows.
-        if let Rows::Made(rows) = &mut self.rows {
+        if let Rows::OnDemand(rows) = &mut self.rows {
             with_stack(|| rows.end());
         }
     }

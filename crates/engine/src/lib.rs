@@ -45,7 +45,7 @@ pub use knowledge::{
     EventType, KnowledgeSource, NoKnowledge, Tag, bundled_models, described_model, has_bundled_model, model_headline,
     stored_model,
 };
-pub use node::{DeletionRecord, KeptJob, NoNode, NodeEntry, NodeSource};
+pub use node::{DeletionRecord, JobResult, NoNode, NodeEntry, NodeSource};
 pub use permissions::allowed_indexes;
 pub use plan::Plan;
 pub use plan::exchange::{ColumnContent, Exchange, ExchangeColumn, ExchangedRows};
@@ -57,7 +57,7 @@ pub use quarry_eval::dataflow::Slicing;
 pub use quarry_eval::extract::examples;
 pub use quarry_eval::lookup::{AddressLocations, FillTable, Location, LookupSource, LookupTable, ModelFile, TableTime};
 pub use quarry_eval::messages::Messages;
-pub use quarry_eval::rows::{ColumnType, RowIter, compact, reversed, split_by_bytes};
+pub use quarry_eval::rows::{ColumnType, RowIter, compact, reverse, split_by_bytes};
 pub use quarry_scan::ScanProgress;
 pub use quarry_scan::summary::{Acceleration, SummaryFile, SummaryStore};
 pub use quarry_spl::ast::TableContext;

@@ -75,9 +75,9 @@ pub(crate) trait Environment {
     /// Rows of a subsearch, at most `rows_max`.
     fn subsearch(&self, pipeline: &Pipeline, rows_max: usize) -> Result<Vec<RecordBatch>, EngineError>;
     /// The expression with subsearches replaced by their results.
-    fn resolved(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError>;
+    fn resolve_subsearches(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError>;
     /// An owned environment, for commands that create steps while they run.
-    fn detached(&self) -> Arc<dyn Environment + Send + Sync>;
+    fn detach(&self) -> Arc<dyn Environment + Send + Sync>;
     /// Store of lookup tables and models, and of the files of `dump`.
     fn lookups(&self) -> Arc<dyn LookupSource>;
     /// Commands of apps.
@@ -88,15 +88,15 @@ pub(crate) trait Environment {
     fn source(&self) -> Arc<dyn SnapshotSource>;
     fn node_name(&self) -> String;
     /// Text of a saved search with its macros expanded.
-    fn saved_text(&self, name: &str, span: Span) -> Result<String, EngineError>;
+    fn saved_search_text(&self, name: &str, span: Span) -> Result<String, EngineError>;
     /// A field extraction of transforms.conf.
     fn report(&self, name: &str, span: Span) -> Result<Report, EngineError>;
     /// A lookup table.
-    fn table(&self, name: &str, span: Span) -> Result<LookupTable, EngineError>;
+    fn lookup_table(&self, name: &str, span: Span) -> Result<LookupTable, EngineError>;
     /// The steps of a command that receives rows from another.
     fn steps_of(&self, command: &Command, span: Span) -> Result<Vec<Step>, EngineError>;
     /// Whether the contents of a command are known only when the search runs.
-    fn is_open(&self, _command: &Command) -> bool {
+    fn is_dynamic(&self, _command: &Command) -> bool {
         false
     }
     /// Refuses, before any command runs, a search that the user may not run, or a search with side effects and a
@@ -118,7 +118,7 @@ pub(crate) trait SearchEnvironment: Environment {
 pub(crate) trait Execute {
     /// The steps that run it on the rows of preceding commands; empty for commands that can only begin a search.
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
-        Err(lowering.not_first())
+        Err(lowering.not_first_error())
     }
 
     /// Reports faults that would otherwise appear only at run time, such as a missing table or model.
@@ -134,7 +134,7 @@ pub(crate) trait Execute {
 
 /// The steps of a command that is not the first.
 pub(crate) fn lower(stage: &Stage, environment: &dyn Environment) -> Result<Vec<Step>, EngineError> {
-    environment.steps_of(&stage.command, stage.span).map_err(|error| within(error, stage.span))
+    environment.steps_of(&stage.command, stage.span).map_err(|error| clamp_to_command(error, stage.span))
 }
 
 /// The fold among the steps of a command, and its position.
@@ -146,7 +146,7 @@ pub(crate) fn fold_of(steps: &[Step]) -> Option<(usize, &Arc<dyn Reduce>)> {
 }
 
 /// Restricts the error's position to the command: positions in generated commands refer to another text.
-fn within(error: EngineError, command: Span) -> EngineError {
+fn clamp_to_command(error: EngineError, command: Span) -> EngineError {
     match error.span() {
         Some(span) if span.start < command.start || span.end > command.end => error.with_span(Some(command)),
         _ => error,
@@ -191,7 +191,7 @@ impl Lowering<'_> {
     }
 
     /// Warns the user about given options that have no effect.
-    pub(crate) fn tell_idle(&self, idle: &[(bool, &str)]) {
+    pub(crate) fn warn_ignored_options(&self, idle: &[(bool, &str)]) {
         for (_, option) in idle.iter().filter(|(given, _)| *given) {
             self.environment.context().messages.push(format!("{option} is not supported yet; it has no effect"));
         }
@@ -203,17 +203,17 @@ impl Lowering<'_> {
         pipeline: &Pipeline,
         limits: SubsearchLimits,
     ) -> Result<Vec<RecordBatch>, EngineError> {
-        self.tell_idle(&limits.idle());
+        self.warn_ignored_options(&limits.ignored_options());
         self.environment.subsearch(pipeline, limits.max_out.unwrap_or(SUBSEARCH_ROWS))
     }
 
     /// Error for a command that can only begin a search.
-    pub(crate) fn not_first(&self) -> EngineError {
-        self.must_be_first(self.name, "")
+    pub(crate) fn not_first_error(&self) -> EngineError {
+        self.must_be_first_error(self.name, "")
     }
 
     /// Error for a command that can begin a search, or be used elsewhere with the options described by `or`.
-    pub(crate) fn must_be_first(&self, command: &str, or: &str) -> EngineError {
+    pub(crate) fn must_be_first_error(&self, command: &str, or: &str) -> EngineError {
         let message = format!("{command} must be the first command of a search{or}");
         EngineError::Invalid { message, span: Some(self.span) }
     }

@@ -17,7 +17,7 @@ pub type NodeEntry = Vec<(String, Vec<String>)>;
 
 /// The stored result of a search.
 #[derive(Clone, Debug, Default)]
-pub struct KeptJob {
+pub struct JobResult {
     /// Rows of the result.
     pub rows: Vec<RecordBatch>,
     /// Whether they are events.
@@ -55,7 +55,7 @@ pub trait NodeSource: Send + Sync {
         Vec::new()
     }
     /// The result of the job with this id; `None` if there is none that the user may see.
-    fn job(&self, _sid: &str, _viewer: &Permissions) -> Result<Option<KeptJob>, Fault> {
+    fn job(&self, _sid: &str, _viewer: &Permissions) -> Result<Option<JobResult>, Fault> {
         Ok(None)
     }
     /// Id of the job of a saved search, `offset` runs back among the jobs that the user may see.
@@ -63,7 +63,7 @@ pub trait NodeSource: Send + Sync {
         None
     }
     /// Records that events are about to be deleted; if this fails, they are not deleted.
-    fn note_deletion(&self, _viewer: &Permissions, _record: &DeletionRecord<'_>) -> Result<(), Fault> {
+    fn record_deletion(&self, _viewer: &Permissions, _record: &DeletionRecord<'_>) -> Result<(), Fault> {
         Ok(())
     }
     /// Earlier searches that the user may see, newest first; `None` if they are not recorded.

@@ -14,7 +14,7 @@ use quarry_conf::permissions::SEARCH;
 use quarry_eval::EngineError;
 use quarry_event::{EventBatch, TimeRange};
 use quarry_spl::ast::{Command, Pipeline, Span};
-use quarry_spl::capabilities::{demand_of, each_command};
+use quarry_spl::capabilities::{required_capability, visit_commands};
 use quarry_spl::commands::{Effect, InnerSearchText};
 use quarry_stdx::Fault;
 use quarry_store::{BucketListing, Deletion, Follower, IndexSelector, RemoteFigures, Snapshot, StoreError};
@@ -28,7 +28,10 @@ use crate::source::SnapshotSource;
 const TEXTS_MAX: usize = 1_000;
 
 /// The source restricted to what a user may see.
-pub(crate) fn permitted(source: Arc<dyn SnapshotSource>, permissions: &Arc<Permissions>) -> Arc<dyn SnapshotSource> {
+pub(crate) fn restrict_source(
+    source: Arc<dyn SnapshotSource>,
+    permissions: &Arc<Permissions>,
+) -> Arc<dyn SnapshotSource> {
     if permissions.is_owner() {
         return source;
     }
@@ -68,10 +71,10 @@ impl SnapshotSource for PermittedSource {
         self.source.remote_figures()
     }
 
-    fn keep(&self, events: EventBatch) -> Result<(), Fault> {
+    fn store_events(&self, events: EventBatch) -> Result<(), Fault> {
         match events.metas.iter().find(|meta| !self.permissions.may_write(&meta.index)) {
             Some(meta) => Err(not_writable(&self.permissions, &meta.index)),
-            None => self.source.keep(events),
+            None => self.source.store_events(events),
         }
     }
 
@@ -105,8 +108,8 @@ impl Runner {
         if !self.context.permissions.holds(SEARCH) {
             return Err(self.forbidden("search", SEARCH, pipeline.span));
         }
-        let (mut texts, mut effects) = (Texts::default(), Effects::default());
-        each_command(pipeline, &mut |command, span| {
+        let (mut texts, mut effects) = (RunTexts::default(), Effects::default());
+        visit_commands(pipeline, &mut |command, span| {
             effects.add(command);
             self.permit_text(command, span, &mut texts)
         })?;
@@ -118,7 +121,7 @@ impl Runner {
                 RunText::Search(text) => quarry_spl::parse_with_commands(&text, &self.commands.names()),
                 RunText::Commands(text) => quarry_spl::parse_commands(&text, true, &self.commands.names()),
             };
-            each_command(&parsed.pipeline, &mut |command, _| {
+            visit_commands(&parsed.pipeline, &mut |command, _| {
                 effects.add(command);
                 self.permit_text(command, span, &mut texts)
             })?;
@@ -128,7 +131,7 @@ impl Runner {
     }
 
     /// Checks a command, and records the text that it runs; `span` is the position in the original search.
-    fn permit_text(&self, command: &Command, span: Span, texts: &mut Texts) -> Result<(), EngineError> {
+    fn permit_text(&self, command: &Command, span: Span, texts: &mut RunTexts) -> Result<(), EngineError> {
         self.permit(command, span)?;
         if let Some(text) = self.text_run_by(command) {
             texts.add(text, span);
@@ -143,17 +146,17 @@ impl Runner {
             InnerSearchText::Search(text) => text.to_owned(),
             InnerSearchText::Commands(text) => return Some(RunText::Commands(text)),
         };
-        self.expanded(&text).ok().map(RunText::Search)
+        self.expand_macros(&text).ok().map(RunText::Search)
     }
 
     /// Refuses a command that the user may not run, or that writes where that is not allowed.
     pub(crate) fn permit(&self, command: &Command, span: Span) -> Result<(), EngineError> {
         let permissions = &self.context.permissions;
-        if let Some(demand) = demand_of(command).filter(|demand| !permissions.holds(demand.capability)) {
+        if let Some(demand) = required_capability(command).filter(|demand| !permissions.holds(demand.capability)) {
             return Err(self.forbidden(&demand.command, demand.capability, span));
         }
         let checked = match command.effect() {
-            Some(Effect::Table(name, context)) => self.lookups.check_written(name, context),
+            Some(Effect::Table(name, context)) => self.lookups.check_writable(name, context),
             Some(Effect::Index(index)) if !permissions.may_write(index) => Err(not_writable(permissions, index)),
             Some(Effect::Index(index)) => self.rules.props().indexes().check(index),
             Some(Effect::Model(_) | Effect::Other) | None => Ok(()),
@@ -181,9 +184,9 @@ enum RunText {
 
 /// Texts run by a search, each once, with the position that runs them.
 #[derive(Default)]
-struct Texts(Vec<(RunText, Span)>);
+struct RunTexts(Vec<(RunText, Span)>);
 
-impl Texts {
+impl RunTexts {
     fn add(&mut self, text: RunText, span: Span) {
         if self.0.len() < TEXTS_MAX && self.0.iter().all(|(known, _)| *known != text) {
             self.0.push((text, span));

@@ -2,39 +2,39 @@
 
 use quarry_eval::EngineError;
 use quarry_spl::ast::Span;
-use quarry_spl::fault_of;
+use quarry_spl::first_fault;
 use quarry_stdx::Fault;
 
-use crate::knowledge::macros::expanded;
-use crate::knowledge::near_or_listed;
+use crate::knowledge::macros::expand_macros;
+use crate::knowledge::suggest_or_list;
 use crate::run::Runner;
 
 impl Runner {
     /// Text of a saved search with its macros expanded.
-    pub(crate) fn text_of_saved(&self, name: &str, span: Span) -> Result<String, EngineError> {
-        self.saved_with(name, &[], span)
+    pub(crate) fn saved_search_text(&self, name: &str, span: Span) -> Result<String, EngineError> {
+        self.saved_text_with_tokens(name, &[], span)
     }
 
     /// Text of a saved search with its macros expanded and values substituted for `$token$`.
-    pub(crate) fn saved_with(
+    pub(crate) fn saved_text_with_tokens(
         &self,
         name: &str,
         tokens: &[(String, String)],
         span: Span,
     ) -> Result<String, EngineError> {
         let Some(text) = self.knowledge.saved_search(name) else {
-            let known = near_or_listed(name, &self.knowledge.saved_searches());
+            let known = suggest_or_list(name, &self.knowledge.saved_searches());
             return Err(EngineError::at(Fault::not_found(format!("there is no saved search {name}{known}")), span));
         };
         let fill = |text: String, (token, value): &(String, String)| text.replace(&format!("${token}$"), value);
         let text = tokens.iter().fold(text, fill);
-        self.expanded(&text).map_err(|fault| EngineError::at(fault.at(format_args!("saved search {name}")), span))
+        self.expand_macros(&text).map_err(|fault| EngineError::at(fault.at(format_args!("saved search {name}")), span))
     }
 
     /// A text with its macros replaced.
-    pub(crate) fn expanded(&self, text: &str) -> Result<String, Fault> {
+    pub(crate) fn expand_macros(&self, text: &str) -> Result<String, Fault> {
         let context = self.context.expressions();
-        let expansion = expanded(text, self.knowledge.as_ref(), &context);
-        if expansion.diagnostics.is_empty() { Ok(expansion.text) } else { Err(fault_of(&expansion.diagnostics)) }
+        let expansion = expand_macros(text, self.knowledge.as_ref(), &context);
+        if expansion.diagnostics.is_empty() { Ok(expansion.text) } else { Err(first_fault(&expansion.diagnostics)) }
     }
 }

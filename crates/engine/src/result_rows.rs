@@ -9,36 +9,36 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::dataflow::Dataflow;
 use quarry_eval::field_names::SeenNames;
-use quarry_eval::rows::{KeptRows, RowIter, split_by_bytes};
+use quarry_eval::rows::{RowBuffer, RowIter, split_by_bytes};
 
 /// Bytes stored, or read back, at once, unless a single row has more.
-const PIECE_BYTES: usize = 1 << 20;
+const CHUNK_BYTES: usize = 1 << 20;
 
 /// All rows of a result, which can be read repeatedly; see the module.
 pub struct ResultRows {
-    kept: KeptRows,
+    kept: RowBuffer,
     names: SeenNames,
 }
 
 impl ResultRows {
     pub(crate) fn new(dataflow: &Arc<Dataflow>) -> ResultRows {
-        ResultRows { kept: KeptRows::new("result", dataflow), names: SeenNames::default() }
+        ResultRows { kept: RowBuffer::new("result", dataflow), names: SeenNames::default() }
     }
 
     /// For rows that may be read slowly: only one batch stays in memory.
-    pub(crate) fn of_slow_reader(dataflow: &Arc<Dataflow>) -> ResultRows {
-        ResultRows { kept: KeptRows::within(PIECE_BYTES, "result", dataflow), names: SeenNames::default() }
+    pub(crate) fn for_slow_reader(dataflow: &Arc<Dataflow>) -> ResultRows {
+        ResultRows { kept: RowBuffer::with_limit(CHUNK_BYTES, "result", dataflow), names: SeenNames::default() }
     }
 
     /// Adds rows at the end.
     pub fn push(&mut self, rows: &RecordBatch) -> Result<(), EngineError> {
         self.names.add(rows);
-        split_by_bytes(rows, PIECE_BYTES).iter().try_for_each(|piece| self.kept.push(piece))
+        split_by_bytes(rows, CHUNK_BYTES).iter().try_for_each(|piece| self.kept.push(piece))
     }
 
     /// Spills the rows to a file, so that they occupy no search memory while they are read slowly.
-    pub fn leave_memory(&mut self) -> Result<(), EngineError> {
-        self.kept.leave_memory()
+    pub fn spill(&mut self) -> Result<(), EngineError> {
+        self.kept.spill()
     }
 
     /// Column names in order of first appearance, including those of empty batches.

@@ -13,7 +13,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::names_of;
-use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, KeptRows, RowIter, is_hidden};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowBuffer, RowIter, is_hidden};
 use quarry_spl::ast::{
     Aggregate, AggregateArg, BinCommand, BinOptions, BinSpan, BinaryOp, Command, CompareOp, EvalCommand, FieldPattern,
     FillNullCommand, NodeBuilder, SeriesOptions, SortKind, Span, Stage, StatsFunction, StreamStatsCommand,
@@ -44,7 +44,7 @@ pub(crate) fn groups_series(tstats: &TstatsCommand) -> bool {
 }
 
 /// Adds the time series to the measurements, and keeps only the fields that the command reads.
-fn keyed(measured: RowIter, made: &[String], tstats: &TstatsCommand) -> RowIter {
+fn add_series_key(measured: RowIter, made: &[String], tstats: &TstatsCommand) -> RowIter {
     let mut wanted: Vec<String> = tstats.by.iter().map(|split| split.field.clone()).collect();
     wanted.push("_time".to_owned());
     wanted.extend(argument_names(&tstats.aggregates).map(str::to_owned));
@@ -65,20 +65,22 @@ impl Runner {
         context: &CommandContext,
     ) -> Result<RowIter, EngineError> {
         let (tstats, span) = (&series.command, series.span);
-        let keyed = keyed(measured, &series.metrics, tstats);
+        let keyed = add_series_key(measured, &series.metrics, tstats);
         if !has_series_rates(tstats) {
             return Ok(keyed);
         }
         let by: Vec<&str> = tstats.by.iter().map(field_of).collect();
-        let keyed = self.chain(keyed, &prepared(tstats, span), context)?;
+        let keyed = self.chain(keyed, &preparation_stages(tstats, span), context)?;
         let (rates, others): (Vec<Aggregate>, Vec<Aggregate>) =
             tstats.aggregates.iter().cloned().partition(is_series_rate);
         let make = NodeBuilder::at(span);
         if let Some(series) = &tstats.chart {
             return self.chart_of_rates(keyed, &rates, tstats, series, span, context);
         }
-        let folds =
-            rates.iter().enumerate().map(|(at, rate)| make.aggregate(fold_of(rate), &rate_name(at), &rate.name));
+        let folds = rates
+            .iter()
+            .enumerate()
+            .map(|(at, rate)| make.aggregate(combining_function(rate), &rate_name(at), &rate.name));
         let mut stages = rate_stages(make, &rates, &by);
         stages.push(make.stage(make.stats(folds.collect(), &by)));
         let shown = make.stage(make.rename(SPAN, "_time"));
@@ -86,7 +88,7 @@ impl Runner {
             stages.push(shown);
             return self.chain(keyed, &stages, context);
         }
-        let [mut ours, mut theirs] = [0, 1].map(|_| KeptRows::new("mstats", &context.dataflow));
+        let [mut ours, mut theirs] = [0, 1].map(|_| RowBuffer::new("mstats", &context.dataflow));
         for batch in keyed {
             let batch = batch?;
             ours.push(&batch)?;
@@ -110,7 +112,7 @@ impl Runner {
         span: Span,
         context: &CommandContext,
     ) -> Result<RowIter, EngineError> {
-        let [mut ours, mut theirs] = [0, 1].map(|_| KeptRows::new("mstats", &context.dataflow));
+        let [mut ours, mut theirs] = [0, 1].map(|_| RowBuffer::new("mstats", &context.dataflow));
         for batch in keyed {
             let batch = batch?;
             ours.push(&batch)?;
@@ -120,7 +122,7 @@ impl Runner {
         let make = NodeBuilder::at(span);
         let mut stages = rate_stages(make, rates, &by);
         stages.push(make.stage(make.eval("_time", make.field(SPAN))));
-        stages.push(make.stage(make.without(&[SPAN])));
+        stages.push(make.stage(make.drop_fields(&[SPAN])));
         let rates = self.chain(ours.into_rows(), &stages, context)?;
         let mut at = 0;
         let aggregates = tstats.aggregates.iter().map(|aggregate| {
@@ -165,7 +167,7 @@ fn field_of(split: &TstatsSplit) -> &str {
 }
 
 /// Commands that add spans and replace missing values of the BY fields.
-fn prepared(tstats: &TstatsCommand, span: Span) -> Vec<Stage> {
+fn preparation_stages(tstats: &TstatsCommand, span: Span) -> Vec<Stage> {
     let make = NodeBuilder::at(span);
     let times = tstats.by.iter().filter(|split| split.field == "_time").map(|split| {
         let options = BinOptions { span: split.span.map(BinSpan::Time), ..BinOptions::default() };
@@ -186,7 +188,7 @@ fn rate_name(at: usize) -> String {
 }
 
 /// Function that combines the rates of several series into the rate of their group.
-fn fold_of(aggregate: &Aggregate) -> StatsFunction {
+fn combining_function(aggregate: &Aggregate) -> StatsFunction {
     match aggregate.function {
         StatsFunction::SeriesRate { sum: true } => StatsFunction::Sum,
         _ => StatsFunction::Avg,
@@ -269,7 +271,7 @@ fn with_series(batch: &RecordBatch, made: &[String], wanted: &[String]) -> Resul
     let keyed = rows::with_column(batch, SERIES, series.finish())?;
     // Names that a wildcard matches begin like a measurement field.
     let is_read = |name: &str| name == SERIES || name.starts_with(MEASURED) || wanted.iter().any(|read| read == name);
-    rows::without(&keyed, |name| !is_read(name))
+    rows::drop_columns(&keyed, |name| !is_read(name))
 }
 
 /// Whether a field of a measurement is one of its dimensions.

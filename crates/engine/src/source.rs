@@ -28,7 +28,7 @@ pub trait SnapshotSource: Send + Sync {
         None
     }
     /// Stores events made by a search, all of one index.
-    fn keep(&self, _events: EventBatch) -> Result<(), Fault> {
+    fn store_events(&self, _events: EventBatch) -> Result<(), Fault> {
         Err(Fault::invalid("events cannot be stored here"))
     }
     /// Seals the current events of these indexes, so that they can be deleted.
@@ -58,7 +58,7 @@ impl SnapshotSource for Store {
         Store::remote_figures(self)
     }
 
-    fn keep(&self, events: EventBatch) -> Result<(), Fault> {
+    fn store_events(&self, events: EventBatch) -> Result<(), Fault> {
         self.append(AppendRequest { batch: events, checkpoint: None })?.wait()?;
         Ok(())
     }
@@ -78,7 +78,7 @@ impl SnapshotSource for MemoryStore {
         Ok(MemoryStore::snapshot(self))
     }
 
-    fn keep(&self, events: EventBatch) -> Result<(), Fault> {
+    fn store_events(&self, events: EventBatch) -> Result<(), Fault> {
         Ok(self.append(events)?)
     }
 }

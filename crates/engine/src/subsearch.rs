@@ -28,10 +28,10 @@ pub(crate) fn condition_of(batches: &[RecordBatch], span: Span) -> Result<Search
                     parts.push(field_condition(name, values, span)?);
                 }
             }
-            conditions.extend(joined(parts, SearchExpr::And));
+            conditions.extend(join_parts(parts, SearchExpr::And));
         }
     }
-    Ok(joined(conditions, SearchExpr::Or).unwrap_or_else(|| SearchExpr::Not(Box::new(SearchExpr::All))))
+    Ok(join_parts(conditions, SearchExpr::Or).unwrap_or_else(|| SearchExpr::Not(Box::new(SearchExpr::All))))
 }
 
 fn field_condition(name: &str, values: Vec<String>, span: Span) -> Result<SearchExpr, EngineError> {
@@ -50,9 +50,9 @@ fn field_condition(name: &str, values: Vec<String>, span: Span) -> Result<Search
         }
         parts.push(NodeBuilder::at(span).equals(name, &value));
     }
-    Ok(joined(parts, SearchExpr::Or).unwrap_or(SearchExpr::All))
+    Ok(join_parts(parts, SearchExpr::Or).unwrap_or(SearchExpr::All))
 }
 
-fn joined(mut parts: Vec<SearchExpr>, join: fn(Vec<SearchExpr>) -> SearchExpr) -> Option<SearchExpr> {
+fn join_parts(mut parts: Vec<SearchExpr>, join: fn(Vec<SearchExpr>) -> SearchExpr) -> Option<SearchExpr> {
     if parts.len() > 1 { Some(join(parts)) } else { parts.pop() }
 }

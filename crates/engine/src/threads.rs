@@ -28,11 +28,11 @@ pub(crate) fn with_stack<T>(run: impl FnOnce() -> T) -> T {
 type Work = Box<dyn FnOnce() + Send>;
 
 /// Work sent to an idle thread.
-struct Order {
+struct Assignment {
     work: Work,
     /// Sender with which the thread returns to the idle list. An idle thread does not hold this sender, so that the
     /// thread ends when the list is dropped.
-    back: Sender<Order>,
+    idle_sender: Sender<Assignment>,
 }
 
 /// Threads that wait for a search.
@@ -40,7 +40,7 @@ struct Order {
 struct Idle {
     /// Set when no more searches follow.
     closed: bool,
-    threads: Vec<Sender<Order>>,
+    threads: Vec<Sender<Assignment>>,
 }
 
 /// Threads of one engine. Dropping it waits until every search has ended.
@@ -55,7 +55,7 @@ impl SearchThreads {
     pub(crate) fn run(&self, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let mut work: Work = Box::new(work);
         while let Some(thread) = self.idle.lock().unwrap_or_else(PoisonError::into_inner).threads.pop() {
-            match thread.send(Order { work, back: thread.clone() }) {
+            match thread.send(Assignment { work, idle_sender: thread.clone() }) {
                 Ok(()) => return Ok(()),
                 // This thread ended with a panic; try the next one.
                 Err(returned) => work = returned.0.work,
@@ -63,7 +63,7 @@ impl SearchThreads {
         }
         let idle = Arc::clone(&self.idle);
         let thread = std::thread::Builder::new().name("search".into()).stack_size(STACK_BYTES);
-        let handle = thread.spawn(move || serve(work, &idle))?;
+        let handle = thread.spawn(move || run_worker(work, &idle))?;
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let ended: Vec<JoinHandle<()>> = all.extract_if(.., |handle| handle.is_finished()).collect();
         all.push(handle);
@@ -84,9 +84,9 @@ impl Drop for SearchThreads {
 }
 
 /// Thread main function: runs searches while there is room in the idle list and the engine exists.
-fn serve(first: Work, idle: &Mutex<Idle>) {
+fn run_worker(first: Work, idle: &Mutex<Idle>) {
     let (back, orders) = channel();
-    let mut order = Order { work: first, back };
+    let mut order = Assignment { work: first, idle_sender: back };
     loop {
         (order.work)();
         {
@@ -94,7 +94,7 @@ fn serve(first: Work, idle: &Mutex<Idle>) {
             if idle.closed || idle.threads.len() >= IDLE_MAX {
                 return;
             }
-            idle.threads.push(order.back);
+            idle.threads.push(order.idle_sender);
         }
         match orders.recv() {
             Ok(next) => order = next,
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_serves_one_search_after_the_other_and_ends_with_the_engine() {
+    fn threads_are_reused_and_end_with_the_engine() {
         let threads = SearchThreads::default();
         let (said, heard) = channel();
         let mut seen = Vec::new();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn searches_run_beside_each_other_and_a_panic_ends_only_its_own() {
+    fn searches_run_concurrently_and_a_panic_ends_only_its_search() {
         let threads = SearchThreads::default();
         let (said, heard) = channel();
         let gates: Vec<Sender<()>> = (0..IDLE_MAX + 8)

@@ -38,7 +38,7 @@ fn store(folder: &Path) -> Arc<Store> {
 }
 
 /// The first cell of the first row, or the error.
-fn ask(engine: &Engine, store: &Arc<Store>, text: &str) -> Result<String, EngineError> {
+fn run_search(engine: &Engine, store: &Arc<Store>, text: &str) -> Result<String, EngineError> {
     let request = request(text);
     let mut job = engine.start(request, Arc::<Store>::clone(store)).unwrap();
     let batch = job.next_batch().unwrap()?;
@@ -46,26 +46,26 @@ fn ask(engine: &Engine, store: &Arc<Store>, text: &str) -> Result<String, Engine
 }
 
 #[test]
-fn more_than_the_memory_of_a_deletion_is_refused_and_nothing_is_deleted() {
+fn deletions_beyond_the_memory_limit_are_refused_entirely() {
     let folder = tempdir().unwrap();
     let store = store(folder.path());
     let (small, usual) = (engine(ONE_BUCKET_BYTES), engine(EngineOptions::default().deletion_bytes));
-    let left = || ask(&usual, &store, "index=* | stats count").unwrap();
-    let refused = ask(&small, &store, "index=* | delete").unwrap_err();
+    let left = || run_search(&usual, &store, "index=* | stats count").unwrap();
+    let refused = run_search(&small, &store, "index=* | delete").unwrap_err();
     assert!(
         matches!(&refused, EngineError::Limit { what, value: 1_000, .. } if what.contains("nothing is deleted")),
         "{refused}"
     );
     assert_eq!(left(), "200");
     // Deletions that fit the limit succeed: 100 events of one index, then all that remain.
-    assert_eq!(ask(&small, &store, "index=other | delete").unwrap(), "100");
+    assert_eq!(run_search(&small, &store, "index=other | delete").unwrap(), "100");
     assert_eq!(left(), "100");
-    assert_eq!(ask(&usual, &store, "index=* n<40 | delete").unwrap(), "40");
+    assert_eq!(run_search(&usual, &store, "index=* n<40 | delete").unwrap(), "40");
     assert_eq!(left(), "60");
 }
 
 #[test]
-fn a_search_that_is_refused_deletes_nothing() {
+fn refused_searches_delete_nothing() {
     let folder = tempdir().unwrap();
     let (store, engine) = (store(folder.path()), engine(EngineOptions::default().deletion_bytes));
     for behind in [
@@ -79,10 +79,10 @@ fn a_search_that_is_refused_deletes_nothing() {
         "makeresults",
         "streamstats window=20000000 sum(n)",
     ] {
-        let refused = ask(&engine, &store, &format!("index=* | delete | {behind}")).unwrap_err();
+        let refused = run_search(&engine, &store, &format!("index=* | delete | {behind}")).unwrap_err();
         assert!(matches!(refused, EngineError::Invalid { .. }), "{behind}: {refused}");
-        assert_eq!(ask(&engine, &store, "index=* | stats count").unwrap(), "200", "{behind}");
+        assert_eq!(run_search(&engine, &store, "index=* | stats count").unwrap(), "200", "{behind}");
     }
     // A valid command after it still runs.
-    assert_eq!(ask(&engine, &store, "index=* n<40 | delete | eval deleted=deleted*2").unwrap(), "160");
+    assert_eq!(run_search(&engine, &store, "index=* n<40 | delete | eval deleted=deleted*2").unwrap(), "160");
 }

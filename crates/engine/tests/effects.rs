@@ -19,7 +19,7 @@ fn run(text: &str) -> (Result<usize, EngineError>, Vec<String>) {
     let engine = engine.with_commands(node.clone()).with_knowledge(node.clone()).with_node(node.clone());
     let request = request(text);
     let source: Arc<dyn SnapshotSource> = node.clone();
-    let mut job = engine.start_here(request, source).unwrap_or_else(|faults| panic!("{text}: {faults:?}"));
+    let mut job = engine.start_on_reader_thread(request, source).unwrap_or_else(|faults| panic!("{text}: {faults:?}"));
     let rows = rows_of(&mut job).map(|rows| count(&rows));
     drop(job);
     (rows, node.effects())
@@ -46,7 +46,7 @@ const WRITING: &[&str] = &[
 ];
 
 /// Searches that contain one of these searches in brackets.
-const AROUND: &[&str] = &[
+const ENCLOSING: &[&str] = &[
     "| makeresults | append [WRITING]",
     "| makeresults | appendcols [WRITING]",
     "| makeresults | join type=outer _time [WRITING]",
@@ -93,7 +93,7 @@ fn nothing_is_done_when_a_later_command_is_refused() {
     // Combines every entry of one table with every entry of another.
     for (writing_max, around_max, refused_max) in [(all, all, first), (all, first, all), (first, all, all)] {
         for writing in WRITING.iter().take(writing_max) {
-            for around in AROUND.iter().take(around_max) {
+            for around in ENCLOSING.iter().take(around_max) {
                 for refused in REFUSED.iter().take(refused_max) {
                     let behind = format!("| {refused}");
                     let text = around.replace("WRITING", writing);
@@ -134,7 +134,7 @@ fn nothing_is_done_when_the_first_command_is_refused() {
 #[test]
 fn valid_searches_have_their_side_effects() {
     for writing in WRITING {
-        for around in AROUND {
+        for around in ENCLOSING {
             let text = around.replace("WRITING", writing).replace("REFUSED", "| stats count");
             let (outcome, effects) = run(&text);
             let only_tried = writing.contains("launch") || writing.contains("script") || writing.contains("sendalert");

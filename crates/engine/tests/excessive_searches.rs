@@ -15,7 +15,7 @@ const SMALL_STACK_BYTES: usize = 512 << 10;
 const THREAD_STACK_BYTES: usize = 2 << 20;
 
 /// The last line of the answer, or the error, followed by the messages.
-fn ask(store: &Arc<MemoryStore>, search: &str) -> String {
+fn run_search(store: &Arc<MemoryStore>, search: &str) -> String {
     let engine = engine(&EngineOptions::default());
     let mut job = match engine.start(request(search), store.clone()) {
         Ok(job) => job,
@@ -49,13 +49,13 @@ fn a_long_and_deep_search_runs_on_a_thread_with_a_small_stack() {
     let run = move || {
         let request = request(&text);
         // One search is dropped halfway, one before it starts.
-        let mut job = engine.start_here(request.clone(), store.clone()).unwrap();
+        let mut job = engine.start_on_reader_thread(request.clone(), store.clone()).unwrap();
         assert!(job.next_batch().is_some());
         drop(job);
-        let mut job = engine.start_here(request.clone(), store.clone()).unwrap();
+        let mut job = engine.start_on_reader_thread(request.clone(), store.clone()).unwrap();
         job.stopper().cancel();
         assert!(job.next_batch().is_none() && job.is_partial());
-        let mut job = engine.start_here(request, store).unwrap();
+        let mut job = engine.start_on_reader_thread(request, store).unwrap();
         let batch = job.next_batch().unwrap().unwrap();
         let at = batch.schema().index_of("n").unwrap();
         arrow::util::display::array_value_to_string(batch.column(at), 0).unwrap()
@@ -92,7 +92,7 @@ fn a_long_and_deep_search_is_explained_on_a_thread_with_a_small_stack() {
 }
 
 #[test]
-fn too_much_is_refused_or_cut_with_a_word() {
+fn excess_is_refused_or_truncated_with_a_message() {
     let store = Arc::new(MemoryStore::new("main"));
     for (search, expected) in [
         ("| makeresults count=10000 | eval y=mvrange(0,100000) | stats count", "expression bytes = 268435456"),
@@ -117,17 +117,17 @@ fn too_much_is_refused_or_cut_with_a_word() {
         // More rows than other commands return in one batch; none may be missing.
         ("| makeresults count=5000 | eval y=mvrange(0,1000) | mvexpand y | stats count", "5000000 "),
     ] {
-        let answer = ask(&store, search);
+        let answer = run_search(&store, search);
         assert!(answer.contains(expected), "{search}\ngives {answer}");
     }
 }
 
 #[test]
-fn dropped_rows_make_an_answer_partial() {
+fn dropped_rows_make_a_result_partial() {
     let store = Arc::new(MemoryStore::new("main"));
-    let answer = ask(&store, "| makeresults count=4096 | eval y=mvrange(0,3000) | mvexpand y | stats count");
+    let answer = run_search(&store, "| makeresults count=4096 | eval y=mvrange(0,3000) | mvexpand y | stats count");
     assert!(answer.contains("PARTIAL") && answer.contains("the others are dropped"), "{answer}");
-    let whole = ask(&store, "| makeresults count=4096 | eval y=mvrange(0,1000) | mvexpand y | stats count");
+    let whole = run_search(&store, "| makeresults count=4096 | eval y=mvrange(0,1000) | mvexpand y | stats count");
     assert!(whole.starts_with("4096000") && !whole.contains("PARTIAL"), "{whole}");
 }
 
@@ -147,15 +147,15 @@ fn binary_data_makes_a_bounded_number_of_fields() {
         batch.push(text.as_bytes(), 0, meta);
     }
     store.append(batch).unwrap();
-    let answer = ask(&store, "* | head 3");
+    let answer = run_search(&store, "* | head 3");
     assert!(answer.contains("more than 1000 different fields"), "{answer}");
-    assert!(ask(&store, "* | stats count").starts_with("20000"));
+    assert!(run_search(&store, "* | stats count").starts_with("20000"));
     // A requested field is found regardless of the limit.
-    assert!(ask(&store, "field159999=value7 | stats count(field159999)").starts_with('1'));
+    assert!(run_search(&store, "field159999=value7 | stats count(field159999)").starts_with('1'));
 }
 
 #[test]
-fn numbers_written_differently_are_series_of_their_own() {
+fn numbers_written_differently_form_separate_series() {
     let store = Arc::new(MemoryStore::new("main"));
     let mut batch = EventBatch::default();
     let meta = Metadata {
@@ -172,7 +172,8 @@ fn numbers_written_differently_are_series_of_their_own() {
     }
     store.append(batch).unwrap();
     for chart in ["timechart span=1m count by a", "chart count over _time span=1m by a"] {
-        let sums = ask(&store, &format!("* | {chart} | stats sum(\"005\") as x, sum(\"5\") as y, sum(\"5.0\") as z"));
+        let sums =
+            run_search(&store, &format!("* | {chart} | stats sum(\"005\") as x, sum(\"5\") as y, sum(\"5.0\") as z"));
         assert_eq!(sums.trim(), "100 50 50", "{chart}");
     }
 }
@@ -184,11 +185,11 @@ fn options_without_effect_are_reported() {
         ("| makeresults | eval a=1 | stats allnum=true sum(*)", "allnum="),
         ("| makeresults | append maxtime=5 [| makeresults]", "maxtime="),
     ] {
-        let answer = ask(&store, search);
+        let answer = run_search(&store, search);
         assert!(
             answer.contains(&format!("{option} is not supported yet; it has no effect")),
             "{search}\ngives {answer}"
         );
     }
-    assert!(!ask(&store, "| makeresults | stats count by _time").contains("no effect"));
+    assert!(!run_search(&store, "| makeresults | stats count by _time").contains("no effect"));
 }

@@ -45,7 +45,7 @@ impl SnapshotSource for Source {
         Ok(Store::snapshot(&self.0, indexes, range))
     }
 
-    fn keep(&self, _: EventBatch) -> Result<(), quarry_stdx::Fault> {
+    fn store_events(&self, _: EventBatch) -> Result<(), quarry_stdx::Fault> {
         panic!("events are kept")
     }
 }
@@ -100,7 +100,7 @@ fn stages(explanation: &Explanation) -> Vec<(Phase, StageShape, &str)> {
 #[test]
 fn commands_run_where_they_can() {
     use Phase::{Map, MapReduce, Reduce, Scan};
-    use StageShape::{AllRows, Fold, Makes, OrderedFold, OrderedRows, Rows};
+    use StageShape::{AllRows, Fold, Generates, OrderedFold, OrderedRows, Rows};
     let found = explain(
         "error | rex \"user=(?<u>\\w+)\" | eval x=1 | lookup teams user AS u | where x>0 | stats count by u, x \
          | sort u | head 3 | stats count",
@@ -125,7 +125,7 @@ fn commands_run_where_they_can() {
     let found = explain("| makeresults count=1000000000 | eval x=1 | outputlookup teams");
     assert_eq!(
         stages(&found),
-        [(Reduce, Makes, "makeresults"), (Reduce, Rows, "eval"), (Reduce, AllRows, "outputlookup")]
+        [(Reduce, Generates, "makeresults"), (Reduce, Rows, "eval"), (Reduce, AllRows, "outputlookup")]
     );
     assert!(found.plan.events.is_none());
     explain("error | collect index=main");
@@ -198,7 +198,7 @@ fn options_of_a_request_are_planned_and_explained_as_they_run() {
 }
 
 #[test]
-fn pruning_steps_count_what_is_left() {
+fn pruning_steps_count_remaining_data() {
     let left = |text: &str| {
         let found = explain(text);
         let pruning_steps = found.plan.events.unwrap().pruning_steps;
@@ -265,7 +265,7 @@ fn push_down_to_the_scan_is_explained() {
             vec!["index-time fields alone", "events with the same values as one row and their count"],
         ),
     ] {
-        assert_eq!(explain(text).plan.events.unwrap().pushed, wanted, "{text}");
+        assert_eq!(explain(text).plan.events.unwrap().pushed_down, wanted, "{text}");
     }
 }
 

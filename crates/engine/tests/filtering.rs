@@ -81,7 +81,7 @@ fn times(engine: &Engine, store: &Arc<Store>, search: &str) -> Vec<String> {
 }
 
 #[test]
-fn early_tests_change_no_answer() {
+fn early_filtering_does_not_change_results() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(&EngineOptions::default());
     for sealed in [false, true] {
@@ -209,7 +209,7 @@ fn lines_with_rules(count: u64) -> Vec<(&'static str, String)> {
 
 /// Whether a condition after a `rex` whose group may end inside a token finds events; checks that it finds the same
 /// on finished rows.
-fn is_found_behind_rex(engine: &Engine, store: &Arc<Store>, value: &str) -> bool {
+fn is_found_after_rex(engine: &Engine, store: &Arc<Store>, value: &str) -> bool {
     let rex = r#"* | rex "id:(?<b>[^ !]{3,6})" | rex "who=.(?<w>[^\]]*)""#;
     let early = times(engine, store, &format!("{rex} | search b=\"{value}\""));
     let late = times(engine, store, &format!("{rex} | eval later=1 | search b=\"{value}\""));
@@ -278,7 +278,7 @@ fn values_of_rules_are_found_wherever_they_begin_and_end() {
                 }
                 if field == "begin" {
                     begun +=
-                        usize::from(is_found_behind_rex(&engine, store, &value.chars().take(6).collect::<String>()));
+                        usize::from(is_found_after_rex(&engine, store, &value.chars().take(6).collect::<String>()));
                 }
                 compared += 1;
             }

@@ -12,16 +12,16 @@ use quarry_store::MemoryStore;
 use quarry_testworld::{engine, lines, request};
 
 /// The rows as texts, each with the names of its fields, or the error.
-fn ask(search: &str, memory_bytes: usize) -> Result<Vec<String>, String> {
-    ask_of(search, memory_bytes, Arc::new(MemoryStore::new("main")))
+fn run_search(search: &str, memory_bytes: usize) -> Result<Vec<String>, String> {
+    run_search_on(search, memory_bytes, Arc::new(MemoryStore::new("main")))
 }
 
-fn ask_of(search: &str, memory_bytes: usize, store: Arc<MemoryStore>) -> Result<Vec<String>, String> {
-    read_of(search, memory_bytes, store, |_, _| ())
+fn run_search_on(search: &str, memory_bytes: usize, store: Arc<MemoryStore>) -> Result<Vec<String>, String> {
+    read_batches(search, memory_bytes, store, |_, _| ())
 }
 
 /// Runs a search as `ask` does, and calls `between` after each batch.
-fn read_of(
+fn read_batches(
     search: &str,
     memory_bytes: usize,
     store: Arc<MemoryStore>,
@@ -30,7 +30,7 @@ fn read_of(
     let options = EngineOptions { memory_bytes, ..EngineOptions::default() };
     let engine = engine(&options);
     let request = request(search);
-    let mut job = engine.start_here(request, store).map_err(|faults| faults[0].message.clone())?;
+    let mut job = engine.start_on_reader_thread(request, store).map_err(|faults| faults[0].message.clone())?;
     let mut found = Vec::new();
     while let Some(batch) = job.next_batch() {
         let batch = batch.map_err(|error| error.to_string())?;
@@ -45,7 +45,7 @@ const ROWS: &str = "| makeresults count=30000 | streamstats count as n | fields 
     | eval key=\"key number \".((n*7919)%10000), value=(n*31)%1000, class=\"c\".(n%7)";
 
 #[test]
-fn answers_do_not_depend_on_memory() {
+fn results_do_not_depend_on_memory() {
     let mut faults = Vec::new();
     for commands in [
         "stats count sum(value) avg(value) dc(n) values(n) list(n) mode(value) by key",
@@ -76,9 +76,9 @@ fn answers_do_not_depend_on_memory() {
         "eval _time=n | sort 0 - _time | transaction class startswith=eval(value<100) maxpause=9s keeporphans=true",
     ] {
         let search = format!("{ROWS} | {commands}");
-        let expected = ask(&search, 1 << 30).unwrap();
+        let expected = run_search(&search, 1 << 30).unwrap();
         assert!(expected.len() > 2, "{commands}");
-        match ask(&search, 4 << 20) {
+        match run_search(&search, 4 << 20) {
             Ok(found) if found == expected => {}
             Ok(found) => faults.push(format!("{commands}: {} rows of {}", found.len(), expected.len())),
             Err(error) => faults.push(format!("{commands}: {error}")),
@@ -88,11 +88,11 @@ fn answers_do_not_depend_on_memory() {
 }
 
 #[test]
-fn what_cannot_spill_names_the_limit() {
+fn commands_that_cannot_spill_report_the_memory_limit() {
     for commands in
         ["streamstats count by key", "dedup key", "stats values(key)", "eventstats count by key", "transaction n"]
     {
-        let error = ask(&format!("{ROWS} | {commands}"), 200 << 10).unwrap_err();
+        let error = run_search(&format!("{ROWS} | {commands}"), 200 << 10).unwrap_err();
         assert!(error.contains("[search] max_mem_usage_mb"), "{commands}: {error}");
     }
 }
@@ -112,12 +112,12 @@ fn sparse_events(count: usize, fields: usize) -> Arc<MemoryStore> {
 }
 
 #[test]
-fn mostly_empty_columns_take_the_memory_of_their_values() {
+fn sparse_columns_use_memory_only_for_their_values() {
     for commands in
         ["table *", "stats values(key*)", "sort 0 - n", "eventstats max(n) as most | stats count(key7*) max(most)"]
     {
         let search = format!("search * | {commands}");
-        let ask = |memory_bytes| ask_of(&search, memory_bytes, sparse_events(6_000, 300));
+        let ask = |memory_bytes| run_search_on(&search, memory_bytes, sparse_events(6_000, 300));
         let (mut expected, mut found) = (ask(1 << 30).unwrap(), ask(6 << 20).unwrap());
         assert!(!expected.is_empty(), "{commands}");
         // The number of columns in a batch depends on how rows are stored.
@@ -129,7 +129,7 @@ fn mostly_empty_columns_take_the_memory_of_their_values() {
 }
 
 #[test]
-fn long_rows_come_a_few_at_a_time_and_a_search_that_let_go_reads_them_again() {
+fn long_rows_are_read_in_small_batches_and_reread_after_release() {
     // Pages of several megabytes with overlapping times: each second has one event of each source.
     let store = Arc::new(MemoryStore::new("main"));
     for source in 0..3_usize {
@@ -149,7 +149,7 @@ fn long_rows_come_a_few_at_a_time_and_a_search_that_let_go_reads_them_again() {
     for search in ["index=main", "index=main | eval m=n+1 | where m%7=1", "index=main | dedup 2 n", "index=main n<700"]
     {
         let mut batches = 0;
-        let expected = read_of(search, 1 << 30, store.clone(), |_, batch| {
+        let expected = read_batches(search, 1 << 30, store.clone(), |_, batch| {
             batches += 1;
             let texts = batch.column_by_name("_raw").unwrap().as_string_view();
             let bytes: usize = texts.iter().flatten().map(str::len).sum();
@@ -158,7 +158,7 @@ fn long_rows_come_a_few_at_a_time_and_a_search_that_let_go_reads_them_again() {
         let expected = expected.unwrap();
         assert!(batches > 3 && expected.len() > 600, "{search}: {batches} batches of {} rows", expected.len());
         let mut lets_go = 0;
-        let found = read_of(search, 1 << 30, store.clone(), |job, _| {
+        let found = read_batches(search, 1 << 30, store.clone(), |job, _| {
             job.release_memory();
             lets_go += 1;
         });
@@ -167,18 +167,18 @@ fn long_rows_come_a_few_at_a_time_and_a_search_that_let_go_reads_them_again() {
 }
 
 #[test]
-fn rows_that_are_made_end_when_the_search_is_to_finish() {
+fn generated_rows_end_when_the_search_finishes_early() {
     let all = 2_000_000;
     for search in
         ["| makeresults count=2000000 | eval x=1", "| makeresults count=2000000 annotate=true | streamstats count"]
     {
-        let rows = read_of(search, 64 << 20, Arc::new(MemoryStore::new("main")), |job, batch| {
+        let rows = read_batches(search, 64 << 20, Arc::new(MemoryStore::new("main")), |job, batch| {
             assert!(batch.num_rows() < all / 10, "{search}: {} rows at once", batch.num_rows());
             job.stopper().finish_early();
         });
         let rows = rows.unwrap();
         assert!(!rows.is_empty() && rows.len() < all / 4, "{search}: {} rows", rows.len());
     }
-    let counted = ask("| makeresults count=40000 | stats count", 64 << 20).unwrap();
+    let counted = run_search("| makeresults count=40000 | stats count", 64 << 20).unwrap();
     assert_eq!(counted, ["count=40000"]);
 }

@@ -23,19 +23,19 @@ impl SnapshotSource for ArmedStore {
         assert!(range.latest != Some(5), "the injected panic of the snapshot");
         let mut snapshot = self.store.snapshot();
         for segment in &mut snapshot.segments {
-            *segment = Arc::new(MinedSegment { inner: Arc::clone(segment), armed: Arc::clone(&self.armed) });
+            *segment = Arc::new(PanickingSegment { inner: Arc::clone(segment), armed: Arc::clone(&self.armed) });
         }
         Ok(snapshot)
     }
 }
 
 #[derive(Debug)]
-struct MinedSegment {
+struct PanickingSegment {
     inner: Arc<dyn Segment>,
     armed: Arc<AtomicBool>,
 }
 
-impl Segment for MinedSegment {
+impl Segment for PanickingSegment {
     quarry_testworld::segment_of!(inner);
     fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
         assert!(page != 3 || !self.armed.load(Ordering::Relaxed), "the injected panic of page 3");
@@ -56,9 +56,9 @@ fn world() -> (Engine, Arc<ArmedStore>) {
 }
 
 /// Number of rows, or the error; checks that it is the same on a search thread and on the reader's thread.
-fn ask(engine: &Engine, world: &Arc<ArmedStore>, search: &str, range: TimeRange) -> Result<usize, String> {
+fn run_search(engine: &Engine, world: &Arc<ArmedStore>, search: &str, range: TimeRange) -> Result<usize, String> {
     let queued = rows_of(engine, Engine::start, world, search, range);
-    assert_eq!(rows_of(engine, Engine::start_here, world, search, range), queued, "{search}");
+    assert_eq!(rows_of(engine, Engine::start_on_reader_thread, world, search, range), queued, "{search}");
     queued
 }
 
@@ -90,18 +90,18 @@ fn a_panic_while_events_are_read_is_an_error_of_the_search() {
         ("class=* | timechart count", 1, "the injected panic of page 3"),
     ] {
         world.armed.store(true, Ordering::Relaxed);
-        let error = ask(&engine, &world, search, TimeRange::ALL).expect_err(search);
+        let error = run_search(&engine, &world, search, TimeRange::ALL).expect_err(search);
         assert!(error.contains("internal error") && error.contains(stage), "{search}: {error}");
         // The engine and its threads remain usable.
         world.armed.store(false, Ordering::Relaxed);
-        assert_eq!(ask(&engine, &world, search, TimeRange::ALL), Ok(rows), "{search}");
+        assert_eq!(run_search(&engine, &world, search, TimeRange::ALL), Ok(rows), "{search}");
     }
 }
 
 #[test]
-fn a_panic_on_the_thread_of_the_search_is_its_error() {
+fn a_panic_on_the_search_thread_is_reported_as_its_error() {
     let (engine, world) = world();
     let range = TimeRange { earliest: Some(0), latest: Some(5) };
-    let error = ask(&engine, &world, "class=*", range).unwrap_err();
+    let error = run_search(&engine, &world, "class=*", range).unwrap_err();
     assert!(error.contains("internal error while commands were run: the injected panic of the snapshot"), "{error}");
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quarry_conf::{Layers, Permissions, PropsResolver};
 use quarry_engine::{
-    Engine, EngineError, EngineOptions, KeptJob, NodeEntry, NodeSource, SearchRequest, SnapshotSource,
+    Engine, EngineError, EngineOptions, JobResult, NodeEntry, NodeSource, SearchRequest, SnapshotSource,
 };
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_store::{BucketListing, IndexSelector, ListingState, MemoryStore, Snapshot, StoreError};
@@ -36,8 +36,8 @@ impl Node {
 }
 
 impl NodeSource for Node {
-    fn job(&self, sid: &str, viewer: &Permissions) -> Result<Option<KeptJob>, quarry_stdx::Fault> {
-        Ok((sid == "1.1" && viewer.may_see(Some("tom"))).then(KeptJob::default))
+    fn job(&self, sid: &str, viewer: &Permissions) -> Result<Option<JobResult>, quarry_stdx::Fault> {
+        Ok((sid == "1.1" && viewer.may_see(Some("tom"))).then(JobResult::default))
     }
 
     fn history(&self, viewer: &Permissions) -> Option<Vec<NodeEntry>> {
@@ -76,8 +76,8 @@ impl SnapshotSource for Node {
         Some(self.indexes.iter().map(|(name, _)| listing(name)).collect())
     }
 
-    fn keep(&self, events: EventBatch) -> Result<(), quarry_stdx::Fault> {
-        self.recorder.keep(events)
+    fn store_events(&self, events: EventBatch) -> Result<(), quarry_stdx::Fault> {
+        self.recorder.store_events(events)
     }
 }
 
@@ -111,14 +111,19 @@ fn user(capabilities: &[&str], allowed: &[&str]) -> Arc<Permissions> {
     Arc::new(Permissions::of_user("eva", capabilities, texts(allowed), vec!["main".to_owned()]))
 }
 
-fn ask(engine: &Engine, node: &Arc<Node>, text: &str, permissions: &Arc<Permissions>) -> Result<usize, EngineError> {
+fn run_search(
+    engine: &Engine,
+    node: &Arc<Node>,
+    text: &str,
+    permissions: &Arc<Permissions>,
+) -> Result<usize, EngineError> {
     let request = SearchRequest {
         default_indexes: permissions.default_indexes.clone(),
         permissions: Arc::clone(permissions),
         ..request(text)
     };
     let source: Arc<dyn SnapshotSource> = Arc::<Node>::clone(node);
-    let mut job = engine.start_here(request, source).unwrap_or_else(|faults| panic!("{text}: {faults:?}"));
+    let mut job = engine.start_on_reader_thread(request, source).unwrap_or_else(|faults| panic!("{text}: {faults:?}"));
     Ok(count(&rows_of(&mut job)?))
 }
 
@@ -159,7 +164,7 @@ fn a_command_that_is_not_allowed_is_refused_before_anything_runs() {
         for place in places {
             let text = place.replace("COMMAND", command);
             let before = (node.effects(), node.read.load(Ordering::SeqCst));
-            match ask(&engine, &node, &text, &searcher) {
+            match run_search(&engine, &node, &text, &searcher) {
                 Err(EngineError::Forbidden { command, capability: taken, user, span }) => {
                     assert_eq!((command.as_str(), taken.as_str(), user.as_str()), (name, capability, "eva"), "{text}");
                     assert!(span.is_some(), "{text}");
@@ -172,7 +177,7 @@ fn a_command_that_is_not_allowed_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn what_macros_and_saved_searches_stand_for_is_looked_at_as_well() {
+fn expansions_of_macros_and_saved_searches_are_checked() {
     let (engine, node) = node();
     let searcher = user(&["search", "input_file"], &["*"]);
     for text in [
@@ -185,18 +190,18 @@ fn what_macros_and_saved_searches_stand_for_is_looked_at_as_well() {
         "* | map Writer",
         "* | append [| savedsearch Outer]",
     ] {
-        let refused = ask(&engine, &node, text, &searcher);
+        let refused = run_search(&engine, &node, text, &searcher);
         assert!(matches!(&refused, Err(EngineError::Forbidden { command, .. }) if command == "outputlookup"), "{text}");
         assert_eq!((node.effects(), node.read.load(Ordering::SeqCst)), (0, 0), "{text}");
     }
     // A saved search that runs itself ends with an error.
-    assert!(matches!(ask(&engine, &node, "| savedsearch Circle", &searcher), Err(EngineError::Invalid { .. })));
-    assert!(ask(&engine, &node, "| savedsearch Writer", &user(&["search", "output_file"], &["*"])).is_ok());
+    assert!(matches!(run_search(&engine, &node, "| savedsearch Circle", &searcher), Err(EngineError::Invalid { .. })));
+    assert!(run_search(&engine, &node, "| savedsearch Writer", &user(&["search", "output_file"], &["*"])).is_ok());
     assert_eq!(node.effects(), 1);
 }
 
 #[test]
-fn commands_that_come_of_data_are_refused_when_they_come() {
+fn commands_built_from_data_are_refused_at_run_time() {
     let (engine, node) = node();
     let searcher = user(&["search", "input_file"], &["*"]);
     for text in [
@@ -204,17 +209,17 @@ fn commands_that_come_of_data_are_refused_when_they_come() {
         "| makeresults | eval c=\"| outputlookup t.csv\" | map search=\"search * $c$\"",
         "| inputlookup codes | map search=\"search * $word$\"",
     ] {
-        let refused = ask(&engine, &node, text, &searcher);
+        let refused = run_search(&engine, &node, text, &searcher);
         assert!(matches!(&refused, Err(EngineError::Forbidden { .. })), "{text}: {refused:?}");
         assert_eq!(node.effects(), 0, "{text}");
     }
 }
 
 #[test]
-fn who_has_no_role_searches_nothing() {
+fn users_without_roles_find_nothing() {
     let (engine, node) = node();
     for text in ["*", "| makeresults", "| history", "| rest /services/server/info"] {
-        let refused = ask(&engine, &node, text, &Arc::new(Permissions::default()));
+        let refused = run_search(&engine, &node, text, &Arc::new(Permissions::default()));
         assert!(matches!(&refused, Err(EngineError::Forbidden { capability, .. }) if capability == "search"), "{text}");
     }
     let explained = engine.explain(
@@ -230,7 +235,7 @@ fn who_has_no_role_searches_nothing() {
 }
 
 #[test]
-fn indexes_that_may_not_be_searched_hold_nothing() {
+fn forbidden_indexes_appear_empty() {
     let (engine, node) = node();
     let all = user(&["search", "get_metadata"], &["*", "_*"]);
     let usual = user(&["search", "get_metadata"], &["*"]);
@@ -249,20 +254,20 @@ fn indexes_that_may_not_be_searched_hold_nothing() {
         ("| metadata type=hosts index=_audit", [1, 0, 0]),
         ("| eventcount summarize=false index=* index=_*", [3, 2, 1]),
     ] {
-        let found = [&all, &usual, &web].map(|permissions| ask(&engine, &node, text, permissions).unwrap());
+        let found = [&all, &usual, &web].map(|permissions| run_search(&engine, &node, text, permissions).unwrap());
         assert_eq!(found, rows, "{text}");
     }
 }
 
 #[test]
-fn events_are_written_only_where_they_may_be() {
+fn events_are_written_only_to_allowed_indexes() {
     let (engine, node) = node();
     let writer = user(&["search", "run_collect", "run_mcollect"], &["*"]);
     let admin = user(&["search", "run_collect", "run_mcollect", "indexes_edit"], &["*", "_*"]);
     for index in ["_audit", "_internal"] {
         for command in ["collect", "mcollect", "meventcollect"] {
             let text = format!("* | eval metric_name=\"m\", _value=1 | {command} index={index}");
-            let refused = ask(&engine, &node, &text, &writer).unwrap_err().to_string();
+            let refused = run_search(&engine, &node, &text, &writer).unwrap_err().to_string();
             assert!(refused.contains("indexes_edit") && refused.contains(command), "{text}: {refused}");
         }
     }
@@ -271,23 +276,23 @@ fn events_are_written_only_where_they_may_be() {
         for command in ["collect", "mcollect", "meventcollect"] {
             for permissions in [&writer, &admin] {
                 let text = format!("* | {command} index=\"{index}\"");
-                let refused = ask(&engine, &node, &text, permissions).unwrap_err();
+                let refused = run_search(&engine, &node, &text, permissions).unwrap_err();
                 assert!(refused.span().is_some(), "{text}: {refused:?}");
             }
         }
     }
     assert_eq!((node.effects(), node.read.load(Ordering::SeqCst)), (0, 0), "refused before events were read");
-    ask(&engine, &node, "* | collect index=web", &writer).unwrap();
-    ask(&engine, &node, "* | collect index=_audit", &admin).unwrap();
+    run_search(&engine, &node, "* | collect index=web", &writer).unwrap();
+    run_search(&engine, &node, "* | collect index=_audit", &admin).unwrap();
     assert_eq!(node.recorder.effects(), ["events in web", "events in _audit"]);
 }
 
 #[test]
-fn jobs_of_others_are_not_there() {
+fn jobs_of_other_users_are_invisible() {
     let (engine, node) = node();
     let (eva, admin) = (user(&["search"], &["*"]), user(&["search", "admin_all_objects"], &["*"]));
-    let refused = ask(&engine, &node, "| loadjob 1.1", &eva).unwrap_err().to_string();
+    let refused = run_search(&engine, &node, "| loadjob 1.1", &eva).unwrap_err().to_string();
     assert!(refused.contains("no job 1.1 is kept"), "{refused}");
-    assert!(ask(&engine, &node, "| loadjob 1.1", &admin).is_ok());
-    assert_eq!([&eva, &admin].map(|viewer| ask(&engine, &node, "| history", viewer).unwrap()), [1, 2]);
+    assert!(run_search(&engine, &node, "| loadjob 1.1", &admin).is_ok());
+    assert_eq!([&eva, &admin].map(|viewer| run_search(&engine, &node, "| history", viewer).unwrap()), [1, 2]);
 }

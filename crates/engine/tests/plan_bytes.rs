@@ -88,7 +88,7 @@ fn a_plan_read_from_bytes_gives_the_rows_of_its_search() {
 }
 
 #[test]
-fn plans_of_the_manual_are_read_as_they_were_written() {
+fn plans_of_manual_examples_round_trip() {
     let pages = concat!(env!("CARGO_MANIFEST_DIR"), "/../../spec/spl");
     let (engine, source) = (engine(), Arc::new(MemoryStore::new("main")));
     let mut count = 0;
@@ -109,7 +109,7 @@ fn plans_of_the_manual_are_read_as_they_were_written() {
 }
 
 #[test]
-fn bytes_that_are_no_plan_are_refused() {
+fn invalid_plan_bytes_are_refused() {
     let (engine, source) = (engine(), source());
     let text = "* | rex \"(?<word>\\w+)\" | stats count by word | sort word";
     let bytes = engine.plan(request(text), source.clone()).unwrap().to_bytes().unwrap();

@@ -31,7 +31,7 @@ impl Clock for PreviewRecorder {
     }
 
     fn elapsed_ns(&self) -> i64 {
-        if let Some(preview) = self.previews.get().and_then(|previews| previews.look()) {
+        if let Some(preview) = self.previews.get().and_then(|previews| previews.poll()) {
             let mut seen = self.seen.lock().unwrap();
             if seen.last().is_none_or(|last| last.number < preview.number) {
                 seen.push(preview);
@@ -65,18 +65,19 @@ impl World {
     }
 
     /// The rows of commands over all events, and their previews if they are `watched`.
-    fn ask(&self, search: &str, watched: Option<&Arc<PreviewRecorder>>) -> Vec<String> {
+    fn run_search(&self, search: &str, watched: Option<&Arc<PreviewRecorder>>) -> Vec<String> {
         let request = SearchRequest {
             now: quarry_testworld::START + 1_000_000 * quarry_testworld::SECOND,
             sid: Some("1.1".to_owned()),
             ..request(&format!("search * | {search}"))
         };
         let source: Arc<dyn SnapshotSource> = Arc::<CountedStore>::clone(&self.store);
-        let mut job = self.engine.start_here(request, source).map_err(|faults| faults[0].message.clone()).unwrap();
+        let mut job =
+            self.engine.start_on_reader_thread(request, source).map_err(|faults| faults[0].message.clone()).unwrap();
         if let Some(watched) = watched {
             assert!(watched.previews.set(Arc::clone(job.previews())).is_ok());
             let clock: Arc<PreviewRecorder> = Arc::clone(watched);
-            job.previews().begin(&(clock as quarry_stdx::SharedClock));
+            job.previews().enable(&(clock as quarry_stdx::SharedClock));
         }
         lines(&rows_of(&mut job).unwrap())
     }
@@ -119,20 +120,20 @@ const SEARCHES: [&str; 13] = [
 ];
 
 #[test]
-fn a_preview_is_the_answer_over_the_newest_events() {
+fn previews_are_results_over_the_newest_events() {
     // The remaining events are unsealed, sealed in one slab, or in several.
     for slab_events in [1 << 20, 19_999, 8_192] {
         let world = World::new(1, slab_events);
         for commands in SEARCHES {
             let watched = Arc::<PreviewRecorder>::default();
-            let expected = world.ask(commands, None);
-            assert_eq!(world.ask(commands, Some(&watched)), expected, "{commands}: previews change nothing");
+            let expected = world.run_search(commands, None);
+            assert_eq!(world.run_search(commands, Some(&watched)), expected, "{commands}: previews change nothing");
             let seen = watched.seen.lock().unwrap();
             assert!(!seen.is_empty(), "{commands}: no preview");
             let last = seen.last().unwrap();
             for preview in [&seen[0], last] {
                 let shown = lines(&preview.rows);
-                let is_of = |events: u64| world.ask(&format!("head {events} | {commands}"), None) == shown;
+                let is_of = |events: u64| world.run_search(&format!("head {events} | {commands}"), None) == shown;
                 assert!(
                     events_of(preview, slab_events as u64).into_iter().any(is_of),
                     "{commands}: {} {shown:?}",
@@ -144,20 +145,20 @@ fn a_preview_is_the_answer_over_the_newest_events() {
 }
 
 #[test]
-fn workers_give_their_states_without_waiting_for_each_other() {
+fn workers_share_states_without_waiting_for_each_other() {
     let world = World::new(4, 4_096);
     for commands in ["stats count sum(size) by kind", "timechart count", "timechart count by host", "stats count by n"]
     {
         let watched = Arc::<PreviewRecorder>::default();
-        let expected = world.ask(commands, None);
-        assert_eq!(world.ask(commands, Some(&watched)), expected, "{commands}");
+        let expected = world.run_search(commands, None);
+        assert_eq!(world.run_search(commands, Some(&watched)), expected, "{commands}");
         // Once more with the cached states of its windows.
-        assert_eq!(world.ask(commands, Some(&Arc::default())), expected, "{commands}");
+        assert_eq!(world.run_search(commands, Some(&Arc::default())), expected, "{commands}");
     }
 }
 
 #[test]
-fn what_cannot_run_twice_has_no_preview() {
+fn commands_that_cannot_run_twice_have_no_preview() {
     let world = World::new(1, 1 << 20);
     for commands in [
         "stats count by kind | append [search * | stats count]",
@@ -166,7 +167,7 @@ fn what_cannot_run_twice_has_no_preview() {
         "head 5",
     ] {
         let watched = Arc::<PreviewRecorder>::default();
-        world.ask(commands, Some(&watched));
+        world.run_search(commands, Some(&watched));
         assert!(watched.seen.lock().unwrap().is_empty(), "{commands}");
     }
 }

@@ -137,14 +137,14 @@ fn large_event() -> EventBatch {
     batch
 }
 
-struct Answer {
+struct SearchOutcome {
     rows: usize,
     columns: usize,
     first: String,
     most_bytes: usize,
 }
 
-fn ask(search: &str, memory_bytes: usize, source: Arc<dyn SnapshotSource>) -> Answer {
+fn run_search(search: &str, memory_bytes: usize, source: Arc<dyn SnapshotSource>) -> SearchOutcome {
     let options = EngineOptions { memory_bytes, ..EngineOptions::default() };
     let engine = engine(&options);
     let request = SearchRequest { now: 2_000_000 * SECOND, ..request(search) };
@@ -153,7 +153,8 @@ fn ask(search: &str, memory_bytes: usize, source: Arc<dyn SnapshotSource>) -> An
     while let Some(batch) = job.next_batch() {
         rows.push(&batch.unwrap()).unwrap();
     }
-    let mut answer = Answer { rows: rows.num_rows(), columns: rows.names().len(), first: String::new(), most_bytes: 0 };
+    let mut answer =
+        SearchOutcome { rows: rows.num_rows(), columns: rows.names().len(), first: String::new(), most_bytes: 0 };
     if let Some(batch) = rows.batches().next() {
         let batch = batch.unwrap();
         let schema = batch.schema();
@@ -164,16 +165,16 @@ fn ask(search: &str, memory_bytes: usize, source: Arc<dyn SnapshotSource>) -> An
         });
         answer.first = cells.collect::<Vec<_>>().join(" ");
     }
-    answer.most_bytes = engine.memory_most_bytes();
+    answer.most_bytes = engine.peak_memory_bytes();
     answer
 }
 
 #[test]
-fn answers_are_right_within_the_limit_of_memory() {
+fn results_are_correct_within_the_memory_limit() {
     for case in &CASES {
         let store = MemoryStore::new("main");
         store.append((case.events)()).unwrap();
-        let answer = ask(case.search, case.megabytes * MEGABYTE, Arc::new(store));
+        let answer = run_search(case.search, case.megabytes * MEGABYTE, Arc::new(store));
         assert_eq!(answer.rows, case.rows, "{}", case.name);
         assert_eq!(answer.columns, case.columns, "{}", case.name);
         if !case.first.is_empty() {
@@ -203,7 +204,7 @@ fn ten_thousand_indexes_of_one_event_each_are_searched() {
     }
     store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
     let search = "search index=* | stats count sum(n) as sum by index | stats count sum(sum) as sum";
-    let answer = ask(search, 64 * MEGABYTE, store);
+    let answer = run_search(search, 64 * MEGABYTE, store);
     assert_eq!((answer.rows, answer.first.as_str()), (1, "count=10000 sum=49995000"));
     assert!(answer.most_bytes <= 64 * MEGABYTE);
 }

@@ -14,38 +14,39 @@ use quarry_event::template::NumberFormat;
 use crate::rows::{ColumnReader, batch_of};
 
 /// Number of rows in a batch.
-pub const BATCH: usize = 50;
+pub const BATCH_ROWS: usize = 50;
 /// Number of batches; every third one has plain texts.
-const BATCHES: usize = 12;
+const BATCH_COUNT: usize = 12;
 
 /// Values of a column, by row.
 pub type Values = fn(usize) -> Option<String>;
 
 /// A pseudo-random number.
-pub fn mixed(row: usize) -> usize {
+pub fn pseudo_random(row: usize) -> usize {
     row.wrapping_mul(2_654_435_761) >> 7
 }
 
 fn texts_of(values: Values, batch: usize) -> Vec<Option<String>> {
-    (batch * BATCH..(batch + 1) * BATCH).map(values).collect()
+    (batch * BATCH_ROWS..(batch + 1) * BATCH_ROWS).map(values).collect()
 }
 
 /// Names of the columns, and the values of each.
 pub const COLUMNS: [(&str, Values); 7] = [
-    ("word", |row| (!mixed(row).is_multiple_of(11)).then(|| format!("word {}", mixed(row) % 5))),
-    ("path", |row| Some(["/a", "/b", "/a/long/path/that/needs/a/buffer", "7"][mixed(row + 1) % 4].to_owned())),
-    ("user", |row| (!mixed(row).is_multiple_of(7)).then(|| (mixed(row) as i64 % 90 - 20).to_string())),
-    ("big", |row| Some((mixed(row) as i64 % 9 * 1_000_000_007_000).to_string())),
+    ("word", |row| (!pseudo_random(row).is_multiple_of(11)).then(|| format!("word {}", pseudo_random(row) % 5))),
+    ("path", |row| Some(["/a", "/b", "/a/long/path/that/needs/a/buffer", "7"][pseudo_random(row + 1) % 4].to_owned())),
+    ("user", |row| (!pseudo_random(row).is_multiple_of(7)).then(|| (pseudo_random(row) as i64 % 90 - 20).to_string())),
+    ("big", |row| Some((pseudo_random(row) as i64 % 9 * 1_000_000_007_000).to_string())),
     ("price", |row| {
-        let cents = mixed(row) as i64 % 500 - 100;
+        let cents = pseudo_random(row) as i64 % 500 - 100;
         (cents % 9 != 0)
             .then(|| format!("{}{}.{:02}", if cents < 0 { "-" } else { "" }, cents.abs() / 100, cents.abs() % 100))
     }),
-    ("address", |row| Some(format!("10.0.{}.{}", mixed(row) % 3, mixed(row) % 6))),
+    ("address", |row| Some(format!("10.0.{}.{}", pseudo_random(row) % 3, pseudo_random(row) % 6))),
     // Numbers that no integer column supports, next to some that it does.
     ("odd", |row| {
         Some(
-            ["007", "7", "1.0", "1", "-0", "1e3", "10.0.0.1", "", "1.50", "12345678901234567890"][mixed(row) % 10]
+            ["007", "7", "1.0", "1", "-0", "1e3", "10.0.0.1", "", "1.50", "12345678901234567890"]
+                [pseudo_random(row) % 10]
                 .to_owned(),
         )
     }),
@@ -88,7 +89,7 @@ fn integers(texts: &[Option<String>], format: NumberFormat) -> Option<Vec<Option
     texts.iter().map(parse).collect()
 }
 
-fn coded(texts: &[Option<String>], batch: usize) -> ArrayRef {
+fn encode_column(texts: &[Option<String>], batch: usize) -> ArrayRef {
     if let Some(numbers) = integers(texts, NumberFormat::Integer) {
         return Arc::new(numbers.into_iter().collect::<Int64Array>());
     }
@@ -103,13 +104,14 @@ fn coded(texts: &[Option<String>], batch: usize) -> ArrayRef {
 }
 
 /// Number of batches that share dictionaries.
-const SLAB: usize = 4;
+const SLAB_BATCHES: usize = 4;
 
 /// The dictionaries of a column, one per slab.
 fn slabs(values: Values) -> Vec<ArrayRef> {
-    let texts =
-        |slab: usize| (slab * SLAB..(slab + 1) * SLAB).flat_map(|batch| texts_of(values, batch)).collect::<Vec<_>>();
-    (0..BATCHES.div_ceil(SLAB)).map(|slab| dictionary_values(&texts(slab), slab, slab == 1)).collect()
+    let texts = |slab: usize| {
+        (slab * SLAB_BATCHES..(slab + 1) * SLAB_BATCHES).flat_map(|batch| texts_of(values, batch)).collect::<Vec<_>>()
+    };
+    (0..BATCH_COUNT.div_ceil(SLAB_BATCHES)).map(|slab| dictionary_values(&texts(slab), slab, slab == 1)).collect()
 }
 
 /// The rows in three forms: as texts; typed, with a dictionary per batch for untyped columns; with slab dictionaries.
@@ -117,8 +119,9 @@ pub fn batches() -> [Vec<RecordBatch>; 3] {
     let slabs: Vec<Vec<ArrayRef>> = COLUMNS.iter().map(|(_, values)| slabs(*values)).collect();
     let slabs = &slabs;
     let make = |coding: usize| {
-        (0..BATCHES).map(move |batch| {
-            let times = (batch * BATCH..(batch + 1) * BATCH).map(|row| (9_000 - row as i64 * 13) * 1_000_000_000);
+        (0..BATCH_COUNT).map(move |batch| {
+            let times =
+                (batch * BATCH_ROWS..(batch + 1) * BATCH_ROWS).map(|row| (9_000 - row as i64 * 13) * 1_000_000_000);
             let times: ArrayRef = Arc::new(TimestampNanosecondArray::from_iter_values(times));
             let columns = COLUMNS.iter().zip(slabs).map(move |((name, values), slabs)| {
                 let texts = texts_of(*values, batch);
@@ -126,12 +129,12 @@ pub fn batches() -> [Vec<RecordBatch>; 3] {
                 let is_plain = coding == 0 || batch % 5 == 4 || (coding == 1 && (batch + name.len()) % 3 == 0);
                 let column = match coding {
                     _ if is_plain => plain(&texts),
-                    1 => coded(&texts, batch),
-                    _ => dictionary(&texts, &slabs[batch / SLAB]),
+                    1 => encode_column(&texts, batch),
+                    _ => dictionary(&texts, &slabs[batch / SLAB_BATCHES]),
                 };
                 (*name, column)
             });
-            batch_of([("_time", times)].into_iter().chain(columns), BATCH).unwrap()
+            batch_of([("_time", times)].into_iter().chain(columns), BATCH_ROWS).unwrap()
         })
     };
     [make(0).collect(), make(1).collect(), make(2).collect()]

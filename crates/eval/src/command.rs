@@ -34,12 +34,12 @@ pub trait Reduce: Send + Sync {
     }
     /// Whether events that differ only in `_time` may be passed as two rows, the first and the last, with the number
     /// of events that each represents in the column [`crate::rows::EVENTS`].
-    fn takes_extremes(&self) -> bool {
+    fn accepts_extremes(&self) -> bool {
         false
     }
     /// Whether events with equal values may be passed as one row without `_time`, with the number of events in the
     /// column [`crate::rows::EVENTS`].
-    fn takes_counts(&self) -> bool {
+    fn accepts_counts(&self) -> bool {
         false
     }
     /// Called once before the first row. `data` is the time range of the rows; it may be too wide but never too

@@ -12,9 +12,9 @@ use crate::expr::{ExprContext, ExprTables};
 use crate::messages::Messages;
 
 /// Default limit of open transactions (limits.conf `[transactions] maxopentxn`).
-const OPEN_TRANSACTIONS: usize = 5_000;
+const OPEN_TRANSACTIONS_MAX: usize = 5_000;
 /// Maximum events of open transactions (limits.conf `[transactions] maxopenevents`).
-const OPEN_TRANSACTION_EVENTS: usize = 100_000;
+const OPEN_TRANSACTION_EVENTS_MAX: usize = 100_000;
 
 /// Access of a command to the search in which it runs.
 #[derive(Clone)]
@@ -42,7 +42,7 @@ pub struct CommandContext {
     /// Signals whether and how the search must stop.
     pub stop: Arc<Stop>,
     /// Memory that can be released while the reader is slow.
-    pub holdings: Arc<Holdings>,
+    pub holdings: Arc<ReleasableMemory>,
     /// Permissions of the user.
     pub permissions: Arc<Permissions>,
     /// Costs of the search's parts.
@@ -69,9 +69,9 @@ pub trait ReleaseMemory: Send + Sync {
 
 /// All data of one search that can be released.
 #[derive(Default)]
-pub struct Holdings(Mutex<Vec<Weak<dyn ReleaseMemory>>>);
+pub struct ReleasableMemory(Mutex<Vec<Weak<dyn ReleaseMemory>>>);
 
-impl Holdings {
+impl ReleasableMemory {
     /// Registers data that can be released, as long as its owner keeps it.
     pub fn add(&self, holding: Weak<dyn ReleaseMemory>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -102,13 +102,13 @@ impl Stop {
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
         self.partial.store(true, Ordering::Relaxed);
-        self.open_gate();
+        self.wake_waiters();
     }
 
     /// Stops reading events; the result is based on the events read so far.
     pub fn finish_early(&self) {
         self.finishing.store(true, Ordering::Relaxed);
-        self.open_gate();
+        self.wake_waiters();
     }
 
     /// Stops reading events until [`Stop::resume`] is called or the search ends.
@@ -119,18 +119,18 @@ impl Stop {
     /// Continues reading.
     pub fn resume(&self) {
         self.paused.store(false, Ordering::Relaxed);
-        self.open_gate();
+        self.wake_waiters();
     }
 
     /// Wakes waiting threads. Callers set flags before: a thread that holds the lock either has not checked the flags
     /// yet or is already waiting.
-    fn open_gate(&self) {
+    fn wake_waiters(&self) {
         let (lock, waiters) = &self.gate;
         drop(lock.lock().unwrap_or_else(PoisonError::into_inner));
         waiters.notify_all();
     }
 
-    fn is_held(&self) -> bool {
+    fn is_paused(&self) -> bool {
         self.paused.load(Ordering::Relaxed) && !self.finishing.load(Ordering::Relaxed) && !self.is_cancelled()
     }
 
@@ -141,7 +141,7 @@ impl Stop {
         }
         let (lock, waiters) = &self.gate;
         let held = lock.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(waiters.wait_while(held, |()| self.is_held()));
+        drop(waiters.wait_while(held, |()| self.is_paused()));
     }
 
     /// Whether the result is no longer needed.
@@ -150,7 +150,7 @@ impl Stop {
     }
 
     /// Whether to stop reading events; called before each page. While the search is paused, the call waits.
-    pub fn stops_reading(&self) -> bool {
+    pub fn should_stop_reading(&self) -> bool {
         self.wait_while_paused();
         self.finishing.load(Ordering::Relaxed) || self.is_cancelled()
     }
@@ -177,7 +177,7 @@ pub struct TransactionLimits {
 
 impl Default for TransactionLimits {
     fn default() -> TransactionLimits {
-        TransactionLimits { max_open: OPEN_TRANSACTIONS, max_open_events: OPEN_TRANSACTION_EVENTS }
+        TransactionLimits { max_open: OPEN_TRANSACTIONS_MAX, max_open_events: OPEN_TRANSACTION_EVENTS_MAX }
     }
 }
 
@@ -189,14 +189,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_paused_search_reads_on_when_it_is_resumed_or_is_to_end() {
+    fn paused_searches_continue_when_resumed_or_ended() {
         for (end, stops) in [(Stop::resume as fn(&Stop), false), (Stop::finish_early, true), (Stop::cancel, true)] {
             let stop = Stop::default();
             stop.pause();
             thread::scope(|scope| {
                 let (reported, hears) = channel();
                 let stop = &stop;
-                scope.spawn(move || reported.send(stop.stops_reading()));
+                scope.spawn(move || reported.send(stop.should_stop_reading()));
                 assert!(hears.try_recv().is_err(), "it waits");
                 end(stop);
                 assert_eq!(hears.recv(), Ok(stops));

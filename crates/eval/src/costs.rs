@@ -80,7 +80,7 @@ pub struct CostReport {
 
 impl CostReport {
     /// The figures of a part of reading events.
-    pub fn of_scan(&self, part: ScanPart) -> CostFigures {
+    pub fn scan_part(&self, part: ScanPart) -> CostFigures {
         self.scan[part as usize]
     }
 
@@ -145,7 +145,7 @@ impl Costs {
     }
 
     /// Runs `work` and counts it towards a part of reading events.
-    pub fn of_part<T>(&self, part: ScanPart, work: impl FnOnce() -> T) -> T {
+    pub fn measure_part<T>(&self, part: ScanPart, work: impl FnOnce() -> T) -> T {
         let Some(measurement) = self.0.get() else { return work() };
         let began_ns = measurement.clock.elapsed_ns();
         let done = work();
@@ -154,7 +154,7 @@ impl Costs {
     }
 
     /// Counts slabs and pages before they are read.
-    pub fn note_pruned(&self, count: impl FnOnce() -> PruneFigures) {
+    pub fn add_pruned(&self, count: impl FnOnce() -> PruneFigures) {
         let Some(measurement) = self.0.get() else { return };
         let new = count();
         let mut all = measurement.pruned.lock().unwrap_or_else(PoisonError::into_inner);
@@ -165,14 +165,14 @@ impl Costs {
     }
 
     /// Counts the text of a page that was read.
-    pub fn note_text(&self, bytes: u64) {
+    pub fn add_text_bytes(&self, bytes: u64) {
         if let Some(measurement) = self.0.get() {
             measurement.text_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
     }
 
     /// The meter of a command; `None` if nothing is measured.
-    pub fn of_command(&self, name: &str) -> Option<Meter> {
+    pub fn command_meter(&self, name: &str) -> Option<Meter> {
         let measurement = self.0.get()?;
         let mut commands = measurement.commands.lock().unwrap_or_else(PoisonError::into_inner);
         let counter = match commands.iter().find(|(known, _)| known == name) {
@@ -223,22 +223,22 @@ impl Meter {
     }
 
     /// Counts rows that the command passes on.
-    pub fn note_out(&self, rows: u64) {
+    pub fn add_rows_out(&self, rows: u64) {
         self.counter.rows_out.fetch_add(rows, Ordering::Relaxed);
     }
 
     /// Passes rows through a command that transforms its input iterator; the time in which the input is produced is
     /// not counted.
-    pub fn pass(
+    pub fn meter_rows(
         &self,
         rows: RowIter,
         command: impl FnOnce(RowIter) -> Result<RowIter, EngineError>,
     ) -> Result<RowIter, EngineError> {
         let waited_ns = Arc::<AtomicU64>::default();
-        let input = Input { rows, meter: self.clone(), waited_ns: Arc::clone(&waited_ns) };
+        let input = MeteredInput { rows, meter: self.clone(), waited_ns: Arc::clone(&waited_ns) };
         let watch = Stopwatch { meter: self.clone(), waited_ns };
         let made = watch.call(|| command(Box::new(input)))?;
-        Ok(Box::new(Output { rows: made, watch }))
+        Ok(Box::new(MeteredOutput { rows: made, watch }))
     }
 }
 
@@ -262,13 +262,13 @@ impl Stopwatch {
 }
 
 /// The rows that a command receives.
-struct Input {
+struct MeteredInput {
     rows: RowIter,
     meter: Meter,
     waited_ns: Arc<AtomicU64>,
 }
 
-impl Iterator for Input {
+impl Iterator for MeteredInput {
     type Item = Result<RecordBatch, EngineError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -284,18 +284,18 @@ impl Iterator for Input {
 }
 
 /// The rows that a command produces.
-struct Output {
+struct MeteredOutput {
     rows: RowIter,
     watch: Stopwatch,
 }
 
-impl Iterator for Output {
+impl Iterator for MeteredOutput {
     type Item = Result<RecordBatch, EngineError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.watch.call(|| self.rows.next());
         if let Some(Ok(rows)) = &next {
-            self.watch.meter.note_out(rows.num_rows() as u64);
+            self.watch.meter.add_rows_out(rows.num_rows() as u64);
         }
         next
     }
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_costs_its_own_time_and_not_that_of_its_input() {
+    fn commands_are_charged_only_their_own_time() {
         let hand = Arc::<Hand>::default();
         let wait = |ns: i64| {
             let hand = Arc::clone(&hand);
@@ -342,19 +342,19 @@ mod tests {
             let wait = wait(100);
             move |_| wait()
         });
-        let first = costs.of_command("eval").unwrap();
-        let made = first.pass(Box::new(source), |rows| {
+        let first = costs.command_meter("eval").unwrap();
+        let made = first.meter_rows(Box::new(source), |rows| {
             let wait = wait(7);
             Ok(Box::new(rows.inspect(move |_| wait())))
         });
-        let second = costs.of_command("sort").unwrap();
-        let sorted = second.pass(made.unwrap(), |input| {
+        let second = costs.command_meter("sort").unwrap();
+        let sorted = second.meter_rows(made.unwrap(), |input| {
             let all: Vec<RecordBatch> = input.map(|rows| rows.unwrap()).collect();
             wait(1_000)();
             Ok(of_batches(vec![all[0].clone()]))
         });
         assert_eq!(sorted.unwrap().count(), 1);
-        costs.of_command("eval").unwrap().call(2, wait(10));
+        costs.command_meter("eval").unwrap().call(2, wait(10));
         let report = costs.report();
         let eval = CostFigures { time_ns: 24, calls: 5, rows_in: 10, rows_out: 8 };
         let sort = CostFigures { time_ns: 1_000, calls: 3, rows_in: 8, rows_out: 5 };
@@ -362,23 +362,23 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_scan_and_what_it_left_out_are_added_up() {
+    fn scan_parts_and_pruned_data_are_summed() {
         let hand = Arc::<Hand>::default();
         let costs = Costs::default();
         let prune = || PruneFigures { slabs: 3, slabs_left: 1, pages: 9, pages_left: 2, text_bytes: 0 };
         let run = |costs: &Costs| {
-            costs.of_part(ScanPart::Filter, || hand.0.fetch_add(4, Ordering::Relaxed));
-            costs.note_pruned(prune);
-            costs.note_text(10);
+            costs.measure_part(ScanPart::Filter, || hand.0.fetch_add(4, Ordering::Relaxed));
+            costs.add_pruned(prune);
+            costs.add_text_bytes(10);
         };
         run(&costs);
-        assert!(costs.report().is_empty() && costs.of_command("eval").is_none(), "it is not measured");
+        assert!(costs.report().is_empty() && costs.command_meter("eval").is_none(), "it is not measured");
         costs.measure(Arc::clone(&hand) as SharedClock);
         run(&costs);
         run(&costs);
         let report = costs.report();
-        assert_eq!(report.of_scan(ScanPart::Filter), CostFigures { time_ns: 8, calls: 2, ..CostFigures::default() });
-        assert_eq!(report.of_scan(ScanPart::Index), CostFigures::default());
+        assert_eq!(report.scan_part(ScanPart::Filter), CostFigures { time_ns: 8, calls: 2, ..CostFigures::default() });
+        assert_eq!(report.scan_part(ScanPart::Index), CostFigures::default());
         let pruned = PruneFigures { slabs: 6, slabs_left: 2, pages: 18, pages_left: 4, text_bytes: 20 };
         assert_eq!(report.pruned, pruned);
     }

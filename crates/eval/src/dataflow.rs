@@ -1,7 +1,7 @@
 //! Memory limit and spill files of searches.
 //!
 //! All searches of an engine share one memory pool of DataFusion's runtime. Buffered rows reserve memory from the pool
-//! and are written to a file when it refuses ([`crate::rows::KeptRows`]). Data that cannot be spilled fails the search
+//! and are written to a file when it refuses ([`crate::rows::RowBuffer`]). Data that cannot be spilled fails the search
 //! with an error that names the limit ([`MemoryAccount`]).
 //!
 //! Not here: sorting ([`crate::rows::sorted`]), grouping ([`crate::aggregate`]).
@@ -17,8 +17,8 @@ use datafusion_execution::SpillFile;
 use datafusion_execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 
-pub use self::byte_gate::{ByteGate, GateEntry};
-use self::pool::WatchedPool;
+pub use self::byte_gate::{BytePermit, ByteSemaphore};
+use self::pool::PeakTrackingPool;
 use crate::EngineError;
 
 /// Sizes of the portions in which rows are read and passed on; no result depends on them.
@@ -44,9 +44,9 @@ const WIDE_PAGE_BYTES: usize = 64 << 20;
 /// A memory pool and a place for spill files.
 pub struct Dataflow {
     environment: Arc<RuntimeEnv>,
-    pool: Arc<WatchedPool>,
+    pool: Arc<PeakTrackingPool>,
     memory_bytes: usize,
-    wide_pages: Arc<ByteGate>,
+    wide_pages: Arc<ByteSemaphore>,
     slicing: Slicing,
 }
 
@@ -69,13 +69,13 @@ impl MemoryAccount {
 impl Dataflow {
     /// A dataflow with a limit of `memory_bytes` that spills into `spill`, or the system's temporary directory.
     pub fn new(memory_bytes: usize, spill: Option<PathBuf>) -> Result<Dataflow, EngineError> {
-        let pool = Arc::new(WatchedPool::new(memory_bytes));
+        let pool = Arc::new(PeakTrackingPool::new(memory_bytes));
         let shared: Arc<dyn MemoryPool> = Arc::clone(&pool) as Arc<dyn MemoryPool>;
         let mut builder = RuntimeEnvBuilder::new().with_memory_pool(shared);
         if let Some(folder) = spill {
             builder = builder.with_temp_file_path(folder);
         }
-        let wide_pages = Arc::new(ByteGate::new(WIDE_PAGE_BYTES * worker_count()));
+        let wide_pages = Arc::new(ByteSemaphore::new(WIDE_PAGE_BYTES * worker_count()));
         Ok(Dataflow { environment: builder.build_arc()?, pool, memory_bytes, wide_pages, slicing: Slicing::default() })
     }
 
@@ -106,12 +106,12 @@ impl Dataflow {
     }
 
     /// Peak memory use so far.
-    pub fn most_bytes(&self) -> usize {
-        self.pool.most_bytes()
+    pub fn peak_bytes(&self) -> usize {
+        self.pool.peak_bytes()
     }
 
     /// Gate for opening pages with very long rows.
-    pub fn wide_pages(&self) -> &Arc<ByteGate> {
+    pub fn wide_pages(&self) -> &Arc<ByteSemaphore> {
         &self.wide_pages
     }
 

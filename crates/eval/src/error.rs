@@ -1,14 +1,14 @@
 //! Errors of running searches, with their kind for the caller.
 
 use quarry_spl::ast::Span;
-use quarry_spl::bounded;
+use quarry_spl::truncate_message;
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 
 /// Failure of a search.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// The search is invalid; the text is for the user.
-    #[error("{}", bounded(message.clone()))]
+    #[error("{}", truncate_message(message.clone()))]
     Invalid {
         /// Problem and remedy.
         message: String,
@@ -31,7 +31,7 @@ pub enum EngineError {
         span: Option<Span>,
     },
     /// Something other than events that the search needs failed: a table, a program, the node.
-    #[error("{}", bounded(fault.to_string()))]
+    #[error("{}", truncate_message(fault.to_string()))]
     Failed {
         /// The error, which names what failed.
         fault: Fault,
@@ -65,10 +65,10 @@ pub enum EngineError {
     #[error(transparent)]
     Store(#[from] quarry_store::StoreError),
     /// Arrow refused an operation, which is a bug unless memory ran out.
-    #[error("arrow: {}", bounded(.0.to_string()))]
+    #[error("arrow: {}", truncate_message(.0.to_string()))]
     Arrow(#[from] arrow::error::ArrowError),
     /// DataFusion failed.
-    #[error("execution: {}", bounded(.0.to_string()))]
+    #[error("execution: {}", truncate_message(.0.to_string()))]
     DataFusion(datafusion_common::DataFusionError),
 }
 

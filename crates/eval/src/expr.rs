@@ -25,7 +25,7 @@ use quarry_spl::ast::Expr;
 
 use crate::EngineError;
 use crate::functions::CallState;
-use crate::rows::{ColumnReader, Value, batch_of, column_or_null, concat_rows, plain_column};
+use crate::rows::{ColumnReader, Value, batch_of, column_or_null, concat_rows, decode_column};
 
 pub use batch::{Batch, Slot};
 pub use compare::{Literal, compare_column, compare_values, holds, order_values};
@@ -35,9 +35,9 @@ pub use node::{ExprNode, Row};
 /// Number of rows evaluated first, to detect whether values are large.
 const TRIAL_ROWS: usize = 64;
 /// Maximum size of a value that does not count as large.
-const LIGHT_BYTES: usize = 16 << 10;
+const SMALL_VALUE_BYTES_MAX: usize = 16 << 10;
 /// Maximum bytes of large values per batch of rows.
-const VALUES_BYTES_MAX: usize = 256 << 20;
+const LARGE_VALUES_BYTES_MAX: usize = 256 << 20;
 
 /// A compiled expression. Clones share the state of `random()`.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ impl CompiledExpr {
     pub fn new(expr: &Expr, context: &ExprContext) -> Result<CompiledExpr, EngineError> {
         let (root, slots) = compile::compile(expr, context)?;
         Ok(CompiledExpr {
-            root: Arc::new(single_column::with_singles(root, &slots)),
+            root: Arc::new(single_column::mark_singles(root, &slots)),
             slots: slots.into(),
             context: context.clone(),
             state: Arc::new(CallState::new(context.now as u64)),
@@ -74,7 +74,7 @@ impl CompiledExpr {
         // The first rows show whether values are large; if so, rows are evaluated in small parts, with a memory limit.
         let trial = rows.slice(0, TRIAL_ROWS);
         let trial = column::evaluate(&self.root, &self.batch(&trial)?)?;
-        if weight_of(&trial) <= TRIAL_ROWS * LIGHT_BYTES {
+        if weight_of(&trial) <= TRIAL_ROWS * SMALL_VALUE_BYTES_MAX {
             return column::evaluate(&self.root, &self.batch(rows)?);
         }
         self.evaluate_in_parts(rows)
@@ -88,11 +88,15 @@ impl CompiledExpr {
             let part = rows.slice(start, TRIAL_ROWS.min(rows.num_rows() - start));
             let values = column::evaluate(&self.root, &self.batch(&part)?)?;
             weight += weight_of(&values);
-            if weight > VALUES_BYTES_MAX {
+            if weight > LARGE_VALUES_BYTES_MAX {
                 let what = "the values of an expression for a batch of rows are too large".to_owned();
-                return Err(EngineError::Limit { what, limit: "expression bytes", value: VALUES_BYTES_MAX as u64 });
+                return Err(EngineError::Limit {
+                    what,
+                    limit: "expression bytes",
+                    value: LARGE_VALUES_BYTES_MAX as u64,
+                });
             }
-            parts.push(batch_of([(NAME, plain_column(&values)?)], part.num_rows())?);
+            parts.push(batch_of([(NAME, decode_column(&values)?)], part.num_rows())?);
         }
         Ok(column_or_null(&concat_rows(parts)?, NAME))
     }
@@ -136,7 +140,7 @@ impl CompiledExpr {
     }
 
     fn batch<'a>(&'a self, rows: &'a RecordBatch) -> Result<Batch<'a>, EngineError> {
-        Batch::new(rows, &self.slots, &self.context, &self.state)?.with_singles(&self.root)
+        Batch::new(rows, &self.slots, &self.context, &self.state)?.evaluate_singles(&self.root)
     }
 }
 

@@ -44,7 +44,7 @@ pub fn fill_wildcards(template: &str, parts: &[&str]) -> String {
 }
 
 /// The names that match one of the patterns, in the order of patterns, without duplicates.
-pub fn matching<'n>(patterns: &[FieldPattern], names: &'n [String]) -> Vec<&'n str> {
+pub fn matching_names<'n>(patterns: &[FieldPattern], names: &'n [String]) -> Vec<&'n str> {
     let mut found: Vec<&str> = Vec::new();
     for pattern in patterns {
         for name in names {
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stars_give_what_they_stand_for() {
+    fn wildcards_capture_the_matched_texts() {
         assert_eq!(wildcard_parts("src_*", "src_ip"), Some(vec!["ip"]));
         assert_eq!(wildcard_parts("*_*", "a_b_c"), Some(vec!["a", "b_c"]));
         assert_eq!(wildcard_parts("*", ""), Some(vec![""]));

@@ -31,12 +31,12 @@ use quarry_stdx::Fault;
 use crate::pattern::{LikePattern, Regex, Replacement};
 use crate::rows::Value;
 
-pub use call::{Call, CallState, Function, PRINTF_WIDTH_MAX, Prepared, Run, VALUES_MAX};
+pub use call::{Call, CallState, Function, FunctionImpl, PRINTF_WIDTH_MAX, Prepared, VALUES_MAX};
 pub use network::Network;
 pub use text::percent_decode;
 
 /// All implementations with their function names.
-fn bodies() -> impl Iterator<Item = &'static (&'static str, Run)> {
+fn bodies() -> impl Iterator<Item = &'static (&'static str, FunctionImpl)> {
     let tables = [
         text::BODIES,
         condition::BODIES,

@@ -32,7 +32,7 @@ pub type FillTable<'f> = &'f mut dyn FnMut(&mut dyn std::io::Write) -> Result<()
 /// Source of lookup tables.
 pub trait LookupSource: Send + Sync {
     /// The tables and models that a user can see and change; `None` if they do not depend on the user.
-    fn of_user(&self, _user: &Arc<Permissions>) -> Option<Arc<dyn LookupSource>> {
+    fn for_user(&self, _user: &Arc<Permissions>) -> Option<Arc<dyn LookupSource>> {
         None
     }
     /// The table of a transforms.conf stanza or of a CSV file; `None` if no table has this name. An error names the
@@ -41,11 +41,11 @@ pub trait LookupSource: Send + Sync {
     /// Existing names, for suggestions.
     fn names(&self) -> Vec<String>;
     /// The locations searched for tables, as listed in the error about a missing table.
-    fn searched(&self) -> Option<String> {
+    fn search_locations(&self) -> Option<String> {
         None
     }
     /// Rejects a name that [`LookupSource::write`] would reject; called before a search does its work.
-    fn check_written(&self, _name: &str, _context: Option<TableContext>) -> Result<(), Fault> {
+    fn check_writable(&self, _name: &str, _context: Option<TableContext>) -> Result<(), Fault> {
         Ok(())
     }
     /// Replaces the table of a stanza or a CSV file; if `fill` fails, nothing changes. A new file is created in the
@@ -87,7 +87,7 @@ pub trait LookupSource: Send + Sync {
         Ok(Vec::new())
     }
     /// The GeoIP database used by `iplocation`; `None` if there is none.
-    fn places(&self) -> Result<Option<Arc<dyn AddressLocations>>, Fault> {
+    fn address_locations(&self) -> Result<Option<Arc<dyn AddressLocations>>, Fault> {
         Ok(None)
     }
 }
@@ -117,7 +117,7 @@ pub struct Location {
 pub trait AddressLocations: Send + Sync {
     /// Location of an address. Names are in the first of the languages that the address's record contains; `code`
     /// requests ISO codes.
-    fn place(&self, address: IpAddr, languages: &[String]) -> Result<Option<Location>, Fault>;
+    fn locate(&self, address: IpAddr, languages: &[String]) -> Result<Option<Location>, Fault>;
 }
 
 /// A stored model.
@@ -180,13 +180,13 @@ impl LookupTable {
 }
 
 /// Default of `max_matches`.
-const MATCHES_MAX: usize = 1_000;
+const DEFAULT_MATCHES_MAX: usize = 1_000;
 
 /// Error text for a table that does not exist.
-pub fn no_table(name: &str, source: &dyn LookupSource) -> String {
+pub fn unknown_table_message(name: &str, source: &dyn LookupSource) -> String {
     let names = source.names();
-    let searched = source.searched();
-    let near = quarry_spl::nearest(name, names.iter().map(String::as_str));
+    let searched = source.search_locations();
+    let near = quarry_spl::closest_name(name, names.iter().map(String::as_str));
     let known = match near {
         Some(near) if names.len() > 1 => format!("there are {}: did you mean {near}?", names.join(", ")),
         _ if !names.is_empty() => format!("there are {}", names.join(", ")),
@@ -299,7 +299,7 @@ impl LookupIndex {
                     None if is_of(&self.table.wildcard_columns, at) && cell.contains('*') => {
                         CellTest::Pattern(Wildcard::new(cell, self.table.case_sensitive))
                     }
-                    None => CellTest::Same(self.folded(cell).into_owned()),
+                    None => CellTest::Same(self.fold_case(cell).into_owned()),
                 })
                 .collect();
             if !tests.iter().all(|test| matches!(test, CellTest::Same(_))) {
@@ -307,7 +307,7 @@ impl LookupIndex {
                 continue;
             }
             key.clear();
-            cells.iter().for_each(|cell| add_key_part(&mut key, &self.folded(cell), cells.len()));
+            cells.iter().for_each(|cell| add_key_part(&mut key, &self.fold_case(cell), cells.len()));
             let at = self.keys.intern(&key) as usize;
             if at >= self.places.len() {
                 self.places.push(Vec::new());
@@ -333,7 +333,7 @@ impl LookupIndex {
     }
 
     /// The matching rows that are valid at a given time, the latest first.
-    fn at_moment(&self, mut found: Vec<u32>, moment: Option<TimeNs>) -> Vec<u32> {
+    fn valid_at(&self, mut found: Vec<u32>, moment: Option<TimeNs>) -> Vec<u32> {
         let Some(time) = &self.table.time else { return found };
         let (most, least) = time.offsets;
         let age = |row: &u32| Some(moment?.saturating_sub(self.times.get(*row as usize).copied().flatten()?));
@@ -345,23 +345,23 @@ impl LookupIndex {
         found
     }
 
-    fn folded<'t>(&self, text: &'t str) -> std::borrow::Cow<'t, str> {
+    fn fold_case<'t>(&self, text: &'t str) -> std::borrow::Cow<'t, str> {
         if self.table.case_sensitive { text.into() } else { text.to_lowercase().into() }
     }
 
     /// Rows of the table that match these values.
     fn find(&self, values: &[String], key: &mut Vec<u8>) -> Vec<u32> {
         key.clear();
-        values.iter().for_each(|value| add_key_part(key, &self.folded(value), values.len()));
+        values.iter().for_each(|value| add_key_part(key, &self.fold_case(value), values.len()));
         let limit = match self.table.max_matches {
             _ if self.table.time.is_some() => usize::MAX,
-            0 => MATCHES_MAX,
+            0 => DEFAULT_MATCHES_MAX,
             limit => limit,
         };
         let exact = self.keys.find(key).map(|at| self.places[at as usize].as_slice()).unwrap_or_default();
         let fits = |tests: &[CellTest]| {
             tests.iter().zip(values).all(|(test, value)| match test {
-                CellTest::Same(cell) => *cell == *self.folded(value),
+                CellTest::Same(cell) => *cell == *self.fold_case(value),
                 CellTest::Pattern(pattern) => pattern.is_match(value),
                 CellTest::Network(network) => network.contains(value),
             })

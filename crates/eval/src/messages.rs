@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use quarry_spl::bounded;
+use quarry_spl::truncate_message;
 
 /// Maximum bytes of a text produced by replacement or concatenation; a longer text becomes null.
 pub const TEXT_BYTES_MAX: usize = 16 << 20;
@@ -32,7 +32,7 @@ impl Messages {
 
     /// Adds a message unless it is already in the list.
     pub fn push(&self, message: impl Into<String>) {
-        let message = bounded(message.into());
+        let message = truncate_message(message.into());
         self.pushes.fetch_add(1, Ordering::Relaxed);
         let mut all = self.list.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if all.len() < Self::LIMIT && !all.contains(&message) {
@@ -41,7 +41,7 @@ impl Messages {
     }
 
     /// Counts a loss.
-    pub fn note(&self, loss: Loss) {
+    pub fn record_loss(&self, loss: Loss) {
         self.pushes.fetch_add(1, Ordering::Relaxed);
         let count = match loss {
             Loss::Match => &self.matches_lost,
@@ -51,7 +51,7 @@ impl Messages {
     }
 
     /// Number of calls that added a message, including duplicates.
-    pub fn pushes(&self) -> u64 {
+    pub fn push_count(&self) -> u64 {
         self.pushes.load(Ordering::Relaxed)
     }
 
@@ -89,9 +89,9 @@ pub enum Loss {
 }
 
 /// Associates the thread with the messages of a search until dropped.
-pub struct Noted(Option<Arc<Messages>>);
+pub struct MessageScope(Option<Arc<Messages>>);
 
-impl Drop for Noted {
+impl Drop for MessageScope {
     fn drop(&mut self) {
         let before = self.0.take();
         SEARCH.with(|search| *search.borrow_mut() = before);
@@ -99,16 +99,16 @@ impl Drop for Noted {
 }
 
 /// From now on, records losses on this thread in these messages.
-pub fn work_for(messages: Option<Arc<Messages>>) -> Noted {
-    Noted(SEARCH.with(|search| std::mem::replace(&mut *search.borrow_mut(), messages)))
+pub fn enter_scope(messages: Option<Arc<Messages>>) -> MessageScope {
+    MessageScope(SEARCH.with(|search| std::mem::replace(&mut *search.borrow_mut(), messages)))
 }
 
 /// Counts a loss.
 #[cold]
-pub fn note(loss: Loss) {
+pub fn record_loss(loss: Loss) {
     SEARCH.with(|search| {
         if let Some(messages) = search.borrow().as_ref() {
-            messages.note(loss);
+            messages.record_loss(loss);
         }
     });
 }
@@ -118,21 +118,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn losses_are_reported_by_the_search_that_had_them() {
+    fn losses_are_reported_by_their_own_search() {
         let (one, other) = (Arc::new(Messages::default()), Arc::new(Messages::default()));
-        note(Loss::Match);
-        let noted = work_for(Some(Arc::clone(&one)));
-        note(Loss::Match);
+        record_loss(Loss::Match);
+        let noted = enter_scope(Some(Arc::clone(&one)));
+        record_loss(Loss::Match);
         {
-            let _other = work_for(Some(Arc::clone(&other)));
-            note(Loss::Text);
+            let _other = enter_scope(Some(Arc::clone(&other)));
+            record_loss(Loss::Text);
         }
-        note(Loss::Match);
+        record_loss(Loss::Match);
         drop(noted);
-        note(Loss::Match);
+        record_loss(Loss::Match);
         assert_eq!(one.list().len(), 1);
         assert!(one.list()[0].contains(" 2 "), "{:?}", one.list());
         assert!(other.list()[0].starts_with("1 text longer"), "{:?}", other.list());
-        assert!(one.pushes() == 2 && other.pushes() == 1, "states of folds that lost something are not used again");
+        assert!(
+            one.push_count() == 2 && other.push_count() == 1,
+            "states of folds that lost something are not used again"
+        );
     }
 }

@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 
 use quarry_stdx::Fault;
 
-use crate::messages::{Loss, TEXT_BYTES_MAX, note};
+use crate::messages::{Loss, TEXT_BYTES_MAX, record_loss};
 use one_pass::{OnePass, OnePassMatch};
 use prefix_search::PrefixSearch;
 
@@ -65,33 +65,33 @@ impl Linear {
         self.one_pass.get_or_init(|| OnePass::new(self.regex.as_str())).as_ref()
     }
 
-    fn prefixed(&self) -> Option<&PrefixSearch> {
+    fn prefix_search(&self) -> Option<&PrefixSearch> {
         self.prefixed.get_or_init(|| PrefixSearch::new(self.regex.as_str())).as_ref()
     }
 }
 
 /// Positions of the groups of one match; can be reused.
 #[derive(Clone, Debug)]
-pub struct Captures(Places);
+pub struct Captures(MatchPositions);
 
 #[derive(Clone, Debug)]
-enum Places {
-    Linear(LinearPlaces),
+enum MatchPositions {
+    Linear(LinearPositions),
     Backtracking(pcre2::bytes::CaptureLocations),
 }
 
 #[derive(Clone, Debug)]
-struct LinearPlaces {
+struct LinearPositions {
     places: regex::CaptureLocations,
     prefixed: Option<OnePassMatch>,
     one_pass: Option<OnePassMatch>,
     /// The method that found the last match; the positions are in its results.
-    found_by: Search,
+    found_by: SearchMethod,
 }
 
 /// A way of finding a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Search {
+enum SearchMethod {
     Engine,
     Prefix,
     OnePass,
@@ -102,12 +102,14 @@ impl Captures {
     #[inline]
     pub fn get(&self, group: usize) -> Option<(usize, usize)> {
         match &self.0 {
-            Places::Linear(LinearPlaces { prefixed: Some(places), found_by: Search::Prefix, .. })
-            | Places::Linear(LinearPlaces { one_pass: Some(places), found_by: Search::OnePass, .. }) => {
-                places.get(group)
-            }
-            Places::Linear(LinearPlaces { places, .. }) => places.get(group),
-            Places::Backtracking(places) => places.get(group),
+            MatchPositions::Linear(LinearPositions {
+                prefixed: Some(places), found_by: SearchMethod::Prefix, ..
+            })
+            | MatchPositions::Linear(LinearPositions {
+                one_pass: Some(places), found_by: SearchMethod::OnePass, ..
+            }) => places.get(group),
+            MatchPositions::Linear(LinearPositions { places, .. }) => places.get(group),
+            MatchPositions::Backtracking(places) => places.get(group),
         }
     }
 
@@ -126,7 +128,7 @@ impl Regex {
                 "regular expression is longer than {PATTERN_BYTES_MAX} bytes; shorten it"
             )));
         }
-        if let Some(regex) = translate::translate(pattern).and_then(|pattern| linear(&pattern)) {
+        if let Some(regex) = translate::translate(pattern).and_then(|pattern| compile_linear(&pattern)) {
             let names = regex.capture_names().map(|name| name.map(str::to_owned)).collect();
             let engine = Engine::Linear(Linear { regex, prefixed: Arc::default(), one_pass: Arc::default() });
             return Ok(Regex { engine, names });
@@ -148,20 +150,20 @@ impl Regex {
     pub fn is_match(&self, text: &str) -> bool {
         match &self.engine {
             Engine::Linear(linear) => linear.regex.is_match(text),
-            Engine::Backtracking(regex) => known(regex.is_match(text.as_bytes())),
+            Engine::Backtracking(regex) => resolve_match(regex.is_match(text.as_bytes())),
         }
     }
 
     /// Storage for the groups of this expression.
     pub fn new_captures(&self) -> Captures {
         Captures(match &self.engine {
-            Engine::Linear(linear) => Places::Linear(LinearPlaces {
+            Engine::Linear(linear) => MatchPositions::Linear(LinearPositions {
                 places: linear.regex.capture_locations(),
-                prefixed: linear.prefixed().map(PrefixSearch::new_places),
+                prefixed: linear.prefix_search().map(PrefixSearch::new_match),
                 one_pass: None,
-                found_by: Search::Engine,
+                found_by: SearchMethod::Engine,
             }),
-            Engine::Backtracking(regex) => Places::Backtracking(regex.capture_locations()),
+            Engine::Backtracking(regex) => MatchPositions::Backtracking(regex.capture_locations()),
         })
     }
 
@@ -179,18 +181,18 @@ impl Regex {
             return false;
         }
         match (&self.engine, &mut captures.0) {
-            (Engine::Linear(linear), Places::Linear(places)) => {
-                if let (Some(prefixed), Some(found)) = (linear.prefixed(), &mut places.prefixed)
+            (Engine::Linear(linear), MatchPositions::Linear(places)) => {
+                if let (Some(prefixed), Some(found)) = (linear.prefix_search(), &mut places.prefixed)
                     && let Some(is_match) = prefixed.captures_at(text, start, found)
                 {
-                    places.found_by = Search::Prefix;
+                    places.found_by = SearchMethod::Prefix;
                     return is_match;
                 }
-                places.found_by = Search::Engine;
+                places.found_by = SearchMethod::Engine;
                 linear.regex.captures_read_at(&mut places.places, text, start).is_some()
             }
-            (Engine::Backtracking(regex), Places::Backtracking(places)) => {
-                known(regex.captures_read_at(places, text.as_bytes(), start).map(|found| found.is_some()))
+            (Engine::Backtracking(regex), MatchPositions::Backtracking(places)) => {
+                resolve_match(regex.captures_read_at(places, text.as_bytes(), start).map(|found| found.is_some()))
             }
             _ => false,
         }
@@ -198,14 +200,14 @@ impl Regex {
 
     /// [`Regex::captures_at`] for a match that begins at `start`.
     #[inline]
-    pub fn captures_here(&self, text: &str, start: usize, captures: &mut Captures) -> bool {
-        if let (Engine::Linear(linear), Places::Linear(places)) = (&self.engine, &mut captures.0)
+    pub fn captures_starting_at(&self, text: &str, start: usize, captures: &mut Captures) -> bool {
+        if let (Engine::Linear(linear), MatchPositions::Linear(places)) = (&self.engine, &mut captures.0)
             && start <= text.len()
             && let Some(one_pass) = linear.one_pass()
         {
             let found = places.one_pass.get_or_insert_with(|| one_pass.new_match());
-            if let Some(is_match) = one_pass.captures_here(text, start, found) {
-                places.found_by = Search::OnePass;
+            if let Some(is_match) = one_pass.captures_starting_at(text, start, found) {
+                places.found_by = SearchMethod::OnePass;
                 return is_match;
             }
         }
@@ -290,14 +292,14 @@ impl Regex {
 }
 
 /// Whether there is a match; an abandoned match is recorded and counts as none.
-fn known(matched: Result<bool, pcre2::Error>) -> bool {
+fn resolve_match(matched: Result<bool, pcre2::Error>) -> bool {
     matched.unwrap_or_else(|_| {
-        note(Loss::Match);
+        record_loss(Loss::Match);
         false
     })
 }
 
-fn linear(pattern: &str) -> Option<regex::Regex> {
+fn compile_linear(pattern: &str) -> Option<regex::Regex> {
     regex::RegexBuilder::new(pattern).size_limit(COMPILED_BYTES_MAX).build().ok()
 }
 

@@ -29,15 +29,15 @@ const RAW_FIELD: &str = "_raw";
 /// A compiled search condition.
 #[derive(Clone, Debug)]
 pub struct RowFilter {
-    test: Test,
+    test: FilterNode,
 }
 
 #[derive(Clone, Debug)]
-enum Test {
+enum FilterNode {
     All,
-    And(Vec<Test>),
-    Or(Vec<Test>),
-    Not(Box<Test>),
+    And(Vec<FilterNode>),
+    Or(Vec<FilterNode>),
+    Not(Box<FilterNode>),
     Raw(Box<WordPattern>),
     Field(FieldName, FieldTest),
 }
@@ -70,27 +70,27 @@ impl RowFilter {
     }
 }
 
-fn compile(expr: &SearchExpr) -> Result<Test, EngineError> {
+fn compile(expr: &SearchExpr) -> Result<FilterNode, EngineError> {
     let word = |pattern: &SearchPattern, bound, case_sensitive| {
-        Test::Raw(Box::new(WordPattern::new(&pattern.text, bound, case_sensitive)))
+        FilterNode::Raw(Box::new(WordPattern::new(&pattern.text, bound, case_sensitive)))
     };
     Ok(match expr {
-        SearchExpr::All => Test::All,
-        SearchExpr::And(parts) => Test::of_parts(compile_parts(parts)?, Test::And),
-        SearchExpr::Or(parts) => Test::of_parts(join_alternatives(compile_parts(parts)?), Test::Or),
-        SearchExpr::Not(part) => Test::Not(Box::new(compile(part)?)),
+        SearchExpr::All => FilterNode::All,
+        SearchExpr::And(parts) => FilterNode::combine(compile_parts(parts)?, FilterNode::And),
+        SearchExpr::Or(parts) => FilterNode::combine(merge_alternatives(compile_parts(parts)?), FilterNode::Or),
+        SearchExpr::Not(part) => FilterNode::Not(Box::new(compile(part)?)),
         SearchExpr::Keyword(pattern) => word(pattern, WordBound::Breaker, false),
         SearchExpr::Term(pattern) => word(pattern, WordBound::Major, false),
         SearchExpr::Case(pattern) => word(pattern, WordBound::Breaker, true),
         SearchExpr::Compare { field, op, value, case_sensitive } => {
-            Test::Field(name_of(field), FieldTest::new(vec![ValueTest::new(*op, &value.text, *case_sensitive)]))
+            FilterNode::Field(name_of(field), FieldTest::new(vec![ValueTest::new(*op, &value.text, *case_sensitive)]))
         }
         SearchExpr::In { field, values } => {
             let tests = values.iter().map(|value| ValueTest::new(CompareOp::Eq, &value.text, false));
-            Test::Field(name_of(field), FieldTest::new(tests.collect()))
+            FilterNode::Field(name_of(field), FieldTest::new(tests.collect()))
         }
         SearchExpr::Indexed { field, value } => {
-            Test::Field(name_of(field), FieldTest::new(vec![ValueTest::new(CompareOp::Eq, &value.text, false)]))
+            FilterNode::Field(name_of(field), FieldTest::new(vec![ValueTest::new(CompareOp::Eq, &value.text, false)]))
         }
         SearchExpr::Subsearch(pipeline) => {
             return Err(EngineError::Invalid {
@@ -101,30 +101,30 @@ fn compile(expr: &SearchExpr) -> Result<Test, EngineError> {
     })
 }
 
-fn compile_parts(parts: &[SearchExpr]) -> Result<Vec<Test>, EngineError> {
+fn compile_parts(parts: &[SearchExpr]) -> Result<Vec<FilterNode>, EngineError> {
     let mut tests = parts.iter().map(compile).collect::<Result<Vec<_>, _>>()?;
-    tests.sort_by_key(Test::cost);
+    tests.sort_by_key(FilterNode::cost);
     Ok(tests)
 }
 
 /// Merges tests of one field among the branches of an OR into one test with a lookup: a subsearch may yield thousands.
-fn join_alternatives(parts: Vec<Test>) -> Vec<Test> {
-    let mut joined: Vec<Test> = Vec::new();
+fn merge_alternatives(parts: Vec<FilterNode>) -> Vec<FilterNode> {
+    let mut joined: Vec<FilterNode> = Vec::new();
     let mut places = hashbrown::HashMap::<String, (usize, Vec<ValueTest>), foldhash::fast::FixedState>::default();
     for part in parts {
         match part {
-            Test::Field(FieldName::Plain(name), tests) => match places.get_mut(&name) {
+            FilterNode::Field(FieldName::Plain(name), tests) => match places.get_mut(&name) {
                 Some((_, known)) => known.extend(tests.into_tests()),
                 None => {
                     places.insert(name.clone(), (joined.len(), tests.into_tests()));
-                    joined.push(Test::All);
+                    joined.push(FilterNode::All);
                 }
             },
             other => joined.push(other),
         }
     }
     for (name, (at, tests)) in places {
-        joined[at] = Test::Field(FieldName::Plain(name), FieldTest::new(tests));
+        joined[at] = FilterNode::Field(FieldName::Plain(name), FieldTest::new(tests));
     }
     joined
 }
@@ -137,11 +137,11 @@ fn name_of(field: &FieldPattern) -> FieldName {
     }
 }
 
-impl Test {
+impl FilterNode {
     /// Combines the parts with `join`, or returns a single part.
-    fn of_parts(mut parts: Vec<Test>, join: fn(Vec<Test>) -> Test) -> Test {
+    fn combine(mut parts: Vec<FilterNode>, join: fn(Vec<FilterNode>) -> FilterNode) -> FilterNode {
         match parts.len() {
-            1 => parts.pop().unwrap_or(Test::All),
+            1 => parts.pop().unwrap_or(FilterNode::All),
             _ => join(parts),
         }
     }
@@ -149,19 +149,19 @@ impl Test {
     /// Relative cost per row.
     fn cost(&self) -> u8 {
         match self {
-            Test::All => 0,
-            Test::Field(..) => 1,
-            Test::Raw(_) => 2,
-            Test::Not(part) => part.cost(),
-            Test::And(parts) | Test::Or(parts) => parts.iter().map(Test::cost).max().unwrap_or(0),
+            FilterNode::All => 0,
+            FilterNode::Field(..) => 1,
+            FilterNode::Raw(_) => 2,
+            FilterNode::Not(part) => part.cost(),
+            FilterNode::And(parts) | FilterNode::Or(parts) => parts.iter().map(FilterNode::cost).max().unwrap_or(0),
         }
     }
 
     /// The rows of `open` that pass; all other bits are false.
     fn run(&self, rows: &RecordBatch, open: &BooleanBuffer) -> BooleanBuffer {
         match self {
-            Test::All => open.clone(),
-            Test::And(parts) => {
+            FilterNode::All => open.clone(),
+            FilterNode::And(parts) => {
                 let mut passing = open.clone();
                 for part in parts {
                     if passing.count_set_bits() == 0 {
@@ -171,7 +171,7 @@ impl Test {
                 }
                 passing
             }
-            Test::Or(parts) => {
+            FilterNode::Or(parts) => {
                 let mut passing = BooleanBuffer::new_unset(rows.num_rows());
                 for part in parts {
                     let undecided = open & &!&passing;
@@ -182,16 +182,16 @@ impl Test {
                 }
                 passing
             }
-            Test::Not(part) => open & &!&part.run(rows, open),
-            Test::Raw(pattern) => match rows::column(rows, RAW_FIELD) {
+            FilterNode::Not(part) => open & &!&part.run(rows, open),
+            FilterNode::Raw(pattern) => match rows::column(rows, RAW_FIELD) {
                 Some(array) => raw_matches(&ColumnReader::new(array), pattern, open),
                 None => BooleanBuffer::new_unset(rows.num_rows()),
             },
-            Test::Field(FieldName::Plain(name), tests) => match rows::column(rows, name) {
+            FilterNode::Field(FieldName::Plain(name), tests) => match rows::column(rows, name) {
                 Some(array) => tests.run(&ColumnReader::new(array), open),
                 None => BooleanBuffer::new_unset(rows.num_rows()),
             },
-            Test::Field(FieldName::Pattern(names), tests) => {
+            FilterNode::Field(FieldName::Pattern(names), tests) => {
                 let mut passing = BooleanBuffer::new_unset(rows.num_rows());
                 for (field, array) in rows.schema_ref().fields().iter().zip(rows.columns()) {
                     if names.is_match(field.name()) && !rows::is_hidden(field.name()) {

@@ -37,12 +37,12 @@ use crate::EngineError;
 
 pub use build::ColumnBuilder;
 pub use column_type::ColumnType;
-pub use decode::{DECIMAL_PRECISION, plain, plain_column};
-pub use distinct_memo::{DistinctMemo, Numbers};
+pub use decode::{DECIMAL_PRECISION, decode_column, decode_rows};
+pub use distinct_memo::{DistinctMemo, NumberHandling};
 pub use read::{ColumnReader, DictionaryColumn, write_address, write_decimal};
-pub use row_buffer::{KeptRows, compact, rows_in_memory};
-pub use sort::sorted;
-pub use sparse_rows::narrowed_at;
+pub use row_buffer::{RowBuffer, compact, rows_in_memory};
+pub use sort::sort_rows;
+pub use sparse_rows::take_sparse;
 pub use split::{row_bytes, split_by_bytes};
 pub use stream::{RowIter, of_batches};
 pub use unify::{concat_rows, conform};
@@ -51,7 +51,7 @@ pub use value::{FALSE_TEXT, TRUE_TEXT, Value, time_seconds};
 /// The type of `_time`.
 pub const TIME_TYPE: DataType = DataType::Timestamp(TimeUnit::Nanosecond, None);
 /// Number of columns up to which names are compared linearly.
-const FEW_COLUMNS: usize = 32;
+const LINEAR_LOOKUP_COLUMNS_MAX: usize = 32;
 /// Separator of multivalues when a single text is needed.
 pub const MULTI_SEPARATOR: &str = "\n";
 
@@ -76,11 +76,11 @@ pub fn column<'a>(rows: &'a RecordBatch, name: &str) -> Option<&'a ArrayRef> {
 }
 
 /// Column with the number of events that each row represents; no field has this name. See
-/// [`crate::command::Reduce::takes_extremes`].
+/// [`crate::command::Reduce::accepts_extremes`].
 pub const EVENTS: &str = "__events";
 
 /// Number of events that the rows represent.
-pub fn events_of(rows: &RecordBatch) -> u64 {
+pub fn event_count(rows: &RecordBatch) -> u64 {
     match column(rows, EVENTS).and_then(|events| events.as_primitive_opt::<Int64Type>()) {
         Some(events) => events.values().iter().map(|events| events.unsigned_abs()).sum(),
         None => rows.num_rows() as u64,
@@ -115,7 +115,7 @@ pub fn batch_of<N: Into<String>>(
     for (name, array) in columns {
         let field = Field::new(name, array.data_type().clone(), true);
         let known = match fields.len() {
-            ..FEW_COLUMNS => fields.iter().position(|known| known.name() == field.name()),
+            ..LINEAR_LOOKUP_COLUMNS_MAX => fields.iter().position(|known| known.name() == field.name()),
             _ => {
                 let noted = places.len();
                 places.extend(fields[noted..].iter().zip(noted..).map(|(field, at)| (field.name().clone(), at)));
@@ -155,7 +155,7 @@ pub fn with_column(rows: &RecordBatch, name: &str, array: ArrayRef) -> Result<Re
 }
 
 /// The rows without the columns whose names `drop` accepts.
-pub fn without(rows: &RecordBatch, mut drop: impl FnMut(&str) -> bool) -> Result<RecordBatch, EngineError> {
+pub fn drop_columns(rows: &RecordBatch, mut drop: impl FnMut(&str) -> bool) -> Result<RecordBatch, EngineError> {
     let kept = rows.schema_ref().fields().iter().zip(rows.columns()).filter(|(field, _)| !drop(field.name()));
     let (fields, arrays) = kept.map(|(field, array)| (Arc::clone(field), Arc::clone(array))).unzip();
     rebuild(fields, arrays, rows.num_rows())
@@ -183,12 +183,12 @@ pub fn select<N: AsRef<str>>(rows: &RecordBatch, names: &[N]) -> Result<RecordBa
 }
 
 /// The values of `first`, with nulls replaced by the values of `second`.
-pub fn first_of(first: &ArrayRef, second: &ArrayRef) -> ArrayRef {
+pub fn coalesce(first: &ArrayRef, second: &ArrayRef) -> ArrayRef {
     if let DataType::Null = first.data_type() {
         return Arc::clone(second);
     }
     let (values, second) = (ColumnReader::new(first), ColumnReader::new(second));
-    if values.present().is_none() {
+    if values.validity().is_none() {
         return Arc::clone(first);
     }
     let first = values;
@@ -219,7 +219,7 @@ pub fn take(rows: &RecordBatch, places: &UInt32Array) -> Result<RecordBatch, Eng
 }
 
 /// The rows from the last to the first.
-pub fn reversed(rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
+pub fn reverse(rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
     take(rows, &(0..u32_of(rows.num_rows())).rev().collect())
 }
 

@@ -22,7 +22,7 @@ use crate::rows::{self, ColumnBuilder, ColumnReader};
 /// Default number of spans of timechart and bin.
 pub const SPANS_MAX: usize = 100;
 /// The usual spans, ascending.
-const USUAL: [(u64, SpanUnit); 11] = [
+const USUAL_SPANS: [(u64, SpanUnit); 11] = [
     (1, SpanUnit::Second),
     (5, SpanUnit::Second),
     (10, SpanUnit::Second),
@@ -60,7 +60,7 @@ pub fn usual_span(from: TimeNs, to: TimeNs, spans: usize, least: Option<&Span>) 
         let needed = range / length + i64::from(range % length > 0);
         length >= least && needed <= i64::try_from(spans.max(1)).unwrap_or(i64::MAX)
     };
-    let mut usual = USUAL.iter().map(|(amount, unit)| Span::new(*amount, *unit));
+    let mut usual = USUAL_SPANS.iter().map(|(amount, unit)| Span::new(*amount, *unit));
     usual.find(fits).unwrap_or(Span::new(1, SpanUnit::Month))
 }
 

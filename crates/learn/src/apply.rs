@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::density::{Densities, Density, Range, thresholds};
 use crate::density_fit::key_of;
 use crate::encode::{Column, NumericRows};
-use crate::model::{Answer, Body, Model};
+use crate::model::{Body, Model, OutputValue};
 use crate::options::Options;
-use crate::{LearnError, Stop};
+use crate::{LearnError, StopCheck};
 
 /// Thresholds. If `apply` sets any of them, all thresholds set by `fit` are ignored.
 const THRESHOLDS: [&str; 3] = ["threshold", "lower_threshold", "upper_threshold"];
@@ -18,17 +18,17 @@ pub struct Predictor {
     model: Model,
     names: Vec<String>,
     with_probabilities: bool,
-    densities: Option<ReadyDensities>,
+    densities: Option<PreparedDensities>,
 }
 
-struct ReadyDensities {
+struct PreparedDensities {
     shows_density: bool,
     /// Number of thresholds.
     thresholds: usize,
-    groups: BTreeMap<Vec<String>, ReadyGroup>,
+    groups: BTreeMap<Vec<String>, PreparedGroup>,
 }
 
-struct ReadyGroup {
+struct PreparedGroup {
     density: Density,
     /// For each threshold: the outlier ranges, and their text form.
     outliers: Vec<(Vec<Range>, Arc<[String]>)>,
@@ -36,7 +36,7 @@ struct ReadyGroup {
 
 impl Model {
     /// Prepares the model; `options` override those of `fit`, `output` is the name of the resulting field.
-    pub fn ready(self, options: &Options, output: Option<&str>) -> Result<Predictor, LearnError> {
+    pub fn prepare(self, options: &Options, output: Option<&str>) -> Result<Predictor, LearnError> {
         if !self.can_be_applied() {
             return Err(LearnError::Data(format!(
                 "{} can only be applied to the rows it was fitted to",
@@ -50,7 +50,7 @@ impl Model {
         let own_output = self.output.clone();
         let output = output.or(own_output.as_deref());
         let refuse = |name: &str| {
-            options.refuse(name, format!("a model whose algorithm has this option: this is {}", self.algorithm))
+            options.invalid_option(name, format!("a model whose algorithm has this option: this is {}", self.algorithm))
         };
         let is_density = matches!(self.body, Body::Densities(_));
         for (name, _) in options.iter() {
@@ -61,7 +61,7 @@ impl Model {
         }
         let with_probabilities = !self.classes.is_empty() && all.boolean("probabilities", false)?;
         let densities = match &self.body {
-            Body::Densities(densities) => Some(ready(densities, &all)?),
+            Body::Densities(densities) => Some(prepare_densities(densities, &all)?),
             _ => None,
         };
         let names = self.names(output, with_probabilities, &all)?;
@@ -102,7 +102,7 @@ impl Model {
     }
 }
 
-fn ready(densities: &Densities, options: &Options) -> Result<ReadyDensities, LearnError> {
+fn prepare_densities(densities: &Densities, options: &Options) -> Result<PreparedDensities, LearnError> {
     let thresholds = thresholds(options)?;
     let group = |density: &Density| {
         let outliers = thresholds.iter().map(|(_, threshold)| {
@@ -110,11 +110,11 @@ fn ready(densities: &Densities, options: &Options) -> Result<ReadyDensities, Lea
             let texts: Vec<String> = ranges.iter().map(Range::text).collect();
             (ranges, texts.into())
         });
-        ReadyGroup { density: density.clone(), outliers: outliers.collect() }
+        PreparedGroup { density: density.clone(), outliers: outliers.collect() }
     };
     let groups = densities.groups.iter().map(|found| (found.key.clone(), group(&found.density))).collect();
     let shows_density = options.boolean("show_density", false)?;
-    Ok(ReadyDensities { shows_density, thresholds: thresholds.len(), groups })
+    Ok(PreparedDensities { shows_density, thresholds: thresholds.len(), groups })
 }
 
 impl Predictor {
@@ -129,8 +129,13 @@ impl Predictor {
     }
 
     /// The resulting fields, in the order of [`Predictor::names`]: one value per row.
-    pub fn apply(&self, columns: &[Column<'_>], rows: usize, stop: Stop<'_>) -> Result<Vec<Vec<Answer>>, LearnError> {
-        let mut answers = vec![vec![Answer::Null; rows]; self.names.len()];
+    pub fn apply(
+        &self,
+        columns: &[Column<'_>],
+        rows: usize,
+        stop: StopCheck<'_>,
+    ) -> Result<Vec<Vec<OutputValue>>, LearnError> {
+        let mut answers = vec![vec![OutputValue::Null; rows]; self.names.len()];
         if let Some(densities) = &self.densities {
             self.densities(densities, columns, rows, &mut answers)?;
             return Ok(answers);
@@ -138,7 +143,7 @@ impl Predictor {
         let classes: Vec<Arc<str>> = self.model.classes.iter().map(|class| Arc::from(class.as_str())).collect();
         let encoded = self.model.encoding.matrix(columns, rows, stop)?;
         for (at, row) in encoded.rows.iter().enumerate() {
-            self.say(&encoded, at, &classes, |place, answer| {
+            self.predict_row(&encoded, at, &classes, |place, answer| {
                 if let Some(column) = answers.get_mut(place) {
                     column[*row] = answer;
                 }
@@ -148,18 +153,24 @@ impl Predictor {
     }
 
     /// Predicts one row; passes each value to `put` with the index of its field.
-    fn say(&self, encoded: &NumericRows, at: usize, classes: &[Arc<str>], mut put: impl FnMut(usize, Answer)) {
+    fn predict_row(
+        &self,
+        encoded: &NumericRows,
+        at: usize,
+        classes: &[Arc<str>],
+        mut put: impl FnMut(usize, OutputValue),
+    ) {
         let row = encoded.matrix.row(at);
         let probabilities = match &self.model.body {
-            Body::Linear(linear) => return put(0, number(linear.of(row))),
+            Body::Linear(linear) => return put(0, number(linear.predict(row))),
             Body::Forest(forest) if classes.is_empty() => return put(0, number(forest.number(row))),
             Body::Clusters(clusters) => {
                 let (cluster, distance) = clusters.nearest(row);
-                put(0, Answer::Whole(cluster as i64));
+                put(0, OutputValue::Whole(cluster as i64));
                 return put(1, number(distance));
             }
             Body::Axes(axes) => {
-                return axes.of(row).into_iter().enumerate().for_each(|(place, along)| put(place, number(along)));
+                return axes.project(row).into_iter().enumerate().for_each(|(place, along)| put(place, number(along)));
             }
             Body::Scales(scales) => {
                 let scaled = row.iter().zip(&scales.middles).zip(&scales.scales);
@@ -177,7 +188,7 @@ impl Predictor {
             .enumerate()
             .fold((0, f64::NEG_INFINITY), |best, (class, share)| if *share > best.1 { (class, *share) } else { best });
         if let Some(class) = classes.get(best.0) {
-            put(0, Answer::Text(Arc::clone(class)));
+            put(0, OutputValue::Text(Arc::clone(class)));
         }
         if self.with_probabilities {
             probabilities.into_iter().enumerate().for_each(|(class, share)| put(class + 1, number(share)));
@@ -186,10 +197,10 @@ impl Predictor {
 
     fn densities(
         &self,
-        ready: &ReadyDensities,
+        ready: &PreparedDensities,
         columns: &[Column<'_>],
         rows: usize,
-        answers: &mut [Vec<Answer>],
+        answers: &mut [Vec<OutputValue>],
     ) -> Result<(), LearnError> {
         let column_of = |name: &str| {
             let found = columns.iter().find(|column| column.name == name).copied();
@@ -201,18 +212,18 @@ impl Predictor {
         let found = |row: usize| Some((row, column.values.number(row)?, ready.groups.get(&key_of(&by, row)?)?));
         for (row, value, group) in (0..rows).filter_map(found) {
             for (place, (ranges, texts)) in group.outliers.iter().enumerate() {
-                let is_outlier = ranges.iter().any(|range| range.holds(value));
-                answers[place * 2][row] = Answer::Whole(i64::from(is_outlier));
-                answers[place * 2 + 1][row] = Answer::List(Arc::clone(texts));
+                let is_outlier = ranges.iter().any(|range| range.contains(value));
+                answers[place * 2][row] = OutputValue::Whole(i64::from(is_outlier));
+                answers[place * 2 + 1][row] = OutputValue::List(Arc::clone(texts));
             }
             if ready.shows_density {
-                answers[ready.thresholds * 2][row] = group.density.at(value).map_or(Answer::Null, number);
+                answers[ready.thresholds * 2][row] = group.density.at(value).map_or(OutputValue::Null, number);
             }
         }
         Ok(())
     }
 }
 
-fn number(number: f64) -> Answer {
-    if number.is_finite() { Answer::Number(number) } else { Answer::Null }
+fn number(number: f64) -> OutputValue {
+    if number.is_finite() { OutputValue::Number(number) } else { OutputValue::Null }
 }

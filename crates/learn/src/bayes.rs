@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::logistic_regression::shares;
+use crate::logistic_regression::softmax;
 use crate::matrix::Matrix;
-use crate::{LearnError, Stop, exact_numbers, go_on};
+use crate::{LearnError, StopCheck, check_stop, exact_numbers};
 
 /// For each class, its prior probability, and the mean and variance of each of its columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ impl Bayes {
             let sum: f64 = parts.map(|((cell, mean), variance)| variance.ln() + (cell - mean).powi(2) / variance).sum();
             share.ln() - sum / 2.0
         });
-        shares(logs.collect())
+        softmax(logs.collect())
     }
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn fit(
     classes: &[u32],
     count: usize,
     smoothing: f64,
-    stop: Stop<'_>,
+    stop: StopCheck<'_>,
 ) -> Result<Bayes, LearnError> {
     let width = x.width();
     let (mut sums, mut sizes) = (vec![0.0; count * width], vec![0.0f64; count]);
@@ -49,7 +49,7 @@ pub(crate) fn fit(
         sizes[class] += 1.0;
         sums[class * width..].iter_mut().zip(row).for_each(|(sum, cell)| *sum += cell);
     }
-    go_on(stop)?;
+    check_stop(stop)?;
     let means: Vec<f64> = sums.iter().enumerate().map(|(at, sum)| sum / sizes[at / width]).collect();
     let mut variances = vec![0.0; count * width];
     for (row, class) in x.iter().zip(classes) {
@@ -57,8 +57,8 @@ pub(crate) fn fit(
         let line = variances[class * width..].iter_mut().zip(&means[class * width..]);
         line.zip(row).for_each(|((variance, mean), cell)| *variance += (cell - mean).powi(2) / sizes[class]);
     }
-    go_on(stop)?;
-    let (_, spreads) = crate::linear_regression::spreads(x);
+    check_stop(stop)?;
+    let (_, spreads) = crate::linear_regression::means_and_deviations(x);
     let most = spreads.iter().fold(0.0f64, |most, spread| most.max(spread * spread));
     // Constant columns carry no information, but must not cause a division by 0.
     let added = if most > 0.0 { smoothing * most } else { 1.0 };

@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::matrix::Matrix;
 use crate::rng::Rng;
-use crate::{LearnError, ROWS_BETWEEN_STOPS, Stop, exact_numbers, go_on};
+use crate::{LearnError, ROWS_PER_STOP_CHECK, StopCheck, check_stop, exact_numbers};
 
 /// Maximum number of clusters.
 pub(crate) const CLUSTERS_MAX: usize = 1_000;
 /// Number of random starts, the best of which is used.
-const STARTS: usize = 10;
+const RANDOM_STARTS: usize = 10;
 /// Maximum number of rounds per start.
 const ROUNDS_MAX: usize = 300;
 /// Maximum number of rows for DBSCAN, which compares each row with each other row.
@@ -48,15 +48,15 @@ fn nearest(centres: &[f64], width: usize, row: &[f64]) -> (usize, f64) {
 
 /// Lloyd's algorithm with k-means++ initialisation (Arthur, Vassilvitskii, 2007). Clusters are numbered in order of
 /// their first row.
-pub(crate) fn k_means(x: &Matrix, count: usize, seed: u64, stop: Stop<'_>) -> Result<Clusters, LearnError> {
+pub(crate) fn k_means(x: &Matrix, count: usize, seed: u64, stop: StopCheck<'_>) -> Result<Clusters, LearnError> {
     if x.rows() < count {
         let message = format!("{} rows cannot make {count} clusters: give a smaller k", x.rows());
         return Err(LearnError::Data(message));
     }
     let mut rng = Rng::new(seed);
     let mut best: Option<(Vec<f64>, f64)> = None;
-    for _ in 0..STARTS {
-        let found = started(x, count, &mut rng, stop)?;
+    for _ in 0..RANDOM_STARTS {
+        let found = run_from_random_start(x, count, &mut rng, stop)?;
         if best.as_ref().is_none_or(|best| found.1 < best.1) {
             best = Some(found);
         }
@@ -77,12 +77,17 @@ pub(crate) fn k_means(x: &Matrix, count: usize, seed: u64, stop: Stop<'_>) -> Re
     Ok(Clusters { width, centres, sizes, inertia })
 }
 
-fn started(x: &Matrix, count: usize, rng: &mut Rng, stop: Stop<'_>) -> Result<(Vec<f64>, f64), LearnError> {
+fn run_from_random_start(
+    x: &Matrix,
+    count: usize,
+    rng: &mut Rng,
+    stop: StopCheck<'_>,
+) -> Result<(Vec<f64>, f64), LearnError> {
     let width = x.width();
     let mut centres: Vec<f64> = x.row(rng.below(x.rows())).to_vec();
     let mut squares: Vec<f64> = x.iter().map(|row| square_distance(row, &centres)).collect();
     while centres.len() < count * width {
-        go_on(stop)?;
+        check_stop(stop)?;
         let mut left = rng.unit() * squares.iter().sum::<f64>();
         let chosen = squares.iter().position(|square| {
             left -= square;
@@ -96,8 +101,8 @@ fn started(x: &Matrix, count: usize, rng: &mut Rng, stop: Stop<'_>) -> Result<(V
     for _ in 0..ROUNDS_MAX {
         let (mut sums, mut sizes, mut sum) = (vec![0.0; count * width], vec![0.0f64; count], 0.0);
         for (at, row) in x.iter().enumerate() {
-            if at % ROWS_BETWEEN_STOPS == 0 {
-                go_on(stop)?;
+            if at % ROWS_PER_STOP_CHECK == 0 {
+                check_stop(stop)?;
             }
             let (group, square) = nearest(&centres, width, row);
             sums[group * width..(group + 1) * width].iter_mut().zip(row).for_each(|(sum, cell)| *sum += cell);
@@ -118,7 +123,12 @@ fn started(x: &Matrix, count: usize, rng: &mut Rng, stop: Stop<'_>) -> Result<(V
 
 /// The cluster of each row, -1 for noise (Ester, Kriegel, Sander, Xu, 1996): core rows have at least `neighbours`
 /// rows, including themselves, within `distance`. Clusters are numbered in order of their first row.
-pub(crate) fn dbscan(x: &Matrix, distance: f64, neighbours: usize, stop: Stop<'_>) -> Result<Vec<i64>, LearnError> {
+pub(crate) fn dbscan(
+    x: &Matrix,
+    distance: f64,
+    neighbours: usize,
+    stop: StopCheck<'_>,
+) -> Result<Vec<i64>, LearnError> {
     let rows = x.rows();
     if rows > DBSCAN_ROWS_MAX {
         let what = "rows for DBSCAN: take fewer, for instance one in ten".to_owned();
@@ -136,7 +146,7 @@ pub(crate) fn dbscan(x: &Matrix, distance: f64, neighbours: usize, stop: Stop<'_
         if is_seen[first] {
             continue;
         }
-        go_on(stop)?;
+        check_stop(stop)?;
         is_seen[first] = true;
         let mut open = near(first);
         if open.len() < neighbours {
@@ -151,7 +161,7 @@ pub(crate) fn dbscan(x: &Matrix, distance: f64, neighbours: usize, stop: Stop<'_
                 continue;
             }
             is_seen[at] = true;
-            go_on(stop)?;
+            check_stop(stop)?;
             let around = near(at);
             if around.len() >= neighbours {
                 open.extend(around.into_iter().filter(|other| groups[*other] < 0));

@@ -87,7 +87,7 @@ pub(crate) enum Threshold {
 pub(crate) fn thresholds(options: &Options) -> Result<Vec<(String, Threshold)>, LearnError> {
     let read = |name: &str| -> Result<Option<Vec<(String, f64)>>, LearnError> {
         let Some(text) = options.get(name) else { return Ok(None) };
-        let wants = || options.refuse(name, format!("up to {THRESHOLDS_MAX} numbers above 0 and below 1"));
+        let wants = || options.invalid_option(name, format!("up to {THRESHOLDS_MAX} numbers above 0 and below 1"));
         let number = |word: &str| {
             let number: Option<f64> = word.trim().parse().ok().filter(|number| *number > 0.0 && *number < 1.0);
             number.map(|number| (word.trim().to_owned(), number)).ok_or_else(wants)
@@ -100,7 +100,7 @@ pub(crate) fn thresholds(options: &Options) -> Result<Vec<(String, Threshold)>, 
     match (both, lower, upper) {
         (Some(_), Some(_), _) | (Some(_), _, Some(_)) => {
             let wants = "no lower_threshold or upper_threshold with it";
-            Err(options.refuse("threshold", wants))
+            Err(options.invalid_option("threshold", wants))
         }
         (Some(both), None, None) => {
             let count = both.len();
@@ -110,7 +110,7 @@ pub(crate) fn thresholds(options: &Options) -> Result<Vec<(String, Threshold)>, 
         (None, lower, upper) => {
             let (lower, upper) = (lower.unwrap_or_default(), upper.unwrap_or_default());
             if !lower.is_empty() && !upper.is_empty() && lower.len() != upper.len() {
-                return Err(options.refuse("upper_threshold", "as many numbers as lower_threshold has"));
+                return Err(options.invalid_option("upper_threshold", "as many numbers as lower_threshold has"));
             }
             let count = lower.len().max(upper.len());
             let tails = (0..count).map(|at| {
@@ -152,7 +152,7 @@ impl Density {
     }
 
     /// Cumulative distribution function.
-    pub(crate) fn below(&self, value: f64) -> f64 {
+    pub(crate) fn cumulative_probability(&self, value: f64) -> f64 {
         match self {
             Density::Norm { mean, deviation } if *deviation == 0.0 => f64::from(u8::from(value >= *mean)),
             Density::Norm { mean, deviation } => erfc((mean - value) / (deviation * std::f64::consts::SQRT_2)) / 2.0,
@@ -206,7 +206,9 @@ impl Density {
             (Threshold::Tails(low, high), _) => low.map(lower).into_iter().chain(high.map(upper)).collect(),
             (Threshold::Both(area), Density::Norm { .. }) => vec![lower(area / 2.0), upper(area / 2.0)],
             (Threshold::Both(area), Density::Expon { .. }) => vec![upper(*area)],
-            (Threshold::Both(area), Density::Kernels { start, step, heights }) => lowest(*start, *step, heights, *area),
+            (Threshold::Both(area), Density::Kernels { start, step, heights }) => {
+                lowest_density_ranges(*start, *step, heights, *area)
+            }
         }
     }
 
@@ -221,7 +223,7 @@ impl Density {
 }
 
 /// The steps with the smallest heights, up to this total area; adjacent steps are merged.
-fn lowest(start: f64, step: f64, heights: &[f64], area: f64) -> Vec<Range> {
+fn lowest_density_ranges(start: f64, step: f64, heights: &[f64], area: f64) -> Vec<Range> {
     let areas: Vec<f64> = heights.windows(2).map(|pair| step * (pair[0] + pair[1]) / 2.0).collect();
     let mut order: Vec<usize> = (0..areas.len()).collect();
     order.sort_by(|one, other| areas[*one].total_cmp(&areas[*other]));
@@ -253,7 +255,7 @@ fn lowest(start: f64, step: f64, heights: &[f64], area: f64) -> Vec<Range> {
 
 impl Range {
     /// Whether the range contains a value; the bounds of tails are excluded.
-    pub(crate) fn holds(&self, value: f64) -> bool {
+    pub(crate) fn contains(&self, value: f64) -> bool {
         value > self.low && value < self.high
     }
 
@@ -278,7 +280,7 @@ fn bound(number: f64) -> String {
 
 /// The complementary error function, with an error below 1.2e-7 (Press and others: "Numerical Recipes", 6.2).
 fn erfc(value: f64) -> f64 {
-    const PARTS: [f64; 10] = [
+    const COEFFICIENTS: [f64; 10] = [
         0.170_872_77,
         -0.822_152_23,
         1.488_515_87,
@@ -291,7 +293,7 @@ fn erfc(value: f64) -> f64 {
         -1.265_512_23,
     ];
     let t = 1.0 / (1.0 + value.abs() / 2.0);
-    let sum = PARTS.iter().fold(0.0, |sum, part| sum * t + part);
+    let sum = COEFFICIENTS.iter().fold(0.0, |sum, part| sum * t + part);
     let tail = t * (-value * value + sum).exp();
     if value >= 0.0 { tail } else { 2.0 - tail }
 }
@@ -304,18 +306,22 @@ pub(crate) fn normal_quantile(share: f64) -> f64 {
     };
     let off = share - 0.5;
     if off.abs() <= 0.425 {
-        return off * ratio(MIDDLE.0, MIDDLE.1, 0.180_625 - off * off);
+        return off * ratio(CENTRAL_COEFFICIENTS.0, CENTRAL_COEFFICIENTS.1, 0.180_625 - off * off);
     }
     let tail = if off < 0.0 { share } else { 1.0 - share };
     if tail <= 0.0 {
         return if off < 0.0 { f64::NEG_INFINITY } else { f64::INFINITY };
     }
     let root = (-tail.ln()).sqrt();
-    let value = if root <= 5.0 { ratio(NEAR.0, NEAR.1, root - 1.6) } else { ratio(FAR.0, FAR.1, root - 5.0) };
+    let value = if root <= 5.0 {
+        ratio(INTERMEDIATE_COEFFICIENTS.0, INTERMEDIATE_COEFFICIENTS.1, root - 1.6)
+    } else {
+        ratio(TAIL_COEFFICIENTS.0, TAIL_COEFFICIENTS.1, root - 5.0)
+    };
     if off < 0.0 { -value } else { value }
 }
 
-const MIDDLE: ([f64; 8], [f64; 8]) = (
+const CENTRAL_COEFFICIENTS: ([f64; 8], [f64; 8]) = (
     [
         3.387_132_872_796_366_5,
         133.141_667_891_784_38,
@@ -337,7 +343,7 @@ const MIDDLE: ([f64; 8], [f64; 8]) = (
         5_226.495_278_852_545,
     ],
 );
-const NEAR: ([f64; 8], [f64; 8]) = (
+const INTERMEDIATE_COEFFICIENTS: ([f64; 8], [f64; 8]) = (
     [
         1.423_437_110_749_683_5,
         4.630_337_846_156_546,
@@ -359,7 +365,7 @@ const NEAR: ([f64; 8], [f64; 8]) = (
         1.050_750_071_644_416_9e-9,
     ],
 );
-const FAR: ([f64; 8], [f64; 8]) = (
+const TAIL_COEFFICIENTS: ([f64; 8], [f64; 8]) = (
     [
         6.657_904_643_501_103,
         5.463_784_911_164_114,

@@ -12,14 +12,14 @@ use crate::encode::{Column, Encoding, Feature};
 use crate::fit::FitRequest;
 use crate::model::Body;
 use crate::options::Options;
-use crate::{GROUPS_MAX, LearnError, Stop, go_on};
+use crate::{GROUPS_MAX, LearnError, StopCheck, check_stop};
 
 /// Number of rows of a group below which its density is rough.
-const FEW_ROWS: usize = 50;
+const RELIABLE_ROWS_MIN: usize = 50;
 /// Minimum and maximum number of steps of a kernel density estimate.
-const STEPS: (usize, usize) = (512, 4_096);
+const STEPS_RANGE: (usize, usize) = (512, 4_096);
 /// Cut-off of a kernel, in standard deviations.
-const REACH: f64 = 4.0;
+const KERNEL_CUTOFF_DEVIATIONS: f64 = 4.0;
 
 /// Distance between a density and values.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,7 +33,7 @@ pub(crate) fn fit(
     request: &FitRequest<'_>,
     features: &[Column<'_>],
     notes: &mut Vec<String>,
-    stop: Stop<'_>,
+    stop: StopCheck<'_>,
 ) -> Result<(Body, Encoding), LearnError> {
     let [column] = features else {
         return Err(LearnError::Data(format!("DensityFunction needs exactly one field, got {}", features.len())));
@@ -44,7 +44,7 @@ pub(crate) fn fit(
     let metric = match options.get("metric") {
         None | Some("wasserstein") => Metric::Wasserstein,
         Some("kolmogorov_smirnov") => Metric::Kolmogorov,
-        Some(_) => return Err(options.refuse("metric", "wasserstein or kolmogorov_smirnov")),
+        Some(_) => return Err(options.invalid_option("metric", "wasserstein or kolmogorov_smirnov")),
     };
     let mut values: BTreeMap<Vec<String>, Vec<f64>> = BTreeMap::new();
     for row in 0..request.rows {
@@ -66,16 +66,16 @@ pub(crate) fn fit(
     if values.is_empty() {
         return Err(LearnError::Data(format!("no row has a number in {}", column.name)));
     }
-    let few = values.values().filter(|values| values.len() < FEW_ROWS).count();
+    let few = values.values().filter(|values| values.len() < RELIABLE_ROWS_MIN).count();
     if few > 0 {
         notes.push(format!(
-            "{few} of {} groups have fewer than {FEW_ROWS} rows: their densities are imprecise",
+            "{few} of {} groups have fewer than {RELIABLE_ROWS_MIN} rows: their densities are imprecise",
             values.len()
         ));
     }
     let mut groups = Vec::with_capacity(values.len());
     for (key, values) in values {
-        go_on(stop)?;
+        check_stop(stop)?;
         groups.push(group(key, values, options, metric, stop)?);
     }
     let metric = if metric == Metric::Wasserstein { "wasserstein" } else { "kolmogorov_smirnov" };
@@ -93,7 +93,7 @@ fn group(
     mut values: Vec<f64>,
     options: &Options,
     metric: Metric,
-    stop: Stop<'_>,
+    stop: StopCheck<'_>,
 ) -> Result<Group, LearnError> {
     values.sort_by(f64::total_cmp);
     let count = values.len() as f64;
@@ -113,7 +113,7 @@ fn group(
         "expon" => vec![expon()],
         "gaussian_kde" => vec![kernels(&values, square, stop)?],
         "auto" => vec![norm(), expon(), kernels(&values, square, stop)?],
-        _ => return Err(options.refuse("dist", "norm, expon, gaussian_kde or auto")),
+        _ => return Err(options.invalid_option("dist", "norm, expon, gaussian_kde or auto")),
     };
     let mut best: Option<(Density, f64)> = None;
     for density in candidates {
@@ -128,19 +128,21 @@ fn group(
 }
 
 /// Kernel density estimate with Scott's bandwidth, at equal steps.
-fn kernels(sorted: &[f64], square: f64, stop: Stop<'_>) -> Result<Density, LearnError> {
+fn kernels(sorted: &[f64], square: f64, stop: StopCheck<'_>) -> Result<Density, LearnError> {
     let count = sorted.len() as f64;
     let width = (square / (count - 1.0).max(1.0)).sqrt() * count.powf(-0.2);
-    let (first, last) = (sorted[0] - REACH * width, sorted[sorted.len() - 1] + REACH * width);
-    let steps = (((last - first) / width * 8.0) as usize).clamp(STEPS.0, STEPS.1);
+    let (first, last) =
+        (sorted[0] - KERNEL_CUTOFF_DEVIATIONS * width, sorted[sorted.len() - 1] + KERNEL_CUTOFF_DEVIATIONS * width);
+    let steps = (((last - first) / width * 8.0) as usize).clamp(STEPS_RANGE.0, STEPS_RANGE.1);
     let step = (last - first) / (steps - 1) as f64;
     let mut heights = vec![0.0; steps];
     for (at, value) in sorted.iter().enumerate() {
-        if at % crate::ROWS_BETWEEN_STOPS == 0 {
-            go_on(stop)?;
+        if at % crate::ROWS_PER_STOP_CHECK == 0 {
+            check_stop(stop)?;
         }
         let place = |at: f64| (((at - first) / step).max(0.0) as usize).min(steps - 1);
-        let (from, to) = (place(value - REACH * width), place(value + REACH * width));
+        let (from, to) =
+            (place(value - KERNEL_CUTOFF_DEVIATIONS * width), place(value + KERNEL_CUTOFF_DEVIATIONS * width));
         for (offset, height) in heights[from..=to].iter_mut().enumerate() {
             let off = (first + step * (from + offset) as f64 - value) / width;
             *height += (-off * off / 2.0).exp();
@@ -159,7 +161,7 @@ fn distance(density: &Density, sorted: &[f64], metric: Metric) -> f64 {
             sorted.iter().enumerate().map(off).sum::<f64>() / count
         }
         Metric::Kolmogorov => sorted.iter().enumerate().fold(0.0, |most: f64, (at, value)| {
-            let below = density.below(*value);
+            let below = density.cumulative_probability(*value);
             most.max((below - at as f64 / count).abs()).max((below - (at + 1) as f64 / count).abs())
         }),
     }

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::matrix::Matrix;
-use crate::{CATEGORIES_MAX, CELLS_MAX, COLUMNS_MAX, LearnError, Stop, go_on};
+use crate::{CATEGORIES_MAX, CELLS_MAX, COLUMNS_MAX, LearnError, StopCheck, check_stop};
 
 /// The values of a column.
 pub trait Values {
@@ -61,11 +61,11 @@ impl Encoding {
         columns: &[Column<'_>],
         rows: usize,
         notes: &mut Vec<String>,
-        stop: Stop<'_>,
+        stop: StopCheck<'_>,
     ) -> Result<Encoding, LearnError> {
         let mut features = Vec::new();
         for column in columns {
-            go_on(stop)?;
+            check_stop(stop)?;
             let field = column.name.to_owned();
             let filled = || (0..rows).filter(|row| !column.values.is_null(*row));
             if filled().next().is_none() {
@@ -117,7 +117,7 @@ impl Encoding {
         &self,
         columns: &[Column<'_>],
         rows: usize,
-        stop: Stop<'_>,
+        stop: StopCheck<'_>,
     ) -> Result<NumericRows, LearnError> {
         let width = self.width();
         let mut found = Vec::with_capacity(self.features.len());
@@ -130,8 +130,8 @@ impl Encoding {
         }
         let mut encoded = NumericRows { matrix: Matrix::of_width(width), rows: Vec::new() };
         for row in 0..rows {
-            if row % crate::ROWS_BETWEEN_STOPS == 0 {
-                go_on(stop)?;
+            if row % crate::ROWS_PER_STOP_CHECK == 0 {
+                check_stop(stop)?;
             }
             if (encoded.rows.len() + 1).saturating_mul(width) > CELLS_MAX {
                 let what = "rows times columns to learn from: take fewer rows or fields".to_owned();

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Deserializer, Serializer};
 
-fn parsed<E: serde::de::Error>(text: &str) -> Result<f64, E> {
+fn parse_number<E: serde::de::Error>(text: &str) -> Result<f64, E> {
     let number: f64 = text.parse().map_err(|_| E::custom(format!("`{text}` is not a number")))?;
     if number.is_finite() { Ok(number) } else { Err(E::custom("a number is not finite")) }
 }
@@ -16,7 +16,7 @@ pub(crate) fn serialize<S: Serializer>(number: &f64, to: S) -> Result<S::Ok, S::
 
 /// Reads a number.
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-    parsed(&String::deserialize(from)?)
+    parse_number(&String::deserialize(from)?)
 }
 
 /// Lists of numbers: one text, separated by blanks.
@@ -31,6 +31,6 @@ pub(crate) mod list {
 
     /// Reads a list.
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f64>, D::Error> {
-        String::deserialize(from)?.split_ascii_whitespace().map(super::parsed).collect()
+        String::deserialize(from)?.split_ascii_whitespace().map(super::parse_number).collect()
     }
 }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use crate::cluster::CLUSTERS_MAX;
 use crate::encode::{Column, Encoding, NumericRows};
 use crate::linear_regression::Penalty;
-use crate::model::{Answer, Body, Model};
+use crate::model::{Body, Model, OutputValue};
 use crate::options::Options;
 use crate::pca::ComponentCount;
-use crate::tree_grow::{Growth, Truth};
+use crate::tree_grow::{GrowthOptions, Targets};
 use crate::{
-    CLASSES_MAX, LearnError, ROWS_MAX, Stop, bayes, cluster, density_fit, go_on, linear_regression,
+    CLASSES_MAX, LearnError, ROWS_MAX, StopCheck, bayes, check_stop, cluster, density_fit, linear_regression,
     logistic_regression, pca, scale, tree_grow,
 };
 
@@ -38,13 +38,13 @@ pub struct FitResult {
     /// The model.
     pub model: Model,
     /// Labels of the fitted rows, for algorithms that cannot be applied to other rows.
-    pub labels: Option<(String, Vec<Answer>)>,
+    pub labels: Option<(String, Vec<OutputValue>)>,
     /// Notes for the user about columns and rows that were not used.
     pub notes: Vec<String>,
 }
 
 /// Fits a model to rows.
-pub fn fit(request: &FitRequest<'_>, stop: Stop<'_>) -> Result<FitResult, LearnError> {
+pub fn fit(request: &FitRequest<'_>, stop: StopCheck<'_>) -> Result<FitResult, LearnError> {
     if request.rows > ROWS_MAX {
         let what = "rows to learn from".to_owned();
         return Err(LearnError::Limit { what, value: request.rows, limit: ROWS_MAX });
@@ -87,7 +87,7 @@ pub fn fit(request: &FitRequest<'_>, stop: Stop<'_>) -> Result<FitResult, LearnE
             }
         }
     }
-    go_on(stop)?;
+    check_stop(stop)?;
     Ok(FitResult { model, labels, notes })
 }
 
@@ -100,7 +100,7 @@ fn supervised(
     request: &FitRequest<'_>,
     target: &Column<'_>,
     encoded: &mut NumericRows,
-    stop: Stop<'_>,
+    stop: StopCheck<'_>,
 ) -> Result<(Body, Vec<String>), LearnError> {
     let algorithm = request.algorithm;
     let has_target = |row: &usize| !target.values.is_null(*row);
@@ -128,7 +128,7 @@ fn classifier(
     request: &FitRequest<'_>,
     target: &Column<'_>,
     encoded: &NumericRows,
-    stop: Stop<'_>,
+    stop: StopCheck<'_>,
 ) -> Result<(Body, Vec<String>), LearnError> {
     let (options, x) = (&request.options, &encoded.matrix);
     let texts: Vec<String> =
@@ -156,8 +156,8 @@ fn classifier(
             Body::Bayes(bayes::fit(x, &truth, count, smoothing, stop)?)
         }
         name => {
-            let growth = Growth::new(options, x.width(), name == "RandomForestClassifier", true)?;
-            Body::Forest(tree_grow::fit(x, &Truth::Classes(&truth, count), &growth, stop)?)
+            let growth = GrowthOptions::new(options, x.width(), name == "RandomForestClassifier", true)?;
+            Body::Forest(tree_grow::fit(x, &Targets::Classes(&truth, count), &growth, stop)?)
         }
     };
     Ok((body, classes))
@@ -167,7 +167,7 @@ fn regressor(
     request: &FitRequest<'_>,
     target: &Column<'_>,
     encoded: &NumericRows,
-    stop: Stop<'_>,
+    stop: StopCheck<'_>,
 ) -> Result<Body, LearnError> {
     let (options, x) = (&request.options, &encoded.matrix);
     let number = |row: &usize| {
@@ -181,21 +181,21 @@ fn regressor(
     };
     let y = encoded.rows.iter().map(number).collect::<Result<Vec<f64>, _>>()?;
     if matches!(request.algorithm, "DecisionTreeRegressor" | "RandomForestRegressor") {
-        let growth = Growth::new(options, x.width(), request.algorithm == "RandomForestRegressor", false)?;
-        return Ok(Body::Forest(tree_grow::fit(x, &Truth::Numbers(&y), &growth, stop)?));
+        let growth = GrowthOptions::new(options, x.width(), request.algorithm == "RandomForestRegressor", false)?;
+        return Ok(Body::Forest(tree_grow::fit(x, &Targets::Numbers(&y), &growth, stop)?));
     }
     let alpha = options.number("alpha", (0.0, 1e300))?.unwrap_or(1.0);
     let penalty = match request.algorithm {
         "LinearRegression" => Penalty::None,
         "Ridge" => Penalty::Ridge(alpha),
-        "Lasso" => Penalty::Net { alpha, share: 1.0 },
-        "ElasticNet" => Penalty::Net { alpha, share: options.number("l1_ratio", (0.0, 1.0))?.unwrap_or(0.5) },
-        other => return Err(unknown(other)),
+        "Lasso" => Penalty::ElasticNet { alpha, share: 1.0 },
+        "ElasticNet" => Penalty::ElasticNet { alpha, share: options.number("l1_ratio", (0.0, 1.0))?.unwrap_or(0.5) },
+        other => return Err(unknown_algorithm(other)),
     };
     Ok(Body::Linear(linear_regression::fit(x, &y, penalty, options.boolean("fit_intercept", true)?, stop)?))
 }
 
-fn transformer(request: &FitRequest<'_>, encoded: &NumericRows, stop: Stop<'_>) -> Result<Body, LearnError> {
+fn transformer(request: &FitRequest<'_>, encoded: &NumericRows, stop: StopCheck<'_>) -> Result<Body, LearnError> {
     let (options, x) = (&request.options, &encoded.matrix);
     Ok(match request.algorithm {
         "KMeans" => {
@@ -212,25 +212,25 @@ fn transformer(request: &FitRequest<'_>, encoded: &NumericRows, stop: Stop<'_>) 
         }
         "StandardScaler" => Body::Scales(scale::standard(x, options)?),
         "RobustScaler" => Body::Scales(scale::robust(x, options, stop)?),
-        other => return Err(unknown(other)),
+        other => return Err(unknown_algorithm(other)),
     })
 }
 
 fn dbscan(
     request: &FitRequest<'_>,
     encoded: &NumericRows,
-    stop: Stop<'_>,
-) -> Result<(String, Vec<Answer>), LearnError> {
+    stop: StopCheck<'_>,
+) -> Result<(String, Vec<OutputValue>), LearnError> {
     let distance = request.options.number("eps", (1e-300, 1e300))?.unwrap_or(0.5);
     let neighbours = request.options.number("min_samples", (1, ROWS_MAX))?.unwrap_or(5);
     let groups = cluster::dbscan(&encoded.matrix, distance, neighbours, stop)?;
-    let mut answers = vec![Answer::Null; request.rows];
+    let mut answers = vec![OutputValue::Null; request.rows];
     for (row, group) in encoded.rows.iter().zip(groups) {
-        answers[*row] = Answer::Whole(group);
+        answers[*row] = OutputValue::Whole(group);
     }
     Ok((request.output.clone().unwrap_or_else(|| "cluster".to_owned()), answers))
 }
 
-fn unknown(algorithm: &str) -> LearnError {
+fn unknown_algorithm(algorithm: &str) -> LearnError {
     LearnError::Data(format!("there is no algorithm {algorithm}"))
 }

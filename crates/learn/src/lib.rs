@@ -40,7 +40,7 @@ pub use apply::Predictor;
 pub use encode::{Column, Encoding, Values};
 pub use error::LearnError;
 pub use fit::{FitRequest, FitResult, fit};
-pub use model::{ALGORITHMS, Answer, Body, Model};
+pub use model::{ALGORITHMS, Body, Model, OutputValue};
 pub use options::Options;
 pub use rng::sample;
 
@@ -63,12 +63,12 @@ pub const GROUPS_MAX: usize = 1_024;
 /// Maximum number of thresholds of a density model.
 pub const THRESHOLDS_MAX: usize = 5;
 /// Number of rows between two polls of [`Stop`].
-const ROWS_BETWEEN_STOPS: usize = 1_024;
+const ROWS_PER_STOP_CHECK: usize = 1_024;
 
 /// Returns true if the work should be abandoned, because its result is no longer needed.
-pub type Stop<'a> = &'a dyn Fn() -> bool;
+pub type StopCheck<'a> = &'a dyn Fn() -> bool;
 
 /// Fails if the work should be abandoned.
-fn go_on(stop: Stop<'_>) -> Result<(), LearnError> {
+fn check_stop(stop: StopCheck<'_>) -> Result<(), LearnError> {
     if stop() { Err(LearnError::Cancelled) } else { Ok(()) }
 }

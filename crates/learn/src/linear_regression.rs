@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::matrix::Matrix;
 use crate::solve::solve_symmetric;
-use crate::{LearnError, ROWS_BETWEEN_STOPS, Stop, exact_numbers, go_on};
+use crate::{LearnError, ROWS_PER_STOP_CHECK, StopCheck, check_stop, exact_numbers};
 
 /// Maximum number of rounds of coordinate descent.
 const ROUNDS_MAX: usize = 10_000;
 /// Change of a scaled coefficient below which the coefficient counts as converged.
-const STILL: f64 = 1e-10;
+const CONVERGENCE_THRESHOLD: f64 = 1e-10;
 /// Ratio of spread to mean below which a column counts as constant.
-const CONSTANT: f64 = 1e-10;
+const CONSTANT_RATIO_MAX: f64 = 1e-10;
 
 /// `y = intercept + coefficients . x`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,12 +37,12 @@ pub(crate) enum Penalty {
     Ridge(f64),
     /// Elastic net: `alpha` times (`share` times the sum of absolute coefficients, plus half of `1 - share` times the
     /// sum of squared coefficients), added to half the mean squared error.
-    Net { alpha: f64, share: f64 },
+    ElasticNet { alpha: f64, share: f64 },
 }
 
 impl Linear {
     /// The prediction for a row.
-    pub(crate) fn of(&self, row: &[f64]) -> f64 {
+    pub(crate) fn predict(&self, row: &[f64]) -> f64 {
         self.intercept + dot(&self.coefficients, row)
     }
 }
@@ -53,7 +53,7 @@ pub(crate) fn dot(one: &[f64], other: &[f64]) -> f64 {
 }
 
 /// Mean and spread of every column; the spread of a constant column is 0.
-pub(crate) fn spreads(x: &Matrix) -> (Vec<f64>, Vec<f64>) {
+pub(crate) fn means_and_deviations(x: &Matrix) -> (Vec<f64>, Vec<f64>) {
     let count = x.rows().max(1) as f64;
     let mut means = vec![0.0; x.width()];
     x.iter().for_each(|row| means.iter_mut().zip(row).for_each(|(mean, cell)| *mean += cell / count));
@@ -67,7 +67,7 @@ pub(crate) fn spreads(x: &Matrix) -> (Vec<f64>, Vec<f64>) {
     });
     let spread = |(square, mean): (f64, &f64)| {
         let spread = square.sqrt();
-        if spread <= CONSTANT * mean.abs() { 0.0 } else { spread }
+        if spread <= CONSTANT_RATIO_MAX * mean.abs() { 0.0 } else { spread }
     };
     let spreads = squares.into_iter().zip(&means).map(spread).collect();
     (means, spreads)
@@ -75,31 +75,36 @@ pub(crate) fn spreads(x: &Matrix) -> (Vec<f64>, Vec<f64>) {
 
 /// Cross products of scaled columns, divided by the number of rows: of the columns with each other, and with the
 /// target.
-struct Products {
-    among: Vec<f64>,
-    with: Vec<f64>,
+struct CrossProducts {
+    column_products: Vec<f64>,
+    target_products: Vec<f64>,
 }
 
-fn products(x: &Matrix, y: &[f64], (means, scales): (&[f64], &[f64]), stop: Stop<'_>) -> Result<Products, LearnError> {
+fn cross_products(
+    x: &Matrix,
+    y: &[f64],
+    (means, scales): (&[f64], &[f64]),
+    stop: StopCheck<'_>,
+) -> Result<CrossProducts, LearnError> {
     let (width, count) = (x.width(), x.rows() as f64);
-    let mut sums = Products { among: vec![0.0; width * width], with: vec![0.0; width] };
+    let mut sums = CrossProducts { column_products: vec![0.0; width * width], target_products: vec![0.0; width] };
     let mut scaled = vec![0.0; width];
     for (at, (row, y)) in x.iter().zip(y).enumerate() {
-        if at % ROWS_BETWEEN_STOPS == 0 {
-            go_on(stop)?;
+        if at % ROWS_PER_STOP_CHECK == 0 {
+            check_stop(stop)?;
         }
         for (column, cell) in row.iter().enumerate() {
             scaled[column] = (cell - means[column]) / scales[column];
         }
         for (column, cell) in scaled.iter().enumerate().filter(|(_, cell)| **cell != 0.0) {
-            sums.with[column] += cell * y / count;
-            let line = &mut sums.among[column * width..column * width + column + 1];
+            sums.target_products[column] += cell * y / count;
+            let line = &mut sums.column_products[column * width..column * width + column + 1];
             line.iter_mut().zip(&scaled).for_each(|(sum, other)| *sum += cell * other / count);
         }
     }
     for row in 0..width {
         for column in 0..row {
-            sums.among[column * width + row] = sums.among[row * width + column];
+            sums.column_products[column * width + row] = sums.column_products[row * width + column];
         }
     }
     Ok(sums)
@@ -111,10 +116,10 @@ pub(crate) fn fit(
     y: &[f64],
     penalty: Penalty,
     has_intercept: bool,
-    stop: Stop<'_>,
+    stop: StopCheck<'_>,
 ) -> Result<Linear, LearnError> {
     let (width, count) = (x.width(), x.rows() as f64);
-    let (mut means, mut scales) = spreads(x);
+    let (mut means, mut scales) = means_and_deviations(x);
     let mut middle = y.iter().sum::<f64>() / count;
     if !has_intercept {
         scales = (0..width).map(|at| (x.column(at).map(|cell| cell * cell).sum::<f64>() / count).sqrt()).collect();
@@ -123,16 +128,16 @@ pub(crate) fn fit(
     }
     scales.iter_mut().filter(|scale| **scale == 0.0).for_each(|scale| *scale = 1.0);
     let centred: Vec<f64> = y.iter().map(|y| y - middle).collect();
-    let mut sums = products(x, &centred, (&means, &scales), stop)?;
+    let mut sums = cross_products(x, &centred, (&means, &scales), stop)?;
     let solved = match penalty {
-        Penalty::None => solve_symmetric(sums.among, &sums.with, width, stop)?,
+        Penalty::None => solve_symmetric(sums.column_products, &sums.target_products, width, stop)?,
         Penalty::Ridge(alpha) => {
             for (at, scale) in scales.iter().enumerate() {
-                sums.among[at * width + at] += alpha / (count * scale * scale);
+                sums.column_products[at * width + at] += alpha / (count * scale * scale);
             }
-            solve_symmetric(sums.among, &sums.with, width, stop)?
+            solve_symmetric(sums.column_products, &sums.target_products, width, stop)?
         }
-        Penalty::Net { alpha, share } => descend(&sums, &scales, alpha, share, stop)?,
+        Penalty::ElasticNet { alpha, share } => coordinate_descent(&sums, &scales, alpha, share, stop)?,
     };
     let coefficients: Vec<f64> = solved.iter().zip(&scales).map(|(solved, scale)| solved / scale).collect();
     let intercept = middle - dot(&coefficients, &means);
@@ -143,23 +148,29 @@ pub(crate) fn fit(
 }
 
 /// Minimises the elastic net objective by coordinate descent.
-fn descend(sums: &Products, scales: &[f64], alpha: f64, share: f64, stop: Stop<'_>) -> Result<Vec<f64>, LearnError> {
+fn coordinate_descent(
+    sums: &CrossProducts,
+    scales: &[f64],
+    alpha: f64,
+    share: f64,
+    stop: StopCheck<'_>,
+) -> Result<Vec<f64>, LearnError> {
     let width = scales.len();
     let mut solution = vec![0.0; width];
     for _ in 0..ROUNDS_MAX {
-        go_on(stop)?;
+        check_stop(stop)?;
         let mut moved: f64 = 0.0;
         for at in 0..width {
-            let line = &sums.among[at * width..(at + 1) * width];
+            let line = &sums.column_products[at * width..(at + 1) * width];
             let own = line[at] + alpha * (1.0 - share) / (scales[at] * scales[at]);
-            let pull = sums.with[at] - dot(line, &solution) + line[at] * solution[at];
+            let pull = sums.target_products[at] - dot(line, &solution) + line[at] * solution[at];
             let limit = alpha * share / scales[at];
             let next = if own > 0.0 { pull.signum() * (pull.abs() - limit).max(0.0) / own } else { 0.0 };
             moved = moved.max((next - solution[at]).abs());
             solution[at] = next;
         }
         let largest = solution.iter().fold(0.0f64, |most, number| most.max(number.abs()));
-        if moved <= STILL * largest.max(f64::MIN_POSITIVE) {
+        if moved <= CONVERGENCE_THRESHOLD * largest.max(f64::MIN_POSITIVE) {
             break;
         }
     }

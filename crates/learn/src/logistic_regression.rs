@@ -8,16 +8,16 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use crate::linear_regression::{dot, spreads};
+use crate::linear_regression::{dot, means_and_deviations};
 use crate::matrix::Matrix;
-use crate::{LearnError, ROWS_BETWEEN_STOPS, Stop, exact_numbers, go_on};
+use crate::{LearnError, ROWS_PER_STOP_CHECK, StopCheck, check_stop, exact_numbers};
 
 /// Maximum number of steps.
 const STEPS_MAX: usize = 300;
 /// Number of previous steps used to estimate the curvature.
-const REMEMBERED: usize = 10;
+const HISTORY_STEPS: usize = 10;
 /// Ratio of gradient to objective below which the gradient counts as zero.
-const FLAT: f64 = 1e-8;
+const CONVERGENCE_RATIO: f64 = 1e-8;
 /// Maximum number of halvings of a step.
 const HALVINGS_MAX: usize = 40;
 
@@ -44,7 +44,7 @@ impl Logistic {
                 let second = sigmoid(*logit);
                 vec![1.0 - second, second]
             }
-            _ => shares(logits),
+            _ => softmax(logits),
         }
     }
 }
@@ -59,7 +59,7 @@ fn sigmoid(logit: f64) -> f64 {
 }
 
 /// Softmax: converts log-probabilities, which may all be shifted by the same constant, to probabilities.
-pub(crate) fn shares(mut logs: Vec<f64>) -> Vec<f64> {
+pub(crate) fn softmax(mut logs: Vec<f64>) -> Vec<f64> {
     let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     logs.iter_mut().for_each(|log| *log = (*log - most).exp());
     let whole: f64 = logs.iter().sum();
@@ -75,7 +75,7 @@ struct Problem<'a> {
     means: Vec<f64>,
     scales: Vec<f64>,
     has_intercept: bool,
-    stop: Stop<'a>,
+    stop: StopCheck<'a>,
 }
 
 /// Fits rows to classes numbered below `count`.
@@ -84,16 +84,16 @@ pub(crate) fn fit(
     classes: &[u32],
     count: usize,
     has_intercept: bool,
-    stop: Stop<'_>,
+    stop: StopCheck<'_>,
 ) -> Result<Logistic, LearnError> {
-    let (mut means, mut scales) = spreads(x);
+    let (mut means, mut scales) = means_and_deviations(x);
     scales.iter_mut().filter(|scale| **scale == 0.0).for_each(|scale| *scale = 1.0);
     if !has_intercept {
         means = vec![0.0; x.width()];
     }
     let functions = if count == 2 { 1 } else { count };
     let problem = Problem { x, classes, functions, means, scales, has_intercept, stop };
-    let mut weights = problem.minimised()?;
+    let mut weights = problem.minimise()?;
     for line in weights.chunks_exact_mut(x.width() + 1) {
         line.iter_mut().zip(&problem.scales).for_each(|(weight, scale)| *weight /= scale);
         line[x.width()] -= dot(&line[..x.width()], &problem.means);
@@ -112,15 +112,15 @@ impl Problem<'_> {
         let mut value = 0.0;
         let mut scaled = vec![0.0; width];
         for (at, (row, class)) in self.x.iter().zip(self.classes).enumerate() {
-            if at % ROWS_BETWEEN_STOPS == 0 {
-                go_on(self.stop)?;
+            if at % ROWS_PER_STOP_CHECK == 0 {
+                check_stop(self.stop)?;
             }
             for (column, cell) in row.iter().enumerate() {
                 scaled[column] = (cell - self.means[column]) / self.scales[column];
             }
             let logits: Vec<f64> =
                 weights.chunks_exact(width + 1).map(|line| dot(&line[..width], &scaled) + line[width]).collect();
-            let predicted = if self.functions == 1 { vec![sigmoid(logits[0])] } else { shares(logits) };
+            let predicted = if self.functions == 1 { vec![sigmoid(logits[0])] } else { softmax(logits) };
             for (function, predicted) in predicted.iter().enumerate() {
                 let is_it = if self.functions == 1 { *class == 1 } else { *class as usize == function };
                 let off = predicted - if is_it { 1.0 } else { 0.0 };
@@ -145,14 +145,14 @@ impl Problem<'_> {
         Ok(value)
     }
 
-    fn minimised(&self) -> Result<Vec<f64>, LearnError> {
+    fn minimise(&self) -> Result<Vec<f64>, LearnError> {
         let size = self.functions * (self.x.width() + 1);
         let (mut place, mut slope) = (vec![0.0; size], vec![0.0; size]);
         let mut value = self.value(&place, &mut slope)?;
         let mut remembered: VecDeque<(Vec<f64>, Vec<f64>)> = VecDeque::new();
         for _ in 0..STEPS_MAX {
             let steepest = slope.iter().fold(0.0f64, |most, slope| most.max(slope.abs()));
-            if steepest <= FLAT * value.max(1.0) {
+            if steepest <= CONVERGENCE_RATIO * value.max(1.0) {
                 break;
             }
             let mut way = direction(&slope, &remembered);
@@ -178,7 +178,7 @@ impl Problem<'_> {
             let step: Vec<f64> = next.iter().zip(&place).map(|(next, place)| next - place).collect();
             let turn: Vec<f64> = next_slope.iter().zip(&slope).map(|(next, slope)| next - slope).collect();
             if dot(&step, &turn) > f64::EPSILON * dot(&turn, &turn) {
-                if remembered.len() == REMEMBERED {
+                if remembered.len() == HISTORY_STEPS {
                     remembered.pop_front();
                 }
                 remembered.push_back((step, turn));

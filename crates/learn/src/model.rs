@@ -82,7 +82,7 @@ pub enum Body {
 
 /// A predicted value.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
+pub enum OutputValue {
     /// No value.
     Null,
     /// A number.

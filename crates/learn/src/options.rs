@@ -33,7 +33,7 @@ impl Options {
     }
 
     /// Error for an invalid option value.
-    pub(crate) fn refuse(&self, name: &str, wants: impl Display) -> LearnError {
+    pub(crate) fn invalid_option(&self, name: &str, wants: impl Display) -> LearnError {
         let got = self.get(name).unwrap_or_default().to_owned();
         LearnError::Option { name: name.to_owned(), wants: wants.to_string(), got }
     }
@@ -43,7 +43,7 @@ impl Options {
             None => Ok(default),
             Some("t" | "true" | "1" | "yes" | "y") => Ok(true),
             Some("f" | "false" | "0" | "no" | "n") => Ok(false),
-            Some(_) => Err(self.refuse(name, "true or false")),
+            Some(_) => Err(self.invalid_option(name, "true or false")),
         }
     }
 
@@ -56,7 +56,8 @@ impl Options {
         let Some(text) = self.get(name) else { return Ok(None) };
         let fits = |number: &T| *number >= bounds.0 && *number <= bounds.1;
         let read = text.trim().parse().ok().filter(fits);
-        read.map(Some).ok_or_else(|| self.refuse(name, format!("a number from {:?} to {:?}", bounds.0, bounds.1)))
+        read.map(Some)
+            .ok_or_else(|| self.invalid_option(name, format!("a number from {:?} to {:?}", bounds.0, bounds.1)))
     }
 
     /// The random seed; constant by default, so that equal rows yield equal models.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::linear_regression::dot;
 use crate::matrix::Matrix;
 use crate::solve::eigen_symmetric;
-use crate::{LearnError, ROWS_BETWEEN_STOPS, Stop, exact_numbers, go_on};
+use crate::{LearnError, ROWS_PER_STOP_CHECK, StopCheck, check_stop, exact_numbers};
 
 /// Maximum number of columns; the computing time grows with their third power.
 const PCA_COLUMNS_MAX: usize = 200;
@@ -28,7 +28,7 @@ pub struct Axes {
 
 impl Axes {
     /// Coordinates of a row along each axis.
-    pub(crate) fn of(&self, row: &[f64]) -> Vec<f64> {
+    pub(crate) fn project(&self, row: &[f64]) -> Vec<f64> {
         let centred: Vec<f64> = row.iter().zip(&self.means).map(|(cell, mean)| cell - mean).collect();
         self.axes.chunks_exact(self.means.len()).map(|axis| dot(axis, &centred)).collect()
     }
@@ -45,7 +45,7 @@ pub(crate) enum ComponentCount {
 }
 
 /// Finds the axes.
-pub(crate) fn fit(x: &Matrix, kept: ComponentCount, stop: Stop<'_>) -> Result<Axes, LearnError> {
+pub(crate) fn fit(x: &Matrix, kept: ComponentCount, stop: StopCheck<'_>) -> Result<Axes, LearnError> {
     let width = x.width();
     if width > PCA_COLUMNS_MAX {
         let what = "columns for PCA, those of values of texts included: name fewer fields".to_owned();
@@ -54,13 +54,13 @@ pub(crate) fn fit(x: &Matrix, kept: ComponentCount, stop: Stop<'_>) -> Result<Ax
     if x.rows() < 2 {
         return Err(LearnError::Data("PCA needs two rows with a value of every field".to_owned()));
     }
-    let (means, _) = crate::linear_regression::spreads(x);
+    let (means, _) = crate::linear_regression::means_and_deviations(x);
     let mut products = vec![0.0; width * width];
     let freedom = (x.rows() - 1) as f64;
     let mut centred = vec![0.0; width];
     for (at, row) in x.iter().enumerate() {
-        if at % ROWS_BETWEEN_STOPS == 0 {
-            go_on(stop)?;
+        if at % ROWS_PER_STOP_CHECK == 0 {
+            check_stop(stop)?;
         }
         centred.iter_mut().zip(row).zip(&means).for_each(|((centred, cell), mean)| *centred = cell - mean);
         for (line, one) in products.chunks_exact_mut(width).zip(&centred) {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::matrix::Matrix;
 use crate::options::Options;
-use crate::{LearnError, Stop, exact_numbers, go_on};
+use crate::{LearnError, StopCheck, check_stop, exact_numbers};
 
 /// Subtrahend and divisor of each column.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,28 +20,28 @@ pub struct Scales {
 
 /// `StandardScaler`: mean and population standard deviation.
 pub(crate) fn standard(x: &Matrix, options: &Options) -> Result<Scales, LearnError> {
-    let (means, spreads) = crate::linear_regression::spreads(x);
+    let (means, spreads) = crate::linear_regression::means_and_deviations(x);
     let middles = if options.boolean("with_mean", true)? { means } else { vec![0.0; x.width()] };
     let scales = if options.boolean("with_std", true)? { spreads } else { vec![1.0; x.width()] };
-    Ok(Scales { prefix: "SS".to_owned(), middles, scales: without_zeros(scales) })
+    Ok(Scales { prefix: "SS".to_owned(), middles, scales: replace_zeros(scales) })
 }
 
 /// `RobustScaler`: median and the difference of two quantiles.
-pub(crate) fn robust(x: &Matrix, options: &Options, stop: Stop<'_>) -> Result<Scales, LearnError> {
+pub(crate) fn robust(x: &Matrix, options: &Options, stop: StopCheck<'_>) -> Result<Scales, LearnError> {
     let (low, high) = quantile_range(options)?;
     let (centres, divides) = (options.boolean("with_centering", true)?, options.boolean("with_scaling", true)?);
     let (mut middles, mut scales) = (Vec::new(), Vec::new());
     for column in 0..x.width() {
-        go_on(stop)?;
+        check_stop(stop)?;
         let mut cells: Vec<f64> = x.column(column).collect();
         cells.sort_by(f64::total_cmp);
         middles.push(if centres { quantile(&cells, 0.5) } else { 0.0 });
         scales.push(if divides { quantile(&cells, high) - quantile(&cells, low) } else { 1.0 });
     }
-    Ok(Scales { prefix: "RS".to_owned(), middles, scales: without_zeros(scales) })
+    Ok(Scales { prefix: "RS".to_owned(), middles, scales: replace_zeros(scales) })
 }
 
-fn without_zeros(mut scales: Vec<f64>) -> Vec<f64> {
+fn replace_zeros(mut scales: Vec<f64>) -> Vec<f64> {
     scales.iter_mut().filter(|scale| **scale == 0.0).for_each(|scale| *scale = 1.0);
     scales
 }
@@ -54,7 +54,7 @@ fn quantile_range(options: &Options) -> Result<(f64, f64), LearnError> {
         let pair: (f64, f64) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
         (0.0 <= pair.0 && pair.0 < pair.1 && pair.1 <= 100.0).then_some((pair.0 / 100.0, pair.1 / 100.0))
     });
-    pair.ok_or_else(|| options.refuse("quantile_range", "two percentages such as 25-75"))
+    pair.ok_or_else(|| options.invalid_option("quantile_range", "two percentages such as 25-75"))
 }
 
 /// The quantile of sorted numbers, interpolated linearly.

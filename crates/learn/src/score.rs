@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::encode::Column;
-use crate::model::Answer;
+use crate::model::OutputValue;
 use crate::options::Options;
 pub use crate::summary::Row;
-use crate::{CLASSES_MAX, LearnError, Stop, go_on};
+use crate::{CLASSES_MAX, LearnError, StopCheck, check_stop};
 
 /// Maximum number of rows for silhouettes, which compare each row with each other row.
 const SILHOUETTE_ROWS_MAX: usize = 10_000;
@@ -23,7 +23,7 @@ pub fn score(
     predicted: &[Column<'_>],
     rows: usize,
     options: &Options,
-    stop: Stop<'_>,
+    stop: StopCheck<'_>,
 ) -> Result<Vec<Row>, LearnError> {
     if method == "silhouette_score" {
         return silhouette(actual, predicted, rows, options, stop);
@@ -38,11 +38,11 @@ pub fn score(
     };
     let mut table = Vec::new();
     for (one, other) in &pairs {
-        go_on(stop)?;
+        check_stop(stop)?;
         let mut part = pair(method, one, other, rows, options)?;
         if pairs.len() > 1 {
             let names = [("actual_field", one.name), ("predicted_field", other.name)];
-            let names = names.map(|(field, name)| (field.to_owned(), Answer::Text(Arc::from(name))));
+            let names = names.map(|(field, name)| (field.to_owned(), OutputValue::Text(Arc::from(name))));
             part.iter_mut().for_each(|row| drop(row.splice(0..0, names.clone())));
         }
         table.extend(part);
@@ -60,23 +60,23 @@ fn pair(
     let one = |number: f64| Ok(vec![vec![(method.to_owned(), finite(number))]]);
     match method {
         "r2_score" | "mean_squared_error" | "mean_absolute_error" | "explained_variance_score" => {
-            one(of_numbers(method, &numbers(actual, predicted, rows)?))
+            one(regression_score(method, &numbers(actual, predicted, rows)?))
         }
         "roc_auc_score" => one(area_under_curve(actual, predicted, rows, options)?),
         _ => {
-            let labels = Labels::new(actual, predicted, rows)?;
+            let labels = ConfusionMatrix::new(actual, predicted, rows)?;
             match method {
                 "accuracy_score" => one(labels.accuracy(options.boolean("normalize", true)?)),
                 "confusion_matrix" => Ok(labels.matrix()),
-                "precision_recall_fscore_support" => Ok(labels.report()),
+                "precision_recall_fscore_support" => Ok(labels.classification_report()),
                 _ => labels.average(method, options),
             }
         }
     }
 }
 
-fn finite(number: f64) -> Answer {
-    if number.is_finite() { Answer::Number(number) } else { Answer::Null }
+fn finite(number: f64) -> OutputValue {
+    if number.is_finite() { OutputValue::Number(number) } else { OutputValue::Null }
 }
 
 fn no_rows(actual: &Column<'_>, predicted: &Column<'_>) -> LearnError {
@@ -89,7 +89,7 @@ fn numbers(actual: &Column<'_>, predicted: &Column<'_>, rows: usize) -> Result<V
     if pairs.is_empty() { Err(no_rows(actual, predicted)) } else { Ok(pairs) }
 }
 
-fn of_numbers(method: &str, pairs: &[(f64, f64)]) -> f64 {
+fn regression_score(method: &str, pairs: &[(f64, f64)]) -> f64 {
     let count = pairs.len() as f64;
     let mean = |of: &dyn Fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / count;
     let middle = mean(&|(actual, _)| *actual);
@@ -140,22 +140,22 @@ fn area_under_curve(
 }
 
 /// Confusion matrix: counts of rows by actual and predicted class.
-struct Labels {
+struct ConfusionMatrix {
     classes: Vec<String>,
     /// One matrix row per actual class, one after the other.
     counts: Vec<f64>,
 }
 
 /// Precision and recall of one class.
-struct Share {
+struct ClassScore {
     precision: f64,
     recall: f64,
     f1: f64,
     support: f64,
 }
 
-impl Labels {
-    fn new(actual: &Column<'_>, predicted: &Column<'_>, rows: usize) -> Result<Labels, LearnError> {
+impl ConfusionMatrix {
+    fn new(actual: &Column<'_>, predicted: &Column<'_>, rows: usize) -> Result<ConfusionMatrix, LearnError> {
         let mut pairs: BTreeMap<(String, String), f64> = BTreeMap::new();
         for row in 0..rows {
             if let (Some(one), Some(other)) = (actual.values.text(row), predicted.values.text(row)) {
@@ -180,7 +180,7 @@ impl Labels {
         for ((one, other), count) in &pairs {
             counts[place(one) * classes.len() + place(other)] = *count;
         }
-        Ok(Labels { classes, counts })
+        Ok(ConfusionMatrix { classes, counts })
     }
 
     fn accuracy(&self, as_share: bool) -> f64 {
@@ -191,31 +191,31 @@ impl Labels {
     fn matrix(&self) -> Vec<Row> {
         let lines = self.classes.iter().zip(self.counts.chunks_exact(self.classes.len()));
         let line = |(class, counts): (&String, &[f64])| {
-            let name = ("actual".to_owned(), Answer::Text(Arc::from(class.as_str())));
+            let name = ("actual".to_owned(), OutputValue::Text(Arc::from(class.as_str())));
             let cells = self.classes.iter().zip(counts);
-            let cells = cells.map(|(class, count)| (format!("predicted({class})"), Answer::Whole(*count as i64)));
+            let cells = cells.map(|(class, count)| (format!("predicted({class})"), OutputValue::Whole(*count as i64)));
             std::iter::once(name).chain(cells).collect()
         };
         lines.map(line).collect()
     }
 
-    fn share(&self, class: usize) -> Share {
+    fn class_score(&self, class: usize) -> ClassScore {
         let count = self.classes.len();
         let right = self.counts[class * count + class];
         let support: f64 = self.counts[class * count..(class + 1) * count].iter().sum();
         let predicted: f64 = self.counts.iter().skip(class).step_by(count).sum();
-        Share::new(right, predicted, support)
+        ClassScore::new(right, predicted, support)
     }
 
-    fn report(&self) -> Vec<Row> {
+    fn classification_report(&self) -> Vec<Row> {
         let line = |(at, class): (usize, &String)| {
-            let share = self.share(at);
+            let share = self.class_score(at);
             vec![
-                ("class".to_owned(), Answer::Text(Arc::from(class.as_str()))),
-                ("precision".to_owned(), Answer::Number(share.precision)),
-                ("recall".to_owned(), Answer::Number(share.recall)),
-                ("fscore".to_owned(), Answer::Number(share.f1)),
-                ("support".to_owned(), Answer::Whole(share.support as i64)),
+                ("class".to_owned(), OutputValue::Text(Arc::from(class.as_str()))),
+                ("precision".to_owned(), OutputValue::Number(share.precision)),
+                ("recall".to_owned(), OutputValue::Number(share.recall)),
+                ("fscore".to_owned(), OutputValue::Number(share.f1)),
+                ("support".to_owned(), OutputValue::Whole(share.support as i64)),
             ]
         };
         self.classes.iter().enumerate().map(line).collect()
@@ -223,25 +223,25 @@ impl Labels {
 
     /// Precision, recall or F1 score, by class or averaged.
     fn average(&self, method: &str, options: &Options) -> Result<Vec<Row>, LearnError> {
-        let of = |share: &Share| match method {
+        let of = |share: &ClassScore| match method {
             "precision_score" => share.precision,
             "recall_score" => share.recall,
             _ => share.f1,
         };
-        let shares: Vec<Share> = (0..self.classes.len()).map(|class| self.share(class)).collect();
-        let one = |number: f64| Ok(vec![vec![(method.to_owned(), Answer::Number(number))]]);
+        let shares: Vec<ClassScore> = (0..self.classes.len()).map(|class| self.class_score(class)).collect();
+        let one = |number: f64| Ok(vec![vec![(method.to_owned(), OutputValue::Number(number))]]);
         let whole: f64 = shares.iter().map(|share| share.support).sum();
         let positive = options.get("pos_label");
         let binary = || match self.classes.iter().position(|class| Some(class.as_str()) == positive.or(Some("1"))) {
             Some(class) => one(of(&shares[class])),
-            None => Err(options.refuse("pos_label", format!("one of {}", self.classes.join(", ")))),
+            None => Err(options.invalid_option("pos_label", format!("one of {}", self.classes.join(", ")))),
         };
         match options.get("average").map(str::to_ascii_lowercase).as_deref() {
             None if positive.is_some() => binary(),
             None | Some("none") => {
-                let line = |(class, share): (&String, &Share)| {
-                    let class = ("class".to_owned(), Answer::Text(Arc::from(class.as_str())));
-                    vec![class, (method.to_owned(), Answer::Number(of(share)))]
+                let line = |(class, share): (&String, &ClassScore)| {
+                    let class = ("class".to_owned(), OutputValue::Text(Arc::from(class.as_str())));
+                    vec![class, (method.to_owned(), OutputValue::Number(of(share)))]
                 };
                 Ok(self.classes.iter().zip(&shares).map(line).collect())
             }
@@ -250,16 +250,16 @@ impl Labels {
             Some("micro") => one(self.accuracy(true)),
             Some("macro") => one(shares.iter().map(of).sum::<f64>() / shares.len() as f64),
             Some("weighted") => one(shares.iter().map(|share| of(share) * share.support).sum::<f64>() / whole),
-            Some(_) => Err(options.refuse("average", "binary, micro, macro, weighted or none")),
+            Some(_) => Err(options.invalid_option("average", "binary, micro, macro, weighted or none")),
         }
     }
 }
 
-impl Share {
-    fn new(right: f64, predicted: f64, support: f64) -> Share {
+impl ClassScore {
+    fn new(right: f64, predicted: f64, support: f64) -> ClassScore {
         let part = |whole: f64| if whole > 0.0 { right / whole } else { 0.0 };
         let f1 = if predicted + support > 0.0 { 2.0 * right / (predicted + support) } else { 0.0 };
-        Share { precision: part(predicted), recall: part(support), f1, support }
+        ClassScore { precision: part(predicted), recall: part(support), f1, support }
     }
 }
 
@@ -269,7 +269,7 @@ fn silhouette(
     features: &[Column<'_>],
     rows: usize,
     options: &Options,
-    stop: Stop<'_>,
+    stop: StopCheck<'_>,
 ) -> Result<Vec<Row>, LearnError> {
     let [label] = labels else {
         return Err(LearnError::Data("silhouette_score takes one field of groups before `against`".to_owned()));
@@ -277,7 +277,7 @@ fn silhouette(
     let is_sum = match options.get("metric") {
         None | Some("euclidean") => false,
         Some("manhattan" | "cityblock" | "l1") => true,
-        Some(_) => return Err(options.refuse("metric", "euclidean or manhattan")),
+        Some(_) => return Err(options.invalid_option("metric", "euclidean or manhattan")),
     };
     let row = |row: usize| -> Option<(String, Vec<f64>)> {
         let place = features.iter().map(|column| column.values.number(row)).collect::<Option<Vec<f64>>>()?;
@@ -303,7 +303,7 @@ fn silhouette(
     let groups: Vec<usize> = points.iter().map(|(group, _)| places[group.as_str()]).collect();
     let mut whole = 0.0;
     for (own, (_, here)) in groups.iter().zip(&points) {
-        go_on(stop)?;
+        check_stop(stop)?;
         let mut sums = vec![0.0; counts.len()];
         for (group, (_, there)) in groups.iter().zip(&points) {
             let parts = here.iter().zip(there).map(|(a, b)| a - b);

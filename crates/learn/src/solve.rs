@@ -1,19 +1,24 @@
 //! Linear algebra for small symmetric matrices in row-major order.
 
-use crate::{LearnError, Stop, go_on};
+use crate::{LearnError, StopCheck, check_stop};
 
 /// Minimum share of a column's squared length that remains after projecting out the previous columns; below it, the
 /// column counts as dependent.
-const INDEPENDENT: f64 = 1e-10;
+const INDEPENDENCE_MIN: f64 = 1e-10;
 /// Maximum number of Jacobi sweeps; usually fewer than ten are needed.
 const JACOBI_ROUNDS_MAX: usize = 60;
 
 /// Solves `a x = b` for a symmetric, positive semidefinite `a` with `size` rows by Cholesky decomposition. The
 /// coefficient of a column that depends on previous ones is 0, which is one of the least-squares solutions.
-pub(crate) fn solve_symmetric(mut a: Vec<f64>, b: &[f64], size: usize, stop: Stop<'_>) -> Result<Vec<f64>, LearnError> {
+pub(crate) fn solve_symmetric(
+    mut a: Vec<f64>,
+    b: &[f64],
+    size: usize,
+    stop: StopCheck<'_>,
+) -> Result<Vec<f64>, LearnError> {
     let mut used = vec![false; size];
     for column in 0..size {
-        go_on(stop)?;
+        check_stop(stop)?;
         let whole = a[column * size + column];
         for before in (0..column).filter(|before| used[*before]) {
             let mut rest = a[column * size + before];
@@ -25,7 +30,7 @@ pub(crate) fn solve_symmetric(mut a: Vec<f64>, b: &[f64], size: usize, stop: Sto
         let taken: f64 =
             (0..column).filter(|before| used[*before]).map(|before| a[column * size + before].powi(2)).sum();
         let left = whole - taken;
-        used[column] = whole > 0.0 && left > INDEPENDENT * whole;
+        used[column] = whole > 0.0 && left > INDEPENDENCE_MIN * whole;
         if used[column] {
             a[column * size + column] = left.sqrt();
         }
@@ -47,7 +52,7 @@ pub(crate) fn solve_symmetric(mut a: Vec<f64>, b: &[f64], size: usize, stop: Sto
 pub(crate) fn eigen_symmetric(
     mut a: Vec<f64>,
     size: usize,
-    stop: Stop<'_>,
+    stop: StopCheck<'_>,
 ) -> Result<Vec<(f64, Vec<f64>)>, LearnError> {
     let mut vectors = vec![0.0; size * size];
     (0..size).for_each(|at| vectors[at * size + at] = 1.0);
@@ -61,7 +66,7 @@ pub(crate) fn eigen_symmetric(
             break;
         }
         for p in 0..size {
-            go_on(stop)?;
+            check_stop(stop)?;
             for q in p + 1..size {
                 rotate(&mut a, &mut vectors, size, (p, q));
             }
@@ -103,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn solves_what_can_be_solved() {
+    fn solvable_systems_are_solved() {
         let never = || false;
         let solved = solve_symmetric(vec![4.0, 2.0, 2.0, 3.0], &[2.0, 5.0], 2, &never).unwrap();
         assert!((solved[0] + 0.5).abs() < 1e-12 && (solved[1] - 2.0).abs() < 1e-12, "{solved:?}");

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use crate::density::Density;
-use crate::model::{Answer, Body, Model};
+use crate::model::{Body, Model, OutputValue};
 
 /// A row of a table: names of fields and their values.
-pub type Row = Vec<(String, Answer)>;
+pub type Row = Vec<(String, OutputValue)>;
 
-fn text(text: impl AsRef<str>) -> Answer {
-    Answer::Text(Arc::from(text.as_ref()))
+fn text(text: impl AsRef<str>) -> OutputValue {
+    OutputValue::Text(Arc::from(text.as_ref()))
 }
 
-fn row<const N: usize>(cells: [(&str, Answer); N]) -> Row {
+fn row<const N: usize>(cells: [(&str, OutputValue); N]) -> Row {
     cells.into_iter().map(|(name, answer)| (name.to_owned(), answer)).collect()
 }
 
@@ -24,7 +24,7 @@ impl Model {
             Body::Linear(linear) => {
                 let lines = names.iter().map(String::as_str).zip(linear.coefficients.iter().copied());
                 let all = lines.chain([("_intercept", linear.intercept)]);
-                all.map(|(name, number)| row([("feature", text(name)), ("coefficient", Answer::Number(number))]))
+                all.map(|(name, number)| row([("feature", text(name)), ("coefficient", OutputValue::Number(number))]))
                     .collect()
             }
             Body::Logistic(logistic) => {
@@ -37,7 +37,7 @@ impl Model {
                         row([
                             ("class", text(class)),
                             ("feature", text(feature)),
-                            ("coefficient", Answer::Number(*weight)),
+                            ("coefficient", OutputValue::Number(*weight)),
                         ])
                     })
                 });
@@ -50,9 +50,9 @@ impl Model {
                     row([
                         ("class", text(self.classes.get(class).map_or("", String::as_str))),
                         ("feature", text(names.get(column).map_or("", String::as_str))),
-                        ("mean", Answer::Number(*mean)),
-                        ("variance", Answer::Number(*variance)),
-                        ("prior", Answer::Number(bayes.shares.get(class).copied().unwrap_or_default())),
+                        ("mean", OutputValue::Number(*mean)),
+                        ("variance", OutputValue::Number(*variance)),
+                        ("prior", OutputValue::Number(bayes.shares.get(class).copied().unwrap_or_default())),
                     ])
                 };
                 lines.map(line).collect()
@@ -61,7 +61,7 @@ impl Model {
                 let mut lines: Vec<(&String, f64)> = names.iter().zip(forest.importances.iter().copied()).collect();
                 lines.sort_by(|one, other| other.1.total_cmp(&one.1));
                 let line = |(name, number): (&String, f64)| {
-                    row([("feature", text(name)), ("importance", Answer::Number(number))])
+                    row([("feature", text(name)), ("importance", OutputValue::Number(number))])
                 };
                 lines.into_iter().map(line).collect()
             }
@@ -72,22 +72,22 @@ impl Model {
                     .map(|((name, mean), scale)| {
                         row([
                             ("fields", text(name)),
-                            (middle, Answer::Number(*mean)),
-                            ("scale", Answer::Number(*scale)),
+                            (middle, OutputValue::Number(*mean)),
+                            ("scale", OutputValue::Number(*scale)),
                         ])
                     })
                     .collect()
             }
-            Body::Clusters(_) | Body::Axes(_) => self.summary_of_places(&names),
+            Body::Clusters(_) | Body::Axes(_) => self.summary_of_points(&names),
             Body::Densities(_) => self.summary_of_densities(),
             Body::Nothing => Vec::new(),
         }
     }
 
     /// One row per centre or axis, with one field per column.
-    fn summary_of_places(&self, names: &[String]) -> Vec<Row> {
+    fn summary_of_points(&self, names: &[String]) -> Vec<Row> {
         let with = |mut row: Row, numbers: &[f64]| {
-            row.extend(names.iter().zip(numbers).map(|(name, number)| (name.clone(), Answer::Number(*number))));
+            row.extend(names.iter().zip(numbers).map(|(name, number)| (name.clone(), OutputValue::Number(*number))));
             row
         };
         match &self.body {
@@ -95,9 +95,9 @@ impl Model {
                 let lines = clusters.centres.chunks_exact(clusters.width).zip(&clusters.sizes).enumerate();
                 let line = |(at, (centre, size)): (usize, (&[f64], &u64))| {
                     let head = row([
-                        ("cluster", Answer::Whole(at as i64)),
-                        ("count", Answer::Whole(*size as i64)),
-                        ("inertia", Answer::Number(clusters.inertia)),
+                        ("cluster", OutputValue::Whole(at as i64)),
+                        ("count", OutputValue::Whole(*size as i64)),
+                        ("inertia", OutputValue::Number(clusters.inertia)),
                     ]);
                     with(head, centre)
                 };
@@ -109,8 +109,8 @@ impl Model {
                     let share = if axes.whole > 0.0 { variance / axes.whole } else { 0.0 };
                     let head = row([
                         ("component", text(format!("PC_{}", at + 1))),
-                        ("explained_variance", Answer::Number(*variance)),
-                        ("explained_variance_ratio", Answer::Number(share)),
+                        ("explained_variance", OutputValue::Number(*variance)),
+                        ("explained_variance_ratio", OutputValue::Number(share)),
                     ]);
                     with(head, axis)
                 };
@@ -131,13 +131,13 @@ impl Model {
             let keys = self.by.iter().zip(&group.key).map(|(name, value)| (name.clone(), text(value)));
             let facts = row([
                 ("type", text(group.density.name())),
-                ("count", Answer::Whole(group.count as i64)),
-                ("cardinality", Answer::Whole(group.distinct as i64)),
-                ("min", Answer::Number(group.min)),
-                ("max", Answer::Number(group.max)),
-                ("mean", Answer::Number(group.mean)),
-                ("std", Answer::Number(group.deviation)),
-                ("distance", Answer::Number(group.distance)),
+                ("count", OutputValue::Whole(group.count as i64)),
+                ("cardinality", OutputValue::Whole(group.distinct as i64)),
+                ("min", OutputValue::Number(group.min)),
+                ("max", OutputValue::Number(group.max)),
+                ("mean", OutputValue::Number(group.mean)),
+                ("std", OutputValue::Number(group.deviation)),
+                ("distance", OutputValue::Number(group.distance)),
                 ("metric", text(&densities.metric)),
                 ("other", text(other)),
             ]);

@@ -71,7 +71,7 @@ impl Forest {
 impl Tree {
     /// Validates a deserialized tree for this number of columns and classes (0 for regression); returns a description
     /// of the fault.
-    pub(crate) fn fault(&self, width: usize, classes: usize) -> Option<&'static str> {
+    pub(crate) fn find_fault(&self, width: usize, classes: usize) -> Option<&'static str> {
         let size = self.columns.len();
         let lists = [self.limits.len(), self.low.len(), self.high.len(), self.values.len()];
         if size == 0 || lists.iter().any(|length| *length != size) {

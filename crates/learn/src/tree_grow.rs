@@ -12,17 +12,17 @@ use crate::matrix::Matrix;
 use crate::options::Options;
 use crate::rng::Rng;
 use crate::tree::{Forest, Tree};
-use crate::{LearnError, Stop, go_on};
+use crate::{LearnError, StopCheck, check_stop};
 
 /// Maximum number of trees of a forest.
 const TREES_MAX: usize = 500;
 /// Default maximum depth: far more than rows can need, but still a limit.
 const DEPTH_MAX: usize = 1_000;
 /// Impurity below which a node counts as pure.
-const PURE: f64 = 1e-12;
+const PURE_NODE_IMPURITY: f64 = 1e-12;
 
 /// Target values of the rows.
-pub(crate) enum Truth<'a> {
+pub(crate) enum Targets<'a> {
     /// A class for each row, and the number of classes.
     Classes(&'a [u32], usize),
     /// A number for each row.
@@ -31,7 +31,7 @@ pub(crate) enum Truth<'a> {
 
 /// Parameters of growing trees.
 #[derive(Clone, Debug)]
-pub(crate) struct Growth {
+pub(crate) struct GrowthOptions {
     trees: usize,
     by_entropy: bool,
     depth: usize,
@@ -43,19 +43,19 @@ pub(crate) struct Growth {
     seed: u64,
 }
 
-impl Growth {
+impl GrowthOptions {
     /// Reads the options.
     pub(crate) fn new(
         options: &Options,
         width: usize,
         is_forest: bool,
         classifies: bool,
-    ) -> Result<Growth, LearnError> {
+    ) -> Result<GrowthOptions, LearnError> {
         let counts = |name: &str, least: usize| options.number(name, (least, 1_000_000usize));
         let by_entropy = match options.get("criterion") {
             None | Some("gini") => false,
             Some("entropy") => true,
-            Some(_) => return Err(options.refuse("criterion", "gini or entropy")),
+            Some(_) => return Err(options.invalid_option("criterion", "gini or entropy")),
         };
         let root = (width as f64).sqrt() as usize;
         let all = if is_forest && classifies { root } else { width };
@@ -74,7 +74,7 @@ impl Growth {
             None | Some("none") => DEPTH_MAX,
             Some(_) => counts("max_depth", 1)?.unwrap_or(DEPTH_MAX).min(DEPTH_MAX),
         };
-        Ok(Growth {
+        Ok(GrowthOptions {
             trees: if is_forest { options.number("n_estimators", (1, TREES_MAX))?.unwrap_or(10) } else { 1 },
             by_entropy,
             depth,
@@ -89,11 +89,16 @@ impl Growth {
 }
 
 /// Fits a tree or a forest to the rows.
-pub(crate) fn fit(x: &Matrix, truth: &Truth<'_>, growth: &Growth, stop: Stop<'_>) -> Result<Forest, LearnError> {
+pub(crate) fn fit(
+    x: &Matrix,
+    truth: &Targets<'_>,
+    growth: &GrowthOptions,
+    stop: StopCheck<'_>,
+) -> Result<Forest, LearnError> {
     let rows = x.rows();
     let mut sorted = Vec::with_capacity(x.width());
     for column in 0..x.width() {
-        go_on(stop)?;
+        check_stop(stop)?;
         let cells: Vec<f64> = x.column(column).collect();
         let mut order: Vec<u32> = (0..rows as u32).collect();
         order.sort_by(|one, other| cells[*one as usize].total_cmp(&cells[*other as usize]));
@@ -101,8 +106,8 @@ pub(crate) fn fit(x: &Matrix, truth: &Truth<'_>, growth: &Growth, stop: Stop<'_>
     }
     // Target values are centred, so that squaring does not lose small differences.
     let middle = match truth {
-        Truth::Numbers(numbers) => numbers.iter().sum::<f64>() / rows.max(1) as f64,
-        Truth::Classes(..) => 0.0,
+        Targets::Numbers(numbers) => numbers.iter().sum::<f64>() / rows.max(1) as f64,
+        Targets::Classes(..) => 0.0,
     };
     let mut forest = Forest { trees: Vec::new(), importances: vec![0.0; x.width()] };
     for number in 0..growth.trees {
@@ -127,7 +132,7 @@ pub(crate) fn fit(x: &Matrix, truth: &Truth<'_>, growth: &Growth, stop: Stop<'_>
             gains: vec![0.0; x.width()],
             stop,
         };
-        let (tree, gains) = grower.grown()?;
+        let (tree, gains) = grower.grow()?;
         let whole: f64 = gains.iter().sum();
         if whole > 0.0 {
             forest.importances.iter_mut().zip(&gains).for_each(|(sum, gain)| *sum += gain / whole);
@@ -177,8 +182,8 @@ impl Ord for Split {
 
 struct Grower<'a> {
     x: &'a Matrix,
-    truth: &'a Truth<'a>,
-    growth: &'a Growth,
+    truth: &'a Targets<'a>,
+    growth: &'a GrowthOptions,
     middle: f64,
     weights: &'a [f64],
     /// For each column, the row numbers sorted by its values; the rows of a node occupy the same range in all lists.
@@ -187,22 +192,22 @@ struct Grower<'a> {
     rng: Rng,
     tree: Tree,
     gains: Vec<f64>,
-    stop: Stop<'a>,
+    stop: StopCheck<'a>,
 }
 
 impl Grower<'_> {
-    fn grown(mut self) -> Result<(Tree, Vec<f64>), LearnError> {
+    fn grow(mut self) -> Result<(Tree, Vec<f64>), LearnError> {
         let rows = self.orders.first().map_or(0, Vec::len);
         let mut splits = BinaryHeap::new();
         let root = self.add_node((0, rows));
         splits.extend(self.best_split(root, (0, rows), 0));
         let mut leaves = 1;
         while let Some(split) = splits.pop().filter(|_| leaves < self.growth.leaves) {
-            go_on(self.stop)?;
+            check_stop(self.stop)?;
             leaves += 1;
             self.gains[split.column] += split.gain.max(0.0);
             let (start, end) = split.rows;
-            let middle = self.part(&split);
+            let middle = self.partition(&split);
             let low = self.add_node((start, middle));
             let high = self.add_node((middle, end));
             self.tree.columns[split.node] = split.column as u32;
@@ -221,8 +226,8 @@ impl Grower<'_> {
         self.tree.low.push(0);
         self.tree.high.push(0);
         match self.truth {
-            Truth::Numbers(_) => self.tree.values.push(self.middle + sums[1] / sums[0]),
-            Truth::Classes(..) => {
+            Targets::Numbers(_) => self.tree.values.push(self.middle + sums[1] / sums[0]),
+            Targets::Classes(..) => {
                 self.tree.values.push(self.tree.shares.len() as f64);
                 let whole: f64 = sums.iter().sum();
                 let there = sums.iter().enumerate().filter(|(_, sum)| **sum > 0.0);
@@ -234,15 +239,15 @@ impl Grower<'_> {
     }
 
     fn sums(&self, (start, end): (usize, usize)) -> Sums {
-        let mut sums = self.no_sums();
+        let mut sums = self.empty_sums();
         self.orders[0][start..end].iter().for_each(|row| self.add(&mut sums, *row as usize, 1.0));
         sums
     }
 
-    fn no_sums(&self) -> Sums {
+    fn empty_sums(&self) -> Sums {
         match self.truth {
-            Truth::Classes(_, count) => vec![0.0; *count],
-            Truth::Numbers(_) => vec![0.0; 3],
+            Targets::Classes(_, count) => vec![0.0; *count],
+            Targets::Numbers(_) => vec![0.0; 3],
         }
     }
 
@@ -250,8 +255,8 @@ impl Grower<'_> {
     fn add(&self, sums: &mut Sums, row: usize, sign: f64) {
         let weight = self.weights[row] * sign;
         match self.truth {
-            Truth::Classes(classes, _) => sums[classes[row] as usize] += weight,
-            Truth::Numbers(numbers) => {
+            Targets::Classes(classes, _) => sums[classes[row] as usize] += weight,
+            Targets::Numbers(numbers) => {
                 let number = numbers[row] - self.middle;
                 sums[0] += weight;
                 sums[1] += weight * number;
@@ -262,16 +267,16 @@ impl Grower<'_> {
 
     fn weight(&self, sums: &Sums) -> f64 {
         match self.truth {
-            Truth::Classes(..) => sums.iter().sum(),
-            Truth::Numbers(_) => sums[0],
+            Targets::Classes(..) => sums.iter().sum(),
+            Targets::Numbers(_) => sums[0],
         }
     }
 
     /// Impurity of the rows, multiplied by their weight.
     fn impurity(&self, sums: &Sums) -> f64 {
         match self.truth {
-            Truth::Numbers(_) => (sums[2] - sums[1] * sums[1] / sums[0]).max(0.0),
-            Truth::Classes(..) => {
+            Targets::Numbers(_) => (sums[2] - sums[1] * sums[1] / sums[0]).max(0.0),
+            Targets::Classes(..) => {
                 let whole: f64 = sums.iter().sum();
                 let there = sums.iter().filter(|sum| **sum > 0.0);
                 if self.growth.by_entropy {
@@ -288,10 +293,11 @@ impl Grower<'_> {
         let sums = self.sums(rows);
         let (whole, impurity) = (self.weight(&sums), self.impurity(&sums));
         let scale = match self.truth {
-            Truth::Numbers(_) => sums[2].max(f64::MIN_POSITIVE),
-            Truth::Classes(..) => whole,
+            Targets::Numbers(_) => sums[2].max(f64::MIN_POSITIVE),
+            Targets::Classes(..) => whole,
         };
-        let is_done = depth >= self.growth.depth || whole < self.growth.split_rows || impurity <= PURE * scale;
+        let is_done =
+            depth >= self.growth.depth || whole < self.growth.split_rows || impurity <= PURE_NODE_IMPURITY * scale;
         if is_done || (self.stop)() {
             return None;
         }
@@ -315,7 +321,7 @@ impl Grower<'_> {
                 continue;
             }
             asked += 1;
-            let (mut low, mut high) = (self.no_sums(), sums.clone());
+            let (mut low, mut high) = (self.empty_sums(), sums.clone());
             for pair in order.windows(2) {
                 self.add(&mut low, pair[0] as usize, 1.0);
                 self.add(&mut high, pair[0] as usize, -1.0);
@@ -327,7 +333,7 @@ impl Grower<'_> {
                     continue;
                 }
                 let gain = impurity - self.impurity(&low) - self.impurity(&high);
-                if best.as_ref().is_none_or(|best| gain > best.gain + PURE * scale) {
+                if best.as_ref().is_none_or(|best| gain > best.gain + PURE_NODE_IMPURITY * scale) {
                     let middle = this + (next - this) / 2.0;
                     let limit = if middle < next { middle } else { this };
                     best = Some(Split { gain, node, rows, depth, column, limit });
@@ -338,7 +344,7 @@ impl Grower<'_> {
     }
 
     /// Partitions the rows of a node; returns the position at which the rows of the second child start.
-    fn part(&mut self, split: &Split) -> usize {
+    fn partition(&mut self, split: &Split) -> usize {
         let (start, end) = split.rows;
         let mut low_count = 0;
         for row in &self.orders[split.column][start..end] {

@@ -57,14 +57,14 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Model, LearnError> {
         return Err(format("its checksum does not match: it is truncated or was changed"));
     }
     let model: Model = serde_json::from_str(body).map_err(|error| LearnError::Format(error.to_string()))?;
-    match fault(&model) {
+    match find_fault(&model) {
         None => Ok(model),
         Some(fault) => Err(format(fault)),
     }
 }
 
 /// Validates a deserialized model; returns a description of the fault.
-fn fault(model: &Model) -> Option<&'static str> {
+fn find_fault(model: &Model) -> Option<&'static str> {
     let (width, classes) = (model.encoding.width(), model.classes.len());
     let sorted = |list: &[String]| list.windows(2).all(|pair| pair[0] < pair[1]);
     let has_categories = |encoding: &Encoding| {
@@ -88,7 +88,7 @@ fn fault(model: &Model) -> Option<&'static str> {
             lists && classes > 0 && bayes.width == width && width > 0 && bayes.variances.iter().all(|it| *it > 0.0)
         }
         Body::Forest(forest) => {
-            let fault = forest.trees.iter().find_map(|tree| tree.fault(width, classes));
+            let fault = forest.trees.iter().find_map(|tree| tree.find_fault(width, classes));
             if fault.is_some() {
                 return fault;
             }
@@ -103,14 +103,16 @@ fn fault(model: &Model) -> Option<&'static str> {
             let lists = scales.middles.len() == width && scales.scales.len() == width;
             lists && scales.scales.iter().all(|scale| *scale != 0.0)
         }
-        Body::Densities(densities) => model.encoding.features.len() == 1 && has_densities(densities, model.by.len()),
+        Body::Densities(densities) => {
+            model.encoding.features.len() == 1 && are_valid_densities(densities, model.by.len())
+        }
         Body::Nothing => true,
     };
     let tells_apart = matches!(model.body, Body::Logistic(_) | Body::Bayes(_) | Body::Forest(_));
     if is_right && (tells_apart || classes == 0) { None } else { Some("its lists do not match each other") }
 }
 
-fn has_densities(densities: &Densities, keys: usize) -> bool {
+fn are_valid_densities(densities: &Densities, keys: usize) -> bool {
     let is_density = |density: &Density| match density {
         Density::Norm { deviation, .. } => *deviation >= 0.0,
         Density::Expon { scale, .. } => *scale >= 0.0,

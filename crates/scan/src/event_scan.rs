@@ -195,7 +195,7 @@ impl EventScan {
         let Some(summary) = &self.summary else { return Ok(None) };
         let rows = summary.page(page, &self.range)?;
         if let Some(rows) = &rows {
-            self.note_read(page, rows::events_of(rows));
+            self.note_read(page, rows::event_count(rows));
         }
         Ok(rows)
     }
@@ -299,7 +299,7 @@ impl EventScan {
         left: &mut usize,
     ) -> Result<Option<RecordBatch>, EngineError> {
         let before = *left;
-        let rows = context.costs.of_part(ScanPart::Pages, || {
+        let rows = context.costs.measure_part(ScanPart::Pages, || {
             let rows = match &self.selector {
                 // The few rows of a rare page are read at once.
                 Some(selector) if !coded && !page.is_rare => {
@@ -313,7 +313,7 @@ impl EventScan {
                 (_, rows) => Ok(rows.map(|placed| placed.rows)),
             }
         });
-        context.costs.note_text(page.info.raw_bytes);
+        context.costs.add_text_bytes(page.info.raw_bytes);
         self.note_left(*left - before);
         self.noted(page, rows, context)
     }
@@ -402,7 +402,7 @@ impl EventScan {
             None => rows,
         };
         *left += read - rows.num_rows();
-        self.requested_columns(&rows::plain(&rows)?)
+        self.requested_columns(&rows::decode_rows(&rows)?)
     }
 
     /// The rows without columns that only the condition or a pushed-down command read.
@@ -411,7 +411,7 @@ impl EventScan {
             |name: &str| name == "_time" || (self.projection.wants(name) && !self.rexes.is_only_source(name));
         match rows.schema_ref().fields().iter().all(|field| is_requested(field.name())) {
             true => Ok(rows.clone()),
-            false => rows::without(rows, |name| !is_requested(name)),
+            false => rows::drop_columns(rows, |name| !is_requested(name)),
         }
     }
 
@@ -423,7 +423,7 @@ impl EventScan {
     ) -> Result<Option<RecordBatch>, EngineError> {
         match rows {
             Ok(rows) => {
-                self.note_read(page, rows.as_ref().map_or(0, rows::events_of));
+                self.note_read(page, rows.as_ref().map_or(0, rows::event_count));
                 Ok(rows)
             }
             Err(EngineError::Store(error)) => {
@@ -442,7 +442,7 @@ impl EventScan {
         selected: Option<Vec<u32>>,
         context: &CommandContext,
     ) -> Result<Option<PlacedRows>, EngineError> {
-        let events = context.costs.of_part(ScanPart::RawData, || page.segment.read_page(page.page, columns))?;
+        let events = context.costs.measure_part(ScanPart::RawData, || page.segment.read_page(page.page, columns))?;
         let selected = selected.unwrap_or_else(|| self.in_range(&events, &page.info));
         let found = self.matching(&events, selected, context)?;
         Ok(found.map(|(rows, positions)| PlacedRows { rows, positions }))
@@ -508,13 +508,13 @@ impl EventScan {
         context: &CommandContext,
     ) -> Result<Option<(RecordBatch, Vec<u32>)>, EngineError> {
         debug_assert!(selected.is_sorted(), "rows are in order of arrival");
-        context.costs.of_part(ScanPart::Filter, || self.filter.narrow(events, &mut selected));
+        context.costs.measure_part(ScanPart::Filter, || self.filter.narrow(events, &mut selected));
         if selected.is_empty() {
             return Ok(None);
         }
         let mut batch = self.columns(events, &selected, context)?;
         if let Some(condition) = self.filter.exact() {
-            let keep = context.costs.of_part(ScanPart::Filter, || condition.matches(&batch))?;
+            let keep = context.costs.measure_part(ScanPart::Filter, || condition.matches(&batch))?;
             batch = rows::filter(&batch, &keep)?;
             let mut kept = keep.values().iter();
             selected.retain(|_| kept.next().unwrap_or(false));
@@ -536,7 +536,7 @@ impl EventScan {
             return Ok(rows);
         }
         let is_extra = |name: &str| extra.iter().any(|drop| drop == name) || projection.is_only_tested(name);
-        rows::without(&rows, |name| event_fields::is_given_column(name) || is_extra(name))
+        rows::drop_columns(&rows, |name| event_fields::is_given_column(name) || is_extra(name))
     }
 
     /// Rows within the time range.
@@ -566,7 +566,7 @@ impl EventScan {
         let rows = self.cut_columns(events, selected, &wide, context)?;
         let rows = context
             .costs
-            .of_part(ScanPart::Rules, || self.derivations.add(rows, events, selected, &wide, &context.messages))?;
+            .measure_part(ScanPart::Rules, || self.derivations.add(rows, events, selected, &wide, &context.messages))?;
         assert_eq!(rows.num_rows(), selected.len(), "rules give fields to rows, and take none away");
         let keeps = |name: &str| match name {
             "_time" => true,
@@ -574,7 +574,7 @@ impl EventScan {
             "_indextime" => self.projection.index_time || self.filter.names_field(name),
             name => self.projection.wants(name) || self.filter.wants_field(name) || event_fields::is_given_column(name),
         };
-        rows::without(&rows, |name| !keeps(name))
+        rows::drop_columns(&rows, |name| !keeps(name))
     }
 
     /// The columns of `projection` and of the condition.
@@ -602,7 +602,7 @@ impl EventScan {
         }
         if projection.needs_text() || self.filter.tests_fields() {
             let projection = projection.with_fields_of(&self.filter);
-            columns.extend(context.costs.of_part(ScanPart::Fields, || {
+            columns.extend(context.costs.measure_part(ScanPart::Fields, || {
                 fields::cut(events, selected, &projection, &self.rules, &self.shown, &context.messages)
             })?);
         }

@@ -16,9 +16,9 @@ use arrow::datatypes::TimestampNanosecondType;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::{CommandContext, ReleaseMemory};
-use quarry_eval::dataflow::GateEntry;
+use quarry_eval::dataflow::BytePermit;
 use quarry_eval::messages;
-use quarry_eval::panics::caught;
+use quarry_eval::panics::catch_panic;
 use quarry_eval::rows::{self, compact, concat_rows};
 use quarry_event::TimeNs;
 use quarry_stdx::number::u32_of;
@@ -83,7 +83,7 @@ struct PageRows {
     /// Bytes of each row, if the whole page exceeds one emission.
     bytes: Option<Vec<usize>>,
     /// Permission to hold a wide page in memory.
-    _entry: Option<GateEntry>,
+    _entry: Option<BytePermit>,
 }
 
 /// Rows of a page just read, and their sort keys, which are kept when the rows are dropped.
@@ -96,14 +96,14 @@ struct ReadPage {
 }
 
 impl PageRows {
-    fn new(batches: Vec<RecordBatch>, bytes: usize, entry: Option<GateEntry>) -> PageRows {
+    fn new(batches: Vec<RecordBatch>, bytes: usize, entry: Option<BytePermit>) -> PageRows {
         let bytes = (bytes > BATCH_BYTES).then(|| batches.iter().flat_map(rows::row_bytes).collect());
         PageRows { batches, bytes, _entry: entry }
     }
 }
 
 impl OpenPage {
-    fn new(page: PageRef, read: ReadPage, entry: Option<GateEntry>) -> OpenPage {
+    fn new(page: PageRef, read: ReadPage, entry: Option<BytePermit>) -> OpenPage {
         let ReadPage { batches, keys, bytes, .. } = read;
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
         assert_eq!(rows, keys.len(), "each row of a page has its key");
@@ -191,10 +191,10 @@ impl OrderedRows {
         let failure: Mutex<Option<EngineError>> = Mutex::default();
         let (scan, context) = (&self.scan, &self.context);
         let work = || {
-            let _noted = messages::work_for(Some(Arc::clone(&context.messages)));
+            let _noted = messages::enter_scope(Some(Arc::clone(&context.messages)));
             let _counting = scan.progress.reads().count_here();
             while let Some(page) = todo.lock().unwrap_or_else(PoisonError::into_inner).pop() {
-                match caught("events were read in order of time", || open_page(scan, context, page, !has_wide)) {
+                match catch_panic("events were read in order of time", || open_page(scan, context, page, !has_wide)) {
                     Ok(Some(page)) => opened.lock().unwrap_or_else(PoisonError::into_inner).push(page),
                     Ok(None) => {}
                     Err(error) => {
@@ -278,7 +278,7 @@ impl OrderedRows {
         self.ready.reverse();
         // Other searches should not wait for a slow consumer. With a top-k threshold, a second read could drop
         // different rows.
-        if !self.scan.has_threshold() && self.context.dataflow.wide_pages().is_wanted() {
+        if !self.scan.has_threshold() && self.context.dataflow.wide_pages().has_waiters() {
             open.iter_mut().filter(|page| page.is_wide()).for_each(|page| page.rows = None);
         }
         Ok(())
@@ -315,7 +315,7 @@ impl OrderedRows {
             if self.context.stop.is_cancelled() || (self.pages.is_empty() && open.is_empty()) {
                 return Ok(None);
             }
-            if self.context.stop.stops_reading() && !self.pages.is_empty() {
+            if self.context.stop.should_stop_reading() && !self.pages.is_empty() {
                 self.context.stop.mark_partial();
                 self.pages.clear();
             }
@@ -369,12 +369,12 @@ fn bound_bytes(open: &[OpenPage], counts: &mut [usize]) -> bool {
 }
 
 /// Permission to hold the rows of a page in memory; `None` if the search ended while waiting.
-fn entry(context: &CommandContext, page: &PageRef, may_wait: bool) -> Option<Option<GateEntry>> {
+fn entry(context: &CommandContext, page: &PageRef, may_wait: bool) -> Option<Option<BytePermit>> {
     if page.info.raw_bytes <= WIDE_PAGE_BYTES {
         return Some(None);
     }
     let bytes = usize::try_from(page.info.raw_bytes).unwrap_or(usize::MAX);
-    context.dataflow.wide_pages().enter(bytes, may_wait, || context.stop.is_cancelled()).map(Some)
+    context.dataflow.wide_pages().acquire(bytes, may_wait, || context.stop.is_cancelled()).map(Some)
 }
 
 fn open_page(
@@ -402,7 +402,7 @@ fn read_page(scan: &EventScan, context: &CommandContext, page: &PageRef) -> Resu
     let keys: Vec<(TimeNs, u64)> = times.values().iter().zip(0..).map(|(time, row)| (*time, arrival + row)).collect();
     let order = newest_first(&keys);
     let (mut batches, mut bytes) = (Vec::new(), 0);
-    for batch in rows::narrowed_at(&rows, &order)? {
+    for batch in rows::take_sparse(&rows, &order)? {
         let (batch, more) = compact(&batch)?;
         batches.push(batch);
         bytes += more;

@@ -187,7 +187,7 @@ impl Scan {
             range,
             arrival: TimeRange::ALL,
             fields,
-            projection: FieldNeeds::everything(),
+            projection: FieldNeeds::all_fields(),
             extractions: Vec::new(),
             order: Order::NewestFirst,
             top: None,

@@ -18,7 +18,7 @@ use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::costs::{PruneFigures, ScanPart};
 use quarry_eval::messages;
-use quarry_eval::panics::caught;
+use quarry_eval::panics::catch_panic;
 use quarry_store::Segment;
 
 use crate::event_scan::EventScan;
@@ -168,12 +168,12 @@ impl<'a> SegmentPrefetch<'a> {
     }
 
     fn begin_all(&self) {
-        let _noted = messages::work_for(Some(Arc::clone(&self.context.messages)));
+        let _noted = messages::enter_scope(Some(Arc::clone(&self.context.messages)));
         let _counting = self.scan.progress.reads().count_here();
         while let Some((at, (run, page))) = self.take() {
-            if self.is_wanted(at, *run) && !self.context.stop.stops_reading() {
+            if self.is_wanted(at, *run) && !self.context.stop.should_stop_reading() {
                 // Faults are reported by the worker that reads the page.
-                drop(caught("a segment was prefetched", || self.scan.begin(page, self.coded, &self.context)));
+                drop(catch_panic("a segment was prefetched", || self.scan.begin(page, self.coded, &self.context)));
             }
         }
     }
@@ -215,9 +215,9 @@ impl EventScan {
     /// Prefetches a page of a later segment, as [`SegmentPrefetch`] do; messages about it are dropped.
     pub(crate) fn prefetch_segments(&self, page: &PageRef, context: &CommandContext) {
         let context = CommandContext { messages: Arc::default(), ..context.clone() };
-        let _noted = messages::work_for(Some(Arc::clone(&context.messages)));
+        let _noted = messages::enter_scope(Some(Arc::clone(&context.messages)));
         let _counting = self.progress.reads().count_here();
-        drop(caught("a segment was prefetched", || self.begin(page, false, &context)));
+        drop(catch_panic("a segment was prefetched", || self.begin(page, false, &context)));
     }
 
     /// The pages that may hold a match, for several segments, as in [`EventScan::pages_of`]; remote segments are
@@ -227,8 +227,8 @@ impl EventScan {
         segments: &[&Arc<dyn Segment>],
         context: &CommandContext,
     ) -> Result<Vec<Option<Vec<PageRef>>>, EngineError> {
-        let found = context.costs.of_part(ScanPart::Index, || self.query_all(segments, context))?;
-        context.costs.note_pruned(|| {
+        let found = context.costs.measure_part(ScanPart::Index, || self.query_all(segments, context))?;
+        context.costs.add_pruned(|| {
             let all = &self.snapshot.segments;
             let left = || found.iter().flatten().map(Vec::len);
             PruneFigures {
@@ -249,9 +249,9 @@ impl EventScan {
     ) -> Result<Vec<Option<Vec<PageRef>>>, EngineError> {
         let far: Vec<&Arc<dyn Segment>> = segments.iter().copied().filter(|segment| segment.is_far()).collect();
         let ask = |at: usize| {
-            let _noted = messages::work_for(Some(Arc::clone(&context.messages)));
+            let _noted = messages::enter_scope(Some(Arc::clone(&context.messages)));
             let _counting = self.progress.reads().count_here();
-            caught("remote segments were queried", || self.pages_of(far[at], context))
+            catch_panic("remote segments were queried", || self.pages_of(far[at], context))
         };
         let mut of_far = side_by_side(far.len(), &ask).into_iter();
         let mut all = Vec::with_capacity(segments.len());

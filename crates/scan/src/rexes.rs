@@ -161,7 +161,7 @@ impl Rexes {
             self.all.iter().any(|rex| rex.groups.iter().any(|(_, group)| group == name))
                 || self.paths.iter().any(|path| path.output == name)
         };
-        rows::without(&found, |name| name == TEXT_FIELD || (is_new(name) && !is_wanted(name)))
+        rows::drop_columns(&found, |name| name == TEXT_FIELD || (is_new(name) && !is_wanted(name)))
     }
 
     /// One reader per command for a segment's pages, for one worker; preferably readers that already know the segment.

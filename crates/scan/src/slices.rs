@@ -16,7 +16,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::messages;
-use quarry_eval::panics::caught;
+use quarry_eval::panics::catch_panic;
 use quarry_event::PageSet;
 use quarry_store::Segment;
 
@@ -157,7 +157,7 @@ pub(crate) fn map_slices<W: SliceWork>(
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<W>> = Mutex::default();
     let failure: Mutex<Option<EngineError>> = Mutex::default();
-    let work = || match caught("events were read and folded", || {
+    let work = || match catch_panic("events were read and folded", || {
         run_worker(scan, context, windows, &runs, &next, &beginnings, make)
     }) {
         Ok(worker) => done.lock().unwrap_or_else(PoisonError::into_inner).push(worker),
@@ -215,7 +215,7 @@ fn run_worker<W: SliceWork>(
     beginnings: &SegmentPrefetch<'_>,
     make: &(dyn Fn() -> Result<W, EngineError> + Sync),
 ) -> Result<W, EngineError> {
-    let _noted = messages::work_for(Some(Arc::clone(&context.messages)));
+    let _noted = messages::enter_scope(Some(Arc::clone(&context.messages)));
     let _counting = scan.progress.reads().count_here();
     let mut worker = make()?;
     loop {
@@ -225,7 +225,7 @@ fn run_worker<W: SliceWork>(
         for at in run.clone() {
             worker.begin(at as u64)?;
             for page in windows[at].pages.iter().rev() {
-                if context.stop.stops_reading() {
+                if context.stop.should_stop_reading() {
                     context.stop.mark_partial();
                     return worker.end().map(|()| worker);
                 }

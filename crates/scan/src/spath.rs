@@ -10,7 +10,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
 use quarry_eval::functions::xml::{is_xml, xml_get};
-use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, NumberHandling};
 use quarry_pipeline::extract::JsonPath;
 use quarry_spl::ast::SpathCommand;
 
@@ -59,9 +59,9 @@ impl RowCommand for Spath {
             }
             column.finish()
         };
-        let by_value = self.memo.run(&source, Numbers::ByValue, |values| Ok(Some(vec![at_path(values)])))?;
+        let by_value = self.memo.run(&source, NumberHandling::ByValue, |values| Ok(Some(vec![at_path(values)])))?;
         let found = by_value.and_then(|mut columns| columns.pop()).unwrap_or_else(|| at_path(&source));
-        let found = rows::column(&rows, output).map_or(Arc::clone(&found), |old| rows::first_of(&found, old));
+        let found = rows::column(&rows, output).map_or(Arc::clone(&found), |old| rows::coalesce(&found, old));
         rows::with_column(&rows, output, found)
     }
 }

@@ -97,7 +97,7 @@ impl AnswerWatch {
         if limit.is_reached() {
             return Vec::new();
         }
-        notes.iter().map(|note| note.told(&search.text)).collect()
+        notes.iter().map(|note| note.to_one_line(&search.text)).collect()
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use quarry_apps::LookupFiles;
 use quarry_conf::settings::server::ServerSettings;
 use quarry_conf::{IndexesConf, Layers, Permissions, RemoteStorage};
-use quarry_engine::{DeletionRecord, KeptJob, NodeEntry, NodeSource, SnapshotSource, allowed_indexes};
+use quarry_engine::{DeletionRecord, JobResult, NodeEntry, NodeSource, SnapshotSource, allowed_indexes};
 use quarry_event::time::NS_PER_SEC;
 use quarry_stdx::{Fault, SharedClock};
 use quarry_store::{BucketCopies, BucketListing, RemoteFigures};
@@ -91,8 +91,8 @@ impl NodeSource for NodeFacts {
         ServerSettings::new(&self.layers).server_name.unwrap_or_else(|| self.host.clone())
     }
 
-    fn note_deletion(&self, viewer: &Permissions, record: &DeletionRecord<'_>) -> Result<(), Fault> {
-        self.source.keep((self.record_deletion)(&viewer.user, record, &self.host, self.clock.now_ns()))
+    fn record_deletion(&self, viewer: &Permissions, record: &DeletionRecord<'_>) -> Result<(), Fault> {
+        self.source.store_events((self.record_deletion)(&viewer.user, record, &self.host, self.clock.now_ns()))
     }
 
     fn entries(&self, path: &str, viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault> {
@@ -136,7 +136,7 @@ impl NodeSource for NodeFacts {
         }))
     }
 
-    fn job(&self, sid: &str, viewer: &Permissions) -> Result<Option<KeptJob>, Fault> {
+    fn job(&self, sid: &str, viewer: &Permissions) -> Result<Option<JobResult>, Fault> {
         self.jobs.as_ref().map_or(Ok(None), |jobs| jobs.load(sid, viewer))
     }
 

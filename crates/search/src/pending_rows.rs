@@ -46,7 +46,7 @@ impl PendingRows {
         }
         let mut rows = file();
         self.held.iter().try_for_each(|piece| rows.push(piece))?;
-        rows.leave_memory()?;
+        rows.spill()?;
         self.held.clear();
         self.filed = Some(rows.into_batches());
         Ok(())

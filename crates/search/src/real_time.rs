@@ -163,7 +163,7 @@ impl NewEvents {
             }
         }
         // Searches return the newest events first; clients that follow events show them last.
-        let found = found.iter().rev().map(quarry_engine::reversed).collect::<Result<Vec<_>, _>>()?;
+        let found = found.iter().rev().map(quarry_engine::reverse).collect::<Result<Vec<_>, _>>()?;
         Ok(NewRows { rows: Some(ResultTable::new(found, self.zone.clone())), missed })
     }
 }

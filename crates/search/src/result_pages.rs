@@ -62,7 +62,7 @@ impl CollectedRows {
 
     /// Moves rows of more than a megabyte to a file, because a slow client may read them for a long time.
     pub fn leave_memory(&mut self) -> Result<(), SearchError> {
-        if self.bytes() > SENT_BYTES { Ok(self.rows.leave_memory()?) } else { Ok(()) }
+        if self.bytes() > SENT_BYTES { Ok(self.rows.spill()?) } else { Ok(()) }
     }
 
     fn bytes(&self) -> usize {

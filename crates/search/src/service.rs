@@ -272,7 +272,7 @@ impl SearchService {
         params: SearchParams,
         source: Arc<dyn SnapshotSource>,
     ) -> Result<RunningSearch, SearchError> {
-        self.start_with(params, Engine::start_here, source)
+        self.start_with(params, Engine::start_on_reader_thread, source)
     }
 
     /// Refuses a data model with an object that no search of the user could use.
@@ -480,7 +480,7 @@ impl RunningSearch {
         zone: &TimeZone,
         grow: impl FnOnce(&mut RunningSearch),
     ) -> Result<CollectedRows, SearchError> {
-        let mut kept = self.job.result_rows_of_slow_reader();
+        let mut kept = self.job.slow_reader_result_rows();
         let mut grow = Some(grow);
         while let Some(rows) = self.next_rows()? {
             kept.push(&rows)?;
@@ -488,7 +488,7 @@ impl RunningSearch {
             if bytes_of(&kept) > SENT_BYTES
                 && let Some(grow) = grow.take()
             {
-                kept.leave_memory()?;
+                kept.spill()?;
                 grow(self);
             }
         }

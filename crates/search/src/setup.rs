@@ -155,7 +155,7 @@ impl SearchSettings {
         let mut engine =
             Engine::new(&options, self.props.clone(), Arc::new(lookups))?.with_knowledge(Arc::new(knowledge));
         if let Some(whole) = whole {
-            engine = engine.sharing(whole.engine());
+            engine = engine.with_shared_limits(whole.engine());
         }
         let summaries = self.searched_dir().map(|data_dir| self.summaries(data_dir));
         if let (Some(data_dir), Some(summaries)) = (self.searched_dir(), summaries.clone()) {

@@ -72,7 +72,7 @@ pub fn surroundings(
             shape: SearchShape {
                 is_condition: true,
                 same_fields: wanted.alike.clone(),
-                then,
+                trailing_commands: then,
                 ..SearchShape::default()
             },
             ..SearchParams::default()

@@ -20,7 +20,7 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_ingest::{Claims, InTurn, StoreSink, Turns, add_files, index_settings};
 use quarry_inputs::file::{FileReport, OneshotOptions, Rotation, absolute_text, add_file, expand_each};
 use quarry_inputs::{InputError, Sink};
-use quarry_spl::nearest;
+use quarry_spl::closest_name;
 use quarry_stdx::log;
 use quarry_store::Store;
 use serde_json::{Value, json};
@@ -189,7 +189,7 @@ pub(crate) fn new_index_note(index: &str, known: &[String], what: &str) -> Optio
         return None;
     }
     let shown = || known.iter().map(String::as_str).filter(|name| !name.starts_with('_'));
-    let near = nearest(index, shown()).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+    let near = closest_name(index, shown()).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
     Some(format!("there is no index `{index}`: it {what}{near}"))
 }
 

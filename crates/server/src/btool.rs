@@ -24,7 +24,7 @@ fn nothing_set(conf: &str, data_dir: &Path) -> Result<u8, Failure> {
     let read: BTreeSet<&str> = read.collect();
     if !read.contains(conf) {
         let known: Vec<&str> = read.into_iter().collect();
-        let near = quarry_spl::nearest(conf, known.iter().copied());
+        let near = quarry_spl::closest_name(conf, known.iter().copied());
         let meant = near.map_or_else(String::new, |near| format!(" (did you mean {near}?)"));
         return Err(Failure::Usage(format!("{conf}.conf is not used{meant}; there are: {}", known.join(", "))));
     }
@@ -37,7 +37,7 @@ fn nothing_set(conf: &str, data_dir: &Path) -> Result<u8, Failure> {
 fn no_stanza(layers: &Layers, conf: &str, requested: &str) -> Failure {
     let rows = layers.btool(conf, None);
     let known: BTreeSet<&str> = rows.iter().map(|row| row.stanza).collect();
-    let hint = match quarry_spl::nearest(requested, known.iter().copied()) {
+    let hint = match quarry_spl::closest_name(requested, known.iter().copied()) {
         Some(near) => format!("did you mean [{near}]?"),
         None => format!("`quarry btool {conf} list` shows the existing ones"),
     };

@@ -8,7 +8,7 @@ use std::io::{BufRead, Write};
 
 use jiff::tz::TimeZone;
 use quarry_spl::Severity;
-use quarry_spl::analyse::{command_among_words, transforming_command};
+use quarry_spl::analyse::{find_command_in_words, transforming_command};
 use quarry_stdx::log;
 use serde_json::Value;
 
@@ -111,7 +111,7 @@ fn tell_probable_mistakes(cli: &Cli, arguments: &SearchArgs) -> Result<(), Failu
     let mut remarks = parsed.diagnostics;
     remarks.retain(|remark| remark.severity == Severity::Warning);
     if remarks.is_empty() {
-        remarks.extend(command_among_words(&arguments.text, &parsed.pipeline.commands));
+        remarks.extend(find_command_in_words(&arguments.text, &parsed.pipeline.commands));
     }
     let mut err = std::io::stderr().lock();
     for remark in &remarks {

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use clap::CommandFactory;
 use quarry_spl::commands;
-use quarry_spl::editing::functions_called;
+use quarry_spl::editing::functions_named;
 
 use crate::cli::Cli;
 use crate::failure::Failure;
@@ -56,7 +56,7 @@ pub(crate) fn run(command: Option<&str>, columns: Option<usize>, out: &mut dyn W
         None if write_functions(name, out)? => Ok(0),
         None => {
             let pages = PAGES.iter().map(|(page, _)| *page);
-            let near = quarry_spl::nearest(name, commands::help().iter().map(|help| help.name).chain(pages));
+            let near = quarry_spl::closest_name(name, commands::help().iter().map(|help| help.name).chain(pages));
             let meant = near.map_or_else(String::new, |near| format!(" (did you mean `quarry help {near}`?)"));
             Err(Failure::Usage(format!("no search command is called {name}{meant}: `quarry help` lists them")))
         }
@@ -66,7 +66,7 @@ pub(crate) fn run(command: Option<&str>, columns: Option<usize>, out: &mut dyn W
 /// Writes the descriptions of the eval function and of the stats function with this name; false if there is neither.
 fn write_functions(name: &str, out: &mut dyn Write) -> io::Result<bool> {
     let name = name.trim().trim_end_matches("()").to_lowercase();
-    let mut functions = functions_called(&name).into_iter().flatten().peekable();
+    let mut functions = functions_named(&name).into_iter().flatten().peekable();
     if functions.peek().is_none() {
         return Ok(false);
     }

@@ -118,7 +118,7 @@ fn keep_best_suggestion(error: &mut clap::Error) {
     if error.get(ContextKind::SuggestedValue).is_none()
         && let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidValue)
         && let Some(ContextValue::Strings(known)) = error.get(ContextKind::ValidValue)
-        && let Some(near) = quarry_spl::nearest(typed, known.iter().map(String::as_str))
+        && let Some(near) = quarry_spl::closest_name(typed, known.iter().map(String::as_str))
     {
         let near = near.to_owned();
         error.insert(ContextKind::SuggestedValue, ContextValue::String(near));

@@ -335,7 +335,7 @@ fn write_notes(
     let text = arguments.text.as_str();
     let mut remarks = quarry_spl::parse(text).diagnostics;
     remarks.retain(|remark| remark.severity == Severity::Warning);
-    let is_remark = |message: &String| remarks.iter().any(|remark| remark.told(text) == *message);
+    let is_remark = |message: &String| remarks.iter().any(|remark| remark.to_one_line(text) == *message);
     let messages: Vec<&String> = answer.messages.iter().filter(|message| !is_remark(message)).collect();
     if !is_stopped && !answer.is_partial {
         let columns = &answer.written.columns;

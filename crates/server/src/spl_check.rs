@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 
 use quarry_spl::macros::{Macro, MacroSource, MacroValue, expand};
-use quarry_spl::needs::Needs;
+use quarry_spl::needs::Dependencies;
 use quarry_spl::{ParsedSearch, Severity};
 use quarry_stdx::Fault;
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ fn check(line: usize, search: &str, arguments: &SplCheckArgs, counts: &mut Count
     let expansion = expand(search, &NoMacros);
     let spl_tokens::ExpandedSearch { parsed, text, replaced } = spl_tokens::read(&expansion.text);
     counts.add(line, &parsed);
-    let needs = Needs::of(&parsed.pipeline);
+    let needs = Dependencies::of(&parsed.pipeline);
     if arguments.execute && parsed.is_ok() {
         counts.executed += 1;
         let failures = executed(parsed.pipeline, &text, &needs)?;
@@ -176,7 +176,7 @@ impl Counts {
     }
 
     /// Records the names in a search that stand-ins replace.
-    fn need(&mut self, needs: &Needs, macros: BTreeSet<String>) {
+    fn need(&mut self, needs: &Dependencies, macros: BTreeSet<String>) {
         let named = |kind: &'static str, names: &BTreeSet<String>| {
             names.iter().map(|name| format!("{kind}:{name}")).collect::<Vec<_>>()
         };

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use quarry_conf::{Layers, Permissions, PropsResolver};
 use quarry_engine::{
-    CommandChunk, CommandProcess, CommandSource, Engine, EngineOptions, KeptJob, KnowledgeSource, LookupSource,
+    CommandChunk, CommandProcess, CommandSource, Engine, EngineOptions, JobResult, KnowledgeSource, LookupSource,
     LookupTable, NodeEntry, NodeSource, SearchRequest, SearchShape, SnapshotSource,
 };
 use quarry_event::time::NS_PER_SEC;
@@ -19,7 +19,7 @@ use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_spl::analyse::required_fields;
 use quarry_spl::ast::{Command, CompareOp, MapCommand, MapSearch, Pipeline, SearchExpr, Stage};
 use quarry_spl::macros::Macro;
-use quarry_spl::needs::Needs;
+use quarry_spl::needs::Dependencies;
 use quarry_stdx::Fault;
 use quarry_store::{BucketListing, IndexSelector, MemoryStore, Snapshot, StoreError};
 use serde_json::json;
@@ -44,7 +44,7 @@ pub(crate) struct ExecutionFailure {
 
 /// Runs a search on no events and on a matching event. `text` is the text of the search, from which the fields of data
 /// models are guessed.
-pub(crate) fn executed(pipeline: Pipeline, text: &str, needs: &Needs) -> Result<Vec<ExecutionFailure>, Failure> {
+pub(crate) fn executed(pipeline: Pipeline, text: &str, needs: &Dependencies) -> Result<Vec<ExecutionFailure>, Failure> {
     let stand_ins = Arc::new(StandIns { needs: needs.clone(), words: words_of(text) });
     let props = Arc::new(PropsResolver::new(&Layers::new([])));
     let options = EngineOptions { memory_bytes: MEMORY_BYTES, partial_state_bytes: 0, ..EngineOptions::default() };
@@ -178,7 +178,7 @@ fn ask(expr: &SearchExpr, fields: &mut BTreeMap<String, String>, words: &mut Vec
 
 /// Stand-ins for a search's dependencies.
 struct StandIns {
-    needs: Needs,
+    needs: Dependencies,
     /// Words of the search that contain dots, which may name fields of data model objects.
     words: BTreeSet<String>,
 }
@@ -195,8 +195,8 @@ impl SnapshotSource for NoBuckets {
         Some(Vec::new())
     }
 
-    fn keep(&self, events: EventBatch) -> Result<(), Fault> {
-        SnapshotSource::keep(&self.0, events)
+    fn store_events(&self, events: EventBatch) -> Result<(), Fault> {
+        SnapshotSource::store_events(&self.0, events)
     }
 }
 
@@ -206,8 +206,8 @@ impl NodeSource for StandIns {
         Ok(Some(Vec::new()))
     }
 
-    fn job(&self, _: &str, _: &Permissions) -> Result<Option<KeptJob>, Fault> {
-        Ok(Some(KeptJob { rows: Vec::new(), events: true, messages: Vec::new(), is_partial: false }))
+    fn job(&self, _: &str, _: &Permissions) -> Result<Option<JobResult>, Fault> {
+        Ok(Some(JobResult { rows: Vec::new(), events: true, messages: Vec::new(), is_partial: false }))
     }
 
     fn saved_job(&self, _: &str, _: usize, _: &Permissions) -> Option<String> {

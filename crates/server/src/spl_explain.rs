@@ -173,10 +173,10 @@ fn json_of_events(events: &ExplainedEvents, zone: &TimeZone) -> Value {
             "all": events.all_fields, "names": events.fields, "patterns": events.field_patterns,
             "tested": events.tested_fields, "text": events.reads_text,
         },
-        "pushed": events.pushed,
+        "pushed": events.pushed_down,
         "newest_first": events.in_order,
         "summaries": events.summaries.as_ref().map(|read| {
-            json!({ "object": read.object, "slabs": read.slabs, "of": read.of })
+            json!({ "object": read.object, "slabs": read.slabs, "of": read.slabs_total })
         }),
         "pruning": pruning_steps.collect::<Vec<_>>(),
     })
@@ -210,7 +210,7 @@ fn shape_name(shape: StageShape) -> &'static str {
         StageShape::Fold => "rows into groups",
         StageShape::OrderedFold => "rows into groups, in order",
         StageShape::AllRows => "all rows at once",
-        StageShape::Makes => "generates rows",
+        StageShape::Generates => "generates rows",
     }
 }
 
@@ -274,13 +274,13 @@ fn lines_of_events(events: &ExplainedEvents, zone: &TimeZone) -> Vec<String> {
     if !events.tested_fields.is_empty() {
         lines.push(format!("tested   {}", events.tested_fields.join(" ")));
     }
-    if !events.pushed.is_empty() {
-        lines.push(format!("pushed   {}", events.pushed.join("; ")));
+    if !events.pushed_down.is_empty() {
+        lines.push(format!("pushed   {}", events.pushed_down.join("; ")));
     }
     lines.push(format!("read     {order}; pruned by {}", prunes_by(events).join(", ")));
     if let Some(read) = &events.summaries {
-        let rest = if read.slabs < read.of { "; events of the others" } else { "" };
-        lines.push(format!("summary  {} of {} slabs from {}{rest}", read.slabs, read.of, read.object));
+        let rest = if read.slabs < read.slabs_total { "; events of the others" } else { "" };
+        lines.push(format!("summary  {} of {} slabs from {}{rest}", read.slabs, read.slabs_total, read.object));
     }
     if !events.pruning_steps.is_empty() {
         lines.push(format!("left after {:>8} {:>8} {:>8} {:>12}", "buckets", "slabs", "pages", "events"));

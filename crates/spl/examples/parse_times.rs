@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use quarry_spl::analyse::required_fields;
-use quarry_spl::needs::Needs;
+use quarry_spl::needs::Dependencies;
 use quarry_spl::parse_with_unknown_macros;
 
 /// Number of runs of each search; the fastest counts.
@@ -41,7 +41,7 @@ fn main() {
         let time = || {
             let begun = Instant::now();
             let parsed = parse_with_unknown_macros(&search);
-            std::hint::black_box((required_fields(&parsed.pipeline.commands), Needs::of(&parsed.pipeline)));
+            std::hint::black_box((required_fields(&parsed.pipeline.commands), Dependencies::of(&parsed.pipeline)));
             begun.elapsed()
         };
         times.push(((0..RUNS).map(|_| time()).min().unwrap_or_default(), search.len()));

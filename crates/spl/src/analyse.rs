@@ -15,24 +15,25 @@ use crate::commands::Beginning;
 use crate::diagnostic::Diagnostic;
 use crate::lints;
 pub use field_needs::FieldNeeds;
-pub(crate) use field_needs::covers;
-pub(crate) use named_values::always_compared;
+pub(crate) use field_needs::matches_pattern;
+pub(crate) use named_values::collect_always_compared;
 pub use named_values::{
-    ComparedWith, FieldOrigin, ReadField, WhereEquals, asked_conditions, asked_values, asked_words, asks_for,
-    fields_as_values, is_gone, named_fields, negated_fields, removed_fields, subsearches_of, where_equals,
+    ComparedWith, FieldOrigin, ReadField, WhereEquality, fields_as_values, is_removed, mentions_field, named_fields,
+    negated_fields, removed_fields, required_conditions, required_values, required_words, subsearches_of,
+    where_equalities,
 };
-pub(crate) use read_fields::{RAW, TIME, lacking_fields};
+pub(crate) use read_fields::{RAW, TIME, possibly_missing_fields};
 pub use read_fields::{expr_fields, search_fields};
-pub use repeatability::{is_constant, is_settled};
-pub use search_texts::{SoughtText, highlighted_texts};
+pub use repeatability::{depends_only_on_event, is_constant};
+pub use search_texts::{SearchedText, highlighted_texts};
 
 /// Fields the event scan must deliver for the commands that follow the leading search.
 pub fn required_fields(commands: &[Stage]) -> FieldNeeds {
-    needed_before(commands, FieldNeeds::everything())
+    fields_needed_before(commands, FieldNeeds::all_fields())
 }
 
 /// Fields needed before these commands, given those needed after them.
-pub fn needed_before(commands: &[Stage], after: FieldNeeds) -> FieldNeeds {
+pub fn fields_needed_before(commands: &[Stage], after: FieldNeeds) -> FieldNeeds {
     commands.iter().rev().fold(after, |needs, stage| stage.command.node().fields_before(needs))
 }
 
@@ -48,13 +49,13 @@ pub fn begins_with_events(commands: &[Stage]) -> bool {
 
 /// The first command that turns events into a table.
 pub fn transforming_command(commands: &[Stage]) -> Option<&Stage> {
-    commands.iter().find(|stage| stage.command.node().makes_table())
+    commands.iter().find(|stage| stage.command.node().returns_table())
 }
 
 /// A hint that words of the leading search look like a command with its arguments. The words may be meant as search
 /// terms, so the hint is useful only if the search finds nothing.
-pub fn command_among_words(text: &str, commands: &[Stage]) -> Option<Diagnostic> {
-    lints::command_among_words(text, commands)
+pub fn find_command_in_words(text: &str, commands: &[Stage]) -> Option<Diagnostic> {
+    lints::find_command_in_words(text, commands)
 }
 
 /// Whether a condition contains a subsearch.

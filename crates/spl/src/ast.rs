@@ -15,7 +15,7 @@ pub use crate::commands::nodes::*;
 pub use crate::functions::{DependsOn, PercentileKind, PercentileMethod, StatsFunction};
 pub use aggregate::*;
 pub use builder::NodeBuilder;
-pub(crate) use builder::balanced;
+pub(crate) use builder::join_balanced;
 pub use learn::*;
 pub use series::*;
 
@@ -295,7 +295,7 @@ pub struct SubsearchLimits {
 
 impl SubsearchLimits {
     /// The options without effect, each with a flag that says whether the search contains it.
-    pub fn idle(&self) -> [(bool, &'static str); 3] {
+    pub fn ignored_options(&self) -> [(bool, &'static str); 3] {
         [
             (self.max_time_s.is_some(), "maxtime="),
             (self.timeout_s.is_some(), "timeout="),

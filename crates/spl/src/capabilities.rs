@@ -7,7 +7,7 @@ use crate::ast::{Command, Pipeline, Span, Stage};
 
 /// A command, and the capability that it requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Demand {
+pub struct RequiredCapability {
     /// Name of the command, as written.
     pub command: String,
     /// Splunk's name of the capability.
@@ -15,23 +15,24 @@ pub struct Demand {
 }
 
 /// The capability that a command requires; `None` if `search` is enough.
-pub fn demand_of(command: &Command) -> Option<Demand> {
+pub fn required_capability(command: &Command) -> Option<RequiredCapability> {
     let capability = command.capability()?;
-    Some(Demand { command: command.name().to_owned(), capability })
+    Some(RequiredCapability { command: command.name().to_owned(), capability })
 }
 
 /// Calls `see` with each command of a search and of its subsearches, and with the command's position, until `see`
 /// fails.
-pub fn each_command<E>(pipeline: &Pipeline, see: &mut dyn FnMut(&Command, Span) -> Result<(), E>) -> Result<(), E> {
-    pipeline.commands.iter().try_for_each(|stage| each_of_stage(stage, see))
+pub fn visit_commands<E>(pipeline: &Pipeline, see: &mut dyn FnMut(&Command, Span) -> Result<(), E>) -> Result<(), E> {
+    pipeline.commands.iter().try_for_each(|stage| visit_stage(stage, see))
 }
 
-fn each_of_stage<E>(stage: &Stage, see: &mut dyn FnMut(&Command, Span) -> Result<(), E>) -> Result<(), E> {
+fn visit_stage<E>(stage: &Stage, see: &mut dyn FnMut(&Command, Span) -> Result<(), E>) -> Result<(), E> {
     see(&stage.command, stage.span)?;
     let node = stage.command.node();
-    node.subsearches().into_iter().try_for_each(|inner| each_command(inner, see))?;
-    let mut inner = node.commands().iter().map(|command| Stage { command: command.clone(), span: stage.span });
-    inner.try_for_each(|stage| each_of_stage(&stage, see))
+    node.subsearches().into_iter().try_for_each(|inner| visit_commands(inner, see))?;
+    let mut inner =
+        node.placeholder_commands().iter().map(|command| Stage { command: command.clone(), span: stage.span });
+    inner.try_for_each(|stage| visit_stage(&stage, see))
 }
 
 #[cfg(test)]
@@ -47,8 +48,9 @@ mod tests {
             parse_with_commands(text, &BTreeSet::from(["launch".to_owned(), "script".to_owned(), "run".to_owned()]));
         assert!(parsed.is_ok(), "{text}: {:?}", parsed.diagnostics);
         let mut found = Vec::new();
-        let walked: Result<(), ()> = each_command(&parsed.pipeline, &mut |command, _| {
-            found.extend(demand_of(command).map(|demand| format!("{} {}", demand.command, demand.capability)));
+        let walked: Result<(), ()> = visit_commands(&parsed.pipeline, &mut |command, _| {
+            found
+                .extend(required_capability(command).map(|demand| format!("{} {}", demand.command, demand.capability)));
             Ok(())
         });
         walked.unwrap();
@@ -79,7 +81,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_row_with_a_capability_is_found_in_a_tree() {
+    fn every_capability_is_found_in_the_syntax_tree() {
         let of_rows: Vec<&str> = help().iter().filter(|row| row.capability.is_some()).map(|row| row.name).collect();
         let of_examples: Vec<&str> = EXAMPLES.iter().map(|(name, _)| *name).collect();
         assert_eq!(of_rows, of_examples, "a row with a capability has an example here");
@@ -97,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_in_subsearches_are_found_wherever_these_may_stand() {
+    fn commands_are_found_in_subsearches_at_any_position() {
         for text in [
             "[search x | outputlookup a.csv]",
             "NOT (a OR [search x | outputlookup a.csv])",

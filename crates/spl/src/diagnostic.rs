@@ -34,17 +34,17 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// An error without hint.
     pub fn error(message: impl Into<String>, span: Span) -> Diagnostic {
-        Diagnostic { severity: Severity::Error, message: bounded(message.into()), span, hint: None }
+        Diagnostic { severity: Severity::Error, message: truncate_message(message.into()), span, hint: None }
     }
 
     /// A warning without hint.
     pub fn warning(message: impl Into<String>, span: Span) -> Diagnostic {
-        Diagnostic { severity: Severity::Warning, message: bounded(message.into()), span, hint: None }
+        Diagnostic { severity: Severity::Warning, message: truncate_message(message.into()), span, hint: None }
     }
 
     /// Adds a hint.
     pub fn with_hint(mut self, hint: impl Into<String>) -> Diagnostic {
-        self.hint = Some(bounded(hint.into()));
+        self.hint = Some(truncate_message(hint.into()));
         self
     }
 
@@ -54,7 +54,7 @@ impl Diagnostic {
     }
 
     /// Formats the diagnostic in one line, for clients that show only text: message, quoted position in `search`, hint.
-    pub fn told(&self, search: &str) -> String {
+    pub fn to_one_line(&self, search: &str) -> String {
         let Span { start, end } = self.span;
         let mut text = self.message.clone();
         // A warning without a hint concerns a whole command and names it.
@@ -74,13 +74,13 @@ impl Diagnostic {
 
     /// Adds "did you mean" if a known name is similar to `word`.
     pub(crate) fn suggest<'a>(mut self, word: &str, known: impl IntoIterator<Item = &'a str>) -> Diagnostic {
-        self.hint = nearest(word, known).map(|name| format!("did you mean `{name}`?"));
+        self.hint = closest_name(word, known).map(|name| format!("did you mean `{name}`?"));
         self
     }
 }
 
 /// Turns the first diagnostic into a user error.
-pub fn fault_of(remarks: &[Diagnostic]) -> Fault {
+pub fn first_fault(remarks: &[Diagnostic]) -> Fault {
     Fault::invalid(remarks.first().map(ToString::to_string).unwrap_or_default())
 }
 
@@ -99,7 +99,7 @@ impl fmt::Display for Diagnostic {
 pub const MESSAGE_BYTES_MAX: usize = 2_000;
 
 /// Truncates a message to [`MESSAGE_BYTES_MAX`].
-pub fn bounded(mut message: String) -> String {
+pub fn truncate_message(mut message: String) -> String {
     if message.len() > MESSAGE_BYTES_MAX {
         message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX - '…'.len_utf8()));
         message.push('…');
@@ -121,15 +121,15 @@ pub fn excerpt(text: &str) -> String {
 }
 
 /// Maximum length of a word that gets a suggestion, to bound the cost of hostile input.
-const SUGGESTED_WORD_MAX: usize = 32;
+const SUGGESTED_WORD_CHARS_MAX: usize = 32;
 
 /// The known name closest to `word`, if close enough to be a typing error.
-pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn closest_name<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_ascii_lowercase();
     let length = word.chars().count();
     // Numbers that are near each other mean different things.
     let is_number = word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    if is_number || length > SUGGESTED_WORD_MAX {
+    if is_number || length > SUGGESTED_WORD_CHARS_MAX {
         return None;
     }
     let allowed = if length <= 4 { 1 } else { 2 };
@@ -173,7 +173,7 @@ mod tests {
         for (word, want) in
             [("stas", Some("stats")), ("STAST", Some("stats")), ("hed", Some("head")), ("zzzz", None), ("", None)]
         {
-            assert_eq!(nearest(word, known), want, "{word}");
+            assert_eq!(closest_name(word, known), want, "{word}");
         }
     }
 

@@ -28,27 +28,27 @@ pub struct FunctionHelp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arity {
     /// Minimum.
-    pub least: usize,
+    pub min: usize,
     /// Maximum; `None` is unlimited.
-    pub most: Option<usize>,
+    pub max: Option<usize>,
 }
 
 impl Arity {
     const fn exactly(count: usize) -> Arity {
-        Arity { least: count, most: Some(count) }
+        Arity { min: count, max: Some(count) }
     }
 
     const fn between(least: usize, most: usize) -> Arity {
-        Arity { least, most: Some(most) }
+        Arity { min: least, max: Some(most) }
     }
 
     const fn at_least(least: usize) -> Arity {
-        Arity { least, most: None }
+        Arity { min: least, max: None }
     }
 
     /// Whether a call may have this many arguments.
     pub fn allows(self, count: usize) -> bool {
-        count >= self.least && self.most.is_none_or(|most| count <= most)
+        count >= self.min && self.max.is_none_or(|most| count <= most)
     }
 }
 
@@ -62,7 +62,7 @@ mod tests {
         let of_stats = STATS_FUNCTIONS.iter().map(|function| function.help).collect();
         for table in [of_eval, of_stats] {
             assert!(table.windows(2).all(|pair| pair[0].name < pair[1].name));
-            assert!(table.iter().all(|row| row.arity.allows(row.arity.least)));
+            assert!(table.iter().all(|row| row.arity.allows(row.arity.min)));
         }
         assert!(EVAL_FUNCTIONS.iter().all(|row| eval_function(row.help.name) == Some(row)));
         assert!(STATS_FUNCTIONS.iter().all(|row| stats_function(row.help.name) == Some(row)));

@@ -22,7 +22,7 @@ mod parse;
 mod spl_text;
 
 pub use check::{parse, parse_commands, parse_with_commands, parse_with_unknown_macros};
-pub use diagnostic::{Diagnostic, MESSAGE_BYTES_MAX, Severity, bounded, excerpt, fault_of, nearest};
+pub use diagnostic::{Diagnostic, MESSAGE_BYTES_MAX, Severity, closest_name, excerpt, first_fault, truncate_message};
 pub use parse::{
     MAX_COMMANDS, MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, ParsedSearch, parse_arguments, parse_condition,
     parse_expression,

@@ -16,7 +16,7 @@ use crate::missing_pipe::inner_command;
 use crate::parse::parse_commands;
 
 /// Command names that are rare as words of logs.
-const UNCOMMON: &[&str] = &[
+const UNCOMMON_COMMANDS: &[&str] = &[
     "addtotals",
     "bin",
     "chart",
@@ -38,7 +38,7 @@ const UNCOMMON: &[&str] = &[
 ];
 
 /// Maximum words of a search that are tried as the start of a command.
-const TRIES_MAX: usize = 8;
+const WORDS_TRIED_MAX: usize = 8;
 
 /// The lints of a search that can run.
 pub(crate) fn lints(text: &str, pipeline: &Pipeline) -> Vec<Diagnostic> {
@@ -59,7 +59,7 @@ pub(crate) fn lints(text: &str, pipeline: &Pipeline) -> Vec<Diagnostic> {
 fn find_inner_command(text: &str, stage: &Stage, is_first: bool) -> Option<Diagnostic> {
     let inner = inner_command(text, stage.span)?;
     // A `search` may contain any words; `find_missing_pipe` checks those of the leading one.
-    if matches!(stage.command, Command::Search(_)) && (is_first || !is_marked(inner.command)) {
+    if matches!(stage.command, Command::Search(_)) && (is_first || !has_command_punctuation(inner.command)) {
         return None;
     }
     let name = stage.command.name();
@@ -75,7 +75,7 @@ fn find_inner_command(text: &str, stage: &Stage, is_first: bool) -> Option<Diagn
 pub(crate) fn find_in_condition(expr: &SearchExpr, found: &mut Vec<Diagnostic>) {
     match expr {
         SearchExpr::And(parts) | SearchExpr::Or(parts) => {
-            parts.windows(3).for_each(|words| look_at_in(words, found));
+            parts.windows(3).for_each(|words| check_in(words, found));
             parts.iter().for_each(|part| find_in_condition(part, found));
         }
         SearchExpr::Not(part) => find_in_condition(part, found),
@@ -90,13 +90,13 @@ pub(crate) fn find_in_condition(expr: &SearchExpr, found: &mut Vec<Diagnostic>) 
             let meant = if word.text.ends_with('\'') { inner } else { "…" };
             found.push(remark.with_hint(format!("write \"{meant}\" for a text, or the words alone")));
         }
-        SearchExpr::Compare { field, op, value, .. } if !value.quoted => look_at_value(field, *op, value, found),
+        SearchExpr::Compare { field, op, value, .. } if !value.quoted => check_value(field, *op, value, found),
         _ => {}
     }
 }
 
 /// Checks three words side by side for an `IN` without parentheses.
-fn look_at_in(words: &[SearchExpr], found: &mut Vec<Diagnostic>) {
+fn check_in(words: &[SearchExpr], found: &mut Vec<Diagnostic>) {
     let [SearchExpr::Keyword(field), SearchExpr::Keyword(word), SearchExpr::Keyword(values)] = words else { return };
     if !field.quoted && !word.quoted && word.text == "IN" {
         let list = values.text.split(',').collect::<Vec<_>>().join(", ");
@@ -111,7 +111,7 @@ fn is_in_single_quotes(word: &str) -> bool {
 }
 
 /// Checks the literal of a comparison.
-fn look_at_value(field: &FieldPattern, op: CompareOp, value: &SearchPattern, found: &mut Vec<Diagnostic>) {
+fn check_value(field: &FieldPattern, op: CompareOp, value: &SearchPattern, found: &mut Vec<Diagnostic>) {
     let name = &field.text;
     if let Some(inner) = value.text.strip_prefix('\'') {
         let inner = inner.trim_end_matches('\'');
@@ -150,9 +150,12 @@ pub(crate) fn find_missing_pipe(place: &StageContext<'_>, expr: &SearchExpr, fou
         let before = place.text.get(place.span.start..word.span.start).unwrap_or_default().trim();
         let command = place.text.get(word.span.start..place.span.end).unwrap_or_default();
         let begins = before.is_empty() || before.eq_ignore_ascii_case("search");
-        if is_command(&word.text) && tries < TRIES_MAX && (!begins || UNCOMMON.contains(&word.text.as_str())) {
+        if is_command(&word.text)
+            && tries < WORDS_TRIED_MAX
+            && (!begins || UNCOMMON_COMMANDS.contains(&word.text.as_str()))
+        {
             tries += 1;
-            if is_meant(&word.text, command, only_fields) {
+            if is_likely_command(&word.text, command, only_fields) {
                 let select = if begins { "*" } else { before };
                 let remark = Diagnostic::warning(format!("`{}` is searched for as a word", word.text), word.span);
                 found.push(remark.with_hint(format!("a `|` goes before a command: {select} | {command}")));
@@ -171,7 +174,7 @@ pub(crate) fn find_missing_pipe(place: &StageContext<'_>, expr: &SearchExpr, fou
 
 /// A hint that words of the leading search look like a command with its arguments, or like the arguments of `stats`.
 /// It is given even for words that are usual in a log, because it is meant for a search that finds nothing.
-pub(crate) fn command_among_words(text: &str, commands: &[Stage]) -> Option<Diagnostic> {
+pub(crate) fn find_command_in_words(text: &str, commands: &[Stage]) -> Option<Diagnostic> {
     let stage = commands.first()?;
     let Command::Search(search) = &stage.command else { return None };
     let parts = match &search.expr {
@@ -183,7 +186,7 @@ pub(crate) fn command_among_words(text: &str, commands: &[Stage]) -> Option<Diag
         SearchExpr::Keyword(word) if !word.quoted && is_grouped(text, word) => Some((word, "stats ")),
         _ => None,
     });
-    words.take(TRIES_MAX).find_map(|(word, name)| {
+    words.take(WORDS_TRIED_MAX).find_map(|(word, name)| {
         let before = text.get(stage.span.start..word.span.start)?.trim();
         let arguments = text.get(word.span.start..stage.span.end)?;
         let has_arguments = arguments.len() > word.text.len();
@@ -207,14 +210,14 @@ fn is_grouped(text: &str, word: &SearchPattern) -> bool {
 }
 
 /// Whether words of a search are meant as a command: they parse as one and are unlikely in a log.
-fn is_meant(name: &str, command: &str, only_fields: bool) -> bool {
+fn is_likely_command(name: &str, command: &str, only_fields: bool) -> bool {
     let arguments = command[name.len()..].trim();
-    let is_telling = UNCOMMON.contains(&name) || only_fields || is_marked(arguments);
+    let is_telling = UNCOMMON_COMMANDS.contains(&name) || only_fields || has_command_punctuation(arguments);
     !arguments.is_empty() && is_telling && parse_commands(command, true, &BTreeSet::new()).is_ok()
 }
 
 /// Whether arguments contain punctuation typical of a command.
-fn is_marked(arguments: &str) -> bool {
+fn has_command_punctuation(arguments: &str) -> bool {
     arguments.contains([',', '=', '(']) || arguments.to_ascii_lowercase().contains(" by ")
 }
 
@@ -272,17 +275,17 @@ pub(crate) fn find_in_expression(text: &str, expr: &Expr, found: &mut Vec<Diagno
                 found.push(remark.with_hint(format!("write \"{name}\" for the text")));
             }
             if matches!(op, BinaryOp::Like) {
-                look_at_like(text, right, found);
+                check_like(text, right, found);
             }
             if let (BinaryOp::Compare(CompareOp::Eq), ExprKind::Field(name)) = (op, &left.kind) {
-                look_at_equal(text, name, right, found);
+                check_equality(text, name, right, found);
             }
         }
         ExprKind::Call(name, args) if matches!(name.as_str(), "strftime" | "strptime") => {
-            args.get(1).into_iter().for_each(|format| look_at_time_format(text, name, format, found));
+            args.get(1).into_iter().for_each(|format| check_time_format(text, name, format, found));
         }
         ExprKind::Call(name, args) if name == "like" => {
-            args.get(1).into_iter().for_each(|pattern| look_at_like(text, pattern, found));
+            args.get(1).into_iter().for_each(|pattern| check_like(text, pattern, found));
         }
         _ => {}
     }
@@ -290,7 +293,7 @@ pub(crate) fn find_in_expression(text: &str, expr: &Expr, found: &mut Vec<Diagno
 }
 
 /// Warns of a `*` at the start or end of a text that a field must equal, because it is no wildcard in an expression.
-fn look_at_equal(text: &str, field: &str, value: &Expr, found: &mut Vec<Diagnostic>) {
+fn check_equality(text: &str, field: &str, value: &Expr, found: &mut Vec<Diagnostic>) {
     let ExprKind::Text(written) = &value.kind else { return };
     let inner = written.trim_matches('*');
     let is_quoted = text.get(value.span.start..).is_some_and(|text| text.starts_with('"'));
@@ -304,7 +307,7 @@ fn look_at_equal(text: &str, field: &str, value: &Expr, found: &mut Vec<Diagnost
 }
 
 /// Warns of a time format that contains letters without `%`.
-fn look_at_time_format(text: &str, function: &str, format: &Expr, found: &mut Vec<Diagnostic>) {
+fn check_time_format(text: &str, function: &str, format: &Expr, found: &mut Vec<Diagnostic>) {
     let ExprKind::Text(written) = &format.kind else { return };
     let is_quoted = text.get(format.span.start..).is_some_and(|text| text.starts_with('"'));
     if is_quoted && !written.contains('%') && written.contains(['Y', 'M', 'D', 'H', 'y', 'd', 'm']) {
@@ -314,7 +317,7 @@ fn look_at_time_format(text: &str, function: &str, format: &Expr, found: &mut Ve
 }
 
 /// Warns of a `*` in the pattern of `like`, because it is no wildcard there.
-fn look_at_like(text: &str, pattern: &Expr, found: &mut Vec<Diagnostic>) {
+fn check_like(text: &str, pattern: &Expr, found: &mut Vec<Diagnostic>) {
     let ExprKind::Text(written) = &pattern.kind else { return };
     let is_quoted = text.get(pattern.span.start..).is_some_and(|text| text.starts_with('"'));
     if is_quoted && written.contains('*') && !written.contains(['%', '_']) {
@@ -347,11 +350,11 @@ fn call_text(name: &str) -> &str {
 }
 
 /// Finds arguments of `table` or `fields` that look like calls and that no earlier command has created as fields.
-pub(crate) fn find_in_shown(place: &StageContext<'_>, fields: &[FieldPattern], found: &mut Vec<Diagnostic>) {
-    fields.iter().for_each(|field| look_at_shown(place, field, found));
+pub(crate) fn find_calls_in_fields(place: &StageContext<'_>, fields: &[FieldPattern], found: &mut Vec<Diagnostic>) {
+    fields.iter().for_each(|field| check_listed_field(place, field, found));
 }
 
-fn look_at_shown(place: &StageContext<'_>, field: &FieldPattern, found: &mut Vec<Diagnostic>) {
+fn check_listed_field(place: &StageContext<'_>, field: &FieldPattern, found: &mut Vec<Diagnostic>) {
     let name = call_text(&field.text);
     let is_call = field.text.ends_with(')') && stats_function(name).is_some();
     let made = place.text.get(..place.span.start).is_some_and(|before| before.contains(&field.text));

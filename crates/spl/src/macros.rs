@@ -7,17 +7,17 @@
 use quarry_stdx::Fault;
 
 use crate::ast::Span;
-use crate::diagnostic::{Diagnostic, nearest};
+use crate::diagnostic::{Diagnostic, closest_name};
 use crate::parse::{COMMENT, MAX_SEARCH_BYTES, quoted_len};
 
 /// Maximum nesting of macros.
 pub const MAX_MACRO_DEPTH: usize = 100;
 /// Maximum missing macros that are reported for one search.
-const MISSING_MAX: usize = 100;
+const MISSING_REPORTED_MAX: usize = 100;
 /// Maximum macros listed in a suggestion.
 const LISTED_MAX: usize = 12;
 /// Maximum macros of one search that are reported with their expansion.
-const REPLACED_MAX: usize = 100;
+const EXPANSIONS_REPORTED_MAX: usize = 100;
 /// Maximum macros in a search, including nested ones: empty macros do not lengthen the text, so a limit on its length
 /// is not enough.
 pub const MAX_MACROS: usize = 10_000;
@@ -79,13 +79,13 @@ pub struct Expansion {
 /// Maps positions in the expanded text to positions in the text as written.
 #[derive(Clone, Debug, Default)]
 pub struct SpanMap {
-    pieces: Vec<Piece>,
+    pieces: Vec<SpanPiece>,
     /// The expanded text.
-    made: String,
+    expanded_text: String,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct SpanPiece {
     /// First byte in the expanded text.
     at: usize,
     /// Its origin in the text as written.
@@ -99,10 +99,10 @@ impl SpanMap {
     pub fn fragment(&self, span: Span) -> Option<String> {
         let place = self.pieces.partition_point(|piece| piece.at <= span.start).checked_sub(1)?;
         let piece = self.pieces.get(place).filter(|piece| !piece.verbatim)?;
-        let end = self.pieces.get(place + 1).map_or(self.made.len(), |next| next.at);
-        let before = self.made.get(piece.at..span.start)?;
+        let end = self.pieces.get(place + 1).map_or(self.expanded_text.len(), |next| next.at);
+        let before = self.expanded_text.get(piece.at..span.start)?;
         let start = before.char_indices().rev().nth(FRAGMENT_CHARS).map_or(piece.at, |(at, _)| piece.at + at);
-        let shown = self.made.get(start..end.max(start))?;
+        let shown = self.expanded_text.get(start..end.max(start))?;
         let text: String = shown.chars().take(3 * FRAGMENT_CHARS).collect();
         let (cut, whole) = (if start > piece.at { "..." } else { "" }, text.len() == shown.len());
         Some(format!("{cut}{}{}", text.trim(), if whole { "" } else { "..." }))
@@ -138,32 +138,32 @@ pub fn expand(text: &str, source: &dyn MacroSource) -> Expansion {
         let plain_end = next.map_or(text.len(), |span| span.start);
         if plain_end > at {
             let from = Span { start: at, end: plain_end };
-            out.spans.pieces.push(Piece { at: out.text.len(), from, verbatim: true });
+            out.spans.pieces.push(SpanPiece { at: out.text.len(), from, verbatim: true });
             out.text.push_str(&text[at..plain_end]);
         }
         let Some(from) = next else { break };
         let used = &text[from.start + 1..from.end - 1];
         let mut missing = None;
-        match replaced(used, source, 0, &mut Uses { missing: &mut missing, left: &mut uses_left }) {
+        match expand_macro(used, source, 0, &mut ExpansionState { missing: &mut missing, remaining: &mut uses_left }) {
             Ok(made) => {
                 let is_known = out.replaced.iter().any(|(name, _)| name == used);
-                if !is_known && out.replaced.len() < REPLACED_MAX {
+                if !is_known && out.replaced.len() < EXPANSIONS_REPORTED_MAX {
                     out.replaced.push((used.to_owned(), made.clone()));
                 }
-                out.spans.pieces.push(Piece { at: out.text.len(), from, verbatim: false });
+                out.spans.pieces.push(SpanPiece { at: out.text.len(), from, verbatim: false });
                 out.text.push_str(&made);
             }
             Err(fault) => {
                 let mut remark = Diagnostic::error(fault.to_string(), from);
-                remark.hint = missing.as_ref().and_then(|name| suggestion(name, source));
+                remark.hint = missing.as_ref().and_then(|name| suggest_macro(name, source));
                 out.diagnostics.push(remark);
                 if let Some(missing) = missing
                     && !out.missing.contains(&missing)
-                    && out.missing.len() < MISSING_MAX
+                    && out.missing.len() < MISSING_REPORTED_MAX
                 {
                     out.missing.push(missing);
                 }
-                out.spans.pieces.push(Piece { at: out.text.len(), from, verbatim: true });
+                out.spans.pieces.push(SpanPiece { at: out.text.len(), from, verbatim: true });
                 out.text.push_str(&text[from.start..from.end]);
             }
         }
@@ -174,23 +174,23 @@ pub fn expand(text: &str, source: &dyn MacroSource) -> Expansion {
         }
         at = from.end;
     }
-    out.spans.made.clone_from(&out.text);
+    out.spans.expanded_text.clone_from(&out.text);
     out
 }
 
-fn suggestion(missing: &str, source: &dyn MacroSource) -> Option<String> {
+fn suggest_macro(missing: &str, source: &dyn MacroSource) -> Option<String> {
     let names = source.names();
     let bare = |name: &str| name.split('(').next().unwrap_or_default().to_owned();
     let same = names.iter().find(|name| bare(name) == bare(missing));
     if let Some(same) = same {
         return Some(format!("there is `{same}`, which takes a different number of arguments"));
     }
-    let near = nearest(&bare(missing), names.iter().map(|name| name.split('(').next().unwrap_or_default()));
-    near.map(|near| format!("did you mean `{near}`?")).or_else(|| listed(&names))
+    let near = closest_name(&bare(missing), names.iter().map(|name| name.split('(').next().unwrap_or_default()));
+    near.map(|near| format!("did you mean `{near}`?")).or_else(|| list_names(&names))
 }
 
 /// Lists the known macros, or the first of them if there are many.
-fn listed(names: &[String]) -> Option<String> {
+fn list_names(names: &[String]) -> Option<String> {
     let shown = names.iter().take(LISTED_MAX).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(LISTED_MAX) {
         0 if names.is_empty() => None,
@@ -222,22 +222,27 @@ fn macro_at(text: &str, mut at: usize) -> Option<Span> {
 }
 
 /// State of macro expansion.
-struct Uses<'a> {
+struct ExpansionState<'a> {
     /// The first unknown macro.
     missing: &'a mut Option<String>,
     /// Number of macros that may still be expanded.
-    left: &'a mut usize,
+    remaining: &'a mut usize,
 }
 
 /// Returns the expansion of a macro. If it or a macro in its definition is unknown, `uses` records that.
-fn replaced(used: &str, source: &dyn MacroSource, depth: usize, uses: &mut Uses<'_>) -> Result<String, Fault> {
+fn expand_macro(
+    used: &str,
+    source: &dyn MacroSource,
+    depth: usize,
+    uses: &mut ExpansionState<'_>,
+) -> Result<String, Fault> {
     if depth >= MAX_MACRO_DEPTH {
         return Err(Fault::invalid(format!("macros are nested deeper than the limit of {MAX_MACRO_DEPTH}")));
     }
-    let Some(left) = uses.left.checked_sub(1) else {
+    let Some(left) = uses.remaining.checked_sub(1) else {
         return Err(Fault::invalid(format!("the search uses more than the limit of {MAX_MACROS} macros")));
     };
-    *uses.left = left;
+    *uses.remaining = left;
     let (name, given) = name_and_arguments(used)?;
     let Some(found) = source.find(name, given.len()) else {
         let shown = if given.is_empty() { name.to_owned() } else { format!("{name}({})", given.len()) };
@@ -245,7 +250,7 @@ fn replaced(used: &str, source: &dyn MacroSource, depth: usize, uses: &mut Uses<
         *uses.missing = Some(shown);
         return Err(message);
     };
-    let values = values_of(&found, given);
+    let values = named_arguments(&found, given);
     let fill = |text: &str| {
         values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("${name}$"), value))
     };
@@ -261,16 +266,21 @@ fn replaced(used: &str, source: &dyn MacroSource, depth: usize, uses: &mut Uses<
             }
         };
     }
-    inner(&definition, source, depth, uses)
+    expand_nested(&definition, source, depth, uses)
 }
 
 /// Expands the macros that a definition uses.
-fn inner(definition: &str, source: &dyn MacroSource, depth: usize, uses: &mut Uses<'_>) -> Result<String, Fault> {
+fn expand_nested(
+    definition: &str,
+    source: &dyn MacroSource,
+    depth: usize,
+    uses: &mut ExpansionState<'_>,
+) -> Result<String, Fault> {
     let mut out = String::with_capacity(definition.len());
     let mut at = 0;
     while let Some(span) = macro_at(definition, at) {
         out.push_str(&definition[at..span.start]);
-        out.push_str(&replaced(&definition[span.start + 1..span.end - 1], source, depth + 1, uses)?);
+        out.push_str(&expand_macro(&definition[span.start + 1..span.end - 1], source, depth + 1, uses)?);
         if out.len() > MAX_SEARCH_BYTES {
             return Err(Fault::invalid(format!("a macro expands to more than the limit of {MAX_SEARCH_BYTES} bytes")));
         }
@@ -338,23 +348,23 @@ fn validate(name: &str, expression: &str, found: &Macro, source: &dyn MacroSourc
 }
 
 /// Pairs the arguments with their names; a call gives them in order or all as `name=value`.
-fn values_of(found: &Macro, given: Vec<String>) -> Vec<(String, String)> {
+fn named_arguments(found: &Macro, given: Vec<String>) -> Vec<(String, String)> {
     let by_name = |value: &String| {
         let (name, value) = value.split_once('=')?;
         let name = found.arguments.iter().find(|known| known.as_str() == name.trim())?;
-        Some((name.clone(), unquoted(value.trim()).to_owned()))
+        Some((name.clone(), unquote(value.trim()).to_owned()))
     };
     let named: Option<Vec<_>> = given.iter().map(by_name).collect();
     match named {
         Some(named) if !named.is_empty() => named,
         _ => {
-            let values = given.iter().map(|value| unquoted(value).to_owned());
+            let values = given.iter().map(|value| unquote(value).to_owned());
             found.arguments.iter().cloned().zip(values).collect()
         }
     }
 }
 
-fn unquoted(text: &str) -> &str {
+fn unquote(text: &str) -> &str {
     let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     inner.filter(|_| quoted_len(text) == Some(text.len())).unwrap_or(text)
 }
@@ -488,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn places_lead_back_to_the_text_as_written() {
+    fn spans_map_back_to_the_original_text() {
         let text = "`web` | foo `pair(a,b)` x";
         let made = expand(text, &Known);
         let place = |part: &str| {

@@ -28,7 +28,8 @@ const CLAUSES: &[(&str, &[&str])] = &[
     ("typeahead", &["where"]),
 ];
 /// Commands that are not checked: their arguments are text or have their own keywords.
-const LEFT_ALONE: &[&str] = &["format", "map", "pivot", "rest", "run", "script", "sendalert", "sendemail", "set"];
+const UNCHECKED_COMMANDS: &[&str] =
+    &["format", "map", "pivot", "rest", "run", "script", "sendalert", "sendemail", "set"];
 /// Commands whose names are rarely field names, so that plain fields may follow.
 const RARE_NAMES: &[&str] = &[
     "addtotals",
@@ -72,7 +73,7 @@ impl InnerCommand<'_> {
 pub(crate) fn inner_command(text: &str, stage: Span) -> Option<InnerCommand<'_>> {
     let whole = text.get(stage.start..stage.end)?.trim_end();
     let outer = first_word(whole).to_ascii_lowercase();
-    if LEFT_ALONE.contains(&outer.as_str()) {
+    if UNCHECKED_COMMANDS.contains(&outer.as_str()) {
         return None;
     }
     let clauses = CLAUSES.iter().find(|(name, _)| *name == outer).map_or(&[][..], |(_, clauses)| clauses);
@@ -91,7 +92,7 @@ pub(crate) fn inner_command(text: &str, stage: Span) -> Option<InnerCommand<'_>>
         let is_operand = BEFORE_NAMES.contains(&last.to_ascii_lowercase().as_str())
             || before.ends_with(['=', '<', '>', '!', '+', '*', '/', '.', '-'])
             || rest.trim_start().starts_with(['=', '<', '>', '!', '*', '/', '.', ')']);
-        if is_name && !is_listed && !is_operand && reads_as_arguments(word, rest) {
+        if is_name && !is_listed && !is_operand && looks_like_arguments(word, rest) {
             let start = stage.start + at;
             return Some(InnerCommand { span: Span { start, end: start + word.len() }, before, command });
         }
@@ -130,7 +131,7 @@ fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// Whether the text after a command name reads like its arguments rather than more field names.
-fn reads_as_arguments(name: &str, rest: &str) -> bool {
+fn looks_like_arguments(name: &str, rest: &str) -> bool {
     let rest = rest.trim();
     let lower = rest.to_ascii_lowercase();
     let first = rest.split_whitespace().next().unwrap_or_default();
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_with_its_arguments_is_found_and_nothing_else() {
+    fn only_commands_with_arguments_are_found() {
         for (before, command) in [
             ("stats count by host", "where count>5"),
             ("stats count by host", "where count > 5 sort - count"),

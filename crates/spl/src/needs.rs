@@ -6,7 +6,7 @@ use crate::ast::{DataModelName, Pipeline};
 
 /// Names that a search depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Needs {
+pub struct Dependencies {
     /// Lookup tables it reads.
     pub lookups: BTreeSet<String>,
     /// Columns of these tables that it names.
@@ -23,10 +23,10 @@ pub struct Needs {
     pub map_texts: BTreeSet<String>,
 }
 
-impl Needs {
+impl Dependencies {
     /// The needs of a search and its subsearches.
-    pub fn of(pipeline: &Pipeline) -> Needs {
-        let mut needs = Needs::default();
+    pub fn of(pipeline: &Pipeline) -> Dependencies {
+        let mut needs = Dependencies::default();
         needs.add(pipeline);
         needs
     }
@@ -35,7 +35,7 @@ impl Needs {
         for (at, stage) in pipeline.commands.iter().enumerate() {
             let node = stage.command.node();
             node.subsearches().into_iter().for_each(|inner| self.add(inner));
-            node.add_needs(&pipeline.commands[at + 1..], self);
+            node.add_dependencies(&pipeline.commands[at + 1..], self);
         }
     }
 

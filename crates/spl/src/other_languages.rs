@@ -2,13 +2,13 @@
 //!
 //! Only for hints: the parser does not know these words. Names that exist in SPL are not listed.
 
-use crate::diagnostic::nearest;
+use crate::diagnostic::closest_name;
 
 /// A word and its replacement in SPL.
-type Word = (&'static str, &'static str);
+type ForeignWord = (&'static str, &'static str);
 
 /// Words used in place of a command.
-const COMMANDS: &[Word] = &[
+const COMMANDS: &[ForeignWord] = &[
     ("aggregate", "write `stats count by FIELD`"),
     ("awk", "write `rex \"(?<field>...)\"` to cut a field out, `table FIELD...` to show some"),
     ("cut", "write `rex \"(?<field>...)\"` to cut a field out, `table FIELD...` to show some"),
@@ -39,7 +39,7 @@ const COMMANDS: &[Word] = &[
 ];
 
 /// Words used in place of an eval function.
-const FUNCTIONS: &[Word] = &[
+const FUNCTIONS: &[ForeignWord] = &[
     ("char_length", "write len(text)"),
     ("concat", "join texts with `.`"),
     ("contains", "write like(field, \"%text%\")"),
@@ -81,7 +81,7 @@ const FUNCTIONS: &[Word] = &[
 ];
 
 /// Words used in place of an aggregate.
-const AGGREGATES: &[Word] = &[
+const AGGREGATES: &[ForeignWord] = &[
     ("and", "separate aggregates by blanks or commas"),
     ("average", "did you mean `avg`?"),
     ("cnt", "did you mean `count`?"),
@@ -112,7 +112,7 @@ const AGGREGATES: &[Word] = &[
 ];
 
 /// Text mistakenly written after an expression, and its replacement.
-const AFTER_EXPRESSIONS: &[Word] = &[
+const AFTER_EXPRESSIONS: &[ForeignWord] = &[
     ("&&", "write AND"),
     ("||", "write OR"),
     ("&", "write AND for two conditions, bit_and(x, y) for the bits of numbers"),
@@ -134,7 +134,7 @@ const AFTER_EXPRESSIONS: &[Word] = &[
     ("then", "write if(condition, yes, no)"),
 ];
 
-fn find(table: &[Word], word: &str) -> Option<&'static str> {
+fn find(table: &[ForeignWord], word: &str) -> Option<&'static str> {
     table.iter().find(|(known, _)| known.eq_ignore_ascii_case(word)).map(|(_, hint)| *hint)
 }
 
@@ -150,12 +150,12 @@ pub(crate) fn function(name: &str) -> Option<&'static str> {
 
 /// Hint for the foreign eval function in the table whose name is most similar to `name`.
 pub(crate) fn near_function(name: &str) -> Option<&'static str> {
-    nearest(name, FUNCTIONS.iter().map(|(known, _)| *known)).and_then(function)
+    closest_name(name, FUNCTIONS.iter().map(|(known, _)| *known)).and_then(function)
 }
 
 /// Hint for the foreign aggregate in the table whose name is most similar to `name`.
 pub(crate) fn near_aggregate(name: &str) -> Option<&'static str> {
-    nearest(name, AGGREGATES.iter().map(|(known, _)| *known)).and_then(aggregate)
+    closest_name(name, AGGREGATES.iter().map(|(known, _)| *known)).and_then(aggregate)
 }
 
 /// Hint at the SPL equivalent of an aggregate.
@@ -178,7 +178,7 @@ mod tests {
     use crate::functions::{eval_function, stats_function};
 
     #[test]
-    fn no_foreign_word_is_one_of_ours() {
+    fn foreign_words_are_not_spl_words() {
         assert!(COMMANDS.iter().all(|(name, _)| !is_command(name)));
         assert!(FUNCTIONS.iter().all(|(name, _)| eval_function(name).is_none()));
         assert!(AGGREGATES.iter().all(|(name, _)| stats_function(name).is_none()));

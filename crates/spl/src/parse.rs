@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 
 use crate::ast::{Command, Expr, Pipeline, SearchExpr, Span};
 use crate::diagnostic::{Diagnostic, Severity};
-pub(crate) use aggregate::stars_fit;
+pub(crate) use aggregate::check_wildcards;
 pub(crate) use cursor::{ParseResult, Parser, Word, unescape, with_stack};
 pub(crate) use options::{OptionArg, OptionNames};
 pub(crate) use search::has_inner_time;
@@ -81,7 +81,7 @@ pub(crate) fn parse_with_unknown_macros(text: &str) -> ParsedSearch {
         parser.accepts_unknown_macros = true;
         parser.whole_search()
     });
-    parsed.diagnostics.retain(|remark| !remark.message.starts_with(MACRO_REMARK));
+    parsed.diagnostics.retain(|remark| !remark.message.starts_with(MACRO_MESSAGE_PREFIX));
     parsed.unsupported.retain(|feature| feature != "macro");
     parsed
 }
@@ -97,7 +97,7 @@ pub(crate) fn parse_commands(text: &str, is_first: bool, custom: &BTreeSet<Strin
 }
 
 fn parse_pipeline(text: &str, read: impl FnOnce(&mut Parser<'_>) -> Pipeline) -> ParsedSearch {
-    let (pipeline, diagnostics, unsupported) = run(text, |parser| Some(read(parser)));
+    let (pipeline, diagnostics, unsupported) = parse_text(text, |parser| Some(read(parser)));
     let nothing = Pipeline { commands: Vec::new(), span: Span { start: 0, end: text.len() } };
     ParsedSearch { pipeline: pipeline.unwrap_or(nothing), diagnostics, unsupported }
 }
@@ -118,7 +118,7 @@ pub(crate) fn parse_with<T>(
         let value = read(parser);
         parser.recover(value).flatten()
     };
-    finish(run(text, read))
+    finish(parse_text(text, read))
 }
 
 /// The errors and unsupported features in the commands of a template.
@@ -153,7 +153,10 @@ fn finish<T>((value, diagnostics, _): (Option<T>, Vec<Diagnostic>, Vec<String>))
 }
 
 /// Blanks out comments and macros, then parses.
-fn run<T>(text: &str, read: impl FnOnce(&mut Parser<'_>) -> Option<T>) -> (Option<T>, Vec<Diagnostic>, Vec<String>) {
+fn parse_text<T>(
+    text: &str,
+    read: impl FnOnce(&mut Parser<'_>) -> Option<T>,
+) -> (Option<T>, Vec<Diagnostic>, Vec<String>) {
     if text.len() > MAX_SEARCH_BYTES {
         let message = format!("the search is {} bytes long, more than the limit of {MAX_SEARCH_BYTES}", text.len());
         return (None, vec![Diagnostic::error(message, Span { start: 0, end: text.len() })], Vec::new());
@@ -165,7 +168,7 @@ fn run<T>(text: &str, read: impl FnOnce(&mut Parser<'_>) -> Option<T>) -> (Optio
         parser.report(remark);
     }
     if !parser.macros.is_empty() {
-        parser.unsupported("macro".to_owned());
+        parser.report_unsupported("macro".to_owned());
     }
     let value = with_stack(|| read(&mut parser));
     let (mut diagnostics, unsupported) = parser.finish();
@@ -182,7 +185,7 @@ struct BlankedText {
 }
 
 /// Prefix of diagnostics about macros.
-const MACRO_REMARK: &str = "unsupported: macro";
+const MACRO_MESSAGE_PREFIX: &str = "unsupported: macro";
 
 /// Mark around comments.
 pub(crate) const COMMENT: &str = "```";
@@ -227,7 +230,7 @@ impl BlankedText {
             self.diagnostics.push(Diagnostic::error(what, span).with_hint(format!("add `{mark}`")));
         } else if mark != COMMENT {
             let name = text[span.start..span.end].trim_matches('`');
-            let message = format!("{MACRO_REMARK} `{name}`; macros are not expanded here");
+            let message = format!("{MACRO_MESSAGE_PREFIX} `{name}`; macros are not expanded here");
             self.diagnostics
                 .push(Diagnostic::error(message, span).with_hint("write the text of the macro in its place"));
         }

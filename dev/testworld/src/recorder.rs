@@ -125,7 +125,7 @@ impl SnapshotSource for Recorder {
         Ok(MemoryStore::new("none").snapshot())
     }
 
-    fn keep(&self, events: EventBatch) -> Result<(), Fault> {
+    fn store_events(&self, events: EventBatch) -> Result<(), Fault> {
         self.note(format!("events in {}", events.metas[0].index));
         Ok(())
     }

@@ -138,7 +138,7 @@ fn check_events(text: &str) -> Result<(), ApiError> {
 
 /// Runs a search with commands appended.
 fn run(service: &SearchService, params: &SearchParams, then: Vec<Command>) -> Result<Outcome, SearchError> {
-    let shape = SearchShape { then, ..params.shape.clone() };
+    let shape = SearchShape { trailing_commands: then, ..params.shape.clone() };
     service.run(SearchParams { shape, is_internal: true, ..params.clone() })
 }
 

@@ -7,7 +7,7 @@ use axum::http::Method;
 use axum::response::Response;
 use axum::routing::post;
 use quarry_conf::permissions::SEARCH;
-use quarry_engine::examples::{Example, patterns_of, value_found};
+use quarry_engine::examples::{Example, find_value, patterns_of};
 use serde_json::{Value, json};
 
 use super::answer_shape::AnswerShape;
@@ -72,7 +72,7 @@ async fn suggest(parameters: Parameters) -> Result<Response, ApiError> {
     let found = blocking(move || {
         let patterns = patterns_of(&field, &examples, &counterexamples, SUGGESTIONS_MAX);
         let one = |pattern: &String| {
-            let values: Vec<Value> = samples.iter().map(|sample| json!(value_found(pattern, sample))).collect();
+            let values: Vec<Value> = samples.iter().map(|sample| json!(find_value(pattern, sample))).collect();
             json!({ "regex": pattern, "values": values })
         };
         patterns.iter().map(one).collect::<Vec<Value>>()

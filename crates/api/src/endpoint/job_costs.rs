@@ -18,7 +18,7 @@ const SEARCH: &str = "command.search";
 pub(super) fn performance(status: &JobStatus) -> Value {
     let mut parts = Map::new();
     let costs = &status.costs;
-    let (index, pages) = (costs.of_scan(ScanPart::Index), costs.of_scan(ScanPart::Pages));
+    let (index, pages) = (costs.scan_part(ScanPart::Index), costs.scan_part(ScanPart::Pages));
     if index.calls > 0 {
         parts.insert(
             SEARCH.to_owned(),
@@ -43,7 +43,7 @@ pub(super) fn performance(status: &JobStatus) -> Value {
         (ScanPart::Filter, "filter"),
         (ScanPart::Rules, "rules"),
     ] {
-        let of = costs.of_scan(part);
+        let of = costs.scan_part(part);
         if of.calls > 0 {
             let timed = json!({ "duration_secs": seconds(of.time_ns), "invocations": of.calls });
             parts.insert(format!("{SEARCH}.{name}"), timed);

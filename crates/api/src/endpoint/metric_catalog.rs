@@ -65,7 +65,7 @@ async fn list(request: SearchCall, place: String, field: String) -> Result<Respo
     if let Some(metric) = given("metric_name") {
         conditions.push(make.equals(MeasurementsCommand::METRIC, &metric));
     }
-    let commands = metric_values(make, &field, NAME, SearchExpr::all_of(conditions));
+    let commands = metric_values(make, &field, NAME, SearchExpr::conjunction(conditions));
     let params = request.params_of(SHOWN, make.pipeline(commands));
     let params = SearchParams { earliest: given("earliest"), latest: given("latest"), ..params };
     let found = request.search(SHOWN, move |service| service.run(params)).await?;

@@ -32,7 +32,7 @@ impl RowCommand for RunningSum {
             match reader.exact_number(row) {
                 Some(number) => {
                     self.sum = self.sum.plus(number);
-                    column.push(Value::of_number(self.sum));
+                    column.push(Value::from_number(self.sum));
                 }
                 None => column.push(old.value(row)),
             }

@@ -8,7 +8,7 @@ use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::{names_of, wildcard_parts};
-use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, KeptRows, RowIter, Value, conform, is_hidden, of_batches};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowBuffer, RowIter, Value, conform, is_hidden, of_batches};
 use quarry_event::value::Number;
 use quarry_spl::ast::AddTotalsCommand;
 
@@ -54,7 +54,7 @@ impl RowCommand for RowTotals {
         let mut column = ColumnBuilder::new(rows.num_rows());
         for row in 0..rows.num_rows() {
             let numbers = readers.iter().filter_map(|reader| reader.exact_number(row));
-            column.push(Value::of_number(numbers.fold(Number::Int(0), Number::plus)));
+            column.push(Value::from_number(numbers.fold(Number::Int(0), Number::plus)));
         }
         rows::with_column(&rows, &self.0.field_name, column.finish())
     }
@@ -65,7 +65,7 @@ struct ColumnTotals(Arc<AddTotalsCommand>);
 
 impl Blocking for ColumnTotals {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let kept = KeptRows::collect("addtotals", rows, &context.dataflow)?;
+        let kept = RowBuffer::collect("addtotals", rows, &context.dataflow)?;
         if kept.num_rows() == 0 {
             return Ok(of_batches(Vec::new()));
         }
@@ -87,7 +87,7 @@ impl Blocking for ColumnTotals {
         for (name, sum) in names.into_iter().zip(sums) {
             if let Some(sum) = sum {
                 let mut column = ColumnBuilder::new(1);
-                column.push(Value::of_number(sum));
+                column.push(Value::from_number(sum));
                 totals.push((name, column.finish()));
             }
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::aggregate::Body;
+use quarry_eval::aggregate::FunctionBody;
 use quarry_eval::expr::{CompiledExpr, ExprContext};
 use quarry_eval::rows::{self, batch_of};
 use quarry_spl::ast::{Aggregate, ComputedAggregate, PART_PREFIX};
@@ -41,7 +41,7 @@ impl Outputs {
                 columns.push(of_expression(columns.len(), next, context)?);
             }
             if !aggregate.name.starts_with(PART_PREFIX) {
-                let is_zero_when_missing = Body::of(&aggregate.function).is_count();
+                let is_zero_when_missing = FunctionBody::of(&aggregate.function).is_count();
                 columns.push(Output {
                     name: aggregate.name.clone(),
                     column: aggregate.name.clone(),
@@ -58,7 +58,7 @@ impl Outputs {
     }
 
     /// Adds the values of the expressions to the groups.
-    pub(crate) fn computed(&self, mut groups: RecordBatch) -> Result<RecordBatch, EngineError> {
+    pub(crate) fn add_computed(&self, mut groups: RecordBatch) -> Result<RecordBatch, EngineError> {
         for output in &self.0 {
             if let Some(expr) = &output.expr {
                 let values = expr.evaluate(&groups)?;
@@ -69,7 +69,7 @@ impl Outputs {
     }
 
     /// The grouping fields and the output columns, without the hidden aggregates.
-    pub(crate) fn shown(&self, groups: &RecordBatch, by: &[String]) -> Result<RecordBatch, EngineError> {
+    pub(crate) fn select_output(&self, groups: &RecordBatch, by: &[String]) -> Result<RecordBatch, EngineError> {
         let keys = by.iter().map(|name| (name, name));
         let names = keys.chain(self.0.iter().map(|output| (&output.name, &output.column)));
         let columns: Vec<(String, ArrayRef)> =

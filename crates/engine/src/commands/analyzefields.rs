@@ -21,7 +21,7 @@ use crate::lowering::{Lowering, Step, blocking};
 /// Maximum number of classes; each number is compared with all of them.
 const CLASSES_MAX: usize = 1_000;
 /// Minimum variance of a class, as a share of the variance of all numbers; applies if its numbers are equal.
-const VARIANCE_LEAST: f64 = 1e-9;
+const VARIANCE_RATIO_MIN: f64 = 1e-9;
 
 impl Execute for AnalyzeFieldsCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
@@ -73,7 +73,7 @@ fn statistics_of(points: &[(usize, f64)], classes: usize) -> FieldStatistics {
         known[*class].add(*number);
         all.add(*number);
     }
-    let least = (all.squares / all.count * VARIANCE_LEAST).max(f64::MIN_POSITIVE);
+    let least = (all.squares / all.count * VARIANCE_RATIO_MIN).max(f64::MIN_POSITIVE);
     let present: Vec<usize> = (0..classes).filter(|class| known[*class].count > 0.0).collect();
     let mut right = 0.0;
     for (class, number) in points {
@@ -131,11 +131,11 @@ impl BlockingTable for AnalyzeFields {
         let mut columns: [ColumnBuilder; 5] = std::array::from_fn(|_| ColumnBuilder::new(found.len()));
         for (name, scores) in &found {
             columns[0].push_text(name);
-            columns[1].push(Value::number_of(scores.count));
+            columns[1].push(Value::from_f64(scores.count));
             for (column, value) in
                 columns[2..].iter_mut().zip([scores.count / labelled as f64, scores.accuracy, scores.balanced])
             {
-                column.push(Value::number_of(value));
+                column.push(Value::from_f64(value));
             }
         }
         let names = ["field", "count", "cocur", "acc", "balacc"];

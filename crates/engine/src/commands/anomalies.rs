@@ -18,13 +18,13 @@ use crate::blocking::BlockingTable;
 use crate::lowering::{Lowering, Step, blocking};
 
 /// Length of the n-grams that `anomalies` compares.
-const PIECE: usize = 3;
+const NGRAM_CHARS: usize = 3;
 
 impl Execute for AnomaliesCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
         let denied = match &self.denied {
             Some((name, span)) => {
-                let table = lowering.environment.table(name, *span)?;
+                let table = lowering.environment.lookup_table(name, *span)?;
                 Some(read_csv(&table.csv).map_err(|fault| EngineError::at(fault, *span))?)
             }
             None => None,
@@ -48,7 +48,7 @@ struct Window {
 
 impl Window {
     /// Distinct n-grams of a row that are missing from the window, divided by the distinct n-grams of both.
-    fn unexpected(&self, pieces: &[u64]) -> f64 {
+    fn unexpectedness(&self, pieces: &[u64]) -> f64 {
         let new = pieces.iter().filter(|piece| !self.counts.contains_key(*piece)).count();
         let all = self.counts.len() + pieces.len();
         if all == 0 || self.texts.is_empty() { 0.0 } else { new as f64 / all as f64 }
@@ -80,11 +80,11 @@ impl BlockingTable for Anomalies {
         let (mut column, mut kept) = (ColumnBuilder::new(all.num_rows()), Vec::with_capacity(all.num_rows()));
         for row in 0..all.num_rows() {
             let key = by.iter().map(|reader| reader.value(row).into_text().unwrap_or_default().into_owned()).collect();
-            let pieces = self.pieces(texts.text(row, &mut scratch).unwrap_or_default());
+            let pieces = self.ngrams(texts.text(row, &mut scratch).unwrap_or_default());
             let window = windows.entry(key).or_default();
-            let unexpected = if self.is_denied(&pieces) { 0.0 } else { window.unexpected(&pieces) };
+            let unexpected = if self.is_denied(&pieces) { 0.0 } else { window.unexpectedness(&pieces) };
             window.push(pieces, self.command.window);
-            column.push(Value::number_of(unexpected));
+            column.push(Value::from_f64(unexpected));
             kept.push(self.command.label_only || unexpected >= self.command.threshold);
         }
         let result = rows::with_column(&all, "unexpectedness", column.finish())?;
@@ -99,7 +99,7 @@ impl Anomalies {
         if let Some(table) = denied {
             let (texts, mut scratch) = (rows::reader(table, &command.field), String::new());
             for row in 0..table.num_rows() {
-                let pieces = texts.text(row, &mut scratch).map(|text| anomalies.pieces(text));
+                let pieces = texts.text(row, &mut scratch).map(|text| anomalies.ngrams(text));
                 let mut window = Window::default();
                 window.push(pieces.unwrap_or_default(), 1);
                 anomalies.denied.push(window);
@@ -110,11 +110,11 @@ impl Anomalies {
 
     /// Whether a text has hardly any n-grams that a denylisted text lacks.
     fn is_denied(&self, pieces: &[u64]) -> bool {
-        self.denied.iter().any(|denied| denied.unexpected(pieces) <= self.command.denied_threshold)
+        self.denied.iter().any(|denied| denied.unexpectedness(pieces) <= self.command.denied_threshold)
     }
 
     /// Distinct n-grams of a text, each as a number.
-    fn pieces(&self, text: &str) -> Vec<u64> {
+    fn ngrams(&self, text: &str) -> Vec<u64> {
         let letter = |c: char| if self.command.normalizes && c.is_ascii_digit() { '0' } else { c };
         let mut letters: Vec<char> = text.chars().map(letter).collect();
         if self.command.normalizes {
@@ -122,7 +122,7 @@ impl Anomalies {
             letters.dedup_by(|a, b| *a == '0' && *b == '0');
         }
         let code = |run: &[char]| run.iter().fold(0u64, |code, c| (code << 21) | u64::from(u32::from(*c)));
-        let mut pieces: Vec<u64> = letters.windows(PIECE).map(code).collect();
+        let mut pieces: Vec<u64> = letters.windows(NGRAM_CHARS).map(code).collect();
         pieces.sort_unstable();
         pieces.dedup();
         pieces

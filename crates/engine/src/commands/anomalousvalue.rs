@@ -10,7 +10,7 @@ use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, batch_of, rows_in_m
 use quarry_spl::ast::{AnomalousValueCommand, AnomalyAction};
 
 use super::Execute;
-use super::field_facts::{FieldFacts, chosen, shown_names};
+use super::field_facts::{FieldProfile, select_fields, shown_names};
 use crate::blocking::BlockingTable;
 use crate::lowering::{Lowering, Step, blocking};
 
@@ -24,16 +24,16 @@ struct AnomalousValue(AnomalousValueCommand);
 
 impl AnomalousValue {
     /// Two flags: rarity is meaningful for a field, and distance from the mean is.
-    fn uses(&self, facts: &FieldFacts, rows: usize) -> (bool, bool) {
+    fn applicable_measures(&self, facts: &FieldProfile, rows: usize) -> (bool, bool) {
         let (least, share) = self.0.support;
         let supported = facts.count >= least && facts.count as f64 >= share * rows as f64;
-        let few = |figures: &[Option<f64>]| facts.share_below(figures, self.0.threshold) <= self.0.anomalous_share;
+        let few = |figures: &[Option<f64>]| facts.share_at_most(figures, self.0.threshold) <= self.0.anomalous_share;
         let normal = facts.frequencies.iter().flatten().any(|share| *share >= self.0.normal_share);
         let numeric = facts.is_numeric() && facts.deviation > 0.0;
-        (supported && normal && few(&facts.frequencies), supported && numeric && few(&facts.chances))
+        (supported && normal && few(&facts.frequencies), supported && numeric && few(&facts.tail_probabilities))
     }
 
-    fn summary(&self, all: &[FieldFacts], rows: usize) -> Result<RecordBatch, EngineError> {
+    fn summary(&self, all: &[FieldProfile], rows: usize) -> Result<RecordBatch, EngineError> {
         let names = [
             "fieldname",
             "count",
@@ -49,12 +49,12 @@ impl AnomalousValue {
         ];
         let mut columns: Vec<ColumnBuilder> = names.iter().map(|_| ColumnBuilder::new(all.len())).collect();
         for facts in all {
-            let (rare, far) = self.uses(facts, rows);
-            let number = |value: f64| if facts.is_numeric() { Value::number_of(value) } else { Value::Null };
-            let yes = |yes: bool| Value::text_of(if yes { "yes" } else { "no" });
-            let percent = |share: f64| Value::owned(format!("{:.2}", share * 100.0));
+            let (rare, far) = self.applicable_measures(facts, rows);
+            let number = |value: f64| if facts.is_numeric() { Value::from_f64(value) } else { Value::Null };
+            let yes = |yes: bool| Value::borrowed_text(if yes { "yes" } else { "no" });
+            let percent = |share: f64| Value::owned_text(format!("{:.2}", share * 100.0));
             let values = [
-                Value::owned(facts.name.clone()),
+                Value::owned_text(facts.name.clone()),
                 Value::Int(facts.count as i64),
                 Value::Int(facts.distinct as i64),
                 number(facts.mean),
@@ -62,8 +62,8 @@ impl AnomalousValue {
                 yes(facts.is_numeric()),
                 yes(rare),
                 yes(far),
-                percent(facts.share_below(&facts.frequencies, self.0.threshold)),
-                percent(facts.share_below(&facts.chances, self.0.threshold)),
+                percent(facts.share_at_most(&facts.frequencies, self.0.threshold)),
+                percent(facts.share_at_most(&facts.tail_probabilities, self.0.threshold)),
                 percent(facts.count as f64 / rows.max(1) as f64),
             ];
             columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
@@ -76,15 +76,15 @@ impl BlockingTable for AnomalousValue {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
         let all = rows_in_memory("anomalousvalue", rows, context)?;
         let (names, count) = (shown_names(&all), all.num_rows());
-        let facts: Vec<FieldFacts> =
-            chosen(&self.0.fields, &names).into_iter().map(|name| FieldFacts::of(name, &all)).collect();
+        let facts: Vec<FieldProfile> =
+            select_fields(&self.0.fields, &names).into_iter().map(|name| FieldProfile::of(name, &all)).collect();
         if self.0.action == AnomalyAction::Summary {
             return self.summary(&facts, count).map(|table| vec![table]);
         }
         let (mut result, mut anomalous) = (all, vec![false; count]);
         for facts in &facts {
-            let (rare, far) = self.uses(facts, count);
-            for (used, figures, kind) in [(rare, &facts.frequencies, "Cat"), (far, &facts.chances, "Num")] {
+            let (rare, far) = self.applicable_measures(facts, count);
+            for (used, figures, kind) in [(rare, &facts.frequencies, "Cat"), (far, &facts.tail_probabilities, "Num")] {
                 if !used {
                     continue;
                 }
@@ -93,7 +93,7 @@ impl BlockingTable for AnomalousValue {
                     match figure.filter(|figure| *figure <= self.0.threshold) {
                         Some(figure) => {
                             anomalous[row] = true;
-                            column.push(Value::number_of(figure));
+                            column.push(Value::from_f64(figure));
                         }
                         None => column.push_null(),
                     }

@@ -12,16 +12,16 @@ use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, batch_of, rows_in_m
 use quarry_spl::ast::{AnomalyAction, AnomalyDetectionCommand, HistogramDetection};
 
 use super::Execute;
-use super::field_facts::{FieldFacts, chosen, shown_names};
+use super::field_facts::{FieldProfile, select_fields, shown_names};
 use crate::blocking::BlockingTable;
 use crate::lowering::{Lowering, Step, blocking};
 
 /// Maximum number of bins of a histogram.
 const BINS_MAX: usize = 50;
 /// Interquartile ranges below the lower quartile at which a probability becomes anomalous.
-const REACH: f64 = 1.5;
+const OUTLIER_IQR_FACTOR: f64 = 1.5;
 /// Interquartile ranges with `cutoff=true`, which reports fewer anomalies.
-const CUTOFF_REACH: f64 = 3.0;
+const CUTOFF_IQR_FACTOR: f64 = 3.0;
 
 impl Execute for AnomalyDetectionCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
@@ -43,8 +43,8 @@ struct Likelihood {
 }
 
 /// Relative frequency of each row's value in a field: by value, or by bin if there are many distinct numbers.
-fn shares_of(name: &str, rows: &RecordBatch) -> Vec<Option<f64>> {
-    let facts = FieldFacts::of(name, rows);
+fn value_frequencies(name: &str, rows: &RecordBatch) -> Vec<Option<f64>> {
+    let facts = FieldProfile::of(name, rows);
     let bins = (facts.count as f64).sqrt().ceil().min(BINS_MAX as f64);
     if !facts.is_numeric() || facts.distinct as f64 <= bins {
         return facts.frequencies;
@@ -65,8 +65,10 @@ fn shares_of(name: &str, rows: &RecordBatch) -> Vec<Option<f64>> {
 impl Histogram {
     fn likelihoods(&self, all: &RecordBatch) -> Vec<Likelihood> {
         let names = shown_names(all);
-        let fields: Vec<(&str, Vec<Option<f64>>)> =
-            chosen(&self.0.fields, &names).into_iter().map(|name| (name, shares_of(name, all))).collect();
+        let fields: Vec<(&str, Vec<Option<f64>>)> = select_fields(&self.0.fields, &names)
+            .into_iter()
+            .map(|name| (name, value_frequencies(name, all)))
+            .collect();
         let of_row = |row: usize| {
             let mut found = Likelihood { logarithm: 0.0, cause: None };
             for (name, shares) in &fields {
@@ -87,7 +89,7 @@ impl Histogram {
         sorted.sort_by(f64::total_cmp);
         let at = |share: f64| sorted.get(((sorted.len().max(1) - 1) as f64 * share) as usize).copied().unwrap_or(0.0);
         let (low, high) = (at(0.25), at(0.75));
-        let reach = if self.0.cutoff { CUTOFF_REACH } else { REACH };
+        let reach = if self.0.cutoff { CUTOFF_IQR_FACTOR } else { OUTLIER_IQR_FACTOR };
         let found = self.0.threshold.map_or(low - reach * (high - low), f64::ln);
         (found, low, high)
     }
@@ -106,7 +108,7 @@ impl Histogram {
         ];
         let columns = figures.map(|(name, figure)| {
             let mut column = ColumnBuilder::new(1);
-            column.push(if figure.is_finite() { Value::number_of(figure) } else { Value::Null });
+            column.push(if figure.is_finite() { Value::from_f64(figure) } else { Value::Null });
             (name, column.finish())
         });
         batch_of(columns, 1)
@@ -130,9 +132,9 @@ impl BlockingTable for Histogram {
             let [logarithm, name, share] = &mut columns;
             match cause {
                 Some((field, least)) => {
-                    logarithm.push(Value::number_of(likelihood.logarithm));
+                    logarithm.push(Value::from_f64(likelihood.logarithm));
                     name.push_text(field);
-                    share.push(Value::number_of(*least));
+                    share.push(Value::from_f64(*least));
                 }
                 None => {
                     logarithm.push_null();

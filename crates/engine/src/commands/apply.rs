@@ -11,7 +11,7 @@ use quarry_eval::rows::RowIter;
 use quarry_spl::ast::ApplyCommand;
 
 use super::Execute;
-use super::models::{Applying, fault, model, options_of};
+use super::models::{PredictedRows, learn_error, model, options_of};
 use crate::blocking::Blocking;
 use crate::lowering::{Lowering, SearchEnvironment, Step, blocking};
 
@@ -37,8 +37,8 @@ impl Blocking for Apply {
         let command = &self.command;
         let model = model("apply", &command.model, self.models.as_ref())?;
         let options = options_of(&command.options);
-        let ready = model.ready(&options, command.output.as_deref());
-        let applied = ready.map_err(|error| fault("apply", &error, &command.options, command.model.span))?;
-        Ok(Box::new(Applying::new("apply", rows, applied, context.clone())))
+        let ready = model.prepare(&options, command.output.as_deref());
+        let applied = ready.map_err(|error| learn_error("apply", &error, &command.options, command.model.span))?;
+        Ok(Box::new(PredictedRows::new("apply", rows, applied, context.clone())))
     }
 }

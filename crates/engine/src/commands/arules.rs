@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
-use quarry_eval::field_names::{matching, names_of};
+use quarry_eval::field_names::{matching_names, names_of};
 use quarry_eval::rows::{RowIter, Value, rows_in_memory};
 use quarry_event::value::format_number;
 use quarry_spl::ast::ArulesCommand;
@@ -33,7 +33,7 @@ impl BlockingTable for Arules {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
         let all = rows_in_memory("arules", rows, context)?;
         let names = names_of(&all);
-        let chosen = matching(&self.0.fields, &names);
+        let chosen = matching_names(&self.0.fields, &names);
         if chosen.len() > RULE_FIELDS_MAX {
             let what = "arules: name fewer fields".to_owned();
             return Err(EngineError::Limit { what, limit: "fields of a rule", value: RULE_FIELDS_MAX as u64 });
@@ -71,7 +71,7 @@ impl Arules {
                 items.iter().map(|(at, text)| format!("{}={text}", fields[*at].name)).collect();
             Value::multi(pairs.into_iter().map(std::borrow::Cow::Owned).collect())
         };
-        let number = |count: usize| Value::owned(format_number(count as f64));
+        let number = |count: usize| Value::owned_text(format_number(count as f64));
         let mut rules = Vec::new();
         for (items, support) in counts.iter().filter(|(items, count)| items.len() > 1 && **count >= self.0.support) {
             for at in 0..items.len() {
@@ -85,7 +85,7 @@ impl Arules {
                 let row = vec![
                     written(&given),
                     written(&implied),
-                    Value::owned(format!("{strength:.2}")),
+                    Value::owned_text(format!("{strength:.2}")),
                     number(*of_given),
                     number(*of_implied),
                     number(*support),

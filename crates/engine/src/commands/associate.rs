@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
-use quarry_eval::field_names::matching;
+use quarry_eval::field_names::matching_names;
 use quarry_eval::rows::{RowIter, Value, rows_in_memory};
 use quarry_spl::ast::AssociateCommand;
 
@@ -35,7 +35,7 @@ impl BlockingTable for Associate {
         let names = shown_names(&all);
         let chosen: Vec<&str> = match self.0.fields.is_empty() {
             true => names.iter().map(String::as_str).collect(),
-            false => matching(&self.0.fields, &names),
+            false => matching_names(&self.0.fields, &names),
         };
         let fields = texts_of(&all, &chosen, "associate")?;
         let mut found: Vec<(f64, Vec<Value<'static>>)> = Vec::new();
@@ -44,7 +44,7 @@ impl BlockingTable for Associate {
                 if context.stop.is_cancelled() {
                     return Ok(Vec::new());
                 }
-                self.pair(reference, target, all.num_rows(), &mut found);
+                self.associate_pair(reference, target, all.num_rows(), &mut found);
             }
         }
         found.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -64,7 +64,7 @@ impl BlockingTable for Associate {
 
 impl Associate {
     /// Values of one field that predict another field.
-    fn pair(
+    fn associate_pair(
         &self,
         reference: &FieldTexts,
         target: &FieldTexts,
@@ -96,14 +96,14 @@ impl Associate {
                  Its most frequent value is then {target_value}."
             );
             let row = vec![
-                Value::owned(from.clone()),
-                Value::owned(value.to_owned()),
-                Value::owned(to.clone()),
-                Value::owned(format!("{before:.3}")),
-                Value::owned(format!("{after:.3}")),
-                Value::owned(format!("{:.3}", before - after)),
-                Value::owned(text),
-                Value::owned(format!("{:.2}%", share * 100.0)),
+                Value::owned_text(from.clone()),
+                Value::owned_text(value.to_owned()),
+                Value::owned_text(to.clone()),
+                Value::owned_text(format!("{before:.3}")),
+                Value::owned_text(format!("{after:.3}")),
+                Value::owned_text(format!("{:.3}", before - after)),
+                Value::owned_text(text),
+                Value::owned_text(format!("{:.2}%", share * 100.0)),
             ];
             found.push((before - after, row));
         }

@@ -8,7 +8,7 @@ use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
 use quarry_eval::context::CommandContext;
 use quarry_eval::functions::time::seconds;
-use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, KeptRows, Numbers, RowIter};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, NumberHandling, RowBuffer, RowIter};
 use quarry_eval::spans::{
     NumberSpans, SPANS_MAX, TimeSpans, length_of, number_spans, time_bounds, time_span, usual_span,
 };
@@ -75,8 +75,9 @@ impl RowCommand for Bin {
             Spans::Time(spans) => spans.starts(&ColumnReader::new(&values)),
             Spans::Seconds(spans) => starts_of(spans, &values),
             Spans::Number(spans) => {
-                let by_value =
-                    self.memo.run(&values, Numbers::ByValue, |values| Ok(Some(vec![names_of(spans, values)])))?;
+                let by_value = self
+                    .memo
+                    .run(&values, NumberHandling::ByValue, |values| Ok(Some(vec![names_of(spans, values)])))?;
                 by_value.and_then(|mut columns| columns.pop()).unwrap_or_else(|| names_of(spans, &values))
             }
         };
@@ -118,7 +119,7 @@ impl Blocking for BinByRange {
         let field = self.0.field.text.clone();
         let output = self.0.output.clone().unwrap_or_else(|| field.clone());
         let is_time = field == "_time";
-        let mut kept = KeptRows::new("bin", &context.dataflow);
+        let mut kept = RowBuffer::new("bin", &context.dataflow);
         let (mut times, mut numbers) = (None, None);
         for batch in rows {
             let batch = batch?;

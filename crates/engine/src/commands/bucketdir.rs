@@ -78,8 +78,8 @@ impl BlockingTable for BucketDir {
         let mut columns: [ColumnBuilder; 3] = std::array::from_fn(|_| ColumnBuilder::new(held.len()));
         for (path, own) in &held {
             columns[0].push_text(path);
-            columns[1].push(Value::number_of(own.size));
-            columns[2].push(Value::number_of(own.count));
+            columns[1].push(Value::from_f64(own.size));
+            columns[2].push(Value::from_f64(own.count));
         }
         let names = [self.0.path.clone(), self.0.size.clone(), self.0.count.clone().unwrap_or_else(|| "count".into())];
         Ok(vec![batch_of(names.into_iter().zip(columns.map(ColumnBuilder::finish)), held.len())?])

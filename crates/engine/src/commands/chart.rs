@@ -5,13 +5,13 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::aggregate::keys::shown_key;
+use quarry_eval::aggregate::keys::display_key;
 use quarry_eval::aggregate::{AggregatePlan, Folder, expand_wildcards, has_wildcards};
 use quarry_eval::command::Reduce;
 use quarry_eval::context::CommandContext;
 use quarry_eval::expr::ExprContext;
 use quarry_eval::field_names::names_of;
-use quarry_eval::rows::{self, ColumnBuilder, KeptRows, RowIter, of_batches};
+use quarry_eval::rows::{self, ColumnBuilder, RowBuffer, RowIter, of_batches};
 use quarry_spl::ast::{ChartCommand, SplitField, TimeChartCommand};
 use quarry_stdx::number::u32_of;
 
@@ -19,7 +19,7 @@ use super::Execute;
 use super::aggregate_columns::Outputs;
 use super::empty_columns::DropEmptyColumns;
 use super::series_table::{SERIES, SeriesTable, row_order, series, table};
-use super::stats::sorted_by;
+use super::stats::sort_by_fields;
 use super::timechart::TimeChart;
 use crate::blocking::Blocking;
 use crate::lowering::{Lowering, Step, blocking};
@@ -79,7 +79,7 @@ impl Reduce for Chart {
             let by: Vec<String> = self.row.iter().cloned().collect();
             let mut result = self.plan.values(folded, context)?;
             if self.outputs.has_computed() {
-                result = self.outputs.shown(&self.outputs.computed(result)?, &by)?;
+                result = self.outputs.select_output(&self.outputs.add_computed(result)?, &by)?;
             }
             return Ok(of_batches(vec![sorted_rows(&result, &by)?]));
         };
@@ -90,14 +90,14 @@ impl Reduce for Chart {
         order.sort_by(|a, b| text_order(&pivot.rows[*a], &pivot.rows[*b]));
         let mut keys = ColumnBuilder::new(order.len());
         order.iter().for_each(|at| keys.push_text(&pivot.rows[*at]));
-        let keys: ArrayRef = shown_key(row, &keys.finish());
+        let keys: ArrayRef = display_key(row, &keys.finish());
         Ok(of_batches(vec![table((row.clone(), keys), &pivot, &self.outputs, &order)?]))
     }
 }
 
 /// Rows in ascending order of the row field; numeric spans sort by their start.
 fn sorted_rows(rows: &RecordBatch, by: &[String]) -> Result<RecordBatch, EngineError> {
-    let [field] = by else { return sorted_by(rows, by) };
+    let [field] = by else { return sort_by_fields(rows, by) };
     debug_assert!(names_of(rows).contains(field));
     let texts = rows::as_text_array(&rows::column_or_null(rows, field));
     let mut places: Vec<u32> = (0..u32_of(rows.num_rows())).collect();
@@ -163,7 +163,7 @@ impl WildcardChart {
 
 impl Blocking for WildcardChart {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let rows = KeptRows::collect("chart", rows, &context.dataflow)?;
+        let rows = RowBuffer::collect("chart", rows, &context.dataflow)?;
         let names = names_of(&RecordBatch::new_empty(rows.schema()));
         let reduce = self.reduce(&names)?;
         DropEmptyColumns.run(fold(rows.into_rows(), reduce.as_ref(), context)?, context)

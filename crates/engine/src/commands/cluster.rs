@@ -23,7 +23,7 @@ const CLUSTERS_MAX: usize = 5_000;
 /// Maximum number of words compared per text.
 const TERMS_MAX: usize = 1_000;
 /// Length of the n-grams for `match=ngramset`.
-const RUN: usize = 3;
+const NGRAM_CHARS: usize = 3;
 
 impl Execute for ClusterCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
@@ -48,7 +48,7 @@ impl Terms {
     }
 
     /// Similarity of two texts, from 0 to 1.
-    fn likeness(&self, other: &Terms) -> f64 {
+    fn similarity(&self, other: &Terms) -> f64 {
         let longer = self.len().max(other.len());
         if longer == 0 {
             return 1.0;
@@ -79,7 +79,7 @@ impl BlockingTable for Cluster {
                 continue;
             };
             let own = self.terms(text);
-            let at = match terms.iter().position(|first| self.is_alike(first, &own)) {
+            let at = match terms.iter().position(|first| self.is_similar(first, &own)) {
                 Some(at) => at,
                 None if terms.len() >= CLUSTERS_MAX => {
                     let value = CLUSTERS_MAX as u64;
@@ -133,14 +133,14 @@ impl Cluster {
             ClusterMatch::TermSet => Terms::Set(words.collect()),
             ClusterMatch::NGramSet => {
                 let letters: Vec<char> = text.chars().collect();
-                Terms::Set(letters.windows(RUN).take(TERMS_MAX).map(|run| run.iter().collect()).collect())
+                Terms::Set(letters.windows(NGRAM_CHARS).take(TERMS_MAX).map(|run| run.iter().collect()).collect())
             }
         }
     }
 
-    fn is_alike(&self, first: &Terms, own: &Terms) -> bool {
+    fn is_similar(&self, first: &Terms, own: &Terms) -> bool {
         let (short, long) = (first.len().min(own.len()), first.len().max(own.len()));
         // Texts of very different length cannot be similar enough.
-        short as f64 >= self.0.threshold * long as f64 && first.likeness(own) >= self.0.threshold
+        short as f64 >= self.0.threshold * long as f64 && first.similarity(own) >= self.0.threshold
     }
 }

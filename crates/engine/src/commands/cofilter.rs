@@ -15,7 +15,7 @@ use crate::lowering::{Lowering, Step, blocking};
 /// Maximum number of counted pairs.
 const PAIRS_MAX: usize = 1_000_000;
 /// Approximate overhead of a value in a set, in bytes.
-const VALUE_BYTES: usize = 64;
+const VALUE_OVERHEAD_BYTES: usize = 64;
 
 impl Execute for CofilterCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
@@ -35,7 +35,7 @@ impl BlockingTable for Cofilter {
             for row in 0..batch.num_rows() {
                 for user in users.values(row) {
                     for item in items.values(row) {
-                        bytes += user.len() + item.len() + VALUE_BYTES;
+                        bytes += user.len() + item.len() + VALUE_OVERHEAD_BYTES;
                         of_users.entry(user.clone().into_owned()).or_default().insert(item.into_owned());
                     }
                 }
@@ -59,7 +59,8 @@ impl BlockingTable for Cofilter {
         let mut columns = [(); 5].map(|()| ColumnBuilder::new(pairs.len()));
         for ((item, other), count) in &pairs {
             let of = |item: &str| Value::Int(users.get(item).copied().unwrap_or_default());
-            let values = [Value::text_of(item), of(item), Value::text_of(other), of(other), Value::Int(*count)];
+            let values =
+                [Value::borrowed_text(item), of(item), Value::borrowed_text(other), of(other), Value::Int(*count)];
             columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
         }
         let names = ["Item 1", "Item 1 user count", "Item 2", "Item 2 user count", "Pair count"];

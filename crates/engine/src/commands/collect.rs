@@ -6,7 +6,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::names_of;
-use quarry_eval::rows::{self, KeptRows, RowIter};
+use quarry_eval::rows::{self, RowBuffer, RowIter};
 use quarry_eval::spans::time_ns;
 use quarry_event::time::{NS_PER_SEC, strftime};
 use quarry_event::value::{Number, canonical_number, format_number};
@@ -24,7 +24,7 @@ const BATCH_BYTES: usize = 4 << 20;
 /// Format of the time prefix of an event that has no text of its own.
 const TIME_FORMAT: &str = "%m/%d/%Y %H:%M:%S %z";
 /// Value of `source` for events that have none.
-const SOURCE: &str = "collect";
+const DEFAULT_SOURCE: &str = "collect";
 
 impl Execute for CollectCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
@@ -44,25 +44,25 @@ struct Collect {
 
 impl Blocking for Collect {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let all = KeptRows::collect("collect", rows, &context.dataflow)?;
+        let all = RowBuffer::collect("collect", rows, &context.dataflow)?;
         if self.command.test_mode {
             return Ok(all.into_rows());
         }
-        let mut kept = self.empty(context);
+        let mut kept = self.new_batch(context);
         for rows in all.iter() {
             self.add(&rows?, &mut kept, context)?;
         }
-        self.keep(kept)?;
+        self.store_batch(kept)?;
         Ok(all.into_rows())
     }
 }
 
 impl Collect {
-    fn empty(&self, context: &CommandContext) -> EventBatch {
+    fn new_batch(&self, context: &CommandContext) -> EventBatch {
         let meta = Metadata {
             index: self.command.index.as_str().into(),
             host: self.command.host.as_deref().unwrap_or(&self.node).into(),
-            source: self.command.source.as_deref().unwrap_or(SOURCE).into(),
+            source: self.command.source.as_deref().unwrap_or(DEFAULT_SOURCE).into(),
             sourcetype: self.command.sourcetype.as_str().into(),
         };
         EventBatch { index_time: context.now, metas: vec![meta], ..EventBatch::default() }
@@ -78,7 +78,7 @@ impl Collect {
             let at = at.unwrap_or(context.range.earliest.unwrap_or(context.now.div_euclid(NS_PER_SEC) * NS_PER_SEC));
             let mut text = match raw.value(row).into_text() {
                 Some(text) => text.into_owned(),
-                None => self.written(at, row, &fields, context),
+                None => self.format_row(at, row, &fields, context),
             };
             if let Some(marker) = &self.command.marker {
                 text.push_str(&format!(", {marker}"));
@@ -88,14 +88,14 @@ impl Collect {
             kept.time.push(at);
             kept.meta.push(0);
             if kept.raw.len() >= BATCH_BYTES {
-                self.keep(std::mem::replace(kept, self.empty(context)))?;
+                self.store_batch(std::mem::replace(kept, self.new_batch(context)))?;
             }
         }
         Ok(())
     }
 
     /// The fields of a row as `name="value"`.
-    fn written(
+    fn format_row(
         &self,
         at: TimeNs,
         row: usize,
@@ -133,11 +133,11 @@ impl Collect {
         parts.join(", ")
     }
 
-    fn keep(&self, batch: EventBatch) -> Result<(), EngineError> {
+    fn store_batch(&self, batch: EventBatch) -> Result<(), EngineError> {
         if batch.ends.is_empty() {
             return Ok(());
         }
-        self.source.keep(batch).map_err(|fault| EngineError::at(fault.at("collect"), self.command.index_span))
+        self.source.store_events(batch).map_err(|fault| EngineError::at(fault.at("collect"), self.command.index_span))
     }
 }
 

@@ -10,12 +10,12 @@ pub(super) const SEARCH_FIELD: &str = "search";
 const CONDITION_BYTES_MAX: usize = 1 << 20;
 
 /// The value in quotes, escaped so that the parser restores it.
-pub(super) fn quoted(value: &str) -> String {
+pub(super) fn quote(value: &str) -> String {
     format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 /// Checks the size of a condition.
-pub(super) fn check(bytes: usize) -> Result<(), EngineError> {
+pub(super) fn check_size(bytes: usize) -> Result<(), EngineError> {
     if bytes > CONDITION_BYTES_MAX {
         let what = "condition made of rows".to_owned();
         return Err(EngineError::Limit { what, limit: "bytes", value: CONDITION_BYTES_MAX as u64 });
@@ -24,7 +24,7 @@ pub(super) fn check(bytes: usize) -> Result<(), EngineError> {
 }
 
 /// One row with the condition.
-pub(super) fn condition(text: &str) -> Result<Vec<RecordBatch>, EngineError> {
+pub(super) fn condition_row(text: &str) -> Result<Vec<RecordBatch>, EngineError> {
     let mut column = ColumnBuilder::new(1);
     column.push_text(text);
     Ok(vec![batch_of([(SEARCH_FIELD, column.finish())], 1)?])

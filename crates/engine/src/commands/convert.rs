@@ -42,7 +42,7 @@ struct Converter {
 }
 
 /// Functions that `auto` and `num` try, in this order.
-const NUMBER_WAYS: [ConvertFunction; 5] = [
+const NUMBER_FUNCTIONS: [ConvertFunction; 5] = [
     ConvertFunction::RmComma,
     ConvertFunction::Dur2Sec,
     ConvertFunction::MsTime,
@@ -70,12 +70,12 @@ impl Converter {
             if conversion.function == ConvertFunction::None {
                 continue;
             }
-            for (name, parts) in self.fields(conversion, &rows) {
+            for (name, parts) in self.matching_fields(conversion, &rows) {
                 let output = match &conversion.output {
                     Some(output) => fill_wildcards(&output.text, &parts.iter().map(String::as_str).collect::<Vec<_>>()),
                     None => name.clone(),
                 };
-                let column = self.column(conversion.function, &rows::reader(&rows, &name));
+                let column = self.convert_column(conversion.function, &rows::reader(&rows, &name));
                 rows = rows::with_column(&rows, &output, column)?;
             }
         }
@@ -83,7 +83,7 @@ impl Converter {
     }
 
     /// Fields that a conversion applies to, with the texts matched by its wildcards.
-    fn fields(&self, conversion: &Conversion, rows: &RecordBatch) -> Vec<(String, Vec<String>)> {
+    fn matching_fields(&self, conversion: &Conversion, rows: &RecordBatch) -> Vec<(String, Vec<String>)> {
         let pattern = &conversion.field.text;
         let spared = |name: &str| {
             let internal = is_hidden(name) || (name.starts_with('_') && !pattern.starts_with('_'));
@@ -99,20 +99,20 @@ impl Converter {
         found.collect()
     }
 
-    fn column(&self, function: ConvertFunction, reader: &ColumnReader) -> ArrayRef {
+    fn convert_column(&self, function: ConvertFunction, reader: &ColumnReader) -> ArrayRef {
         let convert = |value: &Value<'_>| match function {
-            ConvertFunction::Num => Some(self.any_number(value).unwrap_or(Value::Null)),
-            function => self.value(function, value),
+            ConvertFunction::Num => Some(self.convert_to_number(value).unwrap_or(Value::Null)),
+            function => self.convert_value(function, value),
         };
         if function == ConvertFunction::Auto {
-            let way = self.common_way(reader);
-            return self.converted(reader, |value| way.and_then(|way| way(self, value)));
+            let way = self.common_converter(reader);
+            return self.map_column(reader, |value| way.and_then(|way| way(self, value)));
         }
-        self.converted(reader, convert)
+        self.map_column(reader, convert)
     }
 
     /// The column with each value converted; values that cannot be converted are kept.
-    fn converted(&self, reader: &ColumnReader, convert: impl Fn(&Value<'_>) -> Option<Value<'static>>) -> ArrayRef {
+    fn map_column(&self, reader: &ColumnReader, convert: impl Fn(&Value<'_>) -> Option<Value<'static>>) -> ArrayRef {
         let mut column = ColumnBuilder::new(reader.len());
         for row in 0..reader.len() {
             match reader.value(row) {
@@ -134,31 +134,31 @@ impl Converter {
     }
 
     /// The first function that converts every value of the column to a number.
-    fn common_way(&self, reader: &ColumnReader) -> Option<Way> {
-        let ways: [Way; 6] = [
+    fn common_converter(&self, reader: &ColumnReader) -> Option<NumberConverter> {
+        let ways: [NumberConverter; 6] = [
             |_, value| number(value),
-            |all, value| all.value(NUMBER_WAYS[0], value),
-            |all, value| all.value(NUMBER_WAYS[1], value),
-            |all, value| all.value(NUMBER_WAYS[2], value),
-            |all, value| all.value(NUMBER_WAYS[3], value),
-            |all, value| all.value(NUMBER_WAYS[4], value),
+            |all, value| all.convert_value(NUMBER_FUNCTIONS[0], value),
+            |all, value| all.convert_value(NUMBER_FUNCTIONS[1], value),
+            |all, value| all.convert_value(NUMBER_FUNCTIONS[2], value),
+            |all, value| all.convert_value(NUMBER_FUNCTIONS[3], value),
+            |all, value| all.convert_value(NUMBER_FUNCTIONS[4], value),
         ];
-        let fits = |way: &Way| {
+        let fits = |way: &NumberConverter| {
             (0..reader.len()).all(|row| reader.values(row).all(|text| way(self, &Value::Text(text)).is_some()))
         };
         ways.into_iter().find(fits)
     }
 
     /// The value converted by the first function that yields a number.
-    fn any_number(&self, value: &Value<'_>) -> Option<Value<'static>> {
-        number(value).or_else(|| NUMBER_WAYS.iter().find_map(|way| self.value(*way, value)))
+    fn convert_to_number(&self, value: &Value<'_>) -> Option<Value<'static>> {
+        number(value).or_else(|| NUMBER_FUNCTIONS.iter().find_map(|way| self.convert_value(*way, value)))
     }
 
     /// Converts a value; `None` if that is not possible.
-    fn value(&self, function: ConvertFunction, value: &Value<'_>) -> Option<Value<'static>> {
+    fn convert_value(&self, function: ConvertFunction, value: &Value<'_>) -> Option<Value<'static>> {
         if function == ConvertFunction::CTime {
             let text = strftime(instant(value)?, &self.command.time_format, &self.zone);
-            return Some(Value::owned(text));
+            return Some(Value::owned_text(text));
         }
         let text = value.text()?;
         let text = text.trim();
@@ -167,26 +167,26 @@ impl Converter {
                 let context = ResolveContext { now: self.now, tz: &self.zone, last: None };
                 self.format.as_ref()?.parse(text.as_bytes(), &context).map(seconds)
             }
-            ConvertFunction::Dur2Sec => duration_seconds(text).map(Value::of_number),
-            ConvertFunction::MsTime => minutes_seconds(text).map(Value::number_of),
-            ConvertFunction::MemK => kilobytes(text).map(Value::number_of),
+            ConvertFunction::Dur2Sec => duration_seconds(text).map(Value::from_number),
+            ConvertFunction::MsTime => minutes_seconds(text).map(Value::from_f64),
+            ConvertFunction::MemK => kilobytes(text).map(Value::from_f64),
             ConvertFunction::RmComma => {
                 let bare = text.replace(',', "");
-                parse_number(&bare).map(|_| Value::owned(bare)).and_then(|value| number(&value))
+                parse_number(&bare).map(|_| Value::owned_text(bare)).and_then(|value| number(&value))
             }
-            ConvertFunction::RmUnit => leading_number(text).and_then(|digits| number(&Value::text_of(digits))),
-            ConvertFunction::Auto | ConvertFunction::Num => self.any_number(value),
+            ConvertFunction::RmUnit => leading_number(text).and_then(|digits| number(&Value::borrowed_text(digits))),
+            ConvertFunction::Auto | ConvertFunction::Num => self.convert_to_number(value),
             ConvertFunction::None | ConvertFunction::CTime => None,
         }
     }
 }
 
 /// A function that converts a value to a number.
-type Way = fn(&Converter, &Value<'_>) -> Option<Value<'static>>;
+type NumberConverter = fn(&Converter, &Value<'_>) -> Option<Value<'static>>;
 
 /// Parses a value as a number.
 fn number(value: &Value<'_>) -> Option<Value<'static>> {
-    value.exact_number().map(Value::of_number)
+    value.exact_number().map(Value::from_number)
 }
 
 /// Seconds of `[D+]HH:MM:SS`, with a sign and a fraction where `tostring` writes them.
@@ -200,11 +200,12 @@ fn duration_seconds(text: &str) -> Option<Number> {
         None => (text, Number::Int(0)),
     };
     let (days, clock) = match text.split_once('+') {
-        Some((days, clock)) => (whole(days)?, clock),
+        Some((days, clock)) => (parse_digits(days)?, clock),
         None => (0, text),
     };
     let mut parts = clock.split(':');
-    let (hours, minutes, seconds) = (whole(parts.next()?)?, whole(parts.next()?)?, whole(parts.next()?)?);
+    let (hours, minutes, seconds) =
+        (parse_digits(parts.next()?)?, parse_digits(parts.next()?)?, parse_digits(parts.next()?)?);
     if parts.next().is_some() {
         return None;
     }
@@ -216,7 +217,7 @@ fn duration_seconds(text: &str) -> Option<Number> {
 /// Seconds of `[MM:]SS.SSS`.
 fn minutes_seconds(text: &str) -> Option<f64> {
     let (minutes, rest) = match text.split_once(':') {
-        Some((minutes, rest)) => (whole(minutes)?, rest),
+        Some((minutes, rest)) => (parse_digits(minutes)?, rest),
         None => (0, text),
     };
     let is_plain = !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
@@ -251,7 +252,7 @@ fn leading_number(text: &str) -> Option<&str> {
 }
 
 /// A number that consists of digits only.
-fn whole(text: &str) -> Option<i64> {
+fn parse_digits(text: &str) -> Option<i64> {
     let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if is_plain { text.parse().ok() } else { None }
 }

@@ -33,8 +33,8 @@ impl BlockingTable for Correlate {
             if either == 0 { 0.0 } else { both as f64 / either as f64 }
         };
         let table = fields.iter().map(|row| {
-            let cells = fields.iter().map(|column| Value::owned(format!("{:.2}", share(row, column))));
-            std::iter::once(Value::owned(row.name.clone())).chain(cells).collect()
+            let cells = fields.iter().map(|column| Value::owned_text(format!("{:.2}", share(row, column))));
+            std::iter::once(Value::owned_text(row.name.clone())).chain(cells).collect()
         });
         let names: Vec<&str> = std::iter::once("RowField").chain(chosen.iter().copied()).collect();
         table_of(&names, table.collect()).map(|table| vec![table])

@@ -65,18 +65,18 @@ fn buckets_table(
     };
     type Cell<'c> = &'c dyn Fn(&BucketListing) -> Value<'static>;
     let cells: [(&str, Cell<'_>); 12] = [
-        ("bucketId", &|bucket| Value::owned(bucket.id.clone())),
+        ("bucketId", &|bucket| Value::owned_text(bucket.id.clone())),
         ("endEpoch", &|bucket| seconds(bucket.time_max)),
-        ("endTime", &|bucket| Value::owned(strftime(bucket.time_max, &command.time_format, &context.zone))),
+        ("endTime", &|bucket| Value::owned_text(strftime(bucket.time_max, &command.time_format, &context.zone))),
         ("eventCount", &|bucket| Value::Int(bucket.events as i64)),
-        ("id", &|bucket| Value::owned(bucket.id.rsplit('~').next().unwrap_or_default().to_owned())),
-        ("index", &|bucket| Value::owned(bucket.index.clone())),
+        ("id", &|bucket| Value::owned_text(bucket.id.rsplit('~').next().unwrap_or_default().to_owned())),
+        ("index", &|bucket| Value::owned_text(bucket.index.clone())),
         ("rawSize", &|bucket| Value::Int(bucket.raw_bytes as i64)),
-        ("sizeOnDiskMB", &|bucket| Value::owned(format!("{:.6}", bucket.stored_bytes as f64 / MEGABYTE))),
-        ("splunk_server", &|_| Value::owned(server.to_owned())),
+        ("sizeOnDiskMB", &|bucket| Value::owned_text(format!("{:.6}", bucket.stored_bytes as f64 / MEGABYTE))),
+        ("splunk_server", &|_| Value::owned_text(server.to_owned())),
         ("startEpoch", &|bucket| seconds(bucket.time_min)),
-        ("startTime", &|bucket| Value::owned(strftime(bucket.time_min, &command.time_format, &context.zone))),
-        ("state", &|bucket| Value::text_of(state(bucket.state))),
+        ("startTime", &|bucket| Value::owned_text(strftime(bucket.time_min, &command.time_format, &context.zone))),
+        ("state", &|bucket| Value::borrowed_text(state(bucket.state))),
     ];
     let columns = cells.into_iter().map(|(name, cell)| {
         let mut column = ColumnBuilder::new(buckets.len());

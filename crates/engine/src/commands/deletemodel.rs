@@ -6,7 +6,7 @@ use quarry_spl::ast::DeleteModelCommand;
 use quarry_stdx::Fault;
 
 use super::Execute;
-use super::models::{model, no_model, table};
+use super::models::{model, table, unknown_model_message};
 use crate::lowering::SearchEnvironment;
 
 impl Execute for DeleteModelCommand {
@@ -18,7 +18,7 @@ impl Execute for DeleteModelCommand {
         let (name, models) = (&self.0, search.lookups());
         let failed = |fault: Fault| EngineError::at(fault.at("deletemodel"), name.span);
         if !models.remove_model(&name.text, name.shared).map_err(failed)? {
-            return Err(failed(Fault::not_found(no_model(name, models.as_ref()))));
+            return Err(failed(Fault::not_found(unknown_model_message(name, models.as_ref()))));
         }
         search.context().messages.push(format!("deletemodel: model {} is removed", name.text));
         Ok(Some(of_batches(vec![table(&[])?])))

@@ -17,7 +17,7 @@ pub(super) const DELIMITER: &str = " ";
 pub(super) const DELIMITER_KEY: &str = "delimiter";
 
 /// The step that sets the `delim=` of `stats` and `eventstats` on their result columns.
-pub(super) fn of_results(stats: &StatsCommand) -> Option<Step> {
+pub(super) fn step_for_results(stats: &StatsCommand) -> Option<Step> {
     let (delimiter, by) = (stats.delim.clone(), names(&stats.by));
     (delimiter != DELIMITER)
         .then(|| row(move || Delimit { fields: None, except: by.clone(), delimiter: delimiter.clone() }))

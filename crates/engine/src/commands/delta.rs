@@ -28,7 +28,7 @@ struct Delta {
 /// `a - b`, if both are numbers.
 fn difference(a: &Value<'_>, b: &Value<'_>) -> Value<'static> {
     match (a.exact_number(), b.exact_number()) {
-        (Some(a), Some(b)) => Value::of_number(a.minus(b)),
+        (Some(a), Some(b)) => Value::from_number(a.minus(b)),
         _ => Value::Null,
     }
 }

@@ -17,7 +17,7 @@ use crate::lowering::{Lowering, Step, blocking};
 /// Maximum length of the edit script.
 const EDITS_MAX: usize = 2_000;
 /// Lines of context.
-const AROUND: usize = 3;
+const CONTEXT_LINES: usize = 3;
 
 impl Execute for DiffCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
@@ -37,7 +37,7 @@ impl BlockingTable for Diff {
             for (text, position) in texts.iter_mut().zip([first, second]) {
                 if (seen..seen + batch.num_rows()).contains(&(position - 1)) {
                     let found = reader.text(position - 1 - seen, &mut scratch).unwrap_or_default();
-                    *text = Some(self.shortened(found).to_owned());
+                    *text = Some(self.compared_part(found).to_owned());
                 }
             }
             seen += batch.num_rows();
@@ -67,7 +67,7 @@ enum Line<'t> {
 
 impl Diff {
     /// The part of a text that is compared.
-    fn shortened<'t>(&self, text: &'t str) -> &'t str {
+    fn compared_part<'t>(&self, text: &'t str) -> &'t str {
         match self.0.bytes_max {
             0 => text,
             most => &text[..(0..=most.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)],
@@ -102,7 +102,7 @@ fn edits<'t>(left: &[&'t str], right: &[&'t str]) -> Vec<Line<'t>> {
     let at_end = left_rest.iter().rev().zip(right_rest.iter().rev()).take_while(|(a, b)| a == b).count();
     let (old, new) = (&left_rest[..left_rest.len() - at_end], &right_rest[..right_rest.len() - at_end]);
     let mut lines: Vec<Line<'t>> = left[..alike].iter().map(|line| Line::Both(line)).collect();
-    lines.extend(shortest(old, new).unwrap_or_else(|| {
+    lines.extend(shortest_edit_script(old, new).unwrap_or_else(|| {
         let removed = old.iter().map(|line| Line::Removed(line));
         removed.chain(new.iter().map(|line| Line::Added(line))).collect()
     }));
@@ -111,7 +111,7 @@ fn edits<'t>(left: &[&'t str], right: &[&'t str]) -> Vec<Line<'t>> {
 }
 
 /// The shortest edit script between two lists of lines; `None` if it is too long.
-fn shortest<'t>(old: &[&'t str], new: &[&'t str]) -> Option<Vec<Line<'t>>> {
+fn shortest_edit_script<'t>(old: &[&'t str], new: &[&'t str]) -> Option<Vec<Line<'t>>> {
     let most = (old.len() + new.len()).min(EDITS_MAX) as isize;
     // For each diagonal (lines of the old text minus lines of the new one), the farthest line of the old text that
     // the current number of edits reaches.
@@ -131,7 +131,7 @@ fn shortest<'t>(old: &[&'t str], new: &[&'t str]) -> Option<Vec<Line<'t>>> {
             reached[place(diagonal)] = at;
             if at >= old.len() as isize && at - diagonal >= new.len() as isize {
                 steps.push(reached[place(-edit)..=place(edit)].to_vec());
-                return Some(walked_back(old, new, &steps));
+                return Some(backtrack(old, new, &steps));
             }
         }
         steps.push(reached[place(-edit)..=place(edit)].to_vec());
@@ -144,7 +144,7 @@ fn line_at<'t>(lines: &[&'t str], at: isize) -> Option<&'t str> {
 }
 
 /// Reconstructs the edit script from `steps`, which has the reached positions for each number of edits.
-fn walked_back<'t>(old: &[&'t str], new: &[&'t str], steps: &[Vec<isize>]) -> Vec<Line<'t>> {
+fn backtrack<'t>(old: &[&'t str], new: &[&'t str], steps: &[Vec<isize>]) -> Vec<Line<'t>> {
     let (mut x, mut y) = (old.len() as isize, new.len() as isize);
     let mut lines = Vec::new();
     let reached = |edit: usize, diagonal: isize| {
@@ -180,7 +180,7 @@ fn walked_back<'t>(old: &[&'t str], new: &[&'t str], steps: &[Vec<isize>]) -> Ve
 fn hunks(lines: &[Line<'_>]) -> Vec<std::ops::Range<usize>> {
     let mut hunks: Vec<std::ops::Range<usize>> = Vec::new();
     for (at, _) in lines.iter().enumerate().filter(|(_, line)| !matches!(line, Line::Both(_))) {
-        let range = at.saturating_sub(AROUND)..(at + AROUND + 1).min(lines.len());
+        let range = at.saturating_sub(CONTEXT_LINES)..(at + CONTEXT_LINES + 1).min(lines.len());
         match hunks.last_mut() {
             Some(last) if range.start <= last.end => last.end = range.end,
             _ => hunks.push(range),
@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     /// Rebuilds both texts from their difference.
-    fn rebuilt(lines: &[Line<'_>]) -> (Vec<String>, Vec<String>) {
+    fn rebuild(lines: &[Line<'_>]) -> (Vec<String>, Vec<String>) {
         let old = lines.iter().filter_map(|line| match line {
             Line::Both(line) | Line::Removed(line) => Some((*line).to_owned()),
             Line::Added(_) => None,
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_leads_from_one_text_to_the_other_by_few_lines() {
+    fn edit_scripts_transform_one_text_into_the_other() {
         // Random texts over few distinct lines, so that many lines of the two texts are equal.
         let mut state = 7_u32;
         let mut draw = |most: u32| {
@@ -279,7 +279,7 @@ mod tests {
             let mut text = || (0..draw(12)).map(|_| letters[draw(4) as usize]).collect::<Vec<_>>();
             let (old, new) = (text(), text());
             let lines = edits(&old, &new);
-            let (left, right) = rebuilt(&lines);
+            let (left, right) = rebuild(&lines);
             assert_eq!((left.as_slice(), right.as_slice()), (&*owned(&old), &*owned(&new)));
             let kept = lines.iter().filter(|line| matches!(line, Line::Both(_))).count();
             assert_eq!(kept, longest_common(&old, &new), "{old:?} {new:?}");
@@ -301,13 +301,13 @@ mod tests {
     }
 
     #[test]
-    fn texts_too_far_apart_are_replaced() {
+    fn texts_with_too_many_edits_are_replaced_entirely() {
         let (old, new): (Vec<String>, Vec<String>) =
             ((0..1_500).map(|n| format!("a{n}")).collect(), (0..1_500).map(|n| format!("b{n}")).collect());
         let lines = edits(
             &old.iter().map(String::as_str).collect::<Vec<_>>(),
             &new.iter().map(String::as_str).collect::<Vec<_>>(),
         );
-        assert_eq!(rebuilt(&lines), (old, new));
+        assert_eq!(rebuild(&lines), (old, new));
     }
 }

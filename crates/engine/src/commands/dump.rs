@@ -15,7 +15,7 @@ use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::SeenNames;
 use quarry_eval::lookup::LookupSource;
-use quarry_eval::rows::{self, ColumnReader, KeptRows, RowIter, is_hidden};
+use quarry_eval::rows::{self, ColumnReader, RowBuffer, RowIter, is_hidden};
 use quarry_spl::ast::{DUMP_FOLDER_FIELD, DumpCommand, DumpFormat};
 use serde_json::Value as Json;
 
@@ -45,7 +45,7 @@ struct Dump {
 
 impl Blocking for Dump {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let (mut all, mut seen) = (KeptRows::new("dump", &context.dataflow), SeenNames::default());
+        let (mut all, mut seen) = (RowBuffer::new("dump", &context.dataflow), SeenNames::default());
         for batch in rows {
             let batch = batch?;
             seen.add(&batch);
@@ -57,7 +57,8 @@ impl Blocking for Dump {
             true => seen.all().iter().filter(shown).cloned().collect(),
             false => self.command.fields.clone(),
         };
-        let mut dump = Writing { dump: self, sid: &context.id, names, folders: BTreeMap::new(), written: 0, files: 0 };
+        let mut dump =
+            DumpWriter { dump: self, sid: &context.id, names, folders: BTreeMap::new(), written: 0, files: 0 };
         let (mut rows_written, mut without_text) = (0_usize, 0_usize);
         for batch in all.iter() {
             if context.stop.is_cancelled() {
@@ -80,7 +81,7 @@ impl Blocking for Dump {
 }
 
 /// State of a dump in progress.
-struct Writing<'d> {
+struct DumpWriter<'d> {
     dump: &'d Dump,
     /// Name of the search.
     sid: &'d str,
@@ -123,7 +124,7 @@ impl Sink {
     }
 }
 
-impl Writing<'_> {
+impl DumpWriter<'_> {
     /// Writes the rows of a batch; returns how many were written.
     fn add(&mut self, batch: &RecordBatch) -> Result<usize, EngineError> {
         let readers: Vec<ColumnReader> = match self.dump.command.format {
@@ -152,7 +153,7 @@ impl Writing<'_> {
             let what = "dump: narrow the search".to_owned();
             return Err(EngineError::Limit { what, limit: "bytes written", value: DUMP_BYTES_MAX });
         }
-        let head = self.head()?;
+        let head = self.header()?;
         let mut state = self.folders.remove(&folder).unwrap_or_default();
         let (mut sink, bytes) = match state.open.take() {
             Some(open) => open,
@@ -160,11 +161,11 @@ impl Writing<'_> {
                 state.number += 1;
                 self.files += 1;
                 let mut sink = self.open(&folder, state.number)?;
-                sink.write(head.as_bytes()).map_err(failed)?;
+                sink.write(head.as_bytes()).map_err(write_error)?;
                 (sink, head.len() as u64)
             }
         };
-        sink.write(line).map_err(failed)?;
+        sink.write(line).map_err(write_error)?;
         let bytes = bytes + line.len() as u64;
         if bytes >= self.dump.command.roll_bytes {
             self.close(sink)?;
@@ -196,9 +197,9 @@ impl Writing<'_> {
 
     fn close(&self, mut sink: Sink) -> Result<(), EngineError> {
         if self.dump.command.format == DumpFormat::Xml {
-            sink.write(b"</results>\n").map_err(failed)?;
+            sink.write(b"</results>\n").map_err(write_error)?;
         }
-        sink.close().map_err(failed)
+        sink.close().map_err(write_error)
     }
 
     /// Closes open files; returns the number of files written.
@@ -212,9 +213,9 @@ impl Writing<'_> {
     }
 
     /// Header of a file.
-    fn head(&self) -> Result<String, EngineError> {
+    fn header(&self) -> Result<String, EngineError> {
         match self.dump.command.format {
-            DumpFormat::Csv | DumpFormat::Tsv => self.record(self.names.iter().map(String::as_str)),
+            DumpFormat::Csv | DumpFormat::Tsv => self.csv_record(self.names.iter().map(String::as_str)),
             DumpFormat::Xml => Ok("<?xml version='1.0' encoding='UTF-8'?>\n<results>\n".to_owned()),
             DumpFormat::Raw | DumpFormat::Json => Ok(String::new()),
         }
@@ -235,23 +236,23 @@ impl Writing<'_> {
                     .iter()
                     .map(|reader| reader.text(row, &mut scratch).unwrap_or_default().to_owned())
                     .collect();
-                self.record(cells.iter().map(String::as_str))?
+                self.csv_record(cells.iter().map(String::as_str))?
             }
             DumpFormat::Json => json_line(&self.names, readers, row),
             DumpFormat::Xml => xml_line(&self.names, readers, row),
         }))
     }
 
-    fn record<'c>(&self, cells: impl Iterator<Item = &'c str>) -> Result<String, EngineError> {
+    fn csv_record<'c>(&self, cells: impl Iterator<Item = &'c str>) -> Result<String, EngineError> {
         let delimiter = if self.dump.command.format == DumpFormat::Tsv { b'\t' } else { b',' };
         let mut writer = csv::WriterBuilder::new().delimiter(delimiter).from_writer(Vec::new());
         writer.write_record(cells).map_err(|error| EngineError::invalid(format!("dump: {error}")))?;
-        let bytes = writer.into_inner().map_err(|error| failed(error.into_error()))?;
+        let bytes = writer.into_inner().map_err(|error| write_error(error.into_error()))?;
         String::from_utf8(bytes).map_err(|error| EngineError::invalid(format!("dump: {error}")))
     }
 }
 
-fn failed(error: std::io::Error) -> EngineError {
+fn write_error(error: std::io::Error) -> EngineError {
     EngineError::invalid(format!("dump: {error}"))
 }
 
@@ -328,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_stay_below_the_folder_of_the_search() {
+    fn output_folders_stay_within_the_search_folder() {
         for (path, folder) in [
             ("", ""),
             ("20261122/web-1", "20261122/web-1/"),

@@ -8,7 +8,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{self, KeptRows, RowIter};
+use quarry_eval::rows::{self, RowBuffer, RowIter};
 
 use crate::blocking::Blocking;
 
@@ -18,26 +18,26 @@ pub(crate) struct DropEmptyColumns;
 impl Blocking for DropEmptyColumns {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
         let mut filled = BTreeSet::new();
-        let mut kept = KeptRows::new("rows whose columns may be empty", &context.dataflow);
+        let mut kept = RowBuffer::new("rows whose columns may be empty", &context.dataflow);
         for batch in rows {
             let batch = batch?;
             filled.extend(columns_with_values(&batch).map(str::to_owned));
             kept.push(&batch)?;
         }
-        let shown = kept.into_rows().map(move |batch| rows::without(&batch?, |name| !filled.contains(name)));
+        let shown = kept.into_rows().map(move |batch| rows::drop_columns(&batch?, |name| !filled.contains(name)));
         Ok(Box::new(shown))
     }
 }
 
 /// Removes the columns of a batch in which no row of the batch has a value.
-pub(crate) struct WithoutEmptyColumns;
+pub(crate) struct DropEmptyBatchColumns;
 
-impl RowCommand for WithoutEmptyColumns {
+impl RowCommand for DropEmptyBatchColumns {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let filled: BTreeSet<&str> = columns_with_values(&rows).collect();
         match filled.len() == rows.num_columns() {
             true => Ok(rows),
-            false => rows::without(&rows, |name| !filled.contains(name)),
+            false => rows::drop_columns(&rows, |name| !filled.contains(name)),
         }
     }
 }

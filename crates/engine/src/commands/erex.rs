@@ -32,8 +32,8 @@ impl BlockingTable for Erex {
         if all.num_rows() == 0 {
             return Ok(vec![all]);
         }
-        let sightings = self.sightings(&all);
-        let learnt = patterns_of(&self.group(), &sightings, &self.0.counterexamples, 1);
+        let sightings = self.occurrences(&all);
+        let learnt = patterns_of(&self.group_name(), &sightings, &self.0.counterexamples, 1);
         let Some(pattern) = learnt.into_iter().next() else {
             let message = match sightings.is_empty() {
                 true => format!("erex: {} contains none of the examples", self.0.field),
@@ -48,28 +48,28 @@ impl BlockingTable for Erex {
         let command = RexExtraction {
             field: self.0.field.clone(),
             pattern: Pattern { text: pattern, span: self.0.span },
-            groups: vec![self.group()],
+            groups: vec![self.group_name()],
             max_match: 1,
             offset_field: None,
         };
         let rows = Rex::new(Arc::new(command), regex).apply(all)?;
-        match self.group() == self.0.output {
+        match self.group_name() == self.0.output {
             true => Ok(vec![rows]),
-            false => Ok(vec![rows::rename(&rows, &self.group(), &self.0.output)?]),
+            false => Ok(vec![rows::rename(&rows, &self.group_name(), &self.0.output)?]),
         }
     }
 }
 
 impl Erex {
     /// Name of the group: the field name, if it is a valid group name.
-    fn group(&self) -> String {
+    fn group_name(&self) -> String {
         let letters = self.0.output.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' });
         let name: String = letters.collect();
         if name.starts_with(|c: char| c.is_ascii_digit()) { format!("_{name}") } else { name }
     }
 
     /// Occurrences of the examples as whole values in the first rows.
-    fn sightings(&self, all: &RecordBatch) -> Vec<Example> {
+    fn occurrences(&self, all: &RecordBatch) -> Vec<Example> {
         let (reader, mut scratch) = (rows::reader(all, &self.0.field), String::new());
         let mut found = Vec::new();
         for row in 0..all.num_rows().min(self.0.rows) {

@@ -6,7 +6,7 @@ use quarry_eval::EngineError;
 use quarry_eval::aggregate::keys::KeyTable;
 use quarry_eval::context::CommandContext;
 use quarry_eval::expr::ExprContext;
-use quarry_eval::rows::{self, ColumnReader, KeptRows, RowIter};
+use quarry_eval::rows::{self, ColumnReader, RowBuffer, RowIter};
 use quarry_spl::ast::{EventStatsCommand, StatsCommand};
 
 use super::stats::{plan_for, write_key};
@@ -17,10 +17,10 @@ use crate::lowering::{Lowering, Step, blocking, names};
 impl Execute for EventStatsCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
         let stats = &self.0;
-        lowering.tell_idle(&[(stats.all_num, "allnum="), (stats.dedup_split_values, "dedup_splitvals=")]);
+        lowering.warn_ignored_options(&[(stats.all_num, "allnum="), (stats.dedup_split_values, "dedup_splitvals=")]);
         let (command, by, expressions) = (stats.clone(), names(&stats.by), lowering.expressions());
         let mut steps = vec![blocking(EventStats { command, by, expressions })];
-        steps.extend(delimiter::of_results(stats));
+        steps.extend(delimiter::step_for_results(stats));
         Ok(steps)
     }
 }
@@ -36,7 +36,7 @@ struct EventStats {
 
 impl Blocking for EventStats {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let rows = KeptRows::collect("eventstats", rows, &context.dataflow)?;
+        let rows = RowBuffer::collect("eventstats", rows, &context.dataflow)?;
         let plan = plan_for(&self.command.aggregates, &self.by, &rows, &self.expressions)?;
         let folded = plan.fold(Box::new(rows.iter()), context)?;
         // Every row needs its group, so all groups must fit into memory.
@@ -49,7 +49,7 @@ impl Blocking for EventStats {
         let joined = rows.into_unified_rows().map(move |batch| {
             let _held = &account;
             let mut result = batch?;
-            let places = group_of_each(&result, &keys, &by);
+            let places = group_numbers(&result, &keys, &by);
             for column in &plan.columns {
                 let values = rows::column_or_null(&groups, &column.name);
                 let values = arrow::compute::take(&values, &places, None)?;
@@ -77,7 +77,7 @@ fn keys_of(groups: &RecordBatch, by: &[String]) -> KeyTable {
 }
 
 /// Group number of each row; null if it has no group.
-fn group_of_each(rows: &RecordBatch, keys: &KeyTable, by: &[String]) -> UInt32Array {
+fn group_numbers(rows: &RecordBatch, keys: &KeyTable, by: &[String]) -> UInt32Array {
     if by.is_empty() {
         return std::iter::repeat_n(Some(0), rows.num_rows()).collect();
     }

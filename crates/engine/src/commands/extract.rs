@@ -74,7 +74,7 @@ impl RowCommand for Extract {
             };
             match &self.0.delimiters {
                 None => auto_kv(text, &mut |key, value| add(key, value)),
-                Some((pair, name)) => delimited(text, pair, name, &mut add),
+                Some((pair, name)) => find_delimited_pairs(text, pair, name, &mut add),
             }
         }
         found.into_rows(&rows, false)
@@ -82,14 +82,14 @@ impl RowCommand for Extract {
 }
 
 /// Name-value pairs of a text, with these pair and name delimiters; quoted parts are kept together.
-fn delimited(text: &str, pair: &str, name: &str, found: &mut dyn FnMut(&str, &str)) {
+fn find_delimited_pairs(text: &str, pair: &str, name: &str, found: &mut dyn FnMut(&str, &str)) {
     let mut rest = text;
     while !rest.is_empty() {
-        let end = unquoted(rest, pair).unwrap_or(rest.len());
+        let end = find_unquoted(rest, pair).unwrap_or(rest.len());
         let part = &rest[..end];
-        if let Some(at) = unquoted(part, name) {
+        if let Some(at) = find_unquoted(part, name) {
             let value = part[at..].trim_start_matches(|c| name.contains(c));
-            found(bare(&part[..at]), bare(value));
+            found(trim_quotes(&part[..at]), trim_quotes(value));
         }
         let next = rest[end..].chars().next().map_or(0, char::len_utf8);
         rest = &rest[end + next..];
@@ -97,7 +97,7 @@ fn delimited(text: &str, pair: &str, name: &str, found: &mut dyn FnMut(&str, &st
 }
 
 /// Position of the first of these characters outside double quotes.
-fn unquoted(text: &str, marks: &str) -> Option<usize> {
+fn find_unquoted(text: &str, marks: &str) -> Option<usize> {
     let mut quoted = false;
     // An unclosed quote has no effect.
     let closes = |at: usize| text[at + 1..].contains('"');
@@ -114,7 +114,7 @@ fn unquoted(text: &str, marks: &str) -> Option<usize> {
 }
 
 /// A name or value without surrounding blanks and quotes.
-fn bare(text: &str) -> &str {
+fn trim_quotes(text: &str) -> &str {
     let text = text.trim();
     text.strip_prefix('"').and_then(|inner| inner.strip_suffix('"')).unwrap_or(text)
 }

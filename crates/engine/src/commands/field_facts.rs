@@ -2,7 +2,7 @@
 
 use arrow::record_batch::RecordBatch;
 use hashbrown::HashMap;
-use quarry_eval::field_names::{matching, names_of};
+use quarry_eval::field_names::{matching_names, names_of};
 use quarry_eval::rows::{self, is_hidden};
 use quarry_spl::ast::FieldPattern;
 
@@ -10,7 +10,7 @@ use quarry_spl::ast::FieldPattern;
 const NUMERIC_SHARE: f64 = 0.9;
 
 /// Normal distribution function (Abramowitz and Stegun 26.2.17).
-pub(super) fn normal_below(deviations: f64) -> f64 {
+pub(super) fn normal_cdf(deviations: f64) -> f64 {
     const WEIGHTS: [f64; 5] = [0.319_381_530, -0.356_563_782, 1.781_477_937, -1.821_255_978, 1.330_274_429];
     let (at, density) = (deviations.abs(), (-deviations * deviations / 2.0).exp() / std::f64::consts::TAU.sqrt());
     let share = 1.0 / (1.0 + 0.231_641_9 * at);
@@ -19,10 +19,10 @@ pub(super) fn normal_below(deviations: f64) -> f64 {
 }
 
 /// The named fields, or all that are not internal.
-pub(super) fn chosen<'n>(fields: &[FieldPattern], names: &'n [String]) -> Vec<&'n str> {
+pub(super) fn select_fields<'n>(fields: &[FieldPattern], names: &'n [String]) -> Vec<&'n str> {
     match fields.is_empty() {
         true => names.iter().map(String::as_str).filter(|name| !name.starts_with('_')).collect(),
-        false => matching(fields, names),
+        false => matching_names(fields, names),
     }
 }
 
@@ -32,7 +32,7 @@ pub(super) fn shown_names(rows: &RecordBatch) -> Vec<String> {
 }
 
 /// Statistics of a field over all rows.
-pub(super) struct FieldFacts {
+pub(super) struct FieldProfile {
     pub(super) name: String,
     pub(super) count: usize,
     pub(super) distinct: usize,
@@ -42,12 +42,12 @@ pub(super) struct FieldFacts {
     /// Relative frequency of each row's value; `None` without a value.
     pub(super) frequencies: Vec<Option<f64>>,
     /// Probability of a number this far from the mean; `None` without a number.
-    pub(super) chances: Vec<Option<f64>>,
+    pub(super) tail_probabilities: Vec<Option<f64>>,
 }
 
-impl FieldFacts {
+impl FieldProfile {
     /// The facts of this field.
-    pub(super) fn of(name: &str, rows: &RecordBatch) -> FieldFacts {
+    pub(super) fn of(name: &str, rows: &RecordBatch) -> FieldProfile {
         let (reader, count) = (rows::reader(rows, name), rows.num_rows());
         let texts: Vec<Option<String>> =
             (0..count).map(|row| reader.value(row).into_text().map(|text| text.into_owned())).collect();
@@ -60,11 +60,11 @@ impl FieldFacts {
         let squares: f64 = numbers.iter().flatten().map(|number| (number - mean).powi(2)).sum();
         let deviation = (squares / known.saturating_sub(1).max(1) as f64).sqrt();
         let chance = |number: f64| match deviation > 0.0 {
-            true => 2.0 * (1.0 - normal_below(((number - mean) / deviation).abs())),
+            true => 2.0 * (1.0 - normal_cdf(((number - mean) / deviation).abs())),
             false => 1.0,
         };
         let share = |text: &String| counts.get(text.as_str()).map(|count| *count as f64 / present as f64);
-        FieldFacts {
+        FieldProfile {
             name: name.to_owned(),
             count: present,
             distinct: counts.len(),
@@ -72,7 +72,7 @@ impl FieldFacts {
             mean,
             deviation,
             frequencies: texts.iter().map(|text| text.as_ref().and_then(share)).collect(),
-            chances: numbers.iter().map(|number| number.map(chance)).collect(),
+            tail_probabilities: numbers.iter().map(|number| number.map(chance)).collect(),
         }
     }
 
@@ -82,7 +82,7 @@ impl FieldFacts {
     }
 
     /// Share of the field's values whose figure is at most the threshold.
-    pub(super) fn share_below(&self, figures: &[Option<f64>], threshold: f64) -> f64 {
+    pub(super) fn share_at_most(&self, figures: &[Option<f64>], threshold: f64) -> f64 {
         figures.iter().flatten().filter(|figure| **figure <= threshold).count() as f64 / self.count.max(1) as f64
     }
 }

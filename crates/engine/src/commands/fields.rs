@@ -3,7 +3,7 @@
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
-use quarry_eval::field_names::{covers, matching, names_of};
+use quarry_eval::field_names::{covers, matching_names, names_of};
 use quarry_eval::rows::{self, is_hidden};
 use quarry_spl::ast::{FieldPattern, FieldsCommand};
 
@@ -26,7 +26,7 @@ struct KeepFields(Vec<FieldPattern>);
 impl RowCommand for KeepFields {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let names = names_of(&rows);
-        let mut kept = matching(&self.0, &names);
+        let mut kept = matching_names(&self.0, &names);
         let internal = |name: &&String| matches!(name.as_str(), "_raw" | "_time") || is_hidden(name);
         for name in names.iter().filter(internal) {
             if !kept.contains(&name.as_str()) {
@@ -42,6 +42,6 @@ struct DropFields(Vec<FieldPattern>);
 
 impl RowCommand for DropFields {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
-        rows::without(&rows, |name| self.0.iter().any(|pattern| covers(pattern, name)))
+        rows::drop_columns(&rows, |name| self.0.iter().any(|pattern| covers(pattern, name)))
     }
 }

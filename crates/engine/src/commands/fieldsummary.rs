@@ -4,7 +4,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::keys::KeyTable;
 use quarry_eval::aggregate::moments::Moments;
-use quarry_eval::aggregate::numbers::Figure;
+use quarry_eval::aggregate::numbers::NumberParts;
 use quarry_eval::aggregate::running_state::Sums;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::{names_of, wildcard_parts};
@@ -27,7 +27,7 @@ impl Execute for FieldSummaryCommand {
 
 /// Statistics of one field.
 #[derive(Default)]
-struct Facts {
+struct FieldSummary {
     values: KeyTable,
     counts: Vec<u64>,
     count: u64,
@@ -38,7 +38,7 @@ struct Facts {
     greatest: Option<Number>,
 }
 
-impl Facts {
+impl FieldSummary {
     fn add(&mut self, reader: &ColumnReader, row: usize) {
         if reader.is_null(row) {
             return;
@@ -60,11 +60,11 @@ impl Facts {
             self.greatest = Some(number);
         }
         self.sums.add(number);
-        self.moments.add_figure(Figure::without_scale(number));
+        self.moments.add_number_parts(NumberParts::without_scale(number));
     }
 
     /// The values with their counts, the most frequent first, as JSON.
-    fn list(&self, values_max: usize) -> String {
+    fn values_json(&self, values_max: usize) -> String {
         let text = |at: usize| String::from_utf8_lossy(self.values.key(at));
         let mut order: Vec<usize> = (0..self.counts.len()).collect();
         order.sort_by(|a, b| self.counts[*b].cmp(&self.counts[*a]).then_with(|| text(*a).cmp(&text(*b))));
@@ -81,14 +81,14 @@ impl Facts {
 
 impl Blocking for FieldSummaryCommand {
     fn run(&self, rows: RowIter, _: &CommandContext) -> Result<RowIter, EngineError> {
-        let mut fields: Vec<(String, Facts)> = Vec::new();
+        let mut fields: Vec<(String, FieldSummary)> = Vec::new();
         for batch in rows {
             let batch = batch?;
-            for name in names_of(&batch).into_iter().filter(|name| is_told(self, name)) {
+            for name in names_of(&batch).into_iter().filter(|name| is_summarized(self, name)) {
                 let at = match fields.iter().position(|(known, _)| *known == name) {
                     Some(at) => at,
                     None => {
-                        fields.push((name.clone(), Facts::default()));
+                        fields.push((name.clone(), FieldSummary::default()));
                         fields.len() - 1
                     }
                 };
@@ -107,7 +107,7 @@ impl Blocking for FieldSummaryCommand {
 }
 
 /// Whether a field is summarized.
-fn is_told(command: &FieldSummaryCommand, name: &str) -> bool {
+fn is_summarized(command: &FieldSummaryCommand, name: &str) -> bool {
     let fits = |field: &FieldPattern| {
         (!name.starts_with('_') || field.text.starts_with('_')) && wildcard_parts(&field.text, name).is_some()
     };
@@ -118,27 +118,27 @@ fn is_told(command: &FieldSummaryCommand, name: &str) -> bool {
 }
 
 /// A row for each field.
-fn table(command: &FieldSummaryCommand, fields: &[(String, Facts)]) -> Result<RecordBatch, EngineError> {
-    type Cell = fn(&Facts) -> Value<'static>;
+fn table(command: &FieldSummaryCommand, fields: &[(String, FieldSummary)]) -> Result<RecordBatch, EngineError> {
+    type Cell = fn(&FieldSummary) -> Value<'static>;
     let cells: [(&str, Cell); 8] = [
         ("count", |facts| Value::Int(facts.count as i64)),
         ("distinct_count", |facts| Value::Int(facts.values.len() as i64)),
         ("is_exact", |_| Value::Int(1)),
-        ("max", |facts| facts.greatest.map_or(Value::Null, Value::of_number)),
-        ("mean", |facts| facts.sums.mean().map_or(Value::Null, Value::of_number)),
-        ("min", |facts| facts.least.map_or(Value::Null, Value::of_number)),
+        ("max", |facts| facts.greatest.map_or(Value::Null, Value::from_number)),
+        ("mean", |facts| facts.sums.mean().map_or(Value::Null, Value::from_number)),
+        ("min", |facts| facts.least.map_or(Value::Null, Value::from_number)),
         ("numeric_count", |facts| Value::Int(facts.numbers as i64)),
         ("stdev", |facts| {
-            facts.moments.variance(true).map_or(Value::Null, |variance| Value::number_of(variance.sqrt()))
+            facts.moments.variance(true).map_or(Value::Null, |variance| Value::from_f64(variance.sqrt()))
         }),
     ];
-    let column = |cell: &dyn Fn(&str, &Facts) -> Value<'static>| {
+    let column = |cell: &dyn Fn(&str, &FieldSummary) -> Value<'static>| {
         let mut column = ColumnBuilder::new(fields.len());
         fields.iter().for_each(|(name, facts)| column.push(cell(name, facts)));
         column.finish()
     };
-    let mut columns = vec![("field", column(&|name, _| Value::owned(name.to_owned())))];
+    let mut columns = vec![("field", column(&|name, _| Value::owned_text(name.to_owned())))];
     columns.extend(cells.map(|(name, cell)| (name, column(&|_, facts| cell(facts)))));
-    columns.push(("values", column(&|_, facts| Value::owned(facts.list(command.values_max)))));
+    columns.push(("values", column(&|_, facts| Value::owned_text(facts.values_json(command.values_max)))));
     batch_of(columns, fields.len())
 }

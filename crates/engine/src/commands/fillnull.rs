@@ -9,7 +9,7 @@ use quarry_eval::command::RowCommand;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::names_of;
 use quarry_eval::rows::{
-    self, ColumnBuilder, ColumnReader, DistinctMemo, KeptRows, Numbers, RowIter, Value, is_hidden,
+    self, ColumnBuilder, ColumnReader, DistinctMemo, NumberHandling, RowBuffer, RowIter, Value, is_hidden,
 };
 use quarry_event::value::{Number, canonical_number};
 use quarry_spl::ast::FillNullCommand;
@@ -68,7 +68,7 @@ impl RowCommand for FillFields {
             let column = rows::column_or_null(&rows, field);
             let by_value = match column.null_count() {
                 0 => None,
-                _ => memo.run(&column, Numbers::AsTheyAre, |values| Ok(Some(vec![fill(values, &self.value)])))?,
+                _ => memo.run(&column, NumberHandling::ByRow, |values| Ok(Some(vec![fill(values, &self.value)])))?,
             };
             let filled = by_value.and_then(|mut columns| columns.pop());
             rows = rows::with_column(&rows, field, filled.unwrap_or_else(|| fill(&column, &self.value)))?;
@@ -84,7 +84,7 @@ struct FillAll {
 
 impl Blocking for FillAll {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let kept = KeptRows::collect("fillnull", rows, &context.dataflow)?;
+        let kept = RowBuffer::collect("fillnull", rows, &context.dataflow)?;
         let value = self.value.clone();
         let filled = kept.into_unified_rows().map(move |batch| {
             let mut batch = batch?;

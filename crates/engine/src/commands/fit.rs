@@ -1,6 +1,6 @@
 //! `fit`: fits a model to the rows, stores it, and passes the rows on with the model's predictions.
 //!
-//! All rows are buffered ([`KeptRows`], which may spill). The model is fitted to a sample with a bounded number of rows
+//! All rows are buffered ([`RowBuffer`], which may spill). The model is fitted to a sample with a bounded number of rows
 //! and only the named fields; it is then applied to all rows.
 
 use std::collections::BTreeMap;
@@ -12,13 +12,13 @@ use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::SeenNames;
 use quarry_eval::lookup::LookupSource;
-use quarry_eval::rows::{self, ColumnBuilder, KeptRows, RowIter, batch_of};
-use quarry_learn::{Answer, Column, FitRequest, FitResult, LearnError, Options, ROWS_MAX, fit, sample, wire};
+use quarry_eval::rows::{self, ColumnBuilder, RowBuffer, RowIter, batch_of};
+use quarry_learn::{Column, FitRequest, FitResult, LearnError, Options, OutputValue, ROWS_MAX, fit, sample, wire};
 use quarry_spl::ast::{FitCommand, ModelName};
 use quarry_stdx::number::u32_of;
 
 use super::Execute;
-use super::models::{Applying, FieldValues, Fields, fault, named, options_of, push};
+use super::models::{FieldValues, Fields, PredictedRows, expand_patterns, learn_error, options_of, push_value};
 use crate::blocking::Blocking;
 use crate::lowering::{Lowering, Step, blocking};
 
@@ -42,7 +42,7 @@ struct Fit {
 
 impl Blocking for Fit {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let (mut kept, mut names) = (KeptRows::new("fit", &context.dataflow), SeenNames::default());
+        let (mut kept, mut names) = (RowBuffer::new("fit", &context.dataflow), SeenNames::default());
         for batch in rows {
             let batch = batch?;
             names.add(&batch);
@@ -53,13 +53,13 @@ impl Blocking for Fit {
             return Ok(kept.into_rows());
         }
         let options = options_of(&self.command.options);
-        let drawn = self.drawn(kept.num_rows(), &options, context)?;
-        let features = named(&self.command.features, names.all());
+        let drawn = self.sample_rows(kept.num_rows(), &options, context)?;
+        let features = expand_patterns(&self.command.features, names.all());
         let wanted: Vec<&str> = self.fields(&features).collect();
-        let table = learning_table(&kept, &wanted, drawn.as_deref())?;
+        let table = training_table(&kept, &wanted, drawn.as_deref())?;
         let mut account = context.dataflow.account("fit");
         account.set(table.num_rows() * wanted.len() * CELL_BYTES + table.get_array_memory_size())?;
-        let fitted = match self.fitted(&table, &features, &options, context) {
+        let fitted = match self.fit_model(&table, &features, &options, context) {
             // The search was cancelled, so nobody needs the predictions.
             Err(LearnError::Cancelled) => return Ok(kept.into_rows()),
             other => other.map_err(|error| self.fault(&error))?,
@@ -67,13 +67,13 @@ impl Blocking for Fit {
         drop(table);
         fitted.notes.iter().for_each(|note| context.messages.push(format!("fit: {note}")));
         if let Some(name) = &self.command.model {
-            self.keep(name, &fitted)?;
+            self.save_model(name, &fitted)?;
         }
         match fitted.labels {
-            Some((name, labels)) => labelled(kept, &name, &labels, drawn.as_deref()),
+            Some((name, labels)) => with_labels(kept, &name, &labels, drawn.as_deref()),
             None => {
-                let applied = fitted.model.ready(&Options::default(), None).map_err(|error| self.fault(&error))?;
-                Ok(Box::new(Applying::new("fit", kept.into_rows(), applied, context.clone())))
+                let applied = fitted.model.prepare(&Options::default(), None).map_err(|error| self.fault(&error))?;
+                Ok(Box::new(PredictedRows::new("fit", kept.into_rows(), applied, context.clone())))
             }
         }
     }
@@ -81,11 +81,11 @@ impl Blocking for Fit {
 
 impl Fit {
     fn fault(&self, error: &LearnError) -> EngineError {
-        fault("fit", error, &self.command.options, self.command.span)
+        learn_error("fit", error, &self.command.options, self.command.span)
     }
 
     /// Row numbers of the sample; `None` for all rows.
-    fn drawn(
+    fn sample_rows(
         &self,
         rows: usize,
         options: &Options,
@@ -106,7 +106,7 @@ impl Fit {
         names.collect::<std::collections::BTreeSet<_>>().into_iter()
     }
 
-    fn fitted(
+    fn fit_model(
         &self,
         table: &RecordBatch,
         features: &[String],
@@ -128,7 +128,7 @@ impl Fit {
         fit(&request, &|| context.stop.is_cancelled())
     }
 
-    fn keep(&self, name: &ModelName, fitted: &FitResult) -> Result<(), EngineError> {
+    fn save_model(&self, name: &ModelName, fitted: &FitResult) -> Result<(), EngineError> {
         let invalid = |message: String| EngineError::Invalid { message, span: Some(name.span) };
         if !fitted.model.can_be_applied() {
             let message = format!(
@@ -144,7 +144,7 @@ impl Fit {
 }
 
 /// The sampled rows with the fields that are read.
-fn learning_table(kept: &KeptRows, names: &[&str], drawn: Option<&[usize]>) -> Result<RecordBatch, EngineError> {
+fn training_table(kept: &RowBuffer, names: &[&str], drawn: Option<&[usize]>) -> Result<RecordBatch, EngineError> {
     let mut parts = Vec::with_capacity(kept.num_batches());
     let (mut start, mut next) = (0, drawn.unwrap_or_default());
     for batch in kept.iter() {
@@ -165,8 +165,13 @@ fn learning_table(kept: &KeptRows, names: &[&str], drawn: Option<&[usize]>) -> R
 }
 
 /// All rows; those of the sample have labels.
-fn labelled(kept: KeptRows, name: &str, labels: &[Answer], drawn: Option<&[usize]>) -> Result<RowIter, EngineError> {
-    let by_row: Option<BTreeMap<usize, Answer>> =
+fn with_labels(
+    kept: RowBuffer,
+    name: &str,
+    labels: &[OutputValue],
+    drawn: Option<&[usize]>,
+) -> Result<RowIter, EngineError> {
+    let by_row: Option<BTreeMap<usize, OutputValue>> =
         drawn.map(|drawn| drawn.iter().copied().zip(labels.iter().cloned()).collect());
     let (name, labels) = (name.to_owned(), labels.to_vec());
     let mut start = 0;
@@ -178,7 +183,7 @@ fn labelled(kept: KeptRows, name: &str, labels: &[Answer], drawn: Option<&[usize
                 Some(answers) => answers.get(&row),
                 None => labels.get(row),
             };
-            push(&mut column, answer.unwrap_or(&Answer::Null));
+            push_value(&mut column, answer.unwrap_or(&OutputValue::Null));
         }
         start += batch.num_rows();
         rows::with_column(&batch, &name, column.finish())

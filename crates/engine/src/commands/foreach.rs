@@ -11,7 +11,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::wildcard_parts;
-use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, KeptRows, RowIter, concat_rows, is_hidden};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowBuffer, RowIter, concat_rows, is_hidden};
 use quarry_spl::ast::{FieldPattern, ForeachCommand, ForeachOver, Stage};
 use quarry_stdx::number::u32_of;
 
@@ -23,9 +23,9 @@ use crate::run::apply;
 /// Maximum number of runs of the commands of one `foreach`.
 const RUNS_MAX: usize = 10_000;
 /// Column that holds the current item.
-const ITEM: &str = "__foreach_item";
+const ITEM_COLUMN: &str = "__foreach_item";
 /// Column that holds the original row number while the commands run.
-const PLACE: &str = "__foreach_place";
+const ROW_COLUMN: &str = "__foreach_place";
 
 impl Execute for ForeachCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
@@ -35,7 +35,7 @@ impl Execute for ForeachCommand {
             let steps = fields.iter().map(|field| steps_for_field(self, &field.text, &[], lowering.environment));
             return Ok(steps.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect());
         }
-        Ok(vec![blocking(Foreach { command: self.clone(), environment: lowering.environment.detached() })])
+        Ok(vec![blocking(Foreach { command: self.clone(), environment: lowering.environment.detach() })])
     }
 }
 
@@ -46,13 +46,13 @@ fn steps_for_field(
     parts: &[&str],
     environment: &dyn Environment,
 ) -> Result<Vec<Step>, EngineError> {
-    if let Some(eval) = command.assigned(field) {
+    if let Some(eval) = command.assignments_for(field) {
         return lower(&Stage { command: eval.into(), span: command.span }, environment);
     }
     let part = |at: usize| parts.get(at).copied().unwrap_or_default();
     let matched = if parts.is_empty() { String::new() } else { parts.concat() };
     let [one, two, three] = &command.segment_texts;
-    let text = command.filled(
+    let text = command.substitute(
         &command.template,
         &[
             (&command.field_text, field),
@@ -93,18 +93,19 @@ struct Foreach {
 impl Blocking for Foreach {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
         match &self.command.over {
-            ForeachOver::Fields(patterns) => self.over_fields(patterns, rows, context),
+            ForeachOver::Fields(patterns) => self.run_on_fields(patterns, rows, context),
             ForeachOver::Values(field) => {
-                Ok(self.over_items(rows, context, field, |reader, at| reader.values(at).map(Cow::into_owned).collect()))
+                Ok(self
+                    .run_on_items(rows, context, field, |reader, at| reader.values(at).map(Cow::into_owned).collect()))
             }
-            ForeachOver::Collection(field) => Ok(self.over_items(rows, context, field, |reader, at| {
+            ForeachOver::Collection(field) => Ok(self.run_on_items(rows, context, field, |reader, at| {
                 let values: Vec<String> = reader.values(at).map(Cow::into_owned).collect();
                 match values.as_slice() {
                     [one] if one.trim_start().starts_with('[') => json_items(one),
                     _ => values,
                 }
             })),
-            ForeachOver::JsonArray(field) => Ok(self.over_items(rows, context, field, |reader, at| {
+            ForeachOver::JsonArray(field) => Ok(self.run_on_items(rows, context, field, |reader, at| {
                 json_items(&reader.values(at).next().unwrap_or_default())
             })),
         }
@@ -112,13 +113,13 @@ impl Blocking for Foreach {
 }
 
 impl Foreach {
-    fn over_fields(
+    fn run_on_fields(
         &self,
         patterns: &[FieldPattern],
         rows: RowIter,
         context: &CommandContext,
     ) -> Result<RowIter, EngineError> {
-        let kept = KeptRows::collect("foreach", rows, &context.dataflow)?;
+        let kept = RowBuffer::collect("foreach", rows, &context.dataflow)?;
         let schema = kept.schema();
         let names: Vec<&String> = schema.fields().iter().map(|field| field.name()).collect();
         let mut runs: Vec<(String, Vec<String>)> = Vec::new();
@@ -147,7 +148,7 @@ impl Foreach {
     }
 
     /// Runs the commands for the first item of every row, then the second, and so on, batch by batch.
-    fn over_items(
+    fn run_on_items(
         &self,
         rows: RowIter,
         context: &CommandContext,
@@ -162,14 +163,14 @@ impl Foreach {
             let most = items.iter().map(Vec::len).max().unwrap_or(0);
             check_runs(most)?;
             for number in 0..most {
-                rows = this.on_items(rows, &items, number, &context)?;
+                rows = this.run_on_item(rows, &items, number, &context)?;
             }
             Ok(rows)
         }))
     }
 
     /// Runs the commands on the rows that have an item with this number; other rows are unchanged.
-    fn on_items(
+    fn run_on_item(
         &self,
         rows: RecordBatch,
         items: &[Vec<String>],
@@ -186,15 +187,15 @@ impl Foreach {
             }
             place.push_int(row as i64);
         }
-        let rows = rows::with_column(&rows, PLACE, place.finish())?;
-        let with_item = rows::with_column(&rows, ITEM, item.finish())?;
-        let text = with_items(&self.command, number);
+        let rows = rows::with_column(&rows, ROW_COLUMN, place.finish())?;
+        let with_item = rows::with_column(&rows, ITEM_COLUMN, item.finish())?;
+        let text = substitute_item(&self.command, number);
         let steps = steps_of(&text, &self.command, self.environment.as_ref())?;
         let part = rows::filter(&with_item, &has)?;
         let changed = apply(Box::new(std::iter::once(Ok(part))), steps, context)?.collect::<Result<Vec<_>, _>>()?;
         let mut all = Vec::with_capacity(changed.len() + 1);
         for batch in changed {
-            all.push(rows::without(&batch, |name| name == ITEM)?);
+            all.push(rows::drop_columns(&batch, |name| name == ITEM_COLUMN)?);
         }
         all.push(rows::filter(&rows, &hasnt)?);
         let all = concat_rows(all)?;
@@ -202,15 +203,15 @@ impl Foreach {
             let message = "foreach: in this mode the commands may not drop or add rows".to_owned();
             return Err(EngineError::Invalid { message, span: Some(self.command.span) });
         }
-        let places = rows::reader(&all, PLACE);
+        let places = rows::reader(&all, ROW_COLUMN);
         let mut order: Vec<u32> = (0..u32_of(all.num_rows())).collect();
         order.sort_by_key(|row| places.number(*row as usize).unwrap_or(0.0) as i64);
-        rows::without(&rows::take(&all, &UInt32Array::from(order))?, |name| name == PLACE)
+        rows::drop_columns(&rows::take(&all, &UInt32Array::from(order))?, |name| name == ROW_COLUMN)
     }
 }
 
 /// The commands with the item replaced by a field, including inside quotes.
-fn with_items(command: &ForeachCommand, number: usize) -> String {
+fn substitute_item(command: &ForeachCommand, number: usize) -> String {
     let mark = command.item_text.as_str();
     let mut out = String::with_capacity(command.template.len());
     let mut rest = command.template.as_str();
@@ -218,9 +219,9 @@ fn with_items(command: &ForeachCommand, number: usize) -> String {
     while let Some(next) = rest.chars().next() {
         if !mark.is_empty() && rest.starts_with(mark) {
             if in_quotes {
-                out.push_str(&format!("\".{ITEM}.\""));
+                out.push_str(&format!("\".{ITEM_COLUMN}.\""));
             } else {
-                out.push_str(ITEM);
+                out.push_str(ITEM_COLUMN);
             }
             rest = &rest[mark.len()..];
             continue;
@@ -231,7 +232,7 @@ fn with_items(command: &ForeachCommand, number: usize) -> String {
         out.push_str(&rest[..length]);
         rest = &rest[length..];
     }
-    command.filled(&out, &[(&command.number_text, &number.to_string())])
+    command.substitute(&out, &[(&command.number_text, &number.to_string())])
 }
 
 /// Items of a JSON array: strings without quotes, everything else as JSON.

@@ -8,7 +8,7 @@ use quarry_eval::rows::{self, ColumnReader, RowIter};
 use quarry_spl::ast::FormatCommand;
 
 use super::Execute;
-use super::conditions::{SEARCH_FIELD, check, condition, quoted};
+use super::conditions::{SEARCH_FIELD, check_size, condition_row, quote};
 use crate::blocking::BlockingTable;
 use crate::lowering::{Lowering, Step, blocking};
 
@@ -31,30 +31,31 @@ impl BlockingTable for FormatCommand {
             let names: Vec<String> = names_of(&batch).into_iter().filter(|name| !name.starts_with('_')).collect();
             let readers: Vec<ColumnReader> = names.iter().map(|name| rows::reader(&batch, name)).collect();
             for row in (0..batch.num_rows()).take(limit - parts.len()) {
-                let fields = names.iter().zip(&readers).filter_map(|(name, reader)| field(self, name, reader, row));
+                let fields =
+                    names.iter().zip(&readers).filter_map(|(name, reader)| format_field(self, name, reader, row));
                 let fields = fields.collect::<Vec<_>>().join(&format!(" {} ", self.column_separator));
                 if !fields.is_empty() {
                     parts.push(format!("{} {fields} {}", self.column_prefix, self.column_end));
                     bytes += fields.len();
                 }
-                check(bytes)?;
+                check_size(bytes)?;
             }
             if parts.len() >= limit {
                 break;
             }
         }
         if parts.is_empty() {
-            return condition(&self.empty);
+            return condition_row(&self.empty);
         }
         let rows = parts.join(&format!(" {} ", self.row_separator));
-        condition(&format!("{} {rows} {}", self.row_prefix, self.row_end))
+        condition_row(&format!("{} {rows} {}", self.row_prefix, self.row_end))
     }
 }
 
 /// Formats a field of a row as a condition; `None` if it has no value.
-fn field(command: &FormatCommand, name: &str, reader: &ColumnReader, row: usize) -> Option<String> {
+fn format_field(command: &FormatCommand, name: &str, reader: &ColumnReader, row: usize) -> Option<String> {
     let is_condition = CONDITION_FIELDS.contains(&name);
-    let one = |value: &str| if is_condition { value.to_owned() } else { format!("{name}={}", quoted(value)) };
+    let one = |value: &str| if is_condition { value.to_owned() } else { format!("{name}={}", quote(value)) };
     let mut values: Vec<String> = reader.values(row).map(|value| one(&value)).collect();
     match values.len() {
         0 => None,

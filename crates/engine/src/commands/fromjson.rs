@@ -41,7 +41,7 @@ impl RowCommand for FromJson {
                 }
                 let values = &mut members[at].1;
                 values.resize(row, None);
-                values.push(shown(value));
+                values.push(member_text(value));
             }
         }
         let mut result = rows.clone();
@@ -62,7 +62,7 @@ impl RowCommand for FromJson {
 }
 
 /// A member's value: strings as they are, objects and arrays as JSON.
-fn shown(value: Value) -> Option<String> {
+fn member_text(value: Value) -> Option<String> {
     match value {
         Value::Null => None,
         Value::String(text) => Some(text),

@@ -26,7 +26,7 @@ impl Blocking for GaugeCommand {
             }
         };
         let value = |part: &str| match parse_number(part) {
-            Some(number) => Value::number_of(number),
+            Some(number) => Value::from_f64(number),
             None => rows::reader(&first, part).value(0).into_owned(),
         };
         let mut parts: Vec<(String, Value<'static>)> = Vec::new();

@@ -15,7 +15,7 @@ use crate::lowering::SearchEnvironment;
 /// Maximum number of rows made.
 const ROWS_MAX: usize = 1_000_000;
 /// Human-readable time format.
-const HUMAN: &str = "%a %b %e %H:%M:%S %Y";
+const HUMAN_TIME_FORMAT: &str = "%a %b %e %H:%M:%S %Y";
 
 impl Execute for GenTimesCommand {
     fn check(&self, search: &dyn SearchEnvironment) -> Result<(), EngineError> {
@@ -50,9 +50,9 @@ fn gen_times(command: &GenTimesCommand, context: &CommandContext) -> Result<Reco
         let next = apply_modifier(&step, start, &context.zone).ok().filter(|next| *next > start);
         let Some(next) = next else { break };
         let last = next - NS_PER_SEC;
-        columns[0].push_text(&strftime(last, HUMAN, &context.zone));
+        columns[0].push_text(&strftime(last, HUMAN_TIME_FORMAT, &context.zone));
         columns[1].push_int(last.div_euclid(NS_PER_SEC));
-        columns[2].push_text(&strftime(start, HUMAN, &context.zone));
+        columns[2].push_text(&strftime(start, HUMAN_TIME_FORMAT, &context.zone));
         columns[3].push_int(start.div_euclid(NS_PER_SEC));
         (start, count) = (next, count + 1);
     }

@@ -39,7 +39,7 @@ impl Head {
     }
 
     /// Number of rows before the first one that fails the condition.
-    fn while_true(&mut self, rows: &RecordBatch) -> Result<usize, EngineError> {
+    fn count_while_true(&mut self, rows: &RecordBatch) -> Result<usize, EngineError> {
         let Some(condition) = &self.condition else { return Ok(rows.num_rows()) };
         let holds = condition.evaluate(rows)?;
         let holds = ColumnReader::new(&holds);
@@ -62,7 +62,7 @@ impl RowCommand for Head {
         if self.done {
             return Ok(rows.slice(0, 0));
         }
-        let mut count = self.while_true(&rows)?;
+        let mut count = self.count_while_true(&rows)?;
         if let Some(left) = &mut self.left {
             count = count.min(*left);
             *left -= count;

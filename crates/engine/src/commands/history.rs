@@ -16,12 +16,12 @@ impl Execute for HistoryCommand {
             search.context().messages.push("history: past searches are not recorded here");
             return Ok(Some(of_batches(Vec::new())));
         };
-        Ok(Some(of_batches(vec![timed(&table_of(&entries)?)?])))
+        Ok(Some(of_batches(vec![parse_times(&table_of(&entries)?)?])))
     }
 }
 
 /// Rows with `_time` as a time.
-fn timed(rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
+fn parse_times(rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
     let reader = rows::reader(rows, "_time");
     let mut times = ColumnBuilder::new(rows.num_rows());
     (0..rows.num_rows()).for_each(|row| match reader.number(row) {

@@ -14,14 +14,14 @@ use crate::lowering::{Environment, Lowering, SearchEnvironment, Step, blocking};
 impl Execute for InputLookupCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
         if !self.append {
-            return Err(lowering.must_be_first(lowering.name, " or have append=true"));
+            return Err(lowering.must_be_first_error(lowering.name, " or have append=true"));
         }
         let rows = vec![rows_of(self, lowering.environment)?];
         Ok(vec![blocking(Append { rows })])
     }
 
     fn check(&self, environment: &dyn SearchEnvironment) -> Result<(), EngineError> {
-        match environment.table(&self.table, self.table_span) {
+        match environment.lookup_table(&self.table, self.table_span) {
             Err(error) if self.strict => Err(error),
             _ => Ok(()),
         }
@@ -42,7 +42,7 @@ impl Execute for InputLookupCommand {
 
 /// The rows of the table that meet the condition.
 fn rows_of(command: &InputLookupCommand, environment: &dyn Environment) -> Result<RecordBatch, EngineError> {
-    let table = environment.table(&command.table, command.table_span)?;
+    let table = environment.lookup_table(&command.table, command.table_span)?;
     let expressions = environment.context().expressions();
     let filter = command.filter.as_ref().map(|expr| RowFilter::new(expr, &expressions)).transpose()?;
     let mut rows = read_csv(&table.csv).map_err(|fault| {

@@ -19,11 +19,11 @@ use super::Execute;
 use crate::lowering::{Lowering, Step, row};
 
 /// Maximum number of cached addresses per worker; then the cache is cleared.
-const REMEMBERED_MAX: usize = 20_000;
+const CACHED_ADDRESSES_MAX: usize = 20_000;
 
 impl Execute for IpLocationCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
-        let places = lowering.environment.lookups().places();
+        let places = lowering.environment.lookups().address_locations();
         let places = places.map_err(|fault| fault.at("iplocation"))?;
         let Some(places) = places else {
             let message = "iplocation: there is no database of addresses; its fields stay empty";
@@ -39,22 +39,22 @@ impl Execute for IpLocationCommand {
 struct IpLocation {
     command: IpLocationCommand,
     places: Arc<dyn AddressLocations>,
-    remembered: HashMap<String, Option<Arc<Location>>, foldhash::fast::FixedState>,
+    cache: HashMap<String, Option<Arc<Location>>, foldhash::fast::FixedState>,
 }
 
 /// A field and the part of a location it shows.
 type LocationField = (&'static str, fn(&Location) -> Option<Value<'_>>);
 
 fn text(part: &Option<String>) -> Option<Value<'_>> {
-    part.as_deref().map(Value::text_of)
+    part.as_deref().map(Value::borrowed_text)
 }
 
 const FIELDS: [LocationField; 5] = [
     ("City", |place| text(&place.city)),
     ("Country", |place| text(&place.country)),
     ("Region", |place| text(&place.region)),
-    ("lat", |place| place.latitude.map(Value::number_of)),
-    ("lon", |place| place.longitude.map(Value::number_of)),
+    ("lat", |place| place.latitude.map(Value::from_f64)),
+    ("lon", |place| place.longitude.map(Value::from_f64)),
 ];
 
 const FURTHER_FIELDS: [LocationField; 3] = [
@@ -66,22 +66,22 @@ const FURTHER_FIELDS: [LocationField; 3] = [
 impl IpLocation {
     /// The command over a database.
     fn new(command: &IpLocationCommand, places: Arc<dyn AddressLocations>) -> IpLocation {
-        IpLocation { command: command.clone(), places, remembered: HashMap::default() }
+        IpLocation { command: command.clone(), places, cache: HashMap::default() }
     }
 
-    fn place(&mut self, address: &str) -> Result<Option<Arc<Location>>, EngineError> {
-        if let Some(place) = self.remembered.get(address) {
+    fn locate(&mut self, address: &str) -> Result<Option<Arc<Location>>, EngineError> {
+        if let Some(place) = self.cache.get(address) {
             return Ok(place.clone());
         }
         let found = match address.trim().parse::<IpAddr>() {
-            Ok(address) => self.places.place(address, &self.command.languages),
+            Ok(address) => self.places.locate(address, &self.command.languages),
             Err(_) => Ok(None),
         };
         let found = found.map_err(|fault| fault.at(format_args!("iplocation: {address}")))?.map(Arc::new);
-        if self.remembered.len() >= REMEMBERED_MAX {
-            self.remembered.clear();
+        if self.cache.len() >= CACHED_ADDRESSES_MAX {
+            self.cache.clear();
         }
-        self.remembered.insert(address.to_owned(), found.clone());
+        self.cache.insert(address.to_owned(), found.clone());
         Ok(found)
     }
 }
@@ -93,7 +93,7 @@ impl RowCommand for IpLocation {
         let mut places = Vec::with_capacity(rows.num_rows());
         for row in 0..rows.num_rows() {
             places.push(match reader.text(row, &mut scratch) {
-                Some(address) => self.place(address)?,
+                Some(address) => self.locate(address)?,
                 None => None,
             });
         }
@@ -105,7 +105,7 @@ impl RowCommand for IpLocation {
             let mut column = ColumnBuilder::new(rows.num_rows());
             for (row, place) in places.iter().enumerate() {
                 match place {
-                    Some(place) => column.push(part(place).unwrap_or(Value::text_of(""))),
+                    Some(place) => column.push(part(place).unwrap_or(Value::borrowed_text(""))),
                     None => column.push(before.value(row)),
                 }
             }

@@ -6,7 +6,7 @@ use quarry_eval::EngineError;
 use quarry_eval::aggregate::keys::{KeyTable, add_key_part};
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::names_of;
-use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, KeptRows, RowIter, concat_rows, is_hidden, of_batches};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowBuffer, RowIter, concat_rows, is_hidden, of_batches};
 use quarry_spl::ast::JoinCommand;
 use quarry_stdx::number::u32_of;
 
@@ -45,7 +45,7 @@ struct RightIndex {
 
 impl Blocking for Join {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let left = KeptRows::collect("join", rows, &context.dataflow)?;
+        let left = RowBuffer::collect("join", rows, &context.dataflow)?;
         let right = concat_rows(self.right.clone())?;
         let (left_fields, right_fields) = self.key_fields(&RecordBatch::new_empty(left.schema()), &right);
         if left_fields.is_empty() {
@@ -58,7 +58,7 @@ impl Blocking for Join {
             let left = left?;
             let (left_places, right_places) = join.pairs(&left, &left_fields, &index, JOINED_ROWS_MAX - made)?;
             made += left_places.len();
-            join.joined(&left, &left_places, &right_places, &index)
+            join.join_rows(&left, &left_places, &right_places, &index)
         });
         Ok(Box::new(joined))
     }
@@ -117,7 +117,7 @@ impl Join {
         Ok((left_places, right_places))
     }
 
-    fn joined(
+    fn join_rows(
         &self,
         left: &RecordBatch,
         left_places: &[u32],

@@ -7,7 +7,7 @@
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
-use quarry_eval::field_names::{matching, names_of};
+use quarry_eval::field_names::{matching_names, names_of};
 use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, batch_of, is_hidden, rows_in_memory};
 use quarry_spl::ast::{KMeansCommand, KMeansDistance};
 
@@ -24,7 +24,7 @@ impl Execute for KMeansCommand {
 struct KMeans(KMeansCommand);
 
 /// A grouping of points.
-struct Grouping {
+struct Clustering {
     centres: Vec<Vec<f64>>,
     /// Group of each point.
     members: Vec<usize>,
@@ -39,7 +39,7 @@ impl BlockingTable for KMeans {
             names_of(&all).into_iter().filter(|name| !is_hidden(name) && !name.starts_with('_')).collect();
         let chosen: Vec<&str> = match self.0.fields.is_empty() {
             true => names.iter().map(String::as_str).collect(),
-            false => matching(&self.0.fields, &names),
+            false => matching_names(&self.0.fields, &names),
         };
         let readers: Vec<_> = chosen.iter().map(|name| (*name, rows::reader(&all, name))).collect();
         let is_number = |reader: &rows::ColumnReader| (0..all.num_rows()).any(|row| reader.number(row).is_some());
@@ -59,12 +59,12 @@ impl BlockingTable for KMeans {
         if low < high {
             return self.distortions(&points, context).map(|table| vec![table]);
         }
-        let grouping = self.grouped(&points, low, context);
+        let grouping = self.best_clustering(&points, low, context);
         let mut groups = grouping.members.iter();
         let members: Vec<Option<usize>> =
             places.iter().map(|place| place.as_ref().and_then(|_| groups.next().copied())).collect();
         let fields: Vec<&str> = numeric.iter().map(|(name, _)| *name).collect();
-        self.labelled(&all, &members, &grouping, &fields).map(|table| vec![table])
+        self.with_clusters(&all, &members, &grouping, &fields).map(|table| vec![table])
     }
 }
 
@@ -75,16 +75,16 @@ impl KMeans {
         let (mut counts, mut sums) = (ColumnBuilder::new(0), ColumnBuilder::new(0));
         for count in low..=high {
             counts.push_int(count as i64);
-            sums.push(Value::number_of(self.grouped(points, count, context).distortion));
+            sums.push(Value::from_f64(self.best_clustering(points, count, context).distortion));
         }
         batch_of([("k", counts.finish()), ("distortion", sums.finish())], high - low + 1)
     }
 
-    fn labelled(
+    fn with_clusters(
         &self,
         all: &RecordBatch,
         members: &[Option<usize>],
-        grouping: &Grouping,
+        grouping: &Clustering,
         fields: &[&str],
     ) -> Result<RecordBatch, EngineError> {
         let mut column = ColumnBuilder::new(members.len());
@@ -99,7 +99,7 @@ impl KMeans {
             for (at, field) in fields.iter().enumerate() {
                 let mut column = ColumnBuilder::new(members.len());
                 for member in members {
-                    let value = member.map(|group| Value::number_of(grouping.centres[group][at]));
+                    let value = member.map(|group| Value::from_f64(grouping.centres[group][at]));
                     column.push(value.unwrap_or(Value::Null));
                 }
                 result = rows::with_column(&result, &format!("centroid_{field}"), column.finish())?;
@@ -108,23 +108,23 @@ impl KMeans {
         Ok(result)
     }
 
-    fn grouped(&self, points: &[&[f64]], count: usize, context: &CommandContext) -> Grouping {
+    fn best_clustering(&self, points: &[&[f64]], count: usize, context: &CommandContext) -> Clustering {
         let count = count.min(points.len());
-        let mut best = self.started_at(points, count, 0, context);
+        let mut best = self.seeded_clustering(points, count, 0, context);
         for start in 1..self.0.starts.min(points.len()) {
             if context.stop.is_cancelled() {
                 break;
             }
-            let other = self.started_at(points, count, start, context);
+            let other = self.seeded_clustering(points, count, start, context);
             if other.distortion < best.distortion {
                 best = other;
             }
         }
-        in_order(best)
+        renumber(best)
     }
 
     /// Clusters with a first centre at a given point; each further centre is the point farthest from the previous ones.
-    fn started_at(&self, points: &[&[f64]], count: usize, start: usize, context: &CommandContext) -> Grouping {
+    fn seeded_clustering(&self, points: &[&[f64]], count: usize, start: usize, context: &CommandContext) -> Clustering {
         let first = start * points.len() / self.0.starts.min(points.len()).max(1);
         let mut centres: Vec<Vec<f64>> = vec![points[first].to_vec()];
         let mut nearest: Vec<f64> = points.iter().map(|point| self.distance(point, points[first])).collect();
@@ -135,9 +135,9 @@ impl KMeans {
             }
             centres.push(points[farthest].to_vec());
         }
-        let mut grouping = Grouping { centres, members: vec![0; points.len()], distortion: 0.0 };
+        let mut grouping = Clustering { centres, members: vec![0; points.len()], distortion: 0.0 };
         for _ in 0..self.0.rounds {
-            let moved = self.round(points, &mut grouping);
+            let moved = self.iterate(points, &mut grouping);
             if moved <= self.0.tolerance || context.stop.is_cancelled() {
                 break;
             }
@@ -147,7 +147,7 @@ impl KMeans {
 
     /// Assigns each point to its nearest centre and moves each centre to the mean of its points; returns how far the
     /// centres moved.
-    fn round(&self, points: &[&[f64]], grouping: &mut Grouping) -> f64 {
+    fn iterate(&self, points: &[&[f64]], grouping: &mut Clustering) -> f64 {
         let width = points[0].len();
         let mut sums = vec![(vec![0.0; width], 0usize); grouping.centres.len()];
         grouping.distortion = 0.0;
@@ -185,7 +185,7 @@ impl KMeans {
 }
 
 /// Numbers the clusters in order of their first point.
-fn in_order(grouping: Grouping) -> Grouping {
+fn renumber(grouping: Clustering) -> Clustering {
     let mut order: Vec<usize> = Vec::new();
     for member in &grouping.members {
         if !order.contains(member) {
@@ -195,5 +195,5 @@ fn in_order(grouping: Grouping) -> Grouping {
     let members = grouping.members.iter().map(|member| order.iter().position(|at| at == member).unwrap_or(0));
     let members = members.collect();
     let centres = order.iter().map(|at| grouping.centres[*at].clone()).collect();
-    Grouping { centres, members, distortion: grouping.distortion }
+    Clustering { centres, members, distortion: grouping.distortion }
 }

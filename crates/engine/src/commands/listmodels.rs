@@ -8,7 +8,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::lookup::LookupSource;
 use quarry_eval::rows::{RowIter, of_batches};
 use quarry_learn::score::Row;
-use quarry_learn::{Answer, wire};
+use quarry_learn::{OutputValue, wire};
 use quarry_spl::ast::ListModelsCommand;
 use quarry_stdx::Fault;
 
@@ -26,7 +26,7 @@ fn list(models: &dyn LookupSource, context: &CommandContext) -> Result<RecordBat
     let files = models.models().map_err(|fault| fault.at("listmodels"))?;
     let mut rows: Vec<Row> = Vec::new();
     for file in files {
-        let text = |text: &str| Answer::Text(Arc::from(text));
+        let text = |text: &str| OutputValue::Text(Arc::from(text));
         let mut row: Row = vec![("name".to_owned(), text(&file.name))];
         let bytes = models.model(&file.name, file.owner.is_none());
         let read = bytes.and_then(|bytes| {
@@ -38,9 +38,9 @@ fn list(models: &dyn LookupSource, context: &CommandContext) -> Result<RecordBat
                 let options: Vec<String> =
                     model.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
                 row.push(("options".to_owned(), text(&options.join(" "))));
-                row.push(("target".to_owned(), model.target.as_deref().map_or(Answer::Null, text)));
+                row.push(("target".to_owned(), model.target.as_deref().map_or(OutputValue::Null, text)));
                 let fields: Vec<String> = model.fields().map(str::to_owned).collect();
-                row.push(("fields".to_owned(), Answer::List(fields.into())));
+                row.push(("fields".to_owned(), OutputValue::List(fields.into())));
             }
             Err(message) => context.messages.push(format!("listmodels: model {}: {message}", file.name)),
         }

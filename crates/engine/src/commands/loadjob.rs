@@ -6,7 +6,7 @@ use quarry_spl::ast::{LoadJobCommand, LoadedJob};
 
 use super::Execute;
 use crate::lowering::SearchEnvironment;
-use crate::node::KeptJob;
+use crate::node::JobResult;
 
 impl Execute for LoadJobCommand {
     fn check(&self, environment: &dyn SearchEnvironment) -> Result<(), EngineError> {
@@ -24,7 +24,7 @@ impl Execute for LoadJobCommand {
 }
 
 /// The job, and its name.
-fn job_of(command: &LoadJobCommand, search: &dyn SearchEnvironment) -> Result<(String, KeptJob), EngineError> {
+fn job_of(command: &LoadJobCommand, search: &dyn SearchEnvironment) -> Result<(String, JobResult), EngineError> {
     let invalid = |message: String| EngineError::Invalid { message, span: Some(command.span) };
     let sid = match &command.job {
         LoadedJob::Sid(sid) => sid.clone(),

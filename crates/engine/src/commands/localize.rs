@@ -42,14 +42,14 @@ impl BlockingTable for Localize {
             let (Some(last), Some(first)) = (region.first(), region.last()) else { continue };
             let (start, end) = (first.saturating_sub(before), last.saturating_add(after));
             let (seconds, count) = ((end - start) as f64 / NS_PER_SEC as f64, region.len());
-            let epoch = |time: TimeNs| Value::number_of(time as f64 / NS_PER_SEC as f64);
-            let density = if seconds > 0.0 { Value::number_of(count as f64 / seconds) } else { Value::Null };
+            let epoch = |time: TimeNs| Value::from_f64(time as f64 / NS_PER_SEC as f64);
+            let density = if seconds > 0.0 { Value::from_f64(count as f64 / seconds) } else { Value::Null };
             let values = [
                 Value::Time(*first),
                 epoch(start),
                 epoch(end),
                 Value::Int(count as i64),
-                Value::number_of(seconds),
+                Value::from_f64(seconds),
                 density,
             ];
             columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));

@@ -9,7 +9,7 @@ use crate::lowering::{Lowering, Step, row};
 
 impl Execute for LookupCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
-        let table = lowering.environment.table(&self.table, self.table_span)?;
+        let table = lowering.environment.lookup_table(&self.table, self.table_span)?;
         let lookup = Lookup::new(LookupIndex::new(self, table)?);
         Ok(vec![row(move || lookup.clone())])
     }

@@ -32,8 +32,8 @@ impl BlockingTable for MakeContinuous {
         let all = concat_rows(rows.collect::<Result<Vec<_>, _>>()?)?;
         let reader = rows::reader(&all, &self.0.field);
         let (values, places) = match is_time(&self.0, &reader) {
-            true => self.times(&reader, context)?,
-            false => self.numbers(&reader)?,
+            true => self.fill_times(&reader, context)?,
+            false => self.fill_numbers(&reader)?,
         };
         if values.is_empty() {
             return Ok(vec![all]);
@@ -54,7 +54,7 @@ fn is_time(command: &MakeContinuousCommand, reader: &ColumnReader) -> bool {
 type FilledRows = (Vec<Value<'static>>, Vec<Option<u32>>);
 
 impl MakeContinuous {
-    fn times(&self, reader: &ColumnReader, context: &CommandContext) -> Result<FilledRows, EngineError> {
+    fn fill_times(&self, reader: &ColumnReader, context: &CommandContext) -> Result<FilledRows, EngineError> {
         let times: Vec<(u32, i64)> =
             (0..reader.len()).filter_map(|row| Some((u32_of(row), time_ns(reader, row)?))).collect();
         let (Some(low), Some(high)) = (times.iter().map(|(_, t)| *t).min(), times.iter().map(|(_, t)| *t).max()) else {
@@ -95,7 +95,7 @@ impl MakeContinuous {
         Ok(filled)
     }
 
-    fn numbers(&self, reader: &ColumnReader) -> Result<FilledRows, EngineError> {
+    fn fill_numbers(&self, reader: &ColumnReader) -> Result<FilledRows, EngineError> {
         let numbers: Vec<(u32, f64)> = (0..reader.len())
             .filter_map(|row| Some((u32_of(row), reader.number(row).filter(|number| number.is_finite())?)))
             .collect();
@@ -126,7 +126,7 @@ impl MakeContinuous {
             if self.0.bounds.1.is_some_and(|end| start >= end) {
                 break;
             }
-            fill(&mut filled, || Value::number_of(start), by_place.get(&at))?;
+            fill(&mut filled, || Value::from_f64(start), by_place.get(&at))?;
         }
         Ok(filled)
     }

@@ -8,7 +8,7 @@ use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
 use quarry_eval::extract::rex::next_character;
 use quarry_eval::pattern::Regex;
-use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, NumberHandling};
 use quarry_spl::ast::{MakeMvCommand, MvSplit};
 
 use super::Execute;
@@ -90,7 +90,7 @@ impl MvSplitter {
 impl RowCommand for MakeMv {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let values = rows::column_or_null(&rows, &self.field);
-        let by_value = self.memo.run(&values, Numbers::ByValue, |values| Ok(Some(vec![self.split(values)])))?;
+        let by_value = self.memo.run(&values, NumberHandling::ByValue, |values| Ok(Some(vec![self.split(values)])))?;
         let split = by_value.and_then(|mut columns| columns.pop()).unwrap_or_else(|| self.split(&values));
         rows::with_column(&rows, &self.field, split)
     }

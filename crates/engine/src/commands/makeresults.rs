@@ -41,14 +41,14 @@ pub(crate) fn make_results(
     if rows > ROWS_MAX {
         return Err(EngineError::Limit { what: "makeresults".into(), limit: "count", value: ROWS_MAX as u64 });
     }
-    let now = second_of(context);
+    let now = start_second(context);
     let server = command.annotate.then_some(server);
     let starts = (0..rows).step_by(BATCH_ROWS);
     Ok(Box::new(starts.map(move |start| empty_rows(now, BATCH_ROWS.min(rows - start), server.as_deref()))))
 }
 
 /// The second in which the search began, the time of all rows.
-fn second_of(context: &CommandContext) -> TimeNs {
+fn start_second(context: &CommandContext) -> TimeNs {
     context.now.div_euclid(NS_PER_SEC) * NS_PER_SEC
 }
 
@@ -78,7 +78,7 @@ fn json_rows(text: &str, context: &CommandContext) -> Result<RecordBatch, Engine
             Some((_, values)) => values.push(value.into_owned()),
             None => columns.push((path.to_owned(), vec![value.into_owned()])),
         });
-        let time: ArrayRef = Arc::new(TimestampNanosecondArray::from_value(second_of(context), 1));
+        let time: ArrayRef = Arc::new(TimestampNanosecondArray::from_value(start_second(context), 1));
         let mut batch = batch_of([("_time", time)], 1)?;
         for (name, values) in columns {
             let mut column = ColumnBuilder::new(1);

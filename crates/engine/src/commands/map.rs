@@ -5,13 +5,13 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{self, KeptRows, RowIter, is_hidden};
+use quarry_eval::rows::{self, RowBuffer, RowIter, is_hidden};
 use quarry_spl::ast::{MapCommand, MapSearch, Span};
 use quarry_spl::excerpt;
 
 use super::Execute;
 use crate::blocking::Blocking;
-use crate::knowledge::macros::expanded;
+use crate::knowledge::macros::expand_macros;
 use crate::lowering::{Environment, Lowering, Step, blocking};
 
 /// Maximum total number of rows of all searches of one `map`.
@@ -23,17 +23,17 @@ impl Execute for MapCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
         let text = match &self.search {
             // Must precede the substitution of values, which may contain anything.
-            MapSearch::Text(text, span) => with_macros(text, *span, lowering)?,
-            MapSearch::Saved(name, span) => lowering.environment.saved_text(name, *span)?,
+            MapSearch::Text(text, span) => expand_quoted(text, *span, lowering)?,
+            MapSearch::Saved(name, span) => lowering.environment.saved_search_text(name, *span)?,
         };
-        Ok(vec![blocking(Map { command: self.clone(), text, environment: lowering.environment.detached() })])
+        Ok(vec![blocking(Map { command: self.clone(), text, environment: lowering.environment.detach() })])
     }
 }
 
 /// Expands the macros in a quoted search, which macro expansion of the whole search skips.
-fn with_macros(text: &str, span: Span, lowering: &Lowering<'_>) -> Result<String, EngineError> {
+fn expand_quoted(text: &str, span: Span, lowering: &Lowering<'_>) -> Result<String, EngineError> {
     let knowledge = lowering.environment.knowledge();
-    let expansion = expanded(text, knowledge.as_ref(), &lowering.expressions());
+    let expansion = expand_macros(text, knowledge.as_ref(), &lowering.expressions());
     match expansion.diagnostics.first() {
         Some(fault) => Err(EngineError::Invalid { message: format!("map: {fault}"), span: Some(span) }),
         None => Ok(expansion.text),
@@ -61,7 +61,7 @@ impl Map {
     }
 
     /// The search with `$field$` replaced by the row's values.
-    fn filled(&self, rows: &RecordBatch, row: usize, number: usize) -> Result<String, EngineError> {
+    fn substitute_row(&self, rows: &RecordBatch, row: usize, number: usize) -> Result<String, EngineError> {
         let mut out = String::with_capacity(self.text.len());
         let mut rest = self.text.as_str();
         while let Some(start) = rest.find('$') {
@@ -96,7 +96,7 @@ impl Map {
 
 impl Blocking for Map {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let mut made = KeptRows::new("map", &context.dataflow);
+        let mut made = RowBuffer::new("map", &context.dataflow);
         let mut number = 0;
         for batch in rows {
             let batch = batch?;
@@ -110,7 +110,7 @@ impl Blocking for Map {
                     return Ok(made.into_rows());
                 }
                 number += 1;
-                let text = self.filled(&batch, row, number)?;
+                let text = self.substitute_row(&batch, row, number)?;
                 let parsed = quarry_spl::parse_with_commands(&text, &self.environment.commands().names());
                 let fault = parsed.diagnostics.iter().find(|remark| remark.severity == quarry_spl::Severity::Error);
                 if let Some(fault) = fault {
@@ -123,7 +123,7 @@ impl Blocking for Map {
                     other => other,
                 })?;
                 for batch in rows {
-                    made.push(&rows::without(&batch, is_hidden)?)?;
+                    made.push(&rows::drop_columns(&batch, is_hidden)?)?;
                 }
                 if made.num_rows() >= ROWS_MAX {
                     let what = "the searches of map return too many rows".to_owned();

@@ -50,7 +50,7 @@ impl RowCommand for Measurements {
             }
         }
         let is_other = |name: &str| name != metric && name != value && !name.starts_with(MeasurementsCommand::PREFIX);
-        let mut others = rows::without(&rows, |name| !is_other(name))?;
+        let mut others = rows::drop_columns(&rows, |name| !is_other(name))?;
         if self.lists_dimensions {
             let dimensions = dimensions_of(&others);
             others = rows::with_column(&others, MeasurementsCommand::DIMENSIONS, dimensions)?;

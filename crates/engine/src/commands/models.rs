@@ -8,11 +8,11 @@ use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
-use quarry_eval::field_names::matching;
+use quarry_eval::field_names::matching_names;
 use quarry_eval::lookup::LookupSource;
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowIter, Value, batch_of, is_hidden};
 use quarry_learn::score::Row;
-use quarry_learn::{Answer, Column, LearnError, Model, Options, Predictor, Values, wire};
+use quarry_learn::{Column, LearnError, Model, Options, OutputValue, Predictor, Values, wire};
 use quarry_spl::ast::{FieldPattern, LearnOption, ModelName, Span};
 use quarry_stdx::{Fault, HasKind};
 
@@ -68,13 +68,13 @@ impl Fields {
 
 /// Expands field patterns: `*` matches existing fields other than internal ones; any other name is kept, whether the
 /// field exists or not.
-pub(super) fn named(patterns: &[FieldPattern], names: &[String]) -> Vec<String> {
+pub(super) fn expand_patterns(patterns: &[FieldPattern], names: &[String]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for pattern in patterns {
         let is_meant = |name: &&str| !is_hidden(name) && (pattern.text.starts_with('_') || !name.starts_with('_'));
         let these: Vec<String> = match pattern.is_wildcard() {
             true => {
-                let there = matching(std::slice::from_ref(pattern), names).into_iter();
+                let there = matching_names(std::slice::from_ref(pattern), names).into_iter();
                 there.filter(is_meant).map(str::to_owned).collect()
             }
             false => vec![pattern.text.clone()],
@@ -94,7 +94,7 @@ pub(super) fn options_of(options: &[LearnOption]) -> Options {
 }
 
 /// Converts an error of `quarry_learn`, with its position in the search.
-pub(super) fn fault(command: &str, error: &LearnError, options: &[LearnOption], span: Span) -> EngineError {
+pub(super) fn learn_error(command: &str, error: &LearnError, options: &[LearnOption], span: Span) -> EngineError {
     let place = match error {
         LearnError::Option { name, .. } => options.iter().find(|option| option.name == *name).map(|option| option.span),
         _ => None,
@@ -108,14 +108,14 @@ pub(super) fn model(command: &str, name: &ModelName, models: &dyn LookupSource) 
     let bytes = models.model(&name.text, name.shared);
     let bytes = bytes.map_err(|fault| EngineError::at(fault.at(command), name.span))?;
     let Some(bytes) = bytes else {
-        return Err(invalid(format!("{command}: {}", no_model(name, models))));
+        return Err(invalid(format!("{command}: {}", unknown_model_message(name, models))));
     };
     wire::from_bytes(&bytes).map_err(|error| {
         EngineError::at(Fault::new(error.kind(), format!("{command}: model {}: {error}", name.text)), name.span)
     })
 }
 
-pub(super) fn no_model(name: &ModelName, models: &dyn LookupSource) -> String {
+pub(super) fn unknown_model_message(name: &ModelName, models: &dyn LookupSource) -> String {
     let known = models.models().unwrap_or_default();
     let mut known: Vec<&str> = known.iter().map(|file| file.name.as_str()).collect();
     known.dedup();
@@ -129,51 +129,56 @@ pub(super) fn no_model(name: &ModelName, models: &dyn LookupSource) -> String {
 }
 
 /// Rows with the predictions of a model.
-pub(super) struct Applying {
+pub(super) struct PredictedRows {
     command: &'static str,
     rows: RowIter,
-    applied: Predictor,
+    predictor: Predictor,
     context: CommandContext,
     /// Whether there was a row, and whether one got a prediction.
     seen: (bool, bool),
 }
 
-impl Applying {
+impl PredictedRows {
     /// The rows and the model.
-    pub(super) fn new(command: &'static str, rows: RowIter, applied: Predictor, context: CommandContext) -> Applying {
-        Applying { command, rows, applied, context, seen: (false, false) }
+    pub(super) fn new(
+        command: &'static str,
+        rows: RowIter,
+        applied: Predictor,
+        context: CommandContext,
+    ) -> PredictedRows {
+        PredictedRows { command, rows, predictor: applied, context, seen: (false, false) }
     }
 
-    fn with_answers(&mut self, rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
+    fn with_predictions(&mut self, rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
         let mut columns: Vec<ColumnBuilder> =
-            self.applied.names().iter().map(|_| ColumnBuilder::new(rows.num_rows())).collect();
+            self.predictor.names().iter().map(|_| ColumnBuilder::new(rows.num_rows())).collect();
         for start in (0..rows.num_rows()).step_by(CHUNK_ROWS) {
             let chunk = rows.slice(start, CHUNK_ROWS.min(rows.num_rows() - start));
-            let fields = Fields::new(&chunk, self.applied.model().fields());
+            let fields = Fields::new(&chunk, self.predictor.model().fields());
             let stop = || self.context.stop.is_cancelled();
-            let answers = match self.applied.apply(&fields.columns(), chunk.num_rows(), &stop) {
+            let answers = match self.predictor.apply(&fields.columns(), chunk.num_rows(), &stop) {
                 Ok(answers) => answers,
                 Err(LearnError::Cancelled) => return Ok(rows.slice(0, 0)),
                 Err(error) => return Err(EngineError::invalid(format!("{}: {error}", self.command))),
             };
             for (column, answers) in columns.iter_mut().zip(&answers) {
                 for answer in answers {
-                    self.seen.1 |= *answer != Answer::Null;
-                    push(column, answer);
+                    self.seen.1 |= *answer != OutputValue::Null;
+                    push_value(column, answer);
                 }
             }
             self.seen.0 = true;
         }
         let mut result = rows.clone();
-        for (name, column) in self.applied.names().iter().zip(columns) {
+        for (name, column) in self.predictor.names().iter().zip(columns) {
             result = rows::with_column(&result, name, column.finish())?;
         }
         Ok(result)
     }
 
-    fn tell(&mut self) {
+    fn warn_if_no_prediction(&mut self) {
         if self.seen == (true, false) {
-            let names: Vec<&str> = self.applied.model().fields().collect();
+            let names: Vec<&str> = self.predictor.model().fields().collect();
             let message = format!(
                 "{}: no row has a prediction: none has valid values of all of the fields {}",
                 self.command,
@@ -185,15 +190,15 @@ impl Applying {
     }
 }
 
-impl Iterator for Applying {
+impl Iterator for PredictedRows {
     type Item = Result<RecordBatch, EngineError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         match self.rows.next() {
-            Some(Ok(rows)) => Some(self.with_answers(&rows)),
+            Some(Ok(rows)) => Some(self.with_predictions(&rows)),
             Some(error) => Some(error),
             None => {
-                self.tell();
+                self.warn_if_no_prediction();
                 None
             }
         }
@@ -201,13 +206,13 @@ impl Iterator for Applying {
 }
 
 /// Appends an answer to a column.
-pub(super) fn push(column: &mut ColumnBuilder, answer: &Answer) {
+pub(super) fn push_value(column: &mut ColumnBuilder, answer: &OutputValue) {
     match answer {
-        Answer::Null => column.push_null(),
-        Answer::Number(number) => column.push(Value::number_of(*number)),
-        Answer::Whole(number) => column.push_int(*number),
-        Answer::Text(text) => column.push(Value::text_of(text)),
-        Answer::List(texts) => column.push_multi(texts.iter()),
+        OutputValue::Null => column.push_null(),
+        OutputValue::Number(number) => column.push(Value::from_f64(*number)),
+        OutputValue::Whole(number) => column.push_int(*number),
+        OutputValue::Text(text) => column.push(Value::borrowed_text(text)),
+        OutputValue::List(texts) => column.push_multi(texts.iter()),
     }
 }
 
@@ -222,7 +227,10 @@ pub(super) fn table(rows: &[Row]) -> Result<RecordBatch, EngineError> {
     let column = |name: &str| -> ArrayRef {
         let mut column = ColumnBuilder::new(rows.len());
         for row in rows {
-            push(&mut column, row.iter().find(|(known, _)| known == name).map_or(&Answer::Null, |(_, answer)| answer));
+            push_value(
+                &mut column,
+                row.iter().find(|(known, _)| known == name).map_or(&OutputValue::Null, |(_, answer)| answer),
+            );
         }
         column.finish()
     };

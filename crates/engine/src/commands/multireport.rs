@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{KeptRows, RowIter};
+use quarry_eval::rows::{RowBuffer, RowIter};
 use quarry_spl::ast::MultiReportCommand;
 
 use super::Execute;
@@ -23,10 +23,10 @@ struct MultiReport(Vec<Vec<Step>>);
 
 impl Blocking for MultiReport {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let kept = Arc::new(KeptRows::collect("multireport", rows, &context.dataflow)?);
-        let mut all = KeptRows::new("multireport", &context.dataflow);
+        let kept = Arc::new(RowBuffer::collect("multireport", rows, &context.dataflow)?);
+        let mut all = RowBuffer::new("multireport", &context.dataflow);
         for steps in &self.0 {
-            for batch in apply(kept.shared(), steps.clone(), context)? {
+            for batch in apply(kept.iter_shared(), steps.clone(), context)? {
                 all.push(&batch?)?;
             }
         }

@@ -14,22 +14,22 @@ use crate::lowering::{SearchEnvironment, Step, lower};
 
 impl Execute for MultiSearchCommand {
     fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
-        if let Some(fault) = self.searches.iter().find_map(|inner| unstreamed(search, inner).transpose()) {
+        if let Some(fault) = self.searches.iter().find_map(|inner| find_non_streaming(search, inner).transpose()) {
             let message = "multisearch supports only searches that process one event at a time; use union or append";
             return Err(EngineError::Invalid { message: message.to_owned(), span: Some(fault?.span) });
         }
-        merged(search, &self.searches).map(Some)
+        merge_searches(search, &self.searches).map(Some)
     }
 }
 
 /// Merges the rows of several searches, each newest first.
-pub(super) fn merged(search: &dyn SearchEnvironment, searches: &[Pipeline]) -> Result<RowIter, EngineError> {
+pub(super) fn merge_searches(search: &dyn SearchEnvironment, searches: &[Pipeline]) -> Result<RowIter, EngineError> {
     let sources = searches.iter().map(|inner| search.run(inner)).collect::<Result<Vec<_>, _>>()?;
     Ok(Box::new(MergedRows::new(sources)))
 }
 
 /// The first command of a search that prevents merging: it is not streaming, or does not return events.
-pub(super) fn unstreamed<'p>(
+pub(super) fn find_non_streaming<'p>(
     search: &dyn SearchEnvironment,
     inner: &'p Pipeline,
 ) -> Result<Option<&'p Stage>, EngineError> {

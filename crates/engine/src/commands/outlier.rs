@@ -4,7 +4,7 @@ use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
-use quarry_eval::field_names::{matching, names_of};
+use quarry_eval::field_names::{matching_names, names_of};
 use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, concat_rows, is_hidden};
 use quarry_event::value::format_number;
 use quarry_spl::ast::OutlierCommand;
@@ -27,7 +27,7 @@ impl BlockingTable for Outlier {
         let names: Vec<String> = names_of(&all).into_iter().filter(|name| !is_hidden(name)).collect();
         let fields: Vec<&str> = match self.0.fields.is_empty() {
             true => names.iter().map(String::as_str).filter(|name| !name.starts_with('_')).collect(),
-            false => matching(&self.0.fields, &names),
+            false => matching_names(&self.0.fields, &names),
         };
         let (mut result, mut kept) = (all.clone(), vec![true; all.num_rows()]);
         for field in fields {
@@ -43,8 +43,8 @@ impl BlockingTable for Outlier {
                         *kept = false;
                         let cut = if number > high { high } else { low };
                         column.push(match self.0.marks {
-                            true => Value::owned(format!("000{}", format_number(cut))),
-                            false => Value::number_of(cut),
+                            true => Value::owned_text(format!("000{}", format_number(cut))),
+                            false => Value::from_f64(cut),
                         });
                     }
                     None => column.push(reader.value(row)),

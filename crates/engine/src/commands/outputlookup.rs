@@ -10,7 +10,7 @@ use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::{SeenNames, names_of};
 use quarry_eval::lookup::{LookupSource, read_csv};
-use quarry_eval::rows::{self, KeptRows, RowIter, is_hidden};
+use quarry_eval::rows::{self, RowBuffer, RowIter, is_hidden};
 use quarry_event::spreadsheet::without_formula;
 use quarry_spl::ast::OutputLookupCommand;
 use quarry_stdx::Fault;
@@ -22,7 +22,7 @@ use crate::lowering::{Lowering, Step, blocking};
 /// Maximum number of rows that one search writes to a lookup table.
 const TABLE_ROWS_MAX: usize = 10_000_000;
 /// Approximate overhead of a key, in bytes.
-const KEY_BYTES: usize = 64;
+const KEY_OVERHEAD_BYTES: usize = 64;
 
 impl Execute for OutputLookupCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
@@ -39,7 +39,7 @@ struct OutputLookup {
 impl Blocking for OutputLookup {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
         let failed = |fault: Fault| EngineError::at(fault, self.command.table_span);
-        let (mut all, mut names) = (KeptRows::new("outputlookup", &context.dataflow), SeenNames::default());
+        let (mut all, mut names) = (RowBuffer::new("outputlookup", &context.dataflow), SeenNames::default());
         for batch in rows {
             let batch = batch?;
             names.add(&batch);
@@ -75,7 +75,7 @@ impl Blocking for OutputLookup {
 
 /// Rows that `outputlookup` adds to a table.
 struct NewRows<'r> {
-    rows: &'r KeptRows,
+    rows: &'r RowBuffer,
     names: &'r [String],
     /// Keys of existing rows that the new rows replace.
     replaced: &'r BTreeSet<String>,
@@ -92,7 +92,7 @@ impl OutputLookup {
     }
 
     /// The new rows to be written, one batch at a time.
-    fn written<'r>(&self, rows: &'r KeptRows) -> impl Iterator<Item = Result<RecordBatch, EngineError>> + 'r {
+    fn rows_to_write<'r>(&self, rows: &'r RowBuffer) -> impl Iterator<Item = Result<RecordBatch, EngineError>> + 'r {
         let mut left = self.command.max.unwrap_or(usize::MAX);
         rows.iter().map(move |batch| {
             let batch = batch?;
@@ -103,16 +103,16 @@ impl OutputLookup {
     }
 
     /// Values of `key_field=` in the new rows.
-    fn keys(&self, rows: &KeptRows, context: &CommandContext) -> Result<BTreeSet<String>, EngineError> {
+    fn keys(&self, rows: &RowBuffer, context: &CommandContext) -> Result<BTreeSet<String>, EngineError> {
         let mut keys = BTreeSet::new();
         let Some(field) = &self.command.key_field else { return Ok(keys) };
         let (mut account, mut bytes) = (context.dataflow.account("keys of outputlookup"), 0);
-        for batch in self.written(rows) {
+        for batch in self.rows_to_write(rows) {
             let batch = batch?;
             let reader = rows::reader(&batch, field);
             for row in 0..batch.num_rows() {
                 if let Some(key) = reader.value(row).into_text() {
-                    bytes += key.len() + KEY_BYTES;
+                    bytes += key.len() + KEY_OVERHEAD_BYTES;
                     keys.insert(key.into_owned());
                 }
             }
@@ -143,7 +143,7 @@ impl OutputLookup {
             // Old rows are written unchanged.
             write_rows(&mut writer, old, &names, false, stays).map_err(failed)?;
         }
-        for batch in self.written(new.rows) {
+        for batch in self.rows_to_write(new.rows) {
             let batch = batch?;
             write_rows(&mut writer, &batch, &names, self.command.safe, |_| true).map_err(failed)?;
         }

@@ -19,13 +19,13 @@ use crate::blocking::BlockingTable;
 use crate::lowering::{Lowering, Step, blocking};
 
 /// Smoothing parameters tried for level, trend and season.
-const SHARES: [f64; 9] = [0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 0.95];
+const SMOOTHING_FACTORS: [f64; 9] = [0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 0.95];
 /// Maximum number of rows.
 const ROWS_MAX: usize = 100_000;
 /// Minimum autocorrelation of a season.
-const SEASON_LEAST: f64 = 0.3;
+const SEASON_AUTOCORRELATION_MIN: f64 = 0.3;
 /// Maximum length of a detected season, in rows.
-const SEASON_MAX: usize = 2_000;
+const SEASON_ROWS_MAX: usize = 2_000;
 
 impl Execute for PredictCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
@@ -47,7 +47,7 @@ impl BlockingTable for Predict {
         let added = self.0.future.saturating_sub(count - known);
         let mut result = match added {
             0 => all.clone(),
-            _ => concat_rows(vec![all.clone(), self.rows_to_come(&all, added)?])?,
+            _ => concat_rows(vec![all.clone(), self.future_rows(&all, added)?])?,
         };
         let shared = self.shared_level(&all, known);
         for (field, name) in &self.0.series {
@@ -57,12 +57,12 @@ impl BlockingTable for Predict {
                 continue;
             }
             let predicted = match (&self.0.correlate, shared) {
-                (Some(other), _) => beside(&series, &numbers_of(&all, other, count), result.num_rows()),
+                (Some(other), _) => forecast_with_series(&series, &numbers_of(&all, other, count), result.num_rows()),
                 (None, Some(level)) => {
-                    let shares = Shares { level, slope: 0.0, season: 0.0 };
-                    LEVEL.followed(&series, result.num_rows(), shares)
+                    let shares = SmoothingFactors { level, slope: 0.0, season: 0.0 };
+                    LEVEL_ONLY.forecast(&series, result.num_rows(), shares)
                 }
-                (None, None) => self.predicted(&series, result.num_rows(), context, field),
+                (None, None) => self.predict_series(&series, result.num_rows(), context, field),
             };
             for (name, column) in self.columns(name, &predicted) {
                 result = rows::with_column(&result, &name, column)?;
@@ -83,9 +83,9 @@ fn numbers_of(all: &RecordBatch, field: &str, rows: usize) -> Vec<Option<f64>> {
 
 /// Forecasts a series from its level and from another series at the same time. The other's deviation from its level
 /// is transferred in proportion to the past correlation of the deviations.
-fn beside(series: &[Option<f64>], other: &[Option<f64>], count: usize) -> Vec<Prediction> {
+fn forecast_with_series(series: &[Option<f64>], other: &[Option<f64>], count: usize) -> Vec<Prediction> {
     let known = &other[..series.len().min(other.len())];
-    let (own, others) = (LEVEL.fitted(series, count), LEVEL.fitted(known, count));
+    let (own, others) = (LEVEL_ONLY.fit_and_forecast(series, count), LEVEL_ONLY.fit_and_forecast(known, count));
     let strayed = |values: &[Option<f64>], predicted: &[Prediction], row: usize| {
         let (mean, _) = predicted.get(row).copied().flatten()?;
         Some(values.get(row).copied().flatten()? - mean)
@@ -122,14 +122,17 @@ impl Predict {
         let series: Vec<Vec<Option<f64>>> =
             self.0.series.iter().map(|(field, _)| numbers_of(all, field, known)).collect();
         let errors = |level: f64| -> f64 {
-            let shares = Shares { level, slope: 0.0, season: 0.0 };
-            series.iter().map(|series| LEVEL.run(series, shares).2 / spread_of(series).max(f64::MIN_POSITIVE)).sum()
+            let shares = SmoothingFactors { level, slope: 0.0, season: 0.0 };
+            series
+                .iter()
+                .map(|series| LEVEL_ONLY.run(series, shares).2 / squared_deviations(series).max(f64::MIN_POSITIVE))
+                .sum()
         };
-        SHARES.into_iter().min_by(|a, b| errors(*a).total_cmp(&errors(*b)))
+        SMOOTHING_FACTORS.into_iter().min_by(|a, b| errors(*a).total_cmp(&errors(*b)))
     }
 
     /// Rows after the last one, at the interval of the last two.
-    fn rows_to_come(&self, all: &RecordBatch, added: usize) -> Result<RecordBatch, EngineError> {
+    fn future_rows(&self, all: &RecordBatch, added: usize) -> Result<RecordBatch, EngineError> {
         let time = rows::reader(all, "_time");
         let mut column = ColumnBuilder::new(added);
         let count = all.num_rows();
@@ -147,7 +150,7 @@ impl Predict {
         }
     }
 
-    fn predicted(
+    fn predict_series(
         &self,
         series: &[Option<f64>],
         count: usize,
@@ -155,7 +158,7 @@ impl Predict {
         field: &str,
     ) -> Vec<Prediction> {
         let season = || {
-            let period = self.0.period.or_else(|| season_of(series));
+            let period = self.0.period.or_else(|| detect_season(series));
             let fits = period.filter(|period| *period >= 2 && series.len() >= 2 * period);
             if fits.is_none() {
                 let why = "no seasonality was detected; set period= to at most half its rows";
@@ -163,19 +166,19 @@ impl Predict {
             }
             fits
         };
-        let level = LEVEL;
+        let level = LEVEL_ONLY;
         let trend = Model { slope: true, period: None };
         match self.0.algorithm {
             PredictAlgorithm::Level | PredictAlgorithm::TwoLevels | PredictAlgorithm::Beside => {
-                level.fitted(series, count)
+                level.fit_and_forecast(series, count)
             }
-            PredictAlgorithm::Trend => trend.fitted(series, count),
-            PredictAlgorithm::Season => Model { period: season(), ..level }.fitted(series, count),
+            PredictAlgorithm::Trend => trend.fit_and_forecast(series, count),
+            PredictAlgorithm::Season => Model { period: season(), ..level }.fit_and_forecast(series, count),
             PredictAlgorithm::TrendAndSeason => match season() {
-                None => trend.fitted(series, count),
+                None => trend.fit_and_forecast(series, count),
                 period => {
-                    let seasonal = Model { period, ..level }.fitted(series, count);
-                    let pairs = trend.fitted(series, count).into_iter().zip(seasonal);
+                    let seasonal = Model { period, ..level }.fit_and_forecast(series, count);
+                    let pairs = trend.fit_and_forecast(series, count).into_iter().zip(seasonal);
                     let mean = |(a, b): (Prediction, Prediction)| match (a, b) {
                         (Some((a, va)), Some((b, vb))) => Some(((a + b) / 2.0, (va + vb) / 2.0)),
                         (one, other) => one.or(other),
@@ -191,7 +194,7 @@ impl Predict {
             let mut column = ColumnBuilder::new(predicted.len());
             for prediction in predicted {
                 match prediction {
-                    Some((mean, variance)) => column.push(Value::number_of(value(*mean, *variance))),
+                    Some((mean, variance)) => column.push(Value::from_f64(value(*mean, *variance))),
                     None => column.push_null(),
                 }
             }
@@ -202,7 +205,7 @@ impl Predict {
             Some(given) => format!("{given}({name})"),
             None => format!("{kind}{percent}({name})"),
         };
-        let (above, below) = (reach(self.0.upper.0), reach(self.0.lower.0));
+        let (above, below) = (deviations_containing(self.0.upper.0), deviations_containing(self.0.lower.0));
         vec![
             (bound("lower", &self.0.lower), column(&|mean, variance| mean - below * variance.sqrt())),
             (name.to_owned(), column(&|mean, _| mean)),
@@ -212,11 +215,11 @@ impl Predict {
 }
 
 /// Number of standard deviations around the mean that contain this percentage of a normal distribution, by bisection.
-fn reach(percent: f64) -> f64 {
+fn deviations_containing(percent: f64) -> f64 {
     let (mut low, mut high) = (0.0_f64, 10.0_f64);
     for _ in 0..60 {
         let middle = (low + high) / 2.0;
-        match 2.0 * super::field_facts::normal_below(middle) - 1.0 < percent / 100.0 {
+        match 2.0 * super::field_facts::normal_cdf(middle) - 1.0 < percent / 100.0 {
             true => low = middle,
             false => high = middle,
         }
@@ -225,14 +228,14 @@ fn reach(percent: f64) -> f64 {
 }
 
 /// Sum of squared deviations from the mean.
-fn spread_of(series: &[Option<f64>]) -> f64 {
+fn squared_deviations(series: &[Option<f64>]) -> f64 {
     let known: Vec<f64> = series.iter().flatten().copied().collect();
     let mean = known.iter().sum::<f64>() / known.len().max(1) as f64;
     known.iter().map(|number| (number - mean).powi(2)).sum()
 }
 
 /// The lag with the highest autocorrelation.
-fn season_of(series: &[Option<f64>]) -> Option<usize> {
+fn detect_season(series: &[Option<f64>]) -> Option<usize> {
     let known: Vec<f64> = series.iter().flatten().copied().collect();
     let mean = known.iter().sum::<f64>() / known.len() as f64;
     let spread: f64 = known.iter().map(|number| (number - mean).powi(2)).sum();
@@ -243,10 +246,11 @@ fn season_of(series: &[Option<f64>]) -> Option<usize> {
         let pairs = series.iter().zip(&series[distance..]);
         pairs.filter_map(|(a, b)| Some(((*a)? - mean) * ((*b)? - mean))).sum::<f64>() / spread
     };
-    let most = (series.len() / 2).min(SEASON_MAX);
+    let most = (series.len() / 2).min(SEASON_ROWS_MAX);
     let all: Vec<f64> = (0..=most).map(likeness).collect();
     // Must be a local maximum, so that slow change is not mistaken for seasonality.
-    let peaks = (2..most).filter(|at| all[*at] > all[at - 1] && all[*at] >= all[at + 1] && all[*at] > SEASON_LEAST);
+    let peaks = (2..most)
+        .filter(|at| all[*at] > all[at - 1] && all[*at] >= all[at + 1] && all[*at] > SEASON_AUTOCORRELATION_MIN);
     peaks.max_by(|a, b| all[*a].total_cmp(&all[*b]))
 }
 
@@ -258,11 +262,11 @@ struct Model {
 }
 
 /// A model with a level only, without slope or period.
-const LEVEL: Model = Model { slope: false, period: None };
+const LEVEL_ONLY: Model = Model { slope: false, period: None };
 
 /// Smoothing parameters.
 #[derive(Clone, Copy)]
-struct Shares {
+struct SmoothingFactors {
     level: f64,
     slope: f64,
     season: f64,
@@ -277,23 +281,23 @@ struct State {
 
 impl Model {
     /// One-step predictions for the known rows, and multi-step ones for the rows after them.
-    fn fitted(self, series: &[Option<f64>], count: usize) -> Vec<Prediction> {
-        let others: &[f64] = if self.slope || self.period.is_some() { &SHARES } else { &[0.0] };
-        let mut best: Option<(f64, Shares)> = None;
-        for level in SHARES {
+    fn fit_and_forecast(self, series: &[Option<f64>], count: usize) -> Vec<Prediction> {
+        let others: &[f64] = if self.slope || self.period.is_some() { &SMOOTHING_FACTORS } else { &[0.0] };
+        let mut best: Option<(f64, SmoothingFactors)> = None;
+        for level in SMOOTHING_FACTORS {
             for other in others {
-                let shares = Shares { level, slope: *other, season: *other };
+                let shares = SmoothingFactors { level, slope: *other, season: *other };
                 let (_, _, errors) = self.run(series, shares);
                 if best.is_none_or(|(least, _)| errors < least) {
                     best = Some((errors, shares));
                 }
             }
         }
-        best.map_or_else(|| vec![None; count], |(_, shares)| self.followed(series, count, shares))
+        best.map_or_else(|| vec![None; count], |(_, shares)| self.forecast(series, count, shares))
     }
 
     /// Predictions with these smoothing factors.
-    fn followed(self, series: &[Option<f64>], count: usize, shares: Shares) -> Vec<Prediction> {
+    fn forecast(self, series: &[Option<f64>], count: usize, shares: SmoothingFactors) -> Vec<Prediction> {
         let (state, mut predicted, errors) = self.run(series, shares);
         let tested = predicted.iter().flatten().count().max(1);
         let variance = errors / tested as f64;
@@ -318,8 +322,8 @@ impl Model {
     }
 
     /// The state after all rows, the prediction of each row from the previous ones, and the sum of squared errors.
-    fn run(self, series: &[Option<f64>], shares: Shares) -> (State, Vec<Option<f64>>, f64) {
-        let mut state = self.start(series);
+    fn run(self, series: &[Option<f64>], shares: SmoothingFactors) -> (State, Vec<Option<f64>>, f64) {
+        let mut state = self.initial_state(series);
         let mut started = false;
         let mut errors = 0.0;
         let mut predicted = Vec::with_capacity(series.len());
@@ -350,7 +354,7 @@ impl Model {
     }
 
     /// Initial trend from the first two numbers; initial season from the means at each position of the period.
-    fn start(self, series: &[Option<f64>]) -> State {
+    fn initial_state(self, series: &[Option<f64>]) -> State {
         let mut state = State { level: 0.0, slope: 0.0, season: Vec::new() };
         let mut known = series.iter().enumerate().filter_map(|(row, value)| value.map(|value| (row, value)));
         if self.slope

@@ -8,7 +8,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
 use quarry_eval::pattern::Regex;
-use quarry_eval::rows::{self, ColumnReader, DistinctMemo, Numbers};
+use quarry_eval::rows::{self, ColumnReader, DistinctMemo, NumberHandling};
 use quarry_spl::ast::RegexCommand;
 
 use super::Execute;
@@ -35,16 +35,17 @@ struct RegexFilter {
 impl RowCommand for RegexFilter {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let column = rows::column_or_null(&rows, &self.field);
-        let by_value =
-            self.memo.run(&column, Numbers::ByValue, |values| Ok(Some(vec![Arc::new(self.kept(values))])))?;
+        let by_value = self
+            .memo
+            .run(&column, NumberHandling::ByValue, |values| Ok(Some(vec![Arc::new(self.row_mask(values))])))?;
         let kept = by_value.and_then(|kept| Some(kept.first()?.as_boolean_opt()?.clone()));
-        rows::filter(&rows, &kept.unwrap_or_else(|| self.kept(&column)))
+        rows::filter(&rows, &kept.unwrap_or_else(|| self.row_mask(&column)))
     }
 }
 
 impl RegexFilter {
     /// Mask of the rows that pass the filter: one of their values matches, or none does with `!=`.
-    fn kept(&self, column: &ArrayRef) -> BooleanArray {
+    fn row_mask(&self, column: &ArrayRef) -> BooleanArray {
         let reader = ColumnReader::new(column);
         let matches = |row| reader.values(row).any(|value| self.regex.is_match(&value));
         (0..column.len()).map(|row| Some(matches(row) != self.negated)).collect()

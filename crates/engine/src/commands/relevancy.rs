@@ -3,7 +3,7 @@
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{self, ColumnBuilder, KeptRows, RowIter, Value};
+use quarry_eval::rows::{self, ColumnBuilder, RowBuffer, RowIter, Value};
 use quarry_spl::ast::RelevancyCommand;
 
 use super::Execute;
@@ -21,7 +21,7 @@ struct Relevancy(Vec<String>);
 
 impl Blocking for Relevancy {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let kept = KeptRows::collect("relevancy", rows, &context.dataflow)?;
+        let kept = RowBuffer::collect("relevancy", rows, &context.dataflow)?;
         let (mut all, mut found) = (0_usize, vec![0_usize; self.0.len()]);
         for batch in kept.iter() {
             let batch = batch?;
@@ -39,7 +39,7 @@ impl Blocking for Relevancy {
             let mut column = ColumnBuilder::new(batch.num_rows());
             for (words, counts) in command.counts(&batch) {
                 let weighted: f64 = counts.iter().zip(&weights).map(|(count, weight)| *count as f64 * weight).sum();
-                column.push(Value::number_of(if words == 0 { 0.0 } else { weighted / words as f64 }));
+                column.push(Value::from_f64(if words == 0 { 0.0 } else { weighted / words as f64 }));
             }
             rows::with_column(&batch, "relevancy", column.finish())
         })))

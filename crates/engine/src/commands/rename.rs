@@ -27,7 +27,7 @@ impl RowCommand for Rename {
                 // If the source field is missing, the values of an existing target are removed.
                 let missing = rows::column(&rows, &from.text).is_none();
                 rows = match missing && from.text != to.text {
-                    true => rows::without(&rows, |name| name == to.text)?,
+                    true => rows::drop_columns(&rows, |name| name == to.text)?,
                     false => rows::rename(&rows, &from.text, &to.text)?,
                 };
                 continue;

@@ -46,16 +46,16 @@ impl Replace {
         self.fields.iter().any(|field| wildcard_parts(&field.text, name).is_some())
     }
 
-    fn replaced(&self, value: &str) -> Option<String> {
+    fn replace_value(&self, value: &str) -> Option<String> {
         self.pairs.iter().find_map(|(from, to)| {
-            let parts = star_parts(from, value)?;
+            let parts = wildcard_matches(from, value)?;
             Some(if to.contains('*') { fill_wildcards(to, &parts) } else { to.clone() })
         })
     }
 }
 
 /// Texts matched by the wildcards of `pattern` in `text`, each as short as possible; the last one takes the rest.
-fn star_parts<'t>(pattern: &str, text: &'t str) -> Option<Vec<&'t str>> {
+fn wildcard_matches<'t>(pattern: &str, text: &'t str) -> Option<Vec<&'t str>> {
     let mut pieces = pattern.split('*');
     let mut rest = text.strip_prefix(pieces.next()?)?;
     let mut parts = Vec::new();
@@ -83,7 +83,7 @@ impl RowCommand for Replace {
             let mut is_changed = false;
             for row in 0..rows.num_rows() {
                 let texts: Vec<Cow<'_, str>> = reader.values(row).collect();
-                let found: Vec<Option<String>> = texts.iter().map(|text| self.replaced(text)).collect();
+                let found: Vec<Option<String>> = texts.iter().map(|text| self.replace_value(text)).collect();
                 if found.iter().all(Option::is_none) {
                     column.push(reader.value(row));
                     continue;

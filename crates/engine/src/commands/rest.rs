@@ -11,7 +11,7 @@ use quarry_spl::ast::RestCommand;
 use quarry_stdx::Fault;
 
 use super::Execute;
-use crate::knowledge::listed;
+use crate::knowledge::list_names;
 use crate::lowering::SearchEnvironment;
 use crate::node::{NodeEntry, THIS_NODE, table_of};
 
@@ -43,7 +43,7 @@ fn rows_of(command: &RestCommand, search: &dyn SearchEnvironment) -> Result<Reco
         let known = search.node().endpoints();
         let hint = match known.is_empty() {
             true => "this search runs without a node".to_owned(),
-            false => format!("there are {}", listed(&known)),
+            false => format!("there are {}", list_names(&known)),
         };
         let message = format!("rest: there is no endpoint {endpoint}; {hint}");
         if command.strict {
@@ -53,7 +53,7 @@ fn rows_of(command: &RestCommand, search: &dyn SearchEnvironment) -> Result<Reco
         return batch_of(Vec::<(String, _)>::new(), 0);
     };
     if let Some(wanted) = &command.search {
-        entries.retain(|entry| holds(entry, wanted));
+        entries.retain(|entry| matches_search(entry, wanted));
     }
     let limit = if command.count == 0 { ENTRIES_MAX } else { command.count };
     entries.truncate(limit);
@@ -63,7 +63,7 @@ fn rows_of(command: &RestCommand, search: &dyn SearchEnvironment) -> Result<Reco
         });
     }
     if command.as_text {
-        let text = answer::text_of(&command.path, &entries).map_err(|fault| failed(fault.at("rest")))?;
+        let text = answer::render_entries(&command.path, &entries).map_err(|fault| failed(fault.at("rest")))?;
         return table_of(&[vec![("splunk_server".to_owned(), vec![server]), ("value".to_owned(), vec![text])]]);
     }
     entries.iter_mut().for_each(|entry| entry.push(("splunk_server".to_owned(), vec![server.clone()])));
@@ -84,7 +84,7 @@ fn entries_at(endpoint: &str, search: &dyn SearchEnvironment) -> Result<Option<V
 }
 
 /// Whether an entry matches `search=`: `name=value` with wildcards, or a text anywhere.
-fn holds(entry: &NodeEntry, wanted: &str) -> bool {
+fn matches_search(entry: &NodeEntry, wanted: &str) -> bool {
     wanted.split_whitespace().all(|word| match word.split_once('=') {
         Some((name, value)) => {
             let pattern = Wildcard::new(value.trim_matches('"'), false);

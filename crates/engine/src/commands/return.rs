@@ -7,7 +7,7 @@ use quarry_eval::rows::{self, RowIter};
 use quarry_spl::ast::{ReturnCommand, ReturnItem};
 
 use super::Execute;
-use super::conditions::{check, condition, quoted};
+use super::conditions::{check_size, condition_row, quote};
 use crate::blocking::BlockingTable;
 use crate::lowering::{Lowering, Step, blocking};
 
@@ -24,10 +24,10 @@ impl BlockingTable for ReturnCommand {
             let batch = batch?;
             for row in (0..batch.num_rows()).take(self.count - taken) {
                 taken += 1;
-                let items = self.items.iter().filter_map(|item| written(item, &batch, row));
+                let items = self.items.iter().filter_map(|item| format_item(item, &batch, row));
                 let text = items.collect::<Vec<_>>().join(" ");
                 bytes += text.len();
-                check(bytes)?;
+                check_size(bytes)?;
                 if !text.is_empty() {
                     parts.push(text);
                 }
@@ -38,21 +38,21 @@ impl BlockingTable for ReturnCommand {
         }
         match parts.as_slice() {
             [] => Ok(Vec::new()),
-            [only] => condition(only),
+            [only] => condition_row(only),
             parts => {
                 let parts: Vec<String> = parts.iter().map(|part| format!("({part})")).collect();
-                condition(&parts.join(" OR "))
+                condition_row(&parts.join(" OR "))
             }
         }
     }
 }
 
-fn written(item: &ReturnItem, rows: &RecordBatch, row: usize) -> Option<String> {
+fn format_item(item: &ReturnItem, rows: &RecordBatch, row: usize) -> Option<String> {
     let mut scratch = String::new();
     match item {
         ReturnItem::Pair { name, field } => {
             let reader = rows::reader(rows, field);
-            Some(format!("{name}={}", quoted(reader.text(row, &mut scratch)?)))
+            Some(format!("{name}={}", quote(reader.text(row, &mut scratch)?)))
         }
         ReturnItem::Value(field) => rows::reader(rows, field).text(row, &mut scratch).map(str::to_owned),
     }

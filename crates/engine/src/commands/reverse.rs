@@ -2,7 +2,7 @@
 
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{KeptRows, RowIter, reversed};
+use quarry_eval::rows::{RowBuffer, RowIter, reverse};
 use quarry_spl::ast::ReverseCommand;
 
 use super::Execute;
@@ -20,7 +20,7 @@ struct Reverse;
 
 impl Blocking for Reverse {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let kept = KeptRows::collect("reverse", rows, &context.dataflow)?;
-        Ok(Box::new(kept.into_rows_backwards().map(|batch| reversed(&batch?))))
+        let kept = RowBuffer::collect("reverse", rows, &context.dataflow)?;
+        Ok(Box::new(kept.into_rows_backwards().map(|batch| reverse(&batch?))))
     }
 }

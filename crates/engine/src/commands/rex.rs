@@ -10,7 +10,7 @@ use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
 use quarry_eval::extract::rex::Rex;
 use quarry_eval::pattern::{Regex, Replacement};
-use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, NumberHandling};
 use quarry_spl::ast::{RexCommand, SedEdit, SedMatches};
 
 use super::Execute;
@@ -95,14 +95,15 @@ fn replace_nth(regex: &Regex, replacement: &Replacement, text: &str, number: usi
 impl RowCommand for RexSed {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let values = rows::column_or_null(&rows, &self.field);
-        let by_value = self.memo.run(&values, Numbers::ByValue, |values| Ok(Some(vec![self.edited(values)])))?;
-        let edited = by_value.and_then(|mut columns| columns.pop()).unwrap_or_else(|| self.edited(&values));
+        let by_value =
+            self.memo.run(&values, NumberHandling::ByValue, |values| Ok(Some(vec![self.edit_column(values)])))?;
+        let edited = by_value.and_then(|mut columns| columns.pop()).unwrap_or_else(|| self.edit_column(&values));
         rows::with_column(&rows, &self.field, edited)
     }
 }
 
 impl RexSed {
-    fn edited(&self, values: &ArrayRef) -> ArrayRef {
+    fn edit_column(&self, values: &ArrayRef) -> ArrayRef {
         let reader = ColumnReader::new(values);
         let mut column = ColumnBuilder::new(values.len());
         for row in 0..values.len() {

@@ -10,7 +10,7 @@ use quarry_learn::score::{SCORED_ROWS_MAX, score};
 use quarry_spl::ast::ScoreCommand;
 
 use super::Execute;
-use super::models::{Fields, fault, named, options_of, table};
+use super::models::{Fields, expand_patterns, learn_error, options_of, table};
 use crate::blocking::BlockingTable;
 use crate::lowering::{Lowering, Step, blocking};
 
@@ -32,15 +32,15 @@ impl BlockingTable for Score {
             return Err(EngineError::Limit { what, limit: "scored rows", value: SCORED_ROWS_MAX as u64 });
         }
         let names = names_of(&all);
-        let actual = Fields::new(&all, named(&command.actual, &names));
-        let predicted = Fields::new(&all, named(&command.predicted, &names));
+        let actual = Fields::new(&all, expand_patterns(&command.actual, &names));
+        let predicted = Fields::new(&all, expand_patterns(&command.predicted, &names));
         let stop = || context.stop.is_cancelled();
         let options = options_of(&command.options);
         let (method, count) = (command.method.name, all.num_rows());
         match score(method, &actual.columns(), &predicted.columns(), count, &options, &stop) {
             Ok(rows) => Ok(vec![table(&rows)?]),
             Err(LearnError::Cancelled) => Ok(Vec::new()),
-            Err(error) => Err(fault("score", &error, &command.options, command.span)),
+            Err(error) => Err(learn_error("score", &error, &command.options, command.span)),
         }
     }
 }

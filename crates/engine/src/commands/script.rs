@@ -21,7 +21,7 @@ use crate::run::apply;
 /// Maximum rows per chunk, as announced to the program.
 const CHUNK_ROWS_MAX: usize = 50_000;
 /// Maximum number of exchanges after the last input rows were sent, or while the program generates rows.
-const TURNS_MAX: usize = 1_000_000;
+const EXCHANGES_MAX: usize = 1_000_000;
 
 impl Execute for CustomCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
@@ -45,13 +45,14 @@ struct Custom {
 impl Blocking for Custom {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
         let name = self.command.name.clone();
-        let process = self.source.start(&name, self.command.is_first).map_err(|fault| self.failed(fault))?;
-        let mut dialogue = Dialogue { name, process, context: context.clone(), told: None, told_now: false };
-        let (info, _) = dialogue.ask(&self.getinfo(context), Vec::new())?;
+        let process = self.source.start(&name, self.command.is_first).map_err(|fault| self.program_error(fault))?;
+        let mut dialogue =
+            ProgramSession { name, process, context: context.clone(), reported_error: None, has_new_error: false };
+        let (info, _) = dialogue.request(&self.getinfo(context), Vec::new())?;
         let makes_rows = info["generating"] == Value::Bool(true);
         match (makes_rows, self.command.is_first) {
-            (true, false) => return Err(self.failed("it generates rows and must be the first command")),
-            (false, true) => return Err(self.failed("it processes rows and cannot be the first command")),
+            (true, false) => return Err(self.program_error("it generates rows and must be the first command")),
+            (false, true) => return Err(self.program_error("it processes rows and cannot be the first command")),
             _ => {}
         }
         let rows = match info["streaming_preop"].as_str().map(str::trim) {
@@ -64,17 +65,25 @@ impl Blocking for Custom {
         let gathers = !matches!(info["type"].as_str(), Some("streaming" | "stateful"));
         let rows = (!makes_rows).then_some(rows);
         let waiting = Vec::new();
-        Ok(Box::new(ProgramRows { rows, waiting, gathers, required, dialogue, turns: 0, done: false }))
+        Ok(Box::new(ProgramRows {
+            rows,
+            pending: waiting,
+            fills_chunks: gathers,
+            required,
+            session: dialogue,
+            exchanges: 0,
+            done: false,
+        }))
     }
 }
 
 impl Custom {
     fn new(command: CustomCommand, environment: &dyn Environment) -> Custom {
-        Custom { command, environment: environment.detached(), source: environment.commands() }
+        Custom { command, environment: environment.detach(), source: environment.commands() }
     }
 
     /// An error of a program is reported as a fault of the search that uses it, whatever its kind.
-    fn failed(&self, fault: impl Display) -> EngineError {
+    fn program_error(&self, fault: impl Display) -> EngineError {
         EngineError::Invalid { message: format!("{}: {fault}", self.command.name), span: Some(self.command.span) }
     }
 
@@ -83,7 +92,7 @@ impl Custom {
         let parsed = quarry_spl::parse_commands(before, false, &self.source.names());
         if !parsed.is_ok() {
             let fault = parsed.diagnostics.first().map(ToString::to_string).unwrap_or_default();
-            return Err(self.failed(format!("its streaming_preop {before}: {fault}")));
+            return Err(self.program_error(format!("its streaming_preop {before}: {fault}")));
         }
         let mut steps = Vec::new();
         for stage in &parsed.pipeline.commands {
@@ -123,25 +132,25 @@ impl Custom {
 }
 
 /// Exchange of requests and answers with a program.
-struct Dialogue {
+struct ProgramSession {
     name: String,
     process: Box<dyn CommandProcess>,
     context: CommandContext,
     /// Error messages reported by the program.
-    told: Option<String>,
+    reported_error: Option<String>,
     /// Whether the last answer contained an error message.
-    told_now: bool,
+    has_new_error: bool,
 }
 
-impl Dialogue {
+impl ProgramSession {
     /// Sends a request and returns the answer's metadata and body; messages in it go to the user.
-    fn ask(&mut self, metadata: &Value, body: Vec<u8>) -> Result<(Value, Vec<u8>), EngineError> {
+    fn request(&mut self, metadata: &Value, body: Vec<u8>) -> Result<(Value, Vec<u8>), EngineError> {
         let name = &self.name;
         let failed = |fault: &dyn Display| EngineError::invalid(format!("{name}: {fault}"));
         let stop = Arc::clone(&self.context.stop);
         let chunk = CommandChunk { metadata: metadata.to_string(), body };
         let answer = self.process.exchange(&chunk, &|| stop.is_cancelled());
-        let answer = answer.map_err(|fault| match &self.told {
+        let answer = answer.map_err(|fault| match &self.reported_error {
             Some(told) => failed(told),
             None => failed(&fault),
         })?;
@@ -149,16 +158,16 @@ impl Dialogue {
             "" => Value::Null,
             text => serde_json::from_str(text).map_err(|error| failed(&format!("its answer is not JSON: {error}")))?,
         };
-        self.told_now = false;
+        self.has_new_error = false;
         for message in metadata["inspector"]["messages"].as_array().into_iter().flatten() {
             let (level, text) = (message[0].as_str().unwrap_or_default(), message[1].as_str().unwrap_or_default());
             if !level.eq_ignore_ascii_case("debug") && !text.is_empty() {
                 self.context.messages.push(format!("{name}: {text}"));
             }
             if level.eq_ignore_ascii_case("error") || level.eq_ignore_ascii_case("fatal") {
-                let before = self.told.take().map(|told| format!("{told}; ")).unwrap_or_default();
-                self.told = Some(format!("{before}{text}"));
-                self.told_now = true;
+                let before = self.reported_error.take().map(|told| format!("{told}; ")).unwrap_or_default();
+                self.reported_error = Some(format!("{before}{text}"));
+                self.has_new_error = true;
             }
         }
         match metadata["error"].as_str() {
@@ -173,20 +182,20 @@ struct ProgramRows {
     /// Rows still to be read and sent; `None` at the end.
     rows: Option<RowIter>,
     /// Rows read but not sent, the next ones last.
-    waiting: Vec<RecordBatch>,
+    pending: Vec<RecordBatch>,
     /// Whether rows are collected to fill a chunk.
-    gathers: bool,
+    fills_chunks: bool,
     required: Vec<String>,
-    dialogue: Dialogue,
+    session: ProgramSession,
     /// Exchanges since the last rows were sent.
-    turns: usize,
+    exchanges: usize,
     done: bool,
 }
 
 impl ProgramRows {
     /// The next rows to send, small enough for a chunk.
     fn next_rows(&mut self) -> Result<Option<RecordBatch>, EngineError> {
-        let batch = match (self.waiting.pop(), &mut self.rows) {
+        let batch = match (self.pending.pop(), &mut self.rows) {
             (Some(batch), _) => batch,
             (None, Some(rows)) => match rows.next().transpose()? {
                 Some(batch) => batch,
@@ -198,7 +207,7 @@ impl ProgramRows {
             (None, None) => return Ok(None),
         };
         if batch.num_rows() > CHUNK_ROWS_MAX {
-            self.waiting.push(batch.slice(CHUNK_ROWS_MAX, batch.num_rows() - CHUNK_ROWS_MAX));
+            self.pending.push(batch.slice(CHUNK_ROWS_MAX, batch.num_rows() - CHUNK_ROWS_MAX));
             return Ok(Some(batch.slice(0, CHUNK_ROWS_MAX)));
         }
         Ok(Some(batch))
@@ -206,7 +215,7 @@ impl ProgramRows {
 
     /// The rows of the next chunk, and whether it is the last.
     fn next_chunk(&mut self) -> Result<(Option<RecordBatch>, bool), EngineError> {
-        if !self.gathers {
+        if !self.fills_chunks {
             let rows = self.next_rows()?;
             let is_last = rows.is_none();
             return Ok((rows, is_last));
@@ -214,7 +223,7 @@ impl ProgramRows {
         let (mut batches, mut count) = (Vec::new(), 0);
         while let Some(batch) = self.next_rows()? {
             if count + batch.num_rows() > CHUNK_ROWS_MAX {
-                self.waiting.push(batch);
+                self.pending.push(batch);
                 return Ok((Some(concat_rows(batches)?), false));
             }
             count += batch.num_rows();
@@ -224,23 +233,23 @@ impl ProgramRows {
     }
 
     /// One exchange: sends rows and receives rows.
-    fn turn(&mut self) -> Result<RecordBatch, EngineError> {
+    fn exchange_rows(&mut self) -> Result<RecordBatch, EngineError> {
         let (rows, is_last) = self.next_chunk()?;
         let body = rows.map(|rows| body_of(&rows, &self.required)).transpose()?.unwrap_or_default();
-        let (metadata, body) = self.dialogue.ask(&json!({ "action": "execute", "finished": is_last }), body)?;
+        let (metadata, body) = self.session.request(&json!({ "action": "execute", "finished": is_last }), body)?;
         self.done = metadata["finished"] == Value::Bool(true);
         if let Some(told) =
-            self.dialogue.told.as_ref().filter(|_| self.done && self.dialogue.told_now && body.is_empty())
+            self.session.reported_error.as_ref().filter(|_| self.done && self.session.has_new_error && body.is_empty())
         {
             // The program has failed, so the rows that it returned before are incomplete.
-            return Err(EngineError::invalid(format!("{}: {told}", self.dialogue.name)));
+            return Err(EngineError::invalid(format!("{}: {told}", self.session.name)));
         }
-        self.turns += usize::from(is_last);
-        if self.turns > TURNS_MAX {
-            let what = format!("{}: it never finishes", self.dialogue.name);
-            return Err(EngineError::Limit { what, limit: "turns of a command", value: TURNS_MAX as u64 });
+        self.exchanges += usize::from(is_last);
+        if self.exchanges > EXCHANGES_MAX {
+            let what = format!("{}: it never finishes", self.session.name);
+            return Err(EngineError::Limit { what, limit: "turns of a command", value: EXCHANGES_MAX as u64 });
         }
-        rows_of(&body).map_err(|fault| EngineError::invalid(format!("{}: {fault}", self.dialogue.name)))
+        rows_of(&body).map_err(|fault| EngineError::invalid(format!("{}: {fault}", self.session.name)))
     }
 }
 
@@ -249,7 +258,7 @@ impl Iterator for ProgramRows {
 
     fn next(&mut self) -> Option<Self::Item> {
         while !self.done {
-            match self.turn() {
+            match self.exchange_rows() {
                 Ok(rows) if rows.num_rows() == 0 => {}
                 Ok(rows) => return Some(Ok(rows)),
                 Err(error) => {

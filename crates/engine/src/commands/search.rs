@@ -14,7 +14,7 @@ use crate::lowering::{Lowering, Step, row};
 
 impl Execute for SearchCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
-        let expr = lowering.environment.resolved(&self.expr)?;
+        let expr = lowering.environment.resolve_subsearches(&self.expr)?;
         let filter = Arc::new(RowFilter::new(&expr, &lowering.expressions())?);
         Ok(vec![row(move || Search(Arc::clone(&filter)))])
     }

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::SeenNames;
-use quarry_eval::rows::{self, KeptRows, RowIter, is_hidden};
+use quarry_eval::rows::{self, RowBuffer, RowIter, is_hidden};
 use quarry_spl::ast::SendAlertCommand;
 use quarry_stdx::Fault;
 
 use super::Execute;
 use crate::blocking::Blocking;
-use crate::custom_commands::chunk::{is_multi, write_body};
+use crate::custom_commands::chunk::{is_multivalue, write_body};
 use crate::custom_commands::{AlertCall, CommandSource};
 use crate::lowering::{Lowering, SearchEnvironment, Step, blocking};
 
@@ -40,7 +40,7 @@ impl Blocking for SendAlert {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
         let failed = |fault: Fault| EngineError::at(fault.at("sendalert"), self.command.action_span);
         self.source.check_alert(&self.command.action).map_err(failed)?;
-        let (mut all, mut names) = (KeptRows::new("sendalert", &context.dataflow), SeenNames::default());
+        let (mut all, mut names) = (RowBuffer::new("sendalert", &context.dataflow), SeenNames::default());
         for batch in rows {
             let batch = batch?;
             names.add(&batch);
@@ -71,7 +71,7 @@ impl Blocking for SendAlert {
 }
 
 /// Fields of the first row.
-fn first_row(all: &KeptRows, names: &[String]) -> Result<Vec<(String, Vec<String>)>, EngineError> {
+fn first_row(all: &RowBuffer, names: &[String]) -> Result<Vec<(String, Vec<String>)>, EngineError> {
     let Some(batch) = all.iter().next().transpose()? else { return Ok(Vec::new()) };
     let fields = names.iter().map(|name| {
         let reader = rows::reader(&batch, name);
@@ -82,12 +82,12 @@ fn first_row(all: &KeptRows, names: &[String]) -> Result<Vec<(String, Vec<String
 }
 
 /// Writes all rows under one header line.
-fn write_rows(all: &KeptRows, names: &[String], out: &mut dyn Write) -> Result<(), EngineError> {
+fn write_rows(all: &RowBuffer, names: &[String], out: &mut dyn Write) -> Result<(), EngineError> {
     let mut multi = vec![false; names.len()];
     for batch in all.iter() {
         let batch = batch?;
         for (name, multi) in names.iter().zip(&mut multi) {
-            *multi = *multi || is_multi(&rows::reader(&batch, name), batch.num_rows());
+            *multi = *multi || is_multivalue(&rows::reader(&batch, name), batch.num_rows());
         }
     }
     let mut writer = csv::Writer::from_writer(out);

@@ -10,7 +10,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::keys::KeyTable;
 use quarry_eval::aggregate::running_state::Running;
-use quarry_eval::aggregate::{AggregatePlan, Body, Series};
+use quarry_eval::aggregate::{AggregatePlan, FunctionBody, Series};
 use quarry_eval::context::CommandContext;
 use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of};
 use quarry_event::value::{parse_number, sort_key};
@@ -67,8 +67,8 @@ pub(crate) struct SeriesColumn {
 impl SeriesTable<'_> {
     /// Selects the series, merges the others and assigns every group to a cell.
     pub(crate) fn columns(&self, merged: RecordBatch, context: &CommandContext) -> Result<SeriesColumns, EngineError> {
-        let merged = self.joined(merged, context)?;
-        let groups = self.outputs.computed(self.plan.finish(&merged)?)?;
+        let merged = self.merge_others(merged, context)?;
+        let groups = self.outputs.add_computed(self.plan.finish(&merged)?)?;
         let (row_keys, series) = (texts(merged.column(0)), texts(merged.column(1)));
         let mut names: Vec<&str> = series.iter().flatten().filter(|name| self.is_shown(name)).collect();
         // `5` and `005` sort as equal but are two series; the tie-break by text keeps the groups of each together.
@@ -92,7 +92,7 @@ impl SeriesTable<'_> {
         let mut columns = Vec::new();
         for (output, column) in self.outputs.columns().iter().enumerate() {
             for (name, places) in names.iter().zip(&places) {
-                let name = self.column_name(&column.name, self.shown(name));
+                let name = self.column_name(&column.name, self.display_name(name));
                 columns.push(SeriesColumn { output, name, places: places.clone() });
             }
         }
@@ -108,7 +108,7 @@ impl SeriesTable<'_> {
         }
     }
 
-    fn shown<'n>(&'n self, series: &'n str) -> &'n str {
+    fn display_name<'n>(&'n self, series: &'n str) -> &'n str {
         match series {
             NULL_SERIES => &self.options.null_name,
             OTHER_SERIES => &self.options.other_name,
@@ -134,8 +134,8 @@ impl SeriesTable<'_> {
     }
 
     /// Renames the series without a column to OTHER and merges their states.
-    fn joined(&self, merged: RecordBatch, context: &CommandContext) -> Result<RecordBatch, EngineError> {
-        let kept = self.kept_series(&merged)?;
+    fn merge_others(&self, merged: RecordBatch, context: &CommandContext) -> Result<RecordBatch, EngineError> {
+        let kept = self.series_with_columns(&merged)?;
         let Some(kept) = kept else { return Ok(merged) };
         let series = texts(merged.column(1));
         let mut renamed = StringViewBuilder::with_capacity(series.len());
@@ -150,11 +150,11 @@ impl SeriesTable<'_> {
     }
 
     /// The series with a column of their own; `None` if all have one.
-    fn kept_series(&self, merged: &RecordBatch) -> Result<Option<KeyTable>, EngineError> {
+    fn series_with_columns(&self, merged: &RecordBatch) -> Result<Option<KeyTable>, EngineError> {
         if self.options.limit == 0 && self.options.filter.is_none() {
             return Ok(None);
         }
-        let groups = self.outputs.computed(self.plan.finish(merged)?)?;
+        let groups = self.outputs.add_computed(self.plan.finish(merged)?)?;
         let series = texts(merged.column(1));
         let mut names = KeyTable::default();
         let mut cells: Vec<Vec<f64>> = Vec::new();
@@ -168,7 +168,7 @@ impl SeriesTable<'_> {
             let value = first.as_ref().and_then(|values| values.number(group));
             cells[at].extend(value);
         }
-        let chosen = self.choose(&names, &cells);
+        let chosen = self.choose_series(&names, &cells);
         if chosen.len() == names.len() {
             return Ok(None);
         }
@@ -179,7 +179,7 @@ impl SeriesTable<'_> {
         Ok(Some(kept))
     }
 
-    fn choose(&self, names: &KeyTable, cells: &[Vec<f64>]) -> Vec<usize> {
+    fn choose_series(&self, names: &KeyTable, cells: &[Vec<f64>]) -> Vec<usize> {
         let ranked = |function: &StatsFunction, top: bool| {
             let mut order: Vec<usize> = (0..names.len()).collect();
             let score = |cells: &Vec<f64>| score(function, cells).unwrap_or(f64::NEG_INFINITY);
@@ -223,11 +223,11 @@ impl SeriesTable<'_> {
 /// The rank of a series: the function of its cells, or their sum if the function depends on order or returns texts.
 fn score(function: &StatsFunction, cells: &[f64]) -> Option<f64> {
     let ranks = function.depends_on() == DependsOn::Nothing && function.result() != ResultType::Text;
-    let body = Body::of(if ranks { function } else { &StatsFunction::Sum });
+    let body = FunctionBody::of(if ranks { function } else { &StatsFunction::Sum });
     let mut running = Running::new(body);
     cells.iter().for_each(|cell| running.add_number(body, *cell));
     match running.value(body) {
-        Value::Null if matches!(body, Body::Sum { .. }) => Some(0.0),
+        Value::Null if matches!(body, FunctionBody::Sum { .. }) => Some(0.0),
         value => value.number(),
     }
 }

@@ -12,7 +12,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::rows::rank::{ADDRESS, MISSING, NUMBER, TEXT, rank};
-use quarry_eval::rows::{self, ColumnReader, KeptRows, RowIter};
+use quarry_eval::rows::{self, ColumnReader, RowBuffer, RowIter};
 use quarry_event::value::{MAX_EXACT_INTEGER, Number, SortKey as ValueKey, exact_number, sort_key};
 use quarry_spl::ast::{SortCommand, SortKey};
 use quarry_stdx::number::usize_of;
@@ -22,9 +22,9 @@ use crate::blocking::Blocking;
 use crate::lowering::{Lowering, Step, blocking};
 
 /// Rows buffered before a limited sort drops those that cannot be in the result.
-const PILE_ROWS: usize = 100_000;
+const LIMITED_BUFFER_ROWS: usize = 100_000;
 /// Name prefix of rank columns.
-const RANK: &str = "__rank";
+const RANK_PREFIX: &str = "__rank";
 
 impl Execute for SortCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
@@ -38,25 +38,25 @@ pub(crate) struct Sort(pub SortCommand);
 impl Blocking for Sort {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
         let limit = (self.0.limit > 0).then_some(self.0.limit);
-        let kept = || KeptRows::new("sort", &context.dataflow);
+        let kept = || RowBuffer::new("sort", &context.dataflow);
         let (mut held, mut arrived) = (kept(), 0_i64);
         for batch in rows {
             let batch = batch?;
-            held.push(&self.ranked(&batch, arrived)?)?;
+            held.push(&self.add_ranks(&batch, arrived)?)?;
             arrived += batch.num_rows() as i64;
             // With a limit, rows that cannot be in the result are dropped before they accumulate.
             if let Some(limit) = limit
-                && held.num_rows() > limit.saturating_mul(4).max(PILE_ROWS)
+                && held.num_rows() > limit.saturating_mul(4).max(LIMITED_BUFFER_ROWS)
             {
                 let mut first = kept();
-                for batch in self.sorted(held, Some(limit), context)? {
+                for batch in self.sort_rows(held, Some(limit), context)? {
                     first.push(&batch?)?;
                 }
                 held = first;
             }
         }
-        let sorted = self.sorted(held, limit, context)?;
-        let sorted = sorted.map(|batch| rows::without(&batch?, |name| name.starts_with(RANK)));
+        let sorted = self.sort_rows(held, limit, context)?;
+        let sorted = sorted.map(|batch| rows::drop_columns(&batch?, |name| name.starts_with(RANK_PREFIX)));
         let is_cut = !self.0.has_limit && limit.is_some_and(|limit| usize_of(arrived.cast_unsigned()) > limit);
         if !is_cut {
             return Ok(Box::new(sorted));
@@ -76,32 +76,37 @@ impl Blocking for Sort {
 
 impl Sort {
     /// Adds the ranks to the rows: class, number and text per key, and the order of arrival.
-    fn ranked(&self, rows: &RecordBatch, arrived: i64) -> Result<RecordBatch, EngineError> {
+    fn add_ranks(&self, rows: &RecordBatch, arrived: i64) -> Result<RecordBatch, EngineError> {
         let mut ranked = rows.clone();
         for (at, key) in self.0.keys.iter().enumerate() {
             let [class, number, text] = ranks(&rows::reader(rows, &key.field.text), key, self.is_descending(key));
-            ranked = rows::with_column(&ranked, &format!("{RANK}_{at}_class"), class)?;
-            ranked = rows::with_column(&ranked, &format!("{RANK}_{at}_number"), number)?;
-            ranked = rows::with_column(&ranked, &format!("{RANK}_{at}_text"), text)?;
+            ranked = rows::with_column(&ranked, &format!("{RANK_PREFIX}_{at}_class"), class)?;
+            ranked = rows::with_column(&ranked, &format!("{RANK_PREFIX}_{at}_number"), number)?;
+            ranked = rows::with_column(&ranked, &format!("{RANK_PREFIX}_{at}_text"), text)?;
         }
         let arrival = Int64Array::from_iter_values(arrived..arrived + rows.num_rows() as i64);
-        rows::with_column(&ranked, &format!("{RANK}_arrival"), Arc::new(arrival))
+        rows::with_column(&ranked, &format!("{RANK_PREFIX}_arrival"), Arc::new(arrival))
     }
 
     fn is_descending(&self, key: &SortKey) -> bool {
         key.descending != self.0.reverse
     }
 
-    fn sorted(&self, rows: KeptRows, limit: Option<usize>, context: &CommandContext) -> Result<RowIter, EngineError> {
+    fn sort_rows(
+        &self,
+        rows: RowBuffer,
+        limit: Option<usize>,
+        context: &CommandContext,
+    ) -> Result<RowIter, EngineError> {
         let mut keys = Vec::new();
         for (at, field) in rows.schema().fields().iter().enumerate() {
-            let Some(rank) = field.name().strip_prefix(RANK) else { continue };
+            let Some(rank) = field.name().strip_prefix(RANK_PREFIX) else { continue };
             let key = rank.trim_start_matches('_').split('_').next().and_then(|key| key.parse::<usize>().ok());
             // The class is already inverted for descending keys; missing values stay last.
             let descending = key.is_some_and(|key| self.is_descending(&self.0.keys[key])) && !rank.ends_with("class");
             keys.push((at, SortOptions { descending, nulls_first: false }));
         }
-        rows::sorted(rows, &keys, limit, &context.dataflow)
+        rows::sort_rows(rows, &keys, limit, &context.dataflow)
     }
 }
 
@@ -117,15 +122,15 @@ fn ranks(reader: &ColumnReader, key: &SortKey, descending: bool) -> [ArrayRef; 3
         classes.push(turned);
         numbers.push(number);
         match number.is_some_and(|number| class == NUMBER && number.abs() >= MAX_EXACT_INTEGER) {
-            true => texts.append_option(value.and_then(exact_number).map(|number| text_of_integer(integer_of(number)))),
+            true => texts.append_option(value.and_then(exact_number).map(|number| ordered_text(integer_of(number)))),
             false => texts.append_option(text),
         }
     }
     [Arc::new(Int64Array::from(classes)), Arc::new(Float64Array::from(numbers)), Arc::new(texts.finish())]
 }
 
-/// Adds ranks for [`sorted_kept`]: numbers by value before texts, equal numbers by their text.
-pub(crate) fn sort_by_values(rows: &RecordBatch, fields: &[String]) -> Result<RecordBatch, EngineError> {
+/// Adds ranks for [`sort_by_ranks`]: numbers by value before texts, equal numbers by their text.
+pub(crate) fn add_value_ranks(rows: &RecordBatch, fields: &[String]) -> Result<RecordBatch, EngineError> {
     let mut ranked = rows.clone();
     for (at, field) in fields.iter().enumerate() {
         let column = rows::as_text_array(&rows::column_or_null(rows, field));
@@ -151,18 +156,18 @@ pub(crate) fn sort_by_values(rows: &RecordBatch, fields: &[String]) -> Result<Re
             ("text", Arc::new(StringViewArray::from(texts))),
         ];
         for (name, array) in columns {
-            ranked = rows::with_column(&ranked, &format!("{RANK}_{at}_{name}"), array)?;
+            ranked = rows::with_column(&ranked, &format!("{RANK_PREFIX}_{at}_{name}"), array)?;
         }
     }
     for (at, field) in fields.iter().enumerate() {
         let texts = rows::as_text_array(&rows::column_or_null(rows, field));
-        ranked = rows::with_column(&ranked, &format!("{RANK}_tie_{at}"), Arc::new(texts))?;
+        ranked = rows::with_column(&ranked, &format!("{RANK_PREFIX}_tie_{at}"), Arc::new(texts))?;
     }
     Ok(ranked)
 }
 
 /// A text that is ordered as the integer is.
-fn text_of_integer(integer: i64) -> String {
+fn ordered_text(integer: i64) -> String {
     const DIGITS: usize = 20;
     format!("{:0DIGITS$}", i128::from(integer) - i128::from(i64::MIN))
 }
@@ -176,12 +181,12 @@ fn integer_of(number: Number) -> i64 {
     }
 }
 
-/// Sorts rows of [`sort_by_values`] and removes the ranks.
-pub(crate) fn sorted_kept(rows: KeptRows, context: &CommandContext) -> Result<RowIter, EngineError> {
+/// Sorts rows of [`add_value_ranks`] and removes the ranks.
+pub(crate) fn sort_by_ranks(rows: RowBuffer, context: &CommandContext) -> Result<RowIter, EngineError> {
     let ascending = SortOptions { descending: false, nulls_first: false };
     let schema = rows.schema();
-    let ranks = schema.fields().iter().enumerate().filter(|(_, field)| field.name().starts_with(RANK));
+    let ranks = schema.fields().iter().enumerate().filter(|(_, field)| field.name().starts_with(RANK_PREFIX));
     let keys: Vec<_> = ranks.map(|(at, _)| (at, ascending)).collect();
-    let sorted = rows::sorted(rows, &keys, None, &context.dataflow)?;
-    Ok(Box::new(sorted.map(|batch| rows::without(&batch?, |name| name.starts_with(RANK)))))
+    let sorted = rows::sort_rows(rows, &keys, None, &context.dataflow)?;
+    Ok(Box::new(sorted.map(|batch| rows::drop_columns(&batch?, |name| name.starts_with(RANK_PREFIX)))))
 }

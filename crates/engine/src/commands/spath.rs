@@ -29,26 +29,26 @@ impl Execute for SpathCommand {
             let spath = Spath::new(command);
             return Ok(vec![row(move || spath.clone())]);
         }
-        let every = EveryPath { command, messages };
+        let every = ExtractAllPaths { command, messages };
         Ok(vec![row(move || every.clone())])
     }
 }
 
 /// Extracts all paths.
 #[derive(Clone)]
-struct EveryPath {
+struct ExtractAllPaths {
     command: Arc<SpathCommand>,
     /// Receives the warnings about exceeded limits.
     messages: Arc<Messages>,
 }
 
-impl RowCommand for EveryPath {
+impl RowCommand for ExtractAllPaths {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
-        self.every_path(&rows)
+        self.extract_all_paths(&rows)
     }
 }
 
-fn every_value(text: &str, found: &mut dyn FnMut(&str, String)) {
+fn for_each_value(text: &str, found: &mut dyn FnMut(&str, String)) {
     if is_xml(text) {
         xml_fields(text, &mut |path, value| found(path, value.to_owned()));
     } else {
@@ -56,8 +56,8 @@ fn every_value(text: &str, found: &mut dyn FnMut(&str, String)) {
     }
 }
 
-impl EveryPath {
-    fn every_path(&self, rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
+impl ExtractAllPaths {
+    fn extract_all_paths(&self, rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
         let source = rows::reader(rows, &self.command.input);
         let mut names: Vec<String> = Vec::new();
         let mut places: HashMap<String, usize, foldhash::fast::FixedState> = HashMap::default();
@@ -65,7 +65,7 @@ impl EveryPath {
         let mut scratch = String::new();
         for row in 0..rows.num_rows() {
             let Some(text) = source.text(row, &mut scratch) else { continue };
-            every_value(first_bytes(text, SPATH_BYTES_MAX), &mut |path, value| {
+            for_each_value(first_bytes(text, SPATH_BYTES_MAX), &mut |path, value| {
                 let at = match places.get(path) {
                     Some(at) => *at,
                     None if names.len() < SPATH_FIELDS_MAX => {

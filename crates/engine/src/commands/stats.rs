@@ -15,12 +15,12 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::expr::ExprContext;
 use quarry_eval::field_names::names_of;
 use quarry_eval::rows::rank::ValueRanks;
-use quarry_eval::rows::{self, ColumnReader, KeptRows, RowIter, of_batches};
+use quarry_eval::rows::{self, ColumnReader, RowBuffer, RowIter, of_batches};
 use quarry_spl::ast::{Aggregate, EvalCommand, FieldPattern, NodeBuilder, StatsCommand};
 use quarry_stdx::number::u32_of;
 
 use super::empty_columns::DropEmptyColumns;
-use super::sort::{sort_by_values, sorted_kept};
+use super::sort::{add_value_ranks, sort_by_ranks};
 use super::{Execute, delimiter};
 use crate::blocking::Blocking;
 use crate::lowering::{Lowering, Step, blocking, names};
@@ -30,25 +30,25 @@ impl Execute for StatsCommand {
         let mut steps = Vec::new();
         if self.all_num && !has_wildcards(&self.aggregates) {
             steps.extend(all_num::steps(self, lowering)?);
-            steps.extend(delimiter::of_results(self));
+            steps.extend(delimiter::step_for_results(self));
             return Ok(steps);
         }
         if self.dedup_split_values && !self.by.is_empty() {
-            steps.extend(without_repeats(&self.by, lowering)?);
+            steps.extend(dedup_values_steps(&self.by, lowering)?);
         }
-        lowering.tell_idle(&[(self.all_num, "allnum=")]);
+        lowering.warn_ignored_options(&[(self.all_num, "allnum=")]);
         let (by, expressions) = (names(&self.by), lowering.expressions());
         steps.push(match has_wildcards(&self.aggregates) {
             true => blocking(WildcardStats { command: self.clone(), by, expressions }),
             false => Step::Reduce(Arc::new(Stats(AggregatePlan::new(&self.aggregates, by, &expressions)?))),
         });
-        steps.extend(delimiter::of_results(self));
+        steps.extend(delimiter::step_for_results(self));
         Ok(steps)
     }
 }
 
 /// Removes duplicate values of these fields within a row (`dedup_splitvals`).
-fn without_repeats(fields: &[FieldPattern], lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+fn dedup_values_steps(fields: &[FieldPattern], lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
     let assignments = fields.iter().map(|field| {
         let make = NodeBuilder::at(field.span);
         make.assignment(&field.text, make.call("mvdedup", [make.field(&field.text)]))
@@ -60,12 +60,12 @@ fn without_repeats(fields: &[FieldPattern], lowering: &Lowering<'_>) -> Result<V
 pub(crate) struct Stats(pub AggregatePlan);
 
 impl Reduce for Stats {
-    fn takes_extremes(&self) -> bool {
-        self.0.takes_extremes()
+    fn accepts_extremes(&self) -> bool {
+        self.0.accepts_extremes()
     }
 
-    fn takes_counts(&self) -> bool {
-        self.0.takes_counts()
+    fn accepts_counts(&self) -> bool {
+        self.0.accepts_counts()
     }
 
     fn aggregates(&self) -> &AggregatePlan {
@@ -89,18 +89,18 @@ impl Reduce for Stats {
 /// The groups sorted by their BY fields; spills if they do not fit into memory.
 fn sorted_values(plan: &AggregatePlan, folded: Folded, context: &CommandContext) -> Result<RowIter, EngineError> {
     match folded {
-        Folded::Parts(parts) if !plan.looks_at_all_groups() => {
-            let mut kept = KeptRows::new("stats", &context.dataflow);
+        Folded::Parts(parts) if !plan.depends_on_all_groups() => {
+            let mut kept = RowBuffer::new("stats", &context.dataflow);
             for folder in parts {
-                let groups = folder?.finished().rows(plan, None)?;
+                let groups = folder?.finish().rows(plan, None)?;
                 for start in (0..groups.num_rows()).step_by(SORTED_ROWS) {
                     let part = groups.slice(start, SORTED_ROWS.min(groups.num_rows() - start));
-                    kept.push(&sort_by_values(&part, &plan.by)?)?;
+                    kept.push(&add_value_ranks(&part, &plan.by)?)?;
                 }
             }
-            sorted_kept(kept, context)
+            sort_by_ranks(kept, context)
         }
-        folded => Ok(of_batches(vec![sorted_by(&plan.values(folded, context)?, &plan.by)?])),
+        folded => Ok(of_batches(vec![sort_by_fields(&plan.values(folded, context)?, &plan.by)?])),
     }
 }
 
@@ -108,7 +108,7 @@ fn sorted_values(plan: &AggregatePlan, folded: Folded, context: &CommandContext)
 const SORTED_ROWS: usize = 4_096;
 
 /// Sorts the rows by these fields: numbers by value before texts, equal numbers by their text.
-pub(crate) fn sorted_by(rows: &RecordBatch, fields: &[String]) -> Result<RecordBatch, EngineError> {
+pub(crate) fn sort_by_fields(rows: &RecordBatch, fields: &[String]) -> Result<RecordBatch, EngineError> {
     if fields.is_empty() || rows.num_rows() < 2 {
         return Ok(rows.clone());
     }
@@ -142,7 +142,7 @@ pub(crate) struct WildcardStats {
 
 impl Blocking for WildcardStats {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let rows = KeptRows::collect("stats", rows, &context.dataflow)?;
+        let rows = RowBuffer::collect("stats", rows, &context.dataflow)?;
         let plan = plan_for(&self.command.aggregates, &self.by, &rows, &self.expressions)?;
         let folded = plan.fold(rows.into_rows(), context)?;
         // A field for which the function yields no value gets no column, such as `avg(*)` of texts.
@@ -154,7 +154,7 @@ impl Blocking for WildcardStats {
 pub(super) fn plan_for(
     aggregates: &[Aggregate],
     by: &[String],
-    rows: &KeptRows,
+    rows: &RowBuffer,
     expressions: &ExprContext,
 ) -> Result<AggregatePlan, EngineError> {
     let names = names_of(&RecordBatch::new_empty(rows.schema()));

@@ -41,7 +41,7 @@ impl Execute for StreamStatsCommand {
         let plan = Arc::new(AggregatePlan::new(&self.aggregates, names(&self.by), &lowering.expressions())?);
         let before = self.reset_before.as_ref().map(|expr| lowering.compile(expr)).transpose()?;
         let after = self.reset_after.as_ref().map(|expr| lowering.compile(expr)).transpose()?;
-        lowering.tell_idle(&[(self.all_num, "allnum=")]);
+        lowering.warn_ignored_options(&[(self.all_num, "allnum=")]);
         let (command, dataflow) = (self.clone(), Arc::clone(&lowering.environment.context().dataflow));
         Ok(vec![ordered(move || {
             let account = dataflow.account("streamstats");
@@ -115,7 +115,7 @@ impl StreamStats {
     }
 
     /// Periodically accounts for memory.
-    fn check(&mut self, rows: usize) -> Result<(), EngineError> {
+    fn account_memory(&mut self, rows: usize) -> Result<(), EngineError> {
         self.rows_until_check = self.rows_until_check.saturating_sub(rows);
         if self.rows_until_check > 0 && self.window_bytes < self.checked_bytes + UNACCOUNTED_BYTES {
             return Ok(());
@@ -157,17 +157,17 @@ impl StreamStats {
             self.sliding.push(self.plan.columns.iter().map(|column| Sliding::new(column.body)).collect());
         }
         if self.command.current {
-            self.enter(at, seen);
+            self.add_to_window(at, seen);
             self.evict(at, time)?;
             return Ok(self.values_of_window(at, group));
         }
         self.evict(at, time)?;
         let values = self.values_of_window(at, group);
-        self.enter(at, seen);
+        self.add_to_window(at, seen);
         Ok(values)
     }
 
-    fn enter(&mut self, at: usize, seen: WindowRow) {
+    fn add_to_window(&mut self, at: usize, seen: WindowRow) {
         self.window_bytes += seen.bytes();
         let (window, group) = (&mut self.windows[at], seen.group as usize);
         let number = window.push(seen);
@@ -280,7 +280,7 @@ impl RowCommand for StreamStats {
                 self.reset();
             }
         }
-        self.check(rows.num_rows())?;
+        self.account_memory(rows.num_rows())?;
         let mut result = rows.clone();
         for (aggregate, column) in self.plan.columns.iter().zip(columns) {
             result = rows::with_column(&result, &aggregate.name, column.finish())?;

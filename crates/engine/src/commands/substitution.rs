@@ -21,18 +21,18 @@ use crate::lowering::{Environment, Lowering, Step};
 use crate::subsearch::CONDITION_ROWS_MAX;
 
 /// Substitutes tried for an empty result: nothing, a null value, and an empty text.
-const EMPTY_PLACES: [&str; 3] = ["", "null()", "\"\""];
+const EMPTY_SUBSTITUTES: [&str; 3] = ["", "null()", "\"\""];
 
 impl Execute for SubstitutionCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
-        let commands = substituted(self, lowering.span, lowering.environment)?;
+        let commands = substitute(self, lowering.span, lowering.environment)?;
         let steps = commands.iter().map(|command| lowering.steps(command));
         Ok(steps.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
 }
 
 /// The commands of a pipeline, with subsearch results substituted.
-pub(crate) fn with_substitutions<'a>(
+pub(crate) fn substitute_all<'a>(
     pipeline: &'a Pipeline,
     environment: &dyn Environment,
 ) -> Result<Cow<'a, Pipeline>, EngineError> {
@@ -44,16 +44,18 @@ pub(crate) fn with_substitutions<'a>(
     for stage in &pipeline.commands {
         match &stage.command {
             // An unresolved condition selects all events; the result of any other unresolved command is unknown.
-            Command::Substitution(command) if environment.is_open(&stage.command) => match command.shape.as_slice() {
-                [Command::Search(_)] if command.first => {
-                    command.subsearches.iter().try_for_each(|inner| environment.subsearch(inner, 0).map(drop))?;
-                    let search = SearchCommand { expr: SearchExpr::All, time: TimeModifiers::default() };
-                    commands.push(Stage { command: search.into(), span: stage.span });
+            Command::Substitution(command) if environment.is_dynamic(&stage.command) => {
+                match command.shape.as_slice() {
+                    [Command::Search(_)] if command.first => {
+                        command.subsearches.iter().try_for_each(|inner| environment.subsearch(inner, 0).map(drop))?;
+                        let search = SearchCommand { expr: SearchExpr::All, time: TimeModifiers::default() };
+                        commands.push(Stage { command: search.into(), span: stage.span });
+                    }
+                    _ => commands.push(stage.clone()),
                 }
-                _ => commands.push(stage.clone()),
-            },
+            }
             Command::Substitution(command) => {
-                let read = substituted(command, stage.span, environment)?;
+                let read = substitute(command, stage.span, environment)?;
                 commands.extend(read.into_iter().map(|command| Stage { command, span: stage.span }));
             }
             _ => commands.push(stage.clone()),
@@ -63,15 +65,15 @@ pub(crate) fn with_substitutions<'a>(
 }
 
 /// The command with the results of its subsearches substituted.
-fn substituted(
+fn substitute(
     command: &SubstitutionCommand,
     span: Span,
     environment: &dyn Environment,
 ) -> Result<Vec<Command>, EngineError> {
     let mut texts = Vec::with_capacity(command.subsearches.len());
     for subsearch in &command.subsearches {
-        let text = text_of(&environment.subsearch(subsearch, CONDITION_ROWS_MAX)?);
-        if !stays_in_place(&text) {
+        let text = results_text(&environment.subsearch(subsearch, CONDITION_ROWS_MAX)?);
+        if !is_self_contained(&text) {
             let message = format!(
                 "a subsearch returned `{}`: a command cannot contain a pipe, a bracket or an unclosed quote; put it in quotes",
                 quarry_spl::excerpt(&text)
@@ -81,10 +83,10 @@ fn substituted(
         texts.push(text);
     }
     let mut fault = None;
-    for empty in EMPTY_PLACES {
+    for empty in EMPTY_SUBSTITUTES {
         let texts: Vec<String> =
             texts.iter().map(|text| if text.is_empty() { empty.to_owned() } else { text.clone() }).collect();
-        let text = command.with(&texts);
+        let text = command.with_texts(&texts);
         let parsed = quarry_spl::parse_commands(&text, command.first, &environment.commands().names());
         if parsed.is_ok() {
             return Ok(parsed.pipeline.commands.into_iter().map(|stage| stage.command).collect());
@@ -104,7 +106,7 @@ fn substituted(
 }
 
 /// Rows as text: a single literal as it is, otherwise a condition.
-fn text_of(batches: &[RecordBatch]) -> String {
+fn results_text(batches: &[RecordBatch]) -> String {
     let mut conditions: Vec<Vec<String>> = Vec::new();
     let mut literal = false;
     for batch in batches {
@@ -117,7 +119,7 @@ fn text_of(batches: &[RecordBatch]) -> String {
                 literal |= is_literal;
                 let written = |value: &str| match is_literal {
                     true => value.to_owned(),
-                    false => format!("{name}=\"{}\"", escaped(value)),
+                    false => format!("{name}=\"{}\"", escape(value)),
                 };
                 let values: Vec<String> = reader.values(row).map(|value| written(&value)).collect();
                 match values.len() {
@@ -142,7 +144,7 @@ fn text_of(batches: &[RecordBatch]) -> String {
 }
 
 /// Whether a text is only part of a command: its quotes are closed, and there are no pipes or brackets outside of them.
-fn stays_in_place(text: &str) -> bool {
+fn is_self_contained(text: &str) -> bool {
     let (mut is_quoted, mut is_escaped) = (false, false);
     for letter in text.chars() {
         match letter {
@@ -156,7 +158,7 @@ fn stays_in_place(text: &str) -> bool {
     !is_quoted && !is_escaped
 }
 
-fn escaped(text: &str) -> String {
+fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
@@ -165,14 +167,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_parts_of_a_command_stay_in_place() {
+    fn texts_with_pipes_brackets_or_open_quotes_are_not_self_contained() {
         for text in ["", "5", "x AS y", r#"( ( user="e|v[a]" ) )"#, r#""a \" | b""#, r#"a\"b"#, "größe"] {
-            assert!(stays_in_place(text), "{text}");
+            assert!(is_self_contained(text), "{text}");
         }
         for text in
             ["1 | outputlookup t", "[search x]", "a]", r#"a" | outputlookup t | eval y="b" | c"#, r#"half ""#, "a\\"]
         {
-            assert!(!stays_in_place(text), "{text}");
+            assert!(!is_self_contained(text), "{text}");
         }
     }
 }

@@ -14,7 +14,7 @@ use quarry_eval::rows;
 use quarry_spl::ast::TagsCommand;
 
 use super::Execute;
-use super::typer::labelled;
+use super::typer::add_labels;
 use crate::knowledge::labels::{TAG, condition_of, tag_field};
 use crate::knowledge::{KnowledgeSource, Tag};
 use crate::lowering::{Lowering, Step, row};
@@ -51,7 +51,7 @@ impl Tags {
     }
 
     /// The text for a tag of a row.
-    fn shown(&self, tag: &Tag, value: Option<&str>) -> String {
+    fn tag_text(&self, tag: &Tag, value: Option<&str>) -> String {
         let mut text = String::new();
         if self.command.with_name {
             text.push_str(&format!("{}::", tag.field));
@@ -77,7 +77,7 @@ impl RowCommand for Tags {
             let is_tagged = |text: &str| quarry_eval::pattern::Wildcard::new(&tag.value, false).is_match(text);
             for row in (0..rows.num_rows()).filter(|row| fits.value(*row)) {
                 let value = reader.values(row).find(|text| is_tagged(text));
-                outputs[at].1[row].push(self.shown(tag, value.as_deref()));
+                outputs[at].1[row].push(self.tag_text(tag, value.as_deref()));
             }
         }
         // Events may have tags of fields that other commands have removed.
@@ -92,7 +92,7 @@ impl RowCommand for Tags {
             outputs.insert(0, (output.clone(), own.collect()));
         }
         for (name, found) in outputs {
-            rows = labelled(rows, &name, &found)?;
+            rows = add_labels(rows, &name, &found)?;
         }
         Ok(rows)
     }

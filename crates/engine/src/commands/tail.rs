@@ -2,7 +2,7 @@
 
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{KeptRows, RowIter, conform, reversed};
+use quarry_eval::rows::{RowBuffer, RowIter, conform, reverse};
 use quarry_spl::ast::TailCommand;
 
 use super::Execute;
@@ -20,7 +20,7 @@ struct Tail(usize);
 
 impl Blocking for Tail {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let mut held = KeptRows::new("tail", &context.dataflow);
+        let mut held = RowBuffer::new("tail", &context.dataflow);
         for batch in rows {
             held.push(&batch?)?;
             while held.first_rows().is_some_and(|first| held.num_rows() - first >= self.0) {
@@ -32,7 +32,7 @@ impl Blocking for Tail {
             let batch = conform(&batch?, &schema)?;
             let skipped = batch.num_rows().saturating_sub(left);
             left -= batch.num_rows() - skipped;
-            reversed(&batch.slice(skipped, batch.num_rows() - skipped))
+            reverse(&batch.slice(skipped, batch.num_rows() - skipped))
         });
         Ok(Box::new(last))
     }

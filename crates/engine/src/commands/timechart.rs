@@ -130,7 +130,7 @@ impl TimeChart {
     }
 
     /// Rates per unit of time: sums divided by the length of the span.
-    fn scaled(&self, groups: RecordBatch, span: &Span) -> Result<RecordBatch, EngineError> {
+    fn scale_rates(&self, groups: RecordBatch, span: &Span) -> Result<RecordBatch, EngineError> {
         let length = Number::Nanos(length_of(span));
         let mut groups = groups;
         for column in &self.plan.columns {
@@ -140,7 +140,7 @@ impl TimeChart {
             for row in 0..groups.num_rows() {
                 let sum = sums.exact_number(row).map(|sum| sum.times(Number::Int(i64::from(unit))));
                 let rate = sum.and_then(|sum| sum.divided_by(length));
-                rates.push(rate.map_or(Value::Null, Value::of_number));
+                rates.push(rate.map_or(Value::Null, Value::from_number));
             }
             groups = rows::with_column(&groups, &column.name, rates.finish())?;
         }
@@ -153,7 +153,7 @@ impl TimeChart {
             let pivot = SeriesTable { plan: &self.plan, outputs: &self.outputs, options: &self.command.series };
             return pivot.columns(merged, context);
         }
-        let groups = self.outputs.computed(self.plan.values(folded, context)?)?;
+        let groups = self.outputs.add_computed(self.plan.values(folded, context)?)?;
         let keys = rows::as_text_array(groups.column(0));
         let places: Vec<Option<u32>> = (0..u32_of(keys.len())).map(Some).collect();
         let columns = self.outputs.columns().iter().enumerate();
@@ -204,13 +204,13 @@ impl Reduce for TimeChart {
     fn folder(&self, context: &CommandContext) -> Result<Folder, EngineError> {
         let spans = self.spans(self.fix_span(None, context), context)?;
         let keeps_times = self.column.as_deref() == Some("_time");
-        Ok(Folder::new(&self.plan, context).after(Box::new(SpanStarts { spans, keeps_times })))
+        Ok(Folder::new(&self.plan, context).with_shape(Box::new(SpanStarts { spans, keeps_times })))
     }
 
     fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError> {
         let span = self.fix_span(None, context);
         let mut pivot = self.columns(self.plan.gather(folders, context)?, context)?;
-        pivot.groups = self.scaled(pivot.groups, &span)?;
+        pivot.groups = self.scale_rates(pivot.groups, &span)?;
         let mut seen: Vec<(TimeNs, usize)> =
             pivot.rows.iter().enumerate().filter_map(|(at, key)| Some((parse_epoch(key)?, at))).collect();
         seen.sort_unstable();

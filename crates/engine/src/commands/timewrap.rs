@@ -48,7 +48,7 @@ impl BlockingTable for TimeWrap {
         let mut periods = BTreeSet::new();
         for row in 0..all.num_rows() {
             let Some(time) = time_ns(&times, row) else { continue };
-            let (age, moment) = self.wrapped(time, end, context)?;
+            let (age, moment) = self.wrap_time(time, end, context)?;
             periods.insert(age);
             grid.entry(moment).or_default().insert(age, row);
         }
@@ -74,7 +74,13 @@ impl BlockingTable for TimeWrap {
 
 impl TimeWrap {
     /// A time moved by a number of periods.
-    fn shifted(&self, time: TimeNs, periods: u64, back: bool, context: &CommandContext) -> Result<TimeNs, EngineError> {
+    fn shift_time(
+        &self,
+        time: TimeNs,
+        periods: u64,
+        back: bool,
+        context: &CommandContext,
+    ) -> Result<TimeNs, EngineError> {
         let amount = periods.saturating_mul(self.0.span.amount);
         if amount == 0 {
             return Ok(time);
@@ -95,18 +101,18 @@ impl TimeWrap {
     }
 
     /// Age of a time in periods before the last one, and the corresponding moment in the last period.
-    fn wrapped(&self, time: TimeNs, end: TimeNs, context: &CommandContext) -> Result<(u64, TimeNs), EngineError> {
+    fn wrap_time(&self, time: TimeNs, end: TimeNs, context: &CommandContext) -> Result<(u64, TimeNs), EngineError> {
         let length = length_of(&self.0.span).max(1);
         // Months and days vary in length: start from a low estimate and step forward.
         let estimate = (end - 1).saturating_sub(time).max(0) / length;
         let mut age = u64::try_from(estimate).unwrap_or(0);
         age = age.saturating_sub(1 + age / 16);
-        let mut moment = self.shifted(time, age, false, context)?;
+        let mut moment = self.shift_time(time, age, false, context)?;
         loop {
             if age > PERIODS_MAX {
                 return Err(EngineError::Limit { what: "timewrap".into(), limit: "periods", value: PERIODS_MAX });
             }
-            let next = self.shifted(time, age + 1, false, context)?;
+            let next = self.shift_time(time, age + 1, false, context)?;
             if next >= end {
                 return Ok((age, moment));
             }
@@ -120,7 +126,7 @@ impl TimeWrap {
         Ok(match &self.0.series {
             WrapSeries::Short => format!("s{age}"),
             WrapSeries::Exact(format) => {
-                let start = self.shifted(end, age + 1, true, context)?;
+                let start = self.shift_time(end, age + 1, true, context)?;
                 strftime(start, format, &context.zone)
             }
             WrapSeries::Relative if age == 0 && amount == 1 => format!("latest_{unit}"),

@@ -9,7 +9,7 @@ use arrow::datatypes::Int64Type;
 use arrow::record_batch::RecordBatch;
 use hashbrown::HashMap;
 use quarry_eval::EngineError;
-use quarry_eval::aggregate::folder::Finished;
+use quarry_eval::aggregate::folder::FinishedGroups;
 use quarry_eval::aggregate::keys::KeyTable;
 use quarry_eval::aggregate::{AggregateColumn, AggregatePlan, Argument, Folded, Folder, MergedFolders};
 use quarry_eval::command::Reduce;
@@ -56,8 +56,8 @@ impl Top {
 const COUNT: &str = "__count";
 
 impl Reduce for Top {
-    fn takes_counts(&self) -> bool {
-        self.plan.takes_counts()
+    fn accepts_counts(&self) -> bool {
+        self.plan.accepts_counts()
     }
 
     fn aggregates(&self) -> &AggregatePlan {
@@ -66,9 +66,11 @@ impl Reduce for Top {
 
     fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError> {
         let (counted, total) = match self.plan.gather(folders, context)? {
-            Folded::Groups(folder) if self.by.is_empty() && self.command.limit > 0 => self.best(folder.finished())?,
+            Folded::Groups(folder) if self.by.is_empty() && self.command.limit > 0 => {
+                self.top_groups(folder.finish())?
+            }
             Folded::Parts(parts) if self.by.is_empty() && self.command.limit > 0 => {
-                self.best_of_parts(*parts, context)?
+                self.top_groups_by_partition(*parts, context)?
             }
             folded => (self.plan.values(folded, context)?, None),
         };
@@ -80,7 +82,7 @@ impl Reduce for Top {
         if let Some(total) = total {
             totals.insert(0, total);
         }
-        let ranked = self.ranked(&counted, &groups, &counts);
+        let ranked = self.rank_rows(&counted, &groups, &counts);
         let limit = if self.command.limit == 0 { usize::MAX } else { self.command.limit };
         let mut kept: HashMap<u32, (usize, i64), foldhash::fast::FixedState> = HashMap::default();
         let places: Vec<u32> = (ranked.into_iter())
@@ -93,13 +95,13 @@ impl Reduce for Top {
             })
             .collect();
         let others = |group: u32| totals[&group] - kept.get(&group).map_or(0, |(_, count)| *count);
-        let lines = self.lines(&places, &groups, &counts, &others);
+        let lines = self.result_rows(&places, &groups, &counts, &others);
         Ok(of_batches(self.table(&counted, &lines, &totals)?))
     }
 }
 
 /// A row of the result: a counted combination, or the rest of a group.
-struct Line {
+struct ResultRow {
     place: u32,
     group: u32,
     count: i64,
@@ -108,7 +110,7 @@ struct Line {
 
 impl Top {
     /// The groups whose counts may be among the first, and the total count.
-    fn best(&self, finished: Finished) -> Result<(RecordBatch, Option<i64>), EngineError> {
+    fn top_groups(&self, finished: FinishedGroups) -> Result<(RecordBatch, Option<i64>), EngineError> {
         let counts = finished.columns.first().map(|counts| counts.as_primitive::<Int64Type>().values().to_vec());
         let counts = counts.unwrap_or_default();
         let total = Some(counts.iter().sum());
@@ -125,7 +127,7 @@ impl Top {
     }
 
     /// Like [`Top::best`], partition by partition.
-    fn best_of_parts(
+    fn top_groups_by_partition(
         &self,
         parts: MergedFolders,
         context: &CommandContext,
@@ -133,7 +135,7 @@ impl Top {
         let mut account = context.dataflow.account("top");
         let (mut best, mut sum, mut bytes) = (Vec::new(), 0, 0);
         for folder in parts {
-            let (rows, total) = self.best(folder?.finished())?;
+            let (rows, total) = self.top_groups(folder?.finish())?;
             let (rows, more) = rows::compact(&rows)?;
             bytes += more;
             account.set(bytes)?;
@@ -144,7 +146,7 @@ impl Top {
     }
 
     /// Rows ordered by group, then by count; equal counts by value. For a single group, only as many as requested.
-    fn ranked(&self, counted: &RecordBatch, groups: &[u32], counts: &[i64]) -> Vec<u32> {
+    fn rank_rows(&self, counted: &RecordBatch, groups: &[u32], counts: &[i64]) -> Vec<u32> {
         let columns: Vec<StringViewArray> = (self.by.iter().chain(&self.fields))
             .map(|field| rows::as_text_array(&rows::column_or_null(counted, field)))
             .collect();
@@ -193,14 +195,20 @@ impl Top {
         places
     }
 
-    fn lines(&self, places: &[u32], groups: &[u32], counts: &[i64], others: &dyn Fn(u32) -> i64) -> Vec<Line> {
-        let mut lines: Vec<Line> = Vec::new();
+    fn result_rows(
+        &self,
+        places: &[u32],
+        groups: &[u32],
+        counts: &[i64],
+        others: &dyn Fn(u32) -> i64,
+    ) -> Vec<ResultRow> {
+        let mut lines: Vec<ResultRow> = Vec::new();
         for (at, place) in places.iter().enumerate() {
             let group = groups[*place as usize];
-            lines.push(Line { place: *place, group, count: counts[*place as usize], is_other: false });
+            lines.push(ResultRow { place: *place, group, count: counts[*place as usize], is_other: false });
             let ends = places.get(at + 1).is_none_or(|next| groups[*next as usize] != group);
             if ends && self.command.use_other && others(group) > 0 {
-                lines.push(Line { place: *place, group, count: others(group), is_other: true });
+                lines.push(ResultRow { place: *place, group, count: others(group), is_other: true });
             }
         }
         lines
@@ -209,7 +217,7 @@ impl Top {
     fn table(
         &self,
         counted: &RecordBatch,
-        lines: &[Line],
+        lines: &[ResultRow],
         totals: &HashMap<u32, i64, foldhash::fast::FixedState>,
     ) -> Result<Vec<RecordBatch>, EngineError> {
         let places: UInt32Array = lines.iter().map(|line| line.place).collect();

@@ -27,8 +27,8 @@ use quarry_eval::spans::length_of;
 use quarry_event::TimeNs;
 use quarry_spl::ast::{EventTest, TransactionCommand};
 
-use self::members::{Events, Member, Names};
-use self::rows::{ClosedRows, Ending};
+use self::members::{Events, FieldNames, Member};
+use self::rows::{ClosedRows, FinalState};
 use super::Execute;
 use crate::blocking::Blocking;
 use crate::lowering::{Lowering, Step, blocking};
@@ -36,23 +36,26 @@ use crate::lowering::{Lowering, Step, blocking};
 /// Growth of open transactions in bytes before memory is accounted for again.
 const UNACCOUNTED_BYTES: usize = 1 << 20;
 /// Approximate overhead of an open transaction besides its events, in bytes.
-const OPEN_BYTES: usize = 256;
+const OPEN_OVERHEAD_BYTES: usize = 256;
 /// Maximum bytes of batches kept alive by events.
 const BATCH_BYTES_MAX: usize = 16 << 20;
 /// Divisor: these batches may take at most the search's memory divided by this.
-const BATCH_SHARE: usize = 32;
+const BATCH_MEMORY_DIVISOR: usize = 32;
 
 impl Execute for TransactionCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
-        let command = of_stanza(self, lowering)?;
-        let test = |test: &Option<EventTest>| test.as_ref().map(|test| Test::new(test, lowering)).transpose();
+        let command = with_stanza_settings(self, lowering)?;
+        let test = |test: &Option<EventTest>| test.as_ref().map(|test| CompiledTest::new(test, lowering)).transpose();
         let (starts, ends) = (test(&command.starts_with)?, test(&command.ends_with)?);
         Ok(vec![blocking(Transaction { command, starts, ends })])
     }
 }
 
 /// The command with the settings of its transactiontypes.conf stanza.
-fn of_stanza(transaction: &TransactionCommand, lowering: &Lowering<'_>) -> Result<TransactionCommand, EngineError> {
+fn with_stanza_settings(
+    transaction: &TransactionCommand,
+    lowering: &Lowering<'_>,
+) -> Result<TransactionCommand, EngineError> {
     let Some(kind) = &transaction.kind else { return Ok(transaction.clone()) };
     let (name, knowledge) = (&kind.name, lowering.environment.knowledge());
     let invalid = |message: String| EngineError::Invalid { message, span: Some(kind.span) };
@@ -61,27 +64,27 @@ fn of_stanza(transaction: &TransactionCommand, lowering: &Lowering<'_>) -> Resul
         let known = if known.is_empty() { "it is empty".to_owned() } else { format!("it has {}", known.join(", ")) };
         invalid(format!("transaction: transactiontypes.conf has no stanza {name}; {known}"))
     })?;
-    transaction.of_kind(&settings).map_err(|fault| invalid(format!("transactiontypes.conf [{name}]: {fault}")))
+    transaction.with_settings(&settings).map_err(|fault| invalid(format!("transactiontypes.conf [{name}]: {fault}")))
 }
 
 /// A compiled test of events.
-enum Test {
+enum CompiledTest {
     Condition(RowFilter),
     Expression(CompiledExpr),
 }
 
-impl Test {
-    fn new(test: &EventTest, lowering: &Lowering<'_>) -> Result<Test, EngineError> {
+impl CompiledTest {
+    fn new(test: &EventTest, lowering: &Lowering<'_>) -> Result<CompiledTest, EngineError> {
         Ok(match test {
-            EventTest::Condition(expr) => Test::Condition(RowFilter::new(expr, &lowering.expressions())?),
-            EventTest::Expression(expr) => Test::Expression(CompiledExpr::new(expr, &lowering.expressions())?),
+            EventTest::Condition(expr) => CompiledTest::Condition(RowFilter::new(expr, &lowering.expressions())?),
+            EventTest::Expression(expr) => CompiledTest::Expression(CompiledExpr::new(expr, &lowering.expressions())?),
         })
     }
 
-    fn of_rows(&self, rows: &RecordBatch) -> Result<BooleanArray, EngineError> {
+    fn matches(&self, rows: &RecordBatch) -> Result<BooleanArray, EngineError> {
         match self {
-            Test::Condition(filter) => filter.matches(rows),
-            Test::Expression(expr) => expr.matches(rows),
+            CompiledTest::Condition(filter) => filter.matches(rows),
+            CompiledTest::Expression(expr) => expr.matches(rows),
         }
     }
 }
@@ -90,9 +93,9 @@ impl Test {
 struct Transaction {
     command: TransactionCommand,
     /// `startswith=`: test of the first event.
-    starts: Option<Test>,
+    starts: Option<CompiledTest>,
     /// `endswith=`: test of the last event.
-    ends: Option<Test>,
+    ends: Option<CompiledTest>,
 }
 
 impl Blocking for Transaction {
@@ -103,10 +106,10 @@ impl Blocking for Transaction {
                 break;
             }
             let batch = batch?;
-            let starts = self.starts.as_ref().map(|test| test.of_rows(&batch)).transpose()?;
-            let ends = self.ends.as_ref().map(|test| test.of_rows(&batch)).transpose()?;
+            let starts = self.starts.as_ref().map(|test| test.matches(&batch)).transpose()?;
+            let ends = self.ends.as_ref().map(|test| test.matches(&batch)).transpose()?;
             let events = Arc::new(Events::new(&batch, &self.command.fields, &mut gathered.names)?);
-            gathered.hold(&events)?;
+            gathered.retain_batch(&events)?;
             for row in 0..events.count() {
                 let holds = |test: &Option<BooleanArray>| {
                     test.as_ref().is_some_and(|test| arrow::array::Array::is_valid(test, row) && test.value(row))
@@ -119,7 +122,7 @@ impl Blocking for Transaction {
 }
 
 /// A transaction that may still grow.
-struct Open {
+struct OpenTransaction {
     key: Vec<Option<String>>,
     /// Newest first.
     members: Vec<Member>,
@@ -136,9 +139,9 @@ struct TransactionGroups<'c> {
     max_pause: Option<i64>,
     max_open: usize,
     max_open_events: usize,
-    open: HashMap<u64, Open, FixedState>,
+    open: HashMap<u64, OpenTransaction, FixedState>,
     /// Open transactions by the hash of a field's index and value.
-    by_value: HashMap<u64, Sharing, FixedState>,
+    by_value: HashMap<u64, OpenIds, FixedState>,
     /// Transactions in order of opening; may include closed ones.
     opened: VecDeque<u64>,
     /// Transactions in order of change; may include outdated entries.
@@ -147,7 +150,7 @@ struct TransactionGroups<'c> {
     /// Bytes of the events of open transactions.
     open_bytes: usize,
     /// Open transactions whose events may keep batches alive.
-    unsettled: Vec<u64>,
+    batch_bound: Vec<u64>,
     /// Bytes of the batches kept alive, and their maximum.
     held_bytes: usize,
     held_bytes_max: usize,
@@ -159,38 +162,38 @@ struct TransactionGroups<'c> {
     /// Time of the current event.
     now: TimeNs,
     done: ClosedRows,
-    names: Names,
+    names: FieldNames,
     evicted_by_limit: bool,
     /// Whether an event was newer than the one before it.
     is_out_of_order: bool,
 }
 
 /// Open transactions that share a field value.
-enum Sharing {
+enum OpenIds {
     One(u64),
     Several(Vec<u64>),
 }
 
-impl Sharing {
+impl OpenIds {
     fn all(&self) -> &[u64] {
         match self {
-            Sharing::One(id) => std::slice::from_ref(id),
-            Sharing::Several(all) => all,
+            OpenIds::One(id) => std::slice::from_ref(id),
+            OpenIds::Several(all) => all,
         }
     }
 
     fn add(&mut self, id: u64) {
         match self {
-            Sharing::One(first) => *self = Sharing::Several(vec![*first, id]),
-            Sharing::Several(all) => all.push(id),
+            OpenIds::One(first) => *self = OpenIds::Several(vec![*first, id]),
+            OpenIds::Several(all) => all.push(id),
         }
     }
 
     /// Removes a transaction; true if none is left.
-    fn drop_one(&mut self, id: u64) -> bool {
+    fn remove(&mut self, id: u64) -> bool {
         match self {
-            Sharing::One(only) => *only == id,
-            Sharing::Several(all) => {
+            OpenIds::One(only) => *only == id,
+            OpenIds::Several(all) => {
                 all.retain(|known| *known != id);
                 all.is_empty()
             }
@@ -199,13 +202,13 @@ impl Sharing {
 }
 
 /// Key in `by_value` for the open transactions whose field at index `place` has this value.
-fn slot(place: usize, value: &str) -> u64 {
+fn value_key(place: usize, value: &str) -> u64 {
     FixedState::default().hash_one((place, value))
 }
 
 /// Reason why a transaction accepts no more events.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+enum CloseReason {
     Closed,
     Evicted,
 }
@@ -224,66 +227,66 @@ impl<'c> TransactionGroups<'c> {
             changes: VecDeque::new(),
             open_events: 0,
             open_bytes: 0,
-            unsettled: Vec::new(),
+            batch_bound: Vec::new(),
             held_bytes: 0,
-            held_bytes_max: BATCH_BYTES_MAX.min(context.dataflow.memory_bytes() / BATCH_SHARE),
+            held_bytes_max: BATCH_BYTES_MAX.min(context.dataflow.memory_bytes() / BATCH_MEMORY_DIVISOR),
             accounted: 0,
             account: context.dataflow.account("open transactions"),
             next: 0,
             key: vec![None; command.fields.len()],
             now: TimeNs::MAX,
             done: ClosedRows::new(&context.dataflow),
-            names: Names::default(),
+            names: FieldNames::default(),
             evicted_by_limit: false,
             is_out_of_order: false,
         }
     }
 
     /// Keeps a batch in memory; earlier ones are released if they take too much memory.
-    fn hold(&mut self, events: &Arc<Events>) -> Result<(), EngineError> {
+    fn retain_batch(&mut self, events: &Arc<Events>) -> Result<(), EngineError> {
         if self.held_bytes + events.bytes > self.held_bytes_max {
-            self.done.settle();
-            for id in std::mem::take(&mut self.unsettled) {
+            self.done.detach_members();
+            for id in std::mem::take(&mut self.batch_bound) {
                 let Some(open) = self.open.get_mut(&id) else { continue };
                 for member in open.members.iter_mut().rev().take_while(|member| member.is_in_batch()) {
                     self.open_bytes -= member.bytes();
-                    member.settle();
+                    member.detach();
                     self.open_bytes += member.bytes();
                 }
             }
             self.held_bytes = 0;
         }
         self.held_bytes += events.bytes;
-        self.note_size()
+        self.account_memory()
     }
 
     fn add(&mut self, events: &Arc<Events>, row: usize, starts: bool, ends: bool) -> Result<(), EngineError> {
         let time = events.times[row];
         self.is_out_of_order |= time > self.now;
         self.now = time;
-        self.close_outlived(time)?;
+        self.close_expired(time)?;
         let has_key = events.write_key(row, &mut self.key);
         let member = Member::new(events, row);
         if !self.command.fields.is_empty() && !has_key {
-            return self.orphan(member);
+            return self.emit_orphan(member);
         }
-        let found = self.compatible(time);
+        let found = self.find_compatible(time);
         if ends {
             if let Some(found) = found {
-                let end = if self.command.starts_with.is_some() { End::Evicted } else { End::Closed };
+                let end = if self.command.starts_with.is_some() { CloseReason::Evicted } else { CloseReason::Closed };
                 self.close(found, end)?;
             }
             let opened = self.open(member);
             if starts {
-                self.close(opened, End::Closed)?;
+                self.close(opened, CloseReason::Closed)?;
             }
-            self.keep_limits()?;
-            return self.note_size();
+            self.enforce_limits()?;
+            return self.account_memory();
         }
         if found.is_none() && self.command.ends_with.is_some() && !self.command.keep_evicted {
             // The end event would have come before the other events of its transaction. It was not seen, so the
             // transaction of this event would not be shown.
-            return self.orphan(member);
+            return self.emit_orphan(member);
         }
         let place = match found {
             Some(found) => {
@@ -300,15 +303,15 @@ impl<'c> TransactionGroups<'c> {
         };
         let is_full = self.open.get(&place).is_some_and(|open| open.members.len() >= self.command.max_events);
         if starts || is_full {
-            self.close(place, End::Closed)?;
+            self.close(place, CloseReason::Closed)?;
         }
-        self.keep_limits()?;
-        self.note_size()
+        self.enforce_limits()?;
+        self.account_memory()
     }
 
     /// Periodically accounts for memory.
-    fn note_size(&mut self) -> Result<(), EngineError> {
-        let bytes = self.open_bytes + self.open.len() * OPEN_BYTES + self.held_bytes + self.done.waiting_bytes;
+    fn account_memory(&mut self) -> Result<(), EngineError> {
+        let bytes = self.open_bytes + self.open.len() * OPEN_OVERHEAD_BYTES + self.held_bytes + self.done.waiting_bytes;
         if bytes.abs_diff(self.accounted) >= UNACCOUNTED_BYTES {
             self.account.set(bytes)?;
             self.accounted = bytes;
@@ -318,7 +321,7 @@ impl<'c> TransactionGroups<'c> {
 
     /// The most recently changed open transaction that the current event may join (its field values are in
     /// [`TransactionGroups::key`]).
-    fn compatible(&self, time: TimeNs) -> Option<u64> {
+    fn find_compatible(&self, time: TimeNs) -> Option<u64> {
         let key = &self.key;
         let fits = |id: &u64| {
             let open = self.open.get(id)?;
@@ -332,8 +335,9 @@ impl<'c> TransactionGroups<'c> {
         let found = if key.is_empty() || !self.command.connected {
             self.open.keys().filter_map(fits).max()
         } else {
-            let lists = key.iter().enumerate().filter_map(|(at, value)| self.by_value.get(&slot(at, value.as_ref()?)));
-            lists.flat_map(Sharing::all).filter_map(fits).max()
+            let lists =
+                key.iter().enumerate().filter_map(|(at, value)| self.by_value.get(&value_key(at, value.as_ref()?)));
+            lists.flat_map(OpenIds::all).filter_map(fits).max()
         };
         found.map(|(_, id)| id)
     }
@@ -342,7 +346,8 @@ impl<'c> TransactionGroups<'c> {
         let id = self.next;
         self.next += 1;
         let (time, key) = (member.time, vec![None; self.key.len()]);
-        let open = Open { key, members: Vec::new(), newest: time, oldest: time, changed: 0, is_endless: false };
+        let open =
+            OpenTransaction { key, members: Vec::new(), newest: time, oldest: time, changed: 0, is_endless: false };
         self.open.insert(id, open);
         self.opened.push_back(id);
         self.join(id, member);
@@ -353,8 +358,8 @@ impl<'c> TransactionGroups<'c> {
         let Some(open) = self.open.get_mut(&id) else { return };
         for (at, (known, value)) in open.key.iter_mut().zip(&self.key).enumerate() {
             if let (None, Some(value)) = (&known, value) {
-                let sharing = self.by_value.entry(slot(at, value));
-                sharing.and_modify(|sharing| sharing.add(id)).or_insert(Sharing::One(id));
+                let sharing = self.by_value.entry(value_key(at, value));
+                sharing.and_modify(|sharing| sharing.add(id)).or_insert(OpenIds::One(id));
                 *known = Some(value.clone());
             }
         }
@@ -362,7 +367,7 @@ impl<'c> TransactionGroups<'c> {
         open.newest = open.newest.max(member.time);
         self.open_bytes += member.bytes();
         if open.members.last().is_none_or(|last| !last.is_in_batch()) {
-            self.unsettled.push(id);
+            self.batch_bound.push(id);
         }
         open.members.push(member);
         self.open_events += 1;
@@ -372,12 +377,12 @@ impl<'c> TransactionGroups<'c> {
     }
 
     /// Closes transactions that no event at or before this time can join.
-    fn close_outlived(&mut self, time: TimeNs) -> Result<(), EngineError> {
+    fn close_expired(&mut self, time: TimeNs) -> Result<(), EngineError> {
         if let Some(span) = self.max_span {
             while let Some(id) = self.opened.front().copied() {
                 match self.open.get(&id) {
                     Some(open) if open.newest - time <= span => break,
-                    Some(_) => self.close(id, self.end_of_outlived())?,
+                    Some(_) => self.close(id, self.expiry_reason())?,
                     None => {}
                 }
                 self.opened.pop_front();
@@ -387,7 +392,7 @@ impl<'c> TransactionGroups<'c> {
             while let Some((id, changed)) = self.changes.front().copied() {
                 match self.open.get(&id) {
                     Some(open) if open.changed == changed && open.oldest - time <= pause => break,
-                    Some(open) if open.changed == changed => self.close(id, self.end_of_outlived())?,
+                    Some(open) if open.changed == changed => self.close(id, self.expiry_reason())?,
                     _ => {}
                 }
                 self.changes.pop_front();
@@ -398,17 +403,17 @@ impl<'c> TransactionGroups<'c> {
 
     /// The end of a transaction that reaches its time limits or the end of the input: evicted if it lacks the start
     /// event that `startswith` demands.
-    fn end_of_outlived(&self) -> End {
-        if self.command.starts_with.is_some() { End::Evicted } else { End::Closed }
+    fn expiry_reason(&self) -> CloseReason {
+        if self.command.starts_with.is_some() { CloseReason::Evicted } else { CloseReason::Closed }
     }
 
     /// Evicts the least recently changed transactions while there are too many.
-    fn keep_limits(&mut self) -> Result<(), EngineError> {
+    fn enforce_limits(&mut self) -> Result<(), EngineError> {
         while self.open.len() > self.max_open || self.open_events > self.max_open_events {
             let Some((id, changed)) = self.changes.pop_front() else { return Ok(()) };
             if self.open.get(&id).is_some_and(|open| open.changed == changed) {
                 self.evicted_by_limit = true;
-                self.close(id, End::Evicted)?;
+                self.close(id, CloseReason::Evicted)?;
             }
         }
         // Outdated entries are removed before they outnumber the open ones.
@@ -423,38 +428,38 @@ impl<'c> TransactionGroups<'c> {
         Ok(())
     }
 
-    fn close(&mut self, id: u64, end: End) -> Result<(), EngineError> {
+    fn close(&mut self, id: u64, end: CloseReason) -> Result<(), EngineError> {
         let Some(open) = self.open.remove(&id) else { return Ok(()) };
         self.open_events -= open.members.len();
         self.open_bytes -= open.members.iter().map(Member::bytes).sum::<usize>();
         for (at, value) in open.key.iter().enumerate() {
             let Some(value) = value else { continue };
-            let slot = slot(at, value);
-            if self.by_value.get_mut(&slot).is_some_and(|sharing| sharing.drop_one(id)) {
+            let slot = value_key(at, value);
+            if self.by_value.get_mut(&slot).is_some_and(|sharing| sharing.remove(id)) {
                 self.by_value.remove(&slot);
             }
         }
-        self.show(open, end, true)
+        self.emit(open, end, true)
     }
 
     /// Outputs a transaction that is no longer open; an unclosed one only with `keepevicted`. If `counts` is false, its
     /// rows are marked as not closed even if `end` is `Closed`.
-    fn show(&mut self, open: Open, end: End, counts: bool) -> Result<(), EngineError> {
-        if open.is_endless && end == End::Evicted && self.command.keep_orphans {
+    fn emit(&mut self, open: OpenTransaction, end: CloseReason, counts: bool) -> Result<(), EngineError> {
+        if open.is_endless && end == CloseReason::Evicted && self.command.keep_orphans {
             // Neither its start nor its end event was found.
-            return open.members.into_iter().try_for_each(|member| self.orphan(member));
+            return open.members.into_iter().try_for_each(|member| self.emit_orphan(member));
         }
-        let is_closed = end == End::Closed && !open.is_endless;
+        let is_closed = end == CloseReason::Closed && !open.is_endless;
         if is_closed || self.command.keep_evicted {
-            self.done.add(open.members, Ending { closed: is_closed && counts, orphan: false });
+            self.done.add(open.members, FinalState { closed: is_closed && counts, orphan: false });
             self.make_rows()?;
         }
         Ok(())
     }
 
-    fn orphan(&mut self, member: Member) -> Result<(), EngineError> {
+    fn emit_orphan(&mut self, member: Member) -> Result<(), EngineError> {
         if self.command.keep_orphans {
-            self.done.add(vec![member], Ending { closed: false, orphan: true });
+            self.done.add(vec![member], FinalState { closed: false, orphan: true });
             self.make_rows()?;
         }
         Ok(())
@@ -487,11 +492,11 @@ impl<'c> TransactionGroups<'c> {
         self.now = TimeNs::MIN;
         let mut left: Vec<u64> = self.open.keys().copied().collect();
         left.sort_unstable();
-        let end = self.end_of_outlived();
+        let end = self.expiry_reason();
         let is_limited = self.max_span.is_some() || self.max_pause.is_some();
         for id in left {
             let Some(open) = self.open.remove(&id) else { continue };
-            self.show(open, end, is_limited)?;
+            self.emit(open, end, is_limited)?;
         }
         if self.names.is_cut {
             context.messages.push("transaction: there are too many fields; those beyond the first 1000 are left out");

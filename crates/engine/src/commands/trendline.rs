@@ -48,7 +48,7 @@ fn average(kind: TrendKind, window: &VecDeque<Number>) -> Option<Number> {
 }
 
 /// The exponential average after another number; the initial one is a simple average.
-fn smoothed(before: Number, number: Number, period: usize) -> Number {
+fn exponential_average(before: Number, number: Number, period: usize) -> Number {
     let (before, share) = (before.as_f64(), 2.0 / (period as f64 + 1.0));
     Number::Float(before + share * (number.as_f64() - before))
 }
@@ -73,11 +73,11 @@ impl RowCommand for TrendLine {
                     continue;
                 }
                 let average = match (trend.kind, *last) {
-                    (TrendKind::Exponential, Some(before)) => Some(smoothed(before, number, trend.period)),
+                    (TrendKind::Exponential, Some(before)) => Some(exponential_average(before, number, trend.period)),
                     (kind, _) => average(kind, window),
                 };
                 *last = average;
-                column.push(average.map_or(Value::Null, Value::of_number));
+                column.push(average.map_or(Value::Null, Value::from_number));
             }
             result = rows::with_column(&result, &trend.output, column.finish())?;
         }

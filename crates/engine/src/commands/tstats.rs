@@ -15,7 +15,7 @@ const APPENDED_ROWS_MAX: usize = 20_000_000;
 impl Execute for TstatsCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
         if !self.append {
-            return Err(lowering.must_be_first(lowering.name, " or have prestats=true append=true"));
+            return Err(lowering.must_be_first_error(lowering.name, " or have prestats=true append=true"));
         }
         let stage = Stage { command: self.clone().into(), span: lowering.span };
         let search = Pipeline { commands: vec![stage], span: lowering.span };

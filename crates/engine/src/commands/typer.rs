@@ -45,12 +45,12 @@ impl RowCommand for Typer {
             let fits = filter.matches(&rows)?;
             (0..rows.num_rows()).filter(|row| fits.value(*row)).for_each(|row| found[row].push(name.clone()));
         }
-        labelled(rows, EVENT_TYPE, &found)
+        add_labels(rows, EVENT_TYPE, &found)
     }
 }
 
 /// Adds labels to those that a field already has, without duplicates.
-pub(super) fn labelled(rows: RecordBatch, field: &str, found: &[Vec<String>]) -> Result<RecordBatch, EngineError> {
+pub(super) fn add_labels(rows: RecordBatch, field: &str, found: &[Vec<String>]) -> Result<RecordBatch, EngineError> {
     let before = rows::reader(&rows, field);
     let mut column = ColumnBuilder::new(rows.num_rows());
     for (row, found) in found.iter().enumerate() {

@@ -6,7 +6,7 @@ use quarry_spl::ast::UnionCommand;
 
 use super::Execute;
 use super::append::Append;
-use super::multisearch::{merged, unstreamed};
+use super::multisearch::{find_non_streaming, merge_searches};
 use crate::lowering::{Lowering, SUBSEARCH_ROWS, SearchEnvironment, Step, blocking};
 
 impl Execute for UnionCommand {
@@ -19,13 +19,13 @@ impl Execute for UnionCommand {
     }
 
     fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
-        for (_, option) in self.limits.idle().into_iter().filter(|(given, _)| *given) {
+        for (_, option) in self.limits.ignored_options().into_iter().filter(|(given, _)| *given) {
             search.context().messages.push(format!("{option} is not supported yet; it has no effect"));
         }
-        let streams = self.subsearches.iter().map(|inner| Ok(unstreamed(search, inner)?.is_none()));
+        let streams = self.subsearches.iter().map(|inner| Ok(find_non_streaming(search, inner)?.is_none()));
         let is_stream = streams.collect::<Result<Vec<bool>, EngineError>>()?.into_iter().all(|is| is);
         if is_stream && self.limits.max_out.is_none() {
-            return merged(search, &self.subsearches).map(Some);
+            return merge_searches(search, &self.subsearches).map(Some);
         }
         let mut rows = Vec::new();
         for inner in &self.subsearches {

@@ -3,7 +3,7 @@
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
-use quarry_eval::functions::xml::xml_unescaped;
+use quarry_eval::functions::xml::unescape_xml;
 use quarry_eval::rows::{self, ColumnBuilder};
 use quarry_spl::ast::XmlUnescapeCommand;
 
@@ -25,7 +25,7 @@ impl RowCommand for XmlUnescape {
         let mut column = ColumnBuilder::new(rows.num_rows());
         for row in 0..rows.num_rows() {
             match texts.text(row, &mut scratch) {
-                Some(text) => column.push_text(&xml_unescaped(text)),
+                Some(text) => column.push_text(&unescape_xml(text)),
                 None => column.push_null(),
             }
         }

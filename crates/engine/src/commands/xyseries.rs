@@ -93,8 +93,8 @@ fn grid(command: &XySeriesCommand, all: &RecordBatch) -> Result<Grid, EngineErro
         }
         cells.push((u32_of(at), series.intern(name.as_bytes()), u32_of(row)));
     }
-    let order = if command.grouped { (0..first.len()).collect() } else { sorted_by(&row_keys, row_order) };
-    let columns = sorted_by(&series, |a, b| sort_key(a).cmp(&sort_key(b)).then_with(|| a.cmp(b)));
+    let order = if command.grouped { (0..first.len()).collect() } else { sort_keys(&row_keys, row_order) };
+    let columns = sort_keys(&series, |a, b| sort_key(a).cmp(&sort_key(b)).then_with(|| a.cmp(b)));
     let width = columns.len().saturating_mul(command.data.len());
     if width > COLUMNS_MAX || width.saturating_mul(first.len()) > CELLS_MAX {
         let value = COLUMNS_MAX as u64;
@@ -114,7 +114,7 @@ fn grid(command: &XySeriesCommand, all: &RecordBatch) -> Result<Grid, EngineErro
 }
 
 /// Key numbers in order of their texts.
-fn sorted_by(keys: &KeyTable, compare: impl Fn(&str, &str) -> std::cmp::Ordering) -> Vec<usize> {
+fn sort_keys(keys: &KeyTable, compare: impl Fn(&str, &str) -> std::cmp::Ordering) -> Vec<usize> {
     let texts: Vec<String> = (0..keys.len()).map(|at| String::from_utf8_lossy(keys.key(at)).into_owned()).collect();
     let mut order: Vec<usize> = (0..texts.len()).collect();
     order.sort_by(|a, b| compare(&texts[*a], &texts[*b]).then_with(|| a.cmp(b)));

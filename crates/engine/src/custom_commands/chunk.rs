@@ -11,9 +11,9 @@ use quarry_event::time::parse_epoch;
 use quarry_stdx::Fault;
 
 /// Name prefix of the column with the list of values.
-const MULTI: &str = "__mv_";
+const MULTIVALUE_PREFIX: &str = "__mv_";
 /// Column of the time.
-const TIME: &str = "_time";
+const TIME_COLUMN: &str = "_time";
 
 /// The rows as CSV, with only the columns covered by `wanted`; all columns if it is empty.
 pub(crate) fn body_of(rows: &RecordBatch, wanted: &[String]) -> Result<Vec<u8>, EngineError> {
@@ -23,18 +23,18 @@ pub(crate) fn body_of(rows: &RecordBatch, wanted: &[String]) -> Result<Vec<u8>, 
         return Ok(Vec::new());
     }
     let readers: Vec<ColumnReader> = names.iter().map(|name| rows::reader(rows, name)).collect();
-    let multi: Vec<bool> = readers.iter().map(|reader| is_multi(reader, rows.num_rows())).collect();
+    let multi: Vec<bool> = readers.iter().map(|reader| is_multivalue(reader, rows.num_rows())).collect();
     let mut writer = csv::Writer::from_writer(Vec::new());
     write_body(&mut writer, rows, &names, &multi, true)?;
-    writer.into_inner().map_err(|error| unwritten(&error))
+    writer.into_inner().map_err(|error| write_error(&error))
 }
 
-fn unwritten(error: &dyn std::fmt::Display) -> EngineError {
+fn write_error(error: &dyn std::fmt::Display) -> EngineError {
     EngineError::invalid(format!("rows cannot be written as CSV: {error}"))
 }
 
 /// Whether one of the rows has several values.
-pub(crate) fn is_multi(reader: &ColumnReader, rows: usize) -> bool {
+pub(crate) fn is_multivalue(reader: &ColumnReader, rows: usize) -> bool {
     (0..rows).any(|row| matches!(reader.value(row), Value::Multi(_)))
 }
 
@@ -49,8 +49,10 @@ pub(crate) fn write_body<W: Write>(
     let readers: Vec<ColumnReader> = names.iter().map(|name| rows::reader(rows, name)).collect();
     let mut record: Vec<String> = names.to_vec();
     if with_header {
-        record.extend(names.iter().zip(multi).filter(|(_, is)| **is).map(|(name, _)| format!("{MULTI}{name}")));
-        writer.write_record(&record).map_err(|error| unwritten(&error))?;
+        record.extend(
+            names.iter().zip(multi).filter(|(_, is)| **is).map(|(name, _)| format!("{MULTIVALUE_PREFIX}{name}")),
+        );
+        writer.write_record(&record).map_err(|error| write_error(&error))?;
     }
     for row in 0..rows.num_rows() {
         record.clear();
@@ -61,7 +63,7 @@ pub(crate) fn write_body<W: Write>(
             Value::Multi(values) => encode(values.iter().map(AsRef::as_ref)),
             _ => String::new(),
         }));
-        writer.write_record(&record).map_err(|error| unwritten(&error))?;
+        writer.write_record(&record).map_err(|error| write_error(&error))?;
     }
     Ok(())
 }
@@ -71,8 +73,9 @@ pub(crate) fn rows_of(body: &[u8]) -> Result<RecordBatch, Fault> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(body);
     let wrong = |error: csv::Error| Fault::unavailable(format!("its answer is not CSV: {error}"));
     let header = reader.headers().map_err(wrong)?.clone();
-    let plain: Vec<usize> = (0..header.len()).filter(|at| !header[*at].starts_with(MULTI)).collect();
-    let list_of = |at: &usize| header.iter().position(|name| name.strip_prefix(MULTI) == Some(&header[*at]));
+    let plain: Vec<usize> = (0..header.len()).filter(|at| !header[*at].starts_with(MULTIVALUE_PREFIX)).collect();
+    let list_of =
+        |at: &usize| header.iter().position(|name| name.strip_prefix(MULTIVALUE_PREFIX) == Some(&header[*at]));
     let lists: Vec<Option<usize>> = plain.iter().map(list_of).collect();
     let mut columns: Vec<ColumnBuilder> = plain.iter().map(|_| ColumnBuilder::new(0)).collect();
     let mut count = 0;
@@ -84,7 +87,7 @@ pub(crate) fn rows_of(body: &[u8]) -> Result<RecordBatch, Fault> {
             match (values, cell) {
                 (Some(values), _) => column.push_multi(&values),
                 (None, "") => column.push_null(),
-                (None, cell) if &header[*at] == TIME => match parse_epoch(cell) {
+                (None, cell) if &header[*at] == TIME_COLUMN => match parse_epoch(cell) {
                     Some(time) => column.push_time(time),
                     None => column.push_text(cell),
                 },
@@ -132,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_come_back_as_they_were() {
+    fn rows_round_trip() {
         let mut multi = ColumnBuilder::new(2);
         multi.push_multi(["a$", "", "b;c"]);
         multi.push_text("one");
@@ -142,11 +145,11 @@ mod tests {
         let mut text = ColumnBuilder::new(2);
         text.push_text("say \"hi\",\nyou");
         text.push_null();
-        let columns = [("m", multi.finish()), (TIME, time.finish()), ("t", text.finish())];
+        let columns = [("m", multi.finish()), (TIME_COLUMN, time.finish()), ("t", text.finish())];
         let rows = batch_of(columns, 2).unwrap();
         let body = body_of(&rows, &[]).unwrap();
         let back = rows_of(&body).unwrap();
-        for name in ["m", TIME, "t"] {
+        for name in ["m", TIME_COLUMN, "t"] {
             let (was, is) = (rows::reader(&rows, name), rows::reader(&back, name));
             for row in 0..2 {
                 assert_eq!(is.value(row).values(), was.value(row).values(), "{name} of row {row}");

@@ -11,7 +11,7 @@ use quarry_spl::macros::Expansion;
 use quarry_store::MemoryStore;
 
 use super::{Engine, SearchRequest, diagnostic_of};
-use crate::knowledge::macros::expanded;
+use crate::knowledge::macros::expand_macros;
 use crate::knowledge::model_names;
 use crate::threads::with_stack;
 
@@ -19,7 +19,7 @@ impl Engine {
     /// The errors and warnings of a search, with positions in its text, including commands that the user may not run.
     pub fn diagnose(&self, request: SearchRequest) -> Vec<Diagnostic> {
         with_stack(|| {
-            let (expansion, parsed, spans) = match self.parsed(&request) {
+            let (expansion, parsed, spans) = match self.parse_request(&request) {
                 Ok(parsed) => parsed,
                 Err(faults) => return faults,
             };
@@ -35,13 +35,13 @@ impl Engine {
     /// The search with its macros expanded.
     pub fn expand_macros(&self, request: &SearchRequest) -> Expansion {
         let expressions = ExprContext::new(request.now, request.zone.clone());
-        expanded(&request.text, self.knowledge.as_ref(), &expressions)
+        expand_macros(&request.text, self.knowledge.as_ref(), &expressions)
     }
 
     /// The names that searches of a user may use, except those of fields and indexes, which depend on the stored
     /// events.
     pub fn vocabulary(&self, request: &SearchRequest) -> Vocabulary {
-        let of_user = self.lookups.of_user(&request.permissions);
+        let of_user = self.lookups.for_user(&request.permissions);
         let lookups = of_user.as_ref().unwrap_or(&self.lookups).names();
         Vocabulary {
             macros: self.knowledge.macro_names(),

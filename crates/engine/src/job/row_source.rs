@@ -4,30 +4,30 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
-use quarry_eval::panics::caught;
+use quarry_eval::panics::catch_panic;
 use quarry_eval::rows::RowIter;
 use quarry_eval::{EngineError, messages, rows};
 use quarry_spl::ast::Pipeline;
 use quarry_spl::macros::SpanMap;
-use quarry_spl::{bounded, excerpt};
+use quarry_spl::{excerpt, truncate_message};
 
-use crate::field_formats::ShownFormats;
+use crate::field_formats::DisplayFormats;
 use crate::plan::Plan;
 use crate::run::Runner;
 use crate::run::preview::Previews;
 
 /// The result of a search: all rows, or an error that ends them. No event is read before the first request.
-pub(super) struct MadeRows {
+pub(super) struct SearchRows {
     runner: Runner,
-    work: Work,
+    work: RowSource,
     /// Maps positions in the pipeline to the original search.
     spans: SpanMap,
     previews: Arc<Previews>,
     state: State,
 }
 
-/// Input of [`MadeRows`].
-pub(super) enum Work {
+/// Input of [`SearchRows`].
+pub(super) enum RowSource {
     /// A search that is not planned yet.
     Search(Pipeline),
     /// A plan, made here or elsewhere.
@@ -40,16 +40,16 @@ pub(super) enum Work {
 
 enum State {
     New,
-    Begun(Arc<ShownFormats>, RowIter),
+    Begun(Arc<DisplayFormats>, RowIter),
     /// Rows of an exchange, which are returned unchanged.
     Exchanged(RowIter),
     Ended,
 }
 
-impl MadeRows {
+impl SearchRows {
     /// The rows of a search.
-    pub(super) fn new(runner: Runner, work: Work, spans: SpanMap, previews: Arc<Previews>) -> MadeRows {
-        MadeRows { runner, work, spans, previews, state: State::New }
+    pub(super) fn new(runner: Runner, work: RowSource, spans: SpanMap, previews: Arc<Previews>) -> SearchRows {
+        SearchRows { runner, work, spans, previews, state: State::New }
     }
 
     /// Drops the sources of the rows.
@@ -62,12 +62,12 @@ impl MadeRows {
             return Ok(None);
         }
         if let State::New = self.state {
-            self.state = self.begun()?;
+            self.state = self.begin()?;
         }
         match &mut self.state {
             State::Begun(formats, made) => {
                 let Some(batch) = made.next().transpose()? else { return Ok(None) };
-                formats.apply(rows::without(&batch, rows::is_hidden)?).map(Some)
+                formats.apply(rows::drop_columns(&batch, rows::is_hidden)?).map(Some)
             }
             State::Exchanged(made) => made.next().transpose(),
             State::New | State::Ended => Ok(None),
@@ -75,19 +75,21 @@ impl MadeRows {
     }
 
     /// The rows, before the first is requested.
-    fn begun(&mut self) -> Result<State, EngineError> {
+    fn begin(&mut self) -> Result<State, EngineError> {
         let pipeline = match &self.work {
-            Work::Search(pipeline) => Cow::Borrowed(pipeline),
-            Work::Plan(plan) | Work::Map(plan) | Work::Reduce(plan, _) => Cow::Owned(plan.pipeline()),
+            RowSource::Search(pipeline) => Cow::Borrowed(pipeline),
+            RowSource::Plan(plan) | RowSource::Map(plan) | RowSource::Reduce(plan, _) => Cow::Owned(plan.pipeline()),
         };
         self.runner.admit(&pipeline)?;
-        let formats = Arc::new(ShownFormats::of(&pipeline, &self.runner.context)?);
+        let formats = Arc::new(DisplayFormats::of(&pipeline, &self.runner.context)?);
         let shown = Some((&formats, &self.previews));
         let rows = match &mut self.work {
-            Work::Search(pipeline) => self.runner.execute_shown(self.runner.plan_search(pipeline)?, shown)?,
-            Work::Plan(plan) => self.runner.execute_shown(plan.as_ref().clone(), shown)?,
-            Work::Map(plan) => return Ok(State::Exchanged(self.runner.map(plan)?)),
-            Work::Reduce(plan, exchanged) => {
+            RowSource::Search(pipeline) => {
+                self.runner.execute_with_previews(self.runner.plan_search(pipeline)?, shown)?
+            }
+            RowSource::Plan(plan) => self.runner.execute_with_previews(plan.as_ref().clone(), shown)?,
+            RowSource::Map(plan) => return Ok(State::Exchanged(self.runner.map(plan)?)),
+            RowSource::Reduce(plan, exchanged) => {
                 self.runner.reduce(plan, std::mem::replace(exchanged, rows::of_batches(Vec::new())))?
             }
         };
@@ -104,7 +106,7 @@ impl MadeRows {
     }
 
     /// Maps the position of an error to the original search.
-    fn placed(&self, error: EngineError) -> EngineError {
+    fn locate_error(&self, error: EngineError) -> EngineError {
         let (message, span) = match error {
             EngineError::Invalid { message, span: Some(span) } => (message, span),
             other => {
@@ -116,22 +118,22 @@ impl MadeRows {
             Some(fragment) => format!("{message} (the macro reads `{}`)", excerpt(&fragment)),
             None => message,
         };
-        EngineError::Invalid { message: bounded(message), span: Some(self.spans.original(span)) }
+        EngineError::Invalid { message: truncate_message(message), span: Some(self.spans.original(span)) }
     }
 }
 
-impl Iterator for MadeRows {
+impl Iterator for SearchRows {
     type Item = Result<RecordBatch, EngineError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let _noted = messages::work_for(Some(Arc::clone(&self.runner.context.messages)));
+        let _noted = messages::enter_scope(Some(Arc::clone(&self.runner.context.messages)));
         let _counting = self.runner.progress.reads().count_here();
-        match caught("commands were run", || self.advance_or_end()) {
+        match catch_panic("commands were run", || self.advance_or_end()) {
             Ok(rows) => rows.map(Ok),
             Err(error) => {
                 // After a panic, the sources have not been dropped yet.
                 self.end();
-                Some(Err(self.placed(error)))
+                Some(Err(self.locate_error(error)))
             }
         }
     }

@@ -16,11 +16,11 @@ use quarry_spl::commands::Kind;
 use quarry_spl::{Diagnostic, ParsedSearch};
 
 /// Event fields that are always shown.
-const SHOWN: [&str; 5] = ["host", "index", "source", "sourcetype", "splunk_server"];
+const DEFAULT_FIELDS: [&str; 5] = ["host", "index", "source", "sourcetype", "splunk_server"];
 /// Text of an event.
-const TEXT: &str = "_raw";
+const RAW_FIELD: &str = "_raw";
 /// Hexadecimal digits of the hash used for sampling.
-const DIGITS: u32 = 8;
+const HASH_DIGITS: u32 = 8;
 
 /// Options of a request; the default changes nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -45,7 +45,7 @@ pub struct SearchShape {
     /// Whether the events at the start are read oldest first.
     pub oldest_first: bool,
     /// Commands that follow those of the search.
-    pub then: Vec<Command>,
+    pub trailing_commands: Vec<Command>,
     /// Maximum rows of the result: a `head` at the end.
     pub head: Option<usize>,
     /// Whether only the text of the events in the result is shown: a `fields` at the end.
@@ -72,10 +72,10 @@ impl SearchShape {
         }
         self.extend(pipeline);
         if let Some(from) = self.arrived_from {
-            keep_arrivals(pipeline, from)?;
+            limit_to_arrivals(pipeline, from)?;
         }
         if let Some(until) = self.events_until {
-            cut_to_events(pipeline, until);
+            truncate_to_events(pipeline, until);
         }
         if let Some(sid) = &self.job {
             return begin_with_job(pipeline, sid);
@@ -91,21 +91,21 @@ impl SearchShape {
 
     /// Adds commands after the events at the start, and at the end.
     fn extend(&self, pipeline: &mut Pipeline) {
-        let make = behind(pipeline.span);
+        let make = builder_after(pipeline.span);
         let begins_with_events =
             pipeline.commands.first().is_some_and(|first| matches!(first.command, Command::Search(_)));
         if self.oldest_first && begins_with_events {
             pipeline.commands.insert(1, make.stage(ReverseCommand));
         }
         let head = self.head.map(|rows| make.head(rows));
-        let text = self.text_only.then(|| FieldsCommand { removes: false, fields: make.patterns(&[TEXT]) }.into());
-        let commands = self.then.iter().cloned().chain(head).chain(text);
+        let text = self.text_only.then(|| FieldsCommand { removes: false, fields: make.patterns(&[RAW_FIELD]) }.into());
+        let commands = self.trailing_commands.iter().cloned().chain(head).chain(text);
         pipeline.commands.extend(commands.map(|command| make.stage(command)));
     }
 }
 
 /// A builder of nodes at the end of a span.
-fn behind(span: Span) -> NodeBuilder {
+fn builder_after(span: Span) -> NodeBuilder {
     NodeBuilder::at(Span { start: span.end, end: span.end })
 }
 
@@ -137,7 +137,7 @@ fn begin_with_job(pipeline: &mut Pipeline, sid: &str) -> Result<(), Diagnostic> 
 }
 
 /// Limits the events at the start to those that arrived at a time or later.
-fn keep_arrivals(pipeline: &mut Pipeline, from: TimeNs) -> Result<(), Diagnostic> {
+fn limit_to_arrivals(pipeline: &mut Pipeline, from: TimeNs) -> Result<(), Diagnostic> {
     match pipeline.commands.first_mut() {
         Some(Stage { command: Command::Search(search), span }) => {
             search.time.index_earliest.get_or_insert(time_text(from, *span));
@@ -157,7 +157,7 @@ fn time_text(time: TimeNs, span: Span) -> TimeText {
     TimeText { text: format!("{seconds}.{rest:09}"), span }
 }
 
-fn cut_to_events(pipeline: &mut Pipeline, until: TimeNs) {
+fn truncate_to_events(pipeline: &mut Pipeline, until: TimeNs) {
     let is_cut = |stage: &Stage| is_transforming(std::slice::from_ref(stage)) || stage.command.effect().is_some();
     let end = pipeline.commands.iter().position(is_cut).unwrap_or(pipeline.commands.len());
     pipeline.commands.truncate(end);
@@ -175,16 +175,16 @@ fn keep_named_fields(pipeline: &mut Pipeline) {
     let Some((Stage { command: Command::Search(search), span }, rest)) = pipeline.commands.split_first() else {
         return;
     };
-    let make = behind(*span);
+    let make = builder_after(*span);
     let fields = |names: &[&str]| make.stage(FieldsCommand { removes: false, fields: make.patterns(names) });
     let mut commands = rest.to_vec();
-    commands.push(fields(&SHOWN));
+    commands.push(fields(&DEFAULT_FIELDS));
     let needs = required_fields(&commands);
     if needs.all {
         return;
     }
     let asked = search_fields(&search.expr);
-    let names = SHOWN.into_iter().chain(needs.fields.iter().map(String::as_str));
+    let names = DEFAULT_FIELDS.into_iter().chain(needs.fields.iter().map(String::as_str));
     let mut names: Vec<&str> =
         names.chain(needs.patterns.iter().map(String::as_str)).chain(asked.iter().map(String::as_str)).collect();
     names.sort_unstable();
@@ -196,9 +196,9 @@ fn keep_named_fields(pipeline: &mut Pipeline) {
 /// Keeps one event in `of`: events for which a hash of time and text is a multiple of `of`.
 fn sample(pipeline: &mut Pipeline, of: u32) {
     let Some(Stage { command: Command::Search(_), span }) = pipeline.commands.first() else { return };
-    let make = behind(*span);
+    let make = builder_after(*span);
     let hash = make.call("md5", [make.binary(BinaryOp::Concat, make.field("_time"), make.field("_raw"))]);
-    let digits = make.call("substr", [hash, make.number(1), make.number(DIGITS)]);
+    let digits = make.call("substr", [hash, make.number(1), make.number(HASH_DIGITS)]);
     let hash = make.call("tonumber", [digits, make.number(16)]);
     let rest = make.binary(BinaryOp::Rem, hash, make.number(of));
     let condition = make.compare(CompareOp::Eq, rest, make.number(0));
@@ -209,7 +209,7 @@ fn sample(pipeline: &mut Pipeline, of: u32) {
 mod tests {
     use super::*;
 
-    fn shaped(text: &str, shape: &SearchShape) -> Result<String, String> {
+    fn apply_shape(text: &str, shape: &SearchShape) -> Result<String, String> {
         let mut parsed = quarry_spl::parse(text);
         shape.apply(&mut parsed).map_err(|fault| fault.to_string())?;
         let names = parsed.pipeline.commands.iter().map(|stage| match &stage.command {
@@ -223,24 +223,24 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_a_job_are_what_a_search_goes_on_with() {
+    fn searches_can_continue_with_the_rows_of_a_job() {
         let shape = SearchShape { job: Some("1.2".to_owned()), ..SearchShape::default() };
-        assert_eq!(shaped("search a=1 | head 5", &shape).as_deref(), Ok("loadjob | search | head"));
-        assert_eq!(shaped("| stats count by a", &shape).as_deref(), Ok("loadjob | stats"));
-        assert!(shaped("| makeresults | head 5", &shape).is_err());
+        assert_eq!(apply_shape("search a=1 | head 5", &shape).as_deref(), Ok("loadjob | search | head"));
+        assert_eq!(apply_shape("| stats count by a", &shape).as_deref(), Ok("loadjob | stats"));
+        assert!(apply_shape("| makeresults | head 5", &shape).is_err());
     }
 
     #[test]
-    fn rows_are_ordered_and_cut_as_they_are_shown() {
+    fn rows_are_sorted_and_limited_for_display() {
         let shape = SearchShape { oldest_first: true, head: Some(5), text_only: true, ..SearchShape::default() };
-        let shown = shaped("a | where b>1 | head 9", &shape);
+        let shown = apply_shape("a | where b>1 | head 9", &shape);
         assert_eq!(shown.as_deref(), Ok("search | reverse | where | head | head | fields _raw"));
         // Generated rows have no order other than the one in which they are generated.
-        assert_eq!(shaped("| makeresults", &shape).as_deref(), Ok("makeresults | head | fields _raw"));
+        assert_eq!(apply_shape("| makeresults", &shape).as_deref(), Ok("makeresults | head | fields _raw"));
     }
 
     #[test]
-    fn a_condition_cannot_go_on_with_commands() {
+    fn conditions_with_commands_are_refused() {
         let found = parsed_condition("x OR user=tom");
         assert!(found.is_ok() && matches!(found.pipeline.commands[0].command, Command::Search(_)), "{found:?}");
         for condition in ["x | delete", "x) | delete", "(x | delete", "x) | search (y", "search x | delete", "(x"] {
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn only_events_can_be_limited_to_those_that_arrive() {
+    fn only_event_searches_can_be_limited_by_arrival() {
         let arriving = SearchShape { arrived_from: Some(5_000_000_001), ..SearchShape::default() };
         let mut parsed = quarry_spl::parse("search a | stats count");
         arriving.apply(&mut parsed).unwrap();
@@ -257,11 +257,11 @@ mod tests {
             panic!("a search begins with search")
         };
         assert_eq!(search.time.index_earliest.as_ref().unwrap().text, "5.000000001");
-        assert!(shaped("| makeresults", &arriving).unwrap_err().contains("earliest_time=rt-5m"));
+        assert!(apply_shape("| makeresults", &arriving).unwrap_err().contains("earliest_time=rt-5m"));
     }
 
     #[test]
-    fn events_are_what_stands_before_a_report_or_an_effect() {
+    fn event_searches_end_before_reports_and_side_effects() {
         let shape = SearchShape { events_until: Some(5), ..SearchShape::default() };
         for (text, events) in [
             ("search a | eval b=1 | stats count by b | head 2", "search | eval"),
@@ -269,19 +269,19 @@ mod tests {
             ("| tstats count | head 1", ""),
             ("| makeresults | stats count", ""),
         ] {
-            assert_eq!(shaped(text, &shape).as_deref(), Ok(events), "{text}");
+            assert_eq!(apply_shape(text, &shape).as_deref(), Ok(events), "{text}");
         }
     }
 
     #[test]
-    fn samples_and_named_fields_stand_behind_the_events() {
+    fn sampling_and_field_selection_follow_the_events() {
         let sample = SearchShape { sample: 10, ..SearchShape::default() };
-        assert_eq!(shaped("search a | stats count", &sample).as_deref(), Ok("search | where | stats"));
-        assert_eq!(shaped("| makeresults | stats count", &sample).as_deref(), Ok("makeresults | stats"));
+        assert_eq!(apply_shape("search a | stats count", &sample).as_deref(), Ok("search | where | stats"));
+        assert_eq!(apply_shape("| makeresults | stats count", &sample).as_deref(), Ok("makeresults | stats"));
         let one = SearchShape { sample: 1, ..SearchShape::default() };
-        assert_eq!(shaped("search a", &one).as_deref(), Ok("search"));
+        assert_eq!(apply_shape("search a", &one).as_deref(), Ok("search"));
         let named = SearchShape { named_fields_only: true, ..SearchShape::default() };
         let kept = "search | fields _raw,_time,a,host,index,source,sourcetype,splunk_server | eval";
-        assert_eq!(shaped("search a=1 | eval b=c", &named).as_deref(), Ok(kept));
+        assert_eq!(apply_shape("search a=1 | eval b=c", &named).as_deref(), Ok(kept));
     }
 }

@@ -13,7 +13,7 @@ use quarry_scan::{LabelCondition, LabelSource};
 use quarry_spl::ast::{CompareOp, NodeBuilder, SearchExpr};
 
 use super::KnowledgeSource;
-use super::macros::expanded;
+use super::macros::expand_macros;
 
 /// Maximum nesting depth of event types and tags.
 const DEPTH_MAX: usize = 16;
@@ -53,14 +53,14 @@ pub(crate) struct Labels<'a> {
     /// Event types, in the order in which events list them.
     pub types: Vec<EventType>,
     pub tags: Vec<Tag>,
-    made: std::cell::Cell<usize>,
+    expanded_count: std::cell::Cell<usize>,
 }
 
 impl<'a> Labels<'a> {
     /// The event types and tags of `knowledge`.
     pub(crate) fn new(knowledge: &'a dyn KnowledgeSource, context: &'a ExprContext) -> Labels<'a> {
         let (types, tags) = (knowledge.event_types(), knowledge.tags());
-        Labels { knowledge, context, types, tags, made: std::cell::Cell::new(0) }
+        Labels { knowledge, context, types, tags, expanded_count: std::cell::Cell::new(0) }
     }
 
     /// The condition with its labels expanded.
@@ -72,8 +72,8 @@ impl<'a> Labels<'a> {
     }
 
     fn expand_below(&self, expr: &SearchExpr, depth: usize) -> Result<SearchExpr, EngineError> {
-        self.made.set(self.made.get() + 1);
-        if depth > DEPTH_MAX || self.made.get() > CONDITIONS_MAX {
+        self.expanded_count.set(self.expanded_count.get() + 1);
+        if depth > DEPTH_MAX || self.expanded_count.get() > CONDITIONS_MAX {
             return Err(EngineError::invalid(format!(
                 "event types and tags are nested more than {DEPTH_MAX} deep or expand to more than \
                  {CONDITIONS_MAX} conditions; look for one that refers to itself"
@@ -88,36 +88,36 @@ impl<'a> Labels<'a> {
             SearchExpr::Or(parts) => Ok(SearchExpr::Or(all(parts)?)),
             SearchExpr::Not(part) => Ok(SearchExpr::Not(Box::new(self.expand_below(part, depth)?))),
             SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } => {
-                self.named(&field.text, &value.text, depth)?.map_or_else(unknown, Ok)
+                self.expand_named(&field.text, &value.text, depth)?.map_or_else(unknown, Ok)
             }
             // As for any field, `!=` means that the field has a different value.
             SearchExpr::Compare { field, op: CompareOp::Ne, value, .. } => {
-                self.others(&field.text, &value.text, depth)?.map_or_else(unknown, Ok)
+                self.expand_negated(&field.text, &value.text, depth)?.map_or_else(unknown, Ok)
             }
             SearchExpr::In { field, values } => {
                 let mut found = Vec::new();
                 for value in values {
-                    found.extend(self.named(&field.text, &value.text, depth)?);
+                    found.extend(self.expand_named(&field.text, &value.text, depth)?);
                 }
                 if found.is_empty() { unknown() } else { Ok(SearchExpr::Or(found)) }
             }
             // `tag::host=x` may have been parsed as the index-time field `tag` with the value `host=x`.
             SearchExpr::Indexed { field, value } if field.text == TAG => {
                 let Some((of, name)) = value.text.split_once('=') else { return unknown() };
-                self.named(&format!("{TAG_OF}{of}"), name.trim_matches('"'), depth)?.map_or_else(unknown, Ok)
+                self.expand_named(&format!("{TAG_OF}{of}"), name.trim_matches('"'), depth)?.map_or_else(unknown, Ok)
             }
             _ => unknown(),
         }
     }
 
     /// Expansion of `field=name`; `None` if the field has no label of this name.
-    fn named(&self, field: &str, name: &str, depth: usize) -> Result<Option<SearchExpr>, EngineError> {
+    fn expand_named(&self, field: &str, name: &str, depth: usize) -> Result<Option<SearchExpr>, EngineError> {
         let is_name = Wildcard::new(name, false);
         self.any_of(field, &|known| is_name.is_match(known), depth)
     }
 
     /// Expansion of `field!=name`; `None` if the field has no label with another name.
-    fn others(&self, field: &str, name: &str, depth: usize) -> Result<Option<SearchExpr>, EngineError> {
+    fn expand_negated(&self, field: &str, name: &str, depth: usize) -> Result<Option<SearchExpr>, EngineError> {
         let is_name = Wildcard::new(name, false);
         self.any_of(field, &|known| !is_name.is_match(known), depth)
     }
@@ -132,7 +132,7 @@ impl<'a> Labels<'a> {
         let mut found = Vec::new();
         if field == EVENT_TYPE {
             for known in self.types.iter().filter(|known| is_so(&known.name)) {
-                found.push(self.expand_below(&self.read(known)?, depth + 1)?);
+                found.push(self.expand_below(&self.parse_event_type(known)?, depth + 1)?);
             }
         } else if field == TAG || field.starts_with(TAG_OF) {
             let of = field.strip_prefix(TAG_OF);
@@ -145,11 +145,11 @@ impl<'a> Labels<'a> {
     }
 
     /// Parses the condition of an event type; labels in it are not expanded.
-    fn read(&self, known: &EventType) -> Result<SearchExpr, EngineError> {
+    fn parse_event_type(&self, known: &EventType) -> Result<SearchExpr, EngineError> {
         let invalid = |reason: String| {
             EngineError::invalid(format!("event type {}: {reason}; its search is '{}'", known.name, known.search))
         };
-        let expansion = expanded(&known.search, self.knowledge, self.context);
+        let expansion = expand_macros(&known.search, self.knowledge, self.context);
         if let Some(fault) = expansion.diagnostics.first() {
             return Err(invalid(fault.to_string()));
         }
@@ -160,8 +160,8 @@ impl<'a> Labels<'a> {
 
     /// The condition of an event type.
     pub(crate) fn condition_of_type(&self, known: &EventType) -> Result<SearchExpr, EngineError> {
-        self.made.set(0);
-        self.expand_below(&self.read(known)?, 1)
+        self.expanded_count.set(0);
+        self.expand_below(&self.parse_event_type(known)?, 1)
     }
 }
 

@@ -4,14 +4,14 @@ use std::cell::RefCell;
 
 use quarry_eval::expr::{CompiledExpr, ExprContext};
 use quarry_eval::rows::{Value, batch_of, null_column, reader, with_column};
-use quarry_spl::fault_of;
+use quarry_spl::first_fault;
 use quarry_spl::macros::{Expansion, Macro, MacroSource, MacroValue, expand};
 use quarry_stdx::Fault;
 
 use super::KnowledgeSource;
 
 /// Expands the macros of a search.
-pub(crate) fn expanded(text: &str, knowledge: &dyn KnowledgeSource, context: &ExprContext) -> Expansion {
+pub(crate) fn expand_macros(text: &str, knowledge: &dyn KnowledgeSource, context: &ExprContext) -> Expansion {
     expand(text, &Macros { knowledge, context, names: RefCell::default() })
 }
 
@@ -31,7 +31,7 @@ impl MacroSource for Macros<'_> {
     }
 
     fn evaluate(&self, expression: &str) -> Result<MacroValue, Fault> {
-        let expr = quarry_spl::parse_expression(expression).map_err(|faults| fault_of(&faults))?;
+        let expr = quarry_spl::parse_expression(expression).map_err(|faults| first_fault(&faults))?;
         let compiled = CompiledExpr::new(&expr, self.context)?;
         let row = batch_of([("_time", null_column(1))], 1)?;
         let row = with_column(&row, "value", compiled.evaluate(&row)?)?;

@@ -67,7 +67,7 @@ pub trait KnowledgeSource: Send + Sync {
         None
     }
     /// Start and end of the time range saved with a search, as time modifiers.
-    fn saved_range(&self, _name: &str) -> (Option<String>, Option<String>) {
+    fn saved_time_range(&self, _name: &str) -> (Option<String>, Option<String>) {
         (None, None)
     }
     /// Names of the saved searches.
@@ -112,7 +112,7 @@ pub(crate) fn model_text(source: &dyn KnowledgeSource, name: &str) -> Result<Str
         return Ok(text);
     }
     common_information_model::json_of(name).map(str::to_owned).ok_or_else(|| {
-        let known = near_or_listed(name, &model_names(source));
+        let known = suggest_or_list(name, &model_names(source));
         EngineError::invalid(format!("there is no data model {name}{known}"))
     })
 }
@@ -122,7 +122,7 @@ pub(crate) fn data_model(source: &dyn KnowledgeSource, name: &str) -> Result<Dat
 }
 
 /// The first names, and the number of further ones.
-pub(crate) fn listed(names: &[String]) -> String {
+pub(crate) fn list_names(names: &[String]) -> String {
     let first = names.iter().take(NAMES_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(NAMES_MAX) {
         0 => first,
@@ -131,15 +131,15 @@ pub(crate) fn listed(names: &[String]) -> String {
 }
 
 /// ` (did you mean ...?)` if there is a similar name, otherwise the known names.
-pub(crate) fn near_or_listed(name: &str, known: &[String]) -> String {
+pub(crate) fn suggest_or_list(name: &str, known: &[String]) -> String {
     match did_you_mean(name, known) {
-        near if near.is_empty() && !known.is_empty() => format!("; there is {}", listed(known)),
+        near if near.is_empty() && !known.is_empty() => format!("; there is {}", list_names(known)),
         near => near,
     }
 }
 
 /// ` (did you mean ...?)` if there is a similar name.
 pub(crate) fn did_you_mean(name: &str, known: &[String]) -> String {
-    let near = quarry_spl::nearest(name, known.iter().map(String::as_str));
+    let near = quarry_spl::closest_name(name, known.iter().map(String::as_str));
     near.map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"))
 }

@@ -147,7 +147,7 @@ impl DataModel {
                     self.name
                 )));
             }
-            let object = self.object(next).ok_or_else(|| self.no_object(next))?;
+            let object = self.object(next).ok_or_else(|| self.unknown_object(next))?;
             chain.push(object);
             next = &object.parent;
         }
@@ -173,7 +173,7 @@ impl DataModel {
     }
 
     /// Error for an object that does not exist.
-    pub(crate) fn no_object(&self, name: &str) -> Fault {
+    pub(crate) fn unknown_object(&self, name: &str) -> Fault {
         let names: Vec<&str> = self.objects.iter().map(|object| object.name.as_str()).collect();
         Fault::not_found(format!("data model {} has no object {name}; it has {}", self.name, names.join(", ")))
     }
@@ -263,7 +263,7 @@ mod tests {
                            "outputFields": [{"fieldName": "team", "lookupOutputFieldName": "group"}]}]}]}"#;
 
     #[test]
-    fn children_stand_behind_their_parents() {
+    fn chains_list_parents_before_children() {
         let model = DataModel::of_json("Change", CHANGE).unwrap();
         let chain: Vec<&str> = model.chain("Accounts").unwrap().iter().map(|object| object.name.as_str()).collect();
         assert_eq!(chain, ["All", "Accounts"]);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_say_what_is_wrong() {
+    fn errors_describe_the_fault() {
         assert!(DataModel::of_json("X", "{").unwrap_err().to_string().starts_with("data model X is not JSON"));
         let circle = r#"{"objects": [{"objectName": "A", "parentName": "B"}, {"objectName": "B", "parentName": "A"}]}"#;
         let model = DataModel::of_json("X", circle).unwrap();

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::model::{Calculation, DataModel, DataObject, Grouping, is_base};
 
 /// Members of an object that follow from others and are not stored.
-const COMPUTED: [&str; 7] = [
+const COMPUTED_MEMBERS: [&str; 7] = [
     "lineage",
     "children",
     "previewSearch",
@@ -22,7 +22,7 @@ const COMPUTED: [&str; 7] = [
     "tsidxNamespace",
 ];
 /// Members of a model that are not stored.
-const COMPUTED_OF_MODEL: [&str; 2] = ["objectSummary", "objectNameList"];
+const COMPUTED_MODEL_MEMBERS: [&str; 2] = ["objectSummary", "objectNameList"];
 /// Fields that events have even if no definition lists them, with their types.
 const EVENT_FIELDS: [(&str, &str); 4] =
     [("_time", "timestamp"), ("host", "string"), ("source", "string"), ("sourcetype", "string")];
@@ -47,13 +47,13 @@ pub fn stored_model(name: &str, description: &str) -> Result<String, Fault> {
     let wrong = |text: &str| Fault::invalid(format!("data model {name}: {text}"));
     let json: Value = serde_json::from_str(description).map_err(|error| wrong(&format!("it is not JSON: {error}")))?;
     let Value::Object(mut model) = json else { return Err(wrong("it is not a JSON object")) };
-    COMPUTED_OF_MODEL.iter().for_each(|key| drop(model.remove(*key)));
+    COMPUTED_MODEL_MEMBERS.iter().for_each(|key| drop(model.remove(*key)));
     model.insert("modelName".to_owned(), name.into());
     let objects = model.entry("objects").or_insert_with(|| json!([]));
     let objects = objects.as_array_mut().ok_or_else(|| wrong("objects is not a list"))?;
     for object in objects {
         let Value::Object(object) = object else { return Err(wrong("an element of objects is not a JSON object")) };
-        COMPUTED.iter().for_each(|key| drop(object.remove(*key)));
+        COMPUTED_MEMBERS.iter().for_each(|key| drop(object.remove(*key)));
         let own = object.get("objectName").and_then(Value::as_str).unwrap_or_default().to_owned();
         let is_own = |item: &Value| {
             let owner = item.as_object().and_then(owner_of);
@@ -299,7 +299,7 @@ mod tests {
          "fields": [{"fieldName": "price", "owner": "Orders"}], "calculations": []}]}"#;
 
     #[test]
-    fn what_is_inherited_is_described_and_not_stored() {
+    fn inherited_members_are_described_but_not_stored() {
         let stored = stored_model("shop", SENT).unwrap();
         let json: Value = serde_json::from_str(&stored).unwrap();
         assert_eq!(json["objects"][1]["constraints"], json!([{ "search": "price>9", "owner": "Orders.Large" }]));
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_model_is_refused() {
+    fn invalid_models_are_refused() {
         for (text, says) in [
             ("{", "not JSON"),
             ("[]", "not a JSON object"),

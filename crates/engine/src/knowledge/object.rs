@@ -12,7 +12,7 @@ use quarry_spl::ast::{
     Command, CompareOp, Expr, FieldPattern, IpLocationCommand, LookupCommand, NodeBuilder, Pipeline, RexCommand,
     RexExtraction, SearchCommand, SearchExpr, Span, Stage, TimeModifiers, TransactionCommand,
 };
-use quarry_spl::fault_of;
+use quarry_spl::first_fault;
 use quarry_stdx::Fault;
 
 use super::did_you_mean;
@@ -74,7 +74,7 @@ pub(crate) struct Guard {
 }
 
 /// Name prefix of summary columns that tell which objects an event belongs to.
-const MEMBER_COLUMN: &str = "__in_";
+const MEMBER_COLUMN_PREFIX: &str = "__in_";
 /// Maximum number of names in a message.
 const NAMES_LISTED_MAX: usize = 20;
 /// Value of the membership column for an event of the object.
@@ -102,7 +102,7 @@ impl ModelObject {
             None => root_of(model, mentioned)?,
         };
         let objects = model.chain(&name)?;
-        let Some(first) = objects.first() else { return Err(model.no_object(&name).into()) };
+        let Some(first) = objects.first() else { return Err(model.unknown_object(&name).into()) };
         let mut chain: Vec<Member> = Vec::new();
         for object in &objects {
             chain.push(member(model, object, chain.last().map(|parent| parent.path.as_str()), expand)?);
@@ -148,29 +148,29 @@ impl ModelObject {
     }
 
     /// Error text for a field that the object does not have.
-    pub(crate) fn no_field(&self, name: &str) -> String {
+    pub(crate) fn unknown_field_message(&self, name: &str) -> String {
         let path = self.chain.last().map_or("", |member| &member.path);
         let fields: Vec<String> = self.fields().into_iter().map(|(_, field)| field).collect();
         let last = name.rsplit('.').next().unwrap_or(name);
         let hint = match did_you_mean(last, &fields) {
             near if !near.is_empty() => near,
             _ if fields.is_empty() => String::new(),
-            _ => format!("; it has {}", listed(&fields)),
+            _ => format!("; it has {}", list_names(&fields)),
         };
         format!("object {path} of data model {} has no field {name}{hint}", self.model)
     }
 
     /// Error text for a name that includes an object's path but matches no field; `None` for other names.
-    pub(crate) fn unknown_path(&self, name: &str) -> Option<String> {
+    pub(crate) fn unknown_path_message(&self, name: &str) -> Option<String> {
         let members = || self.chain.iter().chain(&self.below);
         let begins = |begin: &str| name.strip_prefix(begin).is_some_and(|rest| rest.starts_with('.'));
         let is_path = members().any(|member| begins(&member.path) || begins(&member.name));
         let is_unknown = matches!(self.resolve(name), FieldReferent::Unknown);
-        (is_path && is_unknown).then(|| self.no_name(name))
+        (is_path && is_unknown).then(|| self.unknown_name_message(name))
     }
 
     /// Error text for an unknown name.
-    pub(crate) fn no_name(&self, name: &str) -> String {
+    pub(crate) fn unknown_name_message(&self, name: &str) -> String {
         let made = |member: &Member| {
             let computed = member.calculations.iter().flat_map(|computed| computed.outputs.iter());
             let all: BTreeSet<&String> = member.fields.iter().chain(computed).collect();
@@ -220,8 +220,8 @@ impl ModelObject {
         });
         let way: Vec<&Member> = way.collect();
         if self.is_summary {
-            let member = member.column();
-            return Guard { condition: is_member(&member), text: String::new(), member: Some(member) };
+            let member = member.membership_column();
+            return Guard { condition: membership_test(&member), text: String::new(), member: Some(member) };
         }
         let text: Vec<String> = way.iter().map(|member| format!("({})", member.text)).collect();
         let condition = SearchExpr::And(way.iter().map(|member| member.condition.clone()).collect());
@@ -240,17 +240,17 @@ impl ModelObject {
         let first = self.chain.iter().position(|member| member.name == root).unwrap_or(0);
         let mut chain = self.chain.clone();
         for (at, member) in chain.iter_mut().enumerate() {
-            member.condition = if at > first { is_member(&member.column()) } else { SearchExpr::All };
-            member.bare();
+            member.condition = if at > first { membership_test(&member.membership_column()) } else { SearchExpr::All };
+            member.strip_summarized();
         }
         let mut below = self.below.clone();
-        below.iter_mut().for_each(Member::bare);
+        below.iter_mut().for_each(Member::strip_summarized);
         ModelObject { base_search: None, chain, below, model: self.model.clone(), is_summary: true }
     }
 
     /// For each descendant, the summary column that marks its events, and its condition.
     pub(crate) fn members_below(&self) -> Vec<(String, SearchExpr)> {
-        self.below.iter().map(|member| (member.column(), self.condition_below(member).condition)).collect()
+        self.below.iter().map(|member| (member.membership_column(), self.condition_below(member).condition)).collect()
     }
 
     /// All fields that a name can refer to.
@@ -268,12 +268,12 @@ impl ModelObject {
     }
 
     /// Resolves the names in a condition.
-    pub(crate) fn translated(&self, expr: &SearchExpr) -> SearchExpr {
-        let all = |parts: &[SearchExpr]| parts.iter().map(|part| self.translated(part)).collect();
+    pub(crate) fn resolve_names(&self, expr: &SearchExpr) -> SearchExpr {
+        let all = |parts: &[SearchExpr]| parts.iter().map(|part| self.resolve_names(part)).collect();
         match expr {
             SearchExpr::And(parts) => SearchExpr::And(all(parts)),
             SearchExpr::Or(parts) => SearchExpr::Or(all(parts)),
-            SearchExpr::Not(part) => SearchExpr::Not(Box::new(self.translated(part))),
+            SearchExpr::Not(part) => SearchExpr::Not(Box::new(self.resolve_names(part))),
             SearchExpr::Compare { field, op, value, .. } if field.text == "nodename" => {
                 let node = self.node_condition(&value.text);
                 if *op == CompareOp::Ne { SearchExpr::Not(Box::new(node)) } else { node }
@@ -324,7 +324,7 @@ impl ModelObject {
         let mut needed = wanted.clone();
         needed.extend(search_fields(filter));
         self.chain.iter().for_each(|member| needed.extend(search_fields(&member.condition)));
-        let kept = self.needed_calculations(&mut needed);
+        let kept = self.required_calculations(&mut needed);
         let computed: BTreeSet<&String> = kept.iter().flat_map(|(_, computed)| &computed.outputs).collect();
         let is_plain = |expr: &SearchExpr| search_fields(expr).iter().all(|field| !computed.contains(field));
         let mut leading = Vec::new();
@@ -357,7 +357,7 @@ impl ModelObject {
     }
 
     /// Calculations that produce needed fields, each with the index of its object; adds the fields they read.
-    fn needed_calculations(&self, needed: &mut BTreeSet<String>) -> Vec<(usize, &CalculationCommand)> {
+    fn required_calculations(&self, needed: &mut BTreeSet<String>) -> Vec<(usize, &CalculationCommand)> {
         let mut kept = Vec::new();
         for (at, member) in self.chain.iter().enumerate().rev() {
             for computed in member.calculations.iter().rev() {
@@ -404,12 +404,12 @@ impl ModelObject {
 
 impl Member {
     /// The summary column that marks the object's events.
-    fn column(&self) -> String {
-        format!("{MEMBER_COLUMN}{}", self.position)
+    fn membership_column(&self) -> String {
+        format!("{MEMBER_COLUMN_PREFIX}{}", self.position)
     }
 
     /// Removes the conditions and calculations that a summary already contains as columns.
-    fn bare(&mut self) {
+    fn strip_summarized(&mut self) {
         self.text.clear();
         for computed in std::mem::take(&mut self.calculations) {
             self.fields.extend(computed.outputs);
@@ -417,7 +417,7 @@ impl Member {
     }
 }
 
-fn is_member(column: &str) -> SearchExpr {
+fn membership_test(column: &str) -> SearchExpr {
     NodeBuilder::at(Span::default()).equals(column, MEMBER_VALUE)
 }
 
@@ -474,13 +474,15 @@ fn member(
         conditions.push(condition_of(&text).map_err(|fault| fault.at(place()))?);
         texts.push(format!("({text})"));
     }
-    let calculations =
-        object.calculations.iter().map(|calculation| computed(calculation).map_err(|fault| fault.at(place())));
+    let calculations = object
+        .calculations
+        .iter()
+        .map(|calculation| compile_calculation(calculation).map_err(|fault| fault.at(place())));
     Ok(Member {
         position: model.objects.iter().position(|known| known.name == object.name).unwrap_or(usize::MAX),
         path: parent.map_or_else(|| object.name.clone(), |parent| format!("{parent}.{}", object.name)),
         name: object.name.clone(),
-        condition: all_of(conditions),
+        condition: conjunction(conditions),
         text: texts.join(" "),
         fields: object.fields.clone(),
         base_fields: object.base_fields.clone(),
@@ -492,7 +494,7 @@ fn condition_of(text: &str) -> Result<SearchExpr, Fault> {
     if text.trim().is_empty() {
         return Ok(SearchExpr::All);
     }
-    quarry_spl::parse_condition(text).map_err(|faults| fault_of(&faults))
+    quarry_spl::parse_condition(text).map_err(|faults| first_fault(&faults))
 }
 
 fn pipeline_of(
@@ -502,7 +504,7 @@ fn pipeline_of(
 ) -> Result<Pipeline, Fault> {
     let placed = |fault: Fault| fault.at(format_args!("data model {}, baseSearch", model.name));
     let parsed = quarry_spl::parse(&expand(text).map_err(placed)?);
-    if parsed.is_ok() { Ok(parsed.pipeline) } else { Err(placed(fault_of(&parsed.diagnostics))) }
+    if parsed.is_ok() { Ok(parsed.pipeline) } else { Err(placed(first_fault(&parsed.diagnostics))) }
 }
 
 /// The search of a root transaction object: the events of the grouped objects, through `transaction`.
@@ -531,10 +533,10 @@ fn transactions(
                     // These do not affect which events belong together.
                     Calculation::Lookup { .. } | Calculation::Place { .. } => continue,
                 };
-                commands.push(computed(&calculation).map_err(|fault| fault.at(place()))?.command);
+                commands.push(compile_calculation(&calculation).map_err(|fault| fault.at(place()))?.command);
             }
         }
-        alternatives.push(all_of(conditions));
+        alternatives.push(conjunction(conditions));
     }
     let expr = if alternatives.len() == 1 { alternatives.remove(0) } else { SearchExpr::Or(alternatives) };
     commands.insert(0, SearchCommand { expr, time: TimeModifiers::default() }.into());
@@ -547,7 +549,7 @@ fn transactions(
 }
 
 /// The conjunction of conditions.
-fn all_of(mut conditions: Vec<SearchExpr>) -> SearchExpr {
+fn conjunction(mut conditions: Vec<SearchExpr>) -> SearchExpr {
     match conditions.len() {
         0 => SearchExpr::All,
         1 => conditions.remove(0),
@@ -555,17 +557,17 @@ fn all_of(mut conditions: Vec<SearchExpr>) -> SearchExpr {
     }
 }
 
-fn computed(calculation: &Calculation) -> Result<CalculationCommand, Fault> {
+fn compile_calculation(calculation: &Calculation) -> Result<CalculationCommand, Fault> {
     let outputs: Vec<String> = calculation.outputs().into_iter().map(str::to_owned).collect();
     let (command, inputs) = match calculation {
         Calculation::Eval { field, expression } => {
             let expr = quarry_spl::parse_expression(expression)
-                .map_err(|faults| fault_of(&faults).at(format_args!("calculated field {field}")))?;
+                .map_err(|faults| first_fault(&faults).at(format_args!("calculated field {field}")))?;
             let inputs = expr_fields(&expr);
             (NodeBuilder::at(Span::default()).eval(field, expr), inputs)
         }
         Calculation::Rex { input, pattern, .. } => {
-            let rex = RexExtraction::of(input, pattern).map_err(|fault| fault_of(&[fault]))?;
+            let rex = RexExtraction::of(input, pattern).map_err(|fault| first_fault(&[fault]))?;
             (RexCommand::Extract(rex).into(), BTreeSet::from([input.clone()]))
         }
         Calculation::Lookup { table, inputs, outputs } => {
@@ -594,7 +596,7 @@ fn computed(calculation: &Calculation) -> Result<CalculationCommand, Fault> {
 }
 
 /// The first few names, as part of a sentence.
-fn listed(names: &[String]) -> String {
+fn list_names(names: &[String]) -> String {
     let mut text = names.iter().take(NAMES_LISTED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
     if names.len() > NAMES_LISTED_MAX {
         text.push_str(&format!(" and {} more", names.len() - NAMES_LISTED_MAX));

@@ -8,7 +8,7 @@ use quarry_scan::plan::FieldSource;
 use quarry_spl::ast::{SearchCommand, SearchExpr, TimeText};
 use quarry_stdx::Fault;
 
-use super::search_filter::terms_of;
+use super::search_filter::parse_filter;
 use super::time_windows::{TimeWindows, intersection};
 use super::{Planner, Subsearches};
 use crate::subsearch::{CONDITION_ROWS_MAX, condition_of};
@@ -16,13 +16,13 @@ use crate::subsearch::{CONDITION_ROWS_MAX, condition_of};
 impl Planner<'_> {
     /// The condition of a search as it is tested, and the time range to read.
     pub(super) fn condition_of(&self, search: &SearchCommand) -> Result<(SearchExpr, TimeRange), EngineError> {
-        let expr = self.resolved(&search.expr)?;
+        let expr = self.resolve_subsearches(&search.expr)?;
         let expr = match self.fields {
-            FieldSource::SearchTime => self.runner.without_labels(&expr)?,
+            FieldSource::SearchTime => self.runner.expand_labels(&expr)?,
             FieldSource::IndexTime => expr,
         };
         let default = self.range_of(search)?;
-        let (expr, range) = TimeWindows { context: &self.runner.context, default }.read(expr)?;
+        let (expr, range) = TimeWindows { context: &self.runner.context, default }.extract(expr)?;
         let is_bounded = search.time.earliest.is_some() || search.time.latest.is_some();
         Ok((expr, if is_bounded { intersection(range, default) } else { range }))
     }
@@ -44,7 +44,7 @@ impl Planner<'_> {
             }
         };
         let Some(filter) = &limits.filter else { return Ok((condition, range)) };
-        let Some(filter) = terms_of(filter) else {
+        let Some(filter) = parse_filter(filter) else {
             let user = &self.runner.context.permissions.user;
             return Err(Fault::denied(format!(
                 "the search filter of the roles of user {user} is not a list of terms: correct srchFilter first"
@@ -71,14 +71,16 @@ impl Planner<'_> {
     }
 
     /// The condition with subsearches replaced by their results.
-    pub(crate) fn resolved(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError> {
-        let all = |parts: &[SearchExpr]| parts.iter().map(|part| self.resolved(part)).collect::<Result<Vec<_>, _>>();
+    pub(crate) fn resolve_subsearches(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError> {
+        let all = |parts: &[SearchExpr]| {
+            parts.iter().map(|part| self.resolve_subsearches(part)).collect::<Result<Vec<_>, _>>()
+        };
         Ok(match expr {
             SearchExpr::And(parts) => SearchExpr::And(all(parts)?),
             SearchExpr::Or(parts) => SearchExpr::Or(all(parts)?),
-            SearchExpr::Not(part) => SearchExpr::Not(Box::new(self.resolved(part)?)),
+            SearchExpr::Not(part) => SearchExpr::Not(Box::new(self.resolve_subsearches(part)?)),
             SearchExpr::Subsearch(pipeline) => {
-                let rows = self.rows_of(pipeline, CONDITION_ROWS_MAX)?;
+                let rows = self.subsearch_rows(pipeline, CONDITION_ROWS_MAX)?;
                 match self.subsearches {
                     Subsearches::Run => condition_of(&rows, pipeline.span)?,
                     // The result of the subsearch is unknown.

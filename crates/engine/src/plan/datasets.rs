@@ -12,7 +12,7 @@ use quarry_spl::ast::{
     NodeBuilder, Pipeline, RenameCommand, SavedSearchCommand, SearchCommand, SearchExpr, SearchTxnCommand, Span, Stage,
     TimeModifiers, TransactionCommand, TransactionKind,
 };
-use quarry_spl::fault_of;
+use quarry_spl::first_fault;
 use quarry_stdx::Fault;
 
 use super::{InnerSearch, Plan, Planner, Source};
@@ -36,7 +36,7 @@ impl Planner<'_> {
             return Err(invalid(format!("searchtxn: transactiontypes.conf has no stanza {kind}{hint}")));
         };
         let setting = |name: &str| settings.get(name).map(|text| text.trim()).filter(|text| !text.is_empty());
-        let selected = self.runner.expanded(setting("search").unwrap_or("*"));
+        let selected = self.runner.expand_macros(setting("search").unwrap_or("*"));
         let selected = selected.map_err(|fault| invalid(format!("searchtxn: {fault}")))?;
         let selected = match quarry_spl::parse_arguments("search", &selected) {
             Ok(Command::Search(search)) => search,
@@ -44,7 +44,7 @@ impl Planner<'_> {
                 return Err(invalid(format!("searchtxn: transactiontypes.conf [{kind}]: search= is not a condition")));
             }
             Err(remarks) => {
-                let fault = fault_of(&remarks);
+                let fault = first_fault(&remarks);
                 return Err(invalid(format!("searchtxn: with transactiontypes.conf [{kind}]: {fault}")));
             }
         };
@@ -59,7 +59,7 @@ impl Planner<'_> {
         if !fields.is_empty() {
             let join = if command.any { "OR" } else { "AND" };
             let time = condition.time.clone().or(&selected.time);
-            let matching = SearchExpr::all_of(vec![selected.expr, condition.expr.clone()]);
+            let matching = SearchExpr::conjunction(vec![selected.expr, condition.expr.clone()]);
             let subsearch = make.pipeline(vec![
                 SearchCommand { expr: matching, time }.into(),
                 make.table(&fields),
@@ -67,7 +67,7 @@ impl Planner<'_> {
                 make.head(command.terms_max),
                 FormatCommand { column_separator: join.to_owned(), ..FormatCommand::default() }.into(),
             ]);
-            search.expr = SearchExpr::all_of(vec![search.expr, SearchExpr::Subsearch(Box::new(subsearch))]);
+            search.expr = SearchExpr::conjunction(vec![search.expr, SearchExpr::Subsearch(Box::new(subsearch))]);
         }
         let mut commands = vec![make.stage(search)];
         if !command.events_only {
@@ -88,13 +88,13 @@ impl Planner<'_> {
             return Err(invalid(format!("saved searches are nested more than {SAVED_SEARCH_DEPTH_MAX} deep")));
         }
         let tokens = if command.substitutes { command.tokens.as_slice() } else { &[] };
-        let text = self.runner.saved_with(name, tokens, command.span)?;
+        let text = self.runner.saved_text_with_tokens(name, tokens, command.span)?;
         let parsed = quarry_spl::parse_with_commands(&text, &self.runner.commands.names());
         if let Some(fault) = parsed.diagnostics.iter().find(|remark| remark.severity == quarry_spl::Severity::Error) {
             return Err(invalid(format!("saved search {name}: {fault}")));
         }
         let range = self.saved_range(name, command.span)?;
-        let runner = self.runner.of_saved(range);
+        let runner = self.runner.for_saved_search(range);
         let planner = Planner { runner: &runner, fields: FieldSource::SearchTime, subsearches: self.subsearches };
         let (name, span) = (name.clone(), command.span);
         let plan = planner.plan(&parsed.pipeline).map_err(|error| error.in_saved_search(&name, span))?;
@@ -118,7 +118,7 @@ impl Planner<'_> {
                 EngineError::at(fault, span)
             })
         };
-        let (earliest, latest) = self.runner.knowledge.saved_range(name);
+        let (earliest, latest) = self.runner.knowledge.saved_time_range(name);
         Ok(TimeRange {
             earliest: time("dispatch.earliest_time", earliest)?,
             latest: time("dispatch.latest_time", latest)?,
@@ -136,7 +136,7 @@ impl Planner<'_> {
     ) -> Result<Plan, EngineError> {
         let object = self.model_object(name, &BTreeSet::new())?;
         if let Some((field, span)) = command.required.iter().find(|(field, _)| !object.has_field(field)) {
-            let message = format!("pivot: {}", object.no_field(field));
+            let message = format!("pivot: {}", object.unknown_field_message(field));
             return Err(EngineError::Invalid { message, span: Some(*span) });
         }
         let fields = object.fields();

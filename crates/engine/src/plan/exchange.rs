@@ -270,7 +270,7 @@ impl Exchange {
 
     /// Refuses a batch whose columns do not match the exchange; the batch may come from another node.
     pub(crate) fn check(&self, rows: &RecordBatch) -> Result<(), EngineError> {
-        if self.admits(rows) {
+        if self.accepts(rows) {
             return Ok(());
         }
         let fields = rows.schema_ref().fields().iter();
@@ -282,10 +282,10 @@ impl Exchange {
     }
 
     /// Whether a batch has the columns of this exchange.
-    pub fn admits(&self, rows: &RecordBatch) -> bool {
+    pub fn accepts(&self, rows: &RecordBatch) -> bool {
         let fields = rows.schema_ref().fields();
         let is = |field: &Field, column: &ExchangeColumn| {
-            *field.name() == column.name && column.kind.admits(field.data_type())
+            *field.name() == column.name && column.kind.accepts(field.data_type())
         };
         if matches!(self.rows, ExchangedRows::Groups | ExchangedRows::Times) {
             let pairs = fields.iter().zip(&self.columns);
@@ -293,8 +293,8 @@ impl Exchange {
         }
         let is_timed = self.columns.first().is_none_or(|time| fields.iter().any(|field| is(field, time)));
         let is_known = |field: &Field| match self.columns.iter().find(|column| column.name == *field.name()) {
-            Some(column) => column.kind.admits(field.data_type()),
-            None => self.holds(field.name(), field.data_type()),
+            Some(column) => column.kind.accepts(field.data_type()),
+            None => self.may_have_column(field.name(), field.data_type()),
         };
         is_timed && fields.iter().all(|field| is_known(field))
     }
@@ -324,12 +324,12 @@ impl Exchange {
     }
 
     /// Whether a further column of events may have this name and type.
-    fn holds(&self, name: &str, kind: &DataType) -> bool {
+    fn may_have_column(&self, name: &str, kind: &DataType) -> bool {
         let is_of = |pattern: &String| match pattern.as_str() {
             EVERY_FIELD => !is_hidden(name),
             pattern => wildcard_parts(pattern, name).is_some(),
         };
-        ColumnType::Any.admits(kind) && self.patterns.iter().any(is_of)
+        ColumnType::Any.accepts(kind) && self.patterns.iter().any(is_of)
     }
 }
 

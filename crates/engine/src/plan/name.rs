@@ -10,7 +10,7 @@
 use jiff::tz::TimeZone;
 use quarry_event::TimeRange;
 use quarry_scan::plan::FieldSource;
-use quarry_spl::analyse::is_settled;
+use quarry_spl::analyse::depends_only_on_event;
 use quarry_spl::ast::Command;
 
 use super::{Plan, Source};
@@ -25,7 +25,8 @@ pub(crate) fn partial_name(plan: &Plan, fold: &str, zone: &TimeZone) -> Option<S
     let commands: Vec<&Command> = plan.map.iter().chain(&plan.fold).map(|stage| &stage.command).collect();
     // If all fields or those that match a pattern are shown, their number is limited for the search as a whole.
     let is_known = !scan.is_open() && scan.fields == FieldSource::SearchTime && scan.arrival == TimeRange::ALL;
-    let is_repeatable = is_settled(&scan.condition) && commands.iter().all(|command| command.is_repeatable());
+    let is_repeatable =
+        depends_only_on_event(&scan.condition) && commands.iter().all(|command| command.is_repeatable());
     if plan.fold.is_none() || !is_known || !is_repeatable {
         return None;
     }

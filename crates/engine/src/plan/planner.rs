@@ -16,8 +16,8 @@ use quarry_spl::commands::{Beginning, Effect, Kind};
 
 use super::pushdown::push_down;
 use super::{FoldStates, Plan, RowTimes, Source};
-use crate::commands::substitution::with_substitutions;
-use crate::environment::Surroundings;
+use crate::commands::substitution::substitute_all;
+use crate::environment::PipelineEnvironment;
 use crate::lowering::{Environment, fold_of, lower};
 use crate::run::Runner;
 
@@ -39,7 +39,7 @@ pub(crate) trait SubsearchExplainer {
     /// Explains a subsearch of the current search.
     fn explain_inner(&self, runner: &Runner, pipeline: &Pipeline) -> Result<(), EngineError>;
     /// Whether a command can be resolved only when the search runs, because it reads what the search itself writes.
-    fn is_open(&self, command: &Command) -> bool;
+    fn is_dynamic(&self, command: &Command) -> bool;
 }
 
 /// Checks a search with side effects for faults before any of it runs.
@@ -72,8 +72,8 @@ impl Effects {
     }
 
     /// Whether a command reads what the search changes.
-    pub(crate) fn reach(&self, command: &Command) -> bool {
-        let needs = command.own_needs();
+    pub(crate) fn affects(&self, command: &Command) -> bool {
+        let needs = command.own_dependencies();
         !needs.lookups.is_disjoint(&self.tables) || !needs.models.is_disjoint(&self.models)
     }
 }
@@ -106,14 +106,14 @@ impl<'a> Planner<'a> {
     /// The plan of a pipeline.
     pub(crate) fn plan(&self, pipeline: &Pipeline) -> Result<Plan, EngineError> {
         let context = &self.runner.context;
-        let filled = with_substitutions(pipeline, &self.environment(context))?;
+        let filled = substitute_all(pipeline, &self.environment(context))?;
         let pipeline = filled.as_ref();
         let Some((first, rest)) = pipeline.commands.split_first() else {
             return Ok(Plan::of_rows(Source::Nothing, Vec::new()));
         };
         self.runner.permit(&first.command, first.span)?;
         match first.command.begins_with() {
-            Beginning::Events(search) => self.of_events(search, rest.to_vec(), None),
+            Beginning::Events(search) => self.plan_events(search, rest.to_vec(), None),
             Beginning::Aggregates(command) => self.tstats(command, first.span, rest),
             Beginning::DataModel(command, name) => self.model_events(command, name, first.span, rest),
             Beginning::SavedSearch(command) => self.saved_search(command, rest),
@@ -138,7 +138,7 @@ impl<'a> Planner<'a> {
     }
 
     /// The plan of a search over events, using summaries if available.
-    pub(super) fn of_events(
+    pub(super) fn plan_events(
         &self,
         search: &SearchCommand,
         commands: Vec<Stage>,
@@ -173,8 +173,8 @@ impl<'a> Planner<'a> {
         let steps = lower(fold, &self.environment(&context))?;
         let Some((at, reduce)) = fold_of(&steps) else { return Ok(()) };
         if at == 0 && plan.map.is_empty() {
-            scan.extremes = reduce.takes_extremes();
-            scan.counts = reduce.takes_counts();
+            scan.extremes = reduce.accepts_extremes();
+            scan.counts = reduce.accepts_counts();
         }
         let states = FoldStates::of(reduce.as_ref(), &context);
         // The times must be those of event rows.
@@ -186,15 +186,15 @@ impl<'a> Planner<'a> {
     }
 
     /// Environment of commands in this search.
-    pub(super) fn environment<'e>(&self, context: &'e CommandContext) -> Surroundings<'e>
+    pub(super) fn environment<'e>(&self, context: &'e CommandContext) -> PipelineEnvironment<'e>
     where
         'a: 'e,
     {
-        Surroundings { runner: self.runner, context, subsearches: self.subsearches }
+        PipelineEnvironment { runner: self.runner, context, subsearches: self.subsearches }
     }
 
     /// The rows of a subsearch, at most `rows_max`.
-    pub(crate) fn rows_of(&self, pipeline: &Pipeline, rows_max: usize) -> Result<Vec<RecordBatch>, EngineError> {
+    pub(crate) fn subsearch_rows(&self, pipeline: &Pipeline, rows_max: usize) -> Result<Vec<RecordBatch>, EngineError> {
         match self.subsearches {
             Subsearches::Run => self.runner.subsearch(pipeline, rows_max),
             Subsearches::Explain(explainer) => explainer.explain_inner(self.runner, pipeline).map(|()| Vec::new()),

@@ -7,7 +7,7 @@ use quarry_eval::field_names::METADATA_FIELDS;
 use quarry_eval::pattern::Regex;
 use quarry_scan::plan::{Extraction, ExtractionKind, FirstRows, Order, RowLimit, RowSelection, Scan, TopK};
 use quarry_scan::{FIRST_ROWS_FIELDS_MAX, TOP_ROWS_MAX, pushable};
-use quarry_spl::analyse::{FieldNeeds, needed_before, required_fields};
+use quarry_spl::analyse::{FieldNeeds, fields_needed_before, required_fields};
 use quarry_spl::ast::{
     Command, CompareOp, RexCommand, SearchExpr, SearchPattern, SortCommand, SpathCommand, Stage, TimeModifiers,
 };
@@ -18,8 +18,8 @@ use super::{Plan, Source};
 
 /// Applies all push-down passes in order.
 pub(super) fn push_down(plan: &mut Plan) {
-    drop_idle(plan);
-    split(plan);
+    drop_unused_extractions(plan);
+    split_for_workers(plan);
     if !push_text_values(plan) {
         push_extractions(plan);
     }
@@ -39,7 +39,7 @@ fn scan_of(plan: &mut Plan) -> Option<&mut Scan> {
 
 /// Removes each `rex` and `spath path=` whose fields no command reads. A `rex` with an invalid pattern is kept, so that
 /// its error is reported.
-fn drop_idle(plan: &mut Plan) {
+fn drop_unused_extractions(plan: &mut Plan) {
     for at in (0..plan.reduce.len()).rev() {
         let (names, is_sound): (Vec<&String>, _) = match &plan.reduce[at].command {
             Command::Rex(RexCommand::Extract(rex)) => {
@@ -61,7 +61,7 @@ fn drop_idle(plan: &mut Plan) {
 
 /// Assigns leading row commands and the fold after them to the workers. Without such a fold, nothing runs in the
 /// workers: rows are needed newest first, and often only some of them.
-fn split(plan: &mut Plan) {
+fn split_for_workers(plan: &mut Plan) {
     let kind = |stage: &Stage| stage.command.kind();
     let rows = plan.reduce.iter().take_while(|stage| kind(stage) == Kind::Row).count();
     if plan.reduce.get(rows).map(kind) != Some(Kind::Fold) {
@@ -181,7 +181,7 @@ fn push_selection(plan: &mut Plan) {
         return;
     }
     let Some((selection, sort)) =
-        (0..=selecting(&plan.reduce)).rev().find_map(|count| selection_of(&plan.reduce, count))
+        (0..=count_selecting(&plan.reduce)).rev().find_map(|count| selection_of(&plan.reduce, count))
     else {
         return;
     };
@@ -194,7 +194,7 @@ fn push_selection(plan: &mut Plan) {
 }
 
 /// Number of leading commands that drop rows or set fields in the same way whenever they run.
-fn selecting(commands: &[Stage]) -> usize {
+fn count_selecting(commands: &[Stage]) -> usize {
     let is_selecting = |stage: &&Stage| match &stage.command {
         Command::Search(search) => search.time == TimeModifiers::default() && search.expr.subsearches().is_empty(),
         Command::Where(_) | Command::Regex(_) | Command::Eval(_) | Command::Rex(RexCommand::Extract(_)) => true,
@@ -224,7 +224,7 @@ fn selection_of(commands: &[Stage], count: usize) -> Option<(RowSelection, Optio
         Some(RowLimit::First(first)) => needs.fields.extend(first.fields.iter().cloned()),
         Some(RowLimit::Oldest(_)) | None => {}
     }
-    let projection = needed_before(first, needs);
+    let projection = fields_needed_before(first, needs);
     (!projection.all && projection.patterns.is_empty())
         .then_some((RowSelection { projection, commands: count, limit }, sort))
 }

@@ -10,52 +10,54 @@ use quarry_spl::ast::{Command, CompareOp, FieldPattern, SearchExpr, SearchPatter
 use super::time_windows::has_windows;
 
 /// Fields whose stored values are tested.
-const GIVEN: [&str; 4] = ["host", "source", "sourcetype", "index"];
+const STORED_FIELDS: [&str; 4] = ["host", "source", "sourcetype", "index"];
 /// Fields with user-defined conditions.
 const LABELS: [&str; 2] = ["eventtype", "tag"];
 
 /// Whether a text is valid as a role's filter.
 pub fn is_search_filter(text: &str) -> bool {
-    terms_of(text).is_some()
+    parse_filter(text).is_some()
 }
 
 /// Parses a filter; `None` if it is invalid.
-pub(super) fn terms_of(filter: &str) -> Option<SearchExpr> {
+pub(super) fn parse_filter(filter: &str) -> Option<SearchExpr> {
     let Ok(Command::Search(search)) = quarry_spl::parse_arguments("search", filter) else { return None };
     let is_timeless = search.time == TimeModifiers::default() && !has_windows(&search.expr);
-    if is_timeless { of_given(&search.expr) } else { None }
+    if is_timeless { test_stored_values(&search.expr) } else { None }
 }
 
-fn of_given(expr: &SearchExpr) -> Option<SearchExpr> {
-    let all = |parts: &[SearchExpr]| parts.iter().map(of_given).collect::<Option<Vec<_>>>();
+fn test_stored_values(expr: &SearchExpr) -> Option<SearchExpr> {
+    let all = |parts: &[SearchExpr]| parts.iter().map(test_stored_values).collect::<Option<Vec<_>>>();
     Some(match expr {
         SearchExpr::And(parts) => SearchExpr::And(all(parts)?),
         SearchExpr::Or(parts) => SearchExpr::Or(all(parts)?),
-        SearchExpr::Not(part) => SearchExpr::Not(Box::new(of_given(part)?)),
+        SearchExpr::Not(part) => SearchExpr::Not(Box::new(test_stored_values(part)?)),
         SearchExpr::Subsearch(_) => return None,
         SearchExpr::Compare { field, .. } | SearchExpr::In { field, .. } | SearchExpr::Indexed { field, .. }
             if LABELS.iter().any(|label| field.text == *label || field.text.starts_with(&format!("{label}::"))) =>
         {
             return None;
         }
-        SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } if is_given(field) => given(field, value),
-        SearchExpr::Compare { field, op: CompareOp::Ne, value, .. } if is_given(field) => {
-            SearchExpr::Not(Box::new(given(field, value)))
+        SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } if is_stored_field(field) => {
+            stored_value_test(field, value)
+        }
+        SearchExpr::Compare { field, op: CompareOp::Ne, value, .. } if is_stored_field(field) => {
+            SearchExpr::Not(Box::new(stored_value_test(field, value)))
         }
         // Stored metadata cannot be compared with `<` or `>`.
-        SearchExpr::Compare { field, .. } if is_given(field) => return None,
-        SearchExpr::In { field, values } if is_given(field) => {
-            SearchExpr::Or(values.iter().map(|value| given(field, value)).collect())
+        SearchExpr::Compare { field, .. } if is_stored_field(field) => return None,
+        SearchExpr::In { field, values } if is_stored_field(field) => {
+            SearchExpr::Or(values.iter().map(|value| stored_value_test(field, value)).collect())
         }
         other => other.clone(),
     })
 }
 
-fn is_given(field: &FieldPattern) -> bool {
-    GIVEN.contains(&field.text.as_str())
+fn is_stored_field(field: &FieldPattern) -> bool {
+    STORED_FIELDS.contains(&field.text.as_str())
 }
 
-fn given(field: &FieldPattern, value: &SearchPattern) -> SearchExpr {
+fn stored_value_test(field: &FieldPattern, value: &SearchPattern) -> SearchExpr {
     SearchExpr::Indexed { field: field.clone(), value: value.clone() }
 }
 
@@ -64,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_is_terms_alone() {
+    fn filters_contain_only_terms() {
         for good in [
             "host=web*",
             "host=web* OR source IN (a, b)",
@@ -88,7 +90,9 @@ mod tests {
         ] {
             assert!(!is_search_filter(bad), "{bad}");
         }
-        let Some(SearchExpr::Indexed { field, .. }) = terms_of("host=web1") else { panic!("what events were given") };
+        let Some(SearchExpr::Indexed { field, .. }) = parse_filter("host=web1") else {
+            panic!("what events were given")
+        };
         assert_eq!(field.text, "host");
     }
 }

@@ -86,7 +86,7 @@ fn commands_are_split_where_rows_are_folded() {
 }
 
 #[test]
-fn the_scan_takes_over_what_it_can() {
+fn work_is_pushed_down_to_the_scan() {
     for (text, wanted) in [
         ("* | rex \"u=(?<u>\\w+)\" | stats count by u", "scan main fields=u rex=u counts\nfold stats"),
         ("* | rex field=m \"u=(?<u>\\w+)\" | stats count by u", "scan main fields=u rex=u counts\nfold stats"),
@@ -170,7 +170,7 @@ fn rows_are_selected_by_the_fields_that_the_first_commands_read() {
 }
 
 #[test]
-fn the_scan_hears_what_the_first_commands_demand_of_rows() {
+fn row_requirements_of_first_commands_are_passed_to_the_scan() {
     for (text, wanted) in [
         ("* | rex \"u=(?<u>\\w+)\" | search u=a v=b* | stats count by w, x", vec!["u", "v", "w", "x"]),
         ("* | search (u=a OR v=b) NOT w=c word | search x>1 | table x", vec!["u v", "w", "x"]),
@@ -190,7 +190,7 @@ fn the_scan_hears_what_the_first_commands_demand_of_rows() {
 }
 
 #[test]
-fn commands_that_stand_for_a_search_over_events_are_that_search() {
+fn commands_that_read_events_are_planned_as_event_searches() {
     for (text, wanted) in [
         ("| tstats count where index=a by host", "scan a fields=host of index time extremes counts\nfold stats"),
         (
@@ -207,7 +207,7 @@ fn commands_that_stand_for_a_search_over_events_are_that_search() {
 }
 
 #[test]
-fn what_passes_from_map_to_reduce_is_part_of_the_plan() {
+fn plans_include_the_exchange_from_map_to_reduce() {
     for (text, wanted) in [
         ("*", "events, newest first: _time, _raw, _indextime, *"),
         ("* | where a>1 | table a b*", "events, newest first: _time, a, b*"),
@@ -255,7 +255,7 @@ fn what_passes_from_map_to_reduce_is_part_of_the_plan() {
 }
 
 #[test]
-fn the_condition_holds_nothing_but_tests_of_events() {
+fn scan_conditions_contain_only_event_tests() {
     let found = scan("index=a [ | makeresults count=2 | eval u=\"eva\" | fields u ] earliest=100 latest=200");
     assert_eq!(found.indexes, ["a"]);
     assert_eq!(found.range, TimeRange { earliest: Some(100_000_000_000), latest: Some(200_000_000_000) });
@@ -265,7 +265,7 @@ fn the_condition_holds_nothing_but_tests_of_events() {
 }
 
 #[test]
-fn a_plan_that_is_explained_runs_no_subsearch() {
+fn explaining_a_plan_runs_no_subsearch() {
     let text = "index=a [ search index=b | head 1 | fields u ] | append [ search index=c ]";
     let parsed = quarry_spl::parse(text);
     let explained = Explainer::new(false, Effects::default()).explain(&runner(text), &parsed.pipeline, text).unwrap();
@@ -275,7 +275,7 @@ fn a_plan_that_is_explained_runs_no_subsearch() {
 }
 
 #[test]
-fn the_name_of_partial_states_is_all_they_follow_from() {
+fn names_of_partial_states_cover_all_their_inputs() {
     let name = |text: &str| name::partial_name(&plan(text), "fold", &TimeZone::UTC);
     let named = name("a | where b>1 | stats count by c").unwrap();
     assert_eq!(name("a | where b>1 | stats count by c | sort c | head 5").unwrap(), named);

@@ -70,7 +70,7 @@ impl TextValues {
     /// The condition equivalent to a `regex` command.
     fn condition_of(&mut self, regex: &RegexCommand, span: Span) -> Option<Expr> {
         let pattern = Some(&regex.pattern.text).filter(|_| regex.field == TEXT)?;
-        let is_match = self.is_match(pattern, span)?;
+        let is_match = self.match_condition(pattern, span)?;
         Some(match regex.negated {
             true => Expr { kind: ExprKind::Unary(UnaryOp::Not, Box::new(is_match)), span },
             false => is_match,
@@ -82,15 +82,17 @@ impl TextValues {
             ExprKind::Call(name, args) => match (name.as_str(), args.as_slice()) {
                 ("len", [of]) if is_text(of) => self.field(TextValue::Length, expr.span),
                 ("match", [of, Expr { kind: ExprKind::Text(pattern), .. }]) if is_text(of) => {
-                    self.is_match(pattern, expr.span)
+                    self.match_condition(pattern, expr.span)
                 }
                 ("like", [of, Expr { kind: ExprKind::Text(pattern), .. }]) if is_text(of) => {
-                    like_regex(pattern).and_then(|pattern| self.is_match(&pattern, expr.span))
+                    like_regex(pattern).and_then(|pattern| self.match_condition(&pattern, expr.span))
                 }
                 _ => None,
             },
             ExprKind::Binary(BinaryOp::Like, of, pattern) if is_text(of) => match &pattern.kind {
-                ExprKind::Text(pattern) => like_regex(pattern).and_then(|pattern| self.is_match(&pattern, expr.span)),
+                ExprKind::Text(pattern) => {
+                    like_regex(pattern).and_then(|pattern| self.match_condition(&pattern, expr.span))
+                }
                 _ => None,
             },
             _ => None,
@@ -103,7 +105,7 @@ impl TextValues {
     }
 
     /// A condition that is true if the text matches; a call with an invalid pattern is kept.
-    fn is_match(&mut self, pattern: &str, span: Span) -> Option<Expr> {
+    fn match_condition(&mut self, pattern: &str, span: Span) -> Option<Expr> {
         Regex::new(pattern).ok()?;
         let field = self.field(TextValue::Match(pattern.to_owned()), span)?;
         let make = NodeBuilder::at(span);
@@ -192,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expressions_of_like_patterns_match_what_these_match() {
+    fn like_regexes_match_the_same_texts_as_like_patterns() {
         let patterns =
             ["a%", "%a", "%a.b%", "a_c", "_", "%", "a%b%c", "%\\%%", "ä_%", "a\\", "\\_x%", "", "%-%]^$", "a%%"];
         let texts =

@@ -26,22 +26,22 @@ enum Bound {
 
 impl TimeWindows<'_> {
     /// The condition with modifiers replaced by tests of `_time`, and the time range to read.
-    pub(crate) fn read(&self, expr: SearchExpr) -> Result<(SearchExpr, TimeRange), EngineError> {
+    pub(crate) fn extract(&self, expr: SearchExpr) -> Result<(SearchExpr, TimeRange), EngineError> {
         if !has_windows(&expr) {
             return Ok((expr, self.default));
         }
-        self.windows(&expr)
+        self.extract_windows(&expr)
     }
 
-    fn windows(&self, expr: &SearchExpr) -> Result<(SearchExpr, TimeRange), EngineError> {
+    fn extract_windows(&self, expr: &SearchExpr) -> Result<(SearchExpr, TimeRange), EngineError> {
         match expr {
-            SearchExpr::And(parts) => self.all(parts),
+            SearchExpr::And(parts) => self.extract_conjunction(parts),
             SearchExpr::Or(parts) => {
                 let mut tested = Vec::with_capacity(parts.len());
                 let mut around: Option<TimeRange> = None;
                 for part in parts {
                     let (part, range) = match has_windows(part) {
-                        true => self.windows(part)?,
+                        true => self.extract_windows(part)?,
                         false => (within(part.clone(), &self.default), self.default),
                     };
                     tested.push(part);
@@ -50,15 +50,15 @@ impl TimeWindows<'_> {
                 Ok((SearchExpr::Or(tested), around.unwrap_or(self.default)))
             }
             SearchExpr::Not(part) => {
-                let outside = SearchExpr::Not(Box::new(self.windows(part)?.0));
+                let outside = SearchExpr::Not(Box::new(self.extract_windows(part)?.0));
                 Ok((within(outside, &self.default), self.default))
             }
-            single => self.all(std::slice::from_ref(single)),
+            single => self.extract_conjunction(std::slice::from_ref(single)),
         }
     }
 
     /// Reads a conjunction, whose time modifiers form one range.
-    fn all(&self, parts: &[SearchExpr]) -> Result<(SearchExpr, TimeRange), EngineError> {
+    fn extract_conjunction(&self, parts: &[SearchExpr]) -> Result<(SearchExpr, TimeRange), EngineError> {
         let (mut own, mut named) = (TimeRange { earliest: None, latest: None }, false);
         let mut tested = Vec::with_capacity(parts.len());
         let mut inner: Option<TimeRange> = None;
@@ -67,7 +67,7 @@ impl TimeWindows<'_> {
                 Some(Bound::Earliest(time)) => (own.earliest, named) = (Some(time), true),
                 Some(Bound::Latest(time)) => (own.latest, named) = (Some(time), true),
                 None if has_windows(part) => {
-                    let (part, range) = self.windows(part)?;
+                    let (part, range) = self.extract_windows(part)?;
                     tested.push(part);
                     inner = Some(inner.map_or(range, |inner| intersection(inner, range)));
                 }
@@ -85,7 +85,7 @@ impl TimeWindows<'_> {
     }
 
     fn bound(&self, expr: &SearchExpr) -> Result<Option<Bound>, EngineError> {
-        let Some((is_earliest, value)) = modifier(expr) else { return Ok(None) };
+        let Some((is_earliest, value)) = time_modifier(expr) else { return Ok(None) };
         let time = parse_time(&value.text, self.context.now, &self.context.zone)
             .map_err(|error| EngineError::Invalid { message: error.to_string(), span: Some(value.span) })?;
         Ok(Some(if is_earliest { Bound::Earliest(time) } else { Bound::Latest(time) }))
@@ -93,7 +93,7 @@ impl TimeWindows<'_> {
 }
 
 /// The value of a time modifier, and whether it is the start of a range.
-fn modifier(expr: &SearchExpr) -> Option<(bool, &SearchPattern)> {
+fn time_modifier(expr: &SearchExpr) -> Option<(bool, &SearchPattern)> {
     let SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } = expr else { return None };
     match field.text.as_str() {
         "earliest" | "starttime" | "starttimeu" => Some((true, value)),
@@ -107,7 +107,7 @@ pub(super) fn has_windows(expr: &SearchExpr) -> bool {
     match expr {
         SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().any(has_windows),
         SearchExpr::Not(part) => has_windows(part),
-        _ => modifier(expr).is_some(),
+        _ => time_modifier(expr).is_some(),
     }
 }
 

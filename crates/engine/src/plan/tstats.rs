@@ -37,30 +37,32 @@ impl Planner<'_> {
                 let plan = TstatsPlan::new(tstats, None, span);
                 let search = SearchCommand { expr: tstats.filter.clone(), time: tstats.time.clone() };
                 let commands = [plan.stages(tstats), rest.to_vec()].concat();
-                Planner { fields: FieldSource::IndexTime, ..*self }.of_events(&search, commands, None)
+                Planner { fields: FieldSource::IndexTime, ..*self }.plan_events(&search, commands, None)
             }
             TstatsSource::DataModel(name) => self.tstats_of_model(name, tstats, span, rest),
             TstatsSource::Metrics => {
                 let mut plan = TstatsPlan::of_metrics(tstats, span);
                 let mut filter = tstats.filter.clone();
-                if asks_for_measurements(tstats) {
+                if requires_measurements(tstats) {
                     // Resolved once, because it is used for events and for measurements.
-                    let whole = self.resolved(&filter)?;
-                    filter = MeasurementsCommand::events_of(&whole);
-                    let left = MeasurementsCommand::left_of(&whole);
+                    let whole = self.resolve_subsearches(&filter)?;
+                    filter = MeasurementsCommand::event_condition(&whole);
+                    let left = MeasurementsCommand::remaining_condition(&whole);
                     let kept = SearchCommand { expr: left, time: TimeModifiers::default() };
-                    plan.before.splice(0..0, [Command::Measurements(MeasurementsCommand::default()), kept.into()]);
+                    plan.field_commands
+                        .splice(0..0, [Command::Measurements(MeasurementsCommand::default()), kept.into()]);
                 }
-                let mut parts = vec![filter, plan.has_metric()];
+                let mut parts = vec![filter, plan.metric_condition()];
                 parts.retain(|part| *part != SearchExpr::All);
                 let search = SearchCommand { expr: SearchExpr::And(parts), time: tstats.time.clone() };
                 if !has_series_rates(tstats) && !groups_series(tstats) {
-                    return self.of_events(&search, [plan.stages(tstats), rest.to_vec()].concat(), None);
+                    return self.plan_events(&search, [plan.stages(tstats), rest.to_vec()].concat(), None);
                 }
                 // The series of a measurement depends on all of its fields.
-                let metrics = plan.wanted.iter().cloned().collect();
-                let before = std::mem::take(&mut plan.before).into_iter().map(|command| Stage { command, span });
-                let measured = self.of_events(&search, before.collect(), None)?;
+                let metrics = plan.required_fields.iter().cloned().collect();
+                let before =
+                    std::mem::take(&mut plan.field_commands).into_iter().map(|command| Stage { command, span });
+                let measured = self.plan_events(&search, before.collect(), None)?;
                 let folded = if has_series_rates(tstats) { Vec::new() } else { plan.stages(tstats) };
                 let series = Series { measured, metrics, command: tstats.clone(), span };
                 Ok(Plan::of_rows(Source::Series(Box::new(series)), [folded, rest.to_vec()].concat()))
@@ -82,20 +84,20 @@ impl Planner<'_> {
         rest: &[Stage],
     ) -> Result<Plan, EngineError> {
         // Subsearch results may also use names of the model.
-        let tstats = &TstatsCommand { filter: self.resolved(&tstats.filter)?, ..tstats.clone() };
-        let object = self.model_object(name, &mentioned(tstats))?;
+        let tstats = &TstatsCommand { filter: self.resolve_subsearches(&tstats.filter)?, ..tstats.clone() };
+        let object = self.model_object(name, &mentioned_names(tstats))?;
         let plan = TstatsPlan::new(tstats, Some(&object), span);
         let messages = &self.runner.context.messages;
-        plan.unknown.iter().for_each(|field| messages.push(object.no_name(field)));
+        plan.unknown.iter().for_each(|field| messages.push(object.unknown_name_message(field)));
         let tested = search_fields(&tstats.filter);
-        tested.iter().filter_map(|field| object.unknown_path(field)).for_each(|message| messages.push(message));
+        tested.iter().filter_map(|field| object.unknown_path_message(field)).for_each(|message| messages.push(message));
         let summary = self.summary_of(name, &object, tstats, span, rest)?;
-        let filter = object.translated(&tstats.filter);
-        let (search, mut stages) = object.search(&filter, tstats.time.clone(), &plan.wanted, span);
+        let filter = object.resolve_names(&tstats.filter);
+        let (search, mut stages) = object.search(&filter, tstats.time.clone(), &plan.required_fields, span);
         stages.extend(plan.stages(tstats));
         stages.extend_from_slice(rest);
         match object.base_search() {
-            None => self.of_events(&search, stages, summary),
+            None => self.plan_events(&search, stages, summary),
             // The object cannot have summaries, so there are no rows.
             Some(_) if tstats.summaries_only => Ok(Plan::of_rows(Source::Nothing, stages)),
             Some(_) => self.object_plan(&object, search, stages, span),
@@ -130,7 +132,7 @@ impl Planner<'_> {
         read.object = format!("{}.{root}", name.model);
         let text = model_text(runner.knowledge.as_ref(), &name.model)?;
         let model = data_model(runner.knowledge.as_ref(), &name.model)?;
-        let expand = |text: &str| runner.expanded(text);
+        let expand = |text: &str| runner.expand_macros(text);
         let planned = ModelObject::new(&model, Some(root), &BTreeSet::new(), &expand)
             .map_err(Fault::from)
             .and_then(|root| runner.summary_plan(&root, &text));
@@ -142,8 +144,8 @@ impl Planner<'_> {
         };
         let over = object.over_summary(root);
         let tstats_plan = TstatsPlan::new(tstats, Some(&over), span);
-        let filter = over.translated(&tstats.filter);
-        let (search, _) = over.search(&filter, TimeModifiers::default(), &tstats_plan.wanted, span);
+        let filter = over.resolve_names(&tstats.filter);
+        let (search, _) = over.search(&filter, TimeModifiers::default(), &tstats_plan.required_fields, span);
         let by_arrival = tstats.time.index_earliest.is_some() || tstats.time.index_latest.is_some();
         let tests_columns = tests_columns(&search.expr);
         let mut stages = vec![Stage { command: Command::Search(search), span }];
@@ -171,7 +173,7 @@ impl Planner<'_> {
             error.with_span(Some(span))
         };
         let model = data_model(self.runner.knowledge.as_ref(), &name.model).map_err(place)?;
-        let expand = |text: &str| self.runner.expanded(text);
+        let expand = |text: &str| self.runner.expand_macros(text);
         ModelObject::new(&model, name.object.as_deref(), mentioned, &expand).map_err(place)
     }
 
@@ -183,7 +185,7 @@ impl Planner<'_> {
         commands: Vec<Stage>,
         span: Span,
     ) -> Result<Plan, EngineError> {
-        let Some(base) = object.base_search() else { return self.of_events(&search, commands, None) };
+        let Some(base) = object.base_search() else { return self.plan_events(&search, commands, None) };
         let mut all = base.commands.clone();
         all.push(Stage { command: Command::Search(search), span });
         all.extend(commands);
@@ -210,7 +212,7 @@ fn tests_columns(expr: &SearchExpr) -> bool {
 }
 
 /// Names used in a `tstats` that determine the object.
-fn mentioned(tstats: &TstatsCommand) -> BTreeSet<String> {
+fn mentioned_names(tstats: &TstatsCommand) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = tstats.by.iter().map(|split| split.field.clone()).collect();
     names.extend(argument_fields(tstats).map(str::to_owned));
     names.extend(search_fields(&tstats.filter));
@@ -240,11 +242,11 @@ fn argument_fields(tstats: &TstatsCommand) -> impl Iterator<Item = &str> {
 struct TstatsPlan {
     make: NodeBuilder,
     /// Fields of the events that are read.
-    wanted: BTreeSet<String>,
+    required_fields: BTreeSet<String>,
     /// Unknown names.
     unknown: Vec<String>,
     /// Commands that compute fields.
-    before: Vec<Command>,
+    field_commands: Vec<Command>,
     /// Name as written, and the field it refers to.
     names: Vec<(String, String)>,
 }
@@ -252,7 +254,7 @@ struct TstatsPlan {
 impl TstatsPlan {
     fn empty(span: Span) -> TstatsPlan {
         let (make, wanted) = (NodeBuilder::at(span), BTreeSet::new());
-        TstatsPlan { make, wanted, unknown: Vec::new(), before: Vec::new(), names: Vec::new() }
+        TstatsPlan { make, required_fields: wanted, unknown: Vec::new(), field_commands: Vec::new(), names: Vec::new() }
     }
 
     fn new(tstats: &TstatsCommand, object: Option<&ModelObject>, span: Span) -> TstatsPlan {
@@ -285,7 +287,7 @@ impl TstatsPlan {
                 continue;
             }
             if metric.contains('*') {
-                plan.spread(metric);
+                plan.expand_wildcard(metric);
                 continue;
             }
             plan.names.push((metric.to_owned(), metric.to_owned()));
@@ -294,37 +296,37 @@ impl TstatsPlan {
             }
             let same = make.compare(CompareOp::Eq, make.field(METRIC), make.text(metric));
             let other = make.when(same, make.field(VALUE));
-            plan.wanted.insert(metric.to_owned());
+            plan.required_fields.insert(metric.to_owned());
             let own = make.field(&format!("{METRIC}:{metric}"));
-            plan.before.push(make.eval(metric, make.call("coalesce", [own, other])));
+            plan.field_commands.push(make.eval(metric, make.call("coalesce", [own, other])));
         }
         plan
     }
 
     /// For a wildcard, every measurement becomes a field `metric_name:NAME`.
-    fn spread(&mut self, pattern: &str) {
+    fn expand_wildcard(&mut self, pattern: &str) {
         self.names.push((pattern.to_owned(), format!("{METRIC}:{pattern}")));
         let is_spread = |command: &Command| matches!(command, Command::Eval(eval) if matches!(eval.assignments[..], [Assignment { target: AssignTarget::Dynamic(_), .. }]));
-        self.wanted.insert(pattern.to_owned());
-        if self.before.iter().any(is_spread) {
+        self.required_fields.insert(pattern.to_owned());
+        if self.field_commands.iter().any(is_spread) {
             return;
         }
         let parts = vec![NamePart::Text(format!("{METRIC}:")), NamePart::Field(METRIC.to_owned())];
         let assignment = Assignment { target: AssignTarget::Dynamic(parts), expr: self.make.field(VALUE) };
-        self.before.push(EvalCommand { assignments: vec![assignment] }.into());
+        self.field_commands.push(EvalCommand { assignments: vec![assignment] }.into());
     }
 
     /// Condition for events that measure one of the named metrics.
-    fn has_metric(&self) -> SearchExpr {
+    fn metric_condition(&self) -> SearchExpr {
         // Which events have fields of a wildcard is unknown before they are read.
-        if self.wanted.iter().any(|name| name.contains('*')) {
+        if self.required_fields.iter().any(|name| name.contains('*')) {
             return SearchExpr::All;
         }
         // `_value` is the measurement of any metric.
         if self.names.iter().any(|(name, _)| name == VALUE) {
             return SearchExpr::All;
         }
-        let named = self.wanted.iter();
+        let named = self.required_fields.iter();
         let tests: Vec<SearchExpr> = named
             .flat_map(|name| [self.make.equals(METRIC, name), self.make.equals(&format!("{METRIC}:{name}"), "*")])
             .collect();
@@ -333,9 +335,9 @@ impl TstatsPlan {
 
     fn index_time_field(&mut self, name: &str) -> String {
         let Some(prefix) = prefix_of(name) else { return name.to_owned() };
-        let group = format!("prefix_{}", self.before.len());
-        self.before.push(prefixed(prefix, &group, self.make.here()));
-        self.before.push(self.make.eval(name, self.make.call("lower", [self.make.field(&group)])));
+        let group = format!("prefix_{}", self.field_commands.len());
+        self.field_commands.push(prefix_command(prefix, &group, self.make.span()));
+        self.field_commands.push(self.make.eval(name, self.make.call("lower", [self.make.field(&group)])));
         name.to_owned()
     }
 
@@ -343,7 +345,7 @@ impl TstatsPlan {
         let make = self.make;
         match object.resolve(name) {
             FieldReferent::Field(field) => {
-                self.wanted.insert(field.clone());
+                self.required_fields.insert(field.clone());
                 field
             }
             FieldReferent::Guarded(field, guard) => {
@@ -351,13 +353,13 @@ impl TstatsPlan {
                     Some(column) => make.compare(CompareOp::Eq, make.field(&column), make.text(MEMBER_VALUE)),
                     None => make.call("searchmatch", [make.text(&guard.text)]),
                 };
-                self.before.push(make.eval(name, make.when(matches, make.field(&field))));
-                self.wanted.insert(field);
+                self.field_commands.push(make.eval(name, make.when(matches, make.field(&field))));
+                self.required_fields.insert(field);
                 name.to_owned()
             }
             FieldReferent::Unknown => {
                 self.unknown.push(name.to_owned());
-                self.before.push(make.eval(name, make.nullary("null")));
+                self.field_commands.push(make.eval(name, make.nullary("null")));
                 name.to_owned()
             }
         }
@@ -365,7 +367,7 @@ impl TstatsPlan {
 
     /// The commands that produce the result of `tstats` from events.
     fn stages(mut self, tstats: &TstatsCommand) -> Vec<Stage> {
-        let mut commands = std::mem::take(&mut self.before);
+        let mut commands = std::mem::take(&mut self.field_commands);
         let by: Vec<String> = tstats.by.iter().map(|split| self.field_of(&split.field)).collect();
         let is_output = |field: &String| tstats.aggregates.iter().any(|aggregate| aggregate.name == *field);
         let meets = by.iter().any(is_output) || (1..by.len()).any(|at| by[..at].contains(&by[at]));
@@ -461,9 +463,9 @@ impl TstatsPlan {
 }
 
 /// Whether an `mstats` refers to metric names or `_value`; these require measurements as rows, in both stored forms.
-fn asks_for_measurements(tstats: &TstatsCommand) -> bool {
+fn requires_measurements(tstats: &TstatsCommand) -> bool {
     let mut fields = tstats.by.iter().map(|split| split.field.as_str()).chain(argument_fields(tstats));
-    MeasurementsCommand::is_asked_for(&tstats.filter) || fields.any(|field| field == METRIC || field == VALUE)
+    MeasurementsCommand::mentions_metric(&tstats.filter) || fields.any(|field| field == METRIC || field == VALUE)
 }
 
 /// Whether an aggregate reads event times, which must not be replaced by their spans.
@@ -478,7 +480,7 @@ fn prefix_of(name: &str) -> Option<&str> {
 }
 
 /// `PREFIX(k=)`: the texts after `k=` in terms of the event.
-fn prefixed(prefix: &str, group: &str, span: Span) -> Command {
+fn prefix_command(prefix: &str, group: &str, span: Span) -> Command {
     let escape = |text: &str| -> String {
         let escaped = |c: char| if c.is_alphanumeric() || c == '_' { c.to_string() } else { format!("\\{c}") };
         text.chars().map(escaped).collect()

@@ -40,22 +40,22 @@ struct RowBounds<'a> {
 impl RowBounds<'_> {
     fn of_pages(&self, mut pages: Vec<&PageRef>, stages: &[Stage]) -> Result<Bounds, EngineError> {
         if !stages.iter().all(|stage| stage.command.keeps_times()) {
-            return pages.iter().try_fold(None, |known, page| Ok(joined(known, self.read(page)?)));
+            return pages.iter().try_fold(None, |known, page| Ok(union_bounds(known, self.read(page)?)));
         }
         pages.sort_by_key(|page| page.info.time_min);
         let mut bounds: Bounds = None;
         for page in &pages {
-            if bounds.is_some_and(|(first, _)| page.info.time_min >= first) || self.context.stop.stops_reading() {
+            if bounds.is_some_and(|(first, _)| page.info.time_min >= first) || self.context.stop.should_stop_reading() {
                 break;
             }
-            bounds = joined(bounds, self.of(page)?);
+            bounds = union_bounds(bounds, self.of(page)?);
         }
         pages.sort_by_key(|page| std::cmp::Reverse(page.info.time_max));
         for page in &pages {
-            if bounds.is_none_or(|(_, last)| page.info.time_max <= last) || self.context.stop.stops_reading() {
+            if bounds.is_none_or(|(_, last)| page.info.time_max <= last) || self.context.stop.should_stop_reading() {
                 break;
             }
-            bounds = joined(bounds, self.of(page)?);
+            bounds = union_bounds(bounds, self.of(page)?);
         }
         Ok(bounds)
     }
@@ -77,7 +77,7 @@ impl RowBounds<'_> {
     }
 }
 
-fn joined(one: Bounds, other: Bounds) -> Bounds {
+fn union_bounds(one: Bounds, other: Bounds) -> Bounds {
     match (one, other) {
         (Some((low, high)), Some((lower, higher))) => Some((low.min(lower), high.max(higher))),
         (one, other) => one.or(other),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use quarry_eval::EngineError;
 use quarry_eval::command::Reduce;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{KeptRows, RowIter};
+use quarry_eval::rows::{RowBuffer, RowIter};
 use quarry_eval::spans::time_bounds;
 
 use super::row_steps::RowSteps;
@@ -42,7 +42,7 @@ pub(crate) fn fold(rows: RowIter, reduce: &dyn Reduce, context: &CommandContext)
     let mut rows = rows;
     if reduce.needs_bounds(context) {
         let mut bounds = None;
-        let mut kept = KeptRows::new("rows before a fold", &context.dataflow);
+        let mut kept = RowBuffer::new("rows before a fold", &context.dataflow);
         for batch in rows {
             let batch = batch?;
             bounds = time_bounds(bounds, &batch);

@@ -12,7 +12,7 @@ use quarry_eval::aggregate::{AggregatePlan, Folder};
 use quarry_eval::command::{MakeRowCommand, Reduce, RowCommand};
 use quarry_eval::context::CommandContext;
 use quarry_eval::costs::Meter;
-use quarry_eval::rows::{RowIter, events_of};
+use quarry_eval::rows::{RowIter, event_count};
 use quarry_event::TimeNs;
 
 use crate::blocking::Blocking;
@@ -40,8 +40,8 @@ struct MeteredRow {
 impl RowCommand for MeteredRow {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         // A row of a scan may represent several events.
-        let made = self.meter.call(events_of(&rows), || self.command.apply(rows))?;
-        self.meter.note_out(events_of(&made));
+        let made = self.meter.call(event_count(&rows), || self.command.apply(rows))?;
+        self.meter.add_rows_out(event_count(&made));
         Ok(made)
     }
 
@@ -60,12 +60,12 @@ impl Reduce for MeteredReduce {
         self.reduce.needs_bounds(context)
     }
 
-    fn takes_extremes(&self) -> bool {
-        self.reduce.takes_extremes()
+    fn accepts_extremes(&self) -> bool {
+        self.reduce.accepts_extremes()
     }
 
-    fn takes_counts(&self) -> bool {
-        self.reduce.takes_counts()
+    fn accepts_counts(&self) -> bool {
+        self.reduce.accepts_counts()
     }
 
     fn prepare(&self, data: Option<(TimeNs, TimeNs)>, context: &CommandContext) {
@@ -81,15 +81,15 @@ impl Reduce for MeteredReduce {
     }
 
     fn folder(&self, context: &CommandContext) -> Result<Folder, EngineError> {
-        Ok(self.reduce.folder(context)?.metered(self.meter.clone()))
+        Ok(self.reduce.folder(context)?.with_meter(self.meter.clone()))
     }
 
     fn finish(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError> {
-        self.meter.pass(Box::new(std::iter::empty()), |_| self.reduce.finish(folders, context))
+        self.meter.meter_rows(Box::new(std::iter::empty()), |_| self.reduce.finish(folders, context))
     }
 
     fn finish_unordered(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<RowIter, EngineError> {
-        self.meter.pass(Box::new(std::iter::empty()), |_| self.reduce.finish_unordered(folders, context))
+        self.meter.meter_rows(Box::new(std::iter::empty()), |_| self.reduce.finish_unordered(folders, context))
     }
 }
 
@@ -100,6 +100,6 @@ struct MeteredBlocking {
 
 impl Blocking for MeteredBlocking {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        self.meter.pass(rows, |rows| self.blocking.run(rows, context))
+        self.meter.meter_rows(rows, |rows| self.blocking.run(rows, context))
     }
 }

@@ -24,15 +24,15 @@ use quarry_stdx::Fault;
 use quarry_store::{Deletion, IndexSelector};
 
 use super::Runner;
-use crate::environment::Surroundings;
+use crate::environment::PipelineEnvironment;
 use crate::lowering::Step;
 use crate::node::DeletionRecord;
 use crate::plan::{Deletion as PlannedDeletion, Subsearches};
 
 /// Column with a row's position in its page; no field has this name.
-const PLACE: &str = "__place";
+const POSITION_COLUMN: &str = "__place";
 /// Name of the row for all indexes together.
-const ALL: &str = "__ALL__";
+const ALL_INDEXES: &str = "__ALL__";
 
 /// Number of an index's events that were deleted, and number of those that could not be deleted.
 #[derive(Clone, Copy, Default)]
@@ -46,7 +46,7 @@ impl Runner {
     pub(crate) fn delete(&self, deleting: &PlannedDeletion) -> Result<RowIter, EngineError> {
         let invalid = |message: String| EngineError::Invalid { message, span: Some(deleting.span) };
         let context = CommandContext { range: deleting.scan.range, ..self.context.clone() };
-        let environment = Surroundings { runner: self, context: &context, subsearches: Subsearches::Run };
+        let environment = PipelineEnvironment { runner: self, context: &context, subsearches: Subsearches::Run };
         let commands = event_commands(&deleting.commands, &environment)?;
         let mut commands: Vec<_> = commands.iter().map(|make| make()).collect();
         let indexes = IndexSelector::new(deleting.scan.indexes.clone());
@@ -57,10 +57,10 @@ impl Runner {
         let allowed = IndexSelector::new(context.permissions.delete_indexes.iter().cloned());
         let (mut deletion, mut counts) = (Deletion::default(), BTreeMap::<String, Counts>::new());
         for page in scan.pages(&context)? {
-            if context.stop.stops_reading() {
+            if context.stop.should_stop_reading() {
                 return Err(invalid("delete: the search was stopped, and nothing is deleted".to_owned()));
             }
-            let Some(places) = places_of(&scan, &page, &mut commands, &context)? else { continue };
+            let Some(places) = matching_positions(&scan, &page, &mut commands, &context)? else { continue };
             let of_index = counts.entry(page.segment.index().to_owned()).or_default();
             if !allowed.matches(page.segment.index()) || !page.segment.note_deleted(page.page, &places, &mut deletion) {
                 of_index.errors += places.len() as u64;
@@ -93,7 +93,7 @@ impl Runner {
         let context = &self.context;
         let record = DeletionRecord { sid: &context.id, search: &context.search, events: deletion.events() };
         self.node
-            .note_deletion(&context.permissions, &record)
+            .record_deletion(&context.permissions, &record)
             .map_err(|fault| failed(fault.at("the deletion could not be recorded, so nothing is deleted")))?;
         self.source.delete(deletion).map_err(failed)
     }
@@ -102,7 +102,7 @@ impl Runner {
 /// The commands between the search and `delete`, which must be row commands on events.
 pub(crate) fn event_commands(
     stages: &[Stage],
-    environment: &Surroundings<'_>,
+    environment: &PipelineEnvironment<'_>,
 ) -> Result<Vec<MakeRowCommand>, EngineError> {
     let mut commands = Vec::new();
     for stage in stages {
@@ -122,14 +122,14 @@ pub(crate) fn event_commands(
 }
 
 /// Positions of a page's events that pass the commands; `None` if there are none.
-fn places_of(
+fn matching_positions(
     scan: &EventScan,
     page: &PageRef,
     commands: &mut [Box<dyn RowCommand>],
     context: &CommandContext,
 ) -> Result<Option<Vec<u32>>, EngineError> {
     let Some((rows, found)) = scan.read_placed(page, context)? else { return Ok(None) };
-    let mut rows = rows::with_column(&rows, PLACE, Arc::new(UInt32Array::from(found.clone())))?;
+    let mut rows = rows::with_column(&rows, POSITION_COLUMN, Arc::new(UInt32Array::from(found.clone())))?;
     for command in commands {
         if rows.num_rows() == 0 {
             return Ok(None);
@@ -139,7 +139,7 @@ fn places_of(
     if rows.num_rows() == 0 {
         return Ok(None);
     }
-    let places = rows::column(&rows, PLACE).and_then(|column| column.as_primitive_opt::<UInt32Type>());
+    let places = rows::column(&rows, POSITION_COLUMN).and_then(|column| column.as_primitive_opt::<UInt32Type>());
     let Some(places) = places else {
         return Err(EngineError::invalid(
             "delete: after the commands before it, rows cannot be matched to events; remove them",
@@ -159,14 +159,15 @@ fn table(counts: &BTreeMap<String, Counts>, server: &str) -> Result<RecordBatch,
     for counts in counts.values() {
         (all.deleted, all.errors) = (all.deleted + counts.deleted, all.errors + counts.errors);
     }
-    let rows: Vec<(&str, Counts)> =
-        std::iter::once((ALL, all)).chain(counts.iter().map(|(index, counts)| (index.as_str(), *counts))).collect();
+    let rows: Vec<(&str, Counts)> = std::iter::once((ALL_INDEXES, all))
+        .chain(counts.iter().map(|(index, counts)| (index.as_str(), *counts)))
+        .collect();
     let [mut deleted, mut errors, mut indexes, mut servers] = std::array::from_fn(|_| ColumnBuilder::new(rows.len()));
     for (index, counts) in &rows {
         deleted.push_int(counts.deleted as i64);
         errors.push_int(counts.errors as i64);
-        indexes.push(Value::owned((*index).to_owned()));
-        servers.push(Value::owned(server.to_owned()));
+        indexes.push(Value::owned_text((*index).to_owned()));
+        servers.push(Value::owned_text(server.to_owned()));
     }
     let columns = [("deleted", deleted), ("errors", errors), ("index", indexes), ("splunk_server", servers)];
     batch_of(columns.map(|(name, column)| (name, column.finish())), rows.len())

@@ -24,9 +24,9 @@ impl Runner {
         let exchange = exchange_of(plan)?;
         let scan = match &plan.source {
             Source::Scan(scan) => scan,
-            Source::Search(inner) => return self.of_saved(inner.range).map(&inner.plan),
+            Source::Search(inner) => return self.for_saved_search(inner.range).map(&inner.plan),
             Source::Series(series) => return self.map(&series.measured),
-            Source::Nothing | Source::Row | Source::Command(_) | Source::Delete(_) => return Err(undivided()),
+            Source::Nothing | Source::Row | Source::Command(_) | Source::Delete(_) => return Err(not_divisible_error()),
         };
         let context = self.context_of(plan);
         if plan.fold.is_none() {
@@ -39,11 +39,11 @@ impl Runner {
             let times = bounds_of_rows(&mut events, &windows, &plan.map, &fold.commands, &context)?;
             return Ok(of_batches(times.map(|times| exchange.times(times)).transpose()?.into_iter().collect()));
         }
-        let folders = self.folded(scan, plan, &fold, &context, None)?;
+        let folders = self.fold_events(scan, plan, &fold, &context, None)?;
         let aggregates = fold.reduce.aggregates();
         let states = aggregates.state_batches(aggregates.gather(folders, &context)?)?;
         Ok(Box::new(states.inspect(move |rows| {
-            let is_admitted = |rows| exchange.admits(rows);
+            let is_admitted = |rows| exchange.accepts(rows);
             assert!(rows.as_ref().map_or(true, is_admitted), "states are those that the plan announces");
         })))
     }
@@ -73,9 +73,9 @@ impl PreparedFold {
 
 /// The next exchange of a plan that can be divided.
 fn exchange_of(plan: &Plan) -> Result<Exchange, EngineError> {
-    plan.exchange().ok_or_else(undivided)
+    plan.exchange().ok_or_else(not_divisible_error)
 }
 
-fn undivided() -> EngineError {
+fn not_divisible_error() -> EngineError {
     EngineError::invalid("nothing of this plan runs beside the data: run it whole")
 }

@@ -20,24 +20,24 @@ use quarry_eval::command::Reduce;
 use quarry_eval::context::CommandContext;
 use quarry_eval::dataflow::MemoryAccount;
 use quarry_eval::messages;
-use quarry_eval::panics::caught;
+use quarry_eval::panics::catch_panic;
 use quarry_eval::rows::{self, RowIter, of_batches};
 use quarry_scan::Previewer;
 use quarry_spl::ast::{Command, Stage};
 use quarry_stdx::SharedClock;
 
 use super::{Runner, apply};
-use crate::field_formats::ShownFormats;
+use crate::field_formats::DisplayFormats;
 use crate::lowering::Step;
 use crate::plan::Plan;
 use crate::threads::with_stack;
 
 /// Delay of the first preview.
-const FIRST_AFTER_NS: i64 = 100_000_000;
+const FIRST_DELAY_NS: i64 = 100_000_000;
 /// Minimum interval between previews.
-const PAUSE_NS: i64 = 200_000_000;
+const INTERVAL_MIN_NS: i64 = 200_000_000;
 /// Minimum interval as a multiple of the time that the last preview took.
-const PAUSE_SHARE: i64 = 9;
+const INTERVAL_COST_FACTOR: i64 = 9;
 /// Maximum number of rows of a preview.
 const ROWS_MAX: usize = 50_000;
 /// Maximum bytes of a preview's rows.
@@ -70,29 +70,29 @@ pub struct Previews {
     due_ns: AtomicI64,
     /// Whether the latest preview was read.
     is_seen: AtomicBool,
-    is_off: AtomicBool,
+    is_suspended: AtomicBool,
     /// Whether no further preview can be made.
-    is_over: AtomicBool,
+    has_ended: AtomicBool,
     number: AtomicU64,
     latest: Mutex<Option<Preview>>,
 }
 
 impl Previews {
     /// Enables previews, timed by `clock`.
-    pub fn begin(&self, clock: &SharedClock) {
+    pub fn enable(&self, clock: &SharedClock) {
         if self.clock.set(Arc::clone(clock)).is_ok() {
             self.is_seen.store(true, Ordering::Relaxed);
-            self.due_ns.store(clock.elapsed_ns().saturating_add(FIRST_AFTER_NS), Ordering::Relaxed);
+            self.due_ns.store(clock.elapsed_ns().saturating_add(FIRST_DELAY_NS), Ordering::Relaxed);
         }
     }
 
     /// Enables or suspends previews.
-    pub fn switch(&self, is_on: bool) {
-        self.is_off.store(!is_on, Ordering::Relaxed);
+    pub fn set_active(&self, is_on: bool) {
+        self.is_suspended.store(!is_on, Ordering::Relaxed);
     }
 
     /// The latest preview; this also requests the next one.
-    pub fn look(&self) -> Option<Preview> {
+    pub fn poll(&self) -> Option<Preview> {
         self.is_seen.store(true, Ordering::Relaxed);
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -104,34 +104,36 @@ impl Previews {
     }
 
     /// Number of previews made.
-    pub fn made(&self) -> u64 {
+    pub fn made_count(&self) -> u64 {
         self.number.load(Ordering::Relaxed)
     }
 
     /// Drops the latest preview when the search has ended.
     pub fn end(&self) {
-        self.is_over.store(true, Ordering::Relaxed);
+        self.has_ended.store(true, Ordering::Relaxed);
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    fn is_begun(&self) -> bool {
-        self.clock.get().is_some() && !self.is_over.load(Ordering::Relaxed)
+    fn is_enabled(&self) -> bool {
+        self.clock.get().is_some() && !self.has_ended.load(Ordering::Relaxed)
     }
 
     fn is_due(&self) -> bool {
         let Some(clock) = self.clock.get() else { return false };
-        let is_wanted = self.is_seen.load(Ordering::Relaxed) && !self.is_off.load(Ordering::Relaxed);
-        is_wanted && !self.is_over.load(Ordering::Relaxed) && clock.elapsed_ns() >= self.due_ns.load(Ordering::Relaxed)
+        let is_wanted = self.is_seen.load(Ordering::Relaxed) && !self.is_suspended.load(Ordering::Relaxed);
+        is_wanted
+            && !self.has_ended.load(Ordering::Relaxed)
+            && clock.elapsed_ns() >= self.due_ns.load(Ordering::Relaxed)
     }
 
     /// Stores the preview returned by `make`. After a failure, no more previews are made.
-    fn take(&self, make: impl FnOnce() -> Result<Vec<RecordBatch>, EngineError>) -> Result<(), EngineError> {
+    fn refresh(&self, make: impl FnOnce() -> Result<Vec<RecordBatch>, EngineError>) -> Result<(), EngineError> {
         let Some(clock) = self.clock.get() else { return Ok(()) };
         self.is_seen.store(false, Ordering::Relaxed);
         let began_ns = clock.elapsed_ns();
         let rows = make();
         let ended_ns = clock.elapsed_ns();
-        let pause_ns = PAUSE_NS.max((ended_ns - began_ns).saturating_mul(PAUSE_SHARE));
+        let pause_ns = INTERVAL_MIN_NS.max((ended_ns - began_ns).saturating_mul(INTERVAL_COST_FACTOR));
         self.due_ns.store(ended_ns.saturating_add(pause_ns), Ordering::Relaxed);
         let rows = rows?;
         let number = self.number.fetch_add(1, Ordering::Relaxed) + 1;
@@ -141,24 +143,24 @@ impl Previews {
 }
 
 /// Makes the previews of one search.
-pub(crate) struct Preparation {
+pub(crate) struct PreviewMaker {
     runner: Runner,
     plan: Plan,
     /// The search's context with separate messages.
     context: CommandContext,
-    formats: Arc<ShownFormats>,
+    formats: Arc<DisplayFormats>,
     previews: Arc<Previews>,
 }
 
-impl Preparation {
+impl PreviewMaker {
     /// Previews of a plan, if they are requested and possible.
     pub(crate) fn of(
         runner: &Runner,
         plan: &Plan,
         context: &CommandContext,
-        (formats, previews): (&Arc<ShownFormats>, &Arc<Previews>),
-    ) -> Option<Preparation> {
-        if !previews.is_begun() || !plan.commands().all(may_run_again) {
+        (formats, previews): (&Arc<DisplayFormats>, &Arc<Previews>),
+    ) -> Option<PreviewMaker> {
+        if !previews.is_enabled() || !plan.commands().all(may_run_again) {
             return None;
         }
         let context = CommandContext {
@@ -167,7 +169,7 @@ impl Preparation {
             costs: Arc::default(),
             ..context.clone()
         };
-        Some(Preparation {
+        Some(PreviewMaker {
             runner: Runner { context: context.clone(), ..runner.clone() },
             plan: plan.clone(),
             context,
@@ -177,12 +179,12 @@ impl Preparation {
     }
 
     /// The rows for display, limited to the size of a preview.
-    fn shown(&self, made: RowIter) -> Result<Vec<RecordBatch>, EngineError> {
+    fn display_rows(&self, made: RowIter) -> Result<Vec<RecordBatch>, EngineError> {
         let (mut shown, mut count, mut bytes) = (Vec::new(), 0, 0);
         for batch in made {
             let batch = batch?;
             let batch = batch.slice(0, batch.num_rows().min(ROWS_MAX - count));
-            let batch = self.formats.apply(rows::without(&batch, rows::is_hidden)?)?;
+            let batch = self.formats.apply(rows::drop_columns(&batch, rows::is_hidden)?)?;
             count += batch.num_rows();
             bytes += batch.get_array_memory_size();
             shown.push(batch);
@@ -194,17 +196,17 @@ impl Preparation {
     }
 
     /// Applies the commands that run once.
-    fn reduced(&self, rows: RowIter) -> Result<Vec<RecordBatch>, EngineError> {
+    fn apply_reduce(&self, rows: RowIter) -> Result<Vec<RecordBatch>, EngineError> {
         let steps = self.runner.steps_of_rows(&self.plan, &self.context)?;
-        self.shown(apply(rows, steps, &self.context)?)
+        self.display_rows(apply(rows, steps, &self.context)?)
     }
 
     /// Makes a preview; its messages are dropped.
     fn make(&self, rows: impl FnOnce() -> Result<Vec<RecordBatch>, EngineError>) -> Result<(), EngineError> {
-        let noted = messages::work_for(Some(Arc::clone(&self.context.messages)));
+        let noted = messages::enter_scope(Some(Arc::clone(&self.context.messages)));
         let counting = self.runner.progress.reads().count_here();
         // A worker's stack only suffices for reading events.
-        let made = self.previews.take(|| with_stack(|| caught("a preview was made", rows)));
+        let made = self.previews.refresh(|| with_stack(|| catch_panic("a preview was made", rows)));
         drop((noted, counting));
         made
     }
@@ -217,7 +219,7 @@ impl Preparation {
     /// Passes the rows of a scan through and makes previews of them, if a later command needs all rows.
     pub(crate) fn of_rows(self, rows: RowIter, steps: &[Step]) -> RowIter {
         match steps.iter().any(|step| !matches!(step, Step::Row { .. })) {
-            true => Box::new(WatchedRows::new(rows, self)),
+            true => Box::new(PreviewedRows::new(rows, self)),
             false => rows,
         }
     }
@@ -233,7 +235,7 @@ fn may_run_again(stage: &Stage) -> bool {
 
 /// Previews of a fold over events.
 pub(crate) struct FoldPreviews<'a> {
-    preparation: &'a Preparation,
+    preparation: &'a PreviewMaker,
     reduce: &'a dyn Reduce,
 }
 
@@ -243,12 +245,12 @@ impl Previewer for FoldPreviews<'_> {
     }
 
     fn show(&self, folded: Folder) -> Result<(), EngineError> {
-        let Preparation { runner, plan, context, .. } = self.preparation;
+        let PreviewMaker { runner, plan, context, .. } = self.preparation;
         self.preparation.make(|| {
             let fold: Vec<Stage> = plan.fold.iter().cloned().collect();
             let after = runner.steps(&fold, context)?.into_iter().skip_while(|step| matches!(step, Step::Row { .. }));
             let rows = self.reduce.finish(vec![folded], context)?;
-            self.preparation.reduced(apply(rows, after.skip(1).collect(), context)?)
+            self.preparation.apply_reduce(apply(rows, after.skip(1).collect(), context)?)
         })
     }
 
@@ -258,9 +260,9 @@ impl Previewer for FoldPreviews<'_> {
 }
 
 /// Rows of a scan before a blocking command.
-struct WatchedRows {
+struct PreviewedRows {
     rows: RowIter,
-    preparation: Preparation,
+    preparation: PreviewMaker,
     /// The rows from which previews are made.
     read: Vec<RecordBatch>,
     count: usize,
@@ -271,14 +273,14 @@ struct WatchedRows {
     is_over: bool,
 }
 
-impl WatchedRows {
-    fn new(rows: RowIter, preparation: Preparation) -> WatchedRows {
+impl PreviewedRows {
+    fn new(rows: RowIter, preparation: PreviewMaker) -> PreviewedRows {
         let account = preparation.context.dataflow.account("preview");
-        WatchedRows { rows, preparation, read: Vec::new(), count: 0, bytes: 0, account, is_over: false }
+        PreviewedRows { rows, preparation, read: Vec::new(), count: 0, bytes: 0, account, is_over: false }
     }
 
     /// Keeps rows for previews while there is room.
-    fn keep(&mut self, batch: &RecordBatch) {
+    fn buffer_rows(&mut self, batch: &RecordBatch) {
         let (count, bytes) = (self.count + batch.num_rows(), self.bytes + batch.get_array_memory_size());
         if count > READ_ROWS_MAX || bytes > READ_BYTES_MAX {
             return;
@@ -292,7 +294,7 @@ impl WatchedRows {
 
     fn preview(&mut self) {
         let read = self.read.clone();
-        let made = self.preparation.make(|| self.preparation.reduced(of_batches(read)));
+        let made = self.preparation.make(|| self.preparation.apply_reduce(of_batches(read)));
         if made.is_err() {
             self.end();
         }
@@ -306,14 +308,14 @@ impl WatchedRows {
     }
 }
 
-impl Iterator for WatchedRows {
+impl Iterator for PreviewedRows {
     type Item = Result<RecordBatch, EngineError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.rows.next();
         match &next {
             Some(Ok(batch)) if !self.is_over => {
-                self.keep(batch);
+                self.buffer_rows(batch);
                 if !self.is_over && self.preparation.previews.is_due() {
                     self.preview();
                 }

@@ -67,24 +67,24 @@ mod tests {
     use quarry_eval::rows::{batch_of, of_batches};
 
     /// A command whose client disconnects while the command processes its first rows.
-    struct Leaves {
+    struct CancellingCommand {
         stop: Arc<Stop>,
-        given: Arc<std::sync::Mutex<Vec<usize>>>,
+        received_rows: Arc<std::sync::Mutex<Vec<usize>>>,
     }
 
-    impl RowCommand for Leaves {
+    impl RowCommand for CancellingCommand {
         fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
-            self.given.lock().unwrap().push(rows.num_rows());
+            self.received_rows.lock().unwrap().push(rows.num_rows());
             self.stop.cancel();
             Ok(rows)
         }
     }
 
     #[test]
-    fn a_cancelled_search_goes_on_with_no_part_of_a_batch() {
+    fn cancelled_searches_process_no_further_part_of_a_batch() {
         let stop: Arc<Stop> = Arc::default();
         let given = Arc::default();
-        let command = Leaves { stop: Arc::clone(&stop), given: Arc::clone(&given) };
+        let command = CancellingCommand { stop: Arc::clone(&stop), received_rows: Arc::clone(&given) };
         let batch = batch_of(Vec::<(String, _)>::new(), 1_000).unwrap();
         let mut steps = RowSteps::new(of_batches(vec![batch.clone(), batch]), Box::new(command), 10, stop);
         assert_eq!(steps.next().unwrap().unwrap().num_rows(), 10);

@@ -67,7 +67,7 @@ pub struct SummaryReport {
     /// Names of all usable summaries, whether built or not.
     pub names: BTreeSet<String>,
     /// Whether all slabs were examined.
-    pub is_whole: bool,
+    pub is_complete: bool,
 }
 
 /// The summaries of an object.
@@ -82,7 +82,7 @@ pub struct SummaryObject {
     /// Slabs with a summary.
     pub slabs_done: u64,
     /// Summaries made this time.
-    pub slabs_made: u64,
+    pub slabs_built: u64,
     /// Events in slabs with a summary.
     pub events: u64,
     /// Events that belong to the object.
@@ -148,9 +148,9 @@ impl Engine {
         let runner = self.runner(search, source);
         let text = model_text(runner.knowledge.as_ref(), &request.model)?;
         let model = DataModel::of_json(&request.model, &text)?;
-        let mut report = SummaryReport { is_whole: true, ..SummaryReport::default() };
+        let mut report = SummaryReport { is_complete: true, ..SummaryReport::default() };
         for object in &model.objects {
-            let expand = |text: &str| runner.expanded(text);
+            let expand = |text: &str| runner.expand_macros(text);
             let made = ModelObject::new(&model, Some(&object.name), &BTreeSet::new(), &expand);
             let mut state = SummaryObject { object: object.name.clone(), ..SummaryObject::default() };
             match made {
@@ -159,8 +159,8 @@ impl Engine {
                     Ok(plan) => {
                         state.folder = folder_of(&plan.digest);
                         let is_same = || runner.summary_plan(&made, &text).is_ok_and(|now| now.digest == plan.digest);
-                        let work = Work { runner: &runner, plan: &plan, request, is_same: &is_same };
-                        report.is_whole &= work.run(&mut state, &mut report.names, go_on)?;
+                        let work = ObjectWork { runner: &runner, plan: &plan, request, is_same: &is_same };
+                        report.is_complete &= work.run(&mut state, &mut report.names, go_on)?;
                     }
                     Err(why) => state.fault(why.to_string()),
                 },
@@ -176,7 +176,7 @@ impl Engine {
 type PlacedSlab = (StoredSlab, Arc<dyn Segment>);
 
 /// The work on one object.
-struct Work<'a> {
+struct ObjectWork<'a> {
     runner: &'a Runner,
     plan: &'a SummaryPlan,
     request: &'a SummaryRequest,
@@ -191,7 +191,7 @@ enum SummaryOutcome {
     Stopped,
 }
 
-impl Work<'_> {
+impl ObjectWork<'_> {
     /// Processes all slabs; `false` if it was stopped.
     fn run(
         &self,
@@ -217,8 +217,9 @@ impl Work<'_> {
                 continue;
             }
             // An unexpected failure of an encoder or a rule must not end the builder.
-            let made =
-                quarry_eval::panics::caught("a data model was summarised", || Ok(self.make(slab, &segment, go_on)))?;
+            let made = quarry_eval::panics::catch_panic("a data model was summarised", || {
+                Ok(self.build_summary(slab, &segment, go_on))
+            })?;
             match made {
                 Ok(SummaryOutcome::Stopped) => stopped = true,
                 // The summary may be based on a table's new contents; the next round will have the new digest.
@@ -226,7 +227,7 @@ impl Work<'_> {
                 Ok(SummaryOutcome::Summary(head, bytes)) => match store.put(&name, &bytes) {
                     Ok(()) => {
                         state.count(&head, bytes.len() as u64);
-                        state.slabs_made += 1;
+                        state.slabs_built += 1;
                     }
                     Err(fault) => {
                         state.fault(format!("{name} cannot be written: {fault}"));
@@ -266,7 +267,7 @@ impl Work<'_> {
     fn scan_as(&self, snapshot: Snapshot, context: &CommandContext) -> Result<quarry_scan::EventScan, EngineError> {
         let (span, plan) = (Span::default(), self.plan);
         let mut rest = plan.stages.clone();
-        rest.push(Stage { command: plan.kept(span), span });
+        rest.push(Stage { command: plan.keep_command(span), span });
         let scan = Scan {
             projection: required_fields(&rest),
             ..Scan::new(self.indexes(), plan.expr.clone(), context.range, FieldSource::SearchTime)
@@ -282,7 +283,7 @@ impl Work<'_> {
     }
 
     /// Builds the summary of a slab.
-    fn make(
+    fn build_summary(
         &self,
         slab: StoredSlab,
         segment: &Arc<dyn Segment>,
@@ -315,7 +316,7 @@ impl Work<'_> {
             let rows = rows.filter(|rows| rows.num_rows() > 0);
             batches.push(rows.map(|rows| self.columns(&rows, &names)).transpose()?);
         }
-        if context.messages.pushes() > 0 || context.stop.is_partial() {
+        if context.messages.push_count() > 0 || context.stop.is_partial() {
             let message = context.messages.list().into_iter().next().unwrap_or_default();
             return Err(Fault::invalid(format!("searches over its events report: {message}")));
         }

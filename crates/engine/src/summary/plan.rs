@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use quarry_eval::row_filter::RowFilter;
 use quarry_scan::holds_words;
 use quarry_scan::summary::COLUMNS_MAX;
-use quarry_spl::analyse::{is_settled, search_fields};
+use quarry_spl::analyse::{depends_only_on_event, search_fields};
 use quarry_spl::ast::{Command, FieldPattern, SearchExpr, Span, Stage, TableCommand, TimeModifiers};
 use quarry_stdx::Fault;
 use sha2::{Digest, Sha256};
@@ -42,7 +42,7 @@ pub(crate) struct SummaryPlan {
 
 impl SummaryPlan {
     /// A command that keeps the fields needed after the stages.
-    pub(crate) fn kept(&self, span: Span) -> Command {
+    pub(crate) fn keep_command(&self, span: Span) -> Command {
         let names = self.columns.iter().filter(|name| !self.members.iter().any(|(member, _)| member == *name));
         let pattern = |name: &String| FieldPattern { text: name.clone(), span };
         TableCommand { fields: names.chain(&self.extra).map(pattern).collect() }.into()
@@ -61,7 +61,7 @@ impl Runner {
             return Err(Fault::invalid("it names fields by a pattern"));
         }
         let (search, stages) = object.search(&SearchExpr::All, TimeModifiers::default(), &columns, Span::default());
-        let expr = self.settled(&search.expr)?;
+        let expr = self.expand_event_condition(&search.expr)?;
         let mut tables = BTreeSet::new();
         for stage in &stages {
             match &stage.command {
@@ -75,7 +75,7 @@ impl Runner {
         let expressions = self.context.expressions();
         let (mut members, mut extra, mut conditions) = (Vec::new(), BTreeSet::new(), Vec::new());
         for (column, condition) in object.members_below() {
-            let condition = self.settled(&condition)?;
+            let condition = self.expand_event_condition(&condition)?;
             extra.extend(search_fields(&condition));
             if holds_words(&condition) {
                 extra.insert("_raw".to_owned());
@@ -116,12 +116,12 @@ impl Runner {
     }
 
     /// A condition with labels expanded, if it depends on nothing but the event.
-    fn settled(&self, expr: &SearchExpr) -> Result<SearchExpr, Fault> {
-        if !is_settled(expr) {
+    fn expand_event_condition(&self, expr: &SearchExpr) -> Result<SearchExpr, Fault> {
+        if !depends_only_on_event(expr) {
             return Err(Fault::invalid("a condition contains a subsearch"));
         }
-        let expr = self.without_labels(expr)?;
-        match is_settled(&expr) {
+        let expr = self.expand_labels(expr)?;
+        match depends_only_on_event(&expr) {
             true => Ok(expr),
             false => Err(Fault::invalid("an event type contains a subsearch")),
         }

@@ -196,18 +196,18 @@ fn searches() -> impl Iterator<Item = String> {
 }
 
 #[test]
-fn requests_in_order_give_the_same() {
+fn well_formed_lines_give_the_same_results() {
     world(1, 0, &["nginx"]).compare(searches());
 }
 
 #[test]
-fn rare_odd_lines_give_the_same() {
+fn rare_malformed_lines_give_the_same_results() {
     world(2, 200, &["nginx"]).compare(searches());
     world(3, 60, &["access_combined", "nginx"]).compare(searches());
 }
 
 #[test]
-fn many_odd_lines_give_the_same() {
+fn many_malformed_lines_give_the_same_results() {
     world(4, 6, &["access_combined_wcookie"]).compare(searches());
     world(5, 4, &["nginx", "common"]).compare(searches());
 }

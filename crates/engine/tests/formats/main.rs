@@ -55,7 +55,7 @@ impl World {
         World { engine, text: Arc::new(Frozen(memory.snapshot().segments)), sealed, _folder: folder }
     }
 
-    fn answer(&self, source: Arc<dyn SnapshotSource>, search: &str) -> Vec<String> {
+    fn run_search(&self, source: Arc<dyn SnapshotSource>, search: &str) -> Vec<String> {
         let request = request(search);
         let mut job = self.engine.start(request, source).unwrap_or_else(|faults| panic!("{search}: {faults:?}"));
         let mut found = Vec::new();
@@ -82,8 +82,8 @@ impl World {
     fn compare(&self, searches: impl Iterator<Item = String>) {
         let mut faults = Vec::new();
         for search in searches {
-            let expected = self.answer(Arc::clone(&self.text), &search);
-            let found = self.answer(Arc::clone(&self.sealed) as Arc<dyn SnapshotSource>, &search);
+            let expected = self.run_search(Arc::clone(&self.text), &search);
+            let found = self.run_search(Arc::clone(&self.sealed) as Arc<dyn SnapshotSource>, &search);
             if found != expected {
                 let rows = found.len().max(expected.len());
                 let differs = (0..rows).find(|at| found.get(*at) != expected.get(*at)).unwrap();

@@ -11,13 +11,15 @@ use quarry_engine::Engine;
 use quarry_event::TimeRange;
 use tempfile::tempdir;
 
-use crate::world::{Answer, PLENTY, Question, SECOND, START, World, append_keys, engine, every, open};
+use crate::world::{
+    SECOND, START, SUFFICIENT_BYTES, SearchOutcome, TestSearch, World, append_keys, engine, every, open,
+};
 
 /// A search with a subsearch over events.
 const SUBSEARCH: &str = "[search status=500 | head 1 | fields user] | stats count by user, status";
 
 /// Searches whose states are cached.
-const KEPT: &[&str] = &[
+const CACHED: &[&str] = &[
     "* | stats count",
     "* | stats count by user",
     "error | stats count by user, status",
@@ -58,7 +60,7 @@ const KEPT: &[&str] = &[
 ];
 
 /// Searches whose partial states must not be cached.
-const NOT_KEPT: &[&str] = &[
+const NOT_CACHED: &[&str] = &[
     "* | eval age=now()-_time | stats sum(age)",
     "* | eval age=time()-_time | stats max(age)",
     "* | where _time < relative_time(now(), \"-12d@h\") | stats count",
@@ -83,52 +85,52 @@ const DROPPING: &[&str] = &[
 ];
 
 #[test]
-fn events_that_the_next_commands_drop_match_all_the_same() {
+fn events_dropped_by_later_commands_count_as_matches() {
     let folder = tempdir().unwrap();
     let world = open(folder.path(), 150);
     world.append("main", 0, 900, 0);
-    let engine = off();
+    let engine = engine_without_cache();
     for is_sealed in [false, true] {
         if is_sealed {
             world.store.seal_all().unwrap();
         }
-        let all = Question::new("* | stats count").ask(&engine, &world);
+        let all = TestSearch::new("* | stats count").run(&engine, &world);
         for commands in DROPPING {
-            let answer = Question::new(&format!("* | {commands}")).ask(&engine, &world);
+            let answer = TestSearch::new(&format!("* | {commands}")).run(&engine, &world);
             assert_eq!(answer.figures, all.figures, "{commands}");
             assert_eq!(answer.rows.is_empty(), commands.contains("nobody"), "{commands}");
         }
     }
 }
 
-fn off() -> Engine {
+fn engine_without_cache() -> Engine {
     engine(0, "")
 }
 
 /// Runs a search three times and compares each result with the one without cached states.
-fn check(question: &Question, kept: &Engine, plain: &Engine, world: &Arc<World>) -> Answer {
-    let expected = question.ask(plain, world);
+fn check(question: &TestSearch, kept: &Engine, plain: &Engine, world: &Arc<World>) -> SearchOutcome {
+    let expected = question.run(plain, world);
     for run in 1..=3 {
-        assert_eq!(question.ask(kept, world), expected, "{} at run {run}", question.text);
+        assert_eq!(question.run(kept, world), expected, "{} at run {run}", question.text);
     }
     expected
 }
 
 #[test]
-fn the_third_run_reads_no_sealed_page_and_gives_the_same() {
+fn third_run_reads_no_sealed_page_and_gives_the_same_result() {
     let folder = tempdir().unwrap();
     let world = open(folder.path(), 150);
     world.append("main", 0, 900, 0);
     world.append("other", 0, 200, 50);
     world.store.seal_all().unwrap();
-    let (kept, plain) = (engine(PLENTY, ""), off());
-    for text in KEPT {
-        let question = Question::new(text);
-        let expected = question.ask(&plain, &world);
+    let (kept, plain) = (engine(SUFFICIENT_BYTES, ""), engine_without_cache());
+    for text in CACHED {
+        let question = TestSearch::new(text);
+        let expected = question.run(&plain, &world);
         assert!(text.starts_with("nothing") || !expected.rows.is_empty(), "{text}");
         for run in 1..=4 {
             world.reads();
-            let (answer, pages) = question.ask_counting(&kept, &world);
+            let (answer, pages) = question.run_counting_skipped_pages(&kept, &world);
             assert_eq!(answer, expected, "{text} at run {run}");
             match run {
                 1 | 2 => assert_eq!(pages, 0, "{text} at run {run}"),
@@ -141,43 +143,43 @@ fn the_third_run_reads_no_sealed_page_and_gives_the_same() {
 }
 
 #[test]
-fn searches_that_depend_on_more_than_the_events_are_run_as_always() {
+fn searches_that_depend_on_more_than_events_are_not_cached() {
     let folder = tempdir().unwrap();
     let world = open(folder.path(), 150);
     world.append("main", 0, 900, 0);
     world.store.seal_all().unwrap();
-    let (kept, plain) = (engine(PLENTY, ""), off());
-    for text in NOT_KEPT {
-        let mut question = Question::new(text);
+    let (kept, plain) = (engine(SUFFICIENT_BYTES, ""), engine_without_cache());
+    for text in NOT_CACHED {
+        let mut question = TestSearch::new(text);
         for run in 1..=4 {
             question.now += 777 * SECOND;
-            let (answer, pages) = question.ask_counting(&kept, &world);
-            assert_eq!(answer, question.ask(&plain, &world), "{text} at run {run}");
+            let (answer, pages) = question.run_counting_skipped_pages(&kept, &world);
+            assert_eq!(answer, question.run(&plain, &world), "{text} at run {run}");
             assert_eq!(pages, 0, "{text} at run {run}");
         }
     }
 }
 
 #[test]
-fn new_late_sealed_merged_and_retired_events_count_at_once() {
+fn new_late_sealed_merged_and_retired_events_are_counted_at_once() {
     let folder = tempdir().unwrap();
     // The test decides when slabs are sealed.
     let world = open(folder.path(), 10_000);
-    let (kept, plain) = (engine(PLENTY, ""), off());
-    let ask = |what: &str| -> Vec<Answer> {
-        let answers = KEPT.iter().step_by(2).chain(&["* | stats count"]);
+    let (kept, plain) = (engine(SUFFICIENT_BYTES, ""), engine_without_cache());
+    let ask = |what: &str| -> Vec<SearchOutcome> {
+        let answers = CACHED.iter().step_by(2).chain(&["* | stats count"]);
         answers
             .map(|text| {
-                let question = Question::new(text);
-                let expected = question.ask(&plain, &world);
+                let question = TestSearch::new(text);
+                let expected = question.run(&plain, &world);
                 for run in 1..=2 {
-                    assert_eq!(question.ask(&kept, &world), expected, "{text} {what}, run {run}");
+                    assert_eq!(question.run(&kept, &world), expected, "{text} {what}, run {run}");
                 }
                 expected
             })
             .collect()
     };
-    let total = |answers: &[Answer]| answers.last().unwrap().rows.clone();
+    let total = |answers: &[SearchOutcome]| answers.last().unwrap().rows.clone();
     ask("before there is anything");
     world.append("main", 0, 400, 0);
     world.append("other", 0, 130, 0);
@@ -213,16 +215,16 @@ fn every_range_has_its_own_answer() {
     world.append("main", 0, 600, 0);
     world.append("main", 600, 700, 300);
     world.store.seal_all().unwrap();
-    let (kept, plain) = (engine(PLENTY, ""), off());
+    let (kept, plain) = (engine(SUFFICIENT_BYTES, ""), engine_without_cache());
     let mut spared = 0;
     for text in ["* | stats count sum(took) by user", "* | timechart count by user", "error | timechart span=30s count"]
     {
         for (from, until) in [(0, 700), (0, 700), (0, 700), (50, 700), (100, 450), (0, 101), (99, 301), (7, 8), (9, 9)]
         {
-            let question = Question::within(text, from, until);
+            let question = TestSearch::within(text, from, until);
             for run in 1..=2 {
-                let (answer, pages) = question.ask_counting(&kept, &world);
-                assert_eq!(answer, question.ask(&plain, &world), "{text} from {from} until {until}, run {run}");
+                let (answer, pages) = question.run_counting_skipped_pages(&kept, &world);
+                assert_eq!(answer, question.run(&plain, &world), "{text} from {from} until {until}, run {run}");
                 spared += pages;
             }
         }
@@ -231,19 +233,19 @@ fn every_range_has_its_own_answer() {
             TimeRange { earliest: None, latest: Some(START + 350 * SECOND) },
             TimeRange::ALL,
         ] {
-            check(&Question { range, ..Question::new(text) }, &kept, &plain, &world);
+            check(&TestSearch { range, ..TestSearch::new(text) }, &kept, &plain, &world);
         }
     }
     assert!(spared > 50, "{spared}");
 }
 
 #[test]
-fn searches_that_differ_a_little_share_nothing() {
+fn slightly_different_searches_share_no_states() {
     let folder = tempdir().unwrap();
     let world = open(folder.path(), 150);
     world.append("main", 0, 600, 0);
     world.store.seal_all().unwrap();
-    let (kept, plain) = (engine(PLENTY, ""), off());
+    let (kept, plain) = (engine(SUFFICIENT_BYTES, ""), engine_without_cache());
     let texts = [
         "ERROR | stats count by user",
         "CASE(ERROR) | stats count by user",
@@ -276,17 +278,17 @@ fn searches_that_differ_a_little_share_nothing() {
         "* | rex \"code-(?<code>\\d+)\" | stats count by code",
         "* | rex \"code-(?<code>\\d)\" | stats count by code",
     ];
-    let expected: Vec<Answer> = texts.iter().map(|text| Question::new(text).ask(&plain, &world)).collect();
+    let expected: Vec<SearchOutcome> = texts.iter().map(|text| TestSearch::new(text).run(&plain, &world)).collect();
     for run in 1..=3 {
         for (text, expected) in texts.iter().zip(&expected) {
-            assert_eq!(Question::new(text).ask(&kept, &world), *expected, "{text} at run {run}");
+            assert_eq!(TestSearch::new(text).run(&kept, &world), *expected, "{text} at run {run}");
         }
     }
     // Times are formatted and bucketed in the user's zone.
     let text = "* | eval hour=strftime(_time, \"%H:%M\") | bin _time span=1d | stats count by _time, hour";
     for zone in ["UTC", "Europe/Berlin", "Asia/Kolkata", "UTC"] {
         let zone = jiff::tz::TimeZone::get(zone).unwrap_or(jiff::tz::TimeZone::UTC);
-        check(&Question { zone, ..Question::new(text) }, &kept, &plain, &world);
+        check(&TestSearch { zone, ..TestSearch::new(text) }, &kept, &plain, &world);
     }
 }
 
@@ -299,10 +301,10 @@ fn other_rules_and_other_stores_have_their_own_states() {
         world.store.seal_all().unwrap();
     }
     let props = ["", "[mixed]\nKV_MODE = none\n", "[mixed]\nEXTRACT-user = words of (?<user>\\w)\n"];
-    let question = Question::new("* | stats count by user");
-    let mut answers: Vec<Answer> = Vec::new();
+    let question = TestSearch::new("* | stats count by user");
+    let mut answers: Vec<SearchOutcome> = Vec::new();
     for props in props {
-        let (kept, plain) = (engine(PLENTY, props), engine(0, props));
+        let (kept, plain) = (engine(SUFFICIENT_BYTES, props), engine(0, props));
         for _ in 0..2 {
             for world in &worlds {
                 let answer = check(&question, &kept, &plain, world);
@@ -317,40 +319,40 @@ fn other_rules_and_other_stores_have_their_own_states() {
 }
 
 #[test]
-fn a_limit_that_is_too_low_spares_less_and_changes_nothing() {
+fn a_low_cache_limit_reduces_savings_but_not_results() {
     let folder = tempdir().unwrap();
     let world = open(folder.path(), 60);
     world.append("main", 0, 900, 0);
     world.store.seal_all().unwrap();
-    let plain = off();
+    let plain = engine_without_cache();
     let spared = |bytes: usize| -> u64 {
         let kept = engine(bytes, "");
         let mut spared = 0;
         for _ in 0..4 {
             for text in ["* | stats count by user", "* | stats values(took) dc(path) by user", "error | stats count"] {
-                let question = Question::new(text);
-                let (answer, pages) = question.ask_counting(&kept, &world);
-                assert_eq!(answer, question.ask(&plain, &world), "{text} with {bytes} bytes");
+                let question = TestSearch::new(text);
+                let (answer, pages) = question.run_counting_skipped_pages(&kept, &world);
+                assert_eq!(answer, question.run(&plain, &world), "{text} with {bytes} bytes");
                 spared += pages;
             }
         }
         spared
     };
-    let all = spared(PLENTY);
+    let all = spared(SUFFICIENT_BYTES);
     let some = [1, 300, 5_000, 20_000, 60_000, 100_000, 200_000].map(spared);
     assert_eq!(some[0], 0);
     assert!(all > 60 && some.iter().all(|pages| *pages <= all), "{some:?} of {all}");
 }
 
 #[test]
-fn a_stopped_search_leaves_nothing_wrong_behind() {
+fn stopped_searches_leave_no_wrong_states() {
     let folder = tempdir().unwrap();
     let world = open(folder.path(), 50);
     world.append("main", 0, 900, 0);
     world.store.seal_all().unwrap();
-    let (kept, plain) = (engine(PLENTY, ""), off());
-    let question = Question::new("* | stats count sum(took) by user");
-    question.ask(&kept, &world);
+    let (kept, plain) = (engine(SUFFICIENT_BYTES, ""), engine_without_cache());
+    let question = TestSearch::new("* | stats count sum(took) by user");
+    question.run(&kept, &world);
     for _ in 0..5 {
         question.stop_early(&kept, &world);
     }
@@ -358,37 +360,37 @@ fn a_stopped_search_leaves_nothing_wrong_behind() {
 }
 
 #[test]
-fn messages_come_again_with_every_run() {
+fn messages_are_repeated_on_every_run() {
     let folder = tempdir().unwrap();
     let world = open(folder.path(), 10_000);
     append_keys(&world, 2_100);
     world.store.seal_all().unwrap();
-    let (kept, plain) = (engine(PLENTY, ""), off());
-    let question = Question::new("* | spath | stats count dc(k7) values(k9)");
+    let (kept, plain) = (engine(SUFFICIENT_BYTES, ""), engine_without_cache());
+    let question = TestSearch::new("* | spath | stats count dc(k7) values(k9)");
     for run in 1..=4 {
-        let (answer, pages) = question.ask_counting(&kept, &world);
-        assert_eq!(answer, question.ask(&plain, &world), "at run {run}");
+        let (answer, pages) = question.run_counting_skipped_pages(&kept, &world);
+        assert_eq!(answer, question.run(&plain, &world), "at run {run}");
         assert_eq!((answer.messages.len(), pages), (1, 0), "{answer:?}");
     }
     // A message about the search itself does not depend on the data.
-    let question = Question::new("* | stats count | abstract maxlines=1");
+    let question = TestSearch::new("* | stats count | abstract maxlines=1");
     let expected = check(&question, &kept, &plain, &world);
     assert_eq!(expected.messages.len(), 1);
-    assert_eq!(question.ask_counting(&kept, &world), (expected, 1));
+    assert_eq!(question.run_counting_skipped_pages(&kept, &world), (expected, 1));
 }
 
 #[test]
-fn slabs_of_many_pages_are_kept_in_parts() {
+fn large_slabs_are_cached_in_parts() {
     let folder = tempdir().unwrap();
     let world = open(folder.path(), 200_000);
     for from in (0..140_000).step_by(10_000) {
         world.append_batch("main", from..from + 10_000, 0);
     }
     world.store.seal_all().unwrap();
-    let (kept, plain) = (engine(PLENTY, ""), off());
+    let (kept, plain) = (engine(SUFFICIENT_BYTES, ""), engine_without_cache());
     for (from, until) in [(0, 140_000), (0, 70_000), (135_000, 140_000)] {
         for text in ["* | stats count by user", "* | stats latest(took) by user", "error | timechart span=1h count"] {
-            check(&Question::within(text, from, until), &kept, &plain, &world);
+            check(&TestSearch::within(text, from, until), &kept, &plain, &world);
         }
     }
 }
@@ -400,9 +402,9 @@ fn delete_every(world: &World, index: &str, by: usize) -> u64 {
 
 /// A deletion that commits while a search reads affects neither the search's answer nor the states cached from it.
 #[test]
-fn a_deletion_in_the_middle_of_a_search_counts_from_the_next_one_on() {
-    let plain = off();
-    for text in KEPT.iter().step_by(4).chain(&[SUBSEARCH, "* | table _raw", "* | dedup user | table user status"]) {
+fn deletions_during_a_search_apply_from_the_next_search() {
+    let plain = engine_without_cache();
+    for text in CACHED.iter().step_by(4).chain(&[SUBSEARCH, "* | table _raw", "* | dedup user | table user status"]) {
         // The first run caches nothing yet, the second caches states, the third reads some.
         for (run, at) in [(1, 0), (2, 3), (3, 0)] {
             let dir = tempdir().unwrap();
@@ -410,49 +412,49 @@ fn a_deletion_in_the_middle_of_a_search_counts_from_the_next_one_on() {
             world.append("main", 0, 600, 0);
             world.append("other", 0, 200, 0);
             world.store.seal_all().unwrap();
-            let kept = engine(PLENTY, "");
-            let question = Question::new(text);
-            let before = question.ask(&plain, &world);
+            let kept = engine(SUFFICIENT_BYTES, "");
+            let question = TestSearch::new(text);
+            let before = question.run(&plain, &world);
             for _ in 1..run {
-                assert_eq!(question.ask(&kept, &world), before, "{text}");
+                assert_eq!(question.run(&kept, &world), before, "{text}");
             }
             let (store, doomed) = (Arc::clone(&world.store), every(&world.store, "main", 3));
             world.interruption.set(at, move || drop(store.delete(&doomed).unwrap()));
-            let meanwhile = question.ask(&kept, &world);
+            let meanwhile = question.run(&kept, &world);
             let happened = !world.interruption.clear();
             // A subsearch is a search of its own: the outer one may begin after the deletion.
-            let after = question.ask(&plain, &world);
+            let after = question.run(&plain, &world);
             let is_after = text.starts_with('[') && meanwhile.rows == after.rows;
             assert!(meanwhile == before || is_after, "{text}: run {run}, read {at}: {meanwhile:?} is not {before:?}");
             assert!(happened || run == 3 || text.contains("nothing_is_so"), "{text}: run {run}, read {at}");
             for _ in 0..3 {
-                assert_eq!(question.ask(&kept, &world), after, "{text}: after run {run}, read {at}");
+                assert_eq!(question.run(&kept, &world), after, "{text}: after run {run}, read {at}");
             }
         }
     }
 }
 
 #[test]
-fn states_of_slabs_are_not_those_of_slabs_that_lost_events() {
+fn states_are_not_reused_after_a_slab_loses_events() {
     let dir = tempdir().unwrap();
     let world = open(dir.path(), 300);
     for index in ["main", "other"] {
         world.append(index, 0, 900, 0);
     }
     world.store.seal_all().unwrap();
-    let (kept, plain) = (engine(PLENTY, ""), off());
-    let questions: Vec<Question> = KEPT.iter().map(|text| Question::new(text)).collect();
-    let first: Vec<Answer> = questions.iter().map(|question| check(question, &kept, &plain, &world)).collect();
+    let (kept, plain) = (engine(SUFFICIENT_BYTES, ""), engine_without_cache());
+    let questions: Vec<TestSearch> = CACHED.iter().map(|text| TestSearch::new(text)).collect();
+    let first: Vec<SearchOutcome> = questions.iter().map(|question| check(question, &kept, &plain, &world)).collect();
     assert!(delete_every(&world, "main", 3) > 0);
-    let second: Vec<Answer> = questions.iter().map(|question| check(question, &kept, &plain, &world)).collect();
+    let second: Vec<SearchOutcome> = questions.iter().map(|question| check(question, &kept, &plain, &world)).collect();
     let changed = first.iter().zip(&second).filter(|(first, second)| first.rows != second.rows).count();
     assert!(changed * 10 > questions.len() * 8, "{changed} of {}", questions.len());
     // States of unchanged data are still cached.
-    let other = Question::new("index=other | stats count by user");
+    let other = TestSearch::new("index=other | stats count by user");
     let _ = check(&other, &kept, &plain, &world);
-    let (_, pages) = other.ask_counting(&kept, &world);
+    let (_, pages) = other.run_counting_skipped_pages(&kept, &world);
     assert!(delete_every(&world, "main", 2) > 0 && pages > 0);
-    assert_eq!(other.ask_counting(&kept, &world).1, pages);
+    assert_eq!(other.run_counting_skipped_pages(&kept, &world).1, pages);
     world.store.compact_all().unwrap();
     for question in &questions {
         let _ = check(question, &kept, &plain, &world);

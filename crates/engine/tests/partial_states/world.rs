@@ -52,11 +52,11 @@ pub(crate) fn engine(partial_state_bytes: usize, props: &str) -> Engine {
 }
 
 /// Bytes that are enough for everything here.
-pub(crate) const PLENTY: usize = 64 << 20;
+pub(crate) const SUFFICIENT_BYTES: usize = 64 << 20;
 
 /// Result of a search.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Answer {
+pub(crate) struct SearchOutcome {
     pub(crate) rows: Vec<String>,
     pub(crate) messages: Vec<String>,
     /// Pages that may match, pages done, events scanned, events that matched.
@@ -65,31 +65,31 @@ pub(crate) struct Answer {
 }
 
 #[derive(Clone)]
-pub(crate) struct Question {
+pub(crate) struct TestSearch {
     pub(crate) text: String,
     pub(crate) range: TimeRange,
     pub(crate) now: TimeNs,
     pub(crate) zone: jiff::tz::TimeZone,
 }
 
-impl Question {
-    pub(crate) fn new(text: &str) -> Question {
+impl TestSearch {
+    pub(crate) fn new(text: &str) -> TestSearch {
         let zone = jiff::tz::TimeZone::UTC;
-        Question { text: text.to_owned(), range: TimeRange::ALL, now: START + 1_000_000 * SECOND, zone }
+        TestSearch { text: text.to_owned(), range: TimeRange::ALL, now: START + 1_000_000 * SECOND, zone }
     }
 
     /// Between these seconds after the start.
-    pub(crate) fn within(text: &str, from: i64, until: i64) -> Question {
+    pub(crate) fn within(text: &str, from: i64, until: i64) -> TestSearch {
         let range = TimeRange { earliest: Some(START + from * SECOND), latest: Some(START + until * SECOND) };
-        Question { range, ..Question::new(text) }
+        TestSearch { range, ..TestSearch::new(text) }
     }
 
-    pub(crate) fn ask(&self, engine: &Engine, world: &Arc<World>) -> Answer {
-        self.ask_counting(engine, world).0
+    pub(crate) fn run(&self, engine: &Engine, world: &Arc<World>) -> SearchOutcome {
+        self.run_counting_skipped_pages(engine, world).0
     }
 
     /// The answer and how many pages were not read.
-    pub(crate) fn ask_counting(&self, engine: &Engine, world: &Arc<World>) -> (Answer, u64) {
+    pub(crate) fn run_counting_skipped_pages(&self, engine: &Engine, world: &Arc<World>) -> (SearchOutcome, u64) {
         let request =
             SearchRequest { range: self.range, now: self.now, zone: self.zone.clone(), ..request(&self.text) };
         let source: Arc<World> = Arc::clone(world);
@@ -98,12 +98,12 @@ impl Question {
         let progress = job.progress();
         let figures =
             [progress.pages_total(), progress.pages_done(), progress.events_scanned(), progress.events_matched()];
-        let answer = Answer { rows, messages: job.messages(), figures, partial: job.is_partial() };
+        let answer = SearchOutcome { rows, messages: job.messages(), figures, partial: job.is_partial() };
         (answer, progress.pages_kept())
     }
 }
 
-impl Question {
+impl TestSearch {
     /// Starts the search and stops it immediately.
     pub(crate) fn stop_early(&self, engine: &Engine, world: &Arc<World>) {
         let request =

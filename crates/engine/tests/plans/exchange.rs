@@ -12,8 +12,12 @@ use tempfile::tempdir;
 
 use crate::generator::search;
 use crate::shapes::SHAPES;
-use crate::world::{Answer, EventSource, Place, answer_of, ask, asked, engine, joined, nodes, places, tiny};
-use crate::{EVENTS, FEW_EVENTS, PLENTY, SHOWN, columns_sorted, difference, is_expected_error};
+use crate::world::{
+    EventSource, Place, SearchOutcome, engine, joined, nodes, outcome_of, places, run_search, search_request, tiny,
+};
+use crate::{
+    DIFFERENCES_SHOWN_MAX, EVENTS, FEW_EVENTS, SUFFICIENT_BYTES, columns_sorted, difference, is_expected_error,
+};
 
 /// Number of generated searches.
 const SEEDS: u64 = 200;
@@ -28,12 +32,12 @@ struct World {
 impl World {
     fn new(folder: &std::path::Path, events: u64, slicing: Slicing) -> World {
         let whole = Arc::clone(&places(&folder.join("whole"), events)[0].kept);
-        World { engine: engine(PLENTY, slicing), whole, nodes: nodes(folder, events) }
+        World { engine: engine(SUFFICIENT_BYTES, slicing), whole, nodes: nodes(folder, events) }
     }
 
     /// The plan of a search, as it arrives at a node.
     fn plan(&self, text: &str) -> Result<Plan, String> {
-        let plan = self.engine.plan(asked(text), Arc::<EventSource>::clone(&self.whole)).map_err(joined)?;
+        let plan = self.engine.plan(search_request(text), Arc::<EventSource>::clone(&self.whole)).map_err(joined)?;
         Ok(Plan::from_bytes(&plan.to_bytes().unwrap()).unwrap())
     }
 
@@ -41,7 +45,8 @@ impl World {
     fn handed_over(&self, plan: &Plan, text: &str) -> Result<(Vec<RecordBatch>, Vec<String>), String> {
         let (mut rows, mut messages) = (Vec::new(), Vec::new());
         for node in &self.nodes {
-            let mut job = self.engine.start_map(plan.clone(), asked(text), Arc::<EventSource>::clone(&node.kept));
+            let mut job =
+                self.engine.start_map(plan.clone(), search_request(text), Arc::<EventSource>::clone(&node.kept));
             while let Some(batch) = job.next_batch() {
                 rows.push(batch.map_err(|error| error.to_string())?);
             }
@@ -51,9 +56,9 @@ impl World {
     }
 
     /// The answer computed from the returned rows.
-    fn reduced(&self, plan: Plan, rows: Vec<RecordBatch>, text: &str) -> Answer {
+    fn reduced(&self, plan: Plan, rows: Vec<RecordBatch>, text: &str) -> SearchOutcome {
         let rows: RowIter = Box::new(rows.into_iter().map(Ok));
-        answer_of(self.engine.start_reduce(plan, rows, asked(text), Arc::<EventSource>::clone(&self.whole)))
+        outcome_of(self.engine.start_reduce(plan, rows, search_request(text), Arc::<EventSource>::clone(&self.whole)))
     }
 }
 
@@ -78,7 +83,7 @@ fn merged(rows: &[RecordBatch]) -> Vec<RecordBatch> {
 
 /// An error in the columns of the returned rows.
 fn fault_of(exchange: &Exchange, rows: &[RecordBatch]) -> Option<String> {
-    let wrong = rows.iter().find(|rows| !exchange.admits(rows));
+    let wrong = rows.iter().find(|rows| !exchange.accepts(rows));
     if let Some(rows) = wrong {
         return Some(format!("{:?} is not {exchange}", rows.schema()));
     }
@@ -92,7 +97,7 @@ fn fault_of(exchange: &Exchange, rows: &[RecordBatch]) -> Option<String> {
 }
 
 /// The answer without messages, and the messages, each once.
-fn parted(answer: Answer) -> (Answer, BTreeSet<String>) {
+fn separate_messages(answer: SearchOutcome) -> (SearchOutcome, BTreeSet<String>) {
     match columns_sorted(answer) {
         Ok(lines) => {
             let (messages, lines): (Vec<_>, Vec<_>) = lines.into_iter().partition(|line| line.starts_with("message "));
@@ -103,7 +108,7 @@ fn parted(answer: Answer) -> (Answer, BTreeSet<String>) {
 }
 
 /// Divides a search; returns the exchanges of its rounds, or a description of the error.
-fn divided(world: &World, text: &str, expected: Answer) -> Result<Vec<Exchange>, String> {
+fn run_divided(world: &World, text: &str, expected: SearchOutcome) -> Result<Vec<Exchange>, String> {
     let mut plan = match (world.plan(text), &expected) {
         (Ok(plan), _) => plan,
         (Err(error), Err(known)) if error == *known => return Ok(Vec::new()),
@@ -135,13 +140,13 @@ fn divided(world: &World, text: &str, expected: Answer) -> Result<Vec<Exchange>,
         return Ok(rounds);
     };
     let rows = if exchange.rows == ExchangedRows::Groups { rows } else { merged(&rows) };
-    let (found, last) = parted(world.reduced(plan, rows, text));
+    let (found, last) = separate_messages(world.reduced(plan, rows, text));
     // Parsing the text adds warnings, which running a plan does not repeat.
     let remarks = quarry_spl::parse(text).diagnostics;
-    let remarks = remarks.iter().map(|remark| remark.told(text));
+    let remarks = remarks.iter().map(|remark| remark.to_one_line(text));
     let told: BTreeSet<String> =
         told.into_iter().chain(remarks).map(|message| format!("message {message}")).chain(last).collect();
-    let (expected, known) = parted(expected);
+    let (expected, known) = separate_messages(expected);
     if found != expected {
         return Err(difference(&found, &expected));
     }
@@ -152,12 +157,12 @@ fn divided(world: &World, text: &str, expected: Answer) -> Result<Vec<Exchange>,
 }
 
 #[test]
-fn searches_divided_among_nodes_exchange_what_their_plans_say() {
+fn divided_searches_exchange_the_rows_their_plans_declare() {
     let folder = tempdir().unwrap();
     let world = World::new(folder.path(), EVENTS, Slicing::default());
     let (mut faults, mut kinds, mut divided_shapes) = (Vec::new(), Vec::new(), 0);
     for text in SHAPES {
-        match divided(&world, text, ask(&world.engine, &world.whole, text)) {
+        match run_divided(&world, text, run_search(&world.engine, &world.whole, text)) {
             Ok(rounds) => {
                 divided_shapes += usize::from(!rounds.is_empty());
                 kinds.extend(rounds.into_iter().map(|exchange| exchange.rows));
@@ -165,7 +170,12 @@ fn searches_divided_among_nodes_exchange_what_their_plans_say() {
             Err(fault) => faults.push(format!("{text}: {fault}")),
         }
     }
-    assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults[..faults.len().min(SHOWN)].join("\n"));
+    assert!(
+        faults.is_empty(),
+        "{} faults\n{}",
+        faults.len(),
+        faults[..faults.len().min(DIFFERENCES_SHOWN_MAX)].join("\n")
+    );
     for kind in [
         ExchangedRows::Events,
         ExchangedRows::TopEvents { count: 0, field: String::new(), descending: false },
@@ -181,17 +191,22 @@ fn searches_divided_among_nodes_exchange_what_their_plans_say() {
 }
 
 #[test]
-fn generated_searches_divided_among_nodes_give_the_same_answers() {
+fn generated_searches_give_the_same_results_on_several_nodes() {
     let folder = tempdir().unwrap();
     let world = World::new(folder.path(), FEW_EVENTS, tiny());
     let mut faults = Vec::new();
     for seed in 0..SEEDS {
         let text = search(seed);
-        if let Err(fault) = divided(&world, &text, ask(&world.engine, &world.whole, &text)) {
+        if let Err(fault) = run_divided(&world, &text, run_search(&world.engine, &world.whole, &text)) {
             faults.push(format!("seed {seed}: {text}\n  {fault}"));
         }
     }
-    assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults[..faults.len().min(SHOWN)].join("\n"));
+    assert!(
+        faults.is_empty(),
+        "{} faults\n{}",
+        faults.len(),
+        faults[..faults.len().min(DIFFERENCES_SHOWN_MAX)].join("\n")
+    );
 }
 
 #[test]

@@ -16,25 +16,25 @@ use tempfile::tempdir;
 
 use crate::generator::{Chance, search};
 use crate::shapes::SHAPES;
-use crate::world::{Answer, Place, ask, engine, places, tiny};
+use crate::world::{Place, SearchOutcome, engine, places, run_search, tiny};
 
 /// Enough for every search here.
-const PLENTY: usize = 1 << 30;
+const SUFFICIENT_BYTES: usize = 1 << 30;
 /// So little that most searches that buffer rows spill to files.
-const LITTLE: usize = 600 << 10;
+const SPILLING_BYTES: usize = 600 << 10;
 /// Text that marks an error as one of the memory limit.
 const LIMIT: &str = "max_mem_usage_mb";
 /// Events, a little more than a page.
 const EVENTS: u64 = 4_500;
 /// Maximum number of differences shown.
-const SHOWN: usize = 12;
+const DIFFERENCES_SHOWN_MAX: usize = 12;
 
-fn is_short_of_memory(answer: &Answer) -> bool {
+fn is_memory_error(answer: &SearchOutcome) -> bool {
     matches!(answer, Err(error) if error.contains(LIMIT))
 }
 
 /// Describes the first difference between two answers.
-fn difference(found: &Answer, expected: &Answer) -> String {
+fn difference(found: &SearchOutcome, expected: &SearchOutcome) -> String {
     match (found, expected) {
         (Ok(found), Ok(expected)) => {
             let rows = 0..found.len().max(expected.len());
@@ -50,7 +50,7 @@ fn difference(found: &Answer, expected: &Answer) -> String {
     }
 }
 
-struct Way<'a> {
+struct Variant<'a> {
     name: String,
     place: &'a Place,
     engine: &'a Engine,
@@ -58,15 +58,15 @@ struct Way<'a> {
 }
 
 #[test]
-fn no_plan_changes_an_answer() {
+fn all_plans_give_the_same_results() {
     let folder = tempdir().unwrap();
     let places = places(folder.path(), EVENTS);
-    let plain = engine(PLENTY, Slicing::default());
-    let sliced = engine(PLENTY, tiny());
-    let little = engine(LITTLE, tiny());
+    let plain = engine(SUFFICIENT_BYTES, Slicing::default());
+    let sliced = engine(SUFFICIENT_BYTES, tiny());
+    let little = engine(SPILLING_BYTES, tiny());
     let mut ways = Vec::new();
     for place in &places {
-        let way = |name: &str, engine| Way {
+        let way = |name: &str, engine| Variant {
             name: format!("{}, {name}", place.name),
             place,
             engine,
@@ -83,22 +83,27 @@ fn no_plan_changes_an_answer() {
     let mut faults = Vec::new();
     let (mut empty, mut short) = (Vec::new(), Vec::new());
     for search in SHAPES {
-        let expected = ask(&plain, &places[0].kept, search);
+        let expected = run_search(&plain, &places[0].kept, search);
         match &expected {
             Err(error) => faults.push(format!("{search}: {error}")),
             Ok(rows) if rows.len() < 2 && !search.starts_with("nothing") => empty.push(*search),
             Ok(_) => {}
         }
         for way in &ways[1..] {
-            let found = ask(way.engine, &way.place.kept, search);
-            if way.may_be_short && is_short_of_memory(&found) {
+            let found = run_search(way.engine, &way.place.kept, search);
+            if way.may_be_short && is_memory_error(&found) {
                 short.push(*search);
             } else if found != expected {
                 faults.push(format!("{search} ({}): {}", way.name, difference(&found, &expected)));
             }
         }
     }
-    assert!(faults.is_empty(), "{} differ\n{}", faults.len(), faults[..faults.len().min(SHOWN)].join("\n"));
+    assert!(
+        faults.is_empty(),
+        "{} differ\n{}",
+        faults.len(),
+        faults[..faults.len().min(DIFFERENCES_SHOWN_MAX)].join("\n")
+    );
     assert!(empty.is_empty(), "no rows of {empty:#?}");
     assert!(short.len() * 5 < SHAPES.len(), "{} of {} ran out of memory: {short:#?}", short.len(), SHAPES.len());
 }
@@ -109,16 +114,16 @@ const FEW_EVENTS: u64 = 400;
 const SEEDS: u64 = 300;
 
 /// Runs the searches of `seeds` whole and in tiny slices, and compares the results.
-fn ask_generated(seeds: std::ops::Range<u64>) {
+fn run_generated(seeds: std::ops::Range<u64>) {
     let folder = tempdir().unwrap();
     let places = places(folder.path(), FEW_EVENTS);
-    let plain = engine(PLENTY, Slicing::default());
-    let sliced = engine(PLENTY, tiny());
+    let plain = engine(SUFFICIENT_BYTES, Slicing::default());
+    let sliced = engine(SUFFICIENT_BYTES, tiny());
     let mut faults = Vec::new();
     let (mut answered, mut with_rows) = (0u64, 0u64);
     for seed in seeds.clone() {
         let text = search(seed);
-        let expected = columns_sorted(ask(&plain, &places[0].kept, &text));
+        let expected = columns_sorted(run_search(&plain, &places[0].kept, &text));
         match &expected {
             Ok(rows) => {
                 answered += 1;
@@ -128,14 +133,19 @@ fn ask_generated(seeds: std::ops::Range<u64>) {
             Err(error) => faults.push(format!("seed {seed}: {text}\n  {error}")),
         }
         for place in &places[1..] {
-            let found = columns_sorted(ask(&sliced, &place.kept, &text));
+            let found = columns_sorted(run_search(&sliced, &place.kept, &text));
             if found != expected {
                 faults.push(format!("seed {seed} ({}): {text}\n  {}", place.name, difference(&found, &expected)));
             }
         }
-        check_cut(seed, &text);
+        check_truncated(seed, &text);
     }
-    assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults[..faults.len().min(SHOWN)].join("\n"));
+    assert!(
+        faults.is_empty(),
+        "{} faults\n{}",
+        faults.len(),
+        faults[..faults.len().min(DIFFERENCES_SHOWN_MAX)].join("\n")
+    );
     let count = seeds.end - seeds.start;
     assert!(
         answered * 10 > count * 9 && with_rows * 3 > count,
@@ -144,7 +154,7 @@ fn ask_generated(seeds: std::ops::Range<u64>) {
 }
 
 /// Sorts the columns: where rows of a report contain events, the order of fields depends on the pages read.
-fn columns_sorted(answer: Answer) -> Answer {
+fn columns_sorted(answer: SearchOutcome) -> SearchOutcome {
     let sorted = |line: String| match line.strip_prefix("columns ") {
         Some(names) => {
             let mut names: Vec<&str> = names.split(", ").collect();
@@ -162,7 +172,7 @@ fn is_expected_error(error: &str) -> bool {
 }
 
 /// A truncated search parses or yields errors, wherever it is cut.
-fn check_cut(seed: u64, text: &str) {
+fn check_truncated(seed: u64, text: &str) {
     let mut chance = Chance::new(seed ^ 0xC07);
     for _ in 0..3 {
         let mut at = chance.below(text.len() as u64) as usize;
@@ -177,8 +187,8 @@ fn check_cut(seed: u64, text: &str) {
 /// For more or other seeds: `cargo xtask soak-searches --seeds N --from SEED`.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "SOAK_SEEDS and SOAK_FROM say which searches")]
-fn generated_searches_answer_the_same_in_slices() {
+fn generated_searches_give_the_same_results_in_slices() {
     let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse::<u64>().unwrap());
     let from = number("SOAK_FROM", 0);
-    ask_generated(from..from + number("SOAK_SEEDS", SEEDS));
+    run_generated(from..from + number("SOAK_SEEDS", SEEDS));
 }

@@ -15,8 +15,8 @@ use tempfile::tempdir;
 
 use crate::generator::Chance;
 use crate::text_searches::{CorpusSample, search};
-use crate::world::{Place, START, ask, engine_of, place, store_of, tiny, values};
-use crate::{PLENTY, SHOWN, columns_sorted, difference};
+use crate::world::{Place, START, engine_of, place, run_search, store_of, tiny, values};
+use crate::{DIFFERENCES_SHOWN_MAX, SUFFICIENT_BYTES, columns_sorted, difference};
 
 /// Number of events in a data set: more than are needed to recognise the templates of a shape.
 const EVENTS: u32 = 400;
@@ -81,24 +81,25 @@ fn conf(shape: &dyn Shape) -> Vec<ConfSource> {
 }
 
 /// Runs the searches of `seeds` on one generated data set.
-fn ask_drawn(at: usize, draw: u64, seeds: std::ops::Range<u64>, faults: &mut Vec<String>) -> u64 {
+fn run_generated(at: usize, draw: u64, seeds: std::ops::Range<u64>, faults: &mut Vec<String>) -> u64 {
     let mut shape = shapes::shapes(draw).swap_remove(at);
     let events = shapes::events(shape.as_mut(), draw, EVENTS, START / 1_000_000_000);
     let folder = tempdir().unwrap();
     let places = places(folder.path(), shape.as_ref(), &events);
     let conf = conf(shape.as_ref());
-    let (whole, sliced) = (engine_of(conf.clone(), PLENTY, Slicing::default()), engine_of(conf, PLENTY, tiny()));
+    let (whole, sliced) =
+        (engine_of(conf.clone(), SUFFICIENT_BYTES, Slicing::default()), engine_of(conf, SUFFICIENT_BYTES, tiny()));
     let fields = values(&whole, &places[0].kept, "index=main | head 300 | table *");
     let texts = events.into_iter().map(|(_, event)| event.text).collect();
     let known = CorpusSample { texts, fields: fields.into_iter().filter(|(name, _)| !name.starts_with('_')).collect() };
     let mut found_some = 0;
     for seed in seeds {
         let text = search(&mut Chance::new(seed), &known);
-        let expected = columns_sorted(ask(&whole, &places[0].kept, &text));
+        let expected = columns_sorted(run_search(&whole, &places[0].kept, &text));
         found_some +=
             u64::from(expected.as_ref().is_ok_and(|rows| rows.iter().any(|row| !row.starts_with("columns "))));
         for (place, engine) in places[1..].iter().flat_map(|place| [(place, &whole), (place, &sliced)]) {
-            let found = columns_sorted(ask(engine, &place.kept, &text));
+            let found = columns_sorted(run_search(engine, &place.kept, &text));
             if found != expected {
                 let what = difference(&found, &expected);
                 faults.push(format!("{} draw {draw} seed {seed} ({}): {text}\n  {what}", shape.name(), place.name));
@@ -112,7 +113,7 @@ fn ask_drawn(at: usize, draw: u64, seeds: std::ops::Range<u64>, faults: &mut Vec
 /// For more or other seeds: `cargo xtask soak-searches --seeds N --from SEED`.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "SOAK_SEEDS and SOAK_FROM say which searches, SOAK_SHAPE of which shape")]
-fn generated_searches_of_drawn_shapes_answer_the_same_however_they_are_kept() {
+fn generated_searches_give_the_same_results_in_every_storage_form() {
     let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse::<u64>().unwrap());
     let (from, count) = (number("SOAK_FROM", 0), number("SOAK_SEEDS", SEARCHES));
     let only = std::env::var("SOAK_SHAPE").ok();
@@ -125,11 +126,16 @@ fn generated_searches_of_drawn_shapes_answer_the_same_however_they_are_kept() {
         while first < from + count {
             let draw = first / SEARCHES_PER_DRAW;
             let end = ((draw + 1) * SEARCHES_PER_DRAW).min(from + count);
-            found_some += ask_drawn(at, draw, first..end, &mut faults);
+            found_some += run_generated(at, draw, first..end, &mut faults);
             asked += end - first;
             first = end;
         }
     }
-    assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults[..faults.len().min(SHOWN)].join("\n"));
+    assert!(
+        faults.is_empty(),
+        "{} faults\n{}",
+        faults.len(),
+        faults[..faults.len().min(DIFFERENCES_SHOWN_MAX)].join("\n")
+    );
     assert!(found_some * 3 > asked, "{found_some} of {asked} searches found something");
 }

@@ -10,7 +10,7 @@ const PHRASE_CHARS: u64 = 36;
 /// Longest value in a condition, in characters.
 const VALUE_CHARS: usize = 80;
 /// Names of the fields that patterns make.
-const MADE: [&str; 3] = ["x0", "x1", "x2"];
+const CREATED_FIELDS: [&str; 3] = ["x0", "x1", "x2"];
 
 /// Texts and field values of the searched events.
 pub(crate) struct CorpusSample {
@@ -49,7 +49,7 @@ pub(crate) fn search(chance: &mut Chance, known: &CorpusSample) -> String {
     let condition = if chance.below(3) == 0 { String::new() } else { condition(chance, known, 2) };
     let mut text = format!("index=main {condition}");
     let mut made = Vec::new();
-    for name in MADE.iter().take(chance.below(4) as usize) {
+    for name in CREATED_FIELDS.iter().take(chance.below(4) as usize) {
         text.push_str(" | ");
         text.push_str(&extraction(chance, known, name));
         made.push(*name);

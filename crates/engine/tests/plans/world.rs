@@ -277,10 +277,10 @@ pub(crate) fn tiny() -> Slicing {
 }
 
 /// Result of a search: the columns of a report, rows and messages; or its error.
-pub(crate) type Answer = Result<Vec<String>, String>;
+pub(crate) type SearchOutcome = Result<Vec<String>, String>;
 
 /// The request for a search.
-pub(crate) fn asked(text: &str) -> SearchRequest {
+pub(crate) fn search_request(text: &str) -> SearchRequest {
     SearchRequest { now: START + 1_000_000 * SECOND, ..request(text) }
 }
 
@@ -291,7 +291,7 @@ pub(crate) fn joined(faults: Vec<quarry_spl::Diagnostic>) -> String {
 
 /// Starts a search and returns its errors.
 fn start(engine: &Engine, kept: &Arc<EventSource>, text: &str) -> Result<Job, String> {
-    engine.start(asked(text), Arc::<EventSource>::clone(kept)).map_err(joined)
+    engine.start(search_request(text), Arc::<EventSource>::clone(kept)).map_err(joined)
 }
 
 /// The rows of a search by column, each with the texts in it.
@@ -314,12 +314,12 @@ pub(crate) fn values(engine: &Engine, kept: &Arc<EventSource>, text: &str) -> Ve
 }
 
 /// Runs a search; faults of the request become an error.
-pub(crate) fn ask(engine: &Engine, kept: &Arc<EventSource>, text: &str) -> Answer {
-    answer_of(start(engine, kept, text)?)
+pub(crate) fn run_search(engine: &Engine, kept: &Arc<EventSource>, text: &str) -> SearchOutcome {
+    outcome_of(start(engine, kept, text)?)
 }
 
 /// The answer of a job.
-pub(crate) fn answer_of(mut job: Job) -> Answer {
+pub(crate) fn outcome_of(mut job: Job) -> SearchOutcome {
     let mut lines = Vec::new();
     let mut columns: Vec<String> = Vec::new();
     while let Some(batch) = job.next_batch() {

@@ -34,7 +34,7 @@ fn mismatches(name: &str, page: &Page, kept: EventStorage) -> Vec<String> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "SPEC_PAGE=stats runs the pages whose name begins so")]
-fn chosen_pages() -> Vec<(String, Page)> {
+fn selected_pages() -> Vec<(String, Page)> {
     let mut pages = pages();
     if let Ok(only) = std::env::var("SPEC_PAGE") {
         pages.retain(|(name, _)| name.starts_with(&only));
@@ -44,8 +44,8 @@ fn chosen_pages() -> Vec<(String, Page)> {
 }
 
 #[test]
-fn every_example_of_the_manual_answers_as_written() {
-    let pages = chosen_pages();
+fn manual_examples_give_the_documented_results() {
+    let pages = selected_pages();
     let count: usize = pages.iter().map(|(_, page)| page.examples.len()).sum();
     let failed: Vec<String> =
         pages.iter().flat_map(|(name, page)| mismatches(name, page, EventStorage::InMemory)).collect();
@@ -53,8 +53,8 @@ fn every_example_of_the_manual_answers_as_written() {
 }
 
 /// Examples whose results differ in this storage form.
-fn wrong_answers(kept: EventStorage) -> Vec<String> {
-    let mut pages = chosen_pages();
+fn result_mismatches(kept: EventStorage) -> Vec<String> {
+    let mut pages = selected_pages();
     pages.iter_mut().for_each(|(_, page)| page.examples.retain(|example| !example.events.is_empty()));
     // Most of the time is spent waiting for the disk.
     std::thread::scope(|scope| {
@@ -66,13 +66,13 @@ fn wrong_answers(kept: EventStorage) -> Vec<String> {
 
 #[test]
 fn sealed_buckets_give_the_same_answers() {
-    let failed = wrong_answers(EventStorage::Sealed);
+    let failed = result_mismatches(EventStorage::Sealed);
     assert!(failed.is_empty(), "{} examples differ\n\n{}", failed.len(), failed.join("\n\n"));
 }
 
 #[test]
-fn buckets_on_a_volume_alone_give_the_same_answers() {
-    let failed = wrong_answers(EventStorage::Far);
+fn buckets_only_on_a_volume_give_the_same_answers() {
+    let failed = result_mismatches(EventStorage::Far);
     assert!(failed.is_empty(), "{} examples differ\n\n{}", failed.len(), failed.join("\n\n"));
 }
 
@@ -80,7 +80,7 @@ fn buckets_on_a_volume_alone_give_the_same_answers() {
 fn buckets_on_an_s3_server_give_the_same_answers() {
     let Some(gateway) = quarry_s3world::Gateway::start() else { return };
     let port = gateway.address().rsplit(':').next().unwrap().parse().unwrap();
-    let failed = wrong_answers(EventStorage::OnS3(port));
+    let failed = result_mismatches(EventStorage::OnS3(port));
     assert!(failed.is_empty(), "{} examples differ\n\n{}", failed.len(), failed.join("\n\n"));
 }
 
@@ -164,7 +164,7 @@ unknown function `lenn` (did you mean `len`?)
 "#;
 
 #[test]
-fn the_runner_sees_each_kind_of_fault() {
+fn the_runner_detects_each_kind_of_mismatch() {
     let found = mismatches("demo.md", &read_page(FAULTY).unwrap(), EventStorage::InMemory);
     let wanted = [
         "demo.md:8: row 1, x: \"1\" instead of \"2\"",

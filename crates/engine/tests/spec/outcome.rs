@@ -33,7 +33,12 @@ pub(crate) fn check(example: &Example, kept: EventStorage) -> Result<(), String>
             let expected = read_table(block).map_err(|reason| format!("{}: {reason}", block.line))?;
             are_of_kind(&table, kind, example).map_err(|reason| format!("{}: {reason}", block.line))?;
             compare(&expected, &table, kind).map_err(|reason| {
-                format!("{}: {reason}\n{}{}", block.line, indented("answer", &written(&table)), told(&messages))
+                format!(
+                    "{}: {reason}\n{}{}",
+                    block.line,
+                    indented("answer", &written(&table)),
+                    format_messages(&messages)
+                )
             })?;
             let Some(block) = &example.messages else { return Ok(()) };
             if block.lines == messages {
@@ -201,7 +206,7 @@ fn written(table: &Table) -> String {
     if ok { String::from_utf8_lossy(&bytes).into_owned() } else { format!("{table:?}") }
 }
 
-fn told(messages: &[String]) -> String {
+fn format_messages(messages: &[String]) -> String {
     if messages.is_empty() { String::new() } else { format!("\n{}", indented("messages", &messages.join("\n"))) }
 }
 

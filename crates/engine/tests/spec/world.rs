@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use quarry_apps::{KnowledgeFiles, KnowledgePlace};
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver, Readable};
 use quarry_engine::{
-    Acceleration, AddressLocations, AlertCall, CommandSource, Engine, EngineOptions, KeptJob, Location, LookupSource,
+    Acceleration, AddressLocations, AlertCall, CommandSource, Engine, EngineOptions, JobResult, Location, LookupSource,
     LookupTable, ModelFile, NodeEntry, NodeSource, SearchRequest, SnapshotSource, SummaryFile, SummaryRequest,
     SummaryStore, TableTime,
 };
@@ -279,7 +279,7 @@ impl SnapshotSource for Memory {
         Ok(all)
     }
 
-    fn keep(&self, events: EventBatch) -> Result<(), quarry_stdx::Fault> {
+    fn store_events(&self, events: EventBatch) -> Result<(), quarry_stdx::Fault> {
         let index = events.metas.first().map(|meta| meta.index.to_string()).unwrap_or_default();
         let missing = || quarry_stdx::Fault::invalid("events cannot be stored here");
         Ok(self.0.get(&index).ok_or_else(missing)?.append(events)?)
@@ -326,12 +326,12 @@ impl SnapshotSource for SealedStore {
         Ok(self.store.snapshot(indexes, range))
     }
 
-    fn keep(&self, events: EventBatch) -> Result<(), quarry_stdx::Fault> {
+    fn store_events(&self, events: EventBatch) -> Result<(), quarry_stdx::Fault> {
         let index = events.metas.first().map(|meta| meta.index.to_string()).unwrap_or_default();
         if !self.store.stats().iter().any(|stats| stats.index == index) {
             return Err(quarry_stdx::Fault::invalid("events cannot be stored here"));
         }
-        SnapshotSource::keep(self.store.as_ref(), events)
+        SnapshotSource::store_events(self.store.as_ref(), events)
     }
 }
 
@@ -412,7 +412,7 @@ impl LookupSource for Tables {
         Ok(self.0.lock().unwrap().keys().filter_map(|name| name.strip_prefix(MODEL)).map(file).collect())
     }
 
-    fn places(&self) -> Result<Option<Arc<dyn AddressLocations>>, quarry_stdx::Fault> {
+    fn address_locations(&self) -> Result<Option<Arc<dyn AddressLocations>>, quarry_stdx::Fault> {
         let table = self.0.lock().unwrap().get("places.mmdb").cloned();
         Ok(table.map(|table| -> Arc<dyn AddressLocations> { Arc::new(TableLocations(table.csv.to_string())) }))
     }
@@ -423,7 +423,7 @@ impl LookupSource for Tables {
 struct TableLocations(String);
 
 impl AddressLocations for TableLocations {
-    fn place(&self, address: IpAddr, languages: &[String]) -> Result<Option<Location>, quarry_stdx::Fault> {
+    fn locate(&self, address: IpAddr, languages: &[String]) -> Result<Option<Location>, quarry_stdx::Fault> {
         let address = address.to_string();
         let Some(line) = self.0.lines().find(|line| line.split(',').next() == Some(&address)) else { return Ok(None) };
         let cell = |at: usize| line.split(',').nth(at).filter(|cell| !cell.is_empty()).map(str::to_owned);
@@ -466,12 +466,12 @@ impl NodeSource for Node {
         vec!["/services/data/indexes".to_owned(), "/services/server/info".to_owned()]
     }
 
-    fn job(&self, sid: &str, _: &quarry_conf::Permissions) -> Result<Option<KeptJob>, quarry_stdx::Fault> {
+    fn job(&self, sid: &str, _: &quarry_conf::Permissions) -> Result<Option<JobResult>, quarry_stdx::Fault> {
         let hosts: ArrayRef = Arc::new(StringViewArray::from(vec!["web-1", "web-2"]));
         let counts: ArrayRef = Arc::new(Int64Array::from(vec![3, 1]));
         let rows = RecordBatch::try_from_iter([("host", hosts), ("count", counts)]).unwrap();
         let messages = vec!["events were left out".to_owned()];
-        Ok((sid == "1795186800.7").then(|| KeptJob { rows: vec![rows], events: false, messages, is_partial: false }))
+        Ok((sid == "1795186800.7").then(|| JobResult { rows: vec![rows], events: false, messages, is_partial: false }))
     }
 
     fn saved_job(&self, name: &str, offset: usize, _: &quarry_conf::Permissions) -> Option<String> {

@@ -13,7 +13,8 @@ use quarry_engine::Engine;
 use tempfile::tempdir;
 
 use crate::world::{
-    ASKED, PEOPLE, PROPS, Summaries, World, ask, engine, every, explained, open, other_model, reads_no_event, summarise,
+    PEOPLE, PROPS, SEARCHES, Summaries, World, engine, every, explained, open, other_model, reads_no_event, run_search,
+    summarise,
 };
 
 /// More pages than any test has.
@@ -29,13 +30,13 @@ fn plain() -> Engine {
 
 /// Compares every result with the one computed from events.
 fn check(with: &Engine, without: &Engine, world: &Arc<World>, range: Option<(i64, i64)>, what: &str) {
-    for text in ASKED {
-        assert_eq!(ask(with, world, text, range), ask(without, world, text, range), "{what}: {text}");
+    for text in SEARCHES {
+        assert_eq!(run_search(with, world, text, range), run_search(without, world, text, range), "{what}: {text}");
     }
 }
 
 #[test]
-fn answers_are_the_same_and_no_event_is_read() {
+fn summaries_give_the_same_results_without_reading_events() {
     let folder = tempdir().unwrap();
     let world = open(folder.path(), 150);
     world.append("main", 0, 900, 0);
@@ -44,19 +45,19 @@ fn answers_are_the_same_and_no_event_is_read() {
     let summaries = Arc::new(Summaries::default());
     let (with, without) = (accelerated(&summaries), plain());
     let report = summarise(&world, &with, ALL);
-    assert!(report.is_whole);
+    assert!(report.is_complete);
     let objects: Vec<&str> = report.objects.iter().map(|object| object.object.as_str()).collect();
     assert_eq!(objects, ["Traffic", "Late", "Words"]);
     for object in &report.objects {
         assert_eq!((object.slabs_done, object.faults.len()), (object.slabs_total, 0), "{object:?}");
         assert!(object.rows > 0 && object.rows <= object.events && object.bytes > 0, "{object:?}");
     }
-    assert_eq!(summarise(&world, &with, ALL).objects.iter().map(|object| object.slabs_made).sum::<u64>(), 0);
-    for text in ASKED {
-        let expected = ask(&without, &world, text, None);
+    assert_eq!(summarise(&world, &with, ALL).objects.iter().map(|object| object.slabs_built).sum::<u64>(), 0);
+    for text in SEARCHES {
+        let expected = run_search(&without, &world, text, None);
         assert!(text.contains("nobody") || !expected.rows.is_empty(), "{text}");
         world.reads();
-        assert_eq!(ask(&with, &world, text, None), expected, "{text}");
+        assert_eq!(run_search(&with, &world, text, None), expected, "{text}");
         assert_eq!(world.reads() == 0, reads_no_event(text), "{text}");
     }
     for range in [(100, 700), (333, 334), (0, 1), (-60, 40)] {
@@ -66,19 +67,19 @@ fn answers_are_the_same_and_no_event_is_read() {
 }
 
 #[test]
-fn explanations_tell_of_summaries() {
+fn explanations_mention_summaries() {
     let folder = tempdir().unwrap();
     let world = open(folder.path(), 150);
     world.append("main", 0, 450, 0);
     world.store.seal_all().unwrap();
     let summaries = Arc::new(Summaries::default());
     let (with, without) = (accelerated(&summaries), plain());
-    assert!(summarise(&world, &with, ALL).is_whole);
+    assert!(summarise(&world, &with, ALL).is_complete);
     world.append("main", 450, 460, 0);
     let read = |engine, text: &str| explained(engine, &world, text).events.unwrap().summaries;
     let of_some = read(&with, "| tstats count FROM datamodel=Web.Traffic").unwrap();
     assert_eq!((of_some.object.as_str(), of_some.slabs), ("Web.Traffic", 3));
-    assert!(of_some.of > of_some.slabs, "hot events have no summary: {of_some:?}");
+    assert!(of_some.slabs_total > of_some.slabs, "hot events have no summary: {of_some:?}");
     // Searches that depend on the order of events read events.
     assert_eq!(read(&with, "| tstats list(_raw) FROM datamodel=Web.Traffic").unwrap().slabs, 0);
     assert_eq!(read(&without, "| tstats count FROM datamodel=Web.Traffic"), None);
@@ -86,7 +87,7 @@ fn explanations_tell_of_summaries() {
 }
 
 #[test]
-fn late_hot_sealed_merged_and_retired_events_count_at_once() {
+fn late_hot_sealed_merged_and_retired_events_are_counted_at_once() {
     let folder = tempdir().unwrap();
     let world = open(folder.path(), 100);
     let summaries = Arc::new(Summaries::default());
@@ -112,7 +113,7 @@ fn late_hot_sealed_merged_and_retired_events_count_at_once() {
     // A search of both indexes splits merged slabs where events of the other index lie between theirs.
     check(&with, &without, &world, None, "merged and summarised");
     let after = summarise(&world, &with, ALL);
-    assert!(after.is_whole && after.names.is_disjoint(&before.names));
+    assert!(after.is_complete && after.names.is_disjoint(&before.names));
     world.store.retention(&[("main".to_owned(), 1)]).unwrap();
     check(&with, &without, &world, None, "retired");
 }
@@ -148,7 +149,7 @@ fn damage_is_noticed_and_events_are_read() {
     let (with, without) = (accelerated(&summaries), plain());
     summarise(&world, &with, ALL);
     let text = "| tstats count sum(Traffic.took) values(Traffic.parts) AS p FROM datamodel=Web.Traffic BY Traffic.user _time span=1m";
-    let expected = ask(&without, &world, text, None);
+    let expected = run_search(&without, &world, text, None);
     let whole = summaries.files.lock().unwrap().clone();
     let longest = whole.values().map(Vec::len).max().unwrap();
     for at in (0..longest).step_by(longest / 60 + 1).chain(longest.saturating_sub(40)..longest) {
@@ -158,13 +159,13 @@ fn damage_is_noticed_and_events_are_read() {
             bytes[place] ^= 0x41;
             summaries.files.lock().unwrap().insert(name.clone(), bytes);
         }
-        assert_eq!(ask(&with, &world, text, None), expected, "byte {at}");
+        assert_eq!(run_search(&with, &world, text, None), expected, "byte {at}");
     }
     assert!(summaries.unusable.load(Ordering::Relaxed) > 0);
     for length in (0..longest).step_by(longest / 40 + 1) {
         let cut = |(name, bytes): (&String, &Vec<u8>)| (name.clone(), bytes[..length.min(bytes.len())].to_vec());
         *summaries.files.lock().unwrap() = whole.iter().map(cut).collect();
-        assert_eq!(ask(&with, &world, text, None), expected, "cut at {length}");
+        assert_eq!(run_search(&with, &world, text, None), expected, "cut at {length}");
     }
     // A summary under the name of another slab is not used.
     let names: Vec<String> = whole.keys().cloned().collect();
@@ -187,10 +188,10 @@ fn failed_writes_are_reported_and_retried() {
     let (with, without) = (accelerated(&summaries), plain());
     summaries.full.store(true, Ordering::Relaxed);
     let report = summarise(&world, &with, ALL);
-    assert!(!report.is_whole && report.objects[0].faults[0].contains("the disk is full"), "{report:?}");
+    assert!(!report.is_complete && report.objects[0].faults[0].contains("the disk is full"), "{report:?}");
     check(&with, &without, &world, None, "a full disk");
     summaries.full.store(false, Ordering::Relaxed);
-    assert!(summarise(&world, &with, ALL).is_whole);
+    assert!(summarise(&world, &with, ALL).is_complete);
     check(&with, &without, &world, None, "room again");
 }
 
@@ -204,29 +205,32 @@ fn summaries_only_reads_what_is_summarised() {
     let (with, without) = (accelerated(&summaries), plain());
     let only = "| tstats summariesonly=true count FROM datamodel=Web.Traffic";
     let all = "| tstats count FROM datamodel=Web.Traffic";
-    assert_eq!(ask(&with, &world, only, None).rows, ["count=0"]);
+    assert_eq!(run_search(&with, &world, only, None).rows, ["count=0"]);
     summarise(&world, &with, ALL);
-    let expected = ask(&without, &world, all, None);
-    assert_eq!(ask(&with, &world, only, None), expected);
+    let expected = run_search(&without, &world, all, None);
+    assert_eq!(run_search(&with, &world, only, None), expected);
     world.append("main", 450, 500, 0);
-    assert_eq!(ask(&with, &world, only, None), expected, "hot events are not summarised");
-    assert_ne!(ask(&with, &world, all, None), expected);
+    assert_eq!(run_search(&with, &world, only, None), expected, "hot events are not summarised");
+    assert_ne!(run_search(&with, &world, all, None), expected);
     // Fields that a summary lacks are read from events, but only of summarised slabs.
     let term = "| tstats summariesonly=true count FROM datamodel=Web.Traffic WHERE TERM(user=bob)";
-    let sealed = ask(&with, &world, term, Some((0, 450)));
-    assert_eq!(sealed, ask(&with, &world, term, None));
-    assert_eq!(sealed.rows, ask(&without, &world, &term.replace("summariesonly=true ", ""), Some((0, 450))).rows);
+    let sealed = run_search(&with, &world, term, Some((0, 450)));
+    assert_eq!(sealed, run_search(&with, &world, term, None));
+    assert_eq!(
+        sealed.rows,
+        run_search(&without, &world, &term.replace("summariesonly=true ", ""), Some((0, 450))).rows
+    );
     // After a merge, old summaries are kept until the merged slab has one.
     world.store.compact_all().unwrap();
-    assert_eq!(ask(&with, &world, only, None), expected);
-    let reported = ask(&without, &world, only, None);
+    assert_eq!(run_search(&with, &world, only, None), expected);
+    let reported = run_search(&without, &world, only, None);
     assert_eq!(reported.rows, ["count=0"]);
     assert!(reported.messages[0].contains("data model Web is not accelerated"), "{reported:?}");
     assert!(reported.messages[0].contains("acceleration=true"), "{reported:?}");
 }
 
 #[test]
-fn pivot_answers_as_tstats_of_summaries_does() {
+fn pivot_gives_the_same_results_as_tstats_of_summaries() {
     let folder = tempdir().unwrap();
     let world = open(folder.path(), 150);
     world.append("main", 0, 900, 0);
@@ -234,7 +238,7 @@ fn pivot_answers_as_tstats_of_summaries_does() {
     world.store.seal_all().unwrap();
     let summaries = Arc::new(Summaries::default());
     let (with, without) = (accelerated(&summaries), plain());
-    assert!(summarise(&world, &with, ALL).is_whole);
+    assert!(summarise(&world, &with, ALL).is_complete);
     for (pivot, tstats) in [
         ("count(Traffic) AS n", "count AS n FROM datamodel=Web.Traffic"),
         (
@@ -253,10 +257,10 @@ fn pivot_answers_as_tstats_of_summaries_does() {
     ] {
         let pivot = format!("| pivot Web Traffic {pivot}");
         let tstats = format!("| tstats summariesonly=true {tstats} | rename Traffic.* AS *");
-        let expected = ask(&without, &world, &pivot, None);
+        let expected = run_search(&without, &world, &pivot, None);
         assert!(!expected.rows.is_empty(), "{pivot}");
-        assert_eq!(ask(&with, &world, &pivot, None), expected, "{pivot}");
-        let summarised = ask(&with, &world, &tstats, None);
+        assert_eq!(run_search(&with, &world, &pivot, None), expected, "{pivot}");
+        let summarised = run_search(&with, &world, &tstats, None);
         let sorted = |rows: &[String]| {
             let mut rows: Vec<Vec<String>> = rows
                 .iter()
@@ -274,7 +278,11 @@ fn pivot_answers_as_tstats_of_summaries_does() {
     for object in ["Failed", "Broken", "Late"] {
         let pivot = format!("| pivot Web {object} count({object}) AS n");
         let tstats = format!("| tstats summariesonly=true count AS n FROM datamodel=Web.{object}");
-        assert_eq!(ask(&with, &world, &pivot, None).rows, ask(&with, &world, &tstats, None).rows, "{object}");
+        assert_eq!(
+            run_search(&with, &world, &pivot, None).rows,
+            run_search(&with, &world, &tstats, None).rows,
+            "{object}"
+        );
     }
 }
 
@@ -284,7 +292,7 @@ fn only(text: &str) -> String {
 }
 
 #[test]
-fn a_deletion_between_two_searches_counts_with_and_without_events() {
+fn deletions_between_searches_apply_with_and_without_summaries() {
     let folder = tempdir().unwrap();
     let world = open(folder.path(), 150);
     world.append("main", 0, 450, 0);
@@ -296,9 +304,9 @@ fn a_deletion_between_two_searches_counts_with_and_without_events() {
     let check_both = |what: &str| -> Vec<_> {
         check(&with, &without, &world, None, what);
         // All events are summarised, or were before some of them were deleted.
-        let each = ASKED.iter().map(|text| {
-            let expected = ask(&without, &world, text, None);
-            assert_eq!(ask(&with, &world, &only(text), None), expected, "{what}: {text} of summaries alone");
+        let each = SEARCHES.iter().map(|text| {
+            let expected = run_search(&without, &world, text, None);
+            assert_eq!(run_search(&with, &world, &only(text), None), expected, "{what}: {text} of summaries alone");
             expected
         });
         each.collect()
@@ -308,7 +316,7 @@ fn a_deletion_between_two_searches_counts_with_and_without_events() {
     assert!(world.store.delete(&doomed).unwrap().values().sum::<u64>() > 0);
     let after = check_both("deleted");
     let changed = before.iter().zip(&after).filter(|(before, after)| before != after).count();
-    assert!(changed * 10 > ASKED.len() * 8, "{changed} of {}", ASKED.len());
+    assert!(changed * 10 > SEARCHES.len() * 8, "{changed} of {}", SEARCHES.len());
     summarise(&world, &with, ALL);
     assert_eq!(check_both("summarised anew"), after);
     world.store.compact_all().unwrap();
@@ -317,8 +325,8 @@ fn a_deletion_between_two_searches_counts_with_and_without_events() {
 
 /// The deletion commits when the search has its snapshot and reads summaries or events.
 #[test]
-fn a_deletion_in_the_middle_of_a_search_counts_from_the_next_one_on() {
-    for (at, texts) in (0..3).flat_map(|at| ASKED.chunks(4).map(move |texts| (at, &texts[..1]))) {
+fn deletions_during_a_search_apply_from_the_next_search() {
+    for (at, texts) in (0..3).flat_map(|at| SEARCHES.chunks(4).map(move |texts| (at, &texts[..1]))) {
         let folder = tempdir().unwrap();
         let world = open(folder.path(), 150);
         world.append("main", 0, 450, 0);
@@ -328,29 +336,29 @@ fn a_deletion_in_the_middle_of_a_search_counts_from_the_next_one_on() {
         let (with, without) = (accelerated(&summaries), plain());
         summarise(&world, &with, ALL);
         for text in texts.iter().flat_map(|text| [(*text).to_owned(), only(text)]) {
-            let before = ask(&with, &world, &text, None);
+            let before = run_search(&with, &world, &text, None);
             // Events are deleted during a read of a summary or of events, because some searches read no summaries. Events
             // already deleted are not deleted again.
             for reads in [&summaries.interruption, &*world.interruption] {
                 let (store, doomed) = (Arc::clone(&world.store), every(&world.store, "main", 5));
                 reads.set(at, move || drop(store.delete(&doomed).unwrap()));
             }
-            let meanwhile = ask(&with, &world, &text, None);
+            let meanwhile = run_search(&with, &world, &text, None);
             let left = [summaries.interruption.clear(), world.interruption.clear()];
             assert!(left.contains(&false), "{text}: nothing was deleted at read {at}");
-            let after = ask(&without, &world, &text.replace("summariesonly=true ", ""), None);
+            let after = run_search(&without, &world, &text.replace("summariesonly=true ", ""), None);
             // A subsearch is a search of its own: the outer one may begin after the deletion.
             let is_after = text.contains("[search") && meanwhile == after;
             assert!(meanwhile == before || is_after, "{text}: read {at}: {meanwhile:?} is not {before:?}");
-            assert_eq!(ask(&with, &world, &text, None), after, "{text}: after read {at}");
+            assert_eq!(run_search(&with, &world, &text, None), after, "{text}: after read {at}");
             summarise(&world, &with, ALL);
-            assert_eq!(ask(&with, &world, &text, None), after, "{text}: summarised after read {at}");
+            assert_eq!(run_search(&with, &world, &text, None), after, "{text}: summarised after read {at}");
         }
     }
 }
 
 #[test]
-fn what_hangs_on_the_moment_is_not_summarised() {
+fn time_dependent_values_are_not_summarised() {
     let folder = tempdir().unwrap();
     let world = open(folder.path(), 150);
     world.append("main", 0, 200, 0);
@@ -392,7 +400,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 6, max_shrink_iters: 20, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_history_gives_the_answers_of_events(steps in steps(), from in 0..300_i64, length in 1..600_i64) {
+    fn any_store_history_gives_the_same_results_as_events(steps in steps(), from in 0..300_i64, length in 1..600_i64) {
         let folder = tempdir().unwrap();
         let world = open(folder.path(), 100);
         let summaries = Arc::new(Summaries::default());

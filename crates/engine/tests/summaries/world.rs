@@ -46,7 +46,7 @@ pub(crate) const PROPS: &str = "[mixed]\nEXTRACT-code = code-(?<code>\\d+)\nFIEL
                                 EVAL-made = user.\"-\".status\n";
 
 /// Searches over the model.
-pub(crate) const ASKED: &[&str] = &[
+pub(crate) const SEARCHES: &[&str] = &[
     "| tstats count FROM datamodel=Web.Traffic",
     "| tstats count FROM datamodel=Web.Traffic BY Traffic.user",
     "| tstats count dc(Traffic.user) AS users values(Traffic.status) AS codes FROM datamodel=Web.Traffic BY host index",
@@ -211,7 +211,7 @@ pub(crate) fn summarise(world: &Arc<World>, engine: &Engine, pages: usize) -> Su
 
 /// Result of a search.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Answer {
+pub(crate) struct SearchOutcome {
     pub(crate) rows: Vec<String>,
     pub(crate) messages: Vec<String>,
     pub(crate) partial: bool,
@@ -234,9 +234,9 @@ pub(crate) fn explained(engine: &Engine, world: &Arc<World>, text: &str) -> Expl
 }
 
 /// Asks a search in a range of seconds after the start.
-pub(crate) fn ask(engine: &Engine, world: &Arc<World>, text: &str, range: Option<(i64, i64)>) -> Answer {
+pub(crate) fn run_search(engine: &Engine, world: &Arc<World>, text: &str, range: Option<(i64, i64)>) -> SearchOutcome {
     let source: Arc<World> = Arc::clone(world);
     let mut job = engine.start(request(text, range), source).unwrap_or_else(|faults| panic!("{text}: {faults:?}"));
     let rows = lines(&rows_of(&mut job).unwrap_or_else(|error| panic!("{text}: {error}")));
-    Answer { rows, messages: job.messages(), partial: job.is_partial() }
+    SearchOutcome { rows, messages: job.messages(), partial: job.is_partial() }
 }

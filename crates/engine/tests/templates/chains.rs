@@ -161,12 +161,12 @@ fn of(heads: &[&str], tails: &[&str], range: TimeRange) {
 const PART: TimeRange = TimeRange { earliest: Some(10_000_000_000), latest: Some(1_020_000_000_000) };
 
 #[test]
-fn expressions_are_the_same() {
+fn expressions_give_the_same_results() {
     of(&["*", "NOT level=INFO"], EXPRESSIONS, TimeRange::ALL);
 }
 
 #[test]
-fn conditions_between_commands_are_the_same() {
+fn conditions_between_commands_give_the_same_results() {
     let tails: Vec<String> =
         CONDITIONS.iter().map(|condition| format!("{condition} | stats count, dc(user_id) by level, status")).collect();
     let tails: Vec<&str> = tails.iter().map(String::as_str).collect();
@@ -177,7 +177,7 @@ fn conditions_between_commands_are_the_same() {
 }
 
 #[test]
-fn commands_are_the_same() {
+fn commands_give_the_same_results() {
     of(&["*", "status=404 OR level=WARN"], COMMANDS, TimeRange::ALL);
     of(&["*"], COMMANDS, PART);
 }

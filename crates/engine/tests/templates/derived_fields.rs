@@ -176,7 +176,7 @@ fn searches(conditions: &[&str], range: TimeRange) -> Vec<(String, TimeRange)> {
 }
 
 #[test]
-fn conditions_choose_the_same_events() {
+fn conditions_select_the_same_events() {
     let shown = [
         "table _time _raw",
         "table _raw code grade owner word",
@@ -190,13 +190,13 @@ fn conditions_choose_the_same_events() {
 }
 
 #[test]
-fn reports_are_the_same() {
+fn reports_give_the_same_rows() {
     let conditions = ["*", "every1", "code=404", "NOT grade=bad", "owner=ops", "host=web1 word=*"];
     compare_with(&engine_of(PROPS, ""), searches(&conditions, TimeRange::ALL).into_iter());
 }
 
 #[test]
-fn parts_of_pages_are_the_same() {
+fn page_ranges_give_the_same_rows() {
     let range = TimeRange { earliest: Some(10_000_000_000), latest: Some(1_020_000_000_000) };
     compare_with(&engine_of(PROPS, ""), searches(&["*", "NOT code=404", "grade=good"], range).into_iter());
 }
@@ -267,7 +267,7 @@ const OF_ONE_SOURCE: &[&str] = &[
 ];
 
 #[test]
-fn aliases_of_one_source_are_the_same() {
+fn aliases_of_one_source_give_the_same_values() {
     let conditions = [
         "*",
         "EventCode=404",

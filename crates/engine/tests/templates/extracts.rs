@@ -67,7 +67,7 @@ const CONDITIONS: &[&str] = &[
 ];
 
 #[test]
-fn rules_cut_the_same() {
+fn rules_extract_the_same_values() {
     let engine = engine_with(PROPS);
     let searches = CONDITIONS.iter().flat_map(|condition| {
         REPORTS.iter().map(move |report| (format!("search {condition} | {report}"), TimeRange::ALL))
@@ -76,7 +76,7 @@ fn rules_cut_the_same() {
 }
 
 #[test]
-fn rules_cut_the_same_in_parts_of_pages() {
+fn rules_extract_the_same_values_from_page_ranges() {
     let engine = engine_with(PROPS);
     let range = TimeRange { earliest: Some(10_000_000_000), latest: Some(1_020_000_000_000) };
     compare_with(&engine, REPORTS.iter().map(|report| (format!("search * | {report}"), range)));

@@ -167,7 +167,7 @@ const PATHS: [&str; 22] = [
 ];
 
 #[test]
-fn paths_lead_to_the_same_in_columns() {
+fn paths_give_the_same_values_in_columns() {
     for seed in 20..22 {
         let store = store(seed);
         let searches = PATHS.iter().flat_map(|path| {

@@ -30,7 +30,7 @@ const URGENCIES: &str =
 
 const BREAKS: &[u8] = b" =\",:;[]{}()/?&\t";
 
-const MANNERS: [SplitOptions; 8] = [
+const SPLIT_OPTIONS: [SplitOptions; 8] = [
     SplitOptions {
         breaks: BREAKS,
         shift: 0,
@@ -251,7 +251,7 @@ fn shown(column: &ArrayRef, row: usize) -> String {
     }
 }
 
-fn answer(engine: &Engine, source: &Arc<Frozen>, search: &str, range: TimeRange) -> Vec<String> {
+fn run_search(engine: &Engine, source: &Arc<Frozen>, search: &str, range: TimeRange) -> Vec<String> {
     let request = SearchRequest { range, ..request(search) };
     let mut job = engine.start(request, source.clone()).unwrap_or_else(|faults| panic!("{search}: {faults:?}"));
     let mut found = Vec::new();
@@ -471,10 +471,10 @@ fn compare_with(engine: &Engine, pairs: impl Iterator<Item = (String, TimeRange)
 fn compare_in(store: &MemoryStore, engine: &Engine, pairs: impl Iterator<Item = (String, TimeRange)>) {
     let plain = store.snapshot().segments;
     // The last two have segments that are split in different ways.
-    let manners = (0..MANNERS.len()).map(|at| (at, 0)).chain([(0, 6), (5, 1)]);
+    let manners = (0..SPLIT_OPTIONS.len()).map(|at| (at, 0)).chain([(0, 6), (5, 1)]);
     let shaped: Vec<Arc<Frozen>> = manners
         .map(|(first, step)| {
-            let manner = |at: usize| MANNERS[(first + at * step) % MANNERS.len()];
+            let manner = |at: usize| SPLIT_OPTIONS[(first + at * step) % SPLIT_OPTIONS.len()];
             let segments = plain
                 .iter()
                 .enumerate()
@@ -485,9 +485,9 @@ fn compare_in(store: &MemoryStore, engine: &Engine, pairs: impl Iterator<Item = 
     let plain = Arc::new(Frozen(plain));
     let mut faults = Vec::new();
     for (search, range) in pairs {
-        let expected = answer(engine, &plain, &search, range);
+        let expected = run_search(engine, &plain, &search, range);
         for (manner, shaped) in shaped.iter().enumerate() {
-            let found = answer(engine, shaped, &search, range);
+            let found = run_search(engine, shaped, &search, range);
             if found != expected {
                 let differs =
                     (0..found.len().max(expected.len())).find(|at| found.get(*at) != expected.get(*at)).unwrap();
@@ -505,7 +505,7 @@ fn compare_in(store: &MemoryStore, engine: &Engine, pairs: impl Iterator<Item = 
 }
 
 #[test]
-fn conditions_choose_the_same_events() {
+fn conditions_select_the_same_events() {
     compare(CONDITIONS.iter().map(|condition| (format!("search {condition} | table _time _raw"), TimeRange::ALL)));
 }
 
@@ -515,7 +515,7 @@ fn conditions_count_the_same_events() {
 }
 
 #[test]
-fn reports_are_the_same() {
+fn reports_give_the_same_rows() {
     let conditions = ["*", "every1", "status=404", "alice OR zebra", "level=INFO user_id>300", "host=web1 *zebra*"];
     let searches = REPORTS.iter().flat_map(|report| {
         conditions.iter().map(move |condition| (format!("search {condition} | {report}"), TimeRange::ALL))
@@ -525,10 +525,10 @@ fn reports_are_the_same() {
 
 /// A sort that keeps few rows skips events while it reads them.
 #[test]
-fn a_short_sort_is_the_start_of_a_long_one() {
+fn limited_sorts_are_prefixes_of_full_sorts() {
     let engine = engine();
     let plain = store().snapshot().segments;
-    let shape = |segment: &Arc<dyn Segment>| HandMade::new(Arc::clone(segment), MANNERS[0]) as Arc<dyn Segment>;
+    let shape = |segment: &Arc<dyn Segment>| HandMade::new(Arc::clone(segment), SPLIT_OPTIONS[0]) as Arc<dyn Segment>;
     let shaped: Arc<Frozen> = Arc::new(Frozen(plain.iter().map(shape).collect()));
     let plain = Arc::new(Frozen(plain));
     let keys = [
@@ -555,12 +555,17 @@ fn a_short_sort_is_the_start_of_a_long_one() {
     for (condition, keys) in ["*", "status=404", "alice OR zebra"].iter().flat_map(|c| keys.iter().map(move |k| (c, k)))
     {
         for after in ["", " | table _time host level took user", " | table _raw"] {
-            let all = answer(&engine, &plain, &format!("search {condition} | sort 0 {keys}{after}"), TimeRange::ALL);
+            let all =
+                run_search(&engine, &plain, &format!("search {condition} | sort 0 {keys}{after}"), TimeRange::ALL);
             for source in [&plain, &shaped] {
                 let short = format!("search {condition} | sort 5 {keys}{after}");
                 let headed = format!("search {condition} | sort 0 {keys} | head 5{after}");
                 for search in [short, headed] {
-                    assert_eq!(answer(&engine, source, &search, TimeRange::ALL), all[..all.len().min(5)], "{search}");
+                    assert_eq!(
+                        run_search(&engine, source, &search, TimeRange::ALL),
+                        all[..all.len().min(5)],
+                        "{search}"
+                    );
                 }
             }
         }
@@ -568,7 +573,7 @@ fn a_short_sort_is_the_start_of_a_long_one() {
 }
 
 #[test]
-fn parts_of_pages_are_the_same() {
+fn page_ranges_give_the_same_rows() {
     let range = TimeRange { earliest: Some(10_000_000_000), latest: Some(1_020_000_000_000) };
     let conditions = ["*", "every1", "status=404", "NOT status=404", "host=web2"];
     let searches = REPORTS

@@ -150,7 +150,7 @@ fn rows() -> MemoryStore {
     store
 }
 
-const ASKED: &[&str] = &[
+const SEARCHES: &[&str] = &[
     "stats count by name",
     "stats count by name, sourcetype, x_y",
     "stats count by text",
@@ -245,19 +245,19 @@ fn searches<'s>(conditions: &'s [&str], asked: &'s [&str]) -> impl Iterator<Item
 }
 
 #[test]
-fn cells_of_rows_are_the_same() {
+fn cells_of_rows_have_the_same_values() {
     let engine = engine_of(PROPS, TRANSFORMS);
-    compare_in(&rows(), &engine, searches(ROW_CONDITIONS, ASKED));
+    compare_in(&rows(), &engine, searches(ROW_CONDITIONS, SEARCHES));
 }
 
 #[test]
-fn matches_are_the_same() {
+fn pattern_matches_have_the_same_values() {
     let engine = engine_of(PROPS, TRANSFORMS);
     compare_in(&rows(), &engine, searches(DATA_CONDITIONS, DATA));
 }
 
 #[test]
-fn cells_of_other_texts_are_the_same() {
+fn cells_of_other_texts_have_the_same_values() {
     let engine = engine_of(PROPS, TRANSFORMS);
     compare_with(&engine, searches(WORD_CONDITIONS, WORDS));
 }

@@ -101,7 +101,7 @@ const PATTERNS: &[&str] = &[
 ];
 
 #[test]
-fn groups_are_the_same() {
+fn groups_have_the_same_values() {
     let conditions = ["*", "NOT level=INFO"];
     let searches = PATTERNS.iter().flat_map(|pattern| {
         conditions.iter().map(move |condition| (format!("search {condition} | {pattern}"), TimeRange::ALL))
@@ -110,7 +110,7 @@ fn groups_are_the_same() {
 }
 
 #[test]
-fn groups_in_parts_of_pages_are_the_same() {
+fn groups_in_page_ranges_have_the_same_values() {
     let range = TimeRange { earliest: Some(10_000_000_000), latest: Some(1_020_000_000_000) };
     compare(PATTERNS.iter().map(|pattern| (format!("search * | {pattern}"), range)));
 }

@@ -68,7 +68,8 @@ impl HandMade {
             rows.extend((0..events.len()).map(|row| events.raw(row).to_vec()));
             starts.push(rows.len() as u32);
         }
-        let mut making = Making { manner, columns: Vec::new(), values: Vec::new(), dictionaries: BTreeMap::new() };
+        let mut making =
+            ColumnSetBuilder { manner, columns: Vec::new(), values: Vec::new(), dictionaries: BTreeMap::new() };
         let all = (0..rows.len() as u32).collect();
         making.column(None, all, rows, 0, true);
         let columns: Vec<Column> = making.columns.into_iter().map(Option::unwrap).collect();
@@ -110,14 +111,14 @@ fn counted(column: &Column, values: &Values, starts: &[u32]) -> Option<ValueCoun
     Some(ValueCounts::new(distinct, counts.into()))
 }
 
-struct Making {
+struct ColumnSetBuilder {
     manner: SplitOptions,
     columns: Vec<Option<Column>>,
     values: Vec<Values>,
     dictionaries: BTreeMap<u32, Arc<Dictionary>>,
 }
 
-impl Making {
+impl ColumnSetBuilder {
     fn column(&mut self, parent: Option<u32>, rows: Vec<u32>, texts: Vec<Vec<u8>>, depth: usize, root: bool) -> u32 {
         let number = self.columns.len() as u32;
         self.columns.push(None);

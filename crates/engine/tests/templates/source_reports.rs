@@ -51,7 +51,7 @@ pub(super) fn store() -> MemoryStore {
 }
 
 #[test]
-fn what_is_known_of_pages_tells_the_same() {
+fn page_metadata_gives_the_same_results() {
     let conditions = ["*", "sourcetype=json", "NOT host=db*", "host=web1 OR zebra", "source=/var/*", "host=nobody"];
     let range = TimeRange { earliest: Some(100_000_000_000), latest: Some(900_000_000_000) };
     let searches = REPORTS.iter().flat_map(|report| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_store::{MemoryStore, Segment};
 
-use super::{Frozen, MANNERS, answer, compare, engine, store};
+use super::{Frozen, SPLIT_OPTIONS, compare, engine, run_search, store};
 use crate::shaper::HandMade;
 
 /// Searches in which `TEXT` is the text of an event.
@@ -63,7 +63,7 @@ fn functions_of_the_text_equal_those_of_a_field_that_holds_it() {
     let source = Arc::new(Frozen(store().snapshot().segments));
     let engine = engine();
     for (of_text, of_field) in pairs() {
-        let ask = |search: &str| answer(&engine, &source, search, TimeRange::ALL);
+        let ask = |search: &str| run_search(&engine, &source, search, TimeRange::ALL);
         assert_eq!(ask(&of_text), ask(&of_field), "{of_text}");
     }
 }
@@ -82,7 +82,7 @@ fn functions_of_a_changed_text_read_the_changed_text() {
         ("head 1 | rename _raw as x | eval n=coalesce(len(_raw),-1) | stats max(n) as n", "n=-1"),
     ];
     for (search, wanted) in cases {
-        assert_eq!(answer(&engine, &source, &format!("search * | {search}"), TimeRange::ALL), [wanted], "{search}");
+        assert_eq!(run_search(&engine, &source, &format!("search * | {search}"), TimeRange::ALL), [wanted], "{search}");
     }
 }
 
@@ -123,10 +123,10 @@ fn lengths_count_characters_of_numbers_and_texts_of_any_form() {
     store.append(batch).unwrap();
     let engine = engine();
     let plain = store.snapshot().segments;
-    for manner in MANNERS {
+    for manner in SPLIT_OPTIONS {
         let shaped = plain.iter().map(|segment| HandMade::new(Arc::clone(segment), manner) as Arc<dyn Segment>);
         let source = Arc::new(Frozen(shaped.collect()));
-        let ask = |search: &str| answer(&engine, &source, search, TimeRange::ALL);
+        let ask = |search: &str| run_search(&engine, &source, search, TimeRange::ALL);
         for condition in ["*", "n>5", "h=00*"] {
             let found = ask(&format!("search {condition} | eval n=len(_raw) | table _time n"));
             let expected = ask(&format!("search {condition} | eval held=_raw | eval n=len(held) | table _time n"));

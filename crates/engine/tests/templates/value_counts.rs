@@ -7,7 +7,7 @@ use quarry_event::{EventBatch, Metadata, Page, PageColumns, TimeRange};
 use quarry_store::{IndexSelector, MemoryStore, Segment, StoreError, TemplatePage};
 
 use super::shaper::{HandMade, SplitOptions};
-use super::{CONDITIONS, Frozen, MANNERS, answer, compare_in, engine, source_reports, store};
+use super::{CONDITIONS, Frozen, SPLIT_OPTIONS, compare_in, engine, run_search, source_reports, store};
 
 const REPORTS: &[&str] = &[
     "stats count",
@@ -31,7 +31,7 @@ const REPORTS: &[&str] = &[
 ];
 
 #[test]
-fn counts_tell_the_same() {
+fn value_counts_give_the_same_results() {
     let range = TimeRange { earliest: Some(20_000_000_000), latest: Some(1_090_000_000_000) };
     let searches = REPORTS.iter().enumerate().flat_map(|(at, report)| {
         // Each condition with the plain count, and with some of the others.
@@ -65,10 +65,10 @@ fn store_of(texts: impl Iterator<Item = String>) -> MemoryStore {
 fn values_that_are_made_by_templates_are_not_counted_as_these() {
     let store = store_of((0..300).map(|at| format!("n={at} sid=\"user {at} of many\" even={} end", at % 2)));
     let segments = quarry_engine::SnapshotSource::snapshot(&store, &IndexSelector::all(), &TimeRange::ALL).unwrap();
-    let manner = SplitOptions { outliers: 0, ..MANNERS[2] };
+    let manner = SplitOptions { outliers: 0, ..SPLIT_OPTIONS[2] };
     let shaped = segments.segments.iter().map(|segment| HandMade::new(Arc::clone(segment), manner) as _);
     let frozen = Arc::new(Frozen(shaped.collect()));
-    let told = |search: &str| answer(&engine(), &frozen, search, TimeRange::ALL);
+    let told = |search: &str| run_search(&engine(), &frozen, search, TimeRange::ALL);
     for (condition, expected) in [("*", 300), ("user", 300), ("sid=*many*", 300), ("sid=\"user 7 of many\"", 1)] {
         assert_eq!(told(&format!("search {condition} | stats count by sid")).len(), expected, "{condition}");
         assert_eq!(told(&format!("search {condition} | stats dc(sid) AS n")), [format!("n={expected}")]);
@@ -78,9 +78,9 @@ fn values_that_are_made_by_templates_are_not_counted_as_these() {
 
 /// A segment whose events cannot be read.
 #[derive(Debug)]
-struct Blind(Arc<HandMade>);
+struct UnreadableSegment(Arc<HandMade>);
 
-impl Segment for Blind {
+impl Segment for UnreadableSegment {
     quarry_testworld::segment_of!(0);
 
     fn read_page(&self, _: usize, _: PageColumns) -> Result<Page, StoreError> {
@@ -105,7 +105,7 @@ impl Segment for Blind {
 }
 
 #[test]
-fn what_is_counted_is_not_read() {
+fn counted_values_are_not_read() {
     let store = store_of((0..2_000).map(|at| {
         let (level, status) = (["L1", "L2"][usize::from(at % 10 == 0)], [200, 404, 500][at % 3]);
         let tail = if at % 100 == 0 { " every100" } else { "" };
@@ -113,10 +113,10 @@ fn what_is_counted_is_not_read() {
     }));
     let segments = quarry_engine::SnapshotSource::snapshot(&store, &IndexSelector::all(), &TimeRange::ALL).unwrap();
     let blind = |segment: &Arc<dyn Segment>| -> Arc<dyn Segment> {
-        Arc::new(Blind(HandMade::new(Arc::clone(segment), MANNERS[0])))
+        Arc::new(UnreadableSegment(HandMade::new(Arc::clone(segment), SPLIT_OPTIONS[0])))
     };
     let frozen = Arc::new(Frozen(segments.segments.iter().map(blind).collect()));
-    let told = |search: &str| answer(&engine(), &frozen, search, TimeRange::ALL);
+    let told = |search: &str| run_search(&engine(), &frozen, search, TimeRange::ALL);
     assert_eq!(told("search every100 | stats count"), ["count=20"]);
     assert_eq!(told("search NOT every100 | stats count"), ["count=1980"]);
     assert_eq!(

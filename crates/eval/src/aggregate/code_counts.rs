@@ -30,7 +30,7 @@ const ROWS_PER_TIME: usize = 16;
 /// Number of rows after which counts are turned into group counts, because they could overflow.
 const ROWS_MAX: usize = u32::MAX as usize / 2;
 /// Number of integers turned into groups at a time.
-const TAKEN_INTEGERS: usize = 8_192;
+const DRAIN_CHUNK_INTEGERS: usize = 8_192;
 
 /// Counts not yet turned into group counts.
 #[derive(Default)]
@@ -45,7 +45,7 @@ enum Counts {
     Nothing,
     Integers(IntegerCounts),
     /// Counts by code of one dictionary, or by codes of two, with the second code in the low bits.
-    Codes(Vec<ArrayRef>, u32, Places),
+    Codes(Vec<ArrayRef>, u32, CountArray),
     /// Counts by time and, if there is a dictionary, by code within each time.
     Times {
         dictionary: Option<ArrayRef>,
@@ -61,13 +61,13 @@ struct IntegerCounts {
     counts: Vec<u32>,
 }
 
-enum Places {
+enum CountArray {
     Lanes(Vec<[u32; LANES]>),
     Plain(Vec<u32>),
 }
 
 /// The values to which counts belong.
-pub(crate) enum Counted<'a> {
+pub(crate) enum CountedValues<'a> {
     /// Ascending integers of one form; each has a count.
     Integers(IntegerForm, &'a [i64]),
     /// A text per column.
@@ -117,20 +117,20 @@ impl DirectCounts {
     }
 
     /// Calls `found` with values and their counts, then resets the counts.
-    pub(crate) fn take(&mut self, mut found: impl FnMut(Counted<'_>, &[i64])) {
+    pub(crate) fn drain(&mut self, mut found: impl FnMut(CountedValues<'_>, &[i64])) {
         self.rows = 0;
         match std::mem::take(&mut self.counts) {
             Counts::Nothing => {}
             Counts::Integers(counts) => counts.for_each_part(|form, values, counts| {
-                found(Counted::Integers(form, values), counts);
+                found(CountedValues::Integers(form, values), counts);
             }),
             Counts::Codes(dictionaries, bits, places) => {
                 let mut count_of = |place: usize, count: i64| {
                     let texts = |at: usize, code: usize| text_of(&dictionaries[at], code);
                     match dictionaries.len() {
-                        1 => found(Counted::Texts(&[texts(0, place)]), &[count]),
+                        1 => found(CountedValues::Texts(&[texts(0, place)]), &[count]),
                         _ => found(
-                            Counted::Texts(&[texts(0, place >> bits), texts(1, place & ((1 << bits) - 1))]),
+                            CountedValues::Texts(&[texts(0, place >> bits), texts(1, place & ((1 << bits) - 1))]),
                             &[count],
                         ),
                     }
@@ -142,7 +142,7 @@ impl DirectCounts {
                     let counts = counts.iter().enumerate().filter(|(_, count)| **count > 0);
                     counts.for_each(|(code, count)| {
                         let text = dictionary.as_ref().map(|values| text_of(values, code));
-                        found(Counted::Time(time, text), &[i64::from(*count)]);
+                        found(CountedValues::Time(time, text), &[i64::from(*count)]);
                     });
                 }
             }
@@ -155,8 +155,8 @@ impl DirectCounts {
             Counts::Nothing => 0,
             Counts::Times { places, counts, .. } => counts.len() * places * size_of::<u32>(),
             Counts::Integers(integers) => integers.counts.len() * size_of::<u32>(),
-            Counts::Codes(_, _, Places::Plain(counts)) => counts.len() * size_of::<u32>(),
-            Counts::Codes(_, _, Places::Lanes(counts)) => counts.len() * size_of::<[u32; LANES]>(),
+            Counts::Codes(_, _, CountArray::Plain(counts)) => counts.len() * size_of::<u32>(),
+            Counts::Codes(_, _, CountArray::Lanes(counts)) => counts.len() * size_of::<[u32; LANES]>(),
         }
     }
 }
@@ -166,11 +166,11 @@ fn text_of(values: &ArrayRef, code: usize) -> &str {
     values.as_string_view_opt().map_or("", |texts| texts.value(code))
 }
 
-impl Places {
-    fn new(places: usize) -> Places {
+impl CountArray {
+    fn new(places: usize) -> CountArray {
         match places <= LANE_CODES_MAX {
-            true => Places::Lanes(vec![[0; LANES]; places]),
-            false => Places::Plain(vec![0; places]),
+            true => CountArray::Lanes(vec![[0; LANES]; places]),
+            false => CountArray::Plain(vec![0; places]),
         }
     }
 
@@ -181,10 +181,10 @@ impl Places {
             }
         };
         match self {
-            Places::Plain(counts) => {
+            CountArray::Plain(counts) => {
                 counts.iter().enumerate().for_each(|(place, count)| found(place, i64::from(*count)));
             }
-            Places::Lanes(counts) => {
+            CountArray::Lanes(counts) => {
                 let total = |lanes: &[u32; LANES]| lanes.iter().map(|lane| i64::from(*lane)).sum::<i64>();
                 counts.iter().enumerate().for_each(|(place, lanes)| found(place, total(lanes)));
             }
@@ -209,7 +209,8 @@ impl IntegerCounts {
         // The first array is sized for the rows of a batch.
         let most =
             if self.counts.is_empty() { INTEGERS_MAX.min(values.len() * INTEGERS_PER_ROW) } else { INTEGERS_MAX };
-        let needed = range_of(rest).map(|range| (range, self.needed(range))).filter(|(_, needed)| *needed <= most);
+        let needed =
+            range_of(rest).map(|range| (range, self.required_len(range))).filter(|(_, needed)| *needed <= most);
         match needed {
             Some((range, needed)) => {
                 self.cover(range, needed);
@@ -235,7 +236,7 @@ impl IntegerCounts {
     /// Adds the counts of `others`; false if they have another form or their range is too far away.
     fn absorb(&mut self, others: &IntegerCounts) -> bool {
         let range = (others.base, others.base + others.counts.len() as i64 - 1);
-        let needed = self.needed(range);
+        let needed = self.required_len(range);
         if self.form != others.form || needed > INTEGERS_MAX {
             return false;
         }
@@ -247,7 +248,7 @@ impl IntegerCounts {
     }
 
     /// Array length needed to cover the existing range and `low..=high`.
-    fn needed(&self, (low, high): (i64, i64)) -> usize {
+    fn required_len(&self, (low, high): (i64, i64)) -> usize {
         let (from, to) = (low.min(self.base), high.max(self.base + self.counts.len() as i64 - 1));
         usize::try_from(to - from).unwrap_or(usize::MAX).saturating_add(1)
     }
@@ -270,7 +271,7 @@ impl IntegerCounts {
     /// Calls `found` with the form, some integers and their counts, until all are reported.
     fn for_each_part(&self, mut found: impl FnMut(IntegerForm, &[i64], &[i64])) {
         let (mut values, mut counts) = (Vec::new(), Vec::new());
-        for (some, base) in self.counts.chunks(TAKEN_INTEGERS).zip((self.base..).step_by(TAKEN_INTEGERS)) {
+        for (some, base) in self.counts.chunks(DRAIN_CHUNK_INTEGERS).zip((self.base..).step_by(DRAIN_CHUNK_INTEGERS)) {
             values.clear();
             counts.clear();
             for (count, value) in some.iter().zip(base..).filter(|(count, _)| **count > 0) {
@@ -305,20 +306,22 @@ impl Counts {
                 return false;
             }
             let dictionaries = [Some(left), right].into_iter().flatten().map(|column| column.values.clone());
-            *self = Counts::Codes(dictionaries.collect(), bits, Places::new(places));
+            *self = Counts::Codes(dictionaries.collect(), bits, CountArray::new(places));
         }
         let Counts::Codes(dictionaries, bits, places) = self else { return false };
         match (dictionaries.as_slice(), right) {
-            ([known], None) if left.shares(known) => match places {
-                Places::Lanes(lanes) => add_in_lanes(lanes, left.codes.values()),
-                Places::Plain(counts) => left.codes.values().iter().for_each(|code| counts[*code as usize] += 1),
+            ([known], None) if left.has_dictionary(known) => match places {
+                CountArray::Lanes(lanes) => add_in_lanes(lanes, left.codes.values()),
+                CountArray::Plain(counts) => left.codes.values().iter().for_each(|code| counts[*code as usize] += 1),
             },
-            ([known_left, known_right], Some(right)) if left.shares(known_left) && right.shares(known_right) => {
+            ([known_left, known_right], Some(right))
+                if left.has_dictionary(known_left) && right.has_dictionary(known_right) =>
+            {
                 let pairs = left.codes.values().iter().zip(right.codes.values());
                 let pairs = pairs.map(|(left, right)| (*left as usize) << *bits | *right as usize);
                 match places {
-                    Places::Lanes(lanes) => pairs.enumerate().for_each(|(row, at)| lanes[at][row % LANES] += 1),
-                    Places::Plain(counts) => pairs.for_each(|at| counts[at] += 1),
+                    CountArray::Lanes(lanes) => pairs.enumerate().for_each(|(row, at)| lanes[at][row % LANES] += 1),
+                    CountArray::Plain(counts) => pairs.for_each(|at| counts[at] += 1),
                 }
             }
             _ => return false,
@@ -342,7 +345,7 @@ impl Counts {
         let Counts::Times { dictionary, places, counts } = self else { return false };
         let same = match (dictionary, column) {
             (None, None) => true,
-            (Some(known), Some(column)) => column.shares(known),
+            (Some(known), Some(column)) => column.has_dictionary(known),
             _ => false,
         };
         if !same || (counts.len() + changes + 1) * *places > INTEGERS_MAX {
@@ -373,10 +376,10 @@ mod tests {
     use super::*;
 
     /// The counts by value.
-    fn taken(counts: &mut DirectCounts) -> BTreeMap<i64, i64> {
+    fn drained(counts: &mut DirectCounts) -> BTreeMap<i64, i64> {
         let mut all = BTreeMap::new();
-        counts.take(|counted, rows| {
-            let Counted::Integers(_, values) = counted else { panic!("integers") };
+        counts.drain(|counted, rows| {
+            let CountedValues::Integers(_, values) = counted else { panic!("integers") };
             all.extend(values.iter().copied().zip(rows.iter().copied()));
         });
         all
@@ -395,38 +398,38 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_counted_in_any_order_and_joined() {
+    fn integers_are_counted_in_any_order_and_merged() {
         let [first, second] = [[7, 7, -3, 900, 7], [901, 0, -300, 7, 600]];
         let (mut left, mut right) = (DirectCounts::default(), DirectCounts::default());
         assert!(left.add(&integers(&first)) && left.add(&integers(&second)) && right.add(&integers(&second)));
         left.absorb(&mut right);
-        assert_eq!(taken(&mut left), counts_of(&[first, second, second].concat()));
-        assert_eq!(taken(&mut right), BTreeMap::new());
+        assert_eq!(drained(&mut left), counts_of(&[first, second, second].concat()));
+        assert_eq!(drained(&mut right), BTreeMap::new());
     }
 
     #[test]
-    fn a_batch_that_goes_too_far_is_not_counted_at_all() {
+    fn batches_with_too_wide_a_range_are_not_counted() {
         let mut counts = DirectCounts::default();
         assert!(counts.add(&integers(&[1, 2, 3])));
         for far in [INTEGERS_MAX as i64 + 2, i64::MIN, i64::MAX, 10i64.pow(18)] {
             assert!(!counts.add(&integers(&[1, 2, far, 3])), "{far}");
         }
-        assert_eq!(taken(&mut counts), counts_of(&[1, 2, 3]));
+        assert_eq!(drained(&mut counts), counts_of(&[1, 2, 3]));
     }
 
     #[test]
-    fn integers_and_addresses_keep_apart() {
+    fn integers_and_addresses_are_counted_separately() {
         let (mut left, mut right) = (DirectCounts::default(), DirectCounts::default());
         let array: ArrayRef = Arc::new(UInt32Array::from(vec![1, 2, 2]));
         let addresses = [ColumnReader::new(&array)];
         assert!(left.add(&addresses) && right.add(&integers(&[1, 2])) && !left.add(&integers(&[1, 2])));
         left.absorb(&mut right);
-        assert_eq!(taken(&mut left), BTreeMap::from([(1, 1), (2, 2)]));
-        assert_eq!(taken(&mut right), counts_of(&[1, 2]));
+        assert_eq!(drained(&mut left), BTreeMap::from([(1, 1), (2, 2)]));
+        assert_eq!(drained(&mut right), counts_of(&[1, 2]));
     }
 
     #[test]
-    fn integers_near_those_kept_as_texts_are_not_counted_by_place() {
+    fn integers_near_the_text_bound_are_not_counted_by_index() {
         let mut counts = DirectCounts::default();
         assert!(!counts.add(&integers(&[10i64.pow(18) - 1, 10i64.pow(18) - 2])));
     }

@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use quarry_event::value::Number;
 use quarry_spl::ast::PercentileMethod;
 
-use super::numbers::Figure;
+use super::numbers::NumberParts;
 
 /// Distinct values kept exactly (limits.conf `[stats] perc_digest_type` exactness bound).
 const EXACT_VALUES_MAX: usize = 10_000;
@@ -54,29 +54,29 @@ impl Digest {
     pub fn add(&mut self, value: f64) {
         self.buffer.push(value);
         if self.buffer.len() >= BUFFER_MAX {
-            self.settle();
+            self.flush_buffer();
         }
     }
 
     /// Adds a number with all its digits.
     pub fn add_number(&mut self, number: Number) {
-        self.add_figure(Figure::without_scale(number));
+        self.add_number_parts(NumberParts::without_scale(number));
     }
 
     /// Like [`Digest::add_number`].
-    pub(super) fn add_figure(&mut self, figure: Figure) {
+    pub(super) fn add_number_parts(&mut self, figure: NumberParts) {
         if figure.rest == 0 {
             return self.add(figure.value);
         }
         self.longs.push(((figure.value, figure.rest), 1.0));
         if self.longs.len() - self.longs_sorted >= BUFFER_MAX {
-            self.settle();
+            self.flush_buffer();
         }
     }
 
     /// Adds another sketch in state form.
     pub fn merge_state(&mut self, state: &[f64]) {
-        self.settle();
+        self.flush_buffer();
         let Some((rounded, points)) = state.split_first() else { return };
         assert!(points.len().is_multiple_of(STATE_POINT), "points have integer weights, as written");
         self.rounded |= *rounded != 0.0;
@@ -86,7 +86,7 @@ impl Digest {
                 (value, rest, weight) => self.longs.push(((value, rest as i64), weight)),
             }
         }
-        self.join();
+        self.merge_points();
     }
 
     /// Bytes held.
@@ -99,7 +99,7 @@ impl Digest {
 
     /// The serialized state: whether the sketch is rounded, then `STATE_POINT` numbers per value.
     pub fn into_state(mut self) -> Vec<f64> {
-        self.settle();
+        self.flush_buffer();
         assert!(
             self.buffer.is_empty() && !(self.exact && self.rounded),
             "a complete state of exact values is not rounded"
@@ -114,13 +114,13 @@ impl Digest {
     /// The value below which `percent` of the numbers lie; `None` without numbers. A rounded sketch interpolates
     /// linearly.
     pub fn percentile(&mut self, percent: f64, method: PercentileMethod) -> Option<Number> {
-        self.settle();
+        self.flush_buffer();
         let weights = self.points.iter().map(|(_, weight)| weight).chain(self.longs.iter().map(|(_, weight)| weight));
         let total: f64 = weights.sum();
         // The division comes last: 29 % of 100 is exactly 29, but 0.29 times 100 is less.
         let of = |numbers: f64| percent.clamp(0.0, 100.0) * numbers / 100.0;
         match method {
-            _ if self.rounded => self.interpolated(of(total)).map(Number::of_float),
+            _ if self.rounded => self.interpolate(of(total)).map(Number::of_float),
             PercentileMethod::NearestRank => self.exact_at(of(total).floor().min(total - 1.0)),
             PercentileMethod::Interpolated => self.exact_at(of(total - 1.0)),
         }
@@ -149,9 +149,9 @@ impl Digest {
         if !self.points.is_empty() {
             let all = all.to_mut();
             all.extend(self.points.iter().map(|(value, weight)| ((*value, 0), *weight)));
-            all.sort_unstable_by(|a, b| order(a.0, b.0));
+            all.sort_unstable_by(|a, b| compare(a.0, b.0));
         }
-        let number = |(value, rest): LongNumber| Figure { value, rest, scale: 0 }.number();
+        let number = |(value, rest): LongNumber| NumberParts { value, rest, scale: 0 }.number();
         let below = number(value_at(&all, low)?);
         if part == 0.0 {
             return Some(below);
@@ -161,7 +161,7 @@ impl Digest {
     }
 
     /// Value at a cumulative weight; half of a centroid's weight lies before it and half after it.
-    fn interpolated(&self, target: f64) -> Option<f64> {
+    fn interpolate(&self, target: f64) -> Option<f64> {
         let (first, last) = (self.points.first()?.0, self.points.last()?.0);
         let mut before = 0.0;
         let mut previous = (0.0, first);
@@ -178,15 +178,15 @@ impl Digest {
         Some(last)
     }
 
-    fn settle(&mut self) {
+    fn flush_buffer(&mut self) {
         if !self.buffer.is_empty() || self.longs.len() > self.longs_sorted {
             self.points.extend(self.buffer.drain(..).map(|value| (value, 1.0)));
-            self.join();
+            self.merge_points();
         }
     }
 
     /// Sorts points, merges equal ones, and merges neighbours if there are too many.
-    fn join(&mut self) {
+    fn merge_points(&mut self) {
         self.points.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         self.points.dedup_by(|next, kept| {
             let same = next.0 == kept.0;
@@ -195,7 +195,7 @@ impl Digest {
             }
             same
         });
-        self.longs.sort_unstable_by(|a, b| order(a.0, b.0));
+        self.longs.sort_unstable_by(|a, b| compare(a.0, b.0));
         self.longs.dedup_by(|next, kept| {
             let same = next.0 == kept.0;
             if same {
@@ -252,7 +252,7 @@ fn value_at<T: Copy>(points: &[(T, f64)], rank: f64) -> Option<T> {
     points.iter().find(at).or(points.last()).map(|(value, _)| *value)
 }
 
-fn order(a: LongNumber, b: LongNumber) -> Ordering {
+fn compare(a: LongNumber, b: LongNumber) -> Ordering {
     a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
 }
 
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upper_percentile_is_no_less_than_the_exact_one() {
+    fn upper_percentiles_are_not_below_exact_ones() {
         let mut digest = Digest::new(false);
         (1..=5_000).for_each(|value| digest.add(f64::from(value) * f64::from(value)));
         for percent in [1, 10, 50, 75, 95, 99] {
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn many_values_are_close_and_merge() {
+    fn large_digests_are_accurate_and_mergeable() {
         let (mut left, mut right) = (Digest::new(false), Digest::new(false));
         for value in 0..200_000 {
             let digest = if value % 3 == 0 { &mut left } else { &mut right };
@@ -325,15 +325,15 @@ mod tests {
     }
 
     #[test]
-    fn long_numbers_keep_their_digits_through_states_until_points_are_joined() {
+    fn long_numbers_keep_their_digits_until_points_are_merged() {
         let second = 1_700_000_000;
-        let figure = |at: i64| Figure::of(Number::Nanos((second + at) * 1_000_000_000 + 123_456_789));
+        let figure = |at: i64| NumberParts::of(Number::Nanos((second + at) * 1_000_000_000 + 123_456_789));
         for exact in [false, true] {
             let (mut left, mut right) = (Digest::new(exact), Digest::new(exact));
             for at in 0..9_000 {
                 let digest = if at % 2 == 0 { &mut left } else { &mut right };
-                digest.add_figure(figure(at));
-                digest.add_figure(Figure::of(Number::Int(at % 100)));
+                digest.add_number_parts(figure(at));
+                digest.add_number_parts(NumberParts::of(Number::Int(at % 100)));
             }
             left.merge_state(&right.into_state());
             let expected = Number::Nanos((second + 4_500) * 1_000_000_000 + 123_456_789);
@@ -342,14 +342,14 @@ mod tests {
             assert_eq!(left.percentile(0.0, NearestRank), Some(Number::Int(0)));
             let last = Number::Nanos((second + 8_999) * 1_000_000_000 + 123_456_789);
             assert_eq!(left.percentile(100.0, Interpolated), Some(last));
-            (9_000..20_000).for_each(|at| left.add_figure(figure(at)));
+            (9_000..20_000).for_each(|at| left.add_number_parts(figure(at)));
             let last = left.percentile(100.0, NearestRank).unwrap();
             let expected = figure(19_999).number();
             assert_eq!(last == expected, exact, "{last:?}");
             assert!((last.as_f64() - expected.as_f64()).abs() < 1.0, "{last:?}");
         }
         let mut two = Digest::new(false);
-        [0, 1].into_iter().for_each(|at| two.add_figure(figure(at)));
+        [0, 1].into_iter().for_each(|at| two.add_number_parts(figure(at)));
         assert_eq!(two.percentile(50.0, Interpolated), Some(Number::Nanos(second * 1_000_000_000 + 623_456_789)));
     }
 }

@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 
-use super::fold::{Fold, Input, each_text_list, same, text_lists};
+use super::fold::{Fold, Input, downcast, each_text_list, text_lists};
 use super::groups::Members;
-use super::integers::NONE;
+use super::integers::UNSET;
 use super::pairs::{PairSet, PairTable};
 use super::values::{ValueSet, ValueTable};
 use crate::rows::ColumnReader;
 
 /// Distinct values of all rows.
 #[derive(Clone, Default)]
-pub(crate) struct DistinctOfAll(ValueSet);
+pub(crate) struct UngroupedDistinct(ValueSet);
 
-impl Fold for DistinctOfAll {
+impl Fold for UngroupedDistinct {
     fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
         match input.values {
             None => {}
@@ -27,7 +27,7 @@ impl Fold for DistinctOfAll {
     }
 
     fn absorb(&mut self, other: Box<dyn Fold>, _: &[u32], _: usize) {
-        if let Some(other) = same::<DistinctOfAll>(other) {
+        if let Some(other) = downcast::<UngroupedDistinct>(other) {
             self.0.absorb(&other.0);
         }
     }
@@ -54,12 +54,12 @@ impl Fold for DistinctOfAll {
 
 /// Numbered values of all groups.
 #[derive(Clone, Default)]
-struct Numbered {
+struct NumberedValues {
     values: ValueTable,
     numbers: Vec<u32>,
 }
 
-impl Numbered {
+impl NumberedValues {
     /// Calls `reserve` with the number of groups and values, then `found` with each group and the number of each value
     /// that a row contributes.
     fn update<T>(
@@ -70,7 +70,7 @@ impl Numbered {
         reserve: impl Fn(&mut T, usize, usize),
         mut found: impl FnMut(&mut T, u32, u32),
     ) {
-        let Numbered { values, numbers } = self;
+        let NumberedValues { values, numbers } = self;
         match input.values {
             None => {}
             Some(column @ ColumnReader::Multi(..)) => members.for_each(|row, group| {
@@ -84,7 +84,7 @@ impl Numbered {
                 values.numbers(column, numbers);
                 reserve(pairs, members.groups, values.len());
                 members.for_each(|row, group| {
-                    if numbers[row] != NONE {
+                    if numbers[row] != UNSET {
                         found(pairs, group as u32, numbers[row]);
                     }
                 });
@@ -123,7 +123,7 @@ impl Numbered {
 /// Distinct values per group.
 #[derive(Clone, Default)]
 pub(crate) struct DistinctFold {
-    numbered: Numbered,
+    numbered: NumberedValues,
     pairs: PairSet,
 }
 
@@ -133,7 +133,7 @@ impl Fold for DistinctFold {
     }
 
     fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
-        let Some(other) = same::<DistinctFold>(other) else { return };
+        let Some(other) = downcast::<DistinctFold>(other) else { return };
         let numbers = self.numbered.values.absorb(&other.numbered.values);
         self.pairs.reserve(total, self.numbered.values.len());
         other.pairs.for_each(|group, value| self.pairs.insert(groups[group as usize], numbers[value as usize]));
@@ -170,7 +170,7 @@ impl Fold for DistinctFold {
 /// Distinct values per group with their counts.
 #[derive(Clone, Default)]
 pub(crate) struct TallyFold {
-    numbered: Numbered,
+    numbered: NumberedValues,
     pairs: PairTable,
     /// Count of each pair.
     counts: Vec<i64>,
@@ -193,7 +193,7 @@ impl Fold for TallyFold {
     }
 
     fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
-        let Some(other) = same::<TallyFold>(other) else { return };
+        let Some(other) = downcast::<TallyFold>(other) else { return };
         let numbers = self.numbered.values.absorb(&other.numbered.values);
         self.pairs.reserve(total, self.numbered.values.len());
         for ((group, value), more) in other.pairs.pairs().iter().zip(other.counts) {

@@ -7,7 +7,7 @@ use arrow::datatypes::{Float64Type, Int64Type};
 use quarry_event::value::{Number, exact_number};
 
 use super::digest::Digest;
-use super::functions::{Body, OfDistinct, OfRow, Percentile, Reading};
+use super::functions::{DistinctResult, FunctionBody, Percentile, PickResult, TimedNumber};
 use super::moments::Moments;
 use super::sparkline::{self, Sparkline};
 use super::state::sequence_value;
@@ -16,36 +16,38 @@ use crate::functions::time::seconds;
 use crate::rows::{ColumnBuilder, Value};
 
 /// The function's value per group; `states` are its state columns in order.
-pub(crate) fn value_of(body: Body, states: &[ArrayRef], groups: usize) -> ArrayRef {
+pub(crate) fn value_of(body: FunctionBody, states: &[ArrayRef], groups: usize) -> ArrayRef {
     assert_eq!(states.len(), body.states().len(), "a function is finished with all of its states");
     match body {
-        Body::Count => Arc::clone(&states[0]),
-        Body::Constant(number) => Arc::new(Int64Array::from_value(number, groups)),
-        Body::Distinct(OfDistinct::Count) => {
+        FunctionBody::Count => Arc::clone(&states[0]),
+        FunctionBody::Constant(number) => Arc::new(Int64Array::from_value(number, groups)),
+        FunctionBody::Distinct(DistinctResult::Count) => {
             let lists = states[0].as_list::<i32>();
             Arc::new((0..groups).map(|group| i64::from(lists.value_length(group))).collect::<Int64Array>())
         }
-        Body::Distinct(OfDistinct::Values) => each_list(states, groups, |mut texts| {
+        FunctionBody::Distinct(DistinctResult::Values) => each_list(states, groups, |mut texts| {
             texts.sort_unstable();
             multi(texts.into_iter())
         }),
-        Body::Sum { value, .. } => sums(states, value),
-        Body::Moments(value) => moments(states, value),
-        Body::Extreme { largest } => extreme(states, largest),
-        Body::Bounds(value) => bounds(&states[0], &states[1], value),
-        Body::Percentile(percentile) => percentiles(states, percentile),
-        Body::Mode => each_list(states, groups, |texts| mode(&texts)),
-        Body::List => each_list(states, groups, |mut texts| {
+        FunctionBody::Sum { value, .. } => sums(states, value),
+        FunctionBody::Moments(value) => moments(states, value),
+        FunctionBody::Extreme { largest } => extreme(states, largest),
+        FunctionBody::Bounds(value) => bounds(&states[0], &states[1], value),
+        FunctionBody::Percentile(percentile) => percentiles(states, percentile),
+        FunctionBody::Mode => each_list(states, groups, |texts| mode(&texts)),
+        FunctionBody::List => each_list(states, groups, |mut texts| {
             texts.sort_unstable();
             multi(texts.into_iter().map(sequence_value))
         }),
-        Body::Pick { shown: OfRow::Values, .. } => each_list(states, groups, |texts| multi(texts.into_iter().skip(1))),
-        Body::Pick { shown: OfRow::Time, .. } => each_list(states, groups, |texts| {
+        FunctionBody::Pick { shown: PickResult::Values, .. } => {
+            each_list(states, groups, |texts| multi(texts.into_iter().skip(1)))
+        }
+        FunctionBody::Pick { shown: PickResult::Time, .. } => each_list(states, groups, |texts| {
             let time = texts.first().and_then(|key| key.parse::<i64>().ok());
             time.map_or(Value::Null, seconds)
         }),
-        Body::Change(value) => changes(states, groups, value),
-        Body::Sparkline { point, .. } => {
+        FunctionBody::Change(value) => changes(states, groups, value),
+        FunctionBody::Sparkline { point, .. } => {
             let lists = states[0].as_list::<i32>();
             let lines = (0..groups).map(|group| Sparkline::from_state(&number_list(lists, group))).collect();
             let mut column = ColumnBuilder::new(groups);
@@ -62,7 +64,7 @@ fn sums(states: &[ArrayRef], value: fn(Number, i64) -> Option<Number>) -> ArrayR
     each_state(&states[0], |group, state| {
         let count = if counts.is_valid(group) { counts.value(group) } else { 0 };
         let sum = sum_of(state).filter(|_| count > 0).and_then(|sum| value(sum, count));
-        values.push(sum.map_or(Value::Null, Value::of_number));
+        values.push(sum.map_or(Value::Null, Value::from_number));
     });
     values.finish()
 }
@@ -89,7 +91,7 @@ fn bounds(low: &ArrayRef, high: &ArrayRef, value: fn(Number, Number) -> Number) 
     let mut values = ColumnBuilder::new(low.len());
     for (low, high) in bounds {
         let value = low.zip(high).map(|(low, high)| value(low, high));
-        values.push(value.map_or(Value::Null, Value::of_number));
+        values.push(value.map_or(Value::Null, Value::from_number));
     }
     values.finish()
 }
@@ -101,8 +103,8 @@ fn extreme(states: &[ArrayRef], largest: bool) -> ArrayRef {
     for (group, number) in numbers.into_iter().enumerate() {
         let text = texts.is_valid(group).then(|| texts.value(group));
         match (number, text) {
-            (Some(number), None) => values.push(Value::of_number(number)),
-            (Some(number), Some(_)) if !largest => values.push(Value::of_number(number)),
+            (Some(number), None) => values.push(Value::from_number(number)),
+            (Some(number), Some(_)) if !largest => values.push(Value::from_number(number)),
             (_, Some(text)) => values.push_text(text),
             (None, None) => values.push_null(),
         }
@@ -121,7 +123,7 @@ fn percentiles(states: &[ArrayRef], percentile: Percentile) -> ArrayRef {
     each_state(&states[0], |_, state| {
         let mut digest = Digest::new(percentile.is_exact());
         digest.merge_state(state);
-        values.push(percentile.of(&mut digest).map_or(Value::Null, Value::of_number));
+        values.push(percentile.of(&mut digest).map_or(Value::Null, Value::from_number));
     });
     values.finish()
 }
@@ -152,13 +154,13 @@ fn multi<'a>(texts: impl Iterator<Item = &'a str>) -> Value<'a> {
 fn mode<'a>(texts: &[&'a str]) -> Value<'a> {
     let counted = texts.chunks_exact(2).map(|pair| (pair[1].parse::<i64>().unwrap_or(0), pair[0]));
     let best = counted.max_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(a.1)));
-    best.map_or(Value::Null, |(_, text)| Value::text_of(text))
+    best.map_or(Value::Null, |(_, text)| Value::borrowed_text(text))
 }
 
 /// The result of `value` for the earliest and the latest row.
-fn changes(states: &[ArrayRef], groups: usize, value: fn(Reading, Reading) -> Option<Number>) -> ArrayRef {
+fn changes(states: &[ArrayRef], groups: usize, value: fn(TimedNumber, TimedNumber) -> Option<Number>) -> ArrayRef {
     let (first, last) = (states[0].as_list::<i32>(), states[1].as_list::<i32>());
-    let reading = |lists: &ListArray, group: usize| -> Option<Reading> {
+    let reading = |lists: &ListArray, group: usize| -> Option<TimedNumber> {
         let list = lists.value(group);
         let texts = list.as_string_view();
         if texts.len() < 2 {
@@ -169,7 +171,7 @@ fn changes(states: &[ArrayRef], groups: usize, value: fn(Reading, Reading) -> Op
     let mut values = ColumnBuilder::new(groups);
     for group in 0..groups {
         let change = reading(first, group).zip(reading(last, group)).and_then(|(from, to)| value(from, to));
-        values.push(change.map_or(Value::Null, Value::of_number));
+        values.push(change.map_or(Value::Null, Value::from_number));
     }
     values.finish()
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 
-use super::fold::{Fold, Input, each_text_list, grow, same, text_lists};
+use super::fold::{Fold, Input, downcast, each_text_list, grow, text_lists};
 use super::groups::Members;
 use super::state::sequence_entry;
 use super::state_column::{LIST_VALUES_MAX, PickKey};
@@ -12,14 +12,14 @@ use crate::functions::time::instant;
 use crate::rows::ColumnReader;
 
 /// Approximate allocator overhead of a stored text, in bytes.
-const TEXT_BYTES: usize = 16;
+const TEXT_OVERHEAD_BYTES: usize = 16;
 /// Initial capacity of a list of texts.
-const FIRST_TEXTS: usize = 4;
+const INITIAL_TEXTS: usize = 4;
 
 /// Bytes of a list of texts.
 fn bytes_of(texts: &[String]) -> usize {
-    let room = if texts.is_empty() { 0 } else { texts.len().next_power_of_two().max(FIRST_TEXTS) };
-    room * size_of::<String>() + texts.iter().map(|text| text.len() + TEXT_BYTES).sum::<usize>()
+    let room = if texts.is_empty() { 0 } else { texts.len().next_power_of_two().max(INITIAL_TEXTS) };
+    room * size_of::<String>() + texts.iter().map(|text| text.len() + TEXT_OVERHEAD_BYTES).sum::<usize>()
 }
 
 /// The first values of each group, with their positions.
@@ -41,9 +41,9 @@ impl Fold for SequenceFold {
             }
             for value in values.values(row) {
                 if list.len() < LIST_VALUES_MAX {
-                    let room = if list.len() == list.capacity() { list.capacity().max(FIRST_TEXTS) } else { 0 };
+                    let room = if list.len() == list.capacity() { list.capacity().max(INITIAL_TEXTS) } else { 0 };
                     let entry = sequence_entry(input.row_base + row as u64, list.len(), &value);
-                    self.bytes += room * size_of::<String>() + entry.len() + TEXT_BYTES;
+                    self.bytes += room * size_of::<String>() + entry.len() + TEXT_OVERHEAD_BYTES;
                     list.push(entry);
                 }
             }
@@ -52,7 +52,7 @@ impl Fold for SequenceFold {
 
     fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
         grow(&mut self.lists, total, Vec::new());
-        let Some(other) = same::<SequenceFold>(other) else { return };
+        let Some(other) = downcast::<SequenceFold>(other) else { return };
         for (group, entries) in groups.iter().zip(other.lists) {
             let known = &mut self.lists[*group as usize];
             let before = bytes_of(known);
@@ -153,10 +153,10 @@ impl Fold for PickFold {
 
     fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
         grow(&mut self.picks, total, None);
-        let Some(other) = same::<PickFold>(other) else { return };
+        let Some(other) = downcast::<PickFold>(other) else { return };
         for (group, pick) in groups.iter().zip(other.picks) {
             if let Some(pick) = pick {
-                self.take(*group as usize, pick);
+                self.merge_pick(*group as usize, pick);
             }
         }
     }
@@ -165,7 +165,7 @@ impl Fold for PickFold {
         grow(&mut self.picks, total, None);
         each_text_list(states, groups, |group, texts| {
             let Some(key) = texts.next().and_then(|text| text.parse::<i64>().ok()) else { return };
-            self.take(group, Pick { key, slice: u64::MAX, values: texts.map(str::to_owned).collect() });
+            self.merge_pick(group, Pick { key, slice: u64::MAX, values: texts.map(str::to_owned).collect() });
         });
     }
 
@@ -189,7 +189,7 @@ impl Fold for PickFold {
 
 impl PickFold {
     /// Merges a pick from another fold.
-    fn take(&mut self, group: usize, pick: Pick) {
+    fn merge_pick(&mut self, group: usize, pick: Pick) {
         let known = &mut self.picks[group];
         let better = known.as_ref().is_none_or(|known| {
             self.key.prefers(pick.key, known.key) || (pick.key == known.key && pick.values > known.values)

@@ -17,14 +17,14 @@ use foldhash::fast::FixedState;
 use quarry_event::value::{exact_number, parse_number};
 
 use super::digest::Digest;
-use super::distinct_values::{DistinctFold, DistinctOfAll, TallyFold};
+use super::distinct_values::{DistinctFold, TallyFold, UngroupedDistinct};
 use super::first_last::{PickFold, SequenceFold};
 use super::groups::{MemberKind, Members};
 use super::moments::Moments;
-use super::numbers::{Figure, NumberColumn};
+use super::numbers::{NumberColumn, NumberParts};
 use super::sparkline::Sparkline;
 use super::state::number_item;
-use super::state_column::{LineReads, StateColumn};
+use super::state_column::{SparklineInput, StateColumn};
 use super::sums::{ExtremeFold, SumFold};
 use crate::rows::{ColumnReader, multi_item};
 
@@ -62,7 +62,7 @@ pub(crate) trait Fold: AnyFold + Send + Sync {
         None
     }
     /// Adds to each of these groups this many rows; for folds that count rows.
-    fn count_more(&mut self, _groups: &[u32], _rows: &[i64]) {}
+    fn add_counts(&mut self, _groups: &[u32], _rows: &[i64]) {}
     /// Approximate bytes held.
     fn bytes(&self) -> usize;
 }
@@ -70,13 +70,13 @@ pub(crate) trait Fold: AnyFold + Send + Sync {
 /// Operations of cloneable folds, implemented by one blanket implementation.
 pub(crate) trait AnyFold {
     /// A copy with the same states.
-    fn copy(&self) -> Box<dyn Fold>;
+    fn clone_fold(&self) -> Box<dyn Fold>;
     /// The fold itself, for downcasting.
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
 impl<T: Fold + Clone + 'static> AnyFold for T {
-    fn copy(&self) -> Box<dyn Fold> {
+    fn clone_fold(&self) -> Box<dyn Fold> {
         Box::new(self.clone())
     }
 
@@ -98,7 +98,7 @@ pub(crate) fn of(part: StateColumn, single: bool) -> Box<dyn Fold> {
         StateColumn::MinText => Box::new(TextFold { texts: Vec::new(), largest: false }),
         StateColumn::MaxText => Box::new(TextFold { texts: Vec::new(), largest: true }),
         StateColumn::Moments => Box::new(MomentsFold(Vec::new())),
-        StateColumn::Distinct if single => Box::<DistinctOfAll>::default(),
+        StateColumn::Distinct if single => Box::<UngroupedDistinct>::default(),
         StateColumn::Distinct => Box::<DistinctFold>::default(),
         StateColumn::Tally => Box::<TallyFold>::default(),
         StateColumn::Sequence => Box::<SequenceFold>::default(),
@@ -122,7 +122,7 @@ pub(crate) fn reads_scales(part: StateColumn) -> bool {
 }
 
 /// Downcasts the other fold to the same type.
-pub(super) fn same<T: 'static>(other: Box<dyn Fold>) -> Option<T> {
+pub(super) fn downcast<T: 'static>(other: Box<dyn Fold>) -> Option<T> {
     other.into_any().downcast().ok().map(|fold| *fold)
 }
 
@@ -156,16 +156,16 @@ impl Input<'_> {
     }
 
     /// Calls `found` with the group and exact figure of each number.
-    pub(super) fn for_each_figure(&self, members: &Members<'_>, mut found: impl FnMut(usize, Figure)) {
+    pub(super) fn for_each_number_parts(&self, members: &Members<'_>, mut found: impl FnMut(usize, NumberParts)) {
         match (self.numbers, self.values) {
             (Some(numbers), _) => members.for_each(|row, group| {
                 if numbers.values.is_valid(row) {
-                    found(group, numbers.figure(row));
+                    found(group, numbers.parts(row));
                 }
             }),
             (None, Some(values)) => members.for_each(|row, group| {
                 let numbers = values.values(row).filter_map(|text| exact_number(&text));
-                numbers.for_each(|number| found(group, Figure::of(number)));
+                numbers.for_each(|number| found(group, NumberParts::of(number)));
             }),
             (None, None) => {}
         }
@@ -254,11 +254,11 @@ impl Fold for CountFold {
 
     fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
         grow(&mut self.counts, total, 0);
-        let Some(other) = same::<CountFold>(other) else { return };
+        let Some(other) = downcast::<CountFold>(other) else { return };
         groups.iter().zip(other.counts).for_each(|(group, count)| self.counts[*group as usize] += count);
     }
 
-    fn count_more(&mut self, groups: &[u32], rows: &[i64]) {
+    fn add_counts(&mut self, groups: &[u32], rows: &[i64]) {
         for (group, rows) in groups.iter().zip(rows) {
             grow(&mut self.counts, *group as usize + 1, 0);
             self.counts[*group as usize] += rows;
@@ -327,7 +327,7 @@ impl Fold for TextFold {
 
     fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
         grow(&mut self.texts, total, None);
-        let Some(other) = same::<TextFold>(other) else { return };
+        let Some(other) = downcast::<TextFold>(other) else { return };
         for (group, text) in groups.iter().zip(other.texts) {
             if let Some(text) = text {
                 self.add(*group as usize, &text);
@@ -404,13 +404,13 @@ impl Fold for MomentsFold {
         let moments = self.0.as_mut_slice();
         match input.numbers.is_some_and(|numbers| !numbers.has_rests()) {
             true => input.for_each_number(members, |_, group, number| moments[group].add(number)),
-            false => input.for_each_figure(members, |group, figure| moments[group].add_figure(figure)),
+            false => input.for_each_number_parts(members, |group, figure| moments[group].add_number_parts(figure)),
         }
     }
 
     fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
         grow(&mut self.0, total, Moments::default());
-        let Some(other) = same::<MomentsFold>(other) else { return };
+        let Some(other) = downcast::<MomentsFold>(other) else { return };
         groups.iter().zip(other.0).for_each(|(group, moments)| self.0[*group as usize].merge(&moments));
     }
 
@@ -442,13 +442,13 @@ impl Fold for DigestFold {
         if input.numbers.is_some_and(|numbers| !numbers.has_rests()) {
             input.for_each_number(members, |_, group, number| digests[group].add(number));
         } else {
-            input.for_each_figure(members, |group, figure| digests[group].add_figure(figure));
+            input.for_each_number_parts(members, |group, figure| digests[group].add_number_parts(figure));
         }
     }
 
     fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
         grow(&mut self.digests, total, Digest::new(self.exact));
-        let Some(other) = same::<DigestFold>(other) else { return };
+        let Some(other) = downcast::<DigestFold>(other) else { return };
         for (group, digest) in groups.iter().zip(other.digests) {
             self.digests[*group as usize].merge_state(&digest.into_state());
         }
@@ -473,7 +473,7 @@ impl Fold for DigestFold {
 struct SparklineFold {
     lines: Vec<Sparkline>,
     width: Option<i64>,
-    reads: LineReads,
+    reads: SparklineInput,
 }
 
 impl Fold for SparklineFold {
@@ -490,11 +490,11 @@ impl Fold for SparklineFold {
             });
             return;
         };
-        if self.reads != LineReads::Numbers {
+        if self.reads != SparklineInput::Numbers {
             members.for_each(|row, group| {
                 let Some(time) = time_of(row) else { return };
                 values.values(row).for_each(|text| match self.reads {
-                    LineReads::Distinct => {
+                    SparklineInput::Distinct => {
                         lines[group].add_value(time, FixedState::default().hash_one(text.as_bytes()))
                     }
                     _ => lines[group].add(time, 1.0),
@@ -511,7 +511,7 @@ impl Fold for SparklineFold {
 
     fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
         grow(&mut self.lines, total, Sparkline::new(self.width));
-        let Some(other) = same::<SparklineFold>(other) else { return };
+        let Some(other) = downcast::<SparklineFold>(other) else { return };
         groups.iter().zip(other.lines).for_each(|(group, line)| self.lines[*group as usize].merge(line));
     }
 

@@ -10,9 +10,9 @@ use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array};
 use arrow::datatypes::Int64Type;
 use arrow::record_batch::RecordBatch;
 
-use super::code_counts::{Counted, DirectCounts};
+use super::code_counts::{CountedValues, DirectCounts};
 use super::fold::{self, Fold, Input};
-use super::functions::{Body, OfDistinct};
+use super::functions::{DistinctResult, FunctionBody};
 use super::groups::GroupTable;
 use super::numbers::Numbers;
 use super::spill::{MergedFolders, SpilledPartials};
@@ -28,7 +28,7 @@ use crate::rows::{self, ColumnReader, RowIter, batch_of};
 const CHECK_ROWS: usize = 16_384;
 /// Divisor of the search's memory for all folders together; the rest of the memory serves to hold and sort the
 /// resulting values.
-const MEMORY_SHARE: usize = 3;
+const MEMORY_DIVISOR: usize = 3;
 /// Bits of a position that number the rows within a slice.
 const ROW_BITS: u32 = 32;
 
@@ -90,7 +90,7 @@ pub enum Folded {
 }
 
 /// Values of all groups; keys are not materialised yet.
-pub struct Finished {
+pub struct FinishedGroups {
     groups: GroupTable,
     /// Values of the aggregates.
     pub columns: Vec<ArrayRef>,
@@ -104,11 +104,11 @@ impl Folder {
 
     /// A folder that spills its states above this many bytes.
     pub fn with_limit(plan: &AggregatePlan, bytes_max: usize, context: &CommandContext) -> Folder {
-        Folder::of_states(plan, bytes_max, 0, context)
+        Folder::for_states(plan, bytes_max, 0, context)
     }
 
     /// A folder for states that were already split `level` times.
-    pub(super) fn of_states(plan: &AggregatePlan, bytes_max: usize, level: u32, context: &CommandContext) -> Folder {
+    pub(super) fn for_states(plan: &AggregatePlan, bytes_max: usize, level: u32, context: &CommandContext) -> Folder {
         let mut folder = Folder {
             plan: plan.clone(),
             shape: None,
@@ -119,7 +119,7 @@ impl Folder {
             only_counts: plan
                 .columns
                 .iter()
-                .all(|column| matches!((column.body, &column.argument), (Body::Count, Argument::Rows))),
+                .all(|column| matches!((column.body, &column.argument), (FunctionBody::Count, Argument::Rows))),
             spilled: None,
             others: Vec::new(),
             level,
@@ -128,18 +128,18 @@ impl Folder {
             rows_until_check: 0,
             meter: None,
         };
-        folder.restart();
+        folder.reset();
         folder
     }
 
     /// Measures the cost of adding rows.
-    pub fn metered(mut self, meter: Meter) -> Folder {
+    pub fn with_meter(mut self, meter: Meter) -> Folder {
         self.meter = Some(meter);
         self
     }
 
     /// Applies `shape` to rows before they are folded.
-    pub fn after(mut self, shape: Box<dyn RowCommand>) -> Folder {
+    pub fn with_shape(mut self, shape: Box<dyn RowCommand>) -> Folder {
         self.shape = Some(shape);
         self
     }
@@ -147,7 +147,7 @@ impl Folder {
     /// Adds rows of a slice, of which `place` rows were added before. Slice numbers ascend in the order of rows.
     pub fn add(&mut self, rows: &RecordBatch, slice: u64, place: u64) -> Result<(), EngineError> {
         match self.meter.clone() {
-            Some(meter) => meter.call(rows::events_of(rows), || self.add_rows(rows, slice, place)),
+            Some(meter) => meter.call(rows::event_count(rows), || self.add_rows(rows, slice, place)),
             None => self.add_rows(rows, slice, place),
         }
     }
@@ -159,16 +159,16 @@ impl Folder {
         let events = rows::column(rows, rows::EVENTS).and_then(|events| events.as_primitive_opt::<Int64Type>());
         if self.only_counts && events.is_none() {
             if self.direct.add(&columns) {
-                return self.check(rows.num_rows());
+                return self.check_size(rows.num_rows());
             }
-            self.settle();
+            self.flush_direct_counts();
             // A batch is usually refused because it has another dictionary.
             if self.direct.add(&columns) {
-                return self.check(rows.num_rows());
+                return self.check_size(rows.num_rows());
             }
         }
         if events.is_some() {
-            self.settle();
+            self.flush_direct_counts();
         }
         let members = self.groups.members(&columns, rows.num_rows());
         let times = rows::column(rows, "_time").map(ColumnReader::new);
@@ -178,7 +178,7 @@ impl Folder {
                 (Some(values), Some(numbers)) => numbers.of(values),
                 _ => None,
             };
-            let present = values.as_ref().and_then(ColumnReader::present);
+            let present = values.as_ref().and_then(ColumnReader::validity);
             let input = Input {
                 values: values.as_ref(),
                 numbers: numbers.as_ref(),
@@ -191,40 +191,40 @@ impl Folder {
             let folds = self.folds.iter_mut().filter(|folds| folds.argument == at);
             folds.flat_map(|folds| &mut folds.parts).for_each(|fold| fold.update(&input, &members));
         }
-        self.check(rows.num_rows())
+        self.check_size(rows.num_rows())
     }
 
     /// Turns direct counts into group counts.
-    fn settle(&mut self) {
+    fn flush_direct_counts(&mut self) {
         let Folder { direct, groups, folds, .. } = self;
-        direct.take(|counted, rows| {
+        direct.drain(|counted, rows| {
             let only;
             let groups = match counted {
-                Counted::Integers(form, integers) => groups.groups_of_integers(form, integers),
-                Counted::Time(time, text) => {
+                CountedValues::Integers(form, integers) => groups.groups_of_integers(form, integers),
+                CountedValues::Time(time, text) => {
                     only = [groups.group_of_time(time, text)];
                     &only
                 }
-                Counted::Texts(texts) => {
+                CountedValues::Texts(texts) => {
                     only = [groups.group_of(texts.iter().copied())];
                     &only
                 }
             };
-            folds.iter_mut().flat_map(|folds| &mut folds.parts).for_each(|fold| fold.count_more(groups, rows));
+            folds.iter_mut().flat_map(|folds| &mut folds.parts).for_each(|fold| fold.add_counts(groups, rows));
         });
     }
 
-    fn check(&mut self, rows: usize) -> Result<(), EngineError> {
+    fn check_size(&mut self, rows: usize) -> Result<(), EngineError> {
         self.rows_until_check = self.rows_until_check.saturating_sub(rows);
         if self.rows_until_check > 0 {
             return Ok(());
         }
         self.rows_until_check = CHECK_ROWS.max(self.groups.len() / 4).min(self.bytes_max);
-        if self.bytes() > self.bytes_max { self.give_away() } else { Ok(()) }
+        if self.bytes() > self.bytes_max { self.spill() } else { Ok(()) }
     }
 
     /// Spills the states of all groups; an error if spilling cannot reduce memory.
-    fn give_away(&mut self) -> Result<(), EngineError> {
+    fn spill(&mut self) -> Result<(), EngineError> {
         let is_one_group = self.plan.by.is_empty() || (self.level > 0 && self.groups.len() == 1);
         if is_one_group || !SpilledPartials::may_split(self.level) {
             return Err(EngineError::Memory);
@@ -247,13 +247,13 @@ impl Folder {
     }
 
     /// Empties the folder.
-    fn restart(&mut self) {
-        self.groups = GroupTable::new(self.plan.key_texts_of_null());
+    fn reset(&mut self) {
+        self.groups = GroupTable::new(self.plan.null_key_texts());
         self.arguments.clear();
         self.folds.clear();
         for column in &self.plan.columns {
             let parts = column.body.states();
-            let known = self.arguments.iter().position(|known| known.argument.is_same(&column.argument));
+            let known = self.arguments.iter().position(|known| known.argument.reads_same_values(&column.argument));
             let argument = known.unwrap_or(self.arguments.len());
             if known.is_none() {
                 self.arguments.push(ArgumentColumn { argument: column.argument.clone(), numbers: None });
@@ -273,30 +273,30 @@ impl Folder {
 
     /// The states of all groups, in the plan's [layout](AggregatePlan::layout); the folder is reset.
     pub fn take_state(&mut self) -> Result<RecordBatch, EngineError> {
-        self.settle();
+        self.flush_direct_counts();
         let groups = self.groups.len();
         let mut columns = self.groups.key_columns(None);
         let folds = std::mem::take(&mut self.folds).into_iter().flat_map(|folds| folds.parts);
         columns.extend(folds.map(|fold| fold.state(groups)));
         assert!(columns.iter().all(|column| column.len() == groups), "every group has its key and its states");
-        self.restart();
+        self.reset();
         self.plan.layout().batch(columns, groups)
     }
 
     /// Spills the states in memory and returns all spilled states.
     pub(super) fn into_spilled(mut self) -> Result<SpilledPartials, EngineError> {
         // Direct counts added after the last call are not in groups yet.
-        self.settle();
+        self.flush_direct_counts();
         if self.groups.len() > 0 || self.spilled.is_none() {
-            self.give_away()?;
+            self.spill()?;
         }
         self.spilled.ok_or(EngineError::Memory)
     }
 
     /// Merges states written by [`Folder::take_state`] of a folder of the same plan, here or on another node.
     pub fn add_states(&mut self, states: &RecordBatch) -> Result<(), EngineError> {
-        self.settle();
-        assert!(self.plan.layout().admits(states), "the states belong to the same plan");
+        self.flush_direct_counts();
+        assert!(self.plan.layout().accepts(states), "the states belong to the same plan");
         let keys: Vec<ColumnReader> = states.columns()[..self.plan.by.len()].iter().map(ColumnReader::new).collect();
         let members = self.groups.members(&keys, states.num_rows());
         let total = members.groups;
@@ -305,30 +305,30 @@ impl Folder {
         assert_eq!(groups.len(), states.num_rows(), "every state belongs to one group");
         let folds = self.folds.iter_mut().flat_map(|folds| &mut folds.parts);
         folds.zip(&states.columns()[keys.len()..]).for_each(|(fold, state)| fold.add_states(state, &groups, total));
-        self.check(states.num_rows())
+        self.check_size(states.num_rows())
     }
 
     /// The folder's groups and states, for later use; `None` if it had to spill.
     pub fn part(&mut self) -> Option<FoldedPart> {
-        self.settle();
-        let parts = |column: &ColumnFolds| column.parts.iter().map(|fold| fold.copy()).collect();
+        self.flush_direct_counts();
+        let parts = |column: &ColumnFolds| column.parts.iter().map(|fold| fold.clone_fold()).collect();
         let folds: Vec<Vec<Box<dyn Fold>>> = self.folds.iter().map(parts).collect();
-        let groups = self.groups.copy();
+        let groups = self.groups.without_caches();
         let bytes = groups.bytes() + folds.iter().flatten().map(|fold| fold.bytes()).sum::<usize>();
         self.spilled.is_none().then_some(FoldedPart { groups, folds, bytes })
     }
 
     /// Merges the groups and states of a part folded earlier with the same plan.
     pub fn add_part(&mut self, part: &FoldedPart) -> Result<(), EngineError> {
-        self.settle();
+        self.flush_direct_counts();
         assert_eq!(self.folds.len(), part.folds.len(), "the part belongs to the same plan");
         let groups = self.groups.absorb(&part.groups);
         let total = self.groups.len();
         for (mine, others) in self.folds.iter_mut().zip(&part.folds) {
             let pairs = mine.parts.iter_mut().zip(others);
-            pairs.for_each(|(mine, other)| mine.absorb(other.copy(), &groups, total));
+            pairs.for_each(|(mine, other)| mine.absorb(other.clone_fold(), &groups, total));
         }
-        self.check(groups.len())
+        self.check_size(groups.len())
     }
 
     /// Merges another folder of the same plan, including spilled states.
@@ -340,14 +340,14 @@ impl Folder {
         }
         let groups = other.groups.len();
         self.absorb(other);
-        self.check(groups)
+        self.check_size(groups)
     }
 
     /// Merges the groups of another folder.
     fn absorb(&mut self, mut other: Folder) {
         self.direct.absorb(&mut other.direct);
-        self.settle();
-        other.settle();
+        self.flush_direct_counts();
+        other.flush_direct_counts();
         assert_eq!(self.folds.len(), other.folds.len(), "merged folders have the same plan");
         let groups = self.groups.absorb(&other.groups);
         let total = self.groups.len();
@@ -358,11 +358,11 @@ impl Folder {
     }
 
     /// The values of all groups.
-    pub fn finished(mut self) -> Finished {
-        self.settle();
+    pub fn finish(mut self) -> FinishedGroups {
+        self.flush_direct_counts();
         let groups = self.groups.len();
         let columns = self.plan.columns.iter().zip(self.folds).map(|(column, folds)| {
-            if matches!(column.body, Body::Distinct(OfDistinct::Count))
+            if matches!(column.body, FunctionBody::Distinct(DistinctResult::Count))
                 && let [fold] = folds.parts.as_slice()
                 && let Some(lengths) = fold.lengths(groups)
             {
@@ -374,18 +374,22 @@ impl Folder {
         let columns: Vec<ArrayRef> = columns.collect();
         assert!(columns.iter().all(|values| values.len() == groups), "every group has a value of every aggregate");
         for (column, values) in self.plan.columns.iter().zip(&columns) {
-            debug_assert!(column.may_have(values), "{:?} has values that its row does not state", column.function);
+            debug_assert!(
+                column.may_have_type_of(values),
+                "{:?} has values that its row does not state",
+                column.function
+            );
         }
-        Finished { columns, groups: self.groups }
+        FinishedGroups { columns, groups: self.groups }
     }
 }
 
-impl Finished {
+impl FinishedGroups {
     /// The BY fields and aggregates of all groups, or of those at `places`.
     pub fn rows(&self, plan: &AggregatePlan, places: Option<&[u32]>) -> Result<RecordBatch, EngineError> {
         let keys = plan.by.iter().zip(self.groups.key_columns(places));
         let mut columns: Vec<(&String, ArrayRef)> =
-            keys.map(|(name, keys)| (name, keys::shown_key(name, &keys))).collect();
+            keys.map(|(name, keys)| (name, keys::display_key(name, &keys))).collect();
         let chosen = places.map(|places| arrow::array::UInt32Array::from(places.to_vec()));
         for (column, values) in plan.columns.iter().zip(&self.columns) {
             let values = match &chosen {
@@ -440,10 +444,10 @@ impl AggregatePlan {
 
     /// Values of folded rows: the BY fields, then the aggregates. All of them must fit into memory.
     pub fn values(&self, folded: Folded, context: &CommandContext) -> Result<RecordBatch, EngineError> {
-        if self.looks_at_all_groups() && matches!(folded, Folded::Parts(_)) {
+        if self.depends_on_all_groups() && matches!(folded, Folded::Parts(_)) {
             return self.finish(&self.states(folded, context)?);
         }
-        self.all(folded, context, |folder| folder.finished().rows(self, None))
+        self.all(folded, context, |folder| folder.finish().rows(self, None))
     }
 
     /// The states of all groups, one partition at a time.
@@ -482,7 +486,7 @@ impl AggregatePlan {
 
     /// Memory limit for the folders of all workers. A single group cannot be spilled and may exceed it.
     fn bytes_max(&self, context: &CommandContext) -> usize {
-        let share = if self.by.is_empty() { 1 } else { MEMORY_SHARE };
+        let share = if self.by.is_empty() { 1 } else { MEMORY_DIVISOR };
         context.dataflow.memory_bytes() / share
     }
 }

@@ -14,11 +14,11 @@ use quarry_spl::functions::{PercentileKind, PercentileMethod, StatsFunction};
 use super::digest::Digest;
 use super::moments::Moments;
 use super::sparkline::{PointValue, value_of_point};
-use super::state_column::{LineReads, PickKey, StateColumn};
+use super::state_column::{PickKey, SparklineInput, StateColumn};
 
 /// The kind of a function's state, and how its value is computed from the state.
 #[derive(Clone, Copy, Debug)]
-pub enum Body {
+pub enum FunctionBody {
     /// Number of values.
     Count,
     /// A constant, regardless of the values.
@@ -42,7 +42,7 @@ pub enum Body {
     /// A percentile.
     Percentile(Percentile),
     /// Computed from the distinct values.
-    Distinct(OfDistinct),
+    Distinct(DistinctResult),
     /// The most frequent value.
     Mode,
     /// The first values in order.
@@ -52,23 +52,23 @@ pub enum Body {
         /// Order by which the row is selected.
         key: PickKey,
         /// Value of the row to show.
-        shown: OfRow,
+        shown: PickResult,
     },
     /// Computed from the earliest and the latest row.
-    Change(fn(Reading, Reading) -> Option<Number>),
+    Change(fn(TimedNumber, TimedNumber) -> Option<Number>),
     /// One number per time span.
     Sparkline {
         /// Length of a span in seconds, if requested.
         width: Option<i64>,
         /// Values that contribute to the number of a span.
-        reads: LineReads,
+        reads: SparklineInput,
         /// Computes the number of a span; `None` for unsupported functions.
         point: Option<PointValue>,
     },
 }
 
 /// Time and number of a row.
-pub type Reading = (TimeNs, Number);
+pub type TimedNumber = (TimeNs, Number);
 
 /// Percentile to compute from the numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,7 +80,7 @@ pub struct Percentile {
 
 /// Result of a function over distinct values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OfDistinct {
+pub enum DistinctResult {
     /// The number of distinct values.
     Count,
     /// The distinct values, in order.
@@ -89,54 +89,58 @@ pub enum OfDistinct {
 
 /// Result of a function that selects a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OfRow {
+pub enum PickResult {
     /// The values of the field.
     Values,
     /// The time of the row.
     Time,
 }
 
-impl Body {
+impl FunctionBody {
     /// The implementation of `function`.
-    pub fn of(function: &StatsFunction) -> Body {
-        let pick = |key, shown| Body::Pick { key, shown };
+    pub fn of(function: &StatsFunction) -> FunctionBody {
+        let pick = |key, shown| FunctionBody::Pick { key, shown };
         match function {
-            StatsFunction::Count => Body::Count,
-            StatsFunction::Dc | StatsFunction::EstDc => Body::Distinct(OfDistinct::Count),
+            StatsFunction::Count => FunctionBody::Count,
+            StatsFunction::Dc | StatsFunction::EstDc => FunctionBody::Distinct(DistinctResult::Count),
             // The error is 0, because distinct values are counted exactly.
-            StatsFunction::EstDcError => Body::Constant(0),
+            StatsFunction::EstDcError => FunctionBody::Constant(0),
             // Timechart scales the sums of `per_*` by its span.
-            StatsFunction::Sum | StatsFunction::Per(_) => Body::Sum { squares: false, value: |sum, _| Some(sum) },
-            StatsFunction::SumSq => Body::Sum { squares: true, value: |sum, _| Some(sum) },
-            StatsFunction::Avg => Body::Sum { squares: false, value: |sum, count| sum.divided_by(Number::Int(count)) },
-            StatsFunction::Min => Body::Extreme { largest: false },
-            StatsFunction::Max => Body::Extreme { largest: true },
-            StatsFunction::Range => Body::Bounds(|low, high| high.minus(low)),
-            StatsFunction::Stdev => Body::Moments(|moments| moments.variance(true).map(f64::sqrt)),
-            StatsFunction::StdevP => Body::Moments(|moments| moments.variance(false).map(f64::sqrt)),
-            StatsFunction::Var => Body::Moments(|moments| moments.variance(true)),
-            StatsFunction::VarP => Body::Moments(|moments| moments.variance(false)),
-            StatsFunction::Percentile { percent, kind, method } => {
-                Body::Percentile(Percentile { percent: *percent, kind: *kind, method: *method })
+            StatsFunction::Sum | StatsFunction::Per(_) => {
+                FunctionBody::Sum { squares: false, value: |sum, _| Some(sum) }
             }
-            StatsFunction::Mode => Body::Mode,
-            StatsFunction::Values => Body::Distinct(OfDistinct::Values),
-            StatsFunction::List => Body::List,
-            StatsFunction::First => pick(PickKey::First, OfRow::Values),
-            StatsFunction::Last => pick(PickKey::Last, OfRow::Values),
-            StatsFunction::Earliest => pick(PickKey::Earliest, OfRow::Values),
-            StatsFunction::Latest => pick(PickKey::Latest, OfRow::Values),
-            StatsFunction::EarliestTime => pick(PickKey::Earliest, OfRow::Time),
-            StatsFunction::LatestTime => pick(PickKey::Latest, OfRow::Time),
-            StatsFunction::Rate | StatsFunction::SeriesRate { .. } => Body::Change(rate),
+            StatsFunction::SumSq => FunctionBody::Sum { squares: true, value: |sum, _| Some(sum) },
+            StatsFunction::Avg => {
+                FunctionBody::Sum { squares: false, value: |sum, count| sum.divided_by(Number::Int(count)) }
+            }
+            StatsFunction::Min => FunctionBody::Extreme { largest: false },
+            StatsFunction::Max => FunctionBody::Extreme { largest: true },
+            StatsFunction::Range => FunctionBody::Bounds(|low, high| high.minus(low)),
+            StatsFunction::Stdev => FunctionBody::Moments(|moments| moments.variance(true).map(f64::sqrt)),
+            StatsFunction::StdevP => FunctionBody::Moments(|moments| moments.variance(false).map(f64::sqrt)),
+            StatsFunction::Var => FunctionBody::Moments(|moments| moments.variance(true)),
+            StatsFunction::VarP => FunctionBody::Moments(|moments| moments.variance(false)),
+            StatsFunction::Percentile { percent, kind, method } => {
+                FunctionBody::Percentile(Percentile { percent: *percent, kind: *kind, method: *method })
+            }
+            StatsFunction::Mode => FunctionBody::Mode,
+            StatsFunction::Values => FunctionBody::Distinct(DistinctResult::Values),
+            StatsFunction::List => FunctionBody::List,
+            StatsFunction::First => pick(PickKey::First, PickResult::Values),
+            StatsFunction::Last => pick(PickKey::Last, PickResult::Values),
+            StatsFunction::Earliest => pick(PickKey::Earliest, PickResult::Values),
+            StatsFunction::Latest => pick(PickKey::Latest, PickResult::Values),
+            StatsFunction::EarliestTime => pick(PickKey::Earliest, PickResult::Time),
+            StatsFunction::LatestTime => pick(PickKey::Latest, PickResult::Time),
+            StatsFunction::Rate | StatsFunction::SeriesRate { .. } => FunctionBody::Change(rate),
             StatsFunction::Sparkline { inner, span } => {
                 let width = span.as_ref().map(|span| crate::spans::length_of(span) / NS_PER_SEC);
-                let reads = match Body::of(inner) {
-                    Body::Count => LineReads::Values,
-                    Body::Distinct(_) => LineReads::Distinct,
-                    _ => LineReads::Numbers,
+                let reads = match FunctionBody::of(inner) {
+                    FunctionBody::Count => SparklineInput::Values,
+                    FunctionBody::Distinct(_) => SparklineInput::Distinct,
+                    _ => SparklineInput::Numbers,
                 };
-                Body::Sparkline { width, reads, point: value_of_point(inner) }
+                FunctionBody::Sparkline { width, reads, point: value_of_point(inner) }
             }
         }
     }
@@ -144,36 +148,39 @@ impl Body {
     /// The columns of the function's state.
     pub fn states(self) -> Vec<StateColumn> {
         match self {
-            Body::Count | Body::Constant(_) => vec![StateColumn::Values],
-            Body::Sum { squares: false, .. } => vec![StateColumn::Sum, StateColumn::Numbers],
-            Body::Sum { squares: true, .. } => vec![StateColumn::SumOfSquares, StateColumn::Numbers],
-            Body::Moments(_) => vec![StateColumn::Moments],
-            Body::Extreme { largest: false } => vec![StateColumn::MinNumber, StateColumn::MinText],
-            Body::Extreme { largest: true } => vec![StateColumn::MaxNumber, StateColumn::MaxText],
-            Body::Bounds(_) => vec![StateColumn::MinNumber, StateColumn::MaxNumber],
-            Body::Percentile(percentile) => vec![StateColumn::Digest { exact: percentile.is_exact() }],
-            Body::Distinct(_) => vec![StateColumn::Distinct],
-            Body::Mode => vec![StateColumn::Tally],
-            Body::List => vec![StateColumn::Sequence],
-            Body::Pick { key, .. } => vec![StateColumn::Pick(key)],
-            Body::Change(_) => vec![StateColumn::Pick(PickKey::Earliest), StateColumn::Pick(PickKey::Latest)],
-            Body::Sparkline { width, reads, .. } => vec![StateColumn::Sparkline { width, reads }],
+            FunctionBody::Count | FunctionBody::Constant(_) => vec![StateColumn::Values],
+            FunctionBody::Sum { squares: false, .. } => vec![StateColumn::Sum, StateColumn::Numbers],
+            FunctionBody::Sum { squares: true, .. } => vec![StateColumn::SumOfSquares, StateColumn::Numbers],
+            FunctionBody::Moments(_) => vec![StateColumn::Moments],
+            FunctionBody::Extreme { largest: false } => vec![StateColumn::MinNumber, StateColumn::MinText],
+            FunctionBody::Extreme { largest: true } => vec![StateColumn::MaxNumber, StateColumn::MaxText],
+            FunctionBody::Bounds(_) => vec![StateColumn::MinNumber, StateColumn::MaxNumber],
+            FunctionBody::Percentile(percentile) => vec![StateColumn::Digest { exact: percentile.is_exact() }],
+            FunctionBody::Distinct(_) => vec![StateColumn::Distinct],
+            FunctionBody::Mode => vec![StateColumn::Tally],
+            FunctionBody::List => vec![StateColumn::Sequence],
+            FunctionBody::Pick { key, .. } => vec![StateColumn::Pick(key)],
+            FunctionBody::Change(_) => vec![StateColumn::Pick(PickKey::Earliest), StateColumn::Pick(PickKey::Latest)],
+            FunctionBody::Sparkline { width, reads, .. } => vec![StateColumn::Sparkline { width, reads }],
         }
     }
 
     /// Whether repeated values change nothing, so that one row can represent all rows with the same values.
     pub fn is_idempotent(self) -> bool {
-        matches!(self, Body::Distinct(_) | Body::Extreme { .. } | Body::Bounds(_))
+        matches!(self, FunctionBody::Distinct(_) | FunctionBody::Extreme { .. } | FunctionBody::Bounds(_))
     }
 
     /// Whether the function reads only numbers and ignores other values.
-    pub fn is_of_numbers(self) -> bool {
-        matches!(self, Body::Sum { .. } | Body::Moments(_) | Body::Bounds(_) | Body::Percentile(_))
+    pub fn reads_only_numbers(self) -> bool {
+        matches!(
+            self,
+            FunctionBody::Sum { .. } | FunctionBody::Moments(_) | FunctionBody::Bounds(_) | FunctionBody::Percentile(_)
+        )
     }
 
     /// Whether the function is a count, which is 0 without rows.
     pub fn is_count(self) -> bool {
-        matches!(self, Body::Count | Body::Distinct(OfDistinct::Count))
+        matches!(self, FunctionBody::Count | FunctionBody::Distinct(DistinctResult::Count))
     }
 }
 
@@ -193,7 +200,7 @@ impl Percentile {
 }
 
 /// Change per second.
-fn rate((from, low): Reading, (to, high): Reading) -> Option<Number> {
+fn rate((from, low): TimedNumber, (to, high): TimedNumber) -> Option<Number> {
     let seconds = Number::Nanos(to.checked_sub(from).filter(|time| *time > 0)?);
     high.minus(low).divided_by(seconds)
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, StringViewBuilder};
 use quarry_stdx::number::u32_of;
 
-use super::integers::NONE;
+use super::integers::UNSET;
 use super::pairs::PairTable;
 use super::values::{IntegerForm, ValueTable};
 use crate::rows::{ColumnReader, DictionaryColumn};
@@ -54,7 +54,7 @@ impl Members<'_> {
             }
             MemberKind::Each { groups, .. } => {
                 for (row, group) in groups.iter().enumerate() {
-                    if *group != NONE {
+                    if *group != UNSET {
                         found(row, *group as usize);
                     }
                 }
@@ -128,11 +128,11 @@ impl GroupTable {
             }
             _ => {
                 self.groups_of_values(columns);
-                columns.iter().all(|column| column.present().is_none())
+                columns.iter().all(|column| column.validity().is_none())
             }
         };
         assert_eq!(self.groups.len(), rows, "every row has a group, or none");
-        debug_assert!(!complete || !self.groups.contains(&NONE), "no row of complete columns is without a group");
+        debug_assert!(!complete || !self.groups.contains(&UNSET), "no row of complete columns is without a group");
         Members { kind: MemberKind::Each { groups: &self.groups, complete }, rows, groups: self.len() }
     }
 
@@ -149,16 +149,17 @@ impl GroupTable {
             let pairs = &mut self.pairs[before];
             pairs.reserve(lefts, rights);
             for (group, number) in self.groups.iter_mut().zip(&self.numbers) {
-                *group = if *group == NONE || *number == NONE { NONE } else { pairs.number(*group, *number) };
+                *group = if *group == UNSET || *number == UNSET { UNSET } else { pairs.number(*group, *number) };
             }
         }
     }
 
     fn groups_of_codes(&mut self, left: &DictionaryColumn, right: &DictionaryColumn) {
-        let known = self.codes.take().filter(|codes| left.shares(&codes.left) && right.shares(&codes.right));
+        let known =
+            self.codes.take().filter(|codes| left.has_dictionary(&codes.left) && right.has_dictionary(&codes.right));
         let mut codes = known.unwrap_or_else(|| {
             let (left_bits, right_bits) = code_bits(left, right).unwrap_or_default();
-            let groups = vec![NONE; 1 << (left_bits + right_bits)];
+            let groups = vec![UNSET; 1 << (left_bits + right_bits)];
             CodePairs { left: left.values.clone(), right: right.values.clone(), right_bits, groups }
         });
         let (bits, table) = (codes.right_bits, codes.groups.as_mut_slice());
@@ -166,7 +167,7 @@ impl GroupTable {
         groups.clear();
         groups.extend(left.codes.values().iter().zip(right.codes.values()).map(|(a, b)| {
             let slot = &mut table[(*a as usize) << bits | *b as usize];
-            if *slot == NONE {
+            if *slot == UNSET {
                 *slot = self.group_of([left.texts.value(*a as usize), right.texts.value(*b as usize)].into_iter());
             }
             *slot
@@ -279,7 +280,7 @@ impl GroupTable {
     }
 
     /// The same groups, without auxiliary tables that only speed up adding rows.
-    pub(crate) fn copy(&self) -> GroupTable {
+    pub(crate) fn without_caches(&self) -> GroupTable {
         GroupTable {
             fields: self.fields.clone(),
             texts_of_null: self.texts_of_null.clone(),
@@ -299,10 +300,10 @@ impl GroupTable {
 /// Replaces missing numbers by the number of `text`.
 fn fill(numbers: &mut [u32], text: Option<&str>, values: &mut ValueTable) {
     if let Some(text) = text
-        && numbers.contains(&NONE)
+        && numbers.contains(&UNSET)
     {
         let missing = values.number_of(text);
-        numbers.iter_mut().filter(|number| **number == NONE).for_each(|number| *number = missing);
+        numbers.iter_mut().filter(|number| **number == UNSET).for_each(|number| *number = missing);
     }
 }
 

@@ -17,7 +17,7 @@ const BITS_MAX: usize = 256 << 20;
 const ENTRIES_MIN: usize = 1_024;
 
 /// An unset entry.
-pub(crate) const NONE: u32 = u32::MAX;
+pub(crate) const UNSET: u32 = u32::MAX;
 
 /// Smallest and largest value.
 pub(crate) fn bounds<T: Copy + Ord + Into<i64>>(values: &[T]) -> Option<(i64, i64)> {
@@ -40,7 +40,7 @@ pub(crate) fn bounds<T: Copy + Ord + Into<i64>>(values: &[T]) -> Option<(i64, i6
 
 /// First value and length of an array that covers the existing range (`base`, `len`) and `low..=high`, with room to
 /// grow in the same direction; `None` if it would exceed `most` entries.
-fn covering(base: i64, len: usize, low: i64, high: i64, most: usize) -> Option<(i64, usize)> {
+fn covering_range(base: i64, len: usize, low: i64, high: i64, most: usize) -> Option<(i64, usize)> {
     let (from, to) = match len {
         0 => (low, high),
         _ => (base.min(low), high.max(base + (len as i64 - 1))),
@@ -81,7 +81,7 @@ impl IntegerTable {
         out.extend(values.iter().map(|value| {
             let value: i64 = (*value).into();
             let slot = &mut direct[(value - base) as usize];
-            if *slot == NONE {
+            if *slot == UNSET {
                 *slot = number(value);
             }
             *slot
@@ -96,7 +96,7 @@ impl IntegerTable {
             Some(hashed) => entry_of(hashed, value, &mut number),
             None => {
                 let slot = &mut self.direct[(value - self.base) as usize];
-                if *slot == NONE {
+                if *slot == UNSET {
                     *slot = number(value);
                 }
                 *slot
@@ -121,10 +121,10 @@ impl IntegerTable {
 
     #[cold]
     fn extend(&mut self, low: i64, high: i64) {
-        let set = self.direct.iter().zip(self.base..).filter(|(number, _)| **number != NONE);
-        match covering(self.base, self.direct.len(), low, high, DIRECT_ENTRIES_MAX) {
+        let set = self.direct.iter().zip(self.base..).filter(|(number, _)| **number != UNSET);
+        match covering_range(self.base, self.direct.len(), low, high, DIRECT_ENTRIES_MAX) {
             Some((base, len)) => {
-                let mut direct = vec![NONE; len];
+                let mut direct = vec![UNSET; len];
                 if !self.direct.is_empty() {
                     let start = (self.base - base) as usize;
                     direct[start..start + self.direct.len()].copy_from_slice(&self.direct);
@@ -234,7 +234,7 @@ impl IntegerSet {
         if self.hashed.is_some() || inside {
             return;
         }
-        match covering(self.base, len, low, high, BITS_MAX) {
+        match covering_range(self.base, len, low, high, BITS_MAX) {
             Some((base, len)) => {
                 // The new base is a whole number of words below the old one.
                 let shift = if self.bits.is_empty() { 0 } else { (self.base - base).div_euclid(64) };
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn close_far_and_descending_integers_keep_apart() {
+    fn close_distant_and_descending_integers_get_distinct_numbers() {
         check(&[5, 6, 5, 7, 1_000, -3, 5]);
         check(&(0..5_000).rev().step_by(7).collect::<Vec<_>>());
         check(&(-5_000..5_000).step_by(63).chain([3, 2, 1]).collect::<Vec<_>>());
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_of_different_ranges_join() {
+    fn sets_of_different_ranges_merge() {
         let (mut left, mut right) = (IntegerSet::default(), IntegerSet::default());
         left.extend_from(&[1, 2, 3]);
         right.extend_from(&[3, -70, 5_000]);

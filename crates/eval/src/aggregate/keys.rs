@@ -15,15 +15,15 @@ use quarry_event::time::parse_epoch;
 /// Alignment of records, so that 32 bits can address them.
 const RECORD_UNIT: usize = 8;
 /// Bytes of a record before its key: number and length.
-const HEAD_BYTES: usize = 8;
+const RECORD_HEADER_BYTES: usize = 8;
 /// Initial number of slots.
-const FIRST_SLOTS: usize = 4;
+const INITIAL_SLOTS: usize = 4;
 /// One slot in this many stays free.
 const SLOTS_PER_FREE: usize = 4;
 /// Number of keys prefetched before the first is looked up.
-const AHEAD_KEYS: usize = 256;
+const PREFETCH_KEYS: usize = 256;
 /// Record of a free slot.
-const FREE: u32 = u32::MAX;
+const FREE_SLOT: u32 = u32::MAX;
 
 /// A slot of the hash table.
 #[derive(Clone, Copy)]
@@ -65,25 +65,25 @@ impl KeyTable {
     /// Appends the numbers of keys to `numbers`, and adds new keys.
     pub fn intern_all(&mut self, keys: &[&[u8]], numbers: &mut Vec<u32>) {
         numbers.reserve(keys.len());
-        let mut hashes = [0; AHEAD_KEYS];
-        for keys in keys.chunks(AHEAD_KEYS) {
+        let mut hashes = [0; PREFETCH_KEYS];
+        for keys in keys.chunks(PREFETCH_KEYS) {
             for (hash, key) in hashes.iter_mut().zip(keys) {
                 *hash = hash_of(key);
             }
-            self.look_ahead(&hashes[..keys.len()]);
+            self.prefetch(&hashes[..keys.len()]);
             numbers.extend(keys.iter().zip(&hashes).map(|(key, hash)| self.intern_hashed(key, *hash)));
         }
     }
 
     /// Prefetches the memory needed to look up these hashes.
-    fn look_ahead(&self, hashes: &[u32]) {
+    fn prefetch(&self, hashes: &[u32]) {
         if self.slots.is_empty() {
             return;
         }
-        let mut records = [0; AHEAD_KEYS];
+        let mut records = [0; PREFETCH_KEYS];
         for (record, hash) in records.iter_mut().zip(hashes) {
-            let slot = self.slots[self.home(*hash)];
-            *record = if slot.hash == *hash { slot.record } else { FREE };
+            let slot = self.slots[self.home_slot(*hash)];
+            *record = if slot.hash == *hash { slot.record } else { FREE_SLOT };
         }
         let heads = records[..hashes.len()].iter().filter_map(|record| self.records.get(offset(*record)));
         std::hint::black_box(heads.fold(0, |all, byte| all ^ *byte));
@@ -100,7 +100,10 @@ impl KeyTable {
         };
         let number = self.len() as u32;
         let record = self.records.len() / RECORD_UNIT;
-        assert!(record < FREE as usize && self.records.len().is_multiple_of(RECORD_UNIT), "its start fits in 32 bits");
+        assert!(
+            record < FREE_SLOT as usize && self.records.len().is_multiple_of(RECORD_UNIT),
+            "its start fits in 32 bits"
+        );
         let record = record as u32;
         self.records.extend_from_slice(&number.to_le_bytes());
         self.records.extend_from_slice(&(key.len() as u32).to_le_bytes());
@@ -114,10 +117,10 @@ impl KeyTable {
     /// The number of a key, or the free slot for it.
     #[inline]
     fn search(&self, key: &[u8], hash: u32) -> Result<u32, usize> {
-        let mut at = self.home(hash);
+        let mut at = self.home_slot(hash);
         loop {
             let slot = self.slots[at];
-            if slot.record == FREE {
+            if slot.record == FREE_SLOT {
                 return Err(at);
             }
             if slot.hash == hash {
@@ -132,18 +135,18 @@ impl KeyTable {
 
     /// The slot at which the search for this hash begins.
     #[inline]
-    fn home(&self, hash: u32) -> usize {
+    fn home_slot(&self, hash: u32) -> usize {
         (hash >> (u32::BITS - self.slots.len().trailing_zeros())) as usize
     }
 
     #[cold]
     fn grow(&mut self) {
-        let count = (self.slots.len() * 2).max(FIRST_SLOTS);
+        let count = (self.slots.len() * 2).max(INITIAL_SLOTS);
         assert!(count.is_power_of_two() && count > self.len(), "a free slot ends every probe");
-        let old = std::mem::replace(&mut self.slots, vec![Slot { hash: 0, record: FREE }; count]);
-        for slot in old.into_iter().filter(|slot| slot.record != FREE) {
-            let mut at = self.home(slot.hash);
-            while self.slots[at].record != FREE {
+        let old = std::mem::replace(&mut self.slots, vec![Slot { hash: 0, record: FREE_SLOT }; count]);
+        for slot in old.into_iter().filter(|slot| slot.record != FREE_SLOT) {
+            let mut at = self.home_slot(slot.hash);
+            while self.slots[at].record != FREE_SLOT {
                 at = (at + 1) & (count - 1);
             }
             self.slots[at] = slot;
@@ -154,7 +157,7 @@ impl KeyTable {
     #[inline]
     fn record(&self, record: u32) -> (u32, &[u8]) {
         let record = &self.records[offset(record)..];
-        let Some((head, rest)) = record.split_first_chunk::<HEAD_BYTES>() else { return (0, &[]) };
+        let Some((head, rest)) = record.split_first_chunk::<RECORD_HEADER_BYTES>() else { return (0, &[]) };
         let [a, b, c, d, e, f, g, h] = *head;
         (u32::from_le_bytes([a, b, c, d]), &rest[..u32::from_le_bytes([e, f, g, h]) as usize])
     }
@@ -193,7 +196,7 @@ pub fn add_key_part(key: &mut Vec<u8>, text: &str, parts: usize) {
 }
 
 /// The key column for output: `_time` becomes a timestamp again.
-pub fn shown_key(name: &str, keys: &ArrayRef) -> ArrayRef {
+pub fn display_key(name: &str, keys: &ArrayRef) -> ArrayRef {
     if name != "_time" {
         return Arc::clone(keys);
     }
@@ -212,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_numbered_as_they_come_one_by_one_and_many_at_a_time() {
+    fn keys_are_numbered_in_order_singly_and_in_bulk() {
         let keys: Vec<Vec<u8>> = (0..10_000_u32)
             .map(|at| at * 7_919 % 3_001)
             .map(|at| match at % 5 {

@@ -43,11 +43,11 @@ use quarry_spl::ast::{Aggregate, AggregateArg, StatsFunction};
 use quarry_spl::functions::ResultType;
 
 pub use self::folder::{Folded, FoldedPart, Folder};
-pub use self::functions::{Body, OfDistinct, OfRow, Reading};
+pub use self::functions::{DistinctResult, FunctionBody, PickResult, TimedNumber};
 pub use self::spill::MergedFolders;
 pub(crate) use self::state::number_item;
 pub use self::state::{LayoutColumn, StateContent, StateLayout};
-pub use self::state_column::{LIST_VALUES_MAX, LineReads, PickKey, StateColumn};
+pub use self::state_column::{LIST_VALUES_MAX, PickKey, SparklineInput, StateColumn};
 use crate::EngineError;
 use crate::context::CommandContext;
 use crate::expr::{CompiledExpr, ExprContext};
@@ -60,7 +60,7 @@ pub struct AggregateColumn {
     /// Function.
     pub function: StatsFunction,
     /// Implementation of the function.
-    pub body: Body,
+    pub body: FunctionBody,
     /// Source of the aggregate's values.
     pub argument: Argument,
     /// Output name.
@@ -70,11 +70,11 @@ pub struct AggregateColumn {
 impl AggregateColumn {
     /// An aggregate of this function and argument.
     pub fn new(function: StatsFunction, argument: Argument, name: String) -> AggregateColumn {
-        AggregateColumn { body: Body::of(&function), function, argument, name }
+        AggregateColumn { body: FunctionBody::of(&function), function, argument, name }
     }
 
     /// Whether these results have the type that the function table states.
-    fn may_have(&self, values: &ArrayRef) -> bool {
+    fn may_have_type_of(&self, values: &ArrayRef) -> bool {
         let values = ColumnReader::new(values);
         let is_number = |row| values.is_null(row) || values.number(row).is_some();
         self.function.result() != ResultType::Number || (0..values.len()).all(is_number)
@@ -126,7 +126,7 @@ pub struct Series {
 
 impl Argument {
     /// Whether both arguments read the same values. Expressions are not compared.
-    fn is_same(&self, other: &Argument) -> bool {
+    fn reads_same_values(&self, other: &Argument) -> bool {
         match (self, other) {
             (Argument::Rows, Argument::Rows) => true,
             (Argument::Field(a), Argument::Field(b)) => a == b,
@@ -149,7 +149,7 @@ impl AggregatePlan {
                 *method = context.percentiles;
             }
             let column = AggregateColumn::new(function, argument, aggregate.name.clone());
-            if matches!(column.body, Body::Sparkline { point: None, .. }) {
+            if matches!(column.body, FunctionBody::Sparkline { point: None, .. }) {
                 let message = "sparkline takes count, dc, sum, sumsq, avg, min, max, range, stdev, stdevp, var or varp"
                     .to_owned();
                 return Err(EngineError::Invalid { message, span: Some(aggregate.span) });
@@ -160,12 +160,12 @@ impl AggregatePlan {
     }
 
     /// Whether, among events that differ only in `_time`, the first and the last suffice.
-    pub fn takes_extremes(&self) -> bool {
+    pub fn accepts_extremes(&self) -> bool {
         let is_alike = |name: &str| METADATA_FIELDS.contains(&name);
         let takes = |column: &AggregateColumn| match (column.body, &column.argument) {
-            (Body::Count, Argument::Rows) => true,
-            (Body::Distinct(_), Argument::Field(name)) => is_alike(name),
-            (Body::Pick { key: PickKey::Earliest | PickKey::Latest, .. }, Argument::Field(name)) => {
+            (FunctionBody::Count, Argument::Rows) => true,
+            (FunctionBody::Distinct(_), Argument::Field(name)) => is_alike(name),
+            (FunctionBody::Pick { key: PickKey::Earliest | PickKey::Latest, .. }, Argument::Field(name)) => {
                 name == "_time" || is_alike(name)
             }
             (body, Argument::Field(name)) => body.is_idempotent() && (name == "_time" || is_alike(name)),
@@ -175,9 +175,9 @@ impl AggregatePlan {
     }
 
     /// Whether one row with a count can represent all events with equal values.
-    pub fn takes_counts(&self) -> bool {
+    pub fn accepts_counts(&self) -> bool {
         let takes = |column: &AggregateColumn| match (column.body, &column.argument) {
-            (Body::Count, Argument::Rows) => true,
+            (FunctionBody::Count, Argument::Rows) => true,
             (body, Argument::Field(_)) => body.is_idempotent(),
             _ => false,
         };
@@ -185,8 +185,8 @@ impl AggregatePlan {
     }
 
     /// Whether the value of a group depends on other groups: the sparklines of all groups cover the same spans.
-    pub fn looks_at_all_groups(&self) -> bool {
-        self.columns.iter().any(|column| matches!(column.body, Body::Sparkline { .. }))
+    pub fn depends_on_all_groups(&self) -> bool {
+        self.columns.iter().any(|column| matches!(column.body, FunctionBody::Sparkline { .. }))
     }
 
     /// The columns from which keys are read.
@@ -197,7 +197,7 @@ impl AggregatePlan {
     }
 
     /// For each key, the substitute for a missing value; `None` if a row without a value has no group.
-    fn key_texts_of_null(&self) -> Vec<Option<&'static str>> {
+    fn null_key_texts(&self) -> Vec<Option<&'static str>> {
         let last = self.by.len().wrapping_sub(1);
         let series = self.series.as_ref().map(|series| series.null);
         (0..self.by.len()).map(|at| series.filter(|_| at == last)).collect()
@@ -213,10 +213,10 @@ impl AggregatePlan {
     /// Values of merged states: the BY fields, then the aggregates.
     pub fn finish(&self, merged: &RecordBatch) -> Result<RecordBatch, EngineError> {
         let groups = merged.num_rows();
-        assert!(self.layout().admits(merged), "merged states are of this plan");
+        assert!(self.layout().accepts(merged), "merged states are of this plan");
         let mut columns: Vec<(String, ArrayRef)> = Vec::new();
         for (at, name) in self.by.iter().enumerate() {
-            columns.push((name.clone(), keys::shown_key(name, merged.column(at))));
+            columns.push((name.clone(), keys::display_key(name, merged.column(at))));
         }
         let mut at = self.by.len();
         for column in &self.columns {

@@ -7,12 +7,12 @@
 
 use quarry_event::value::exact_number;
 
-use super::numbers::Figure;
+use super::numbers::NumberParts;
 use super::total::Total;
 
 /// Numbers from this size on are added as their distance from the first number, because a sum of their squares would
 /// need more digits than [`Total`] keeps.
-const DISTANT: f64 = 1e12;
+const LARGE_NUMBER_MIN: f64 = 1e12;
 
 /// Moments of a set of numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -36,19 +36,19 @@ impl Moments {
     }
 
     /// Adds a number with the digits that its double lacks.
-    pub fn add_figure(&mut self, figure: Figure) {
-        self.add_number(figure.value, figure.more());
+    pub fn add_number_parts(&mut self, figure: NumberParts) {
+        self.add_number(figure.value, figure.rest_as_double());
     }
 
     /// Adds the texts that are numbers.
     pub fn add_texts(&mut self, texts: &[String]) {
         let numbers = texts.iter().filter_map(|text| exact_number(text));
-        numbers.for_each(|number| self.add_figure(Figure::without_scale(number)));
+        numbers.for_each(|number| self.add_number_parts(NumberParts::without_scale(number)));
     }
 
     #[inline]
     fn add_number(&mut self, value: f64, more: f64) {
-        self.see((value, more), false);
+        self.compare_with_first((value, more), false);
         self.count += 1.0;
         let origin = self.origin();
         if origin == 0.0 && more == 0.0 {
@@ -66,13 +66,13 @@ impl Moments {
     #[inline]
     fn origin(&self) -> f64 {
         let (first, _) = self.first;
-        if first.abs() >= DISTANT && first.is_finite() { first } else { 0.0 }
+        if first.abs() >= LARGE_NUMBER_MIN && first.is_finite() { first } else { 0.0 }
     }
 
     /// Compares a number with the first one; `differ` tells that it represents several numbers that differ from each
     /// other.
     #[inline]
-    fn see(&mut self, one: (f64, f64), differ: bool) {
+    fn compare_with_first(&mut self, one: (f64, f64), differ: bool) {
         match self.count > 0.0 {
             true => self.differ |= differ || self.first != one,
             false => (self.first, self.differ) = (one, differ),
@@ -84,7 +84,7 @@ impl Moments {
         if other.count == 0.0 {
             return;
         }
-        self.see(other.first, other.differ);
+        self.compare_with_first(other.first, other.differ);
         self.count += other.count;
         let shift = difference(other.origin(), self.origin());
         let (mut sum, mut squares) = (other.sum, other.squares);
@@ -107,13 +107,13 @@ impl Moments {
         }
         // The variance of equal numbers is exactly 0, without a rounding error.
         let has_none = divisor <= 0.0 || !self.differ;
-        Some(if has_none { 0.0 } else { (self.distances() / divisor).max(0.0) })
+        Some(if has_none { 0.0 } else { (self.squared_deviations() / divisor).max(0.0) })
     }
 
     /// Sum of squared deviations from the mean, which does not depend on the origin.
-    fn distances(&self) -> f64 {
+    fn squared_deviations(&self) -> f64 {
         // The rounding error of a sum of distances may be as large as the sum.
-        let Total { sum, lost } = self.sum.normalized();
+        let Total { sum, lost } = self.sum.normalize();
         let square = sum * sum;
         let square_lost = sum.mul_add(sum, -square) + 2.0 * sum * lost;
         let share = square / self.count;
@@ -203,7 +203,7 @@ mod tests {
     fn integers_beyond_a_double_keep_their_digits() {
         let moments = |integers: &[i64]| {
             let mut moments = Moments::default();
-            integers.iter().for_each(|integer| moments.add_figure(Figure::of(Number::Int(*integer))));
+            integers.iter().for_each(|integer| moments.add_number_parts(NumberParts::of(Number::Int(*integer))));
             moments
         };
         const LARGE: i64 = 9_007_199_254_740_993;

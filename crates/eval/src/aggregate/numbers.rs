@@ -19,15 +19,15 @@ pub const NO_SCALE: u8 = u8::MAX;
 /// Scale of a timestamp.
 const TIME_SCALE: u8 = 9;
 /// Length in bytes up to which a text cannot have more digits than a decimal keeps.
-const SHORT_TEXT: usize = 16;
+const SHORT_TEXT_BYTES: usize = 16;
 /// Number of scales tried for doubles before the general method.
-const SCALES_TRIED: usize = 10;
+const SCALES_TRIED_MAX: usize = 10;
 /// Seconds below which a number of nanoseconds fits into 64 bits.
-const NANOS_FIT: f64 = 9e9;
+const NANOS_I64_SECONDS_MAX: f64 = 9e9;
 
 /// One number.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Figure {
+pub struct NumberParts {
     /// The nearest double.
     pub value: f64,
     /// Excess over the double in billionths. Never 0 for an integer beyond 2^53, to distinguish it from a double: 1 is
@@ -39,7 +39,7 @@ pub struct Figure {
 
 /// A double in billionths.
 fn nanos_of(value: f64) -> i128 {
-    if value.abs() < NANOS_FIT {
+    if value.abs() < NANOS_I64_SECONDS_MAX {
         // The conversion truncates; in this range, 64 bits give the same result.
         let whole = value as i64;
         let part = (value - whole as f64) * NS_PER_SEC as f64;
@@ -49,43 +49,43 @@ fn nanos_of(value: f64) -> i128 {
     whole as i128 * i128::from(NS_PER_SEC) + ((value - whole) * NS_PER_SEC as f64).round() as i128
 }
 
-impl Figure {
+impl NumberParts {
     /// The figure of a number, with its scale.
-    pub fn of(number: Number) -> Figure {
+    pub fn of(number: Number) -> NumberParts {
         let scale = Decimal::of(number).and_then(|decimal| u8::try_from(decimal.scale).ok());
-        Figure { scale: scale.unwrap_or(NO_SCALE), ..Figure::without_scale(number) }
+        NumberParts { scale: scale.unwrap_or(NO_SCALE), ..NumberParts::without_scale(number) }
     }
 
     /// The figure of a number, without computing its scale.
-    pub fn without_scale(number: Number) -> Figure {
+    pub fn without_scale(number: Number) -> NumberParts {
         let value = number.as_f64();
         let exact = match number {
             Number::Int(integer) if integer.unsigned_abs() > MAX_EXACT_INTEGER as u64 => {
                 i128::from(integer) * i128::from(NS_PER_SEC) + 1
             }
             Number::Nanos(ns) => i128::from(ns),
-            Number::Int(_) | Number::Float(_) => return Figure { value, rest: 0, scale: NO_SCALE },
+            Number::Int(_) | Number::Float(_) => return NumberParts { value, rest: 0, scale: NO_SCALE },
         };
-        Figure { value, rest: (exact - nanos_of(value)) as i64, scale: NO_SCALE }
+        NumberParts { value, rest: (exact - nanos_of(value)) as i64, scale: NO_SCALE }
     }
 
     /// The number of a text, with its scale if requested.
-    fn of_text(text: &str, with_scale: bool) -> Option<Figure> {
+    fn of_text(text: &str, with_scale: bool) -> Option<NumberParts> {
         let number = exact_number(text)?;
-        let figure = Figure::without_scale(number);
+        let figure = NumberParts::without_scale(number);
         Some(match with_scale {
             false => figure,
-            true if text.len() <= SHORT_TEXT && !text.contains(['e', 'E']) => {
+            true if text.len() <= SHORT_TEXT_BYTES && !text.contains(['e', 'E']) => {
                 let digits = text.rfind('.').map_or(0, |point| text.len() - point - 1);
-                Figure { scale: digits as u8, ..figure }
+                NumberParts { scale: digits as u8, ..figure }
             }
-            true => Figure::of(number),
+            true => NumberParts::of(number),
         })
     }
 
     /// The rest as a double.
     #[inline]
-    pub fn more(self) -> f64 {
+    pub fn rest_as_double(self) -> f64 {
         match self.value.abs() >= MAX_EXACT_INTEGER {
             true => self.rest.div_euclid(NS_PER_SEC) as f64,
             false if self.rest == 0 && self.scale != TIME_SCALE => 0.0,
@@ -127,13 +127,13 @@ enum Scales {
 impl NumberColumn {
     /// The number of a row, which must have one.
     #[inline]
-    pub fn figure(&self, row: usize) -> Figure {
+    pub fn parts(&self, row: usize) -> NumberParts {
         let scale = match &self.scales {
             Scales::All(scale) => *scale,
             Scales::Each(scales) => scales[row],
         };
         let rest = self.rests.as_ref().map_or(0, |rests| rests[row]);
-        Figure { value: self.values.value(row), rest, scale }
+        NumberParts { value: self.values.value(row), rest, scale }
     }
 
     /// The doubles and their common scale, if there are no rests.
@@ -149,11 +149,11 @@ impl NumberColumn {
         self.rests.is_some()
     }
 
-    fn of_figures(figures: impl Iterator<Item = Option<Figure>>, rows: usize) -> NumberColumn {
+    fn from_parts(figures: impl Iterator<Item = Option<NumberParts>>, rows: usize) -> NumberColumn {
         let (mut values, mut rests, mut scales) =
             (Vec::with_capacity(rows), Vec::with_capacity(rows), Vec::with_capacity(rows));
         for figure in figures {
-            let Figure { rest, scale, .. } = figure.unwrap_or_default();
+            let NumberParts { rest, scale, .. } = figure.unwrap_or_default();
             values.push(figure.map(|figure| figure.value));
             rests.push(rest);
             scales.push(scale);
@@ -166,7 +166,7 @@ impl NumberColumn {
 /// Reads the numbers of one argument's columns, and caches those of the last dictionary.
 #[derive(Default)]
 pub struct Numbers {
-    dictionary: Option<(ArrayRef, Vec<Option<Figure>>)>,
+    dictionary: Option<(ArrayRef, Vec<Option<NumberParts>>)>,
     with_scales: bool,
 }
 
@@ -195,41 +195,41 @@ impl Numbers {
             }
             ColumnReader::Dictionary(column) => self.of_dictionary(column),
             ColumnReader::Int(_) | ColumnReader::Time(_) | ColumnReader::Decimal(..) => {
-                let figures = (0..column.len()).map(|row| column.exact_number(row).map(Figure::without_scale));
+                let figures = (0..column.len()).map(|row| column.exact_number(row).map(NumberParts::without_scale));
                 let scale = match column {
                     ColumnReader::Int(_) => 0,
                     ColumnReader::Decimal(_, digits) => *digits,
                     _ => TIME_SCALE,
                 };
-                NumberColumn { scales: Scales::All(scale), ..NumberColumn::of_figures(figures, column.len()) }
+                NumberColumn { scales: Scales::All(scale), ..NumberColumn::from_parts(figures, column.len()) }
             }
             _ => {
                 let (with_scales, mut scratch) = (self.with_scales, String::new());
                 let figures =
-                    (0..column.len()).map(|row| Figure::of_text(column.text(row, &mut scratch)?, with_scales));
-                NumberColumn::of_figures(figures, column.len())
+                    (0..column.len()).map(|row| NumberParts::of_text(column.text(row, &mut scratch)?, with_scales));
+                NumberColumn::from_parts(figures, column.len())
             }
         })
     }
 
     fn of_dictionary(&mut self, column: &DictionaryColumn) -> NumberColumn {
         let with_scales = self.with_scales;
-        let known = self.dictionary.take().filter(|(values, _)| column.shares(values));
+        let known = self.dictionary.take().filter(|(values, _)| column.has_dictionary(values));
         let (_, figures) = self.dictionary.insert(known.unwrap_or_else(|| {
-            let figures = column.texts.iter().map(|text| Figure::of_text(text?, with_scales)).collect();
+            let figures = column.texts.iter().map(|text| NumberParts::of_text(text?, with_scales)).collect();
             (column.values.clone(), figures)
         }));
         let rows = column.codes.len();
         match column.codes.null_count() {
-            0 => NumberColumn::of_figures(column.codes.values().iter().map(|code| figures[*code as usize]), rows),
-            _ => NumberColumn::of_figures(column.codes.iter().map(|code| figures[code? as usize]), rows),
+            0 => NumberColumn::from_parts(column.codes.values().iter().map(|code| figures[*code as usize]), rows),
+            _ => NumberColumn::from_parts(column.codes.iter().map(|code| figures[code? as usize]), rows),
         }
     }
 }
 
 /// The scales of doubles. Neighbours usually share one, so the previous row's is tried first.
 fn scales_of(values: &Float64Array) -> Scales {
-    const UNITS: [f64; SCALES_TRIED] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
+    const UNITS: [f64; SCALES_TRIED_MAX] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
     /// A decimal with this many digits is recovered exactly from its double.
     const UNITS_MAX: f64 = 1e15;
     let mut last = 0;
@@ -239,8 +239,8 @@ fn scales_of(values: &Float64Array) -> Scales {
         if units.abs() < UNITS_MAX && units.round() / UNITS[last] == value {
             return last as u8;
         }
-        let scale = Figure::of(Number::Float(value)).scale;
-        if usize::from(scale) < SCALES_TRIED {
+        let scale = NumberParts::of(Number::Float(value)).scale;
+        if usize::from(scale) < SCALES_TRIED_MAX {
             last = usize::from(scale);
         }
         scale
@@ -256,32 +256,32 @@ mod tests {
 
     use super::*;
 
-    fn figures(array: ArrayRef) -> Vec<Option<Number>> {
+    fn number_parts(array: ArrayRef) -> Vec<Option<Number>> {
         let mut numbers = Numbers::default();
         numbers.read_scales();
         let column = numbers.of(&ColumnReader::new(&array)).unwrap();
-        (0..array.len()).map(|row| column.values.is_valid(row).then(|| column.figure(row).number())).collect()
+        (0..array.len()).map(|row| column.values.is_valid(row).then(|| column.parts(row).number())).collect()
     }
 
     #[test]
-    fn numbers_come_back_from_their_figures() {
+    fn number_parts_round_trip() {
         let texts =
             ["1", "-0.25", "9007199254740993", "-9223372036854775808", "1732060800.123456789", "1732060800.5", "x"];
         let expected: Vec<Option<Number>> = texts.iter().map(|text| exact_number(text)).collect();
-        assert_eq!(figures(Arc::new(StringViewArray::from_iter_values(texts))), expected);
+        assert_eq!(number_parts(Arc::new(StringViewArray::from_iter_values(texts))), expected);
         let wide = vec![i64::MAX, 1, i64::MIN, (1 << 53) + 1];
         assert_eq!(
-            figures(Arc::new(Int64Array::from(wide.clone()))),
+            number_parts(Arc::new(Int64Array::from(wide.clone()))),
             wide.into_iter().map(|value| Some(Number::Int(value))).collect::<Vec<_>>()
         );
     }
 
     #[test]
-    fn scales_are_those_of_the_digits_written() {
+    fn scales_equal_the_written_decimal_places() {
         for (text, scale) in
             [("7", 0), ("8.70", 2), ("1e-3", 3), ("0.1234567890123456789", NO_SCALE), ("1e300", NO_SCALE)]
         {
-            assert_eq!(Figure::of_text(text, true).unwrap().scale, scale, "{text}");
+            assert_eq!(NumberParts::of_text(text, true).unwrap().scale, scale, "{text}");
         }
         let Scales::Each(scales) = scales_of(&Float64Array::from(vec![1.5, 0.25, 3.0, 1.0 / 3.0])) else { panic!() };
         assert_eq!(scales, [1, 2, 2, NO_SCALE]);

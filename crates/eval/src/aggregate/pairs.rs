@@ -8,7 +8,7 @@ use std::hash::BuildHasher;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-use super::integers::NONE;
+use super::integers::UNSET;
 
 /// Maximum cells of the table: 4 MiB.
 const CELLS_MAX: usize = 1 << 20;
@@ -46,7 +46,7 @@ impl PairTable {
         match lefts.checked_shl(right_bits).filter(|cells| *cells <= CELLS_MAX && right_bits < 32) {
             Some(cells) => {
                 self.right_bits = right_bits;
-                self.cells = vec![NONE; cells];
+                self.cells = vec![UNSET; cells];
                 for (pair, number) in self.pairs.iter().zip(0..) {
                     self.cells[(pair.0 as usize) << right_bits | pair.1 as usize] = number;
                 }
@@ -68,7 +68,7 @@ impl PairTable {
             return self.hashed_number((left, right));
         }
         let cell = &mut self.cells[(left as usize) << self.right_bits | right as usize];
-        if *cell == NONE {
+        if *cell == UNSET {
             *cell = u32_of(self.pairs.len());
             self.pairs.push((left, right));
         }
@@ -76,7 +76,7 @@ impl PairTable {
     }
 
     fn hashed_number(&mut self, pair: (u32, u32)) -> u32 {
-        let PairTable { hashed: Some(hashed), pairs, .. } = self else { return NONE };
+        let PairTable { hashed: Some(hashed), pairs, .. } = self else { return UNSET };
         let hash = hash_of(pair);
         if let Some((_, number)) = hashed.find(hash, |(known, _)| *known == pair) {
             return *number;
@@ -125,13 +125,13 @@ impl PairSet {
         }
         let word = right as usize >> 6;
         if word >= self.bits[left as usize].len() {
-            return self.insert_beyond(left, right);
+            return self.insert_outside_bitmap(left, right);
         }
         self.bits[left as usize][word] |= 1 << (right & 63);
     }
 
     #[cold]
-    fn insert_beyond(&mut self, left: u32, right: u32) {
+    fn insert_outside_bitmap(&mut self, left: u32, right: u32) {
         let bits = &mut self.bits[left as usize];
         let grown = ((right as usize >> 6) + 1).next_power_of_two();
         self.words += grown - bits.len();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_of_pairs_is_the_same_as_bits_and_hashed() {
+    fn pair_sets_are_equal_as_bitmap_and_hash_set() {
         let mut set = PairSet::default();
         let mut expected = std::collections::BTreeSet::new();
         // The last groups have few values with large numbers, for which a bit per pair would waste memory.

@@ -6,16 +6,16 @@ use quarry_event::TimeNs;
 use quarry_event::value::{Number, compare, exact_number, format_number, parse_number};
 
 use super::digest::Digest;
-use super::functions::{Body, OfDistinct, OfRow, Reading};
+use super::functions::{DistinctResult, FunctionBody, PickResult, TimedNumber};
 use super::keys::KeyTable;
 use super::moments::Moments;
-use super::numbers::Figure;
+use super::numbers::NumberParts;
 use super::state_column::{LIST_VALUES_MAX, PickKey};
 use super::total::Total;
 use crate::rows::Value;
 
 /// Approximate overhead of a stored text, in bytes.
-const TEXT_BYTES: usize = size_of::<String>() + 16;
+const TEXT_OVERHEAD_BYTES: usize = size_of::<String>() + 16;
 
 /// The state of one aggregate of one group.
 pub enum Running {
@@ -52,11 +52,11 @@ pub struct Sums {
 impl Sums {
     /// Adds a number.
     pub fn add(&mut self, number: Number) {
-        let figure = Figure::of(number);
+        let figure = NumberParts::of(number);
         self.count += 1;
         self.sum.add(figure.value);
-        self.sum.lost += figure.more();
-        self.squares.add_exact_square(figure.value, figure.more());
+        self.sum.lost += figure.rest_as_double();
+        self.squares.add_exact_square(figure.value, figure.rest_as_double());
         self.scale = self.scale.max(figure.scale);
     }
 
@@ -68,7 +68,7 @@ impl Sums {
     fn value(&self, squares: bool, value: fn(Number, i64) -> Option<Number>) -> Option<Number> {
         let (total, digits) =
             if squares { (self.squares, self.scale.saturating_mul(2)) } else { (self.sum, self.scale) };
-        if self.count == 0 { None } else { value(total.rounded(digits), self.count) }
+        if self.count == 0 { None } else { value(total.round_to_scale(digits), self.count) }
     }
 
     /// Adds other numbers.
@@ -85,22 +85,22 @@ type RowValues = (Option<TimeNs>, Vec<String>);
 
 impl Running {
     /// The state before the first row.
-    pub fn new(body: Body) -> Running {
+    pub fn new(body: FunctionBody) -> Running {
         match body {
-            Body::Count => Running::Count(0),
-            Body::Sum { .. } => Running::Sums(Sums::default()),
-            Body::Moments(_) => Running::Moments(Moments::default()),
-            Body::Extreme { .. } | Body::Bounds(_) => Running::Extremes(Box::default()),
-            Body::Distinct(_) | Body::Mode => Running::Distinct(Box::default()),
-            Body::List => Running::List(Vec::new()),
-            Body::Percentile(percentile) => Running::Digest(Box::new(Digest::new(percentile.is_exact()))),
-            Body::Pick { .. } | Body::Change(_) => Running::Ends(Box::default()),
-            Body::Constant(_) | Body::Sparkline { .. } => Running::Nothing,
+            FunctionBody::Count => Running::Count(0),
+            FunctionBody::Sum { .. } => Running::Sums(Sums::default()),
+            FunctionBody::Moments(_) => Running::Moments(Moments::default()),
+            FunctionBody::Extreme { .. } | FunctionBody::Bounds(_) => Running::Extremes(Box::default()),
+            FunctionBody::Distinct(_) | FunctionBody::Mode => Running::Distinct(Box::default()),
+            FunctionBody::List => Running::List(Vec::new()),
+            FunctionBody::Percentile(percentile) => Running::Digest(Box::new(Digest::new(percentile.is_exact()))),
+            FunctionBody::Pick { .. } | FunctionBody::Change(_) => Running::Ends(Box::default()),
+            FunctionBody::Constant(_) | FunctionBody::Sparkline { .. } => Running::Nothing,
         }
     }
 
     /// Adds the values of a row.
-    pub fn add(&mut self, body: Body, values: &[String], time: Option<TimeNs>) {
+    pub fn add(&mut self, body: FunctionBody, values: &[String], time: Option<TimeNs>) {
         if values.is_empty() {
             return;
         }
@@ -114,7 +114,7 @@ impl Running {
                 values.iter().filter_map(|value| exact_number(value)).for_each(|number| digest.add_number(number))
             }
             Running::Extremes(ends) => {
-                let only_numbers = body.is_of_numbers();
+                let only_numbers = body.reads_only_numbers();
                 let fits = |value: &&String| !only_numbers || parse_number(value).is_some();
                 values.iter().filter(fits).for_each(|value| add_extreme(ends, value));
             }
@@ -138,7 +138,7 @@ impl Running {
     }
 
     /// Adds a number.
-    pub fn add_number(&mut self, body: Body, number: f64) {
+    pub fn add_number(&mut self, body: FunctionBody, number: f64) {
         match self {
             Running::Count(count) => *count += 1,
             Running::Sums(sums) => sums.add(Number::Float(number)),
@@ -149,27 +149,29 @@ impl Running {
     }
 
     /// The current value of the function.
-    pub fn value(&mut self, body: Body) -> Value<'static> {
-        let number = |number: Option<Number>| number.map_or(Value::Null, Value::of_number);
+    pub fn value(&mut self, body: FunctionBody) -> Value<'static> {
+        let number = |number: Option<Number>| number.map_or(Value::Null, Value::from_number);
         match (self, body) {
             (Running::Count(count), _) => Value::Int(*count),
-            (Running::Sums(sums), Body::Sum { squares, value }) => number(sums.value(squares, value)),
-            (Running::Moments(moments), Body::Moments(value)) => value(moments).map_or(Value::Null, Value::number_of),
-            (Running::Digest(digest), Body::Percentile(percentile)) => number(percentile.of(digest)),
-            (Running::Extremes(ends), Body::Extreme { largest }) => {
+            (Running::Sums(sums), FunctionBody::Sum { squares, value }) => number(sums.value(squares, value)),
+            (Running::Moments(moments), FunctionBody::Moments(value)) => {
+                value(moments).map_or(Value::Null, Value::from_f64)
+            }
+            (Running::Digest(digest), FunctionBody::Percentile(percentile)) => number(percentile.of(digest)),
+            (Running::Extremes(ends), FunctionBody::Extreme { largest }) => {
                 text(if largest { &ends.1 } else { &ends.0 }.clone())
             }
-            (Running::Extremes(ends), Body::Bounds(value)) => {
+            (Running::Extremes(ends), FunctionBody::Bounds(value)) => {
                 let bound = |text: &Option<String>| text.as_deref().and_then(exact_number);
                 number(bound(&ends.0).zip(bound(&ends.1)).map(|(low, high)| value(low, high)))
             }
             (Running::Distinct(distinct), body) => distinct_value(distinct, body),
-            (Running::List(list), _) => many(list.clone()),
+            (Running::List(list), _) => multivalue(list.clone()),
             (Running::Ends(ends), body) => {
                 let end = |end| Option::as_ref(end).map(|(time, values): &RowValues| (*time, values.as_slice()));
                 value_of_ends(body, end(&ends.0), end(&ends.1))
             }
-            (_, Body::Constant(constant)) => Value::Int(constant),
+            (_, FunctionBody::Constant(constant)) => Value::Int(constant),
             (Running::Nothing, _) => Value::Null,
             _ => {
                 debug_assert!(false, "a state is read by the function that it was created for, not by {body:?}");
@@ -180,12 +182,12 @@ impl Running {
 
     /// Approximate bytes besides the state itself.
     pub fn bytes(&self) -> usize {
-        let texts = |texts: &[String]| texts.iter().map(|text| text.len() + TEXT_BYTES).sum::<usize>();
+        let texts = |texts: &[String]| texts.iter().map(|text| text.len() + TEXT_OVERHEAD_BYTES).sum::<usize>();
         match self {
             Running::Count(_) | Running::Sums(..) | Running::Moments(_) | Running::Nothing => 0,
             Running::Extremes(ends) => {
                 let ends = [&ends.0, &ends.1].into_iter().flatten();
-                2 * TEXT_BYTES + ends.map(String::len).sum::<usize>()
+                2 * TEXT_OVERHEAD_BYTES + ends.map(String::len).sum::<usize>()
             }
             Running::Distinct(distinct) => {
                 size_of::<(KeyTable, Vec<i64>)>() + distinct.0.bytes() + distinct.1.capacity() * size_of::<i64>()
@@ -212,7 +214,7 @@ fn add_extreme((low, high): &mut (Option<String>, Option<String>), value: &str) 
 
 fn add_ends(
     (first, last): &mut (Option<RowValues>, Option<RowValues>),
-    body: Body,
+    body: FunctionBody,
     values: &[String],
     time: Option<TimeNs>,
 ) {
@@ -226,19 +228,19 @@ fn add_ends(
 }
 
 /// Whether the function selects a row by the order of arrival.
-pub fn is_by_arrival(body: Body) -> bool {
-    matches!(body, Body::Pick { key: PickKey::First | PickKey::Last, .. })
+pub fn is_by_arrival(body: FunctionBody) -> bool {
+    matches!(body, FunctionBody::Pick { key: PickKey::First | PickKey::Last, .. })
 }
 
-fn distinct_value((keys, tally): &(KeyTable, Vec<i64>), body: Body) -> Value<'static> {
+fn distinct_value((keys, tally): &(KeyTable, Vec<i64>), body: FunctionBody) -> Value<'static> {
     let owned = |at: usize| String::from_utf8_lossy(keys.key(at)).into_owned();
     match body {
-        Body::Distinct(OfDistinct::Values) => {
+        FunctionBody::Distinct(DistinctResult::Values) => {
             let mut all: Vec<String> = (0..keys.len()).map(owned).collect();
             all.sort_unstable();
-            many(all)
+            multivalue(all)
         }
-        Body::Mode => {
+        FunctionBody::Mode => {
             // The smallest text in case of a tie, as `stats` decides.
             let best = tally.iter().enumerate().max_by(|a, b| a.1.cmp(b.1).then(keys.key(b.0).cmp(keys.key(a.0))));
             text(best.map(|(at, _)| owned(at)))
@@ -248,35 +250,35 @@ fn distinct_value((keys, tally): &(KeyTable, Vec<i64>), body: Body) -> Value<'st
 }
 
 /// A row's time and values; `None` if there is no row.
-pub type End<'v> = Option<(Option<TimeNs>, &'v [String])>;
+pub type EndRow<'v> = Option<(Option<TimeNs>, &'v [String])>;
 
 /// The value of a function that depends only on the first and the last row.
-pub fn value_of_ends(body: Body, first: End<'_>, last: End<'_>) -> Value<'static> {
+pub fn value_of_ends(body: FunctionBody, first: EndRow<'_>, last: EndRow<'_>) -> Value<'static> {
     match body {
-        Body::Pick { key, shown } => {
+        FunctionBody::Pick { key, shown } => {
             let end = if matches!(key, PickKey::First | PickKey::Earliest) { first } else { last };
             match shown {
-                OfRow::Values => many(end.map(|(_, values)| values.to_vec()).unwrap_or_default()),
-                OfRow::Time => end.and_then(|(time, _)| time).map_or(Value::Null, Value::Time),
+                PickResult::Values => multivalue(end.map(|(_, values)| values.to_vec()).unwrap_or_default()),
+                PickResult::Time => end.and_then(|(time, _)| time).map_or(Value::Null, Value::Time),
             }
         }
-        Body::Change(value) => {
-            let reading = |end: End<'_>| -> Option<Reading> {
+        FunctionBody::Change(value) => {
+            let reading = |end: EndRow<'_>| -> Option<TimedNumber> {
                 let (time, values) = end?;
                 Some((time?, exact_number(values.first()?)?))
             };
             let change = reading(first).zip(reading(last)).and_then(|(from, to)| value(from, to));
-            change.map_or(Value::Null, Value::of_number)
+            change.map_or(Value::Null, Value::from_number)
         }
         _ => Value::Null,
     }
 }
 
 fn text(text: Option<String>) -> Value<'static> {
-    text.map_or(Value::Null, Value::owned)
+    text.map_or(Value::Null, Value::owned_text)
 }
 
 /// A value that consists of several values.
-pub fn many(values: Vec<String>) -> Value<'static> {
+pub fn multivalue(values: Vec<String>) -> Value<'static> {
     Value::multi(values.into_iter().map(std::borrow::Cow::Owned).collect())
 }

@@ -17,9 +17,9 @@ use super::total::Total;
 /// Maximum points of a sparkline without a requested span.
 const POINTS_MAX: usize = 128;
 /// Maximum points with a requested span; beyond that, the span doubles.
-const GIVEN_POINTS_MAX: usize = 5_000;
+const REQUESTED_POINTS_MAX: usize = 5_000;
 /// First value of a sparkline, by which clients recognise sparklines.
-const MARK: &str = "##__SPARKLINE__##";
+const SPARKLINE_MARK: &str = "##__SPARKLINE__##";
 
 /// Number of bits kept of a value's hash, so that a double in the serialized state represents it exactly.
 const HASH_BITS: u32 = 53;
@@ -112,12 +112,12 @@ impl Sparkline {
 
     fn add_point(&mut self, time: TimeNs, point: Point) {
         let seconds = time.div_euclid(NS_PER_SEC);
-        join(&mut self.points, seconds - seconds.rem_euclid(self.width), point);
+        merge_point(&mut self.points, seconds - seconds.rem_euclid(self.width), point);
         self.shrink();
     }
 
     fn shrink(&mut self) {
-        let most = if self.given { GIVEN_POINTS_MAX } else { POINTS_MAX };
+        let most = if self.given { REQUESTED_POINTS_MAX } else { POINTS_MAX };
         while self.points.len() > most {
             self.widen(self.width * 2);
         }
@@ -127,7 +127,7 @@ impl Sparkline {
     fn widen(&mut self, width: i64) {
         let mut points = BTreeMap::new();
         for (start, point) in std::mem::take(&mut self.points) {
-            join(&mut points, start - start.rem_euclid(width), point);
+            merge_point(&mut points, start - start.rem_euclid(width), point);
         }
         self.points = points;
         self.width = width;
@@ -177,12 +177,12 @@ impl Sparkline {
                 sparkline.widen(width);
             }
         }
-        other.points.into_iter().for_each(|(start, point)| join(&mut self.points, start, point));
+        other.points.into_iter().for_each(|(start, point)| merge_point(&mut self.points, start, point));
         self.shrink();
     }
 }
 
-fn join(points: &mut BTreeMap<i64, Point>, start: i64, new: Point) {
+fn merge_point(points: &mut BTreeMap<i64, Point>, start: i64, new: Point) {
     match points.entry(start) {
         Entry::Occupied(mut place) => place.get_mut().merge(new),
         Entry::Vacant(place) => {
@@ -197,16 +197,16 @@ pub(crate) fn values_of(mut groups: Vec<Sparkline>, value_of: Option<PointValue>
     groups.iter_mut().filter(|group| group.width != width).for_each(|group| group.widen(width));
     let starts = || groups.iter().flat_map(|group| group.points.keys().copied());
     let (Some(first), Some(last)) = (starts().min(), starts().max()) else {
-        return groups.iter().map(|_| vec![MARK.to_owned()]).collect();
+        return groups.iter().map(|_| vec![SPARKLINE_MARK.to_owned()]).collect();
     };
     let value = |group: &Sparkline, start: i64| {
         let number = group.points.get(&start).zip(value_of).map_or(0.0, |(point, value_of)| value_of(point));
         format_number(number)
     };
-    let spans = ((last - first) / width).clamp(0, GIVEN_POINTS_MAX as i64 - 1);
+    let spans = ((last - first) / width).clamp(0, REQUESTED_POINTS_MAX as i64 - 1);
     let line = |group: &Sparkline| {
         let points = (0..=spans).map(|at| value(group, first + at * width));
-        std::iter::once(MARK.to_owned()).chain(points).collect()
+        std::iter::once(SPARKLINE_MARK.to_owned()).chain(points).collect()
     };
     groups.iter().map(line).collect()
 }
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_double_until_they_are_few_and_all_groups_share_them() {
+    fn spans_double_until_few_enough_and_are_shared_by_all_groups() {
         let mut long = Sparkline::new(None);
         (0..1_000).for_each(|second| long.add(second * NS_PER_SEC, 1.0));
         let mut short = Sparkline::new(None);
@@ -230,14 +230,17 @@ mod tests {
     }
 
     #[test]
-    fn a_given_span_stays_and_gaps_are_zero() {
+    fn requested_spans_are_kept_and_gaps_are_zero() {
         let mut line = Sparkline::new(Some(60));
         line.add(0, 2.0);
         let mut later = Sparkline::new(Some(60));
         later.add(130 * NS_PER_SEC, 4.0);
         later.add(140 * NS_PER_SEC, 6.0);
         line.merge(later);
-        assert_eq!(values_of(vec![line.clone()], value_of_point(&StatsFunction::Avg)), [[MARK, "2", "0", "5"]]);
-        assert_eq!(values_of(vec![line], value_of_point(&StatsFunction::Max)), [[MARK, "2", "0", "6"]]);
+        assert_eq!(
+            values_of(vec![line.clone()], value_of_point(&StatsFunction::Avg)),
+            [[SPARKLINE_MARK, "2", "0", "5"]]
+        );
+        assert_eq!(values_of(vec![line], value_of_point(&StatsFunction::Max)), [[SPARKLINE_MARK, "2", "0", "6"]]);
     }
 }

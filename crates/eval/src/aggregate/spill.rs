@@ -1,7 +1,7 @@
 //! Spilled partial states, merged partition by partition.
 //!
 //! A batch of states is partitioned by a hash of its group keys into [`PARTS`] partitions, which are kept in memory or
-//! in a file ([`KeptRows`]). All states of a group are in one partition, so each partition is merged by a folder of its
+//! in a file ([`RowBuffer`]). All states of a group are in one partition, so each partition is merged by a folder of its
 //! own, one at a time. A partition that does not fit is spilled again with another hash.
 
 use std::hash::{BuildHasher, Hasher};
@@ -17,16 +17,16 @@ use super::folder::Folder;
 use crate::EngineError;
 use crate::context::CommandContext;
 use crate::dataflow::Dataflow;
-use crate::rows::{self, ColumnReader, KeptRows};
+use crate::rows::{self, ColumnReader, RowBuffer};
 
 /// Number of partitions.
-pub(crate) const PARTS: usize = 32;
+pub(crate) const PARTITIONS: usize = 32;
 /// Maximum number of times a partition is split again; beyond that, single groups must be too large.
 const LEVELS_MAX: u32 = 6;
 
 /// Partial states, partitioned by group key.
 pub struct SpilledPartials {
-    states: KeptRows,
+    states: RowBuffer,
     /// Partition of each batch of states.
     parts: Vec<u8>,
     level: u32,
@@ -36,7 +36,7 @@ impl SpilledPartials {
     /// An empty collection; `level` is the number of times that its states were split before.
     pub fn new(level: u32, dataflow: &Arc<Dataflow>) -> SpilledPartials {
         assert!(SpilledPartials::may_split(level), "states are split no further than the limit");
-        SpilledPartials { states: KeptRows::new("groups", dataflow), parts: Vec::new(), level }
+        SpilledPartials { states: RowBuffer::new("groups", dataflow), parts: Vec::new(), level }
     }
 
     /// Whether states may be split again.
@@ -48,7 +48,7 @@ impl SpilledPartials {
     pub fn add(&mut self, states: &RecordBatch, keys: usize) -> Result<(), EngineError> {
         let readers: Vec<ColumnReader> = states.columns()[..keys].iter().map(ColumnReader::new).collect();
         let hashes = FixedState::with_seed(u64::from(self.level));
-        let mut rows_of: Vec<Vec<u32>> = vec![Vec::new(); PARTS];
+        let mut rows_of: Vec<Vec<u32>> = vec![Vec::new(); PARTITIONS];
         let mut scratch = String::new();
         for row in 0..states.num_rows() {
             let mut hasher = hashes.build_hasher();
@@ -57,7 +57,7 @@ impl SpilledPartials {
                 hasher.write_usize(text.len());
                 hasher.write(text.as_bytes());
             }
-            rows_of[(hasher.finish() >> 32) as usize % PARTS].push(u32_of(row));
+            rows_of[(hasher.finish() >> 32) as usize % PARTITIONS].push(u32_of(row));
         }
         let placed: usize = rows_of.iter().map(Vec::len).sum();
         assert_eq!(placed, states.num_rows(), "every state is in one partition");
@@ -93,13 +93,13 @@ impl MergedFolders {
     fn next_folder(&mut self) -> Result<Option<Folder>, EngineError> {
         while let Some((spilled, next)) = self.todo.last_mut() {
             let part = *next;
-            if part == PARTS {
+            if part == PARTITIONS {
                 self.todo.pop();
                 continue;
             }
             *next += 1;
             let level = spilled.first().map_or(0, |spilled| spilled.level) + 1;
-            let mut folder = Folder::of_states(&self.plan, self.bytes_max, level, &self.context);
+            let mut folder = Folder::for_states(&self.plan, self.bytes_max, level, &self.context);
             let mut is_empty = true;
             for spilled in spilled.iter() {
                 for (at, _) in spilled.parts.iter().enumerate().filter(|(_, known)| usize::from(**known) == part) {

@@ -22,7 +22,7 @@ use crate::rows::ColumnType;
 /// Digits of a position in a sequence entry.
 const POSITION_DIGITS: usize = 20;
 /// Digits of a value's index within its row.
-const PLACE_DIGITS: usize = 3;
+const INDEX_DIGITS: usize = 3;
 
 /// The columns of a fold's partial states: one row per group, with its keys first, then the states of each aggregate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,10 +82,10 @@ impl StateLayout {
     }
 
     /// Whether a batch has the columns of this layout.
-    pub fn admits(&self, states: &RecordBatch) -> bool {
+    pub fn accepts(&self, states: &RecordBatch) -> bool {
         let fields = states.schema_ref().fields();
         let is_column = |(field, column): (&FieldRef, &LayoutColumn)| {
-            *field.name() == column.name && column.kind().admits(field.data_type())
+            *field.name() == column.name && column.kind().accepts(field.data_type())
         };
         fields.len() == self.columns.len() && fields.iter().zip(&self.columns).all(is_column)
     }
@@ -97,7 +97,7 @@ impl StateLayout {
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let options = RecordBatchOptions::new().with_row_count(Some(groups));
         let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
-        assert!(self.admits(&batch), "states are written in the columns that were announced");
+        assert!(self.accepts(&batch), "states are written in the columns that were announced");
         Ok(batch)
     }
 }
@@ -166,10 +166,10 @@ pub(crate) fn number_item() -> FieldRef {
 
 /// An entry of a `list` state; the order of entries is that of the positions of their values.
 pub(crate) fn sequence_entry(position: u64, place: usize, value: &str) -> String {
-    format!("{position:0POSITION_DIGITS$}{place:0PLACE_DIGITS$}{value}")
+    format!("{position:0POSITION_DIGITS$}{place:0INDEX_DIGITS$}{value}")
 }
 
 /// The value of a sequence entry.
 pub(crate) fn sequence_value(entry: &str) -> &str {
-    entry.get(POSITION_DIGITS + PLACE_DIGITS..).unwrap_or_default()
+    entry.get(POSITION_DIGITS + INDEX_DIGITS..).unwrap_or_default()
 }

@@ -44,13 +44,13 @@ pub enum StateColumn {
         /// Length of a span in seconds, if requested.
         width: Option<i64>,
         /// Values that contribute to the number of a span.
-        reads: LineReads,
+        reads: SparklineInput,
     },
 }
 
 /// Part of a row's values that a sparkline reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum LineReads {
+pub enum SparklineInput {
     /// The numeric values.
     Numbers,
     /// Only their presence.

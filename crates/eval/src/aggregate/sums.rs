@@ -6,9 +6,9 @@ use arrow::array::{ArrayRef, Float64Array, ListArray};
 use arrow::buffer::OffsetBuffer;
 use quarry_event::value::Number;
 
-use super::fold::{Fold, Input, each_number_list, grow, number_lists, same};
+use super::fold::{Fold, Input, downcast, each_number_list, grow, number_lists};
 use super::groups::Members;
-use super::numbers::Figure;
+use super::numbers::NumberParts;
 use super::state::number_item;
 use super::total::Total;
 
@@ -40,7 +40,7 @@ impl SumFold {
 }
 
 /// Scale of the square of a number.
-fn doubled(scale: u8) -> u8 {
+fn squared_scale(scale: u8) -> u8 {
     scale.saturating_mul(2)
 }
 
@@ -48,27 +48,27 @@ impl Fold for SumFold {
     fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
         self.grow(members.groups);
         let (sums, scales) = (self.sums.as_mut_slice(), self.scales.as_mut_slice());
-        let mut add = |group: usize, figure: Figure| {
+        let mut add = |group: usize, figure: NumberParts| {
             sums[group].add(figure.value);
-            sums[group].lost += figure.more();
+            sums[group].lost += figure.rest_as_double();
             scales[group] = scales[group].max(figure.scale);
         };
         match (self.squares, input.numbers.and_then(|numbers| numbers.plain())) {
-            (true, _) => input.for_each_figure(members, |group, figure| {
-                sums[group].add_exact_square(figure.value, figure.more());
-                scales[group] = scales[group].max(doubled(figure.scale));
+            (true, _) => input.for_each_number_parts(members, |group, figure| {
+                sums[group].add_exact_square(figure.value, figure.rest_as_double());
+                scales[group] = scales[group].max(squared_scale(figure.scale));
             }),
             (false, Some((_, scale))) => input.for_each_number(members, |_, group, number| {
                 sums[group].add(number);
                 scales[group] = scales[group].max(scale);
             }),
-            (false, None) => input.for_each_figure(members, &mut add),
+            (false, None) => input.for_each_number_parts(members, &mut add),
         }
     }
 
     fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
         self.grow(total);
-        let Some(other) = same::<SumFold>(other) else { return };
+        let Some(other) = downcast::<SumFold>(other) else { return };
         for (group, (sum, scale)) in groups.iter().zip(other.sums.into_iter().zip(other.scales)) {
             self.merge(*group as usize, sum, scale);
         }
@@ -113,12 +113,12 @@ impl<const LARGEST: bool> ExtremeFold<LARGEST> {
     }
 
     #[inline]
-    fn join(known: f64, number: f64) -> f64 {
+    fn pick_extreme(known: f64, number: f64) -> f64 {
         if LARGEST { known.max(number) } else { known.min(number) }
     }
 
     /// Compares a number including its rest; `rests` must be allocated.
-    fn join_exact(&mut self, group: usize, number: f64, rest: i64) {
+    fn merge_exact(&mut self, group: usize, number: f64, rest: i64) {
         debug_assert_eq!(self.numbers.len(), self.rests.len(), "each number has a rest");
         let (known, known_rest) = (&mut self.numbers[group], &mut self.rests[group]);
         let is_better = match (LARGEST, known.is_nan()) {
@@ -146,21 +146,21 @@ impl<const LARGEST: bool> Fold for ExtremeFold<LARGEST> {
         self.grow(members.groups, exactly);
         if self.rests.is_empty() {
             let known = self.numbers.as_mut_slice();
-            input.for_each_number(members, |_, group, number| known[group] = Self::join(known[group], number));
+            input.for_each_number(members, |_, group, number| known[group] = Self::pick_extreme(known[group], number));
         } else {
-            input.for_each_figure(members, |group, figure| self.join_exact(group, figure.value, figure.rest));
+            input.for_each_number_parts(members, |group, figure| self.merge_exact(group, figure.value, figure.rest));
         }
     }
 
     fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
-        let Some(other) = same::<ExtremeFold<LARGEST>>(other) else { return self.grow(total, false) };
+        let Some(other) = downcast::<ExtremeFold<LARGEST>>(other) else { return self.grow(total, false) };
         self.grow(total, !other.rests.is_empty());
         for (at, (group, number)) in groups.iter().zip(other.numbers).enumerate() {
             let group = *group as usize;
             match self.rests.is_empty() {
-                true => self.numbers[group] = Self::join(self.numbers[group], number),
+                true => self.numbers[group] = Self::pick_extreme(self.numbers[group], number),
                 false if number.is_nan() => {}
-                false => self.join_exact(group, number, other.rests.get(at).copied().unwrap_or(0)),
+                false => self.merge_exact(group, number, other.rests.get(at).copied().unwrap_or(0)),
             }
         }
     }
@@ -169,7 +169,7 @@ impl<const LARGEST: bool> Fold for ExtremeFold<LARGEST> {
         self.grow(total, true);
         each_number_list(states, groups, |group, state| {
             if let [number, rest] = *state {
-                self.join_exact(group, number, rest as i64);
+                self.merge_exact(group, number, rest as i64);
             }
         });
     }
@@ -192,7 +192,7 @@ impl<const LARGEST: bool> Fold for ExtremeFold<LARGEST> {
 /// The number in the state of an [`ExtremeFold`].
 pub(super) fn extreme_of(state: &[f64]) -> Option<Number> {
     match *state {
-        [value, rest] => Some(Figure { value, rest: rest as i64, scale: 0 }.number()),
+        [value, rest] => Some(NumberParts { value, rest: rest as i64, scale: 0 }.number()),
         _ => None,
     }
 }
@@ -200,7 +200,7 @@ pub(super) fn extreme_of(state: &[f64]) -> Option<Number> {
 /// The sum in the state of a [`SumFold`].
 pub(super) fn sum_of(state: &[f64]) -> Option<Number> {
     match *state {
-        [sum, lost, scale] => Some(Total { sum, lost }.rounded(scale as u8)),
+        [sum, lost, scale] => Some(Total { sum, lost }.round_to_scale(scale as u8)),
         _ => None,
     }
 }

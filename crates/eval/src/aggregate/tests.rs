@@ -64,7 +64,7 @@ fn rows(rows: &[(i64, &str, &str)]) -> RecordBatch {
 
 /// Distribution of the rows over folders.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Way {
+enum Distribution {
     /// All slices in one folder.
     OneFolder,
     /// A folder per slice, joined in memory.
@@ -73,15 +73,15 @@ enum Way {
     States,
 }
 
-const WAYS: [Way; 3] = [Way::OneFolder, Way::Folders, Way::States];
+const DISTRIBUTIONS: [Distribution; 3] = [Distribution::OneFolder, Distribution::Folders, Distribution::States];
 
-fn answer_by(stats: &str, slices: &[RecordBatch], way: Way) -> Vec<String> {
+fn run_stats_distributed(stats: &str, slices: &[RecordBatch], way: Distribution) -> Vec<String> {
     let (plan, context) = (plan(stats), context());
     let mut folders: Vec<Folder> = Vec::new();
     for (rows, slice) in slices.iter().zip(0..) {
         // A single state without groups is never spilled.
-        let limit = if way == Way::States && !plan.by.is_empty() { 0 } else { usize::MAX };
-        if folders.is_empty() || way == Way::Folders {
+        let limit = if way == Distribution::States && !plan.by.is_empty() { 0 } else { usize::MAX };
+        if folders.is_empty() || way == Distribution::Folders {
             folders.push(Folder::with_limit(&plan, limit, &context));
         }
         folders.last_mut().unwrap().add(rows, slice, 0).unwrap();
@@ -89,9 +89,9 @@ fn answer_by(stats: &str, slices: &[RecordBatch], way: Way) -> Vec<String> {
     lines_of(&plan.values(plan.gather(folders, &context).unwrap(), &context).unwrap())
 }
 
-fn answer(stats: &str, slices: &[RecordBatch]) -> Vec<String> {
-    let answers = WAYS.map(|way| answer_by(stats, slices, way));
-    for (way, answer) in WAYS.iter().zip(&answers) {
+fn run_stats(stats: &str, slices: &[RecordBatch]) -> Vec<String> {
+    let answers = DISTRIBUTIONS.map(|way| run_stats_distributed(stats, slices, way));
+    for (way, answer) in DISTRIBUTIONS.iter().zip(&answers) {
         assert_eq!(answer, &answers[0], "{stats} by {way:?}");
     }
     answers.into_iter().next().unwrap()
@@ -136,7 +136,7 @@ fn functions_do_not_depend_on_slices() {
         for slices in
             [vec![all.clone()], vec![all.slice(0, 3), all.slice(3, 5)], (0..8).map(|row| all.slice(row, 1)).collect()]
         {
-            assert_eq!(answer(stats, &slices), expected, "{stats} in {} slices", slices.len());
+            assert_eq!(run_stats(stats, &slices), expected, "{stats} in {} slices", slices.len());
         }
     }
 }
@@ -154,7 +154,7 @@ fn calls() -> Vec<String> {
 }
 
 #[test]
-fn a_function_has_one_value_in_one_state_and_in_columns() {
+fn running_states_and_column_folds_give_the_same_values() {
     let all = rows(&ROWS.map(|(time, _, value)| (time, "a", value)));
     for call in calls().iter().filter(|call| !call.starts_with("sparkline")) {
         let plan = plan(&format!("{call} as x"));
@@ -167,13 +167,13 @@ fn a_function_has_one_value_in_one_state_and_in_columns() {
         let mut column = ColumnBuilder::new(1);
         column.push(running.value(body));
         let one_state = batch_of([("x", column.finish())], 1).unwrap();
-        let in_columns = answer(&format!("{call} as x"), std::slice::from_ref(&all));
+        let in_columns = run_stats(&format!("{call} as x"), std::slice::from_ref(&all));
         assert_eq!(lines_of(&one_state), in_columns, "{call}");
     }
 }
 
 #[test]
-fn states_are_in_the_columns_that_are_announced() {
+fn states_match_the_announced_layout() {
     for call in calls() {
         for by in ["", " by g", " by g, v"] {
             let plan = plan(&format!("{call} as x{by}"));
@@ -182,7 +182,7 @@ fn states_are_in_the_columns_that_are_announced() {
             let mut folder = Folder::new(&plan, &context);
             folder.add(&rows(&ROWS), 0, 0).unwrap();
             let states = folder.take_state().unwrap();
-            assert!(layout.admits(&states), "{call}{by}: {layout:?} is not {:?}", states.schema());
+            assert!(layout.accepts(&states), "{call}{by}: {layout:?} is not {:?}", states.schema());
             // Spilled states must not remain in the folder, and states that are read back must be unchanged.
             assert!(folder.take_state().unwrap().num_rows() <= usize::from(by.is_empty()), "{call}{by}");
             folder.add_states(&states).unwrap();
@@ -201,13 +201,13 @@ fn states_of_another_plan_are_refused() {
         let plan = plan(other);
         let mut folder = Folder::new(&plan, &context());
         folder.add(&rows(&ROWS), 0, 0).unwrap();
-        assert!(!layout.admits(&folder.take_state().unwrap()), "{other}");
+        assert!(!layout.accepts(&folder.take_state().unwrap()), "{other}");
     }
 }
 
 /// States must depend only on what `depends_on` states, because the planner relies on it.
 #[test]
-fn functions_depend_on_what_their_rows_state() {
+fn functions_depend_only_on_what_the_table_states() {
     let orders = [ROWS.to_vec(), ROWS.iter().rev().copied().collect()];
     let with_times = |rows: &[(i64, &'static str, &'static str)]| -> Vec<(i64, &'static str, &'static str)> {
         rows.iter().map(|(time, group, value)| (100 - time * time, *group, *value)).collect()
@@ -215,7 +215,7 @@ fn functions_depend_on_what_their_rows_state() {
     for call in calls() {
         let stats = format!("{call} as x by g");
         let depends_on = plan(&stats).columns[0].function.depends_on();
-        let values = |found: &[(i64, &str, &str)]| answer(&stats, &[rows(found)]);
+        let values = |found: &[(i64, &str, &str)]| run_stats(&stats, &[rows(found)]);
         if depends_on != DependsOn::Order {
             assert_eq!(values(&orders[0]), values(&orders[1]), "{call} in another order");
         }
@@ -226,9 +226,9 @@ fn functions_depend_on_what_their_rows_state() {
 }
 
 #[test]
-fn no_rows_give_one_row_without_by_and_none_with() {
-    assert_eq!(answer("count, sum(v), values(v)", &[]), ["0 - -"]);
-    assert_eq!(answer("count by g", &[]), Vec::<String>::new());
+fn empty_input_gives_one_row_only_without_by() {
+    assert_eq!(run_stats("count, sum(v), values(v)", &[]), ["0 - -"]);
+    assert_eq!(run_stats("count by g", &[]), Vec::<String>::new());
 }
 
 #[test]
@@ -237,11 +237,11 @@ fn a_row_with_several_values_is_in_several_groups() {
     let mut column = crate::rows::ColumnBuilder::new(1);
     column.push(values);
     let one = batch_of([("g", column.finish()), ("v", column_or_null(&rows(&ROWS[..1]), "v"))], 1).unwrap();
-    assert_eq!(answer("count, sum(v) by g", &[one]), ["x 1 3", "y 1 3"]);
+    assert_eq!(run_stats("count, sum(v) by g", &[one]), ["x 1 3", "y 1 3"]);
 }
 
 #[test]
-fn more_groups_than_memory_spill_and_stay_right() {
+fn groups_beyond_memory_spill_and_stay_correct() {
     for stats in ["count, sum(v) by g", "count, values(v), dc(v), avg(v), first(v) by g"] {
         groups_beyond_memory(stats);
     }

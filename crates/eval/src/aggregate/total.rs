@@ -55,7 +55,7 @@ impl Total {
     }
 
     /// The same sum with the smallest error term.
-    pub fn normalized(self) -> Total {
+    pub fn normalize(self) -> Total {
         let mut sum = Total { sum: self.sum, lost: 0.0 };
         sum.add(self.lost);
         if sum.lost.is_nan() { self } else { sum }
@@ -72,7 +72,7 @@ impl Total {
     /// A double differs from its decimal by up to half a unit in the last place, so the result is the exact sum of the
     /// decimals as long as their absolute values add up to fewer than sixteen digits; beyond that, the result is
     /// approximately the nearest double.
-    pub fn rounded(self, scale: u8) -> Number {
+    pub fn round_to_scale(self, scale: u8) -> Number {
         let unit = 10f64.powi(i32::from(scale));
         let scaled = self.sum * unit;
         if scale == NO_SCALE || !scaled.is_finite() || scaled.abs() > UNITS_MAX {

@@ -10,14 +10,14 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::{write_integer, write_nanos};
 use quarry_stdx::number::u32_of;
 
-use super::integers::{IntegerSet, IntegerTable, NONE, bounds};
+use super::integers::{IntegerSet, IntegerTable, UNSET, bounds};
 use super::keys::KeyTable;
 use crate::rows::{ColumnReader, DictionaryColumn, write_address, write_decimal};
 
 /// Number of dictionaries whose translation is cached.
 const DICTIONARIES_MAX: usize = 8;
 /// Number of values of another table that are looked up at a time.
-const ABSORBED_VALUES: usize = 8_192;
+const ABSORB_CHUNK_VALUES: usize = 8_192;
 /// Integers and decimals with more digits are kept as texts.
 const INTEGER_BOUND: i64 = 10i64.pow(18);
 /// Maximum decimal places of a decimal kept as an integer.
@@ -25,7 +25,7 @@ const DECIMAL_DIGITS_MAX: usize = 9;
 
 /// A value in its stored form; equal texts always have the same form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind<'a> {
+pub(crate) enum ValueForm<'a> {
     /// A canonically written integer.
     Integer(i64),
     /// An IPv4 address.
@@ -36,33 +36,33 @@ pub(crate) enum Kind<'a> {
     Text(&'a str),
 }
 
-impl<'a> Kind<'a> {
+impl<'a> ValueForm<'a> {
     /// Parses a text into its stored form.
     #[inline]
-    pub(crate) fn of(text: &'a str) -> Kind<'a> {
+    pub(crate) fn of(text: &'a str) -> ValueForm<'a> {
         let bytes = text.as_bytes();
         if !bytes.first().is_some_and(|first| first.is_ascii_digit() || *first == b'-') {
-            return Kind::Text(text);
+            return ValueForm::Text(text);
         }
         if let Some(integer) = NumberFormat::Integer.parse(bytes) {
-            return Kind::Integer(integer);
+            return ValueForm::Integer(integer);
         }
-        let Some(point) = memchr::memchr(b'.', bytes) else { return Kind::Text(text) };
+        let Some(point) = memchr::memchr(b'.', bytes) else { return ValueForm::Text(text) };
         let digits = bytes.len() - point - 1;
         if (1..=DECIMAL_DIGITS_MAX).contains(&digits)
             && let Some(number) = (NumberFormat::Decimal { digits: digits as u8 }).parse(bytes)
         {
-            return Kind::Decimal(digits as u8, number);
+            return ValueForm::Decimal(digits as u8, number);
         }
         match NumberFormat::Ip4.parse(bytes) {
-            Some(address) => Kind::Address(address as u32),
-            None => Kind::Text(text),
+            Some(address) => ValueForm::Address(address as u32),
+            None => ValueForm::Text(text),
         }
     }
 
     /// The form of a decimal; `None` if it must be stored as text.
-    fn of_decimal(number: i64, digits: u8) -> Option<Kind<'a>> {
-        (number.unsigned_abs() < INTEGER_BOUND as u64).then_some(Kind::Decimal(digits, number))
+    fn of_decimal(number: i64, digits: u8) -> Option<ValueForm<'a>> {
+        (number.unsigned_abs() < INTEGER_BOUND as u64).then_some(ValueForm::Decimal(digits, number))
     }
 }
 
@@ -86,24 +86,24 @@ pub(super) fn is_short(integer: i64) -> bool {
 }
 
 /// Data per code of the most recent dictionaries; a clone starts empty, so that it keeps no texts alive.
-struct Dictionaries<T>(Vec<(ArrayRef, Vec<T>)>);
+struct PerDictionary<T>(Vec<(ArrayRef, Vec<T>)>);
 
-impl<T> Default for Dictionaries<T> {
-    fn default() -> Dictionaries<T> {
-        Dictionaries(Vec::new())
+impl<T> Default for PerDictionary<T> {
+    fn default() -> PerDictionary<T> {
+        PerDictionary(Vec::new())
     }
 }
 
-impl<T> Clone for Dictionaries<T> {
-    fn clone(&self) -> Dictionaries<T> {
-        Dictionaries::default()
+impl<T> Clone for PerDictionary<T> {
+    fn clone(&self) -> PerDictionary<T> {
+        PerDictionary::default()
     }
 }
 
-impl<T: Clone> Dictionaries<T> {
+impl<T: Clone> PerDictionary<T> {
     /// The data of this dictionary, initially `empty` for every code.
     fn of(&mut self, column: &DictionaryColumn, empty: T) -> &mut Vec<T> {
-        let known = self.0.iter().position(|(values, _)| column.shares(values));
+        let known = self.0.iter().position(|(values, _)| column.has_dictionary(values));
         match known {
             Some(at) => self.0[..=at].rotate_right(1),
             None => {
@@ -117,13 +117,14 @@ impl<T: Clone> Dictionaries<T> {
 
 /// Number of texts per batch cached by their views. A view holds a short text or points into a buffer of its array, so
 /// equal views within an array mean equal texts. Host names, for example, repeat with equal views.
-const VIEWS: usize = 64;
+const CACHED_VIEWS: usize = 64;
 
 #[inline]
-fn place_of(view: u128) -> usize {
+fn view_slot(view: u128) -> usize {
     /// Odd multiplier that spreads the bits of a view: 2^64 divided by the golden ratio.
-    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-    ((view ^ (view >> 64)) as u64).wrapping_mul(SPREAD) as usize >> (usize::BITS - VIEWS.trailing_zeros())
+    const HASH_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+    ((view ^ (view >> 64)) as u64).wrapping_mul(HASH_MULTIPLIER) as usize
+        >> (usize::BITS - CACHED_VIEWS.trailing_zeros())
 }
 
 /// Source of a numbered value.
@@ -138,12 +139,12 @@ enum Origin {
 /// Values numbered in order of first appearance.
 #[derive(Clone, Default)]
 pub(crate) struct ValueTable {
-    distinct: Distinct,
-    dictionaries: Dictionaries<u32>,
+    distinct: DistinctValues,
+    dictionaries: PerDictionary<u32>,
 }
 
 #[derive(Clone, Default)]
-struct Distinct {
+struct DistinctValues {
     integers: IntegerTable,
     addresses: IntegerTable,
     decimals: Vec<(u8, IntegerTable)>,
@@ -159,20 +160,20 @@ fn add(origins: &mut Vec<Origin>, origin: Origin) -> u32 {
     number
 }
 
-impl Distinct {
+impl DistinctValues {
     #[inline]
-    fn number(&mut self, kind: Kind<'_>) -> u32 {
+    fn number(&mut self, kind: ValueForm<'_>) -> u32 {
         let origins = &mut self.origins;
         match kind {
-            Kind::Integer(integer) => self.integers.entry(integer, |value| add(origins, Origin::Integer(value))),
-            Kind::Address(address) => {
+            ValueForm::Integer(integer) => self.integers.entry(integer, |value| add(origins, Origin::Integer(value))),
+            ValueForm::Address(address) => {
                 self.addresses.entry(i64::from(address), |value| add(origins, Origin::Address(value as u32)))
             }
-            Kind::Decimal(digits, number) => {
+            ValueForm::Decimal(digits, number) => {
                 let table = decimals_of(&mut self.decimals, digits);
                 table.entry(number, |value| add(origins, Origin::Decimal(digits, value)))
             }
-            Kind::Text(text) => {
+            ValueForm::Text(text) => {
                 let at = self.texts.intern(text.as_bytes());
                 self.number_of_text(at)
             }
@@ -188,14 +189,14 @@ impl Distinct {
     }
 
     /// The numbers of values. Texts are looked up in bulk.
-    fn numbers<'k>(&mut self, kinds: impl Iterator<Item = Kind<'k>>) -> Vec<u32> {
+    fn numbers<'k>(&mut self, kinds: impl Iterator<Item = ValueForm<'k>>) -> Vec<u32> {
         let (mut numbers, mut places, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         for (place, kind) in kinds.enumerate() {
             numbers.push(match kind {
-                Kind::Text(text) => {
+                ValueForm::Text(text) => {
                     places.push(place);
                     texts.push(text.as_bytes());
-                    NONE
+                    UNSET
                 }
                 kind => self.number(kind),
             });
@@ -208,15 +209,15 @@ impl Distinct {
     }
 
     fn text(&mut self, text: &str) -> u32 {
-        self.number(Kind::of(text))
+        self.number(ValueForm::of(text))
     }
 
-    fn kind(&self, number: usize) -> Kind<'_> {
+    fn form(&self, number: usize) -> ValueForm<'_> {
         match self.origins[number] {
-            Origin::Integer(integer) => Kind::Integer(integer),
-            Origin::Address(address) => Kind::Address(address),
-            Origin::Decimal(digits, number) => Kind::Decimal(digits, number),
-            Origin::Text(at) => Kind::Text(text_of(&self.texts, at as usize)),
+            Origin::Integer(integer) => ValueForm::Integer(integer),
+            Origin::Address(address) => ValueForm::Address(address),
+            Origin::Decimal(digits, number) => ValueForm::Decimal(digits, number),
+            Origin::Text(at) => ValueForm::Text(text_of(&self.texts, at as usize)),
         }
     }
 }
@@ -233,12 +234,12 @@ fn text_of(texts: &KeyTable, at: usize) -> &str {
     std::str::from_utf8(texts.key(at)).unwrap_or_default()
 }
 
-fn write_kind(kind: Kind<'_>, out: &mut String) {
+fn write_form(kind: ValueForm<'_>, out: &mut String) {
     match kind {
-        Kind::Integer(integer) => write_integer(integer, out),
-        Kind::Address(address) => write_address(address, out),
-        Kind::Decimal(digits, number) => write_decimal(number, digits, out),
-        Kind::Text(text) => out.push_str(text),
+        ValueForm::Integer(integer) => write_integer(integer, out),
+        ValueForm::Address(address) => write_address(address, out),
+        ValueForm::Decimal(digits, number) => write_decimal(number, digits, out),
+        ValueForm::Text(text) => out.push_str(text),
     }
 }
 
@@ -256,7 +257,7 @@ impl ValueTable {
         range: (i64, i64),
         out: &mut Vec<u32>,
     ) {
-        let Distinct { integers, addresses, origins, .. } = &mut self.distinct;
+        let DistinctValues { integers, addresses, origins, .. } = &mut self.distinct;
         match form {
             IntegerForm::Integer => integers.entries(values, range, out, |value| add(origins, Origin::Integer(value))),
             IntegerForm::Address => {
@@ -272,12 +273,12 @@ impl ValueTable {
 
     /// Appends the text of a value.
     pub(crate) fn write(&self, number: u32, out: &mut String) {
-        write_kind(self.distinct.kind(number as usize), out);
+        write_form(self.distinct.form(number as usize), out);
     }
 
     /// Appends the text of a value to a column.
     pub(crate) fn append(&self, number: u32, scratch: &mut String, column: &mut StringViewBuilder) {
-        if let Kind::Text(text) = self.distinct.kind(number as usize) {
+        if let ValueForm::Text(text) = self.distinct.form(number as usize) {
             return column.append_value(text);
         }
         scratch.clear();
@@ -290,7 +291,7 @@ impl ValueTable {
         out.clear();
         out.reserve(column.len());
         match column {
-            ColumnReader::Null(rows) => out.resize(*rows, NONE),
+            ColumnReader::Null(rows) => out.resize(*rows, UNSET),
             ColumnReader::Dictionary(column) => self.numbers_of_codes(column, out),
             ColumnReader::Int(array)
                 if array.null_count() == 0
@@ -299,8 +300,8 @@ impl ValueTable {
                 self.numbers_of_integers(IntegerForm::Integer, array.values(), range, out);
             }
             ColumnReader::Int(array) => out.extend(array.iter().map(|value| match value {
-                None => NONE,
-                Some(value) if is_short(value) => self.distinct.number(Kind::Integer(value)),
+                None => UNSET,
+                Some(value) if is_short(value) => self.distinct.number(ValueForm::Integer(value)),
                 Some(value) => self.distinct.text(&value.to_string()),
             })),
             ColumnReader::Address(array) if array.null_count() == 0 => {
@@ -317,26 +318,26 @@ impl ValueTable {
         let mut scratch = String::new();
         for row in 0..column.len() {
             let kind = match column {
-                ColumnReader::Address(array) if array.is_valid(row) => Some(Kind::Address(array.value(row))),
+                ColumnReader::Address(array) if array.is_valid(row) => Some(ValueForm::Address(array.value(row))),
                 ColumnReader::Decimal(array, digits) if array.is_valid(row) => {
-                    Kind::of_decimal(array.value(row), *digits)
+                    ValueForm::of_decimal(array.value(row), *digits)
                 }
                 _ => None,
             };
             out.push(match kind {
                 Some(kind) => self.distinct.number(kind),
-                None => column.text(row, &mut scratch).map_or(NONE, |text| self.distinct.text(text)),
+                None => column.text(row, &mut scratch).map_or(UNSET, |text| self.distinct.text(text)),
             });
         }
     }
 
     fn numbers_of_codes(&mut self, column: &DictionaryColumn, out: &mut Vec<u32>) {
-        let numbers = self.dictionaries.of(column, NONE);
+        let numbers = self.dictionaries.of(column, UNSET);
         let distinct = &mut self.distinct;
         if column.is_complete() {
             out.extend(column.codes.values().iter().map(|code| {
                 let slot = &mut numbers[*code as usize];
-                if *slot == NONE {
+                if *slot == UNSET {
                     *slot = distinct.text(column.texts.value(*code as usize));
                 }
                 *slot
@@ -344,8 +345,8 @@ impl ValueTable {
             return;
         }
         out.extend((0..column.codes.len()).map(|row| {
-            let Some(code) = column.code(row) else { return NONE };
-            if numbers[code] == NONE {
+            let Some(code) = column.code(row) else { return UNSET };
+            if numbers[code] == UNSET {
                 numbers[code] = distinct.text(column.texts.value(code));
             }
             numbers[code]
@@ -354,12 +355,12 @@ impl ValueTable {
 
     /// Numbers of timestamps, of which equal ones, in particular span starts, often follow each other.
     fn numbers_of_times(&mut self, times: &TimestampNanosecondArray, out: &mut Vec<u32>) {
-        let mut last = (0, NONE);
+        let mut last = (0, UNSET);
         out.extend(times.values().iter().enumerate().map(|(row, time)| {
             if times.is_null(row) {
-                return NONE;
+                return UNSET;
             }
-            if last.1 == NONE || last.0 != *time {
+            if last.1 == UNSET || last.0 != *time {
                 last = (*time, self.number_of_time(*time));
             }
             last.1
@@ -369,7 +370,7 @@ impl ValueTable {
     /// The number of an instant.
     pub(super) fn number_of_time(&mut self, time: i64) -> u32 {
         if time % NS_PER_SEC == 0 {
-            return self.distinct.number(Kind::Integer(time / NS_PER_SEC));
+            return self.distinct.number(ValueForm::Integer(time / NS_PER_SEC));
         }
         let mut text = String::new();
         write_nanos(time, &mut text);
@@ -378,28 +379,28 @@ impl ValueTable {
 
     fn numbers_of_texts(&mut self, texts: &StringViewArray, out: &mut Vec<u32>) {
         // Rows with equal views share one lookup.
-        let (mut known, mut asked) = ([(0u128, NONE); VIEWS], Vec::new());
+        let (mut known, mut asked) = ([(0u128, UNSET); CACHED_VIEWS], Vec::new());
         out.extend(texts.views().iter().enumerate().map(|(row, view)| {
             if texts.is_null(row) {
-                return NONE;
+                return UNSET;
             }
-            let (seen, place) = &mut known[place_of(*view)];
-            if *place == NONE || seen != view {
+            let (seen, place) = &mut known[view_slot(*view)];
+            if *place == UNSET || seen != view {
                 (*seen, *place) = (*view, u32_of(asked.len()));
                 asked.push(row);
             }
             *place
         }));
-        let numbers = self.distinct.numbers(asked.into_iter().map(|row| Kind::of(texts.value(row))));
-        out.iter_mut().filter(|place| **place != NONE).for_each(|place| *place = numbers[*place as usize]);
+        let numbers = self.distinct.numbers(asked.into_iter().map(|row| ValueForm::of(texts.value(row))));
+        out.iter_mut().filter(|place| **place != UNSET).for_each(|place| *place = numbers[*place as usize]);
     }
 
     /// Merges the values of another table and returns, for each of them, its number in this table.
     pub(crate) fn absorb(&mut self, other: &ValueTable) -> Vec<u32> {
         let mut numbers = Vec::with_capacity(other.len());
-        for start in (0..other.len()).step_by(ABSORBED_VALUES) {
-            let some = start..other.len().min(start + ABSORBED_VALUES);
-            numbers.extend(self.distinct.numbers(some.map(|number| other.distinct.kind(number))));
+        for start in (0..other.len()).step_by(ABSORB_CHUNK_VALUES) {
+            let some = start..other.len().min(start + ABSORB_CHUNK_VALUES);
+            numbers.extend(self.distinct.numbers(some.map(|number| other.distinct.form(number))));
         }
         numbers
     }
@@ -425,21 +426,21 @@ pub(crate) struct ValueSet {
     addresses: IntegerSet,
     decimals: Vec<(u8, IntegerSet)>,
     texts: KeyTable,
-    seen: Dictionaries<bool>,
+    seen: PerDictionary<bool>,
 }
 
 impl ValueSet {
     /// Adds a text.
     pub(crate) fn insert(&mut self, text: &str) {
-        self.insert_kind(Kind::of(text));
+        self.insert_form(ValueForm::of(text));
     }
 
-    fn insert_kind(&mut self, kind: Kind<'_>) {
+    fn insert_form(&mut self, kind: ValueForm<'_>) {
         match kind {
-            Kind::Integer(integer) => self.integers.insert(integer),
-            Kind::Address(address) => self.addresses.insert(i64::from(address)),
-            Kind::Decimal(digits, number) => decimals_of(&mut self.decimals, digits).insert(number),
-            Kind::Text(text) => {
+            ValueForm::Integer(integer) => self.integers.insert(integer),
+            ValueForm::Address(address) => self.addresses.insert(i64::from(address)),
+            ValueForm::Decimal(digits, number) => decimals_of(&mut self.decimals, digits).insert(number),
+            ValueForm::Text(text) => {
                 self.texts.intern(text.as_bytes());
             }
         }
@@ -480,14 +481,14 @@ impl ValueSet {
     }
 
     fn insert_texts(&mut self, texts: &StringViewArray) {
-        let (mut known, mut asked) = ([None; VIEWS], Vec::new());
+        let (mut known, mut asked) = ([None; CACHED_VIEWS], Vec::new());
         for (row, view) in texts.views().iter().enumerate() {
-            let seen = &mut known[place_of(*view)];
+            let seen = &mut known[view_slot(*view)];
             if texts.is_valid(row) && *seen != Some(*view) {
                 *seen = Some(*view);
-                match Kind::of(texts.value(row)) {
-                    Kind::Text(text) => asked.push(text.as_bytes()),
-                    kind => self.insert_kind(kind),
+                match ValueForm::of(texts.value(row)) {
+                    ValueForm::Text(text) => asked.push(text.as_bytes()),
+                    kind => self.insert_form(kind),
                 }
             }
         }
@@ -519,14 +520,14 @@ impl ValueSet {
     /// Calls `found` with the text of each value.
     pub(crate) fn for_each(&self, mut found: impl FnMut(&str)) {
         let mut scratch = String::new();
-        let mut write = |kind: Kind<'_>| {
+        let mut write = |kind: ValueForm<'_>| {
             scratch.clear();
-            write_kind(kind, &mut scratch);
+            write_form(kind, &mut scratch);
             found(&scratch);
         };
-        self.integers.for_each(|value| write(Kind::Integer(value)));
-        self.addresses.for_each(|value| write(Kind::Address(value as u32)));
-        self.decimals.iter().for_each(|(digits, set)| set.for_each(|value| write(Kind::Decimal(*digits, value))));
+        self.integers.for_each(|value| write(ValueForm::Integer(value)));
+        self.addresses.for_each(|value| write(ValueForm::Address(value as u32)));
+        self.decimals.iter().for_each(|(digits, set)| set.for_each(|value| write(ValueForm::Decimal(*digits, value))));
         (0..self.texts.len()).for_each(|at| found(text_of(&self.texts, at)));
     }
 
@@ -537,8 +538,8 @@ impl ValueSet {
         for (digits, set) in &other.decimals {
             decimals_of(&mut self.decimals, *digits).absorb(set);
         }
-        for start in (0..other.texts.len()).step_by(ABSORBED_VALUES) {
-            let some = start..other.texts.len().min(start + ABSORBED_VALUES);
+        for start in (0..other.texts.len()).step_by(ABSORB_CHUNK_VALUES) {
+            let some = start..other.texts.len().min(start + ABSORB_CHUNK_VALUES);
             let keys: Vec<&[u8]> = some.map(|at| other.texts.key(at)).collect();
             self.texts.intern_all(&keys, &mut Vec::new());
         }
@@ -557,25 +558,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_has_the_form_that_writes_it_again() {
+    fn stored_forms_reproduce_their_texts() {
         for (text, expected) in [
-            ("868229", Kind::Integer(868_229)),
-            ("-5", Kind::Integer(-5)),
-            ("007", Kind::Text("007")),
-            ("-0", Kind::Text("-0")),
-            ("1.0", Kind::Decimal(1, 10)),
-            ("8.70", Kind::Decimal(2, 870)),
-            ("-0.5", Kind::Decimal(1, -5)),
-            ("-0.0", Kind::Text("-0.0")),
-            ("10.0.0.1", Kind::Address(0x0a00_0001)),
-            ("010.0.0.1", Kind::Text("010.0.0.1")),
-            ("1234567890123456789", Kind::Text("1234567890123456789")),
-            ("1e3", Kind::Text("1e3")),
-            ("", Kind::Text("")),
+            ("868229", ValueForm::Integer(868_229)),
+            ("-5", ValueForm::Integer(-5)),
+            ("007", ValueForm::Text("007")),
+            ("-0", ValueForm::Text("-0")),
+            ("1.0", ValueForm::Decimal(1, 10)),
+            ("8.70", ValueForm::Decimal(2, 870)),
+            ("-0.5", ValueForm::Decimal(1, -5)),
+            ("-0.0", ValueForm::Text("-0.0")),
+            ("10.0.0.1", ValueForm::Address(0x0a00_0001)),
+            ("010.0.0.1", ValueForm::Text("010.0.0.1")),
+            ("1234567890123456789", ValueForm::Text("1234567890123456789")),
+            ("1e3", ValueForm::Text("1e3")),
+            ("", ValueForm::Text("")),
         ] {
-            assert_eq!(Kind::of(text), expected, "{text}");
+            assert_eq!(ValueForm::of(text), expected, "{text}");
             let mut written = String::new();
-            write_kind(expected, &mut written);
+            write_form(expected, &mut written);
             assert_eq!(written, text);
         }
     }

@@ -5,21 +5,21 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Interval at which a waiting search checks again.
-const POLL_EVERY: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Number of checks after which a search enters regardless: it may hold other entries, and two such searches would
 /// otherwise deadlock.
-const LOOKS_MAX: usize = 100;
+const POLLS_MAX: usize = 100;
 
 /// The gate.
 #[derive(Debug)]
-pub struct ByteGate {
-    most: usize,
-    state: Mutex<Held>,
+pub struct ByteSemaphore {
+    bytes_max: usize,
+    state: Mutex<SemaphoreState>,
     freed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct SemaphoreState {
     bytes: usize,
     /// Number of waiting searches.
     waiting: usize,
@@ -27,49 +27,54 @@ struct Held {
 
 /// Bytes held; released on drop.
 #[derive(Debug)]
-pub struct GateEntry {
-    gate: Arc<ByteGate>,
+pub struct BytePermit {
+    gate: Arc<ByteSemaphore>,
     bytes: usize,
 }
 
-impl ByteGate {
+impl ByteSemaphore {
     /// A gate for at most `most` bytes.
-    pub(super) fn new(most: usize) -> ByteGate {
-        ByteGate { most, state: Mutex::default(), freed: Condvar::new() }
+    pub(super) fn new(most: usize) -> ByteSemaphore {
+        ByteSemaphore { bytes_max: most, state: Mutex::default(), freed: Condvar::new() }
     }
 
     /// Enters with `bytes` as soon as they fit, no other search is inside, or five seconds have passed; `None` if
     /// `is_over` becomes true first. A search that already holds an entry must not wait for another: `may_wait` is
     /// then false.
-    pub fn enter(self: &Arc<ByteGate>, bytes: usize, may_wait: bool, is_over: impl Fn() -> bool) -> Option<GateEntry> {
-        let mut held = self.locked();
+    pub fn acquire(
+        self: &Arc<ByteSemaphore>,
+        bytes: usize,
+        may_wait: bool,
+        is_over: impl Fn() -> bool,
+    ) -> Option<BytePermit> {
+        let mut held = self.lock_state();
         let mut looks = 0;
-        while may_wait && held.bytes > 0 && held.bytes + bytes > self.most && looks < LOOKS_MAX {
+        while may_wait && held.bytes > 0 && held.bytes + bytes > self.bytes_max && looks < POLLS_MAX {
             if is_over() {
                 return None;
             }
             looks += 1;
             held.waiting += 1;
-            held = self.freed.wait_timeout(held, POLL_EVERY).unwrap_or_else(PoisonError::into_inner).0;
+            held = self.freed.wait_timeout(held, POLL_INTERVAL).unwrap_or_else(PoisonError::into_inner).0;
             held.waiting -= 1;
         }
         held.bytes += bytes;
-        Some(GateEntry { gate: Arc::clone(self), bytes })
+        Some(BytePermit { gate: Arc::clone(self), bytes })
     }
 
     /// Whether a search is waiting, so that bytes not needed now should be released.
-    pub fn is_wanted(&self) -> bool {
-        self.locked().waiting > 0
+    pub fn has_waiters(&self) -> bool {
+        self.lock_state().waiting > 0
     }
 
-    fn locked(&self) -> MutexGuard<'_, Held> {
+    fn lock_state(&self) -> MutexGuard<'_, SemaphoreState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for GateEntry {
+impl Drop for BytePermit {
     fn drop(&mut self) {
-        self.gate.locked().bytes -= self.bytes;
+        self.gate.lock_state().bytes -= self.bytes;
         self.gate.freed.notify_all();
     }
 }
@@ -81,15 +86,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_does_not_fit_waits_unless_it_holds_some_or_is_over() {
-        let gate = Arc::new(ByteGate::new(10));
-        let first = gate.enter(25, true, || false).unwrap();
-        assert!(gate.enter(1, true, || true).is_none());
-        let more = gate.enter(5, false, || false).unwrap();
+    fn acquiring_waits_for_room_unless_exempt_or_cancelled() {
+        let gate = Arc::new(ByteSemaphore::new(10));
+        let first = gate.acquire(25, true, || false).unwrap();
+        assert!(gate.acquire(1, true, || true).is_none());
+        let more = gate.acquire(5, false, || false).unwrap();
         let entered = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| {
-                let entry = gate.enter(8, true, || false).unwrap();
+                let entry = gate.acquire(8, true, || false).unwrap();
                 entered.store(true, Ordering::SeqCst);
                 drop(entry);
             });
@@ -98,6 +103,6 @@ mod tests {
             drop(more);
             waiter.join().unwrap();
         });
-        assert_eq!((gate.locked().bytes, entered.load(Ordering::SeqCst)), (0, true));
+        assert_eq!((gate.lock_state().bytes, entered.load(Ordering::SeqCst)), (0, true));
     }
 }

@@ -8,34 +8,34 @@ use datafusion_execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryLim
 
 /// A fair pool that records its peak use.
 #[derive(Debug)]
-pub(super) struct WatchedPool {
+pub(super) struct PeakTrackingPool {
     pool: FairSpillPool,
-    most: AtomicUsize,
+    peak: AtomicUsize,
 }
 
-impl WatchedPool {
+impl PeakTrackingPool {
     /// A pool of `bytes` bytes.
-    pub(super) fn new(bytes: usize) -> WatchedPool {
-        WatchedPool { pool: FairSpillPool::new(bytes), most: AtomicUsize::new(0) }
+    pub(super) fn new(bytes: usize) -> PeakTrackingPool {
+        PeakTrackingPool { pool: FairSpillPool::new(bytes), peak: AtomicUsize::new(0) }
     }
 
     /// Peak use in bytes.
-    pub(super) fn most_bytes(&self) -> usize {
-        self.most.load(Ordering::Relaxed)
+    pub(super) fn peak_bytes(&self) -> usize {
+        self.peak.load(Ordering::Relaxed)
     }
 
-    fn note(&self) {
-        self.most.fetch_max(self.pool.reserved(), Ordering::Relaxed);
+    fn record_peak(&self) {
+        self.peak.fetch_max(self.pool.reserved(), Ordering::Relaxed);
     }
 }
 
-impl Display for WatchedPool {
+impl Display for PeakTrackingPool {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         self.pool.fmt(out)
     }
 }
 
-impl MemoryPool for WatchedPool {
+impl MemoryPool for PeakTrackingPool {
     fn name(&self) -> &str {
         "searches"
     }
@@ -50,7 +50,7 @@ impl MemoryPool for WatchedPool {
 
     fn grow(&self, reservation: &MemoryReservation, additional: usize) {
         self.pool.grow(reservation, additional);
-        self.note();
+        self.record_peak();
     }
 
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
@@ -59,7 +59,7 @@ impl MemoryPool for WatchedPool {
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
         self.pool.try_grow(reservation, additional)?;
-        self.note();
+        self.record_peak();
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use quarry_event::value::Number;
 use quarry_event::value::decimal::Decimal;
 
 use crate::messages::TEXT_BYTES_MAX;
-use crate::messages::{Loss, note};
+use crate::messages::{Loss, record_loss};
 use crate::rows::{ColumnBuilder, ColumnReader, Value};
 
 /// The operators.
@@ -90,11 +90,11 @@ impl Operand {
 
 /// Computes `a op b` for two values.
 pub(crate) fn calculate(op: Arithmetic, a: &Value<'_>, b: &Value<'_>) -> Value<'static> {
-    if let Some(time) = moved_time(op, a, b) {
+    if let Some(time) = shift_time(op, a, b) {
         return time;
     }
     let result = a.exact_number().zip(b.exact_number()).and_then(|(a, b)| number_of(op, a, b));
-    result.map_or(Value::Null, Value::of_number)
+    result.map_or(Value::Null, Value::from_number)
 }
 
 /// `a op b` for two numbers; `None` for division by zero.
@@ -137,10 +137,10 @@ pub(crate) fn concatenate(a: &Value<'_>, b: &Value<'_>) -> Value<'static> {
             let mut text = String::with_capacity(a.len() + b.len());
             text.push_str(&a);
             text.push_str(&b);
-            Value::owned(text)
+            Value::owned_text(text)
         }
         (Some(_), Some(_)) => {
-            note(Loss::Text);
+            record_loss(Loss::Text);
             Value::Null
         }
         _ => Value::Null,
@@ -148,7 +148,7 @@ pub(crate) fn concatenate(a: &Value<'_>, b: &Value<'_>) -> Value<'static> {
 }
 
 /// Adding seconds to a time, or subtracting them, yields a time, even if a plain number would suffice.
-fn moved_time(op: Arithmetic, a: &Value<'_>, b: &Value<'_>) -> Option<Value<'static>> {
+fn shift_time(op: Arithmetic, a: &Value<'_>, b: &Value<'_>) -> Option<Value<'static>> {
     let moved = match (op, a, b) {
         (Arithmetic::Add, Value::Time(time), Value::Int(seconds))
         | (Arithmetic::Add, Value::Int(seconds), Value::Time(time)) => {
@@ -165,16 +165,16 @@ fn moved_time(op: Arithmetic, a: &Value<'_>, b: &Value<'_>) -> Option<Value<'sta
 /// Cache of recent results: finding the decimal that a double represents is slow, and columns of aggregates contain
 /// few distinct doubles.
 #[derive(Default)]
-struct KnownResults([Option<(u64, Option<Number>)>; KnownResults::PLACES]);
+struct ResultCache([Option<(u64, Option<Number>)>; ResultCache::CAPACITY]);
 
-impl KnownResults {
-    const PLACES: usize = 16;
+impl ResultCache {
+    const CAPACITY: usize = 16;
 
     fn of(&mut self, double: f64, result: impl FnOnce() -> Option<Number>) -> Option<Number> {
         /// Multiplier that distributes doubles that differ only a little (Knuth's multiplicative hashing).
-        const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+        const HASH_MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
         let bits = double.to_bits();
-        let place = (bits.wrapping_mul(SPREAD) >> (u64::BITS - Self::PLACES.trailing_zeros())) as usize;
+        let place = (bits.wrapping_mul(HASH_MULTIPLIER) >> (u64::BITS - Self::CAPACITY.trailing_zeros())) as usize;
         match self.0[place] {
             Some((known, result)) if known == bits => result,
             _ => {
@@ -193,7 +193,7 @@ pub(super) fn calculate_column(op: Arithmetic, a: &Operand, b: &Operand, rows: u
     }
     let mut builder = ColumnBuilder::new(rows);
     if a.is_numeric() && b.is_numeric() {
-        let mut known = KnownResults::default();
+        let mut known = ResultCache::default();
         for row in 0..rows {
             let result = || {
                 let decimal = a.decimal(row).zip(b.decimal(row)).and_then(|(a, b)| decimal_of(op, a, b));
@@ -203,7 +203,7 @@ pub(super) fn calculate_column(op: Arithmetic, a: &Operand, b: &Operand, rows: u
                 Some(double) => known.of(double, result),
                 None => result(),
             };
-            builder.push(result.map_or(Value::Null, Value::of_number));
+            builder.push(result.map_or(Value::Null, Value::from_number));
         }
         return builder.finish();
     }

@@ -5,7 +5,7 @@ use arrow::record_batch::RecordBatch;
 
 use super::context::ExprContext;
 use super::node::{ExprNode, Row};
-use super::single_column::Single;
+use super::single_column::SingleColumnPart;
 use crate::EngineError;
 use crate::functions::CallState;
 use crate::row_filter::RowFilter;
@@ -71,9 +71,9 @@ impl<'a> Batch<'a> {
     }
 
     /// Evaluates the parts of the expression that read a single coded column.
-    pub(super) fn with_singles(mut self, root: &ExprNode) -> Result<Batch<'a>, EngineError> {
+    pub(super) fn evaluate_singles(mut self, root: &ExprNode) -> Result<Batch<'a>, EngineError> {
         let mut singles: Vec<Option<ArrayRef>> = Vec::new();
-        root.each_single(&mut |single| {
+        root.for_each_single(&mut |single| {
             let found = self.array(single.slot).map_or(Ok(None), |column| single.compute(column, self.context))?;
             singles.resize(singles.len().max(single.at + 1), None);
             singles[single.at] = found;
@@ -85,7 +85,7 @@ impl<'a> Batch<'a> {
     }
 
     /// The result of a single-column part, if it has been computed.
-    pub(super) fn single(&self, single: &Single) -> Option<&ArrayRef> {
+    pub(super) fn single(&self, single: &SingleColumnPart) -> Option<&ArrayRef> {
         self.singles.get(single.at).and_then(Option::as_ref)
     }
 

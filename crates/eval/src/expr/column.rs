@@ -35,7 +35,7 @@ pub(super) fn evaluate(node: &ExprNode, batch: &Batch<'_>) -> Result<ArrayRef, E
         ExprNode::Coalesce(values) => coalesce(values, batch)?,
         ExprNode::Case(arms) if arms.iter().all(|(condition, _)| is_columnar(condition, batch)) => case(arms, batch)?,
         node if node.is_condition() => Arc::new(condition(node, batch)?),
-        node => by_row(node, batch),
+        node => evaluate_by_row(node, batch),
     })
 }
 
@@ -59,10 +59,10 @@ pub(super) fn condition(node: &ExprNode, batch: &Batch<'_>) -> Result<BooleanArr
         ExprNode::Or(a, b) if is_columnar(b, batch) => {
             boolean::or_kleene(&condition(a, batch)?, &condition(b, batch)?)?
         }
-        ExprNode::And(a, b) => where_open(&condition(a, batch)?, false, b, batch),
-        ExprNode::Or(a, b) => where_open(&condition(a, batch)?, true, b, batch),
-        ExprNode::IsNull(inner) if is_columnar(inner, batch) => nullness(&evaluate(inner, batch)?, true),
-        ExprNode::IsNotNull(inner) if is_columnar(inner, batch) => nullness(&evaluate(inner, batch)?, false),
+        ExprNode::And(a, b) => combine_undecided(&condition(a, batch)?, false, b, batch),
+        ExprNode::Or(a, b) => combine_undecided(&condition(a, batch)?, true, b, batch),
+        ExprNode::IsNull(inner) if is_columnar(inner, batch) => null_mask(&evaluate(inner, batch)?, true),
+        ExprNode::IsNotNull(inner) if is_columnar(inner, batch) => null_mask(&evaluate(inner, batch)?, false),
         ExprNode::Slot(_) => {
             let array = evaluate(node, batch)?;
             match array.data_type() {
@@ -113,7 +113,7 @@ pub(super) fn is_columnar(node: &ExprNode, batch: &Batch<'_>) -> bool {
     }
 }
 
-fn by_row(node: &ExprNode, batch: &Batch<'_>) -> ArrayRef {
+fn evaluate_by_row(node: &ExprNode, batch: &Batch<'_>) -> ArrayRef {
     let mut builder = ColumnBuilder::new(batch.len());
     for row in 0..batch.len() {
         builder.push(node.value(&batch.row(row)));
@@ -131,7 +131,7 @@ fn truth_by_row(node: &ExprNode, batch: &Batch<'_>) -> BooleanArray {
 
 /// `left OR right` if `decides` is true, otherwise `left AND right`: rows in which the left side equals `decides` do
 /// not need the right side.
-fn where_open(left: &BooleanArray, decides: bool, right: &ExprNode, batch: &Batch<'_>) -> BooleanArray {
+fn combine_undecided(left: &BooleanArray, decides: bool, right: &ExprNode, batch: &Batch<'_>) -> BooleanArray {
     let mut builder = BooleanBuilder::with_capacity(batch.len());
     for row in 0..batch.len() {
         let known = left.is_valid(row).then(|| left.value(row));
@@ -144,7 +144,7 @@ fn where_open(left: &BooleanArray, decides: bool, right: &ExprNode, batch: &Batc
     builder.finish()
 }
 
-fn nullness(array: &ArrayRef, wanted: bool) -> BooleanArray {
+fn null_mask(array: &ArrayRef, wanted: bool) -> BooleanArray {
     let reader = ColumnReader::new(array);
     if let ColumnReader::Null(rows) = reader {
         return BooleanArray::from(vec![wanted; rows]);

@@ -28,7 +28,7 @@ pub fn holds(op: CompareOp, order: Ordering) -> bool {
 }
 
 /// The operator with its sides exchanged.
-pub(super) fn flipped(op: CompareOp) -> CompareOp {
+pub(super) fn flip(op: CompareOp) -> CompareOp {
     match op {
         CompareOp::Eq | CompareOp::Ne => op,
         CompareOp::Lt => CompareOp::Gt,
@@ -43,10 +43,10 @@ pub fn compare_values(op: CompareOp, a: &Value<'_>, b: &Value<'_>) -> Option<boo
     match (a, b) {
         (Value::Null, _) | (_, Value::Null) => None,
         (Value::Multi(many), other) => {
-            Some(many.iter().any(|one| compare_values(op, &Value::text_of(one), other) == Some(true)))
+            Some(many.iter().any(|one| compare_values(op, &Value::borrowed_text(one), other) == Some(true)))
         }
         (other, Value::Multi(many)) => {
-            Some(many.iter().any(|one| compare_values(op, other, &Value::text_of(one)) == Some(true)))
+            Some(many.iter().any(|one| compare_values(op, other, &Value::borrowed_text(one)) == Some(true)))
         }
         _ => Some(holds(op, order_values(a, b)?)),
     }
@@ -126,17 +126,23 @@ impl Literal {
 /// `column op literal` for every row; null where the column is null.
 pub fn compare_column(reader: &ColumnReader, op: CompareOp, literal: &Literal) -> BooleanArray {
     let fast = match (reader, literal.number) {
-        (ColumnReader::Int(array), Some(Number::Int(value))) => by_kernel(op, array, &Int64Array::new_scalar(value)),
+        (ColumnReader::Int(array), Some(Number::Int(value))) => {
+            compare_with_kernel(op, array, &Int64Array::new_scalar(value))
+        }
         (ColumnReader::Int(array), Some(Number::Float(value))) if are_exact(array) => {
             let numbers = array.unary::<_, Float64Type>(|value| value as f64);
-            by_kernel(op, &numbers, &Float64Array::new_scalar(value))
+            compare_with_kernel(op, &numbers, &Float64Array::new_scalar(value))
         }
-        (ColumnReader::Float(array), Some(number)) => by_kernel(op, array, &Float64Array::new_scalar(number.as_f64())),
+        (ColumnReader::Float(array), Some(number)) => {
+            compare_with_kernel(op, array, &Float64Array::new_scalar(number.as_f64()))
+        }
         (ColumnReader::Time(array), Some(number)) => {
-            number.nanos().and_then(|ns| by_kernel(op, array, &TimestampNanosecondArray::new_scalar(ns)))
+            number.nanos().and_then(|ns| compare_with_kernel(op, array, &TimestampNanosecondArray::new_scalar(ns)))
         }
         (ColumnReader::Decimal(..), Some(number)) => Some(compare_decimals(reader, op, number)),
-        (ColumnReader::Text(array), None) => by_kernel(op, array, &StringViewArray::new_scalar(literal.text.as_str())),
+        (ColumnReader::Text(array), None) => {
+            compare_with_kernel(op, array, &StringViewArray::new_scalar(literal.text.as_str()))
+        }
         (ColumnReader::Text(array), Some(_)) => Some(compare_texts(array, op, literal)),
         (ColumnReader::Null(rows), _) => Some(BooleanArray::new_null(*rows)),
         _ => None,
@@ -148,7 +154,11 @@ fn are_exact(array: &Int64Array) -> bool {
     array.values().iter().all(|value| value.unsigned_abs() <= MAX_EXACT_INTEGER as u64)
 }
 
-fn by_kernel(op: CompareOp, a: &dyn arrow::array::Datum, b: &dyn arrow::array::Datum) -> Option<BooleanArray> {
+fn compare_with_kernel(
+    op: CompareOp,
+    a: &dyn arrow::array::Datum,
+    b: &dyn arrow::array::Datum,
+) -> Option<BooleanArray> {
     match op {
         CompareOp::Eq => cmp::eq(a, b).ok(),
         CompareOp::Ne => cmp::neq(a, b).ok(),
@@ -180,9 +190,9 @@ fn compare_decimals(reader: &ColumnReader, op: CompareOp, literal: Number) -> Bo
 pub(super) fn compare_columns(op: CompareOp, a: &ArrayRef, b: &ArrayRef) -> BooleanArray {
     let (left, right) = (ColumnReader::new(a), ColumnReader::new(b));
     let fast = match (&left, &right) {
-        (ColumnReader::Int(a), ColumnReader::Int(b)) => by_kernel(op, a, b),
-        (ColumnReader::Float(a), ColumnReader::Float(b)) => by_kernel(op, a, b),
-        (ColumnReader::Time(a), ColumnReader::Time(b)) => by_kernel(op, a, b),
+        (ColumnReader::Int(a), ColumnReader::Int(b)) => compare_with_kernel(op, a, b),
+        (ColumnReader::Float(a), ColumnReader::Float(b)) => compare_with_kernel(op, a, b),
+        (ColumnReader::Time(a), ColumnReader::Time(b)) => compare_with_kernel(op, a, b),
         _ => None,
     };
     fast.unwrap_or_else(|| (0..a.len()).map(|row| compare_values(op, &left.value(row), &right.value(row))).collect())

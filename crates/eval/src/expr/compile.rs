@@ -5,7 +5,7 @@ use quarry_spl::ast::{BinaryOp, CompareOp, Expr, ExprKind, UnaryOp};
 
 use super::arithmetic::Arithmetic;
 use super::batch::Slot;
-use super::compare::{Literal, flipped};
+use super::compare::{Literal, flip};
 use super::context::ExprContext;
 use super::node::{ExprNode, Row};
 use crate::EngineError;
@@ -14,7 +14,7 @@ use crate::functions::figures::Figures;
 use crate::functions::json_tree::Json;
 use crate::functions::table::EvalTable;
 use crate::functions::{CallState, Prepared};
-use crate::lookup::no_table;
+use crate::lookup::unknown_table_message;
 use crate::rows::Value;
 
 /// Compiles an expression into its root and the slots it reads.
@@ -39,7 +39,7 @@ fn invalid(expr: &Expr, message: impl Into<String>) -> EngineError {
 impl Compiler<'_> {
     fn node(&mut self, expr: &Expr) -> Result<ExprNode, EngineError> {
         let node = match &expr.kind {
-            ExprKind::Text(text) => ExprNode::Constant(Value::owned(text.clone())),
+            ExprKind::Text(text) => ExprNode::Constant(Value::owned_text(text.clone())),
             ExprKind::Number(value, written) => ExprNode::Constant(number(*value, written)),
             ExprKind::Bool(value) => ExprNode::Constant(Value::Bool(*value)),
             ExprKind::Field(name) => ExprNode::Slot(self.field(name)),
@@ -50,7 +50,7 @@ impl Compiler<'_> {
             ExprKind::In(needle, values) => self.membership(needle, values)?,
             ExprKind::Call(name, args) => self.call(expr, name, args)?,
         };
-        Ok(self.folded(node))
+        Ok(self.fold_constants(node))
     }
 
     fn boxed(&mut self, expr: &Expr) -> Result<Box<ExprNode>, EngineError> {
@@ -170,7 +170,7 @@ impl Compiler<'_> {
             return Err(invalid(table, "lookup() works in searches only"));
         };
         let read = source.table(name).map_err(|fault| EngineError::at(fault, table.span))?;
-        let found = read.ok_or_else(|| invalid(table, no_table(name, source.as_ref())))?;
+        let found = read.ok_or_else(|| invalid(table, unknown_table_message(name, source.as_ref())))?;
         let found = EvalTable::new(name, found).map_err(|fault| EngineError::at(fault, table.span))?;
         check_json_of_lookup(asked)?;
         let columns = asked.iter().flat_map(|asked| match &asked.kind {
@@ -180,7 +180,7 @@ impl Compiler<'_> {
         });
         for column in columns {
             if let ExprKind::Text(text) = &column.kind
-                && let Some(message) = found.lacks(text)
+                && let Some(message) = found.missing_column_message(text)
             {
                 return Err(invalid(column, message));
             }
@@ -234,7 +234,7 @@ impl Compiler<'_> {
     }
 
     /// The node, or its value if it is constant.
-    fn folded(&self, node: ExprNode) -> ExprNode {
+    fn fold_constants(&self, node: ExprNode) -> ExprNode {
         let row = Row::detached(self.context, &self.state);
         if matches!(node, ExprNode::Constant(_)) || !is_constant(&node) {
             return node;
@@ -246,7 +246,7 @@ impl Compiler<'_> {
 
 /// A number keeps the digits with which it is written, like a number in a field.
 fn number(value: f64, written: &str) -> Value<'static> {
-    exact_number(written).map_or_else(|| Value::number_of(value), Value::of_number)
+    exact_number(written).map_or_else(|| Value::from_f64(value), Value::from_number)
 }
 
 /// Moves a constant to the right, where it is parsed only once.
@@ -256,7 +256,7 @@ fn comparison(op: CompareOp, left: Box<ExprNode>, right: Box<ExprNode>) -> ExprN
         return ExprNode::CompareLiteral(op, left, literal);
     }
     if let Some(literal) = literal(&left) {
-        return ExprNode::CompareLiteral(flipped(op), right, literal);
+        return ExprNode::CompareLiteral(flip(op), right, literal);
     }
     ExprNode::Compare(op, left, right)
 }

@@ -8,7 +8,7 @@ use quarry_spl::ast::CompareOp;
 use super::arithmetic::{self, Arithmetic};
 use super::compare::{Literal, compare_values};
 use super::context::ExprContext;
-use super::single_column::Single;
+use super::single_column::SingleColumnPart;
 use crate::functions::CallState;
 use crate::functions::{Call, Function, Prepared};
 use crate::rows::{ColumnReader, Value};
@@ -59,7 +59,7 @@ pub enum ExprNode {
     /// Any other function.
     Call(Function, Vec<ExprNode>, Prepared),
     /// A part that reads a single column, so that its results can be shared.
-    Single(Box<Single>),
+    Single(Box<SingleColumnPart>),
 }
 
 /// One row, and the values bound by enclosing `mvmap` and `mvfilter` calls.
@@ -97,7 +97,7 @@ impl<'a> Row<'a> {
         let mut binding = self.binding;
         while let Some(bound) = binding {
             if bound.slot == slot {
-                return Value::text_of(bound.text);
+                return Value::borrowed_text(bound.text);
             }
             binding = bound.outer;
         }
@@ -136,7 +136,7 @@ impl ExprNode {
     /// The node's value for a row.
     pub fn value<'a>(&'a self, row: &Row<'a>) -> Value<'a> {
         match self {
-            ExprNode::Constant(value) => borrowed(value),
+            ExprNode::Constant(value) => borrow_value(value),
             ExprNode::Slot(slot) => row.slot(*slot),
             ExprNode::Negate(inner) => arithmetic::calculate(Arithmetic::Sub, &Value::Int(0), &inner.value(row)),
             ExprNode::Arithmetic(Arithmetic::Add, a, b) => arithmetic::add(&a.value(row), &b.value(row)),
@@ -150,7 +150,7 @@ impl ExprNode {
             ExprNode::MvFilter(slot, predicate) => filter_values(*slot, predicate, row),
             ExprNode::MvMap(values, slot, each) => map_values(values, *slot, each, row),
             ExprNode::Call(function, args, prepared) => call(function, args, prepared, row),
-            ExprNode::Single(single) => match single.known(row) {
+            ExprNode::Single(single) => match single.computed_column(row) {
                 Some(column) => column.value(row.row),
                 None => single.inner.value(row),
             },
@@ -179,7 +179,7 @@ impl ExprNode {
             ExprNode::In(needle, values) => is_in(&needle.value(row), values, row),
             ExprNode::IsNull(inner) => Some(inner.is_null(row)),
             ExprNode::IsNotNull(inner) => Some(!inner.is_null(row)),
-            ExprNode::Single(single) => match single.known(row) {
+            ExprNode::Single(single) => match single.computed_column(row) {
                 Some(ColumnReader::Bool(values)) => values.is_valid(row.row).then(|| values.value(row.row)),
                 _ => single.inner.truth(row),
             },
@@ -199,9 +199,9 @@ impl ExprNode {
 }
 
 /// A copy that borrows its texts.
-pub(super) fn borrowed<'a>(value: &'a Value<'static>) -> Value<'a> {
+pub(super) fn borrow_value<'a>(value: &'a Value<'static>) -> Value<'a> {
     match value {
-        Value::Text(text) => Value::text_of(text),
+        Value::Text(text) => Value::borrowed_text(text),
         Value::Multi(values) => Value::Multi(values.iter().map(|text| Cow::Borrowed(text.as_ref())).collect()),
         other => other.clone(),
     }
@@ -261,14 +261,14 @@ fn call<'a>(function: &Function, args: &'a [ExprNode], prepared: &'a Prepared, r
         for (value, node) in values.iter_mut().zip(args) {
             *value = node.value(row);
         }
-        return checked(function, (function.run)(&mut values[..args.len()], &call));
+        return check_type(function, (function.run)(&mut values[..args.len()], &call));
     }
     let mut values: Vec<Value<'a>> = args.iter().map(|node| node.value(row)).collect();
-    checked(function, (function.run)(&mut values, &call))
+    check_type(function, (function.run)(&mut values, &call))
 }
 
 /// Checks that a value has the type stated in the function table, on which the typing of expressions relies.
-fn checked<'a>(function: &Function, value: Value<'a>) -> Value<'a> {
+fn check_type<'a>(function: &Function, value: Value<'a>) -> Value<'a> {
     debug_assert!(function.may_return(&value), "{} returned {value:?}", function.row.help.name);
     value
 }

@@ -15,22 +15,22 @@ use super::context::ExprContext;
 use super::node::{ExprNode, Row};
 use crate::EngineError;
 use crate::functions::CallState;
-use crate::rows::{ColumnReader, DistinctMemo, Numbers, Value};
+use crate::rows::{ColumnReader, DistinctMemo, NumberHandling, Value};
 
 /// A part that reads a single column.
 #[derive(Debug)]
-pub struct Single {
+pub struct SingleColumnPart {
     /// The expression of the part.
     pub(super) inner: ExprNode,
     /// The slot that the part reads.
     pub(super) slot: usize,
     /// Index of the part among all parts.
     pub(super) at: usize,
-    numbers: Numbers,
+    numbers: NumberHandling,
     memo: DistinctMemo,
 }
 
-impl Single {
+impl SingleColumnPart {
     /// The part's result for each row of its column; `None` if the rows must be evaluated one by one.
     pub(super) fn compute(&self, column: &ArrayRef, context: &ExprContext) -> Result<Option<ArrayRef>, EngineError> {
         let results = self.memo.run(column, self.numbers, |values| {
@@ -44,13 +44,13 @@ impl Single {
 
     /// The column with the part's results, if computed.
     #[inline]
-    pub(super) fn known<'a>(&self, row: &Row<'a>) -> Option<&'a ColumnReader> {
+    pub(super) fn computed_column<'a>(&self, row: &Row<'a>) -> Option<&'a ColumnReader> {
         row.singles.get(self.at).and_then(Option::as_ref)
     }
 }
 
 /// Marks the largest parts of the node that read a single field.
-pub(super) fn with_singles(node: ExprNode, slots: &[Slot]) -> ExprNode {
+pub(super) fn mark_singles(node: ExprNode, slots: &[Slot]) -> ExprNode {
     Marker { slots, count: 0 }.mark(node)
 }
 
@@ -64,81 +64,81 @@ impl Marker<'_> {
         if matches!(node, ExprNode::Slot(_) | ExprNode::Constant(_)) {
             return node;
         }
-        let mut reads = Reads::Nothing;
-        self.reads(&node, &mut reads);
-        if let Reads::One(slot) = reads
+        let mut reads = ReadColumns::Nothing;
+        self.collect_reads(&node, &mut reads);
+        if let ReadColumns::One(slot) = reads
             && !is_mixed(&node)
         {
             self.count += 1;
-            let numbers = if is_numeric_by_column(&node) { Numbers::AsTheyAre } else { Numbers::ByValue };
+            let numbers = if is_numeric_by_column(&node) { NumberHandling::ByRow } else { NumberHandling::ByValue };
             let (at, memo) = (self.count - 1, DistinctMemo::default());
-            return ExprNode::Single(Box::new(Single { inner: node, slot, at, numbers, memo }));
+            return ExprNode::Single(Box::new(SingleColumnPart { inner: node, slot, at, numbers, memo }));
         }
-        self.parts(node)
+        self.mark_parts(node)
     }
 
-    fn boxed(&mut self, mut node: Box<ExprNode>) -> Box<ExprNode> {
+    fn mark_boxed(&mut self, mut node: Box<ExprNode>) -> Box<ExprNode> {
         let taken = std::mem::replace(node.as_mut(), ExprNode::Constant(Value::Null));
         *node = self.mark(taken);
         node
     }
 
-    fn arms(&mut self, arms: Vec<(ExprNode, ExprNode)>) -> Vec<(ExprNode, ExprNode)> {
+    fn mark_arms(&mut self, arms: Vec<(ExprNode, ExprNode)>) -> Vec<(ExprNode, ExprNode)> {
         arms.into_iter().map(|(test, value)| (self.mark(test), self.mark(value))).collect()
     }
 
-    fn all(&mut self, nodes: Vec<ExprNode>) -> Vec<ExprNode> {
+    fn mark_all(&mut self, nodes: Vec<ExprNode>) -> Vec<ExprNode> {
         nodes.into_iter().map(|node| self.mark(node)).collect()
     }
 
     /// Marks parts within the node's operands.
-    fn parts(&mut self, node: ExprNode) -> ExprNode {
+    fn mark_parts(&mut self, node: ExprNode) -> ExprNode {
         match node {
             ExprNode::Constant(_) | ExprNode::Slot(_) | ExprNode::Single(_) | ExprNode::MvFilter(..) => node,
-            ExprNode::Negate(a) => ExprNode::Negate(self.boxed(a)),
-            ExprNode::Not(a) => ExprNode::Not(self.boxed(a)),
-            ExprNode::Arithmetic(op, a, b) => ExprNode::Arithmetic(op, self.boxed(a), self.boxed(b)),
-            ExprNode::Concat(a, b) => ExprNode::Concat(self.boxed(a), self.boxed(b)),
-            ExprNode::Compare(op, a, b) => ExprNode::Compare(op, self.boxed(a), self.boxed(b)),
-            ExprNode::CompareLiteral(op, a, literal) => ExprNode::CompareLiteral(op, self.boxed(a), literal),
-            ExprNode::And(a, b) => ExprNode::And(self.boxed(a), self.boxed(b)),
-            ExprNode::Or(a, b) => ExprNode::Or(self.boxed(a), self.boxed(b)),
-            ExprNode::Xor(a, b) => ExprNode::Xor(self.boxed(a), self.boxed(b)),
-            ExprNode::In(a, values) => ExprNode::In(self.boxed(a), self.all(values)),
-            ExprNode::InLiterals(a, literals) => ExprNode::InLiterals(self.boxed(a), literals),
-            ExprNode::IsNull(a) => ExprNode::IsNull(self.boxed(a)),
-            ExprNode::IsNotNull(a) => ExprNode::IsNotNull(self.boxed(a)),
-            ExprNode::Case(arms) => ExprNode::Case(self.arms(arms)),
-            ExprNode::Validate(arms) => ExprNode::Validate(self.arms(arms)),
-            ExprNode::Coalesce(values) => ExprNode::Coalesce(self.all(values)),
-            ExprNode::MvMap(values, slot, each) => ExprNode::MvMap(self.boxed(values), slot, each),
-            ExprNode::Call(function, args, prepared) => ExprNode::Call(function, self.all(args), prepared),
+            ExprNode::Negate(a) => ExprNode::Negate(self.mark_boxed(a)),
+            ExprNode::Not(a) => ExprNode::Not(self.mark_boxed(a)),
+            ExprNode::Arithmetic(op, a, b) => ExprNode::Arithmetic(op, self.mark_boxed(a), self.mark_boxed(b)),
+            ExprNode::Concat(a, b) => ExprNode::Concat(self.mark_boxed(a), self.mark_boxed(b)),
+            ExprNode::Compare(op, a, b) => ExprNode::Compare(op, self.mark_boxed(a), self.mark_boxed(b)),
+            ExprNode::CompareLiteral(op, a, literal) => ExprNode::CompareLiteral(op, self.mark_boxed(a), literal),
+            ExprNode::And(a, b) => ExprNode::And(self.mark_boxed(a), self.mark_boxed(b)),
+            ExprNode::Or(a, b) => ExprNode::Or(self.mark_boxed(a), self.mark_boxed(b)),
+            ExprNode::Xor(a, b) => ExprNode::Xor(self.mark_boxed(a), self.mark_boxed(b)),
+            ExprNode::In(a, values) => ExprNode::In(self.mark_boxed(a), self.mark_all(values)),
+            ExprNode::InLiterals(a, literals) => ExprNode::InLiterals(self.mark_boxed(a), literals),
+            ExprNode::IsNull(a) => ExprNode::IsNull(self.mark_boxed(a)),
+            ExprNode::IsNotNull(a) => ExprNode::IsNotNull(self.mark_boxed(a)),
+            ExprNode::Case(arms) => ExprNode::Case(self.mark_arms(arms)),
+            ExprNode::Validate(arms) => ExprNode::Validate(self.mark_arms(arms)),
+            ExprNode::Coalesce(values) => ExprNode::Coalesce(self.mark_all(values)),
+            ExprNode::MvMap(values, slot, each) => ExprNode::MvMap(self.mark_boxed(values), slot, each),
+            ExprNode::Call(function, args, prepared) => ExprNode::Call(function, self.mark_all(args), prepared),
         }
     }
 
     /// Adds the columns that a node reads.
-    fn reads(&self, node: &ExprNode, reads: &mut Reads) {
+    fn collect_reads(&self, node: &ExprNode, reads: &mut ReadColumns) {
         match node {
             ExprNode::Slot(slot) => self.add(*slot, reads),
             ExprNode::MvFilter(slot, _) => self.add(*slot, reads),
             ExprNode::MvMap(_, slot, _) => self.add(*slot, reads),
-            ExprNode::Call(function, ..) if !function.is_stable() => *reads = Reads::More,
+            ExprNode::Call(function, ..) if !function.is_stable() => *reads = ReadColumns::More,
             _ => {}
         }
-        node.each_part(&mut |part| self.reads(part, reads));
+        node.for_each_child(&mut |part| self.collect_reads(part, reads));
     }
 
-    fn add(&self, slot: usize, reads: &mut Reads) {
+    fn add(&self, slot: usize, reads: &mut ReadColumns) {
         *reads = match (&*reads, self.slots.get(slot)) {
-            (Reads::Nothing, Some(Slot::Field(_))) => Reads::One(slot),
-            (Reads::One(known), Some(Slot::Field(_))) if *known == slot => Reads::One(slot),
-            _ => Reads::More,
+            (ReadColumns::Nothing, Some(Slot::Field(_))) => ReadColumns::One(slot),
+            (ReadColumns::One(known), Some(Slot::Field(_))) if *known == slot => ReadColumns::One(slot),
+            _ => ReadColumns::More,
         };
     }
 }
 
 /// The columns that a node reads.
-enum Reads {
+enum ReadColumns {
     Nothing,
     One(usize),
     More,
@@ -157,7 +157,7 @@ fn is_mixed(node: &ExprNode) -> bool {
 
 impl ExprNode {
     /// Calls `visit` with each child node.
-    fn each_part(&self, visit: &mut dyn FnMut(&ExprNode)) {
+    fn for_each_child(&self, visit: &mut dyn FnMut(&ExprNode)) {
         match self {
             ExprNode::Constant(_) | ExprNode::Slot(_) => {}
             ExprNode::Negate(a) | ExprNode::Not(a) | ExprNode::IsNull(a) | ExprNode::IsNotNull(a) => visit(a),
@@ -187,17 +187,17 @@ impl ExprNode {
     }
 
     /// Calls `visit` with each marked part.
-    pub(super) fn each_single(
+    pub(super) fn for_each_single(
         &self,
-        visit: &mut dyn FnMut(&Single) -> Result<(), EngineError>,
+        visit: &mut dyn FnMut(&SingleColumnPart) -> Result<(), EngineError>,
     ) -> Result<(), EngineError> {
         if let ExprNode::Single(single) = self {
             return visit(single);
         }
         let mut ended = Ok(());
-        self.each_part(&mut |part| {
+        self.for_each_child(&mut |part| {
             if ended.is_ok() {
-                ended = part.each_single(visit);
+                ended = part.for_each_single(visit);
             }
         });
         ended

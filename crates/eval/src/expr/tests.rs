@@ -142,7 +142,7 @@ fn three_valued_logic() {
 }
 
 #[test]
-fn conditionals_choose_lazily() {
+fn conditionals_evaluate_lazily() {
     check(&[
         ("if(i > 100, \"big\", \"small\")", "small|big|small"),
         ("if(match(s, \"a\"), i, s)", "7|GET|-"),
@@ -170,7 +170,7 @@ fn values_bound_one_by_one() {
 }
 
 #[test]
-fn searchmatch_sees_the_row() {
+fn searchmatch_tests_the_current_row() {
     check(&[("if(searchmatch(\"s=get\"), 1, 0)", "0|1|0"), ("if(searchmatch(\"timeout OR i=7\"), 1, 0)", "1|1|0")]);
 }
 

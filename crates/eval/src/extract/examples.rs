@@ -7,7 +7,7 @@
 use crate::pattern::Regex;
 
 /// Maximum number of characters examined before a value.
-const BEFORE_MAX: usize = 30;
+const PREFIX_CHARS_MAX: usize = 30;
 
 /// A text with a marked value; the positions are byte offsets on character boundaries.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Example {
 /// The patterns that fit all examples, best first, with the value in the group `group`; at most `most`.
 pub fn patterns_of(group: &str, examples: &[Example], counterexamples: &[String], most: usize) -> Vec<String> {
     let Some(first) = examples.first() else { return Vec::new() };
-    let before: Vec<char> = first.before().chars().rev().take(BEFORE_MAX).collect();
+    let before: Vec<char> = first.before().chars().rev().take(PREFIX_CHARS_MAX).collect();
     let is_common =
         |at: &usize| examples.iter().all(|other| other.before().chars().rev().nth(*at) == before.get(*at).copied());
     let common = (0..before.len()).take_while(is_common).count();
@@ -58,10 +58,10 @@ pub fn patterns_of(group: &str, examples: &[Example], counterexamples: &[String]
     let lengths = (1..=common).filter(is_whole).chain(1..=common).chain(std::iter::once(0));
     let mut found: Vec<String> = Vec::new();
     for length in lengths {
-        let head: String = before[..length].iter().rev().map(|c| escaped(*c)).collect();
+        let head: String = before[..length].iter().rev().map(|c| escape(*c)).collect();
         let head = if length == 0 && begins { "^".to_owned() } else { head };
         let pattern = format!("{head}(?<{group}>{value})");
-        if !found.contains(&pattern) && fits(&pattern, examples, counterexamples) {
+        if !found.contains(&pattern) && matches_examples(&pattern, examples, counterexamples) {
             found.push(pattern);
         }
         if found.len() >= most {
@@ -72,7 +72,7 @@ pub fn patterns_of(group: &str, examples: &[Example], counterexamples: &[String]
 }
 
 /// Text that the first group of a pattern captures; `None` without a match, or if the pattern is invalid.
-pub fn value_found(pattern: &str, text: &str) -> Option<String> {
+pub fn find_value(pattern: &str, text: &str) -> Option<String> {
     Regex::new(pattern).ok()?.first_group(text).map(str::to_owned)
 }
 
@@ -93,14 +93,14 @@ fn value_pattern(examples: &[Example]) -> String {
     let is_end = |c: &char| examples.iter().all(|example| example.next() == Some(*c) && !example.value().contains(*c));
     match next.filter(is_end) {
         Some(c) if c.is_whitespace() => r"\S+".to_owned(),
-        Some(c) => format!("[^{}]+", escaped(c)),
+        Some(c) => format!("[^{}]+", escape(c)),
         None if all(|c| !c.is_whitespace()) => r"\S+".to_owned(),
         None => ".+".to_owned(),
     }
 }
 
 /// Whether a pattern finds every example in its text, and none of the counterexamples.
-fn fits(pattern: &str, examples: &[Example], counterexamples: &[String]) -> bool {
+fn matches_examples(pattern: &str, examples: &[Example], counterexamples: &[String]) -> bool {
     let Ok(regex) = Regex::new(pattern) else { return false };
     let finds = |text: &str, wanted: &str| regex.first_group(text).is_some_and(|found| found == wanted);
     let good = examples.iter().all(|example| finds(&example.text, example.value()));
@@ -108,7 +108,7 @@ fn fits(pattern: &str, examples: &[Example], counterexamples: &[String]) -> bool
 }
 
 /// A character as a regular expression.
-fn escaped(letter: char) -> String {
+fn escape(letter: char) -> String {
     if letter.is_alphanumeric() || letter == ' ' || letter == '_' { letter.to_string() } else { format!("\\{letter}") }
 }
 
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pattern_finds_what_is_marked() {
+    fn patterns_find_the_marked_values() {
         for (texts, best) in [
             (&["took=<12> ms", "x took=<7> ms"][..], r"took\=(?<v>\d+)"),
             (&["from <10.0.0.1> port 5"][..], r"from (?<v>\d+\.\d+\.\d+\.\d+)"),
@@ -134,12 +134,12 @@ mod tests {
             let examples: Vec<Example> = texts.iter().map(|text| marked(text)).collect();
             let found = patterns_of("v", &examples, &[], 3);
             assert_eq!(found.first().map(String::as_str), Some(best), "{texts:?}");
-            assert!(found.iter().all(|pattern| fits(pattern, &examples, &[])), "{found:?}");
+            assert!(found.iter().all(|pattern| matches_examples(pattern, &examples, &[])), "{found:?}");
         }
     }
 
     #[test]
-    fn a_counterexample_rules_a_pattern_out() {
+    fn counterexamples_exclude_patterns() {
         let examples = [marked("id=<5> id=7")];
         assert!(!patterns_of("v", &examples, &[], 5).is_empty());
         assert!(patterns_of("v", &examples, &["5".to_owned()], 5).is_empty());

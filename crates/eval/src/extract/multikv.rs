@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use quarry_spl::ast::MultiKvCommand;
 
-use self::rules::{SeeCells, TableRule};
+use self::rules::{CellVisitor, TableRule};
 
 /// Reads tables according to the options of `multikv`.
 #[derive(Clone)]
@@ -30,7 +30,7 @@ struct Word<'t> {
 }
 
 /// Receives the rows of tables: the line, the columns, and the words of the line.
-type SeeRow<'s> = &'s mut dyn FnMut(&str, &[Column], &[Word<'_>]);
+type RowVisitor<'s> = &'s mut dyn FnMut(&str, &[Column], &[Word<'_>]);
 
 /// A column: its name and the position of the name.
 struct Column {
@@ -57,7 +57,7 @@ pub fn table_cells(text: &str, rule: Option<&TableRule>, see: &mut dyn FnMut(&st
         rule: None,
     };
     TableReader { command: Arc::new(command), rule: None }.table(text, &mut |line, columns, words| {
-        for (column, value) in assigned(columns, words, line) {
+        for (column, value) in assign_words(columns, words, line) {
             if !value.is_empty() {
                 see(&column.name, &value);
             }
@@ -67,10 +67,10 @@ pub fn table_cells(text: &str, rule: Option<&TableRule>, see: &mut dyn FnMut(&st
 
 impl TableReader {
     /// Passes each row of the tables in a text to `see`, as the names and values of its cells.
-    pub fn rows(&self, text: &str, see: SeeCells<'_>) {
+    pub fn rows(&self, text: &str, see: CellVisitor<'_>) {
         let Some(rule) = &self.rule else {
             return self.table(text, &mut |line, columns, words| {
-                let cells = assigned(columns, words, line).into_iter();
+                let cells = assign_words(columns, words, line).into_iter();
                 see(line, cells.map(|(column, value)| (column.name.clone(), value)).collect());
             });
         };
@@ -83,7 +83,7 @@ impl TableReader {
     }
 
     /// Passes each row of the tables in a text to `see`.
-    fn table(&self, text: &str, see: SeeRow<'_>) {
+    fn table(&self, text: &str, see: RowVisitor<'_>) {
         // Non-blank lines, and whether each follows a blank line.
         let mut lines: Vec<(&str, bool)> = Vec::new();
         let mut after_blank = true;
@@ -116,7 +116,7 @@ impl TableReader {
                 continue;
             }
             match self.command.no_header {
-                true => see(line, &numbered(&words), &words),
+                true => see(line, &numbered_columns(&words), &words),
                 false => see(line, known, &words),
             }
         }
@@ -173,7 +173,7 @@ fn columns_of(words: &[Word<'_>]) -> Vec<Column> {
     names.collect()
 }
 
-fn numbered(words: &[Word<'_>]) -> Vec<Column> {
+fn numbered_columns(words: &[Word<'_>]) -> Vec<Column> {
     let name = |(at, word): (usize, &Word<'_>)| Column {
         name: format!("Column_{}", at + 1),
         start: word.start,
@@ -183,7 +183,7 @@ fn numbered(words: &[Word<'_>]) -> Vec<Column> {
 }
 
 /// Assigns the words of a line to columns. Surplus words belong to the last column.
-fn assigned<'c>(columns: &'c [Column], words: &[Word<'_>], line: &str) -> Vec<(&'c Column, String)> {
+fn assign_words<'c>(columns: &'c [Column], words: &[Word<'_>], line: &str) -> Vec<(&'c Column, String)> {
     let Some(last) = columns.len().checked_sub(1) else { return Vec::new() };
     if words.len() >= columns.len() {
         let plain = columns.iter().zip(words).take(last).map(|(column, word)| (column, word.text.to_owned()));

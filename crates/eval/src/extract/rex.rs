@@ -9,7 +9,7 @@ use quarry_spl::ast::RexExtraction;
 use crate::EngineError;
 use crate::command::RowCommand;
 use crate::pattern::{Captures, Regex};
-use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers};
+use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, NumberHandling};
 
 /// Extracts the named groups of a regular expression.
 #[derive(Clone)]
@@ -91,11 +91,11 @@ impl Rex {
 impl RowCommand for Rex {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let source = rows::column_or_null(&rows, &self.command.field);
-        let by_value = self.memo.run(&source, Numbers::ByValue, |values| Ok(Some(self.find(values))))?;
+        let by_value = self.memo.run(&source, NumberHandling::ByValue, |values| Ok(Some(self.find(values))))?;
         let mut found = by_value.unwrap_or_else(|| self.find(&source)).into_iter();
         let mut result = rows.clone();
         for ((_, name), column) in self.groups.iter().zip(&mut found) {
-            let column = rows::column(&rows, name).map_or(Arc::clone(&column), |old| rows::first_of(&column, old));
+            let column = rows::column(&rows, name).map_or(Arc::clone(&column), |old| rows::coalesce(&column, old));
             result = rows::with_column(&result, name, column)?;
         }
         match (&self.command.offset_field, found.next()) {

@@ -61,7 +61,7 @@ impl CallState {
 
 impl Call<'_> {
     /// The values. If there are more than [`VALUES_MAX`], the expression fails.
-    pub(super) fn collected<T>(&self, mut values: impl Iterator<Item = T>) -> Vec<T> {
+    pub(super) fn collect_limited<T>(&self, mut values: impl Iterator<Item = T>) -> Vec<T> {
         let kept: Vec<T> = values.by_ref().take(VALUES_MAX).collect();
         if kept.len() == VALUES_MAX && values.next().is_some() {
             self.state.has_exceeded_limit.store(true, Ordering::Relaxed);
@@ -71,7 +71,7 @@ impl Call<'_> {
 }
 
 /// A function implementation. It may take values out of `args`.
-pub type Run = for<'a> fn(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a>;
+pub type FunctionImpl = for<'a> fn(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a>;
 
 /// A function with its implementation.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +79,7 @@ pub struct Function {
     /// The function's row in the function table.
     pub row: &'static EvalFunction,
     /// The implementation.
-    pub run: Run,
+    pub run: FunctionImpl,
 }
 
 impl Function {

@@ -4,13 +4,13 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::Number;
 use quarry_spl::ast::CompareOp;
 
-use super::call::{Call, Prepared, Run, any_text, take};
+use super::call::{Call, FunctionImpl, Prepared, any_text, take};
 use super::network::Network;
 use crate::expr::compare_values;
 use crate::pattern::{LikePattern, Regex};
 use crate::rows::Value;
 
-pub(super) static BODIES: &[(&str, Run)] = &[
+pub(super) static BODIES: &[(&str, FunctionImpl)] = &[
     ("match", match_regex),
     ("like", like),
     ("cidrmatch", cidrmatch),
@@ -79,7 +79,7 @@ fn is_text(value: &Value<'_>) -> bool {
 }
 
 fn type_of<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
-    Value::text_of(match args.first() {
+    Value::borrowed_text(match args.first() {
         None | Some(Value::Null) => "Invalid",
         Some(Value::Bool(_)) => "Boolean",
         Some(Value::Multi(_)) => "Multivalue",
@@ -108,5 +108,5 @@ fn to_bool<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
 fn ip_mask<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     let address = |at: usize| args.get(at)?.text()?.trim().parse::<std::net::Ipv4Addr>().ok();
     let (Some(mask), Some(address)) = (address(0), address(1)) else { return Value::Null };
-    Value::owned(std::net::Ipv4Addr::from(u32::from(mask) & u32::from(address)).to_string())
+    Value::owned_text(std::net::Ipv4Addr::from(u32::from(mask) & u32::from(address)).to_string())
 }

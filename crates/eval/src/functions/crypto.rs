@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use md5::Digest;
 
-use super::call::{Call, Run, map_texts, take};
+use super::call::{Call, FunctionImpl, map_texts, take};
 use crate::rows::Value;
 
-pub(super) static BODIES: &[(&str, Run)] = &[
+pub(super) static BODIES: &[(&str, FunctionImpl)] = &[
     ("md5", hash::<md5::Md5>),
     ("sha1", hash::<sha1::Sha1>),
     ("sha256", hash::<sha2::Sha256>),

@@ -10,7 +10,7 @@ use quarry_spl::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
 use crate::rows::Value;
 
 /// Number of decimal places, on either side of the point, beyond which nothing is rounded.
-const PLACES_MAX: i32 = 18;
+const DECIMAL_PLACES_MAX: i32 = 18;
 
 /// A calculation with significant figures.
 #[derive(Clone, Debug)]
@@ -53,19 +53,19 @@ impl Figures {
     }
 
     /// The result, rounded to its last significant digit; null if an operand is not a number.
-    pub fn rounded<'a>(&self, args: &[Value<'a>]) -> Value<'a> {
-        self.known(args).map_or(Value::Null, |known| Value::of_number(round_at(known.number, known.place)))
+    pub fn evaluate_rounded<'a>(&self, args: &[Value<'a>]) -> Value<'a> {
+        self.evaluate(args).map_or(Value::Null, |known| Value::from_number(round_at(known.number, known.place)))
     }
 
-    fn known(&self, args: &[Value<'_>]) -> Option<SignificantNumber> {
+    fn evaluate(&self, args: &[Value<'_>]) -> Option<SignificantNumber> {
         match self {
-            Figures::Written(text) => known_of(text),
-            Figures::Argument(at) => known_of(&args.get(*at)?.text()?),
+            Figures::Written(text) => parse_significant(text),
+            Figures::Argument(at) => parse_significant(&args.get(*at)?.text()?),
             Figures::Negated(inner) => {
-                inner.known(args).map(|known| SignificantNumber { number: known.number.negated(), ..known })
+                inner.evaluate(args).map(|known| SignificantNumber { number: known.number.negated(), ..known })
             }
             Figures::Combined(op, a, b) => {
-                let (a, b) = (a.known(args)?, b.known(args)?);
+                let (a, b) = (a.evaluate(args)?, b.evaluate(args)?);
                 let number = match op {
                     BinaryOp::Add => a.number.plus(b.number),
                     BinaryOp::Sub => a.number.minus(b.number),
@@ -100,7 +100,7 @@ fn magnitude(number: Number) -> i32 {
 }
 
 /// A number as written; all its decimal places are significant.
-fn known_of(text: &str) -> Option<SignificantNumber> {
+fn parse_significant(text: &str) -> Option<SignificantNumber> {
     let number = quarry_event::value::exact_number(text)?;
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let decimals =
@@ -110,7 +110,7 @@ fn known_of(text: &str) -> Option<SignificantNumber> {
 
 /// Rounds half away from zero.
 fn round_at(number: Number, place: i32) -> Number {
-    if place.abs() > PLACES_MAX {
+    if place.abs() > DECIMAL_PLACES_MAX {
         return number;
     }
     let unit = Number::Int(10i64.pow(place.unsigned_abs()));

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 
 use quarry_event::value::{Number, canonical_number};
 
-use super::call::{Call, Run, any_text, take};
+use super::call::{Call, FunctionImpl, any_text, take};
 use super::json_tree::{Json, Step, parse_path};
 use super::xml::{is_xml, xml_get};
 use crate::rows::Value;
 
-pub(super) static BODIES: &[(&str, Run)] = &[
+pub(super) static BODIES: &[(&str, FunctionImpl)] = &[
     ("json_extract", |args, _| extract(args, parse_path)),
     ("json_extract_exact", |args, _| extract(args, exact_path)),
     ("spath", spath),
@@ -35,8 +35,8 @@ pub(super) static BODIES: &[(&str, Run)] = &[
     ("json_set", |args, _| set(args, parse_path)),
     ("json_set_exact", |args, _| set(args, exact_path)),
     ("json_delete", json_delete),
-    ("json_append", |args, _| grow(args, false)),
-    ("json_extend", |args, _| grow(args, true)),
+    ("json_append", |args, _| append_to_arrays(args, false)),
+    ("json_extend", |args, _| append_to_arrays(args, true)),
     ("json_array_to_mv", json_array_to_mv),
     ("mv_to_json_array", mv_to_json_array),
     ("isarray", |args, _| is_kind(args, |json| matches!(json, Json::Array(_)))),
@@ -77,12 +77,12 @@ fn to_value<'a>(json: &Json) -> Value<'a> {
     match json {
         Json::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
             (Some(value), ..) => Value::Int(value),
-            (None, Some(value), _) => Value::owned(value.to_string()),
-            (None, None, Some(value)) => Value::number_of(value),
+            (None, Some(value), _) => Value::owned_text(value.to_string()),
+            (None, None, Some(value)) => Value::from_f64(value),
             _ => Value::Null,
         },
         Json::Instant(ns) => Value::Time(*ns),
-        other => other.field_text().map_or(Value::Null, Value::owned),
+        other => other.field_text().map_or(Value::Null, Value::owned_text),
     }
 }
 
@@ -132,11 +132,11 @@ fn json_object<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
             None => entries.push((key.into_owned(), value)),
         }
     }
-    Value::owned(Json::Object(entries).to_string())
+    Value::owned_text(Json::Object(entries).to_string())
 }
 
 fn json_array<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
-    Value::owned(Json::Array(args.iter().map(to_json).collect()).to_string())
+    Value::owned_text(Json::Array(args.iter().map(to_json).collect()).to_string())
 }
 
 fn json<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
@@ -149,7 +149,7 @@ fn json_keys<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     match document(args) {
         Some(Json::Object(entries)) => {
             let keys = entries.into_iter().map(|(key, _)| Json::Text(key));
-            Value::owned(Json::Array(keys.collect()).to_string())
+            Value::owned_text(Json::Array(keys.collect()).to_string())
         }
         _ => Value::Null,
     }
@@ -161,7 +161,7 @@ fn json_entries<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     let items = entries
         .into_iter()
         .map(|(key, value)| Json::Object(vec![("key".to_owned(), Json::Text(key)), ("value".to_owned(), value)]));
-    Value::owned(Json::Array(items.collect()).to_string())
+    Value::owned_text(Json::Array(items.collect()).to_string())
 }
 
 /// Returns an array unchanged, and anything else as the elements of an array.
@@ -171,8 +171,8 @@ fn to_array<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     }
     match to_json(&take(args, 0)) {
         Json::Null => Value::Null,
-        array @ Json::Array(_) => Value::owned(array.to_string()),
-        one => Value::owned(Json::Array(vec![one]).to_string()),
+        array @ Json::Array(_) => Value::owned_text(array.to_string()),
+        one => Value::owned_text(Json::Array(vec![one]).to_string()),
     }
 }
 
@@ -189,7 +189,7 @@ fn set<'a>(args: &mut [Value<'a>], read_path: fn(&str) -> Vec<Step>) -> Value<'a
         let Some(path) = pair[0].text() else { return Value::Null };
         document.set(&read_path(&path), to_json(&pair[1]));
     }
-    Value::owned(document.to_string())
+    Value::owned_text(document.to_string())
 }
 
 fn json_delete<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
@@ -199,11 +199,11 @@ fn json_delete<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
             document.remove(&parse_path(&path));
         }
     }
-    Value::owned(document.to_string())
+    Value::owned_text(document.to_string())
 }
 
 /// Appends values to arrays; `flatten` appends the elements of an array individually.
-fn grow<'a>(args: &mut [Value<'a>], flatten: bool) -> Value<'a> {
+fn append_to_arrays<'a>(args: &mut [Value<'a>], flatten: bool) -> Value<'a> {
     let Some(mut document) = document(args) else { return Value::Null };
     for pair in args[1..].chunks_exact(2) {
         let Some(path) = pair[0].text() else { return Value::Null };
@@ -220,7 +220,7 @@ fn grow<'a>(args: &mut [Value<'a>], flatten: bool) -> Value<'a> {
         }
         document.set(&path, Json::Array(items));
     }
-    Value::owned(document.to_string())
+    Value::owned_text(document.to_string())
 }
 
 /// The elements as a multivalue; a true second argument keeps strings quoted.
@@ -245,7 +245,7 @@ fn mv_to_json_array<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     let typed = |text: &str| if infer { Json::parse(text) } else { None };
     let items =
         values.values().iter().map(|text| typed(text).unwrap_or_else(|| Json::Text(text.to_string()))).collect();
-    Value::owned(Json::Array(items).to_string())
+    Value::owned_text(Json::Array(items).to_string())
 }
 
 fn is_true(value: Option<&Value<'_>>) -> bool {

@@ -89,7 +89,7 @@ impl Json {
             }
             (Step::Each, Json::Array(items)) => items.iter().for_each(|item| item.find(rest, found)),
             (Step::At(at), Json::Array(items)) => {
-                if let Some(item) = place(*at, items.len()).and_then(|at| items.get(at)) {
+                if let Some(item) = element_index(*at, items.len()).and_then(|at| items.get(at)) {
                     item.find(rest, found);
                 }
             }
@@ -114,7 +114,7 @@ impl Json {
             }
             Some((Step::At(at), rest)) => {
                 let Json::Array(items) = self else { return false };
-                let Some(item) = place(*at, items.len()).and_then(|at| items.get_mut(at)) else { return false };
+                let Some(item) = element_index(*at, items.len()).and_then(|at| items.get_mut(at)) else { return false };
                 return item.set(rest, value);
             }
             Some((Step::Each, rest)) => {
@@ -130,7 +130,7 @@ impl Json {
         match (path, self) {
             ([Step::Key(key)], Json::Object(entries)) => entries.retain(|(name, _)| name != key),
             ([Step::At(at)], Json::Array(items)) => {
-                if let Some(at) = place(*at, items.len()) {
+                if let Some(at) = element_index(*at, items.len()) {
                     items.remove(at);
                 }
             }
@@ -139,7 +139,7 @@ impl Json {
                 entries.iter_mut().filter(|(name, _)| name == key).for_each(|(_, value)| value.remove(rest));
             }
             ([Step::At(at), rest @ ..], Json::Array(items)) => {
-                if let Some(item) = place(*at, items.len()).and_then(|at| items.get_mut(at)) {
+                if let Some(item) = element_index(*at, items.len()).and_then(|at| items.get_mut(at)) {
                     item.remove(rest);
                 }
             }
@@ -150,7 +150,7 @@ impl Json {
 }
 
 /// The position of an index in an array of `len` elements; `None` if out of range.
-fn place(at: i64, len: usize) -> Option<usize> {
+fn element_index(at: i64, len: usize) -> Option<usize> {
     let at = if at < 0 { at.checked_add(i64::try_from(len).ok()?)? } else { at };
     usize::try_from(at).ok().filter(|at| *at < len)
 }
@@ -242,7 +242,7 @@ struct WrittenNumbers<'t> {
 
 impl WrittenNumbers<'_> {
     /// Skips a number whose text is not needed.
-    fn pass(&self) {
+    fn skip(&self) {
         self.passed.set(self.passed.get() + 1);
     }
 
@@ -259,7 +259,7 @@ impl WrittenNumbers<'_> {
         let mut at = self.at.get();
         while let Some(byte) = bytes.get(at) {
             match byte {
-                b'"' => at = end_of_text(bytes, at + 1),
+                b'"' => at = string_end(bytes, at + 1),
                 b'-' | b'0'..=b'9' => break,
                 _ => at += 1,
             }
@@ -273,7 +273,7 @@ impl WrittenNumbers<'_> {
 }
 
 /// The position after a string's closing quote.
-fn end_of_text(bytes: &[u8], mut at: usize) -> usize {
+fn string_end(bytes: &[u8], mut at: usize) -> usize {
     while let Some(byte) = bytes.get(at) {
         match byte {
             b'"' => return at + 1,
@@ -285,12 +285,12 @@ fn end_of_text(bytes: &[u8], mut at: usize) -> usize {
 }
 
 /// Digits that every double keeps.
-const DOUBLE_DIGITS: usize = 15;
+const DOUBLE_DIGITS_MAX: usize = 15;
 
 /// Whether a double may lose digits of the number.
-fn is_long(number: &str) -> bool {
+fn may_exceed_double(number: &str) -> bool {
     let digits = number.bytes().filter(u8::is_ascii_digit).skip_while(|digit| *digit == b'0').count();
-    digits > DOUBLE_DIGITS && !number.contains(['e', 'E'])
+    digits > DOUBLE_DIGITS_MAX && !number.contains(['e', 'E'])
 }
 
 #[derive(Clone, Copy)]
@@ -320,18 +320,18 @@ impl<'de> Visitor<'de> for JsonReader<'_, '_> {
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
-        self.0.pass();
+        self.0.skip();
         Ok(Json::Number(value.into()))
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
-        self.0.pass();
+        self.0.skip();
         Ok(Json::Number(value.into()))
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
         let text = self.0.current();
-        if is_long(text) {
+        if may_exceed_double(text) {
             return Ok(Json::Long(text.into()));
         }
         Ok(Number::from_f64(value).map_or(Json::Null, Json::Number))
@@ -394,13 +394,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_keep_the_digits_they_are_written_with(text in documents()) {
+        fn numbers_keep_their_written_digits(text in documents()) {
             prop_assert_eq!(Json::parse(&text).map(|json| json.to_string()), Some(text));
         }
     }
 
     #[test]
-    fn what_is_no_document_is_none() {
+    fn invalid_documents_are_none() {
         for text in ["", "1.5 2", "{\"a\":1.12345678901234567", "1.1234567890123456.7", "[1.5,]"] {
             assert_eq!(Json::parse(text), None, "{text}");
         }

@@ -7,75 +7,75 @@ use quarry_event::value::decimal::Decimal;
 use quarry_event::value::{Number, exact_number};
 use quarry_stdx::number::u32_of;
 
-use super::call::{Call, Prepared, Run, integer, number, take};
+use super::call::{Call, FunctionImpl, Prepared, integer, number, take};
 use crate::expr::order_values;
 use crate::rows::Value;
 
 /// Maximum number of decimals of `round`.
 const ROUND_DIGITS_MAX: i64 = 15;
 
-pub(super) static BODIES: &[(&str, Run)] = &[
+pub(super) static BODIES: &[(&str, FunctionImpl)] = &[
     ("round", round),
     ("abs", abs),
-    ("ceil", |args, _| whole(args, f64::ceil)),
-    ("ceiling", |args, _| whole(args, f64::ceil)),
-    ("floor", |args, _| whole(args, f64::floor)),
-    ("toint", |args, _| whole(args, f64::floor)),
+    ("ceil", |args, _| map_to_integer(args, f64::ceil)),
+    ("ceiling", |args, _| map_to_integer(args, f64::ceil)),
+    ("floor", |args, _| map_to_integer(args, f64::floor)),
+    ("toint", |args, _| map_to_integer(args, f64::floor)),
     ("min", |args, _| extreme(args, std::cmp::Ordering::Less)),
     ("max", |args, _| extreme(args, std::cmp::Ordering::Greater)),
     ("sum", sum),
     ("avg", avg),
     ("exact", |args, _| as_number(args)),
     ("sigfig", |args, call| match call.prepared {
-        Prepared::Figures(figures) => figures.rounded(args),
+        Prepared::Figures(figures) => figures.evaluate_rounded(args),
         _ => as_number(args),
     }),
     ("todouble", |args, _| as_number(args)),
-    ("sqrt", |args, _| of_one(args, f64::sqrt)),
-    ("exp", |args, _| of_one(args, f64::exp)),
-    ("ln", |args, _| of_one(args, f64::ln)),
+    ("sqrt", |args, _| unary(args, f64::sqrt)),
+    ("exp", |args, _| unary(args, f64::exp)),
+    ("ln", |args, _| unary(args, f64::ln)),
     ("log", log),
-    ("pow", |args, _| of_two(args, f64::powf)),
+    ("pow", |args, _| binary(args, f64::powf)),
     ("pi", |_, _| Value::Float(std::f64::consts::PI)),
     ("rand", random),
     ("random", random),
-    ("sin", |args, _| of_one(args, f64::sin)),
-    ("cos", |args, _| of_one(args, f64::cos)),
-    ("tan", |args, _| of_one(args, f64::tan)),
-    ("asin", |args, _| of_one(args, f64::asin)),
-    ("acos", |args, _| of_one(args, f64::acos)),
-    ("atan", |args, _| of_one(args, f64::atan)),
-    ("atan2", |args, _| of_two(args, f64::atan2)),
-    ("hypot", |args, _| of_two(args, f64::hypot)),
-    ("sinh", |args, _| of_one(args, f64::sinh)),
-    ("cosh", |args, _| of_one(args, f64::cosh)),
-    ("tanh", |args, _| of_one(args, f64::tanh)),
-    ("asinh", |args, _| of_one(args, f64::asinh)),
-    ("acosh", |args, _| of_one(args, f64::acosh)),
-    ("atanh", |args, _| of_one(args, f64::atanh)),
-    ("bit_and", |args, _| bits(args, |a, b| a & b)),
-    ("bit_or", |args, _| bits(args, |a, b| a | b)),
-    ("bit_xor", |args, _| bits(args, |a, b| a ^ b)),
+    ("sin", |args, _| unary(args, f64::sin)),
+    ("cos", |args, _| unary(args, f64::cos)),
+    ("tan", |args, _| unary(args, f64::tan)),
+    ("asin", |args, _| unary(args, f64::asin)),
+    ("acos", |args, _| unary(args, f64::acos)),
+    ("atan", |args, _| unary(args, f64::atan)),
+    ("atan2", |args, _| binary(args, f64::atan2)),
+    ("hypot", |args, _| binary(args, f64::hypot)),
+    ("sinh", |args, _| unary(args, f64::sinh)),
+    ("cosh", |args, _| unary(args, f64::cosh)),
+    ("tanh", |args, _| unary(args, f64::tanh)),
+    ("asinh", |args, _| unary(args, f64::asinh)),
+    ("acosh", |args, _| unary(args, f64::acosh)),
+    ("atanh", |args, _| unary(args, f64::atanh)),
+    ("bit_and", |args, _| combine_bits(args, |a, b| a & b)),
+    ("bit_or", |args, _| combine_bits(args, |a, b| a | b)),
+    ("bit_xor", |args, _| combine_bits(args, |a, b| a ^ b)),
     ("bit_not", bit_not),
-    ("bit_shift_left", |args, _| bits(args, |a, b| shifted(b, |places| a.checked_shl(places)))),
-    ("bit_shift_right", |args, _| bits(args, |a, b| shifted(b, |places| a.checked_shr(places)))),
+    ("bit_shift_left", |args, _| combine_bits(args, |a, b| shift_bits(b, |places| a.checked_shl(places)))),
+    ("bit_shift_right", |args, _| combine_bits(args, |a, b| shift_bits(b, |places| a.checked_shr(places)))),
 ];
 
 /// A result in which NaN becomes null; infinity is kept.
-pub(super) fn result<'a>(value: f64) -> Value<'a> {
-    if value.is_nan() { Value::Null } else { Value::number_of(value) }
+pub(super) fn number_or_null<'a>(value: f64) -> Value<'a> {
+    if value.is_nan() { Value::Null } else { Value::from_f64(value) }
 }
 
-fn of_one<'a>(args: &[Value<'a>], function: fn(f64) -> f64) -> Value<'a> {
+fn unary<'a>(args: &[Value<'a>], function: fn(f64) -> f64) -> Value<'a> {
     match number(args, 0).map(function) {
-        Some(value) if value.is_finite() => result(value),
+        Some(value) if value.is_finite() => number_or_null(value),
         _ => Value::Null,
     }
 }
 
-fn of_two<'a>(args: &[Value<'a>], function: fn(f64, f64) -> f64) -> Value<'a> {
+fn binary<'a>(args: &[Value<'a>], function: fn(f64, f64) -> f64) -> Value<'a> {
     match (number(args, 0), number(args, 1)) {
-        (Some(a), Some(b)) => result(function(a, b)),
+        (Some(a), Some(b)) => number_or_null(function(a, b)),
         _ => Value::Null,
     }
 }
@@ -88,11 +88,11 @@ fn log<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     }
     // These logarithms are exact for integer powers of ten and two, unlike a quotient of logarithms.
     if base == 10.0 {
-        result(value.log10())
+        number_or_null(value.log10())
     } else if base == 2.0 {
-        result(value.log2())
+        number_or_null(value.log2())
     } else {
-        result(value.ln() / base.ln())
+        number_or_null(value.ln() / base.ln())
     }
 }
 
@@ -106,17 +106,17 @@ fn as_number<'a>(args: &mut [Value<'a>]) -> Value<'a> {
 }
 
 fn from_exact<'a>(number: Option<Number>) -> Value<'a> {
-    number.map_or(Value::Null, Value::of_number)
+    number.map_or(Value::Null, Value::from_number)
 }
 
 fn abs<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     match args.first().and_then(Value::exact_number) {
-        Some(number) if number.as_f64() < 0.0 => Value::of_number(number.negated()),
+        Some(number) if number.as_f64() < 0.0 => Value::from_number(number.negated()),
         number => from_exact(number),
     }
 }
 
-fn whole<'a>(args: &[Value<'a>], function: fn(f64) -> f64) -> Value<'a> {
+fn map_to_integer<'a>(args: &[Value<'a>], function: fn(f64) -> f64) -> Value<'a> {
     match args.first().and_then(Value::exact_number) {
         Some(Number::Int(value)) => Value::Int(value),
         // The nearest double may already be the next integer.
@@ -124,7 +124,7 @@ fn whole<'a>(args: &[Value<'a>], function: fn(f64) -> f64) -> Value<'a> {
             let (whole, rest) = (ns / NS_PER_SEC, ns % NS_PER_SEC);
             Value::Int(whole + function(rest as f64 / NS_PER_SEC as f64) as i64)
         }
-        Some(number) => result(function(number.as_f64())),
+        Some(number) => number_or_null(function(number.as_f64())),
         None => Value::Null,
     }
 }
@@ -134,7 +134,7 @@ fn round<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     let digits = if args.len() > 1 { integer(args, 1) } else { Some(0) };
     let Some(digits) = digits.filter(|digits| *digits >= 0) else { return Value::Null };
     if digits == 0 {
-        return whole(args, f64::round);
+        return map_to_integer(args, f64::round);
     }
     let Some(exact) = args.first().and_then(Value::exact_number) else { return Value::Null };
     let value = exact.as_f64();
@@ -142,12 +142,12 @@ fn round<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
         return Value::Float(value);
     }
     let digits = digits.min(ROUND_DIGITS_MAX) as usize;
-    args.first().map_or(Value::Null, |number| Value::owned(fixed(number, exact, digits)))
+    args.first().map_or(Value::Null, |number| Value::owned_text(format_fixed(number, exact, digits)))
 }
 
 /// A number with this many decimals. The decimal is rounded as displayed, half away from zero, so that 1.005 becomes
 /// 1.01 although its double is slightly smaller; zero has no sign.
-pub(super) fn fixed(value: &Value<'_>, number: Number, digits: usize) -> String {
+pub(super) fn format_fixed(value: &Value<'_>, number: Number, digits: usize) -> String {
     let shown = || Decimal::of_text(&value.text()?);
     let decimal = Decimal::of(number).or_else(shown).and_then(|decimal| decimal.fixed(u32_of(digits)));
     let text = decimal.unwrap_or_else(|| format!("{:.digits$}", number.as_f64()));
@@ -162,10 +162,10 @@ fn extreme<'a>(args: &mut [Value<'a>], wanted: std::cmp::Ordering) -> Value<'a> 
         match take(args, at) {
             Value::Multi(values) => {
                 for text in values {
-                    best = better(best, Value::Text(text), wanted);
+                    best = better_of(best, Value::Text(text), wanted);
                 }
             }
-            value => best = better(best, value, wanted),
+            value => best = better_of(best, value, wanted),
         }
     }
     if let Value::Text(text) = &best
@@ -176,7 +176,7 @@ fn extreme<'a>(args: &mut [Value<'a>], wanted: std::cmp::Ordering) -> Value<'a> 
     best
 }
 
-fn better<'a>(best: Value<'a>, value: Value<'a>, wanted: std::cmp::Ordering) -> Value<'a> {
+fn better_of<'a>(best: Value<'a>, value: Value<'a>, wanted: std::cmp::Ordering) -> Value<'a> {
     if best.is_null() || value.is_null() {
         return if best.is_null() { value } else { best };
     }
@@ -235,11 +235,11 @@ fn bit_not<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
 }
 
 /// Shifts bits; the result is 0 if the number of places is that of all bits or more.
-fn shifted(places: u64, shift: impl FnOnce(u32) -> Option<u64>) -> u64 {
+fn shift_bits(places: u64, shift: impl FnOnce(u32) -> Option<u64>) -> u64 {
     u32::try_from(places).ok().and_then(shift).unwrap_or(0)
 }
 
-fn bits<'a>(args: &[Value<'a>], combine: fn(u64, u64) -> u64) -> Value<'a> {
+fn combine_bits<'a>(args: &[Value<'a>], combine: fn(u64, u64) -> u64) -> Value<'a> {
     let mut combined: Option<u64> = None;
     for at in 0..args.len() {
         let Some(value) = integer(args, at).and_then(|value| u64::try_from(value).ok()) else { return Value::Null };

@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use hashbrown::HashSet;
 use quarry_event::time::{NS_PER_SEC, apply_modifier};
 
-use super::call::{Call, Prepared, Run, VALUES_MAX, integer, take};
+use super::call::{Call, FunctionImpl, Prepared, VALUES_MAX, integer, take};
 use super::time::instant;
 use crate::pattern::Regex;
 use crate::rows::Value;
 
-pub(super) static BODIES: &[(&str, Run)] = &[
+pub(super) static BODIES: &[(&str, FunctionImpl)] = &[
     ("mvindex", mvindex),
     ("mvjoin", mvjoin),
     ("mvappend", mvappend),
@@ -59,7 +59,7 @@ fn mvjoin<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     let (value, delimiter) = (take(args, 0), take(args, 1));
     let Some(delimiter) = delimiter.text() else { return Value::Null };
     match value {
-        Value::Multi(values) => Value::owned(values.join(&delimiter)),
+        Value::Multi(values) => Value::owned_text(values.join(&delimiter)),
         single => single.into_text().map_or(Value::Null, Value::Text),
     }
 }
@@ -71,18 +71,18 @@ fn mvappend<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
         (Some(only), None) => return std::mem::replace(only, Value::Null),
         _ => {}
     }
-    Value::multi(call.collected((0..args.len()).flat_map(|at| take(args, at).into_values())))
+    Value::multi(call.collect_limited((0..args.len()).flat_map(|at| take(args, at).into_values())))
 }
 
 fn mvdedup<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     /// Number of values up to which comparing all values is faster than hashing.
-    const FEW: usize = 16;
+    const LINEAR_VALUES_MAX: usize = 16;
     let values = match take(args, 0) {
         Value::Multi(values) => values,
         single => return single,
     };
     let mut kept: Vec<Cow<'a, str>> = Vec::with_capacity(values.len());
-    if values.len() <= FEW {
+    if values.len() <= LINEAR_VALUES_MAX {
         for value in values {
             if !kept.contains(&value) {
                 kept.push(value);
@@ -118,7 +118,7 @@ fn mvrange<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
     let beyond = |value: f64| if width > 0.0 { value >= last } else { value <= last };
     // The step is multiplied rather than accumulated, so that errors do not grow.
     let numbers = (0..u64::MAX).map(|at| first + at as f64 * width).take_while(|value| !beyond(*value));
-    Value::multi(call.collected(numbers.filter_map(|value| Value::number_of(value).into_text())))
+    Value::multi(call.collect_limited(numbers.filter_map(|value| Value::from_f64(value).into_text())))
 }
 
 fn time_range<'a>(start: &Value<'a>, last: f64, step: &Value<'a>, call: &Call<'_>) -> Value<'a> {
@@ -133,7 +133,7 @@ fn time_range<'a>(start: &Value<'a>, last: f64, step: &Value<'a>, call: &Call<'_
             _ => break,
         }
     }
-    Value::multi(call.collected(values.into_iter()))
+    Value::multi(call.collect_limited(values.into_iter()))
 }
 
 fn mvreverse<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {

@@ -53,7 +53,7 @@ pub(super) fn printf<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
         conversion.write(kind, &mut values, &mut out);
     }
     out.push_str(rest);
-    Value::owned(out)
+    Value::owned_text(out)
 }
 
 impl Conversion {
@@ -128,7 +128,7 @@ impl Conversion {
             digits = format!("{digits:0>least$}");
         }
         if self.commas {
-            digits = grouped(&digits);
+            digits = group_digits(&digits);
         }
         let mut sign = self.sign(negative).to_owned();
         if self.alternate && digits.bytes().any(|digit| digit != b'0') {
@@ -153,12 +153,13 @@ impl Conversion {
             _ if !number.is_finite() => if number.is_nan() { "nan" } else { "inf" }.to_owned(),
             'f' => format!("{magnitude:.precision$}"),
             'e' => scientific(magnitude, precision),
-            'g' => shortest(magnitude, precision.max(1), self.alternate),
+            'g' => shortest_notation(magnitude, precision.max(1), self.alternate),
             _ => hexadecimal(magnitude, self.precision),
         };
         if self.commas && kind.eq_ignore_ascii_case(&'f') {
             let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-            text = if fraction.is_empty() { grouped(whole) } else { format!("{}.{fraction}", grouped(whole)) };
+            text =
+                if fraction.is_empty() { group_digits(whole) } else { format!("{}.{fraction}", group_digits(whole)) };
         }
         if kind.is_ascii_uppercase() {
             text = text.to_ascii_uppercase();
@@ -214,7 +215,7 @@ fn read_size<'f, 'v, 'a: 'v>(
     (format[..digits].parse().ok(), &format[digits..])
 }
 
-fn grouped(digits: &str) -> String {
+fn group_digits(digits: &str) -> String {
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.char_indices() {
         if at > 0 && (digits.len() - at).is_multiple_of(3) {
@@ -235,7 +236,7 @@ fn scientific(magnitude: f64, precision: usize) -> String {
 }
 
 /// The shorter of plain and scientific notation with this many significant digits.
-fn shortest(magnitude: f64, digits: usize, keep_zeros: bool) -> String {
+fn shortest_notation(magnitude: f64, digits: usize, keep_zeros: bool) -> String {
     /// Exponent below which scientific notation is shorter.
     const PLAIN_FROM: i32 = -4;
     let text = scientific(magnitude, digits - 1);

@@ -2,25 +2,25 @@
 
 use quarry_event::value::Number;
 
-use super::call::{Call, Run};
-use super::math::{for_each_number, result};
+use super::call::{Call, FunctionImpl};
+use super::math::{for_each_number, number_or_null};
 use crate::rows::Value;
 
-pub(super) static BODIES: &[(&str, Run)] = &[
+pub(super) static BODIES: &[(&str, FunctionImpl)] = &[
     ("median", median),
     ("mode", mode),
     ("range", range),
-    ("stdev", |args, _| of_numbers(args, |numbers| variance(numbers, 1).map(f64::sqrt))),
-    ("stdevp", |args, _| of_numbers(args, |numbers| variance(numbers, 0).map(f64::sqrt))),
-    ("sumsq", |args, _| of_numbers(args, |numbers| Some(numbers.iter().map(|number| number * number).sum()))),
-    ("var", |args, _| of_numbers(args, |numbers| variance(numbers, 1))),
-    ("varp", |args, _| of_numbers(args, |numbers| variance(numbers, 0))),
+    ("stdev", |args, _| compute_on_numbers(args, |numbers| variance(numbers, 1).map(f64::sqrt))),
+    ("stdevp", |args, _| compute_on_numbers(args, |numbers| variance(numbers, 0).map(f64::sqrt))),
+    ("sumsq", |args, _| compute_on_numbers(args, |numbers| Some(numbers.iter().map(|number| number * number).sum()))),
+    ("var", |args, _| compute_on_numbers(args, |numbers| variance(numbers, 1))),
+    ("varp", |args, _| compute_on_numbers(args, |numbers| variance(numbers, 0))),
 ];
 
-fn of_numbers<'a>(args: &[Value<'a>], compute: impl Fn(&[f64]) -> Option<f64>) -> Value<'a> {
+fn compute_on_numbers<'a>(args: &[Value<'a>], compute: impl Fn(&[f64]) -> Option<f64>) -> Value<'a> {
     let mut numbers = Vec::new();
     for_each_number(args, |number| numbers.push(number.as_f64()));
-    if numbers.is_empty() { Value::Null } else { compute(&numbers).map_or(Value::Null, result) }
+    if numbers.is_empty() { Value::Null } else { compute(&numbers).map_or(Value::Null, number_or_null) }
 }
 
 fn range<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
@@ -30,7 +30,7 @@ fn range<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
         let lower = if number.order(low).is_lt() { number } else { low };
         bounds = Some((lower, if number.order(high).is_gt() { number } else { high }));
     });
-    bounds.map_or(Value::Null, |(low, high)| Value::of_number(high.minus(low)))
+    bounds.map_or(Value::Null, |(low, high)| Value::from_number(high.minus(low)))
 }
 
 /// Sum of squared deviations divided by the count minus `less`; 0 for a single number, `None` without numbers.
@@ -46,7 +46,7 @@ fn variance(numbers: &[f64], less: usize) -> Option<f64> {
 
 /// The middle value; for an even count, the mean of the two middle ones.
 fn median<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
-    of_numbers(args, |numbers| {
+    compute_on_numbers(args, |numbers| {
         let mut sorted = numbers.to_vec();
         sorted.sort_by(f64::total_cmp);
         let middle = sorted.len() / 2;
@@ -66,5 +66,5 @@ fn mode<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     }
     let most = counts.iter().map(|(_, count)| *count).max();
     let found = counts.into_iter().find(|(_, count)| Some(*count) == most);
-    found.map_or(Value::Null, |(text, _)| Value::owned(text))
+    found.map_or(Value::Null, |(text, _)| Value::owned_text(text))
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use quarry_spl::ast::{LookupCommand, Span};
 use quarry_stdx::Fault;
 
-use super::call::{Call, Prepared, Run};
+use super::call::{Call, FunctionImpl, Prepared};
 use super::json_tree::Json;
 use crate::lookup::{LookupIndex, LookupTable, csv_columns};
 use crate::rows::Value;
@@ -16,7 +16,7 @@ use crate::rows::Value;
 /// Maximum number of sets of input columns per call; further sets have no matches.
 const INDEXES_MAX: usize = 16;
 
-pub(super) static BODIES: &[(&str, Run)] = &[("lookup", lookup)];
+pub(super) static BODIES: &[(&str, FunctionImpl)] = &[("lookup", lookup)];
 
 /// A table used by a call.
 #[derive(Clone)]
@@ -45,7 +45,7 @@ impl EvalTable {
     }
 
     /// Message for a column that the table lacks.
-    pub fn lacks(&self, column: &str) -> Option<String> {
+    pub fn missing_column_message(&self, column: &str) -> Option<String> {
         let known = self.columns.iter().any(|known| known == column);
         (!known).then(|| format!("lookup {} has no column {column}; it has {}", self.name, self.columns.join(", ")))
     }
@@ -91,5 +91,5 @@ fn lookup<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
         let cell = index.cell(row, &column)?;
         Some((column, Json::Text(cell)))
     });
-    Value::owned(Json::Object(cells.collect()).to_string())
+    Value::owned_text(Json::Object(cells.collect()).to_string())
 }

@@ -284,7 +284,7 @@ fn direct(name: &str, args: &[&str]) -> Option<String> {
     let state = super::CallState::default();
     let call =
         super::Call { now: NOW, zone: &jiff::tz::TimeZone::UTC, state: &state, prepared: &super::Prepared::Nothing };
-    let mut args: Vec<super::Value<'_>> = args.iter().map(|text| super::Value::text_of(text)).collect();
+    let mut args: Vec<super::Value<'_>> = args.iter().map(|text| super::Value::borrowed_text(text)).collect();
     let value = (super::find(name)?.run)(&mut args, &call);
     value.text().map(|text| text.into_owned())
 }
@@ -316,7 +316,7 @@ fn hashes() {
 }
 
 #[test]
-fn volatility_is_what_a_function_does() {
+fn declared_volatility_matches_function_behaviour() {
     use quarry_spl::functions::Volatility;
 
     use super::{Call, CallState, Prepared, bodies, find};
@@ -327,8 +327,8 @@ fn volatility_is_what_a_function_does() {
     let value = |name: &str, now: i64, seed: u64, args: [&str; 3]| {
         let function = find(name).unwrap();
         let (state, prepared) = (CallState::new(seed), Prepared::Nothing);
-        let count = function.row.help.arity.most.unwrap_or(args.len()).min(args.len());
-        let mut values: Vec<Value<'_>> = args.into_iter().take(count).map(Value::text_of).collect();
+        let count = function.row.help.arity.max.unwrap_or(args.len()).min(args.len());
+        let mut values: Vec<Value<'_>> = args.into_iter().take(count).map(Value::borrowed_text).collect();
         (function.run)(&mut values, &Call { now, zone: &zone, state: &state, prepared: &prepared }).into_owned()
     };
     for (name, _) in bodies() {

@@ -5,15 +5,15 @@ use std::fmt::Write as _;
 
 use quarry_event::value::{Number, exact_number};
 
-use super::call::{Call, Prepared, Run, integer, map_texts, part_of, take};
-use super::math::fixed;
+use super::call::{Call, FunctionImpl, Prepared, integer, map_texts, part_of, take};
+use super::math::format_fixed;
 use super::printf;
 use crate::messages::TEXT_BYTES_MAX;
-use crate::messages::{Loss, note};
+use crate::messages::{Loss, record_loss};
 use crate::pattern::{Regex, Replacement};
 use crate::rows::Value;
 
-pub(super) static BODIES: &[(&str, Run)] = &[
+pub(super) static BODIES: &[(&str, FunctionImpl)] = &[
     ("len", len),
     ("lower", lower),
     ("upper", upper),
@@ -119,14 +119,14 @@ fn trim_with<'a>(args: &mut [Value<'a>], cut: for<'t> fn(&'t str, &str) -> &'t s
 }
 
 /// The value; null if a text exceeds [`TEXT_BYTES_MAX`].
-fn limited(value: Value<'_>) -> Value<'_> {
+fn null_if_too_long(value: Value<'_>) -> Value<'_> {
     let has_exceeded_limit = match &value {
         Value::Text(text) => text.len() > TEXT_BYTES_MAX,
         Value::Multi(values) => values.iter().any(|text| text.len() > TEXT_BYTES_MAX),
         _ => false,
     };
     if has_exceeded_limit {
-        note(Loss::Text);
+        record_loss(Loss::Text);
         return Value::Null;
     }
     value
@@ -134,7 +134,9 @@ fn limited(value: Value<'_>) -> Value<'_> {
 
 fn replace<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
     let changed = |regex: &Regex, replacement: &Replacement, args: &mut [Value<'a>]| {
-        limited(map_texts(take(args, 0), |text| regex.replace_all(&text, replacement).map_or(text, Cow::Owned)))
+        null_if_too_long(map_texts(take(args, 0), |text| {
+            regex.replace_all(&text, replacement).map_or(text, Cow::Owned)
+        }))
     };
     if let Prepared::Replace(regex, replacement) = call.prepared {
         return changed(regex, replacement, args);
@@ -154,16 +156,16 @@ fn split<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
     let (text, delimiter) = (take(args, 0).into_text(), take(args, 1).into_text());
     let (Some(text), Some(delimiter)) = (text, delimiter) else { return Value::Null };
     match text {
-        Cow::Borrowed(text) => Value::multi(call.collected(pieces(text, &delimiter).map(Cow::Borrowed))),
+        Cow::Borrowed(text) => Value::multi(call.collect_limited(split_pieces(text, &delimiter).map(Cow::Borrowed))),
         Cow::Owned(text) => {
-            let pieces = pieces(&text, &delimiter);
-            Value::multi(call.collected(pieces.map(|piece| Cow::Owned(piece.to_owned()))))
+            let pieces = split_pieces(&text, &delimiter);
+            Value::multi(call.collect_limited(pieces.map(|piece| Cow::Owned(piece.to_owned()))))
         }
     }
 }
 
 /// The parts between delimiters; single characters if the delimiter is empty.
-fn pieces<'t: 'd, 'd>(text: &'t str, delimiter: &'d str) -> Box<dyn Iterator<Item = &'t str> + 'd> {
+fn split_pieces<'t: 'd, 'd>(text: &'t str, delimiter: &'d str) -> Box<dyn Iterator<Item = &'t str> + 'd> {
     if delimiter.is_empty() {
         return Box::new(text.char_indices().map(|(at, character)| &text[at..at + character.len_utf8()]));
     }
@@ -200,16 +202,16 @@ fn tostring<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     };
     let Some(number) = value.exact_number() else { return value.into_text().map_or(Value::Null, Value::Text) };
     match format.as_str() {
-        "hex" => Value::owned(sign_and(number, |whole| format!("0x{whole:X}"))),
-        "binary" => Value::owned(sign_and(number, |whole| format!("{whole:b}"))),
-        "commas" => Value::owned(with_commas(&value, number)),
-        "duration" => Value::owned(duration(number.as_f64())),
+        "hex" => Value::owned_text(format_with_sign(number, |whole| format!("0x{whole:X}"))),
+        "binary" => Value::owned_text(format_with_sign(number, |whole| format!("{whole:b}"))),
+        "commas" => Value::owned_text(format_with_commas(&value, number)),
+        "duration" => Value::owned_text(duration(number.as_f64())),
         _ => value.into_text().map_or(Value::Null, Value::Text),
     }
 }
 
 /// The number's sign, followed by its whole part as `write` formats it.
-fn sign_and(number: Number, write: impl Fn(u64) -> String) -> String {
+fn format_with_sign(number: Number, write: impl Fn(u64) -> String) -> String {
     let whole = match number {
         Number::Int(integer) => integer.unsigned_abs(),
         other => other.as_f64().abs() as u64,
@@ -218,10 +220,10 @@ fn sign_and(number: Number, write: impl Fn(u64) -> String) -> String {
 }
 
 /// A number with thousands separators, and with two decimals if there is a fraction.
-fn with_commas(value: &Value<'_>, number: Number) -> String {
+fn format_with_commas(value: &Value<'_>, number: Number) -> String {
     let is_whole = matches!(number, Number::Int(_)) || number.as_f64().fract() == 0.0;
     // Rounded in the same way as by `round`.
-    let text = fixed(value, number, if is_whole { 0 } else { 2 });
+    let text = format_fixed(value, number, if is_whole { 0 } else { 2 });
     let (sign, text) = text.strip_prefix('-').map_or(("", text.as_str()), |text| ("-", text));
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let mut out = String::with_capacity(text.len() + text.len() / 3 + 1);
@@ -266,7 +268,7 @@ fn tonumber<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     if base == 10 {
         return match value {
             Value::Int(_) | Value::Float(_) | Value::Time(_) => value,
-            Value::Text(text) => exact_number(&text).map_or(Value::Null, Value::of_number),
+            Value::Text(text) => exact_number(&text).map_or(Value::Null, Value::from_number),
             _ => Value::Null,
         };
     }

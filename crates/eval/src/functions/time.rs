@@ -6,10 +6,10 @@ use quarry_event::time::{
 };
 use quarry_stdx::Fault;
 
-use super::call::{Call, Prepared, Run, map_texts, take};
+use super::call::{Call, FunctionImpl, Prepared, map_texts, take};
 use crate::rows::Value;
 
-pub(super) static BODIES: &[(&str, Run)] = &[
+pub(super) static BODIES: &[(&str, FunctionImpl)] = &[
     ("now", now),
     ("time", |_, call| Value::Time(call.now)),
     ("relative_time", relative_time),
@@ -63,15 +63,15 @@ fn strftime<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
     let (time, format) = (take(args, 0), take(args, 1));
     let Some(format) = format.text() else { return Value::Null };
     match time {
-        Value::Multi(_) => map_texts(time, |text| match instant(&Value::text_of(&text)) {
+        Value::Multi(_) => map_texts(time, |text| match instant(&Value::borrowed_text(&text)) {
             Some(time) => format_time(time, &format, call.zone).into(),
             None => text,
         }),
         single => match instant(&single) {
-            Some(time) => Value::owned(format_time(time, &format, call.zone)),
+            Some(time) => Value::owned_text(format_time(time, &format, call.zone)),
             None => {
                 let far = single.number().and_then(|seconds| strftime_far(seconds, &format, call.zone));
-                far.map_or(Value::Null, Value::owned)
+                far.map_or(Value::Null, Value::owned_text)
             }
         },
     }

@@ -25,7 +25,7 @@ pub fn xml_get(text: &str, path: &str) -> Vec<Cow<'static, str>> {
     let mut found = Vec::new();
     if let Some(steps) = parse(path) {
         walk(text, &mut |seen| {
-            if fits(&steps, seen) {
+            if matches_steps(&steps, seen) {
                 found.push(Cow::Owned(seen.value.to_owned()));
             }
         });
@@ -67,7 +67,7 @@ pub fn xpath_get(text: &str, path: &XPath) -> Vec<String> {
             attributes.entry(element.start).or_default().push((name.to_owned(), seen.value.to_owned()));
             return;
         }
-        if leads_to(&path.steps, seen.open, &attributes) {
+        if matches_path(&path.steps, seen.open, &attributes) {
             let own = attributes.get(&element.start).map(Vec::as_slice).unwrap_or_default();
             match &path.attribute {
                 Some(name) => found.extend(own.iter().filter(|(known, _)| known == name).map(|(_, v)| v.clone())),
@@ -80,7 +80,11 @@ pub fn xpath_get(text: &str, path: &XPath) -> Vec<String> {
 }
 
 /// Whether the steps match the path from the root to the innermost open element.
-fn leads_to(steps: &[XPathStep], open: &[Open<'_>], attributes: &BTreeMap<usize, Vec<(String, String)>>) -> bool {
+fn matches_path(
+    steps: &[XPathStep],
+    open: &[OpenElement<'_>],
+    attributes: &BTreeMap<usize, Vec<(String, String)>>,
+) -> bool {
     // For each number of open elements, whether the steps so far match a path of that length.
     let mut reached = vec![false; open.len() + 1];
     reached[0] = true;
@@ -114,7 +118,7 @@ pub fn xml_leaves(text: &str, found: &mut dyn FnMut(&str, &str)) {
 }
 
 /// Resolves entities.
-pub fn xml_unescaped(text: &str) -> String {
+pub fn unescape_xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     unescape(text, &mut out);
     out
@@ -139,7 +143,7 @@ fn parse(path: &str) -> Option<Vec<Step<'_>>> {
     parts.collect()
 }
 
-fn fits(steps: &[Step<'_>], seen: &XmlNode<'_>) -> bool {
+fn matches_steps(steps: &[Step<'_>], seen: &XmlNode<'_>) -> bool {
     steps.len() == seen.open.len()
         && steps.last().is_some_and(|step| step.attribute == seen.attribute)
         && steps.iter().zip(seen.open).all(|(step, element)| {
@@ -148,7 +152,7 @@ fn fits(steps: &[Step<'_>], seen: &XmlNode<'_>) -> bool {
 }
 
 /// An element whose end tag has not been reached yet.
-struct Open<'t> {
+struct OpenElement<'t> {
     name: &'t str,
     /// Position among the siblings of this name, from 1.
     position: u32,
@@ -164,7 +168,7 @@ struct Open<'t> {
 /// An attribute or a closed element, while the text is read.
 struct XmlNode<'a> {
     /// The enclosing elements and, last, the element itself.
-    open: &'a [Open<'a>],
+    open: &'a [OpenElement<'a>],
     /// Name of the attribute; `None` for an element.
     attribute: Option<&'a str>,
     /// The value; for an element with child elements, the text as written.
@@ -175,7 +179,7 @@ struct XmlNode<'a> {
 
 /// Visits each attribute and each closed element.
 fn walk(text: &str, see: &mut dyn FnMut(&XmlNode<'_>)) {
-    let mut open: Vec<Open<'_>> = Vec::new();
+    let mut open: Vec<OpenElement<'_>> = Vec::new();
     let mut at = 0;
     while let Some(found) = text[at..].find('<') {
         let (before, tag) = (&text[at..at + found], &text[at + found..]);
@@ -197,14 +201,14 @@ fn walk(text: &str, see: &mut dyn FnMut(&XmlNode<'_>)) {
             // A missing end tag is implied by the end of an enclosing element.
             let Some(place) = open.iter().rposition(|element| element.name == name) else { continue };
             open.truncate(place + 1);
-            close(&mut open, &text[..start], see);
+            close_tag(&mut open, &text[..start], see);
         } else {
             if open.len() == NESTING_MAX {
                 return;
             }
-            enter(&mut open, tag, at, see);
+            open_tag(&mut open, tag, at, see);
             if tag.ends_with("/>") {
-                close(&mut open, &text[..at], see);
+                close_tag(&mut open, &text[..at], see);
             }
         }
     }
@@ -229,7 +233,7 @@ fn tag_length(tag: &str) -> Option<usize> {
     None
 }
 
-fn enter<'t>(open: &mut Vec<Open<'t>>, tag: &'t str, start: usize, see: &mut dyn FnMut(&XmlNode<'_>)) {
+fn open_tag<'t>(open: &mut Vec<OpenElement<'t>>, tag: &'t str, start: usize, see: &mut dyn FnMut(&XmlNode<'_>)) {
     let inner = tag.trim_start_matches('<').trim_end_matches('>').trim_end_matches('/');
     let (name, mut rest) = inner.split_at(inner.find(|c: char| c.is_ascii_whitespace()).unwrap_or(inner.len()));
     let position = match open.last_mut() {
@@ -241,7 +245,7 @@ fn enter<'t>(open: &mut Vec<Open<'t>>, tag: &'t str, start: usize, see: &mut dyn
         }
         None => 1,
     };
-    open.push(Open { name, position, start, text: String::new(), has_elements: false, counts: BTreeMap::new() });
+    open.push(OpenElement { name, position, start, text: String::new(), has_elements: false, counts: BTreeMap::new() });
     let mut value = String::new();
     while let Some((key, after)) = rest.split_once('=') {
         let after = after.trim_start();
@@ -254,7 +258,7 @@ fn enter<'t>(open: &mut Vec<Open<'t>>, tag: &'t str, start: usize, see: &mut dyn
     }
 }
 
-fn close(open: &mut Vec<Open<'_>>, before: &str, see: &mut dyn FnMut(&XmlNode<'_>)) {
+fn close_tag(open: &mut Vec<OpenElement<'_>>, before: &str, see: &mut dyn FnMut(&XmlNode<'_>)) {
     let Some(element) = open.last() else { return };
     let is_leaf = !element.has_elements;
     let value = if is_leaf { element.text.trim() } else { before.get(element.start..).unwrap_or_default().trim() };
@@ -346,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_texts_give_what_was_whole() {
+    fn malformed_texts_give_their_complete_elements() {
         let deep = "<a>".repeat(100_000);
         for (text, path, wanted) in [
             ("<a><b>1</b><b>2", "a.b", &["1"][..]),

@@ -6,10 +6,10 @@ use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
 
-use super::{LookupIndex, MATCHES_MAX};
+use super::{DEFAULT_MATCHES_MAX, LookupIndex};
 use crate::EngineError;
 use crate::command::RowCommand;
-use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers};
+use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, NumberHandling};
 use crate::spans::time_ns;
 
 /// The `lookup` command.
@@ -27,7 +27,7 @@ impl Lookup {
     }
 
     /// Names of the command's input fields.
-    pub fn reads(&self) -> impl Iterator<Item = &str> {
+    pub fn input_names(&self) -> impl Iterator<Item = &str> {
         let command = &self.index.command;
         let moment = self.index.table.time.as_ref().map(|_| command.time_field.as_deref().unwrap_or("_time"));
         command.inputs.iter().map(|(_, field)| field.as_str()).chain(moment)
@@ -42,7 +42,7 @@ impl Lookup {
         let mut key = Vec::new();
         for row in 0..count {
             let found = matches_of_row(index, &inputs, row, &mut key);
-            let found = index.at_moment(found, moments.and_then(|moments| time_ns(moments, row)));
+            let found = index.valid_at(found, moments.and_then(|moments| time_ns(moments, row)));
             for (column, table) in columns.iter_mut().zip(&table) {
                 let mut values: Vec<String> = Vec::new();
                 for place in &found {
@@ -71,7 +71,7 @@ impl RowCommand for Lookup {
         let inputs: Vec<ArrayRef> =
             command.inputs.iter().map(|(_, field)| rows::column_or_null(&rows, field)).collect();
         let by_value = match inputs.as_slice() {
-            [input] if self.index.table.time.is_none() => self.memo.run(input, Numbers::ByValue, |values| {
+            [input] if self.index.table.time.is_none() => self.memo.run(input, NumberHandling::ByValue, |values| {
                 Ok(Some(self.outputs(&[Arc::clone(values)], None, values.len())))
             })?,
             _ => None,
@@ -82,11 +82,11 @@ impl RowCommand for Lookup {
         let mut result = rows.clone();
         for ((_, field), column) in self.index.outputs.iter().zip(found) {
             let column = match &asks_nothing {
-                Some(asks_nothing) => chosen(&rows::column_or_null(&rows, field), &column, asks_nothing),
+                Some(asks_nothing) => choose_values(&rows::column_or_null(&rows, field), &column, asks_nothing),
                 None => column,
             };
             let column = match rows::column(&rows, field).filter(|_| command.only_new) {
-                Some(old) => rows::first_of(old, &column),
+                Some(old) => rows::coalesce(old, &column),
                 None => column,
             };
             result = rows::with_column(&result, field, column)?;
@@ -106,7 +106,7 @@ fn rows_without_input(inputs: &[ArrayRef], count: usize) -> Option<Vec<bool>> {
 }
 
 /// For each row, the value of `first` where `takes_first` is true, otherwise that of `second`.
-fn chosen(first: &ArrayRef, second: &ArrayRef, takes_first: &[bool]) -> ArrayRef {
+fn choose_values(first: &ArrayRef, second: &ArrayRef, takes_first: &[bool]) -> ArrayRef {
     let (first, second) = (ColumnReader::new(first), ColumnReader::new(second));
     let mut column = ColumnBuilder::new(takes_first.len());
     for (row, takes_first) in takes_first.iter().enumerate() {
@@ -123,7 +123,7 @@ fn matches_of_row(index: &LookupIndex, inputs: &[rows::ColumnReader], row: usize
         let longer = combinations.iter().flat_map(|head| {
             values.iter().map(|value| head.iter().cloned().chain([value.clone()]).collect::<Vec<_>>())
         });
-        combinations = longer.take(MATCHES_MAX).collect();
+        combinations = longer.take(DEFAULT_MATCHES_MAX).collect();
     }
     let mut found: Vec<u32> = Vec::new();
     for values in &combinations {

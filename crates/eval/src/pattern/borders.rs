@@ -122,7 +122,7 @@ mod tests {
         /// If the borders are known, a keyword search for the group's text, or for a word that begins with it, finds
         /// the event.
         #[test]
-        fn texts_hold_the_tokens_that_borders_say(
+        fn tokens_follow_from_group_borders(
             before in r"(\^|a|b |=|\[ =\]|\\s\+|\\s\*|\[ b\]|%|\(\?:=\|a \)){0,3}",
             after in r"(\$|a|b |=|\[ =\]|\\s\+|\[ b\]|%|\(\?:=\|\$\)){0,2}",
             text in "[ab =%20]{0,12}",

@@ -20,9 +20,9 @@ enum Shape {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token {
-    Run,
-    One,
-    Plain(char),
+    AnyText,
+    AnyChar,
+    Literal(char),
 }
 
 impl LikePattern {
@@ -32,15 +32,15 @@ impl LikePattern {
         let plain = |tokens: &[Token]| -> Option<String> {
             tokens
                 .iter()
-                .map(|token| if let Token::Plain(character) = token { Some(*character) } else { None })
+                .map(|token| if let Token::Literal(character) = token { Some(*character) } else { None })
                 .collect()
         };
         let shape = match tokens.as_slice() {
-            [Token::Run, middle @ .., Token::Run] if plain(middle).is_some() => {
+            [Token::AnyText, middle @ .., Token::AnyText] if plain(middle).is_some() => {
                 plain(middle).map(|text| Shape::Contains(Box::new(memmem::Finder::new(&text).into_owned())))
             }
-            [Token::Run, rest @ ..] if plain(rest).is_some() => plain(rest).map(Shape::Ends),
-            [rest @ .., Token::Run] if plain(rest).is_some() => plain(rest).map(Shape::Starts),
+            [Token::AnyText, rest @ ..] if plain(rest).is_some() => plain(rest).map(Shape::Ends),
+            [rest @ .., Token::AnyText] if plain(rest).is_some() => plain(rest).map(Shape::Starts),
             all => plain(all).map(Shape::Exact),
         };
         LikePattern(shape.unwrap_or(Shape::General(tokens)))
@@ -64,15 +64,15 @@ fn tokens(pattern: &str) -> Vec<Token> {
     let mut characters = pattern.chars().peekable();
     while let Some(character) = characters.next() {
         let token = match character {
-            '%' => Token::Run,
-            '_' => Token::One,
+            '%' => Token::AnyText,
+            '_' => Token::AnyChar,
             '\\' => match characters.next_if(|next| matches!(next, '%' | '_' | '\\')) {
-                Some(escaped) => Token::Plain(escaped),
-                None => Token::Plain('\\'),
+                Some(escaped) => Token::Literal(escaped),
+                None => Token::Literal('\\'),
             },
-            plain => Token::Plain(plain),
+            plain => Token::Literal(plain),
         };
-        if token != Token::Run || tokens.last() != Some(&Token::Run) {
+        if token != Token::AnyText || tokens.last() != Some(&Token::AnyText) {
             tokens.push(token);
         }
     }
@@ -86,18 +86,18 @@ fn matches_tokens(tokens: &[Token], text: &str) -> bool {
     loop {
         let next = rest.chars().next();
         match (tokens.get(token), next) {
-            (Some(Token::Run), _) => {
+            (Some(Token::AnyText), _) => {
                 token += 1;
                 resume = Some((token, rest));
                 continue;
             }
             (None, None) => return true,
-            (Some(Token::One), Some(character)) => {
+            (Some(Token::AnyChar), Some(character)) => {
                 token += 1;
                 rest = &rest[character.len_utf8()..];
                 continue;
             }
-            (Some(Token::Plain(plain)), Some(character)) if *plain == character => {
+            (Some(Token::Literal(plain)), Some(character)) if *plain == character => {
                 token += 1;
                 rest = &rest[character.len_utf8()..];
                 continue;

@@ -41,7 +41,7 @@ impl OnePass {
     /// Whether a match begins at `start`; look-behind still sees the text before it. `None` if the linear engine must
     /// decide.
     #[inline]
-    pub(super) fn captures_here(&self, text: &str, start: usize, found: &mut OnePassMatch) -> Option<bool> {
+    pub(super) fn captures_starting_at(&self, text: &str, start: usize, found: &mut OnePassMatch) -> Option<bool> {
         let input = Input::new(text).span(start..text.len()).anchored(Anchored::Yes);
         Some(self.0.try_search_slots(&mut found.cache, &input, &mut found.slots).ok()?.is_some())
     }

@@ -38,7 +38,7 @@ impl PrefixSearch {
     }
 
     /// Space for the result of a search.
-    pub(super) fn new_places(&self) -> OnePassMatch {
+    pub(super) fn new_match(&self) -> OnePassMatch {
         self.automaton.new_match()
     }
 
@@ -50,7 +50,7 @@ impl PrefixSearch {
             let Some(found) = self.literals.find(text.as_bytes(), Span { start: from, end: text.len() }) else {
                 return Some(false);
             };
-            if self.automaton.captures_here(text, found.start, places)? {
+            if self.automaton.captures_starting_at(text, found.start, places)? {
                 return Some(true);
             }
             from = found.start + 1;

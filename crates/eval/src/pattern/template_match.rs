@@ -32,10 +32,10 @@ use regex_syntax::hir::{Look, LookSet};
 
 use super::{Captures, Regex};
 use attempts::Attempt;
-use known_plans::{KnownPlans, Reading};
+use known_plans::{PlanCache, TemplateReader};
 
 pub use decision::{Decision, ValueTest};
-pub use dependence::{Apart, GroupPlaces};
+pub use dependence::{GroupDependence, GroupPlaces};
 pub use memo::{COMBINATIONS_MAX, CombinationMemo};
 
 /// Maximum number of automaton states of an attempt at one position; with more states, the template is not planned.
@@ -101,7 +101,7 @@ impl FlatTemplate {
     }
 
     /// The template from a position to its end; a literal is cut at a position inside it.
-    pub fn from_on(mut self, from: TemplatePosition) -> FlatTemplate {
+    pub fn suffix_from(mut self, from: TemplatePosition) -> FlatTemplate {
         self.parts.drain(..from.part.min(self.parts.len()));
         if let Some(FlatPart::Literal(bytes)) = self.parts.first_mut().filter(|_| from.offset > 0) {
             *bytes = bytes.get(from.offset..).unwrap_or_default().into();
@@ -209,19 +209,19 @@ pub struct Window {
     pub decision: Option<Decision>,
     /// The variables on which the match and each requested group depend; set if several groups are requested and
     /// depend on values.
-    pub apart: Option<Apart>,
+    pub group_dependence: Option<GroupDependence>,
 }
 
 impl Window {
     /// Last position of the template that is part of the window or one of its groups.
-    pub fn reach(&self) -> TemplatePosition {
+    pub fn last_position(&self) -> TemplatePosition {
         let places = self.groups.iter().chain(self.decision.iter().map(|decision| &decision.places));
         places.flatten().flatten().map(|(_, end)| *end).fold(self.end, TemplatePosition::max)
     }
 
     /// The window relative to `origin`, which must not be after the window.
-    pub fn seen_from(&self, origin: TemplatePosition) -> Window {
-        let place = |place: TemplatePosition| place.seen_from(origin);
+    pub fn relative_to(&self, origin: TemplatePosition) -> Window {
+        let place = |place: TemplatePosition| place.relative_to(origin);
         let groups = |groups: &GroupPlaces| {
             let moved = groups.iter().map(|group| group.map(|(start, end)| (place(start), place(end))));
             moved.collect::<GroupPlaces>()
@@ -245,7 +245,7 @@ impl Window {
                 read: parts(&decision.read),
                 fillers: fillers(&decision.fillers),
             }),
-            apart: self.apart.as_ref().map(|apart| Apart {
+            group_dependence: self.group_dependence.as_ref().map(|apart| GroupDependence {
                 matched: parts(&apart.matched),
                 groups: apart.groups.iter().map(|group| parts(group)).collect(),
             }),
@@ -265,7 +265,7 @@ impl Window {
     ) -> Result<Option<&'t str>, Utf8Error> {
         let (start, starts_end) = self.fill(template, &self.fillers, value, text);
         let text = std::str::from_utf8(text)?;
-        Ok(finds_within(regex, text, start, starts_end, captures).then_some(text))
+        Ok(has_match_within(regex, text, start, starts_end, captures).then_some(text))
     }
 
     /// Builds the text; returns the byte offsets of `start` and `starts_end`.
@@ -299,10 +299,10 @@ impl Window {
 }
 
 /// Whether a match begins within a range of a text; the range must begin at the start of a character.
-fn finds_within(regex: &Regex, text: &str, start: usize, starts_end: usize, captures: &mut Captures) -> bool {
+fn has_match_within(regex: &Regex, text: &str, start: usize, starts_end: usize, captures: &mut Captures) -> bool {
     // Most windows allow a single start position: that of their literal.
     if text.get(start..starts_end).is_some_and(|starts| starts.chars().nth(1).is_none() && !starts.is_empty()) {
-        return regex.captures_here(text, start, captures);
+        return regex.captures_starting_at(text, start, captures);
     }
     regex.captures_at(text, start, captures) && captures.get(0).is_some_and(|(found, _)| found < starts_end)
 }
@@ -322,29 +322,29 @@ pub struct Planner {
     /// One byte of each equivalence class of the automaton.
     every_class: Vec<u8>,
     /// Cached results of attempts passing variables.
-    passes: attempts::KnownPasses,
+    pass_cache: attempts::PassCache,
     /// Whether an attempt in this state has matched, whatever text follows.
-    settled: HashMap<LazyStateID, bool, foldhash::fast::FixedState>,
+    decided: HashMap<LazyStateID, bool, foldhash::fast::FixedState>,
     steps: usize,
     /// Steps spent on templates so far.
     spent: usize,
     /// Numbers of the requested groups.
-    wanted: Vec<usize>,
+    requested_groups: Vec<usize>,
     /// Steps spent so far on dependence analysis.
-    walked: usize,
+    dependence_steps: usize,
     /// Cached results of dependence analysis.
-    known: dependence::KnownDependence,
+    dependence_cache: dependence::DependenceCache,
     /// Cached successors of configurations over single variables.
-    outcomes: dependence::KnownOutcomes,
+    outcome_cache: dependence::OutcomeCache,
     /// Number of times the automaton's cache was cleared; state ids are only valid until then.
-    emptied: usize,
+    cache_clears: usize,
     /// Plans of earlier templates, by as much of a template as they depend on.
-    plans: KnownPlans,
+    plan_cache: PlanCache,
 }
 
 /// A template exceeds the planner's limits.
 #[derive(Debug)]
-struct TooMuch;
+struct LimitExceeded;
 
 impl Planner {
     /// A planner for these groups of the expression; `None` if it runs on PCRE2, can match the empty text, or is too
@@ -372,60 +372,60 @@ impl Planner {
             looks_ahead: !looks.subtract(looks_behind).is_empty(),
             firsts: ByteSet::EMPTY,
             every_class: Vec::new(),
-            passes: HashMap::default(),
-            settled: HashMap::default(),
+            pass_cache: HashMap::default(),
+            decided: HashMap::default(),
             steps: 0,
             spent: 0,
-            wanted,
-            walked: 0,
-            known: HashMap::default(),
-            outcomes: HashMap::default(),
-            emptied: 0,
-            plans: KnownPlans::default(),
+            requested_groups: wanted,
+            dependence_steps: 0,
+            dependence_cache: HashMap::default(),
+            outcome_cache: HashMap::default(),
+            cache_clears: 0,
+            plan_cache: PlanCache::default(),
         };
         planner.every_class = planner.classes(ByteSet::from_words([u64::MAX; 4]));
-        planner.firsts = planner.find_firsts().ok()?;
+        planner.firsts = planner.find_first_bytes().ok()?;
         Some(planner)
     }
 
     /// Plans the match for the texts of a template: the positions where matches are possible.
     pub fn plan(&mut self, template: &FlatTemplate) -> MatchPlan {
-        if let Some(known) = self.plans.of(&template.parts) {
+        if let Some(known) = self.plan_cache.find(&template.parts) {
             return known;
         }
-        let reading = Reading::new(&template.parts);
-        let mut windows = self.windows_once(&reading);
+        let reading = TemplateReader::new(&template.parts);
+        let mut windows = self.find_windows(&reading);
         self.spent += self.steps;
-        if self.forget_if_cleared() {
+        if self.reset_if_cleared() {
             // States of earlier templates filled the automaton's memory; retry with an empty cache.
-            windows = self.windows_once(&reading);
+            windows = self.find_windows(&reading);
             self.spent += self.steps;
-            if self.forget_if_cleared() {
+            if self.reset_if_cleared() {
                 return MatchPlan::Unknown;
             }
         }
         let plan = match windows {
-            Err(TooMuch) => return MatchPlan::Unknown,
+            Err(LimitExceeded) => return MatchPlan::Unknown,
             Ok(windows) if windows.is_empty() => MatchPlan::Never,
             Ok(windows) => MatchPlan::Windows(windows),
         };
-        self.plans.add(&reading, &plan);
+        self.plan_cache.add(&reading, &plan);
         plan
     }
 
     /// Starts over if the automaton's cache was cleared in between, since state ids are invalid then.
-    fn forget_if_cleared(&mut self) -> bool {
+    fn reset_if_cleared(&mut self) -> bool {
         let cleared = self.cache.clear_count() > 0;
         if cleared {
-            self.emptied += 1;
+            self.cache_clears += 1;
             self.cache.reset(&self.dfa);
-            self.settled.clear();
-            self.passes.clear();
+            self.decided.clear();
+            self.pass_cache.clear();
         }
         cleared
     }
 
-    fn windows_once(&mut self, template: &Reading<'_>) -> Result<Vec<Window>, TooMuch> {
+    fn find_windows(&mut self, template: &TemplateReader<'_>) -> Result<Vec<Window>, LimitExceeded> {
         self.steps = 0;
         let mut windows: Vec<Window> = Vec::new();
         // End of the attempts that failed. A window cut off before that position could present a false end of text to
@@ -463,7 +463,9 @@ impl Planner {
                 let certain = window.certain;
                 let cut = self.looks && windows.last().is_some_and(|last| failed_end > last.end.max(window.end));
                 match windows.last_mut() {
-                    Some(last) if !cut && joins(template, last, &window) => join(template, last, &window),
+                    Some(last) if !cut && should_merge(template, last, &window) => {
+                        merge_windows(template, last, &window)
+                    }
                     _ => {
                         windows.push(window);
                         failed_end = start;
@@ -480,7 +482,7 @@ impl Planner {
     }
 
     /// The window of the attempts that start at one byte of a literal, or anywhere in a variable.
-    fn window(&self, template: &Reading<'_>, start: TemplatePosition, attempt: &Attempt) -> Window {
+    fn window(&self, template: &TemplateReader<'_>, start: TemplatePosition, attempt: &Attempt) -> Window {
         let starts_end = match template.literal(start.part) {
             Some(bytes) if start.offset + 1 < bytes.len() => {
                 TemplatePosition { part: start.part, offset: start.offset + 1 }
@@ -500,13 +502,13 @@ impl Planner {
             certain: attempt.certain,
             groups: None,
             decision: None,
-            apart: None,
+            group_dependence: None,
         }
     }
 
     /// Bytes with which an attempt can start, whatever precedes it. Bytes inside a character are excluded, because
     /// expressions match whole characters.
-    fn find_firsts(&mut self) -> Result<ByteSet, TooMuch> {
+    fn find_first_bytes(&mut self) -> Result<ByteSet, LimitExceeded> {
         let mut starts = vec![self.start_state(None)?];
         if self.looks {
             for at in 0..self.every_class.len() {
@@ -528,7 +530,7 @@ impl Planner {
     }
 
     /// Start of the context that the expression needs to look behind a position.
-    fn context(&self, template: &Reading<'_>, start: TemplatePosition) -> TemplatePosition {
+    fn context(&self, template: &TemplateReader<'_>, start: TemplatePosition) -> TemplatePosition {
         if !self.looks || start.part == 0 && start.offset == 0 {
             return start;
         }
@@ -552,8 +554,8 @@ impl Planner {
     }
 
     /// Total automaton steps so far, the cost of planning.
-    pub fn spent(&self) -> usize {
-        self.spent + self.walked
+    pub fn steps_spent(&self) -> usize {
+        self.spent + self.dependence_steps
     }
 
     /// Whether text around a match can affect whether there is one.
@@ -590,12 +592,12 @@ impl Planner {
 }
 
 /// Whether two adjacent windows are better merged, because the merged window needs no more values than one of them.
-fn joins(template: &Reading<'_>, first: &Window, second: &Window) -> bool {
+fn should_merge(template: &TemplateReader<'_>, first: &Window, second: &Window) -> bool {
     let variables = template.variables(first.context.min(second.context), first.end.max(second.end)).len();
     variables <= first.variables.len().max(second.variables.len())
 }
 
-fn join(template: &Reading<'_>, first: &mut Window, second: &Window) {
+fn merge_windows(template: &TemplateReader<'_>, first: &mut Window, second: &Window) {
     first.context = first.context.min(second.context);
     first.starts_end = second.starts_end;
     first.end = first.end.max(second.end);

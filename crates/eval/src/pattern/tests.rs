@@ -59,7 +59,7 @@ fn groups_have_names_and_places() {
 }
 
 #[test]
-fn empty_matches_move_on() {
+fn empty_matches_advance() {
     assert_eq!(regex("x*").find_iter("aéx").collect::<Vec<_>>(), [(0, 0), (1, 1), (3, 4), (4, 4)]);
     assert_eq!(regex("(?=é)").find_iter("aé").collect::<Vec<_>>(), [(1, 1)]);
 }
@@ -144,7 +144,7 @@ fn wildcards_match_whole_values_without_case() {
 }
 
 #[test]
-fn literals_in_front_change_no_match() {
+fn leading_literals_do_not_change_matches() {
     let patterns = [
         r"ticket (?<id>[0-9a-f]{3,5})",
         r"ab(?<x>[a-c]*)c?(?<y>d)?",
@@ -160,7 +160,7 @@ fn literals_in_front_change_no_match() {
     for pattern in patterns {
         let regex = regex(pattern);
         let Engine::Linear(linear) = &regex.engine else { panic!("{pattern} runs on the linear engine") };
-        quick += usize::from(linear.prefixed().is_some());
+        quick += usize::from(linear.prefix_search().is_some());
         for _ in 0..2_000 {
             let mut text = String::new();
             for _ in 0..14 {
@@ -182,7 +182,7 @@ fn literals_in_front_change_no_match() {
 }
 
 #[test]
-fn a_match_that_begins_here_is_the_leftmost_from_here() {
+fn captures_starting_here_equal_the_leftmost_match() {
     let patterns = [
         r#""(?<m>[a-c]+) (?<p>\w*)"#,
         r"(?<a>a+)(?<b>b)?(?<rest>.*)",
@@ -214,7 +214,7 @@ fn a_match_that_begins_here_is_the_leftmost_from_here() {
                 let is_here = |captures: &Captures| captures.get(0).is_some_and(|(found, _)| found == start);
                 let is_expected = regex.captures_at(&text, start, &mut expected) && is_here(&expected);
                 assert_eq!(
-                    regex.captures_here(&text, start, &mut found),
+                    regex.captures_starting_at(&text, start, &mut found),
                     is_expected,
                     "{pattern} in {text:?} at {start}"
                 );

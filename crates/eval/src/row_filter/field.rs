@@ -18,7 +18,7 @@ use crate::pattern::Wildcard;
 use crate::rows::{ColumnReader, DictionaryColumn};
 
 /// Minimum number of tests of a field for which a lookup replaces comparisons.
-const SET_FROM: usize = 8;
+const SET_TESTS_MIN: usize = 8;
 
 /// `op value` of a search condition.
 #[derive(Clone, Debug)]
@@ -76,19 +76,19 @@ pub(super) struct FieldTest {
     /// Tests that are evaluated one after the other.
     tests: Vec<ValueTest>,
     /// Equality tests that are looked up.
-    set: Option<Arc<ValueSet>>,
+    set: Option<Arc<EqualitySet>>,
 }
 
 impl FieldTest {
     /// Combines tests; many equality tests become a set.
     pub(super) fn new(tests: Vec<ValueTest>) -> FieldTest {
-        if tests.len() < SET_FROM {
+        if tests.len() < SET_TESTS_MIN {
             return FieldTest { tests, set: None };
         }
-        let mut set = ValueSet::default();
+        let mut set = EqualitySet::default();
         let mut rest = Vec::new();
         for test in tests {
-            if !set.take(&test) {
+            if !set.try_add(&test) {
                 rest.push(test);
             }
         }
@@ -151,7 +151,7 @@ impl FieldTest {
 
 /// Values, at least one of which must be equal.
 #[derive(Debug, Default)]
-struct ValueSet {
+struct EqualitySet {
     texts: HashSet<Box<[u8]>, FixedState>,
     numbers: HashSet<NumberKey, FixedState>,
     tests: Vec<ValueTest>,
@@ -164,9 +164,9 @@ enum NumberKey {
     Float(u64),
 }
 
-impl ValueSet {
+impl EqualitySet {
     /// Adds a test if a lookup can answer it.
-    fn take(&mut self, test: &ValueTest) -> bool {
+    fn try_add(&mut self, test: &ValueTest) -> bool {
         if test.network.is_some() {
             return false;
         }

@@ -100,7 +100,7 @@ fn keywords_on_raw() {
         ("error OR quiet status=500", &[3]),
         ("(error status=404) OR host=web-01", &[0, 1]),
     ]);
-    let rows = crate::rows::without(&sample(), |name| name == "_raw").unwrap();
+    let rows = crate::rows::drop_columns(&sample(), |name| name == "_raw").unwrap();
     assert!(run_on(&rows, "error").is_empty());
     assert_eq!(run_on(&rows, "error OR status=200"), [0]);
 }
@@ -129,7 +129,7 @@ fn a_subsearch_is_refused() {
 }
 
 #[test]
-fn networks_hold_addresses() {
+fn networks_contain_addresses() {
     let addresses: ArrayRef = Arc::new(StringViewArray::from(vec![
         Some("10.1.2.3"),
         Some("10.2.0.1"),

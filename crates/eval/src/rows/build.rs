@@ -15,12 +15,12 @@ use super::{ColumnReader, Value, multi_item, null_column};
 /// Collects one value per row; see the module.
 #[derive(Debug)]
 pub struct ColumnBuilder {
-    column: Building,
+    column: TypedBuilder,
     capacity: usize,
 }
 
 #[derive(Debug)]
-enum Building {
+enum TypedBuilder {
     Null(usize),
     Bool(BooleanBuilder),
     Int(Int64Builder),
@@ -32,7 +32,7 @@ enum Building {
 
 /// Types that a builder can switch to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum BuilderType {
     Bool,
     Int,
     Float,
@@ -44,7 +44,7 @@ enum Kind {
 impl ColumnBuilder {
     /// A builder with room for `capacity` rows.
     pub fn new(capacity: usize) -> ColumnBuilder {
-        ColumnBuilder { column: Building::Null(0), capacity }
+        ColumnBuilder { column: TypedBuilder::Null(0), capacity }
     }
 
     /// Whether no row was added.
@@ -55,13 +55,13 @@ impl ColumnBuilder {
     /// Number of rows added.
     pub fn len(&self) -> usize {
         match &self.column {
-            Building::Null(rows) => *rows,
-            Building::Bool(builder) => builder.len(),
-            Building::Int(builder) => builder.len(),
-            Building::Float(builder) => builder.len(),
-            Building::Time(builder) => builder.len(),
-            Building::Text(builder) => builder.len(),
-            Building::Multi(builder) => builder.len(),
+            TypedBuilder::Null(rows) => *rows,
+            TypedBuilder::Bool(builder) => builder.len(),
+            TypedBuilder::Int(builder) => builder.len(),
+            TypedBuilder::Float(builder) => builder.len(),
+            TypedBuilder::Time(builder) => builder.len(),
+            TypedBuilder::Text(builder) => builder.len(),
+            TypedBuilder::Multi(builder) => builder.len(),
         }
     }
 
@@ -83,21 +83,21 @@ impl ColumnBuilder {
     #[inline]
     pub fn push_null(&mut self) {
         match &mut self.column {
-            Building::Null(rows) => *rows += 1,
-            Building::Bool(builder) => builder.append_null(),
-            Building::Int(builder) => builder.append_null(),
-            Building::Float(builder) => builder.append_null(),
-            Building::Time(builder) => builder.append_null(),
-            Building::Text(builder) => builder.append_null(),
-            Building::Multi(builder) => builder.append_null(),
+            TypedBuilder::Null(rows) => *rows += 1,
+            TypedBuilder::Bool(builder) => builder.append_null(),
+            TypedBuilder::Int(builder) => builder.append_null(),
+            TypedBuilder::Float(builder) => builder.append_null(),
+            TypedBuilder::Time(builder) => builder.append_null(),
+            TypedBuilder::Text(builder) => builder.append_null(),
+            TypedBuilder::Multi(builder) => builder.append_null(),
         }
     }
 
     /// Adds a boolean.
     pub fn push_bool(&mut self, value: bool) {
         match &mut self.column {
-            Building::Bool(builder) => builder.append_value(value),
-            _ => self.widen(Kind::Bool, Value::Bool(value)),
+            TypedBuilder::Bool(builder) => builder.append_value(value),
+            _ => self.widen(BuilderType::Bool, Value::Bool(value)),
         }
     }
 
@@ -105,9 +105,9 @@ impl ColumnBuilder {
     #[inline]
     pub fn push_int(&mut self, value: i64) {
         match &mut self.column {
-            Building::Int(builder) => builder.append_value(value),
-            Building::Float(builder) if is_exact(value) => builder.append_value(value as f64),
-            _ => self.widen(Kind::Int, Value::Int(value)),
+            TypedBuilder::Int(builder) => builder.append_value(value),
+            TypedBuilder::Float(builder) if is_exact(value) => builder.append_value(value as f64),
+            _ => self.widen(BuilderType::Int, Value::Int(value)),
         }
     }
 
@@ -115,16 +115,16 @@ impl ColumnBuilder {
     #[inline]
     pub fn push_float(&mut self, value: f64) {
         match &mut self.column {
-            Building::Float(builder) => builder.append_value(value),
-            _ => self.widen(Kind::Float, Value::Float(value)),
+            TypedBuilder::Float(builder) => builder.append_value(value),
+            _ => self.widen(BuilderType::Float, Value::Float(value)),
         }
     }
 
     /// Adds a time.
     pub fn push_time(&mut self, value: i64) {
         match &mut self.column {
-            Building::Time(builder) => builder.append_value(value),
-            _ => self.widen(Kind::Time, Value::Time(value)),
+            TypedBuilder::Time(builder) => builder.append_value(value),
+            _ => self.widen(BuilderType::Time, Value::Time(value)),
         }
     }
 
@@ -132,13 +132,13 @@ impl ColumnBuilder {
     #[inline]
     pub fn push_text(&mut self, text: &str) {
         match &mut self.column {
-            Building::Text(builder) => builder.append_value(text),
-            Building::Multi(builder) => {
+            TypedBuilder::Text(builder) => builder.append_value(text),
+            TypedBuilder::Multi(builder) => {
                 builder.values().append_value(text);
                 builder.append(true);
             }
             _ => {
-                self.become_kind(Kind::Text);
+                self.convert_to(BuilderType::Text);
                 self.push_text(text);
             }
         }
@@ -149,8 +149,8 @@ impl ColumnBuilder {
         let mut values = values.into_iter();
         let Some(first) = values.next() else { return self.push_null() };
         let Some(second) = values.next() else { return self.push_text(first.as_ref()) };
-        self.become_kind(Kind::Multi);
-        let Building::Multi(builder) = &mut self.column else { return };
+        self.convert_to(BuilderType::Multi);
+        let TypedBuilder::Multi(builder) = &mut self.column else { return };
         builder.values().append_value(first);
         builder.values().append_value(second);
         values.for_each(|value| builder.values().append_value(value));
@@ -160,63 +160,63 @@ impl ColumnBuilder {
     /// The column, with the narrowest type that fits all values.
     pub fn finish(self) -> ArrayRef {
         match self.column {
-            Building::Null(rows) => null_column(rows),
-            Building::Bool(mut builder) => Arc::new(builder.finish()),
-            Building::Int(mut builder) => Arc::new(builder.finish()),
-            Building::Float(mut builder) => Arc::new(builder.finish()),
-            Building::Time(mut builder) => Arc::new(builder.finish()),
-            Building::Text(mut builder) => Arc::new(builder.finish()),
-            Building::Multi(mut builder) => Arc::new(builder.finish()),
+            TypedBuilder::Null(rows) => null_column(rows),
+            TypedBuilder::Bool(mut builder) => Arc::new(builder.finish()),
+            TypedBuilder::Int(mut builder) => Arc::new(builder.finish()),
+            TypedBuilder::Float(mut builder) => Arc::new(builder.finish()),
+            TypedBuilder::Time(mut builder) => Arc::new(builder.finish()),
+            TypedBuilder::Text(mut builder) => Arc::new(builder.finish()),
+            TypedBuilder::Multi(mut builder) => Arc::new(builder.finish()),
         }
     }
 
-    fn kind(&self) -> Option<Kind> {
+    fn kind(&self) -> Option<BuilderType> {
         match self.column {
-            Building::Null(_) => None,
-            Building::Bool(_) => Some(Kind::Bool),
-            Building::Int(_) => Some(Kind::Int),
-            Building::Float(_) => Some(Kind::Float),
-            Building::Time(_) => Some(Kind::Time),
-            Building::Text(_) => Some(Kind::Text),
-            Building::Multi(_) => Some(Kind::Multi),
+            TypedBuilder::Null(_) => None,
+            TypedBuilder::Bool(_) => Some(BuilderType::Bool),
+            TypedBuilder::Int(_) => Some(BuilderType::Int),
+            TypedBuilder::Float(_) => Some(BuilderType::Float),
+            TypedBuilder::Time(_) => Some(BuilderType::Time),
+            TypedBuilder::Text(_) => Some(BuilderType::Text),
+            TypedBuilder::Multi(_) => Some(BuilderType::Multi),
         }
     }
 
     /// Widens the column to a type that accepts `value`, which is of kind `kind` and does not fit, and adds the value.
     #[cold]
-    fn widen(&mut self, kind: Kind, value: Value<'_>) {
+    fn widen(&mut self, kind: BuilderType, value: Value<'_>) {
         let target = match (self.kind(), kind) {
             (None, kind) => kind,
-            (Some(Kind::Int), Kind::Float) if self.integers_are_exact() => Kind::Float,
-            (Some(Kind::Multi), _) => Kind::Multi,
-            _ => Kind::Text,
+            (Some(BuilderType::Int), BuilderType::Float) if self.integers_are_exact() => BuilderType::Float,
+            (Some(BuilderType::Multi), _) => BuilderType::Multi,
+            _ => BuilderType::Text,
         };
-        self.become_kind(target);
+        self.convert_to(target);
         match target {
-            Kind::Text | Kind::Multi => self.push_text(&value.text().unwrap_or_default()),
+            BuilderType::Text | BuilderType::Multi => self.push_text(&value.text().unwrap_or_default()),
             _ => self.push(value),
         }
     }
 
     fn integers_are_exact(&mut self) -> bool {
-        let Building::Int(builder) = &self.column else { return true };
+        let TypedBuilder::Int(builder) = &self.column else { return true };
         builder.values_slice().iter().all(|value| is_exact(*value))
     }
 
     /// Converts the column to `kind`.
-    fn become_kind(&mut self, kind: Kind) {
+    fn convert_to(&mut self, kind: BuilderType) {
         if self.kind() == Some(kind) {
             return;
         }
         let rows = self.len();
         let capacity = self.capacity.max(rows + 1);
         let fresh = match kind {
-            Kind::Bool => Building::Bool(BooleanBuilder::with_capacity(capacity)),
-            Kind::Int => Building::Int(Int64Builder::with_capacity(capacity)),
-            Kind::Float => Building::Float(Float64Builder::with_capacity(capacity)),
-            Kind::Time => Building::Time(TimestampNanosecondBuilder::with_capacity(capacity)),
-            Kind::Text => Building::Text(StringViewBuilder::with_capacity(capacity)),
-            Kind::Multi => Building::Multi(new_multi(capacity)),
+            BuilderType::Bool => TypedBuilder::Bool(BooleanBuilder::with_capacity(capacity)),
+            BuilderType::Int => TypedBuilder::Int(Int64Builder::with_capacity(capacity)),
+            BuilderType::Float => TypedBuilder::Float(Float64Builder::with_capacity(capacity)),
+            BuilderType::Time => TypedBuilder::Time(TimestampNanosecondBuilder::with_capacity(capacity)),
+            BuilderType::Text => TypedBuilder::Text(StringViewBuilder::with_capacity(capacity)),
+            BuilderType::Multi => TypedBuilder::Multi(new_multi(capacity)),
         };
         let old = std::mem::replace(&mut self.column, fresh);
         let old = ColumnBuilder { column: old, capacity: 0 }.finish();
@@ -225,7 +225,7 @@ impl ColumnBuilder {
         for row in 0..rows {
             if old.is_null(row) {
                 self.push_null();
-            } else if kind == Kind::Float {
+            } else if kind == BuilderType::Float {
                 self.push_float(old.number(row).unwrap_or(f64::NAN));
             } else {
                 self.push_text(old.text(row, &mut scratch).unwrap_or_default());

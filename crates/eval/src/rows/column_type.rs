@@ -43,7 +43,7 @@ impl ColumnType {
     }
 
     /// Whether a column may have this type.
-    pub fn admits(self, column: &DataType) -> bool {
+    pub fn accepts(self, column: &DataType) -> bool {
         let is_of_any = || match column {
             DataType::Null | DataType::Utf8View | DataType::Int64 | DataType::Float64 | DataType::Boolean => true,
             other => *other == TIME_TYPE || *other == multi_type(),

@@ -19,7 +19,7 @@ use crate::EngineError;
 pub const DECIMAL_PRECISION: u8 = 18;
 
 /// The rows, with coded columns decoded to texts.
-pub fn plain(rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
+pub fn decode_rows(rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
     let is_coded =
         |kind: &DataType| matches!(kind, DataType::UInt32 | DataType::Decimal64(..) | DataType::Dictionary(..));
     if !rows.schema_ref().fields().iter().any(|field| is_coded(field.data_type())) {
@@ -29,12 +29,12 @@ pub fn plain(rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
         true => Arc::new(field.as_ref().clone().with_data_type(DataType::Utf8View)),
         false => Arc::clone(field),
     });
-    let arrays = rows.columns().iter().map(plain_column).collect::<Result<Vec<_>, _>>()?;
+    let arrays = rows.columns().iter().map(decode_column).collect::<Result<Vec<_>, _>>()?;
     rebuild(fields.collect(), arrays, rows.num_rows())
 }
 
 /// The column, decoded to texts if it is coded.
-pub fn plain_column(array: &ArrayRef) -> Result<ArrayRef, EngineError> {
+pub fn decode_column(array: &ArrayRef) -> Result<ArrayRef, EngineError> {
     Ok(match array.data_type() {
         DataType::Dictionary(code, value)
             if code.as_ref() == &DataType::UInt32 && value.as_ref() == &DataType::Utf8View =>
@@ -44,12 +44,12 @@ pub fn plain_column(array: &ArrayRef) -> Result<ArrayRef, EngineError> {
         }
         DataType::UInt32 => {
             let numbers = array.as_primitive::<UInt32Type>();
-            written(numbers.iter().map(|number| number.map(i64::from)), NumberFormat::Ip4)
+            format_numbers(numbers.iter().map(|number| number.map(i64::from)), NumberFormat::Ip4)
         }
         DataType::Decimal64(_, digits) => {
             let digits = u8::try_from(*digits).unwrap_or(0);
             let format = if digits == 0 { NumberFormat::Integer } else { NumberFormat::Decimal { digits } };
-            written(array.as_primitive::<Decimal64Type>().iter(), format)
+            format_numbers(array.as_primitive::<Decimal64Type>().iter(), format)
         }
         DataType::Dictionary(..) => arrow::compute::cast(array, &DataType::Utf8View)?,
         _ => Arc::clone(array),
@@ -67,7 +67,7 @@ fn texts_of(codes: &arrow::array::UInt32Array, texts: &StringViewArray) -> Resul
     Ok(StringViewArray::try_new(picked, texts.data_buffers().to_vec(), nulls)?)
 }
 
-fn written(numbers: impl ExactSizeIterator<Item = Option<i64>>, format: NumberFormat) -> ArrayRef {
+fn format_numbers(numbers: impl ExactSizeIterator<Item = Option<i64>>, format: NumberFormat) -> ArrayRef {
     let mut builder = StringViewBuilder::with_capacity(numbers.len());
     let mut text = Vec::new();
     for number in numbers {

@@ -19,14 +19,14 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_stdx::number::u32_of;
 
-use super::decode::plain_column;
+use super::decode::decode_column;
 use super::{ColumnReader, DictionaryColumn};
 use crate::EngineError;
 
 /// Number of dictionaries with cached results.
 const DICTIONARIES_MAX: usize = 8;
 /// Maximum bytes of texts in the cached results of one dictionary.
-const KEPT_BYTES_MAX: usize = 16 << 20;
+const CACHED_BYTES_MAX: usize = 16 << 20;
 /// Number of values of a dictionary that are evaluated at once.
 const CHUNK_VALUES: usize = 4_096;
 /// Minimum average number of repetitions of a batch's numbers for which finding the distinct ones pays off.
@@ -36,21 +36,21 @@ const BATCHES_SKIPPED: u32 = 15;
 /// Ratio of dictionary size to batch size above which no table by code is built.
 const TABLE_RATIO: usize = 16;
 /// Marks a value that does not occur, and the code of a null result.
-const NONE: u32 = u32::MAX;
+const ABSENT: u32 = u32::MAX;
 
 /// Cached results for the dictionaries of one column.
 #[derive(Debug, Default)]
 pub struct DistinctMemo {
-    known: Mutex<Vec<Known>>,
+    known: Mutex<Vec<CachedDictionary>>,
     skipped: AtomicU32,
 }
 
 /// A dictionary in which rows have looked up values.
 #[derive(Debug)]
-struct Known {
+struct CachedDictionary {
     values: ArrayRef,
-    asked: usize,
-    made: DictionaryResults,
+    rows_seen: usize,
+    results: DictionaryResults,
 }
 
 /// Results for a whole dictionary.
@@ -59,14 +59,14 @@ enum DictionaryResults {
     NotYet,
     /// Not available: the results are too large, or a value fails.
     Never,
-    Results(Arc<Vec<Spreadable>>),
+    Results(Arc<Vec<IndexedColumn>>),
 }
 
 /// Whether numbers are also evaluated by distinct value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Numbers {
+pub enum NumberHandling {
     /// No; integers have faster methods.
-    AsTheyAre,
+    ByRow,
     /// Yes, if evaluating a value costs more than counting it.
     ByValue,
 }
@@ -80,7 +80,7 @@ impl DistinctMemo {
     pub fn run(
         &self,
         column: &ArrayRef,
-        numbers: Numbers,
+        numbers: NumberHandling,
         compute: impl Fn(&ArrayRef) -> Computed,
     ) -> Result<Option<Vec<ArrayRef>>, EngineError> {
         if column.is_empty() {
@@ -88,10 +88,10 @@ impl DistinctMemo {
         }
         if let DataType::Dictionary(..) = column.data_type() {
             let ColumnReader::Dictionary(column) = ColumnReader::new(column) else { return Ok(None) };
-            return self.of_dictionary(&column, compute);
+            return self.run_on_dictionary(&column, compute);
         }
         let is_number = match column.data_type() {
-            DataType::Int64 => numbers == Numbers::ByValue,
+            DataType::Int64 => numbers == NumberHandling::ByValue,
             DataType::UInt32 | DataType::Decimal64(..) => true,
             _ => false,
         };
@@ -105,8 +105,8 @@ impl DistinctMemo {
         let Some(made) = compute(&values)? else { return Ok(None) };
         // Callers that do not read codes may pass integer columns, so their results must not be coded.
         let spreadable = |made| match column.data_type() {
-            DataType::Int64 => Spreadable::Values(made),
-            _ => Spreadable::new(made),
+            DataType::Int64 => IndexedColumn::Values(made),
+            _ => IndexedColumn::new(made),
         };
         made.into_iter().map(|made| spreadable(made).spread(&places)).collect::<Result<Vec<_>, _>>().map(Some)
     }
@@ -116,19 +116,19 @@ impl DistinctMemo {
         self.skipped.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 
-    fn of_dictionary(
+    fn run_on_dictionary(
         &self,
         column: &DictionaryColumn,
         compute: impl Fn(&ArrayRef) -> Computed,
     ) -> Result<Option<Vec<ArrayRef>>, EngineError> {
-        let (is_due, made) = self.note(column);
+        let (is_due, made) = self.record_rows(column);
         let made = match (made, is_due) {
             (DictionaryResults::NotYet, true) => {
-                let made = match whole(column, &compute)? {
+                let made = match evaluate_dictionary(column, &compute)? {
                     Some(results) => DictionaryResults::Results(Arc::new(results)),
                     None => DictionaryResults::Never,
                 };
-                self.keep(column, made.clone());
+                self.store_results(column, made.clone());
                 made
             }
             (made, _) => made,
@@ -139,44 +139,50 @@ impl DistinctMemo {
                 (0..column.codes.len()).map(|row| column.code(row).map_or(last, |code| code as u32)).collect();
             return results.iter().map(|made| made.spread(&places)).collect::<Result<Vec<_>, _>>().map(Some);
         }
-        let (values, places) = occurring(column)?;
+        let (values, places) = occurring_texts(column)?;
         if values.len() * REPEATS_MIN > places.len() {
             return Ok(None);
         }
         let Some(made) = compute(&values)? else { return Ok(None) };
-        made.into_iter().map(|made| Spreadable::new(made).spread(&places)).collect::<Result<Vec<_>, _>>().map(Some)
+        made.into_iter().map(|made| IndexedColumn::new(made).spread(&places)).collect::<Result<Vec<_>, _>>().map(Some)
     }
 
     /// Counts rows; returns whether there were enough rows to evaluate the whole dictionary, and the dictionary's
     /// cached results.
-    fn note(&self, column: &DictionaryColumn) -> (bool, DictionaryResults) {
+    fn record_rows(&self, column: &DictionaryColumn) -> (bool, DictionaryResults) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        match known.iter().position(|known| column.shares(&known.values)) {
+        match known.iter().position(|known| column.has_dictionary(&known.values)) {
             Some(at) => known[..=at].rotate_right(1),
             None => {
                 known.truncate(DICTIONARIES_MAX - 1);
-                known
-                    .insert(0, Known { values: Arc::clone(&column.values), asked: 0, made: DictionaryResults::NotYet });
+                known.insert(
+                    0,
+                    CachedDictionary {
+                        values: Arc::clone(&column.values),
+                        rows_seen: 0,
+                        results: DictionaryResults::NotYet,
+                    },
+                );
             }
         }
         let known = &mut known[0];
-        known.asked = known.asked.saturating_add(column.codes.len());
-        (known.asked >= column.texts.len(), known.made.clone())
+        known.rows_seen = known.rows_seen.saturating_add(column.codes.len());
+        (known.rows_seen >= column.texts.len(), known.results.clone())
     }
 
-    fn keep(&self, column: &DictionaryColumn, made: DictionaryResults) {
+    fn store_results(&self, column: &DictionaryColumn, made: DictionaryResults) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known.iter_mut().find(|known| column.shares(&known.values)) {
-            known.made = made;
+        if let Some(known) = known.iter_mut().find(|known| column.has_dictionary(&known.values)) {
+            known.results = made;
         }
     }
 }
 
 /// Results for a whole dictionary, followed by null; `None` if they are not available or too large.
-fn whole(
+fn evaluate_dictionary(
     column: &DictionaryColumn,
     compute: &impl Fn(&ArrayRef) -> Computed,
-) -> Result<Option<Vec<Spreadable>>, EngineError> {
+) -> Result<Option<Vec<IndexedColumn>>, EngineError> {
     let texts = with_null(&column.texts)?;
     let mut parts: Vec<Vec<ArrayRef>> = Vec::new();
     let mut bytes = 0;
@@ -184,7 +190,7 @@ fn whole(
         let chunk = texts.slice(start, CHUNK_VALUES.min(texts.len() - start));
         let Some(made) = compute(&chunk)? else { return Ok(None) };
         bytes += made.iter().map(text_bytes).sum::<usize>();
-        if bytes > KEPT_BYTES_MAX {
+        if bytes > CACHED_BYTES_MAX {
             return Ok(None);
         }
         parts.push(made);
@@ -192,13 +198,13 @@ fn whole(
     let count = parts.first().map_or(0, Vec::len);
     let mut results = Vec::with_capacity(count);
     for at in 0..count {
-        results.push(Spreadable::new(joined(parts.iter().map(|part| Arc::clone(&part[at])))?));
+        results.push(IndexedColumn::new(concat_columns(parts.iter().map(|part| Arc::clone(&part[at])))?));
     }
     Ok(Some(results))
 }
 
 /// Concatenates columns.
-fn joined(parts: impl Iterator<Item = ArrayRef>) -> Result<ArrayRef, EngineError> {
+fn concat_columns(parts: impl Iterator<Item = ArrayRef>) -> Result<ArrayRef, EngineError> {
     const NAME: &str = "value";
     let parts = parts.map(|part| super::batch_of([(NAME, Arc::clone(&part))], part.len()));
     let all = super::concat_rows(parts.collect::<Result<Vec<_>, _>>()?)?;
@@ -222,27 +228,27 @@ fn with_null(texts: &StringViewArray) -> Result<ArrayRef, EngineError> {
 }
 
 /// The texts of codes that occur, followed by null, and the index of each row's text.
-fn occurring(column: &DictionaryColumn) -> Result<(ArrayRef, Vec<u32>), EngineError> {
+fn occurring_texts(column: &DictionaryColumn) -> Result<(ArrayRef, Vec<u32>), EngineError> {
     let rows = column.codes.len();
     let mut places = Vec::with_capacity(rows);
     let mut chosen: Vec<usize> = Vec::new();
     let mut add = |place: &mut u32, code: usize| {
-        if *place == NONE {
+        if *place == ABSENT {
             *place = u32_of(chosen.len());
             chosen.push(code);
         }
         *place
     };
     if column.texts.len() <= rows.saturating_mul(TABLE_RATIO) {
-        let mut table = vec![NONE; column.texts.len()];
-        places.extend((0..rows).map(|row| column.code(row).map_or(NONE, |code| add(&mut table[code], code))));
+        let mut table = vec![ABSENT; column.texts.len()];
+        places.extend((0..rows).map(|row| column.code(row).map_or(ABSENT, |code| add(&mut table[code], code))));
     } else {
         let mut table: HashMap<usize, u32, FixedState> = HashMap::default();
         places.extend(
-            (0..rows).map(|row| column.code(row).map_or(NONE, |code| add(table.entry(code).or_insert(NONE), code))),
+            (0..rows).map(|row| column.code(row).map_or(ABSENT, |code| add(table.entry(code).or_insert(ABSENT), code))),
         );
     }
-    places.iter_mut().filter(|place| **place == NONE).for_each(|place| *place = u32_of(chosen.len()));
+    places.iter_mut().filter(|place| **place == ABSENT).for_each(|place| *place = u32_of(chosen.len()));
     let views = column.texts.views();
     let picked: ScalarBuffer<u128> = chosen.iter().map(|code| views[*code]).collect();
     let texts = StringViewArray::try_new(picked, column.texts.data_buffers().to_vec(), None)?;
@@ -263,7 +269,7 @@ fn distinct_numbers(column: &ArrayRef) -> Result<Option<(ArrayRef, Vec<u32>)>, E
     let mut places = Vec::with_capacity(column.len());
     for (row, number) in (0u32..).zip(numbers) {
         let Some(number) = number else {
-            places.push(NONE);
+            places.push(ABSENT);
             continue;
         };
         places.push(*known.entry(number).or_insert_with(|| {
@@ -274,52 +280,55 @@ fn distinct_numbers(column: &ArrayRef) -> Result<Option<(ArrayRef, Vec<u32>)>, E
             return Ok(None);
         }
     }
-    places.iter_mut().filter(|place| **place == NONE).for_each(|place| *place = u32_of(rows.len()));
+    places.iter_mut().filter(|place| **place == ABSENT).for_each(|place| *place = u32_of(rows.len()));
     rows.push(None);
     let values = arrow::compute::take(column, &UInt32Array::from(rows), None)?;
-    Ok(Some((plain_column(&values)?, places)))
+    Ok(Some((decode_column(&values)?, places)))
 }
 
 /// A column indexed by value instead of row.
 #[derive(Debug)]
-enum Spreadable {
+enum IndexedColumn {
     /// Texts, and the code of each index.
     Coded(Vec<u32>, ArrayRef),
     /// A value for each index.
     Values(ArrayRef),
 }
 
-impl Spreadable {
-    fn new(values: ArrayRef) -> Spreadable {
-        match values.as_string_view_opt().and_then(coded) {
-            Some((codes, texts)) => Spreadable::Coded(codes, texts),
-            None => Spreadable::Values(values),
+impl IndexedColumn {
+    fn new(values: ArrayRef) -> IndexedColumn {
+        match values.as_string_view_opt().and_then(encode_distinct) {
+            Some((codes, texts)) => IndexedColumn::Coded(codes, texts),
+            None => IndexedColumn::Values(values),
         }
     }
 
     /// The column for rows with these indices.
     fn spread(&self, places: &[u32]) -> Result<ArrayRef, EngineError> {
         match self {
-            Spreadable::Coded(codes, texts) => {
+            IndexedColumn::Coded(codes, texts) => {
                 let code = |place: &u32| codes[*place as usize];
-                let keys: UInt32Array = match codes.contains(&NONE) && places.iter().any(|place| code(place) == NONE) {
-                    true => places.iter().map(|place| Some(code(place)).filter(|code| *code != NONE)).collect(),
-                    false => places.iter().map(code).collect::<Vec<_>>().into(),
-                };
+                let keys: UInt32Array =
+                    match codes.contains(&ABSENT) && places.iter().any(|place| code(place) == ABSENT) {
+                        true => places.iter().map(|place| Some(code(place)).filter(|code| *code != ABSENT)).collect(),
+                        false => places.iter().map(code).collect::<Vec<_>>().into(),
+                    };
                 Ok(Arc::new(DictionaryArray::<UInt32Type>::try_new(keys, Arc::clone(texts))?))
             }
-            Spreadable::Values(values) => Ok(arrow::compute::take(values, &UInt32Array::from(places.to_vec()), None)?),
+            IndexedColumn::Values(values) => {
+                Ok(arrow::compute::take(values, &UInt32Array::from(places.to_vec()), None)?)
+            }
         }
     }
 }
 
 /// The distinct texts, and the code of each text.
-fn coded(texts: &StringViewArray) -> Option<(Vec<u32>, ArrayRef)> {
+fn encode_distinct(texts: &StringViewArray) -> Option<(Vec<u32>, ArrayRef)> {
     let mut known: HashMap<&str, u32, FixedState> = HashMap::default();
     let mut firsts: Vec<u128> = Vec::new();
     let mut codes = Vec::with_capacity(texts.len());
     for (text, view) in texts.iter().zip(texts.views().iter()) {
-        codes.push(text.map_or(NONE, |text| {
+        codes.push(text.map_or(ABSENT, |text| {
             *known.entry(text).or_insert_with(|| {
                 firsts.push(*view);
                 u32_of(firsts.len()) - 1

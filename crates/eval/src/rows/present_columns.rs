@@ -17,7 +17,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use super::row_buffer::compact;
-use super::sparse_rows::narrowed;
+use super::sparse_rows::split_sparse;
 use super::unify::conform_column;
 use super::{null_column, rebuild};
 use crate::EngineError;
@@ -88,7 +88,7 @@ impl PresentColumns {
     }
 
     /// Restores all columns of a reduced batch; missing columns become nulls without storage.
-    pub(super) fn whole(&self, rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
+    pub(super) fn restore(&self, rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
         let nothing = null_column(rows.num_rows());
         let mut fields = self.missing.clone();
         let mut columns = vec![nothing; fields.len()];
@@ -144,7 +144,7 @@ impl PresentColumns {
             }
         }
         let (rows, _) = compact(&rebuild(fields, columns, places.len())?)?;
-        narrowed(rows)?.iter().map(|part| self.without_null_columns(part)).collect()
+        split_sparse(rows)?.iter().map(|part| self.without_null_columns(part)).collect()
     }
 
     /// A reduced batch without rows.

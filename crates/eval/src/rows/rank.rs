@@ -99,7 +99,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranks_order_rows_as_their_values_are(
+        fn ranks_order_rows_by_value(
             texts in prop::collection::vec(
                 prop_oneof!["[01a]{0,3}", "/api/v1/item/[ab0-2]{0,9}", "-?[0-3](\\.[05])?", "10\\.0\\.[0-2]\\.1"],
                 0..40,

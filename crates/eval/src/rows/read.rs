@@ -71,7 +71,7 @@ impl DictionaryColumn {
     }
 
     /// Whether `values` is the dictionary of this column, so that equal codes mean equal texts.
-    pub fn shares(&self, values: &ArrayRef) -> bool {
+    pub fn has_dictionary(&self, values: &ArrayRef) -> bool {
         same_array(&self.values, values)
     }
 }
@@ -183,7 +183,7 @@ impl ColumnReader {
     }
 
     /// Marks the rows that are not null; `None` if no row is null.
-    pub fn present(&self) -> Option<NullBuffer> {
+    pub fn validity(&self) -> Option<NullBuffer> {
         let nulls = match self {
             ColumnReader::Null(rows) => Some(NullBuffer::new_null(*rows)),
             ColumnReader::Bool(array) => array.nulls().cloned(),
@@ -309,13 +309,13 @@ impl ColumnReader {
             ColumnReader::Time(array) => Value::Time(array.value(row)),
             ColumnReader::Text(array) => Value::Text(Cow::Borrowed(array.value(row))),
             ColumnReader::Dictionary(column) => {
-                column.code(row).map_or(Value::Null, |code| Value::text_of(column.texts.value(code)))
+                column.code(row).map_or(Value::Null, |code| Value::borrowed_text(column.texts.value(code)))
             }
             // The value is the text, not the number: `8.70` stays `8.70`.
             ColumnReader::Address(_) | ColumnReader::Decimal(..) => {
                 let mut text = String::new();
                 self.write_text(row, &mut text);
-                Value::owned(text)
+                Value::owned_text(text)
             }
             ColumnReader::Multi(..) => Value::multi(self.values(row).collect()),
         }

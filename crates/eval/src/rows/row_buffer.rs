@@ -29,20 +29,20 @@ use crate::context::CommandContext;
 use crate::dataflow::Dataflow;
 
 /// Divisor of the search's memory for a row buffer; the command that reads the buffer needs the rest.
-const MEMORY_SHARE: usize = 4;
+const MEMORY_DIVISOR: usize = 4;
 /// Approximate overhead of a column, in bytes.
-const COLUMN_BYTES: usize = 32;
+const COLUMN_OVERHEAD_BYTES: usize = 32;
 /// Bytes of unused shared text that may be kept alive.
 const SLACK_BYTES: usize = 64 << 10;
 
 /// Rows in order of arrival; see the module.
-pub struct KeptRows {
+pub struct RowBuffer {
     dataflow: Arc<Dataflow>,
     held: MemoryReservation,
     /// Maximum bytes held.
     held_max: usize,
     places: VecDeque<BatchLocation>,
-    file: Option<KeptFile>,
+    file: Option<BufferFile>,
     unified: Unified,
     rows: usize,
     bytes: u64,
@@ -50,21 +50,21 @@ pub struct KeptRows {
 
 /// Location of a batch: in memory, with its size in bytes, or in the file.
 enum BatchLocation {
-    Held(RecordBatch, usize),
-    Filed { start: u64, len: u64, rows: usize },
+    InMemory(RecordBatch, usize),
+    InFile { start: u64, len: u64, rows: usize },
 }
 
-struct KeptFile {
+struct BufferFile {
     file: Arc<dyn SpillFile>,
     written: u64,
 }
 
-impl KeptRows {
+impl RowBuffer {
     /// An empty buffer; `what` names it in memory accounting.
-    pub fn new(what: &str, dataflow: &Arc<Dataflow>) -> KeptRows {
-        KeptRows {
+    pub fn new(what: &str, dataflow: &Arc<Dataflow>) -> RowBuffer {
+        RowBuffer {
             held: dataflow.reservation(what, true),
-            held_max: dataflow.memory_bytes() / MEMORY_SHARE,
+            held_max: dataflow.memory_bytes() / MEMORY_DIVISOR,
             dataflow: Arc::clone(dataflow),
             places: VecDeque::new(),
             file: None,
@@ -75,14 +75,14 @@ impl KeptRows {
     }
 
     /// An empty buffer that holds at most `bytes`, even if more memory is available.
-    pub fn within(bytes: usize, what: &str, dataflow: &Arc<Dataflow>) -> KeptRows {
-        let kept = KeptRows::new(what, dataflow);
-        KeptRows { held_max: kept.held_max.min(bytes), ..kept }
+    pub fn with_limit(bytes: usize, what: &str, dataflow: &Arc<Dataflow>) -> RowBuffer {
+        let kept = RowBuffer::new(what, dataflow);
+        RowBuffer { held_max: kept.held_max.min(bytes), ..kept }
     }
 
     /// All rows of `rows`.
-    pub fn collect(what: &str, rows: RowIter, dataflow: &Arc<Dataflow>) -> Result<KeptRows, EngineError> {
-        let mut kept = KeptRows::new(what, dataflow);
+    pub fn collect(what: &str, rows: RowIter, dataflow: &Arc<Dataflow>) -> Result<RowBuffer, EngineError> {
+        let mut kept = RowBuffer::new(what, dataflow);
         for batch in rows {
             kept.push(&batch?)?;
         }
@@ -96,14 +96,14 @@ impl KeptRows {
         }
         self.unified.add(batch);
         let (batch, bytes) = compact(batch)?;
-        let bytes = bytes + batch.num_columns() * COLUMN_BYTES;
+        let bytes = bytes + batch.num_columns() * COLUMN_OVERHEAD_BYTES;
         self.rows += batch.num_rows();
         self.bytes += bytes as u64;
         if self.held.size() + bytes > self.held_max || self.held.try_grow(bytes).is_err() {
-            self.places.push_back(BatchLocation::Held(batch, 0));
-            return self.write_held();
+            self.places.push_back(BatchLocation::InMemory(batch, 0));
+            return self.spill_batches();
         }
-        self.places.push_back(BatchLocation::Held(batch, bytes));
+        self.places.push_back(BatchLocation::InMemory(batch, bytes));
         Ok(())
     }
 
@@ -155,13 +155,13 @@ impl KeptRows {
     /// Batch number `at`, counted from the first one not dropped.
     pub fn batch(&self, at: usize) -> Result<RecordBatch, EngineError> {
         match &self.places[at] {
-            BatchLocation::Held(batch, _) => Ok(batch.clone()),
-            BatchLocation::Filed { start, len, .. } => self.read(*start, *len),
+            BatchLocation::InMemory(batch, _) => Ok(batch.clone()),
+            BatchLocation::InFile { start, len, .. } => self.read(*start, *len),
         }
     }
 
     /// Reads the rows again, for a reader that outlives this reference.
-    pub fn shared(self: &Arc<KeptRows>) -> RowIter {
+    pub fn iter_shared(self: &Arc<RowBuffer>) -> RowIter {
         let kept = Arc::clone(self);
         Box::new((0..kept.places.len()).map(move |at| kept.batch(at)))
     }
@@ -173,12 +173,12 @@ impl KeptRows {
 
     /// The batches in order; each is dropped once read.
     pub fn into_rows(self) -> RowIter {
-        Box::new(Draining { kept: self, backwards: false })
+        Box::new(DrainingIter { kept: self, backwards: false })
     }
 
     /// The batches from last to first; the rows of each stay in order.
     pub fn into_rows_backwards(self) -> RowIter {
-        Box::new(Draining { kept: self, backwards: true })
+        Box::new(DrainingIter { kept: self, backwards: true })
     }
 
     /// The batches in order, each converted to the common schema.
@@ -188,34 +188,34 @@ impl KeptRows {
     }
 
     fn release(&mut self, place: &BatchLocation) {
-        if let BatchLocation::Held(_, bytes) = place {
+        if let BatchLocation::InMemory(_, bytes) = place {
             self.held.shrink(*bytes);
         }
     }
 
     /// Spills all batches in memory, if there are any.
-    pub fn leave_memory(&mut self) -> Result<(), EngineError> {
-        let is_held = self.places.iter().any(|place| matches!(place, BatchLocation::Held(..)));
-        if is_held { self.write_held() } else { Ok(()) }
+    pub fn spill(&mut self) -> Result<(), EngineError> {
+        let is_held = self.places.iter().any(|place| matches!(place, BatchLocation::InMemory(..)));
+        if is_held { self.spill_batches() } else { Ok(()) }
     }
 
     /// Spills all batches in memory.
-    fn write_held(&mut self) -> Result<(), EngineError> {
+    fn spill_batches(&mut self) -> Result<(), EngineError> {
         let file = match &mut self.file {
             Some(file) => file,
-            none => none.insert(KeptFile { file: self.dataflow.spill_file()?, written: 0 }),
+            none => none.insert(BufferFile { file: self.dataflow.spill_file()?, written: 0 }),
         };
         let mut out = Counting { out: BufWriter::new(file.file.open_writer()?), written: file.written };
         for place in &mut self.places {
-            let BatchLocation::Held(batch, _) = place else { continue };
+            let BatchLocation::InMemory(batch, _) = place else { continue };
             let start = out.written;
             // If columns point into the same text, each of them would write all of it.
-            let own = owned(batch)?;
+            let own = copy_texts(batch)?;
             let mut writer = StreamWriter::try_new(&mut out, own.schema_ref())?;
             writer.write(&own)?;
             writer.finish()?;
             drop(writer);
-            *place = BatchLocation::Filed { start, len: out.written - start, rows: batch.num_rows() };
+            *place = BatchLocation::InFile { start, len: out.written - start, rows: batch.num_rows() };
         }
         out.flush().map_err(|error| ArrowError::from_external_error(Box::new(error)))?;
         file.written = out.written;
@@ -238,8 +238,8 @@ impl KeptRows {
 impl BatchLocation {
     fn rows(&self) -> usize {
         match self {
-            BatchLocation::Held(batch, _) => batch.num_rows(),
-            BatchLocation::Filed { rows, .. } => *rows,
+            BatchLocation::InMemory(batch, _) => batch.num_rows(),
+            BatchLocation::InFile { rows, .. } => *rows,
         }
     }
 }
@@ -263,12 +263,12 @@ impl<W: Write> Write for Counting<W> {
 }
 
 /// An iterator that reads buffered rows and drops them.
-struct Draining {
-    kept: KeptRows,
+struct DrainingIter {
+    kept: RowBuffer,
     backwards: bool,
 }
 
-impl Iterator for Draining {
+impl Iterator for DrainingIter {
     type Item = Result<RecordBatch, EngineError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -276,8 +276,8 @@ impl Iterator for Draining {
         let place = if self.backwards { places.pop_back()? } else { places.pop_front()? };
         self.kept.release(&place);
         Some(match place {
-            BatchLocation::Held(batch, _) => Ok(batch),
-            BatchLocation::Filed { start, len, .. } => self.kept.read(start, len),
+            BatchLocation::InMemory(batch, _) => Ok(batch),
+            BatchLocation::InFile { start, len, .. } => self.kept.read(start, len),
         })
     }
 }
@@ -306,11 +306,11 @@ pub fn compact(batch: &RecordBatch) -> Result<(RecordBatch, usize), EngineError>
     if alive <= bytes + SLACK_BYTES {
         return Ok((batch.clone(), bytes));
     }
-    Ok((owned(batch)?, bytes))
+    Ok((copy_texts(batch)?, bytes))
 }
 
 /// Copies texts, so that the rows share no buffers.
-pub(crate) fn owned(batch: &RecordBatch) -> Result<RecordBatch, EngineError> {
+pub(crate) fn copy_texts(batch: &RecordBatch) -> Result<RecordBatch, EngineError> {
     let columns = batch.columns().iter().map(without_slack);
     rebuild(batch.schema_ref().fields().to_vec(), columns.collect(), batch.num_rows())
 }
@@ -392,12 +392,12 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_back_from_memory_and_file_in_order_and_backwards() {
+    fn rows_are_read_from_memory_and_file_in_both_directions() {
         for memory in [1 << 30, 64 << 10, 1] {
             let dataflow = Arc::new(Dataflow::new(memory, None).unwrap());
             let all: Vec<RecordBatch> = (0..30).map(batch).collect();
             let keep = || {
-                let mut kept = KeptRows::new("test", &dataflow);
+                let mut kept = RowBuffer::new("test", &dataflow);
                 all.iter().for_each(|batch| kept.push(batch).unwrap());
                 kept
             };
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_share_a_text_do_not_each_write_it() {
+    fn shared_texts_are_written_only_once() {
         let mut texts = arrow::array::StringViewBuilder::new().with_fixed_block_size(2 << 20);
         (0..1_000).for_each(|row| texts.append_value(format!("{row:01000}")));
         let texts: ArrayRef = Arc::new(texts.finish());
@@ -429,7 +429,7 @@ mod tests {
         let ends: ArrayRef = Arc::new(views.finish());
         let columns = (0..40).map(|at| (format!("c{at}"), Arc::clone(&ends))).chain([("t".to_owned(), texts)]);
         let batch = batch_of(columns, 1_000).unwrap();
-        let mut kept = KeptRows::new("test", &Arc::new(Dataflow::new(1, None).unwrap()));
+        let mut kept = RowBuffer::new("test", &Arc::new(Dataflow::new(1, None).unwrap()));
         kept.push(&batch).unwrap();
         let written = kept.file.as_ref().unwrap().written;
         assert!(written < 3 << 20, "{written} bytes");
@@ -439,7 +439,7 @@ mod tests {
     #[test]
     fn rows_without_columns_keep_their_number() {
         let dataflow = Arc::new(Dataflow::new(1, None).unwrap());
-        let mut kept = KeptRows::new("test", &dataflow);
+        let mut kept = RowBuffer::new("test", &dataflow);
         kept.push(&batch_of(Vec::<(String, ArrayRef)>::new(), 7).unwrap()).unwrap();
         kept.push(&batch(0)).unwrap();
         assert!(kept.is_spilled());
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_does_not_keep_the_texts_of_its_whole() {
+    fn slices_do_not_keep_unused_texts() {
         let texts: ArrayRef =
             Arc::new((0..10_000).map(|row| Some(format!("a text of its own {row:020}"))).collect::<StringViewArray>());
         let slice = batch_of([("t", texts)], 10_000).unwrap().slice(5_000, 10);

@@ -1,7 +1,7 @@
 //! External merge sort of buffered rows within the search's memory.
 //!
 //! Rows are collected into runs that fit into memory. A single run is sorted in memory. Several runs are sorted one
-//! after the other, buffered again ([`KeptRows`], which may spill), and merged several at a time with a small batch of
+//! after the other, buffered again ([`RowBuffer`], which may spill), and merged several at a time with a small batch of
 //! each run in memory. Keys are compared as bytes of Arrow's row format, so that the order is the same with one or
 //! several runs. The sort is stable. During the sort, rows contain only the columns that have values
 //! ([`super::present_columns`]).
@@ -21,20 +21,20 @@ use datafusion_execution::memory_pool::MemoryReservation;
 use quarry_stdx::number::u32_of;
 
 use super::present_columns::PresentColumns;
-use super::row_buffer::{KeptRows, compact, value_bytes};
+use super::row_buffer::{RowBuffer, compact, value_bytes};
 use super::stream::RowIter;
 use crate::EngineError;
 use crate::dataflow::Dataflow;
 
 /// Divisor of the memory for the maximum size of a run; sorting the run also needs its keys and a copy.
-const RUN_SHARE: usize = 8;
+const RUN_MEMORY_DIVISOR: usize = 8;
 /// Divisor of that size for the minimum size of a run, which is reached even if the memory pool refuses: smaller runs
 /// would be too many.
-const SMALLEST_RUN_SHARE: usize = 8;
+const SMALLEST_RUN_DIVISOR: usize = 8;
 /// Divisor of the memory for the maximum size of a run's batch.
-const BATCH_SHARE: usize = 128;
+const BATCH_MEMORY_DIVISOR: usize = 128;
 /// Approximate overhead of a column of a batch, in bytes.
-const COLUMN_BYTES: usize = 128;
+const COLUMN_OVERHEAD_BYTES: usize = 128;
 /// Maximum number of rows of a run's batch.
 const BATCH_ROWS: usize = 8_192;
 /// Minimum number of rows of a run's batch.
@@ -46,8 +46,8 @@ const MERGED_RUNS_MAX: usize = 16;
 pub(crate) type SortColumn = (usize, SortOptions);
 
 /// Converts the rows to their common schema and sorts them by the columns at `keys`; returns the first `limit`.
-pub fn sorted(
-    rows: KeptRows,
+pub fn sort_rows(
+    rows: RowBuffer,
     keys: &[SortColumn],
     limit: Option<usize>,
     dataflow: &Arc<Dataflow>,
@@ -60,11 +60,11 @@ pub fn sorted(
     let order = Arc::new(SortOrder {
         keys: keys.to_vec(),
         limit: limit.unwrap_or(usize::MAX),
-        batch_rows: (dataflow.memory_bytes() / BATCH_SHARE / row_bytes).clamp(BATCH_ROWS_MIN, BATCH_ROWS),
+        batch_rows: (dataflow.memory_bytes() / BATCH_MEMORY_DIVISOR / row_bytes).clamp(BATCH_ROWS_MIN, BATCH_ROWS),
         schema,
     });
     let converter = order.converter()?;
-    let mut pile = Pile::new(Arc::clone(&order), converter, dataflow);
+    let mut pile = RunBuffer::new(Arc::clone(&order), converter, dataflow);
     let mut runs: Option<Runs> = None;
     for batch in rows.into_rows() {
         let batch = order.schema.without_null_columns(&batch?)?;
@@ -76,7 +76,7 @@ pub fn sorted(
         }
     }
     let last = pile.take_sorted()?;
-    let Some(mut runs) = runs else { return Ok(whole(order, last)) };
+    let Some(mut runs) = runs else { return Ok(restore_columns(order, last)) };
     runs.add(last)?;
     let converter = pile.converter;
     while runs.ends.len() > MERGED_RUNS_MAX {
@@ -90,15 +90,15 @@ pub fn sorted(
     }
     let all: Vec<Range<usize>> = runs.ranges().collect();
     let merge = Merge::new(Arc::clone(&order), &converter, Arc::new(runs.rows), &all)?;
-    Ok(whole(order, merge))
+    Ok(restore_columns(order, merge))
 }
 
 /// Restores all columns of rows that contain only columns with values.
-fn whole(
+fn restore_columns(
     order: Arc<SortOrder>,
     rows: impl Iterator<Item = Result<RecordBatch, EngineError>> + Send + 'static,
 ) -> RowIter {
-    Box::new(rows.map(move |batch| order.schema.whole(&batch?)))
+    Box::new(rows.map(move |batch| order.schema.restore(&batch?)))
 }
 
 /// Sort keys and batch sizes.
@@ -122,7 +122,7 @@ impl SortOrder {
 }
 
 /// Rows of the run being collected.
-struct Pile {
+struct RunBuffer {
     order: Arc<SortOrder>,
     converter: Arc<RowConverter>,
     batches: Vec<RecordBatch>,
@@ -132,14 +132,14 @@ struct Pile {
     refused: bool,
 }
 
-impl Pile {
-    fn new(order: Arc<SortOrder>, converter: Arc<RowConverter>, dataflow: &Dataflow) -> Pile {
-        Pile {
+impl RunBuffer {
+    fn new(order: Arc<SortOrder>, converter: Arc<RowConverter>, dataflow: &Dataflow) -> RunBuffer {
+        RunBuffer {
             order,
             converter,
             batches: Vec::new(),
             bytes: 0,
-            bytes_max: dataflow.memory_bytes() / RUN_SHARE,
+            bytes_max: dataflow.memory_bytes() / RUN_MEMORY_DIVISOR,
             held: dataflow.reservation("sort", true),
             refused: false,
         }
@@ -147,7 +147,7 @@ impl Pile {
 
     fn push(&mut self, batch: RecordBatch) -> Result<(), EngineError> {
         let (batch, bytes) = compact(&batch)?;
-        let bytes = bytes + batch.num_columns() * COLUMN_BYTES;
+        let bytes = bytes + batch.num_columns() * COLUMN_OVERHEAD_BYTES;
         // The keys need about as much memory again.
         self.refused |= self.held.try_grow(2 * bytes).is_err();
         self.bytes += bytes;
@@ -156,12 +156,12 @@ impl Pile {
     }
 
     fn is_full(&self) -> bool {
-        let most = if self.refused { self.bytes_max / SMALLEST_RUN_SHARE } else { self.bytes_max };
+        let most = if self.refused { self.bytes_max / SMALLEST_RUN_DIVISOR } else { self.bytes_max };
         self.bytes > most
     }
 
     /// Sorts and returns the rows; the pile is empty afterwards.
-    fn take_sorted(&mut self) -> Result<Portions, EngineError> {
+    fn take_sorted(&mut self) -> Result<SortedBatches, EngineError> {
         let batches = std::mem::take(&mut self.batches);
         (self.bytes, self.refused) = (0, false);
         let count = batches.iter().map(RecordBatch::num_rows).sum();
@@ -173,7 +173,7 @@ impl Pile {
             places.extend((0..u32_of(batch.num_rows())).map(|row| (at, row)));
         }
         let prefix = common_prefix(&keys);
-        let mut sorted: Vec<(u64, u32)> = keys.iter().map(|key| head(key.as_ref(), prefix)).zip(0..).collect();
+        let mut sorted: Vec<(u64, u32)> = keys.iter().map(|key| key_head(key.as_ref(), prefix)).zip(0..).collect();
         let order = |(one, a): &(u64, u32), (other, b): &(u64, u32)| {
             let by_keys = || keys.row(*a as usize).cmp(&keys.row(*b as usize));
             one.cmp(other).then_with(by_keys).then(a.cmp(b))
@@ -187,7 +187,7 @@ impl Pile {
         let sorted = sorted.into_iter().map(|(_, place)| place).collect();
         drop(keys);
         let (order, held) = (Arc::clone(&self.order), self.held.take());
-        Ok(Portions { order, batches, places, sorted, next: 0, ready: VecDeque::new(), _held: held })
+        Ok(SortedBatches { order, batches, places, sorted, next: 0, ready: VecDeque::new(), _held: held })
     }
 }
 
@@ -203,7 +203,7 @@ fn common_prefix(keys: &Rows) -> usize {
 }
 
 /// The bytes after the common prefix as a number; comparing these numbers orders most keys without reading the keys.
-fn head(key: &[u8], prefix: usize) -> u64 {
+fn key_head(key: &[u8], prefix: usize) -> u64 {
     let mut first = [0; 8];
     let tail = key.get(prefix..).unwrap_or_default();
     let len = tail.len().min(first.len());
@@ -212,7 +212,7 @@ fn head(key: &[u8], prefix: usize) -> u64 {
 }
 
 /// Sorted rows of a run, in batches.
-struct Portions {
+struct SortedBatches {
     order: Arc<SortOrder>,
     batches: Vec<RecordBatch>,
     places: Vec<(u32, u32)>,
@@ -223,9 +223,9 @@ struct Portions {
     _held: MemoryReservation,
 }
 
-impl Portions {
+impl SortedBatches {
     /// Builds the next batches, of which there are none at the end.
-    fn make(&mut self) -> Result<(), EngineError> {
+    fn build_batches(&mut self) -> Result<(), EngineError> {
         let end = self.sorted.len().min(self.next + self.order.batch_rows);
         let some = &self.sorted[self.next..end];
         self.next = end;
@@ -242,12 +242,12 @@ impl Portions {
     }
 }
 
-impl Iterator for Portions {
+impl Iterator for SortedBatches {
     type Item = Result<RecordBatch, EngineError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.ready.is_empty()
-            && let Err(error) = self.make()
+            && let Err(error) = self.build_batches()
         {
             self.next = self.sorted.len();
             return Some(Err(error));
@@ -258,14 +258,14 @@ impl Iterator for Portions {
 
 /// Sorted runs, concatenated.
 struct Runs {
-    rows: KeptRows,
+    rows: RowBuffer,
     /// End of each run, as a batch number.
     ends: Vec<usize>,
 }
 
 impl Runs {
     fn new(dataflow: &Arc<Dataflow>) -> Runs {
-        Runs { rows: KeptRows::new("sorted rows", dataflow), ends: Vec::new() }
+        Runs { rows: RowBuffer::new("sorted rows", dataflow), ends: Vec::new() }
     }
 
     fn add(&mut self, run: impl Iterator<Item = Result<RecordBatch, EngineError>>) -> Result<(), EngineError> {
@@ -296,7 +296,7 @@ struct Cursor {
 struct Merge {
     order: Arc<SortOrder>,
     converter: Arc<RowConverter>,
-    runs: Arc<KeptRows>,
+    runs: Arc<RowBuffer>,
     cursors: Vec<Cursor>,
     /// Indices of cursors with rows left, as a binary heap: the children of position `i` are at `2i + 1` and `2i + 2`.
     heap: Vec<usize>,
@@ -310,7 +310,7 @@ impl Merge {
     fn new(
         order: Arc<SortOrder>,
         converter: &Arc<RowConverter>,
-        runs: Arc<KeptRows>,
+        runs: Arc<RowBuffer>,
         ranges: &[Range<usize>],
     ) -> Result<Merge, EngineError> {
         let left = order.limit;
@@ -333,7 +333,7 @@ impl Merge {
                 merge.heap.push(number);
             }
         }
-        (0..merge.heap.len()).rev().for_each(|at| merge.sink(at));
+        (0..merge.heap.len()).rev().for_each(|at| merge.sift_down(at));
         Ok(merge)
     }
 
@@ -355,7 +355,7 @@ impl Merge {
     }
 
     /// Moves the cursor at this heap position down to its place.
-    fn sink(&mut self, mut at: usize) {
+    fn sift_down(&mut self, mut at: usize) {
         loop {
             let children = (2 * at + 1)..(2 * at + 3).min(self.heap.len());
             let Some(least) = children.min_by(|a, b| self.compare(self.heap[*a], self.heap[*b])) else { return };
@@ -368,7 +368,7 @@ impl Merge {
     }
 
     /// Builds the next batches, of which there are none at the end.
-    fn make(&mut self) -> Result<(), EngineError> {
+    fn build_batches(&mut self) -> Result<(), EngineError> {
         let most = self.order.batch_rows.min(self.left);
         let mut places = Vec::with_capacity(most);
         while places.len() < most
@@ -380,19 +380,19 @@ impl Merge {
             if cursor.row == cursor.keys.num_rows() && !self.open(number)? {
                 self.heap.swap_remove(0);
             }
-            self.sink(0);
+            self.sift_down(0);
         }
         if places.is_empty() {
             return Ok(());
         }
         self.left -= places.len();
         self.ready = self.order.schema.gather(&self.sources, &places)?.into();
-        self.forget_sources();
+        self.drop_unused_batches();
         Ok(())
     }
 
     /// Drops source batches that no cursor uses.
-    fn forget_sources(&mut self) {
+    fn drop_unused_batches(&mut self) {
         let mut known = std::mem::take(&mut self.sources);
         for number in &self.heap {
             let cursor = &mut self.cursors[*number];
@@ -407,7 +407,7 @@ impl Iterator for Merge {
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.ready.is_empty()
-            && let Err(error) = self.make()
+            && let Err(error) = self.build_batches()
         {
             self.left = 0;
             return Some(Err(error));
@@ -429,8 +429,8 @@ mod tests {
     const ROWS: i64 = 20_000;
 
     /// Rows with a key that many rows share, a key that few share, and the row's number.
-    fn rows(dataflow: &Arc<Dataflow>) -> KeptRows {
-        let mut kept = KeptRows::new("test", dataflow);
+    fn rows(dataflow: &Arc<Dataflow>) -> RowBuffer {
+        let mut kept = RowBuffer::new("test", dataflow);
         for start in (0..ROWS).step_by(1_000) {
             let numbers = || (start..start + 1_000).map(|row| (row * 7_919) % 5_003);
             let few: Int64Array = numbers().map(|number| (number % 11 > 0).then_some(number % 11)).collect();
@@ -443,12 +443,12 @@ mod tests {
         kept
     }
 
-    fn answer(memory: usize, limit: Option<usize>) -> Vec<i64> {
+    fn sorted_numbers(memory: usize, limit: Option<usize>) -> Vec<i64> {
         let dataflow = Arc::new(Dataflow::new(memory, None).unwrap());
         let option = |descending, nulls_first| SortOptions { descending, nulls_first };
         let keys = [(0, option(true, false)), (1, option(false, false))];
         let mut found = Vec::new();
-        for batch in sorted(rows(&dataflow), &keys, limit, &dataflow).unwrap() {
+        for batch in sort_rows(rows(&dataflow), &keys, limit, &dataflow).unwrap() {
             found.extend(batch.unwrap().column(2).as_primitive::<Int64Type>().values());
         }
         found
@@ -466,21 +466,21 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_sorted_alike_in_one_run_in_a_few_and_in_many() {
+    fn sorting_gives_the_same_rows_for_any_number_of_runs() {
         let expected = expected();
         // About 1.2 MB of rows: in one run, in a few runs, and in more runs than are merged at once.
         for memory in [1 << 30, 1 << 20, 128 << 10] {
-            assert!(answer(memory, None) == expected, "{memory}");
-            assert!(answer(memory, Some(3_333)) == expected[..3_333], "{memory} with a limit");
+            assert!(sorted_numbers(memory, None) == expected, "{memory}");
+            assert!(sorted_numbers(memory, Some(3_333)) == expected[..3_333], "{memory} with a limit");
         }
     }
 
     #[test]
-    fn many_runs_are_in_files_and_merge_in_several_rounds() {
+    fn many_runs_spill_and_merge_in_several_rounds() {
         let dataflow = Arc::new(Dataflow::new(128 << 10, None).unwrap());
         let input = rows(&dataflow);
         assert!(input.is_spilled());
-        let runs = input.bytes() / (dataflow.memory_bytes() / RUN_SHARE) as u64;
+        let runs = input.bytes() / (dataflow.memory_bytes() / RUN_MEMORY_DIVISOR) as u64;
         assert!(runs > MERGED_RUNS_MAX as u64, "{runs} runs");
     }
 }

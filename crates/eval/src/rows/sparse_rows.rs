@@ -25,17 +25,17 @@ const WIDE_COLUMNS: usize = 32;
 const PLACES_PER_VALUE: usize = 8;
 
 /// Cuts the rows into batches whose size is proportional to their values.
-pub(super) fn narrowed(batch: RecordBatch) -> Result<Vec<RecordBatch>, EngineError> {
+pub(super) fn split_sparse(batch: RecordBatch) -> Result<Vec<RecordBatch>, EngineError> {
     if !is_sparse(&batch) {
         return Ok(vec![batch]);
     }
     let places: Vec<u32> = (0..u32_of(batch.num_rows())).collect();
-    cut(&batch, &places)
+    split_rows(&batch, &places)
 }
 
 /// The rows at these positions, in this order, as batches cut in the same way.
-pub fn narrowed_at(batch: &RecordBatch, places: &UInt32Array) -> Result<Vec<RecordBatch>, EngineError> {
-    if is_sparse(batch) { cut(batch, places.values()) } else { Ok(vec![take(batch, places)?]) }
+pub fn take_sparse(batch: &RecordBatch, places: &UInt32Array) -> Result<Vec<RecordBatch>, EngineError> {
+    if is_sparse(batch) { split_rows(batch, places.values()) } else { Ok(vec![take(batch, places)?]) }
 }
 
 fn is_sparse(batch: &RecordBatch) -> bool {
@@ -47,7 +47,7 @@ fn is_sparse(batch: &RecordBatch) -> bool {
     values.saturating_mul(PLACES_PER_VALUE) <= rows.saturating_mul(columns)
 }
 
-fn cut(batch: &RecordBatch, places: &[u32]) -> Result<Vec<RecordBatch>, EngineError> {
+fn split_rows(batch: &RecordBatch, places: &[u32]) -> Result<Vec<RecordBatch>, EngineError> {
     let missing: Vec<FieldRef> = (batch.schema_ref().fields().iter())
         .map(|field| match field.data_type() {
             DataType::Null => Arc::clone(field),
@@ -55,11 +55,11 @@ fn cut(batch: &RecordBatch, places: &[u32]) -> Result<Vec<RecordBatch>, EngineEr
         })
         .collect();
     let nulls: Vec<Option<NullBuffer>> = batch.columns().iter().map(|column| column.logical_nulls()).collect();
-    places.chunks(SHORT_ROWS).map(|places| short(batch, places, &missing, &nulls)).collect()
+    places.chunks(SHORT_ROWS).map(|places| build_batch(batch, places, &missing, &nulls)).collect()
 }
 
 /// Some rows of a batch; columns without values in these rows take no space.
-fn short(
+fn build_batch(
     batch: &RecordBatch,
     places: &[u32],
     missing: &[FieldRef],
@@ -102,9 +102,9 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_the_same_and_take_the_bytes_of_their_values() {
+    fn splitting_keeps_rows_and_reduces_their_bytes() {
         let rows = rows_with_keys(1_000, 500);
-        let parts = narrowed(rows.clone()).unwrap();
+        let parts = split_sparse(rows.clone()).unwrap();
         assert_eq!(parts.len(), 1_000usize.div_ceil(SHORT_ROWS));
         assert!(parts.iter().all(|part| {
             part.schema().fields().iter().eq(rows
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn dense_narrow_and_short_rows_stay_as_they_are() {
         for rows in [rows_with_keys(1_000, 4), rows_with_keys(30, 100), rows_with_keys(1_000, 31).slice(0, 0)] {
-            assert_eq!(narrowed(rows.clone()).unwrap(), [rows]);
+            assert_eq!(split_sparse(rows.clone()).unwrap(), [rows]);
         }
     }
 }

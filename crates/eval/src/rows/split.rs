@@ -93,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn batches_are_all_rows_in_order_and_short(
+        fn split_batches_keep_all_rows_in_order_and_stay_small(
             lengths in prop::collection::vec(prop_oneof![4 => 0usize..100, 1 => 1_000usize..20_000], 0..60),
             most in 1usize..10_000,
             from in 0usize..10,

@@ -29,8 +29,8 @@ fn the_builder_picks_the_narrowest_type() {
         (vec![Value::Float(0.5), Value::Int(3)], DataType::Float64, &["0.5", "3"]),
         (vec![Value::Int(i64::MAX), Value::Float(0.5)], DataType::Utf8View, &["9223372036854775807", "0.5"]),
         (vec![Value::Float(0.5), Value::Int(i64::MAX)], DataType::Utf8View, &["0.5", "9223372036854775807"]),
-        (vec![Value::Int(1), Value::text_of("007")], DataType::Utf8View, &["1", "007"]),
-        (vec![Value::text_of("a"), Value::Int(1), Value::Bool(true)], DataType::Utf8View, &["a", "1", "True"]),
+        (vec![Value::Int(1), Value::borrowed_text("007")], DataType::Utf8View, &["1", "007"]),
+        (vec![Value::borrowed_text("a"), Value::Int(1), Value::Bool(true)], DataType::Utf8View, &["a", "1", "True"]),
         (vec![Value::Time(1_500_000_000), Value::Int(7)], DataType::Utf8View, &["1.5", "7"]),
         (vec![Value::Int(1), multi(), Value::Int(2), Value::Null], multi_type(), &["1", "x\ny", "2", "-"]),
         (vec![Value::Bool(false), Value::Null], DataType::Boolean, &["False", "-"]),
@@ -58,17 +58,18 @@ fn times_act_as_seconds_and_print_the_digits_they_need() {
 }
 
 #[test]
-fn types_of_other_engines_read_as_the_nearest_of_ours() {
+fn foreign_types_are_read_as_the_nearest_supported_type() {
     let unsigned: ArrayRef = Arc::new(UInt64Array::from(vec![5]));
     let utf8: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
     assert_eq!(ColumnReader::new(&unsigned).value(0), Value::Int(5));
-    assert_eq!(ColumnReader::new(&utf8).value(0), Value::text_of("a"));
+    assert_eq!(ColumnReader::new(&utf8).value(0), Value::borrowed_text("a"));
 }
 
 #[test]
-fn rows_of_different_schemas_join_by_promotion() {
+fn rows_of_different_schemas_are_concatenated_by_promotion() {
     let first = batch_of([("a", build(vec![Value::Int(1)])), ("b", build(vec![Value::Int(2)]))], 1).unwrap();
-    let second = batch_of([("b", build(vec![Value::Float(0.5)])), ("c", build(vec![Value::text_of("t")]))], 1).unwrap();
+    let second =
+        batch_of([("b", build(vec![Value::Float(0.5)])), ("c", build(vec![Value::borrowed_text("t")]))], 1).unwrap();
     let third = batch_of([("a", build(vec![Value::multi(vec!["x".into(), "y".into()])]))], 1).unwrap();
     let all = concat_rows(vec![first, second, third]).unwrap();
     assert_eq!(all.num_rows(), 3);
@@ -79,7 +80,7 @@ fn rows_of_different_schemas_join_by_promotion() {
 }
 
 #[test]
-fn wide_integers_beside_floats_keep_their_digits() {
+fn wide_integers_mixed_with_floats_keep_their_digits() {
     let ints: ArrayRef = Arc::new(Int64Array::from(vec![9_007_199_254_740_993]));
     let floats: ArrayRef = Arc::new(Float64Array::from(vec![0.5]));
     let all = concat_rows(vec![batch_of([("a", ints)], 1).unwrap(), batch_of([("a", floats)], 1).unwrap()]).unwrap();
@@ -98,14 +99,14 @@ fn columns_are_replaced_renamed_selected_and_dropped() {
     assert_eq!(names(&rename(&rows, "a", "b").unwrap()), ["b"]);
     assert_eq!(names(&rename(&rows, "none", "b").unwrap()), ["a", "b"]);
     assert_eq!(names(&select(&rows, &["c", "b"]).unwrap()), ["c", "b"]);
-    let none = without(&rows, |_| true).unwrap();
+    let none = drop_columns(&rows, |_| true).unwrap();
     assert_eq!((none.num_rows(), none.num_columns()), (1, 0));
     assert_eq!(filter(&none, &BooleanArray::from(vec![false])).unwrap().num_rows(), 0);
 }
 
 /// Results computed once per distinct value must equal those computed row by row.
 #[test]
-fn distinct_values_give_what_rows_give() {
+fn results_by_distinct_value_equal_results_by_row() {
     use arrow::array::{DictionaryArray, UInt32Array};
     use arrow::datatypes::UInt32Type;
 
@@ -115,7 +116,11 @@ fn distinct_values_give_what_rows_give() {
         for row in 0..values.len() {
             let value = reader.value(row);
             let length = value.text().map(|text| text.len() as i64);
-            texts.push(value.text().map_or(Value::text_of("none"), |text| Value::owned(text[..text.len() / 2].into())));
+            texts.push(
+                value
+                    .text()
+                    .map_or(Value::borrowed_text("none"), |text| Value::owned_text(text[..text.len() / 2].into())),
+            );
             mixed.push(match length {
                 Some(length) if length % 2 == 0 => Value::Int(length),
                 Some(_) => Value::Float(0.5),
@@ -140,7 +145,8 @@ fn distinct_values_give_what_rows_give() {
             };
             let codes: UInt32Array = (0..rows).map(code).collect();
             let column: ArrayRef = Arc::new(DictionaryArray::<UInt32Type>::try_new(codes, Arc::clone(&words)).unwrap());
-            let Some(found) = memo.run(&column, Numbers::ByValue, |values| Ok(Some(make(values)))).unwrap() else {
+            let Some(found) = memo.run(&column, NumberHandling::ByValue, |values| Ok(Some(make(values)))).unwrap()
+            else {
                 assert!(spread * 2 > rows, "{distinct} {rows} {spread}");
                 continue;
             };
@@ -149,9 +155,9 @@ fn distinct_values_give_what_rows_give() {
         }
         let numbers: ArrayRef =
             Arc::new((0..rows as i64).map(|row| (row % 9 > 0).then_some(row % 20)).collect::<Int64Array>());
-        let found = memo.run(&numbers, Numbers::ByValue, |values| Ok(Some(make(values)))).unwrap().unwrap();
+        let found = memo.run(&numbers, NumberHandling::ByValue, |values| Ok(Some(make(values)))).unwrap().unwrap();
         assert_eq!(found.iter().map(texts).collect::<Vec<_>>(), make(&numbers).iter().map(texts).collect::<Vec<_>>());
-        assert!(memo.run(&numbers, Numbers::AsTheyAre, |_| Ok(None)).unwrap().is_none());
+        assert!(memo.run(&numbers, NumberHandling::ByRow, |_| Ok(None)).unwrap().is_none());
     }
 }
 
@@ -170,7 +176,7 @@ fn whole_dictionaries_are_computed_once() {
             asked.set(asked.get() + values.len());
             Ok(Some(vec![Arc::clone(values)]))
         };
-        assert_eq!(memo.run(&column, Numbers::ByValue, compute).unwrap().unwrap()[0].len(), 100);
+        assert_eq!(memo.run(&column, NumberHandling::ByValue, compute).unwrap().unwrap()[0].len(), 100);
     }
     assert_eq!(asked.get(), 51);
 }

@@ -32,12 +32,12 @@ pub enum Value<'a> {
 
 impl<'a> Value<'a> {
     /// A borrowed text.
-    pub fn text_of(text: &'a str) -> Value<'a> {
+    pub fn borrowed_text(text: &'a str) -> Value<'a> {
         Value::Text(Cow::Borrowed(text))
     }
 
     /// A new text.
-    pub fn owned(text: String) -> Value<'a> {
+    pub fn owned_text(text: String) -> Value<'a> {
         Value::Text(Cow::Owned(text))
     }
 
@@ -51,7 +51,7 @@ impl<'a> Value<'a> {
     }
 
     /// A number, as an integer if it is exactly one.
-    pub fn number_of(value: f64) -> Value<'a> {
+    pub fn from_f64(value: f64) -> Value<'a> {
         match Number::of_float(value) {
             Number::Int(value) => Value::Int(value),
             Number::Float(_) | Number::Nanos(_) => Value::Float(value),
@@ -59,10 +59,10 @@ impl<'a> Value<'a> {
     }
 
     /// A number; a time is converted to nanoseconds.
-    pub fn of_number(number: Number) -> Value<'a> {
+    pub fn from_number(number: Number) -> Value<'a> {
         match number {
             Number::Int(value) => Value::Int(value),
-            Number::Float(value) => Value::number_of(value),
+            Number::Float(value) => Value::from_f64(value),
             Number::Nanos(ns) => Value::Time(ns),
         }
     }

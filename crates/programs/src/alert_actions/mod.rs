@@ -96,7 +96,7 @@ impl AlertActions {
         if BUNDLED_WITH_SPLUNK.contains(&name) {
             return not_brought_along(name);
         }
-        let nearest = quarry_spl::nearest(name, self.actions.keys().map(String::as_str));
+        let nearest = quarry_spl::closest_name(name, self.actions.keys().map(String::as_str));
         let hint = match nearest {
             Some(nearest) => format!("did you mean {nearest}?"),
             None if self.actions.is_empty() => "no app has any".to_owned(),

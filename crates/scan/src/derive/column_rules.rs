@@ -156,7 +156,7 @@ pub(super) fn by_plan(
             done += 1;
         }
         let part = plan.apply(rows::take(&rows, &UInt32Array::from(places.clone()))?)?;
-        parts.push(rows::plain(&part)?);
+        parts.push(rows::decode_rows(&part)?);
     }
     rows::take(&concat_rows(parts)?, &UInt32Array::from(order))
 }

@@ -180,7 +180,7 @@ fn with_default(rows: &RecordBatch, name: &str, column: StringViewArray) -> Resu
     }
     let column: ArrayRef = Arc::new(column);
     match rows::column(rows, name) {
-        Some(own) => rows::with_column(rows, name, rows::first_of(own, &column)),
+        Some(own) => rows::with_column(rows, name, rows::coalesce(own, &column)),
         None => rows::with_column(rows, name, column),
     }
 }

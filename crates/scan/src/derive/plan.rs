@@ -12,7 +12,7 @@ use quarry_eval::lookup::Lookup;
 use quarry_eval::messages::Messages;
 use quarry_eval::rows;
 use quarry_spl::analyse::expr_fields;
-use quarry_spl::fault_of;
+use quarry_spl::first_fault;
 use quarry_stdx::Fault;
 
 use super::needs::Wanted;
@@ -115,7 +115,7 @@ impl Plan {
         if is_given(field) {
             return Err(Fault::invalid("the field is reserved"));
         }
-        let expr = quarry_spl::parse_expression(text).map_err(|faults| fault_of(&faults))?;
+        let expr = quarry_spl::parse_expression(text).map_err(|faults| first_fault(&faults))?;
         let compiled = CompiledExpr::new(&expr, context)?;
         wanted.names.extend(expr_fields(&expr));
         self.searches |= compiled.field_names().is_none();
@@ -142,7 +142,7 @@ impl Plan {
     pub(super) fn reads(&self) -> BTreeSet<&str> {
         let mut reads: BTreeSet<&str> = BTreeSet::new();
         for (lookup, outputs) in &self.lookups {
-            reads.extend(lookup.reads());
+            reads.extend(lookup.input_names());
             // A lookup without a match leaves its output fields unchanged.
             reads.extend(outputs.iter().map(String::as_str));
         }
@@ -185,7 +185,7 @@ impl Plan {
             // An alias reads extracted fields, not the result of another alias.
             let source = rows::column_or_null(&rows, &alias.source);
             let column = match rows::column(&result, &alias.target).filter(|_| alias.only_new) {
-                Some(old) => rows::first_of(old, &source),
+                Some(old) => rows::coalesce(old, &source),
                 None => source,
             };
             result = with_column(&result, &alias.target, column)?;
@@ -197,13 +197,13 @@ impl Plan {
         for (lookup, outputs) in &self.lookups {
             result = lookup.clone().apply(result)?;
             let is_output = |name: &str| outputs.iter().any(|output| output == name);
-            let empty = |array| rows::ColumnReader::new(array).present().is_some_and(|p| p.null_count() == p.len());
+            let empty = |array| rows::ColumnReader::new(array).validity().is_some_and(|p| p.null_count() == p.len());
             let columns = result.schema_ref().fields().iter().zip(result.columns());
             let unset: Vec<String> = columns
                 .filter(|(field, array)| is_output(field.name()) && empty(array))
                 .map(|(field, _)| field.name().clone())
                 .collect();
-            result = rows::without(&result, |name| unset.iter().any(|unset| unset == name))?;
+            result = rows::drop_columns(&result, |name| unset.iter().any(|unset| unset == name))?;
         }
         Ok(result)
     }
@@ -211,8 +211,8 @@ impl Plan {
 
 /// Sets a column, or drops it if no row has a value.
 pub(super) fn with_column(rows: &RecordBatch, name: &str, column: ArrayRef) -> Result<RecordBatch, EngineError> {
-    if rows::ColumnReader::new(&column).present().is_some_and(|present| present.null_count() == column.len()) {
-        return rows::without(rows, |known| known == name);
+    if rows::ColumnReader::new(&column).validity().is_some_and(|present| present.null_count() == column.len()) {
+        return rows::drop_columns(rows, |known| known == name);
     }
     rows::with_column(rows, name, column)
 }

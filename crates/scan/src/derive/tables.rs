@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use quarry_eval::lookup::{Lookup, LookupIndex, LookupSource, csv_columns};
 use quarry_spl::ast::{Command, LookupCommand};
-use quarry_spl::fault_of;
+use quarry_spl::first_fault;
 use quarry_stdx::Fault;
 
 /// Loads lookup tables for one search.
@@ -22,7 +22,7 @@ type Known = Result<Lookup, Fault>;
 
 /// Parses a `LOOKUP-` setting; the syntax is that of the `lookup` command.
 pub(crate) fn command_of(text: &str) -> Result<LookupCommand, Fault> {
-    match quarry_spl::parse_arguments("lookup", text).map_err(|remarks| fault_of(&remarks))? {
+    match quarry_spl::parse_arguments("lookup", text).map_err(|remarks| first_fault(&remarks))? {
         Command::Lookup(command) if !command.inputs.is_empty() => Ok(command),
         _ => Err(Fault::invalid("it needs a table and a field to look up")),
     }

@@ -37,7 +37,7 @@ pub fn fold_windows(
     context: &CommandContext,
     (states, previewer): (Option<&PlanStates>, Option<&dyn Previewer>),
 ) -> Result<Vec<Folder>, EngineError> {
-    let messages = context.messages.pushes();
+    let messages = context.messages.push_count();
     let keeping = states.map(|states| Keeping::new(states, windows));
     let rounds = previewer.map(|previewer| Rounds::new(previewer, reduce, context));
     let make = || {
@@ -60,7 +60,7 @@ pub fn fold_windows(
     let workers = map_slices(scan, windows, context, &make)?;
     let folders = workers.into_iter().map(|worker| worker.folder).collect();
     if let (Some(states), Some(keeping)) = (states, keeping) {
-        let is_whole = !context.stop.is_partial() && context.messages.pushes() == messages;
+        let is_whole = !context.stop.is_partial() && context.messages.push_count() == messages;
         keeping.end(states, is_whole);
     }
     Ok(folders)
@@ -185,7 +185,7 @@ impl SliceWork for FoldWork<'_> {
     }
 
     fn page(&mut self, rows: RecordBatch) -> Result<(), EngineError> {
-        self.matched += rows::events_of(&rows);
+        self.matched += rows::event_count(&rows);
         let rows = through(&mut self.commands, rows)?;
         self.fold(&rows)?;
         self.offer();

@@ -155,5 +155,5 @@ fn pages_share_the_texts_of_their_column() {
     else {
         panic!("few texts are coded");
     };
-    assert!(first.shares(&second.values));
+    assert!(first.has_dictionary(&second.values));
 }

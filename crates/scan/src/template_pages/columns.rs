@@ -16,7 +16,7 @@ use arrow::datatypes::UInt32Type;
 use bytes::Bytes;
 use memchr::memmem::Finder;
 use quarry_eval::EngineError;
-use quarry_eval::rows::{DECIMAL_PRECISION, first_of};
+use quarry_eval::rows::{DECIMAL_PRECISION, coalesce};
 use quarry_event::Metadata;
 use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat, PageColumn, TemplatePart, Texts};
 use quarry_event::value::{Number, canonical_number};
@@ -121,7 +121,7 @@ pub(super) fn field_column(
     if found.null_count() == found.len() {
         return Ok(own);
     }
-    Ok(Some(own.map_or_else(|| Arc::clone(&found), |own| first_of(&own, &found))))
+    Ok(Some(own.map_or_else(|| Arc::clone(&found), |own| coalesce(&own, &found))))
 }
 
 /// The values found at the field's locations.

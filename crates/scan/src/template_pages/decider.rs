@@ -53,7 +53,7 @@ impl Decider {
             if !work.take_codes(&self.columns, of_row.row, of_row.cursors, of_row.page)? {
                 return Ok(None);
             }
-            if let Some(known) = self.memo.known(&work.codes) {
+            if let Some(known) = self.memo.get(&work.codes) {
                 return Ok(self.memo.answers().get(known as usize).copied());
             }
         } else if let (Some(test), [(column, _)]) = (&mut self.test, self.columns.as_slice()) {
@@ -65,7 +65,7 @@ impl Decider {
         }
         let Some(answer) = self.run(window, template, of_row, work)? else { return Ok(None) };
         if self.has_codes && !self.memo.is_full() {
-            self.memo.number(&work.codes, || answer);
+            self.memo.index_or_insert(&work.codes, || answer);
         }
         Ok(Some(answer))
     }

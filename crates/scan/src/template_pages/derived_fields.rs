@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 use quarry_eval::EngineError;
-use quarry_eval::rows::{ColumnBuilder, ColumnReader, DistinctMemo, Numbers};
+use quarry_eval::rows::{ColumnBuilder, ColumnReader, DistinctMemo, NumberHandling};
 
 use super::value_location::ValueLocation;
 use crate::fields::{Class, Extract};
@@ -86,7 +86,7 @@ impl DerivedField {
             }
             found.finish()
         };
-        let by_value = known.run(values, Numbers::ByValue, |values| Ok(Some(vec![find(values)])))?;
+        let by_value = known.run(values, NumberHandling::ByValue, |values| Ok(Some(vec![find(values)])))?;
         Ok(by_value.and_then(|found| found.into_iter().next()).unwrap_or_else(|| find(values)))
     }
 }

@@ -45,7 +45,7 @@ impl NamedRules {
     /// The location of the field in the texts of a template.
     pub(super) fn place(&mut self, template: &PlannedTemplate<'_>) -> RulePlace {
         for (group, planner) in &mut self.rules {
-            let Some(planner) = planner.as_mut().filter(|planner| planner.spent() < STEPS_MAX) else {
+            let Some(planner) = planner.as_mut().filter(|planner| planner.steps_spent() < STEPS_MAX) else {
                 return RulePlace::ByValue;
             };
             match place_of_group(planner, *group, template) {

@@ -6,7 +6,7 @@
 //!
 //! Not here: determining on which values a group depends ([`quarry_eval::pattern::template_match`]).
 
-use quarry_eval::pattern::template_match::{Apart, CombinationMemo, FlatPart, FlatTemplate};
+use quarry_eval::pattern::template_match::{CombinationMemo, FlatPart, FlatTemplate, GroupDependence};
 
 /// Cached answers for one window.
 pub(super) struct GroupMemos {
@@ -25,7 +25,11 @@ struct Memo<T> {
 impl GroupMemos {
     /// An empty cache for a window whose codes are those of these columns and parts; `None` if an answer depends on
     /// another part.
-    pub(super) fn new(apart: &Apart, columns: &[(u32, usize)], template: &FlatTemplate) -> Option<GroupMemos> {
+    pub(super) fn new(
+        apart: &GroupDependence,
+        columns: &[(u32, usize)],
+        template: &FlatTemplate,
+    ) -> Option<GroupMemos> {
         let is_variable = |part: &&usize| matches!(template.parts().get(**part), Some(FlatPart::Variable(..)));
         let places = |parts: &[usize]| -> Option<Vec<usize>> {
             let variables = parts.iter().filter(is_variable);
@@ -64,13 +68,13 @@ impl<T: Copy> Memo<T> {
 
     fn known(&self, codes: &[u32], some: &mut Vec<u32>) -> Option<T> {
         self.take(codes, some);
-        let number = self.answers.known(some)?;
+        let number = self.answers.get(some)?;
         self.answers.answers().get(number as usize).copied()
     }
 
     fn keep(&mut self, codes: &[u32], some: &mut Vec<u32>, answer: T) {
         self.take(codes, some);
-        self.answers.number(some, || answer);
+        self.answers.index_or_insert(some, || answer);
     }
 
     fn take(&self, codes: &[u32], some: &mut Vec<u32>) {

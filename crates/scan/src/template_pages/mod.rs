@@ -146,7 +146,7 @@ impl EventScan {
             return Ok(TemplateRows::Rows(None));
         }
         if page.is_rare
-            && let Some(rows) = context.costs.of_part(ScanPart::Index, || {
+            && let Some(rows) = context.costs.measure_part(ScanPart::Index, || {
                 let known = KnownSlab(Some(slab.as_ref()));
                 page.segment.candidate_rows(page.page, self.filter.terms(), &known, RARE_ROWS)
             })?
@@ -163,7 +163,7 @@ impl EventScan {
         {
             return Ok(TemplateRows::Rows(rows.map(of_several)));
         }
-        let outcome = context.costs.of_part(ScanPart::Filter, || self.outcome(columns, &mut reader))?;
+        let outcome = context.costs.measure_part(ScanPart::Filter, || self.outcome(columns, &mut reader))?;
         if coded && self.is_represented_by_extremes(&outcome, &in_range, &slab) {
             return self.extremes_of(page, &slab).map(|rows| TemplateRows::Rows(Some(of_several(rows))));
         }
@@ -212,7 +212,7 @@ impl EventScan {
         let slab = reader.slab;
         let mut sure = self.best_of(sure, reader, left)?;
         let costs = &context.costs;
-        let computed = costs.of_part(ScanPart::Rules, || self.computed_columns(&mut sure, &mut maybe, reader))?;
+        let computed = costs.measure_part(ScanPart::Rules, || self.computed_columns(&mut sure, &mut maybe, reader))?;
         let mut rexes = self.rexes.readers(&reader.segment());
         if !self.projection.wants_unnamed() {
             add_extracts(&mut rexes, slab, |name| {
@@ -222,7 +222,7 @@ impl EventScan {
         }
         let known = self.demanded_by_groups(&mut rexes, &mut sure, reader, left)?;
         let mut groups =
-            costs.of_part(ScanPart::Fields, || read_groups(&mut rexes, known, &mut sure, &mut maybe, reader))?;
+            costs.measure_part(ScanPart::Fields, || read_groups(&mut rexes, known, &mut sure, &mut maybe, reader))?;
         let sure_rows = match sure.is_empty() {
             true => None,
             false => {
@@ -230,7 +230,7 @@ impl EventScan {
                 let rows = with_extracts(rows, &rexes, &mut groups, slab)?;
                 let rows = self.with_computed(rows, &sure, computed, reader)?;
                 let rows = with_commands(rows, &rexes, &mut groups, slab)?;
-                let rows = costs.of_part(ScanPart::Fields, || self.with_paths(rows, &sure, reader))?;
+                let rows = costs.measure_part(ScanPart::Fields, || self.with_paths(rows, &sure, reader))?;
                 let rows = self.with_lengths(rows, &sure, reader)?;
                 assert_eq!(rows.num_rows(), sure.len(), "columns that are added leave the rows as they are");
                 Some(rows)
@@ -251,7 +251,7 @@ impl EventScan {
         for (pushed, field) in self.rexes.paths().iter().zip(reader.slab.paths()) {
             let Some(found) = columns::field_column(field, sure, reader)? else { continue };
             let column = match rows::column(&rows, &pushed.output) {
-                Some(old) if found.null_count() > 0 => rows::first_of(&found, old),
+                Some(old) if found.null_count() > 0 => rows::coalesce(&found, old),
                 _ => found,
             };
             rows = rows::with_column(&rows, &pushed.output, column)?;
@@ -454,7 +454,7 @@ impl EventScan {
             return Ok(rows.map(|rows| PlacedRows { rows, positions }));
         }
         let mut answers =
-            context.costs.of_part(ScanPart::Filter, || self.filter.conditions().of_rows(&rows, reader))?;
+            context.costs.measure_part(ScanPart::Filter, || self.filter.conditions().of_rows(&rows, reader))?;
         assert_eq!(answers.len(), rows.len(), "each row has its answer");
         let slab = reader.slab;
         let fields: Vec<&FieldLocations> = self.projection.names.iter().filter_map(|name| slab.field(name)).collect();
@@ -496,7 +496,7 @@ impl EventScan {
     ) -> Result<RecordBatch, EngineError> {
         if self.projection.wants_unnamed() {
             let rows: Vec<u32> = sure.iter().collect();
-            let events = context.costs.of_part(ScanPart::RawData, || reader.rebuilt(&rows))?;
+            let events = context.costs.measure_part(ScanPart::RawData, || reader.rebuilt(&rows))?;
             let all: Vec<u32> = (0..u32_of(rows.len())).collect();
             let batch = self.columns(&events, &all, context)?;
             return self.without_extra(batch);
@@ -512,7 +512,7 @@ impl EventScan {
         }
         if self.projection.raw {
             let rows: Vec<u32> = sure.iter().collect();
-            let texts = context.costs.of_part(ScanPart::RawData, || reader.texts(TEXT_COLUMN, &rows))?;
+            let texts = context.costs.measure_part(ScanPart::RawData, || reader.texts(TEXT_COLUMN, &rows))?;
             columns.push(("_raw".into(), columns::text_array(&texts.bytes, &texts.ends)?));
         }
         for field in METADATA_FIELDS.into_iter().filter(|field| self.projection.wants(field)) {
@@ -528,7 +528,7 @@ impl EventScan {
                 continue;
             }
             let Some(field) = reader.slab.field(name) else { continue };
-            let column = context.costs.of_part(ScanPart::Fields, || columns::field_column(field, sure, reader))?;
+            let column = context.costs.measure_part(ScanPart::Fields, || columns::field_column(field, sure, reader))?;
             if let Some(column) = column {
                 columns.push((name.clone(), column));
             }
@@ -560,7 +560,7 @@ impl EventScan {
         if maybe.is_empty() {
             return Ok((None, maybe));
         }
-        let events = context.costs.of_part(ScanPart::RawData, || reader.rebuilt(&maybe))?;
+        let events = context.costs.measure_part(ScanPart::RawData, || reader.rebuilt(&maybe))?;
         let all = (0..u32_of(maybe.len())).collect();
         let found = self.matching(&events, all, context)?;
         Ok(match found {
@@ -672,7 +672,7 @@ fn merge(
 ) -> Result<PlacedRows, EngineError> {
     assert_eq!(sure.num_rows(), positions.len(), "each row that matches has its place");
     assert_eq!(maybe.num_rows(), maybe_at.len(), "each row that matches by its text has its place");
-    let rows = concat_rows(vec![rows::plain(&sure)?, maybe])?;
+    let rows = concat_rows(vec![rows::decode_rows(&sure)?, maybe])?;
     positions.extend(maybe_at);
     let mut places: Vec<u32> = (0..u32_of(rows.num_rows())).collect();
     places.sort_by_key(|place| positions[*place as usize]);

@@ -250,7 +250,7 @@ fn each_match(
             return None;
         }
         let (_, end) = groups.first().copied().flatten()?;
-        rest = Cow::Owned(rest.into_owned().from_on(end));
+        rest = Cow::Owned(rest.into_owned().suffix_from(end));
     }
     Some(())
 }

@@ -26,7 +26,7 @@ use arrow::ipc::writer::StreamWriter;
 use arrow::record_batch::RecordBatch;
 use quarry_apps::DUMP_FOLDER;
 use quarry_conf::{Layers, Permissions};
-use quarry_engine::{KeptJob, NodeEntry};
+use quarry_engine::{JobResult, NodeEntry};
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, period_seconds};
 use quarry_stdx::{Fault, SharedClock};
@@ -306,7 +306,7 @@ impl KeptJobs {
     }
 
     /// The result of a job; `None` if there is none that `viewer` may see.
-    pub fn load(&self, sid: &str, viewer: &Permissions) -> Result<Option<KeptJob>, Fault> {
+    pub fn load(&self, sid: &str, viewer: &Permissions) -> Result<Option<JobResult>, Fault> {
         let is_seen = |facts: &Value| viewer.may_see(facts["user"].as_str());
         let recent = self.recent.as_ref().and_then(|recent| recent.find(sid));
         let (facts, rows) = match recent.filter(|job| self.is_current(&job.facts)) {
@@ -348,11 +348,11 @@ impl KeptJobs {
                 "it was finalised before it had read all events: its result covers those read until then".to_owned(),
             );
         }
-        Ok(Some(KeptJob { rows, events: is("events"), messages, is_partial }))
+        Ok(Some(JobResult { rows, events: is("events"), messages, is_partial }))
     }
 
     /// Answer for a job without an outcome: an error that it is still running, if `viewer` may see it.
-    fn without_result(&self, sid: &str, viewer: &Permissions) -> Result<Option<KeptJob>, Fault> {
+    fn without_result(&self, sid: &str, viewer: &Permissions) -> Result<Option<JobResult>, Fault> {
         match self.running_job(sid) {
             Some(record) if viewer.may_see(record["user"].as_str()) => Err(Fault::invalid(format!(
                 "job {sid} still runs and has no result yet; `quarry show jobs {sid}` shows its state"

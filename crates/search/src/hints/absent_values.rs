@@ -4,9 +4,9 @@
 //! Values are compared with the most frequent ones of recent events; a value that is not among them is searched for
 //! before it is reported as absent.
 
-use quarry_spl::analyse::{ComparedWith, asked_values, where_equals};
+use quarry_spl::analyse::{ComparedWith, required_values, where_equalities};
 use quarry_spl::ast::{Command, RexCommand, SearchPattern, Stage};
-use quarry_spl::{Diagnostic, nearest};
+use quarry_spl::{Diagnostic, closest_name};
 
 use super::indexes::indexes_of;
 use super::outcome::{SearchOutcome, list};
@@ -36,7 +36,7 @@ const LEFT_OUT: [&str; 4] = ["index", "sourcetype", "host", "source"];
 pub(super) fn of_values(fields: &[&str], commands: &[Stage], scope: &str, ask: Ask<'_>) -> Vec<Diagnostic> {
     let mut looks = 0;
     for field in fields.iter().filter(|field| !LEFT_OUT.contains(field)) {
-        let asked = asked_values(commands, field);
+        let asked = required_values(commands, field);
         if asked.is_empty() || asked.len() > ASKED_MAX {
             continue;
         }
@@ -84,7 +84,7 @@ fn remark(field: &str, value: &SearchPattern, known: &[&str], by_name: bool) -> 
         (false, _) => format!("no event has the value `{text}` in `{field}`"),
     };
     let remark = Diagnostic::warning(message, value.span);
-    match nearest(text, known.iter().copied()) {
+    match closest_name(text, known.iter().copied()) {
         Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
         // At this limit, more values than the known ones may exist.
         None if known.len() >= VALUES_MAX => {
@@ -131,7 +131,7 @@ pub(super) fn of_rex(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>
 
 /// Notes on hosts or sources that no event has.
 pub(super) fn wrong_values(field: &str, kind: &str, commands: &[Stage], scope: &str, ask: Ask<'_>) -> Vec<Diagnostic> {
-    let asked = asked_values(commands, field);
+    let asked = required_values(commands, field);
     if asked.is_empty() {
         return Vec::new();
     }
@@ -164,7 +164,7 @@ pub(super) fn not_there(field: &str, asked: &[&SearchPattern], known: &[&str], a
             return Diagnostic::warning(message, value.span).with_hint(format!("events of index={index} have it"));
         }
         let below = format!("/{}", value.text);
-        match nearest(&value.text, known.iter().copied()) {
+        match closest_name(&value.text, known.iter().copied()) {
             _ if field == "source" && known.iter().any(|known| known.ends_with(&below)) => {
                 remark.with_hint(format!("a source is a whole path: write source=*{below}"))
             }
@@ -178,7 +178,7 @@ pub(super) fn not_there(field: &str, asked: &[&SearchPattern], known: &[&str], a
 
 /// A note on a `where` that keeps no row because the values in the events differ in case.
 pub(super) fn other_case(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>) -> Vec<Diagnostic> {
-    for equals in where_equals(commands).into_iter().take(COMPARISONS_MAX) {
+    for equals in where_equalities(commands).into_iter().take(COMPARISONS_MAX) {
         let ComparedWith::Text(text) = equals.other else { continue };
         let before = found.text.get(..equals.stage_start).unwrap_or_default().trim_end();
         let before = before.strip_suffix('|').unwrap_or(before);
@@ -197,7 +197,7 @@ pub(super) fn other_case(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask
         }
         let probe = format!("{before} | head {EVENTS_LOOKED_AT} | top limit={VALUES_MAX} {field} | table {field}");
         let known = names(ask.rows(&probe), field);
-        let near = nearest(text, known.iter().map(String::as_str)).filter(|_| !known.contains(text));
+        let near = closest_name(text, known.iter().map(String::as_str)).filter(|_| !known.contains(text));
         if let Some(near) = near {
             let remark = format!("no event that was looked at has the value `{text}` in `{field}`");
             return vec![Diagnostic::warning(remark, equals.span).with_hint(format!("did you mean `{near}`?"))];

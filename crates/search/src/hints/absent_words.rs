@@ -1,6 +1,6 @@
 //! Hints for a search that finds nothing because no event contains one of its words.
 
-use quarry_spl::analyse::{asked_words, asks_for, command_among_words};
+use quarry_spl::analyse::{find_command_in_words, mentions_field, required_words};
 use quarry_spl::ast::{SearchPattern, Span, Stage};
 use quarry_spl::{Diagnostic, ParsedSearch};
 
@@ -17,10 +17,10 @@ pub(super) fn of_words(found: &SearchOutcome<'_>, parsed: &ParsedSearch, scope: 
     }
     // A command written without `|` has its own note, which also explains the words behind it.
     let explained = parsed.diagnostics.iter().map(|remark| remark.span.start).min().unwrap_or(usize::MAX);
-    let groups = asked_words(&parsed.pipeline.commands);
+    let groups = required_words(&parsed.pipeline.commands);
     let groups = groups.iter().filter(|group| group.iter().all(|word| word.span.start < explained));
     // A possible command name and the words behind it share one note.
-    let mut command = command_among_words(found.text, &parsed.pipeline.commands);
+    let mut command = find_command_in_words(found.text, &parsed.pipeline.commands);
     let command_start = command.as_ref().map_or(usize::MAX, |command| command.span.start);
     let mut notes = Vec::new();
     for group in groups.take(LOOKS_MAX) {
@@ -77,7 +77,7 @@ fn written(text: &str, word: &SearchPattern) -> Option<String> {
 
 /// An index with events that match the first command, if the search names no index.
 fn elsewhere(text: &str, commands: &[Stage], ask: Ask<'_>) -> Option<String> {
-    let stage = commands.first().filter(|_| !asks_for(commands, "index"))?.span;
+    let stage = commands.first().filter(|_| !mentions_field(commands, "index"))?.span;
     index_with(&format!("({})", text.get(stage.start..stage.end)?), ask)
 }
 

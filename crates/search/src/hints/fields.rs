@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quarry_spl::analyse::{FieldOrigin, ReadField, asked_values, asks_for, fields_as_values, removed_fields};
+use quarry_spl::analyse::{FieldOrigin, ReadField, fields_as_values, mentions_field, removed_fields, required_values};
 use quarry_spl::ast::Stage;
-use quarry_spl::{Diagnostic, nearest};
+use quarry_spl::{Diagnostic, closest_name};
 
 use super::outcome::{SearchOutcome, list, place_of};
 use super::probe::{Ask, alternatives, fields_of, index_with_field, newest, quoted};
@@ -42,7 +42,7 @@ pub(super) fn cut_off(text: &str, commands: &[Stage], field: &ReadField) -> Opti
     let command = text.get(field.stage.start..field.stage.end).unwrap_or_default();
     let of_function = format!("({})", field.name);
     let column = names.iter().find(|name| name.ends_with(&of_function) && command.contains(**name));
-    Some(match nearest(&field.name, names.iter().copied()) {
+    Some(match closest_name(&field.name, names.iter().copied()) {
         _ if column.is_some_and(|column| !command.contains(&format!("'{column}'"))) => {
             let column = column.copied().unwrap_or_default();
             remark.with_hint(format!("for the column `{column}`, write '{column}' in single quotes"))
@@ -79,7 +79,7 @@ pub(super) fn wrong_fields(
     if wanted.is_empty() {
         return Vec::new();
     }
-    let asked = asked_values(commands, "sourcetype");
+    let asked = required_values(commands, "sourcetype");
     // If the search finds events, their fields are more relevant than those of other events of the sourcetype.
     let own_text = commands.first().map_or("*", |stage| &found.text[stage.span.start..stage.span.end]);
     let mut seen = BTreeSet::new();
@@ -89,7 +89,7 @@ pub(super) fn wrong_fields(
     }
     // If the answer has rows and values, only a likely typo is worth another search.
     let is_slip = |field: &&&ReadField| {
-        !seen.contains(&field.name) && nearest(&field.name, seen.iter().map(String::as_str)).is_some()
+        !seen.contains(&field.name) && closest_name(&field.name, seen.iter().map(String::as_str)).is_some()
     };
     let wanted: Vec<&ReadField> = match found.is_whole() {
         true => wanted.iter().filter(is_slip).copied().collect(),
@@ -132,7 +132,7 @@ fn of_missing(
         return remark.with_hint(format!("for the field `{longer}`, write '{longer}' in single quotes"));
     }
     let is_value = fields_as_values(commands).contains(name);
-    match nearest(name, at_hand.iter().copied()) {
+    match closest_name(name, at_hand.iter().copied()) {
         Some(near) if near.eq_ignore_ascii_case(name) => {
             remark.with_hint(format!("names of fields are case-sensitive: did you mean `{near}`?"))
         }
@@ -148,7 +148,7 @@ fn of_missing(
             let remark = Diagnostic::warning(remark, place);
             remark.with_hint("other events have it; `rex` cuts it out of the text of these")
         }
-        None if TIME_OPTIONS.iter().any(|option| nearest(name, [*option]).is_some()) => {
+        None if TIME_OPTIONS.iter().any(|option| closest_name(name, [*option]).is_some()) => {
             remark.with_hint("the time range of a search is set with earliest= and latest=")
         }
         None => match index_with_field(name, ask).filter(|index| !is_searched(index, commands)) {
@@ -160,8 +160,8 @@ fn of_missing(
 
 /// Whether a search reads an index; assumed if the search has a condition on `index` that names no single index.
 fn is_searched(index: &str, commands: &[Stage]) -> bool {
-    let asked = asked_values(commands, "index");
-    asked.iter().any(|asked| asked.text == index) || (asked.is_empty() && asks_for(commands, "index"))
+    let asked = required_values(commands, "index");
+    asked.iter().any(|asked| asked.text == index) || (asked.is_empty() && mentions_field(commands, "index"))
 }
 
 /// Whether every event has a field of this name, or the name is no field.
@@ -194,7 +194,7 @@ fn longer_name<'n>(text: &str, field: &ReadField, at_hand: &[&'n str]) -> Option
 /// Whether an event has the value that the search requires of a field. Such a field may be too rare to be among the
 /// known ones.
 fn has_asked_value(name: &str, commands: &[Stage], scope: &str, ask: Ask<'_>) -> bool {
-    asked_values(commands, name).first().is_some_and(|value| {
+    required_values(commands, name).first().is_some_and(|value| {
         let found = newest(&format!("{scope} {}", alternatives(name, &[value])), name, ask);
         found.flatten().is_some_and(|value| !value.is_empty())
     })

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use quarry_spl::analyse::{ReadField, asked_values, named_fields, search_fields};
+use quarry_spl::analyse::{ReadField, named_fields, required_values, search_fields};
 use quarry_spl::ast::{
     AggregateArg, Command, DataModelName, MeasurementsCommand, SearchExpr, Span, Stage, TstatsCommand, TstatsSource,
 };
 use quarry_spl::commands::Beginning;
-use quarry_spl::{Diagnostic, nearest};
+use quarry_spl::{Diagnostic, closest_name};
 
 use super::absent_values::{not_there, wrong_values};
 use super::indexes::scope;
@@ -107,7 +107,7 @@ fn index_time_fields(found: &SearchOutcome<'_>, tstats: &TstatsCommand, stage: S
         let remark = format!("no event was written with a field `{name}`, and tstats reads no others");
         let remark = Diagnostic::warning(remark, place_of(found.text, stage, name));
         let searched = ask.rows(&format!("search index=* \"{name}\"=* | head 1 | stats count"));
-        notes.push(match nearest(name, INDEXED) {
+        notes.push(match closest_name(name, INDEXED) {
             _ if count_of(searched).is_some_and(|count| count > 0) => remark.with_hint(format!(
                 "searches cut it out of the text of events: write `{}`",
                 as_search(found.text, tstats, stage)
@@ -124,7 +124,7 @@ fn wrong_places(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>) -> 
     if found.is_whole() {
         return Vec::new();
     }
-    let indexes = asked_values(commands, "index");
+    let indexes = required_values(commands, "index");
     if !indexes.is_empty() {
         let known = names(ask.rows("| eventcount summarize=false index=* index=_*"), "index");
         let wrong = not_there("index", &indexes, &known.iter().map(String::as_str).collect::<Vec<_>>(), ask);
@@ -274,7 +274,7 @@ fn metrics(text: &str, named: &[Named], ask: Ask<'_>) -> Vec<Diagnostic> {
 /// A note on an unknown name, with the most similar known name or a list of the known names.
 fn told(what: String, place: Span, name: &str, known: &BTreeSet<String>) -> Diagnostic {
     let remark = Diagnostic::warning(what, place);
-    match nearest(name, known.iter().map(String::as_str)) {
+    match closest_name(name, known.iter().map(String::as_str)) {
         Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
         None => remark.with_hint(format!("there is {}", list(&known.iter().map(String::as_str).collect::<Vec<_>>()))),
     }
@@ -314,7 +314,7 @@ mod tests {
         };
         let parsed = quarry_spl::parse(text);
         assert!(parsed.is_ok(), "{text}: {:?}", parsed.diagnostics);
-        hints(&found, &parsed.pipeline.commands, &mut ask).iter().map(|remark| remark.told(text)).collect()
+        hints(&found, &parsed.pipeline.commands, &mut ask).iter().map(|remark| remark.to_one_line(text)).collect()
     }
 
     #[test]

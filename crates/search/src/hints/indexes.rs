@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use quarry_spl::Diagnostic;
-use quarry_spl::analyse::{asked_values, asks_for};
+use quarry_spl::analyse::{mentions_field, required_values};
 use quarry_spl::ast::{SearchPattern, Span, Stage};
 
 use super::outcome::list;
@@ -41,7 +41,7 @@ pub(super) fn counts(asked: &[&SearchPattern], ask: Ask<'_>) -> Option<BTreeMap<
 
 /// Notes on indexes that a search names and that do not exist.
 pub fn unknown_indexes(commands: &[Stage], ask: &mut dyn Probes) -> Vec<Diagnostic> {
-    let asked = asked_values(commands, "index");
+    let asked = required_values(commands, "index");
     if asked.is_empty() {
         return Vec::new();
     }
@@ -101,7 +101,7 @@ pub(super) fn elsewhere(
         .map(|(name, _)| name.as_str())
         .collect();
     // Patterns of index names are also conditions on an index.
-    if asks_for(commands, "index") || others.is_empty() {
+    if mentions_field(commands, "index") || others.is_empty() {
         return None;
     }
     // The default indexes of a role may be others than `main`.
@@ -119,7 +119,7 @@ pub(super) fn elsewhere(
 /// exclusion or alternatives.
 pub(super) fn scope(commands: &[Stage], asked: &[&SearchPattern]) -> String {
     match asked {
-        [] if asks_for(commands, "index") => ALL_INDEXES.to_owned(),
+        [] if mentions_field(commands, "index") => ALL_INDEXES.to_owned(),
         [] => DEFAULT_INDEXES.to_owned(),
         asked => alternatives("index", asked),
     }
@@ -148,13 +148,13 @@ mod tests {
             })
         };
         let commands = quarry_spl::parse(text).pipeline.commands;
-        let asked = asked_values(&commands, "index");
+        let asked = required_values(&commands, "index");
         let counts = counts(&asked, &mut ask).unwrap();
         let mut notes = without_events(&asked, &counts);
         if !unknown_indexes(&commands, &mut ask).is_empty() {
             notes = unknown_indexes(&commands, &mut ask);
         }
-        notes.iter().map(|note| note.told(text)).collect()
+        notes.iter().map(|note| note.to_one_line(text)).collect()
     }
 
     #[test]

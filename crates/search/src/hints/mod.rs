@@ -19,7 +19,7 @@ mod unmet_conditions;
 mod unseen_fields;
 
 use quarry_spl::Diagnostic;
-use quarry_spl::analyse::{ReadField, asked_values, named_fields, negated_fields};
+use quarry_spl::analyse::{ReadField, named_fields, negated_fields, required_values};
 use quarry_spl::ast::Stage;
 
 use self::probe::{Ask, BoundedProbes};
@@ -73,7 +73,7 @@ fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::ParsedSearch, ask: As
     if !quarry_spl::analyse::begins_with_events(commands) || generators::is_of_metrics(commands) {
         return generators::hints(found, commands, ask);
     }
-    let asked_indexes = asked_values(commands, "index");
+    let asked_indexes = required_values(commands, "index");
     let wanted = wanted_of(found, commands, &read);
     let is_done = found.is_whole() && (wanted.is_empty() || !found.is_watched);
     if is_done && asked_indexes.is_empty() {
@@ -95,7 +95,7 @@ fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::ParsedSearch, ask: As
     let scope = indexes::scope(commands, &asked_indexes);
     let listed = format!("| metadata type=sourcetypes {}", indexes::indexes_of(&scope));
     let sourcetypes = probe::events_by(&listed, "sourcetype", "totalCount", ask).unwrap_or_default();
-    let asked = asked_values(commands, "sourcetype");
+    let asked = required_values(commands, "sourcetype");
     let known: Vec<&str> = sourcetypes.keys().map(String::as_str).collect();
     let wrong = absent_values::not_there("sourcetype", &asked, &known, ask);
     if !wrong.is_empty() && !found.is_whole() {

@@ -54,7 +54,7 @@ impl SearchOutcome<'_> {
         let counts = |column: &String| column.contains(&in_call) && !self.zeros.contains(column);
         let has_values = self.filled.iter().any(|column| *column == field.name || counts(column));
         let is_read_by = |stage: &&Stage| stage.span == field.stage;
-        let selects = commands.iter().find(is_read_by).is_some_and(|stage| stage.command.selects());
+        let selects = commands.iter().find(is_read_by).is_some_and(|stage| stage.command.guarantees_read_fields());
         has_values || (self.is_whole() && selects)
     }
 }

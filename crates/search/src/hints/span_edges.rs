@@ -3,7 +3,7 @@
 
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::Diagnostic;
-use quarry_spl::analyse::is_gone;
+use quarry_spl::analyse::is_removed;
 use quarry_spl::ast::{BinOptions, BinSpan, Command, Stage};
 
 use super::outcome::place_of;
@@ -18,7 +18,7 @@ pub(super) fn remark(text: &str, commands: &[Stage], offset_s: i32) -> Option<Di
         return None;
     }
     commands.iter().enumerate().find_map(|(at, stage)| {
-        let bin = time_bins(&stage.command).filter(|_| !is_gone("_time", &commands[..at]))?;
+        let bin = time_bins(&stage.command).filter(|_| !is_removed("_time", &commands[..at]))?;
         let Some(BinSpan::Time(span)) = &bin.span else { return None };
         let width_s = span.unit.fixed_ns()?.checked_mul(i64::try_from(span.amount).ok()?)? / NS_PER_SEC;
         // Spans that do not divide a day evenly begin at different times each day.

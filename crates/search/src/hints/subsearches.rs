@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use quarry_spl::Diagnostic;
-use quarry_spl::analyse::{ReadField, asked_values, begins_with_events, named_fields};
+use quarry_spl::analyse::{ReadField, begins_with_events, named_fields, required_values};
 use quarry_spl::ast::{Pipeline, Stage};
 
 use super::outcome::SearchOutcome;
@@ -32,7 +32,7 @@ fn of_subsearch(found: &SearchOutcome<'_>, inner: &Pipeline, ask: Ask<'_>) -> Ve
     if !nowhere.is_empty() || read.is_empty() || !begins_with_events(commands) || generators::is_of_metrics(commands) {
         return nowhere;
     }
-    let scope = indexes::scope(commands, &asked_values(commands, "index"));
+    let scope = indexes::scope(commands, &required_values(commands, "index"));
     let listed = format!("| metadata type=sourcetypes {}", indexes::indexes_of(&scope));
     let sourcetypes = events_by(&listed, "sourcetype", "totalCount", ask).unwrap_or_default();
     let nothing = BTreeSet::new();

@@ -46,7 +46,7 @@ fn said(text: &str, rows: usize, empty: &[&str]) -> Vec<String> {
         &mut ask,
     )
     .iter()
-    .map(|remark| remark.told(text))
+    .map(|remark| remark.to_one_line(text))
     .collect()
 }
 
@@ -288,7 +288,7 @@ fn a_range_without_events_and_a_field_that_others_have_are_told() {
             },
             &mut ask,
         );
-        assert_eq!(found.first().map(|remark| remark.told(text)).unwrap_or_default(), said, "{text}");
+        assert_eq!(found.first().map(|remark| remark.to_one_line(text)).unwrap_or_default(), said, "{text}");
     }
 }
 

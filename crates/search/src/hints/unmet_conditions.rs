@@ -2,7 +2,7 @@
 //! no event meets, or, if each condition is met by some event, the condition to leave out. If the first command finds
 //! events, the hint names the command that removes them all.
 
-use quarry_spl::analyse::{asked_conditions, command_among_words, is_transforming, subsearches_of};
+use quarry_spl::analyse::{find_command_in_words, is_transforming, required_conditions, subsearches_of};
 use quarry_spl::ast::{Command, Span, Stage};
 use quarry_spl::{Diagnostic, excerpt};
 
@@ -24,7 +24,7 @@ pub(super) fn remark(found: &SearchOutcome<'_>, commands: &[Stage], scope: &str,
     if let Some(remark) = empty_subsearch(found.text, commands, &mut has_events) {
         return Some(remark);
     }
-    let (places, are_all) = asked_conditions(commands);
+    let (places, are_all) = required_conditions(commands);
     let (first, last) = (*places.first()?, *places.last()?);
     let conditions: Option<Vec<&str>> = places.iter().map(|place| found.text.get(place.start..place.end)).collect();
     let conditions = conditions.filter(|conditions| (1..=TRIES_MAX).contains(&conditions.len()))?;
@@ -43,7 +43,7 @@ pub(super) fn remark(found: &SearchOutcome<'_>, commands: &[Stage], scope: &str,
     }
     let whole = Span { start: first.start, end: last.end };
     let remark = Diagnostic::warning("events meet each of these conditions, but none meets all of them", whole);
-    if let Some(command) = command_among_words(found.text, commands) {
+    if let Some(command) = find_command_in_words(found.text, commands) {
         return Some(remark.with_hint(command.hint.unwrap_or_default()));
     }
     for (at, condition) in conditions.iter().enumerate().rev() {

@@ -48,7 +48,7 @@ pub(super) fn of_facts(facts: &Value) -> CostReport {
 
 /// Message about the most expensive part of a slow search, with advice.
 pub(super) fn why_slow(costs: &CostReport, elapsed_ms: u64) -> Option<String> {
-    let time = |part| costs.of_scan(part).time_ns;
+    let time = |part| costs.scan_part(part).time_ns;
     let commands = costs.commands.iter().map(|(_, of)| of.time_ns);
     let all_ns = (commands.sum::<u64>() + time(ScanPart::Index) + time(ScanPart::Pages)).max(1);
     let (took_ns, text) = parts(costs).into_iter().max_by_key(|(took_ns, _)| *took_ns)?;
@@ -58,7 +58,7 @@ pub(super) fn why_slow(costs: &CostReport, elapsed_ms: u64) -> Option<String> {
 
 /// The parts of a search that do not overlap, each with advice.
 fn parts(costs: &CostReport) -> Vec<(u64, String)> {
-    let time = |part| costs.of_scan(part).time_ns;
+    let time = |part| costs.scan_part(part).time_ns;
     let PruneFigures { pages, pages_left, .. } = costs.pruned;
     let pruned = match pages_left.saturating_mul(10) >= pages.saturating_mul(9) {
         true => "no term of the search excludes pages".to_owned(),

@@ -560,7 +560,7 @@ impl SearchJob {
             is_saved: changing.is_saved,
             shows_previews: changing.shows_previews,
             updated_ns: changing.touched_s.map_or(self.record.began_ns(), |touched| touched * NS_PER_SEC),
-            previews: self.previews.as_ref().map_or(changing.rounds, |previews| previews.made()),
+            previews: self.previews.as_ref().map_or(changing.rounds, |previews| previews.made_count()),
             rows_shown: match &self.previews {
                 _ if changing.live_rows().is_some() => changing.round.as_ref().map_or(0, Round::len),
                 Some(previews) if changing.rows.len() == 0 => previews.rows(),
@@ -609,7 +609,7 @@ impl SearchJob {
         if let Some(view) = view {
             return Ok(view?);
         }
-        let rows = self.previews.as_ref().and_then(|previews| previews.look()).map(|preview| preview.rows);
+        let rows = self.previews.as_ref().and_then(|previews| previews.poll()).map(|preview| preview.rows);
         Ok(RowsView::of_batches(&rows.unwrap_or_default(), offset, count))
     }
 
@@ -635,7 +635,7 @@ impl SearchJob {
         let mut changing = self.locked();
         changing.started_ns = Some(self.clock.elapsed_ns());
         if let Some(previews) = &self.previews {
-            previews.begin(&self.clock);
+            previews.enable(&self.clock);
         }
         // The job may have been paused or finalised while it waited for a slot.
         if changing.state == JobState::Queued {
@@ -854,7 +854,7 @@ impl SearchJob {
     pub fn show_previews(&self, shows: bool) {
         self.locked().shows_previews = shows;
         if let Some(previews) = &self.previews {
-            previews.switch(shows);
+            previews.set_active(shows);
         }
     }
 }

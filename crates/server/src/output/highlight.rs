@@ -3,13 +3,13 @@
 //! As in the index, a word matches as a whole: `err` marks nothing in `error`, `err*` marks its beginning. ASCII
 //! letters match in either case.
 
-use quarry_spl::analyse::SoughtText;
+use quarry_spl::analyse::SearchedText;
 
 const MARKED: &str = "\u{1b}[1;33m";
 const PLAIN: &str = "\u{1b}[0m";
 
 /// Colours the search terms in a line.
-pub(super) fn highlighted(line: &str, sought: &[SoughtText]) -> String {
+pub(super) fn highlighted(line: &str, sought: &[SearchedText]) -> String {
     let (mut out, mut at) = (String::with_capacity(line.len()), 0);
     while at < line.len() {
         match sought.iter().filter_map(|text| length_at(line, at, text)).max() {
@@ -30,7 +30,7 @@ pub(super) fn highlighted(line: &str, sought: &[SoughtText]) -> String {
 }
 
 /// Length of a search term at a position of the line, if it occurs there.
-fn length_at(line: &str, at: usize, sought: &SoughtText) -> Option<usize> {
+fn length_at(line: &str, at: usize, sought: &SearchedText) -> Option<usize> {
     let length = sought.text.len();
     let here = line.get(at..at + length)?;
     let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);

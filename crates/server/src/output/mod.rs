@@ -21,7 +21,7 @@ use std::io::{self, Write};
 use quarry_search::ResultTable;
 use quarry_search::cell::CsvCells;
 use quarry_search::hints::AnswerColumns;
-use quarry_spl::analyse::SoughtText;
+use quarry_spl::analyse::SearchedText;
 use quarry_stdx::log;
 
 use crate::cli::OutputForm;
@@ -48,7 +48,7 @@ pub(crate) const NO_WRAP: u16 = u16::MAX;
 
 /// Search terms to highlight in events.
 #[derive(Debug, Default)]
-pub(crate) struct Marks(Vec<SoughtText>);
+pub(crate) struct Marks(Vec<SearchedText>);
 
 impl Marks {
     /// The terms of a search, if colours may be used.

@@ -22,7 +22,7 @@ pub struct FieldNeeds {
 
 impl FieldNeeds {
     /// Needs that include every field.
-    pub fn everything() -> FieldNeeds {
+    pub fn all_fields() -> FieldNeeds {
         FieldNeeds { all: true, ..FieldNeeds::default() }
     }
 
@@ -47,7 +47,7 @@ impl FieldNeeds {
     }
 
     /// Adds the fields of a list; an empty list means every field.
-    pub(crate) fn add_all_or_every(&mut self, fields: &[FieldPattern]) {
+    pub(crate) fn add_list(&mut self, fields: &[FieldPattern]) {
         self.all |= fields.is_empty();
         self.add_all(fields);
     }
@@ -90,13 +90,13 @@ impl FieldNeeds {
     }
 
     /// Whether this field is needed.
-    pub(crate) fn wants(&self, name: &str) -> bool {
-        self.all || self.fields.contains(name) || self.patterns.iter().any(|pattern| covers(pattern, name))
+    pub(crate) fn includes(&self, name: &str) -> bool {
+        self.all || self.fields.contains(name) || self.patterns.iter().any(|pattern| matches_pattern(pattern, name))
     }
 }
 
 /// Whether a pattern with `*` matches a name.
-pub(crate) fn covers(pattern: &str, name: &str) -> bool {
+pub(crate) fn matches_pattern(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = name.strip_prefix(first) else {
@@ -130,7 +130,7 @@ mod tests {
             ("abc", "abc", true),
             ("abc", "abcd", false),
         ] {
-            assert_eq!(covers(pattern, name), want, "{pattern} {name}");
+            assert_eq!(matches_pattern(pattern, name), want, "{pattern} {name}");
         }
     }
 }

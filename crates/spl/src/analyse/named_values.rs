@@ -13,30 +13,30 @@ use crate::commands::Beginning;
 const EVENT_FIELDS: [&str; 2] = ["_raw", "_time"];
 
 /// The literal values (without `*`) to which the top level of the leading search, or of `tstats`, compares a field.
-pub fn asked_values<'s>(commands: &'s [Stage], field: &str) -> Vec<&'s SearchPattern> {
+pub fn required_values<'s>(commands: &'s [Stage], field: &str) -> Vec<&'s SearchPattern> {
     let expr = match commands.first().map(|stage| &stage.command) {
         Some(Command::Search(search)) => &search.expr,
         Some(Command::Tstats(tstats)) => &tstats.filter,
         _ => return Vec::new(),
     };
     let mut found = Vec::new();
-    required(expr).iter().for_each(|part| values_of(part, field, &mut found));
+    conjuncts(expr).iter().for_each(|part| collect_values(part, field, &mut found));
     found.retain(|value| !value.text.contains('*') && !value.text.is_empty());
     found
 }
 
 /// The words and phrases that the leading search requires in the text of each event, in groups: an event must contain at
 /// least one of each group. A group is a single word or the alternatives of an OR that has no other conditions.
-pub fn asked_words(commands: &[Stage]) -> Vec<Vec<&SearchPattern>> {
+pub fn required_words(commands: &[Stage]) -> Vec<Vec<&SearchPattern>> {
     let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else { return Vec::new() };
     let is_any = |word: &&SearchPattern| word.text.chars().all(|c| c == '*');
-    let groups = required(&search.expr).iter().filter_map(alternatives_of);
+    let groups = conjuncts(&search.expr).iter().filter_map(alternatives_of);
     groups.filter(|group| !group.iter().any(is_any)).collect()
 }
 
 /// Positions of the words, phrases and comparisons that the leading search requires of each event, and whether these
 /// are all of its conditions: no `IN`, `OR`, `NOT` or subsearch.
-pub fn asked_conditions(commands: &[Stage]) -> (Vec<Span>, bool) {
+pub fn required_conditions(commands: &[Stage]) -> (Vec<Span>, bool) {
     let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else {
         return (Vec::new(), false);
     };
@@ -47,7 +47,7 @@ pub fn asked_conditions(commands: &[Stage]) -> (Vec<Span>, bool) {
         }
         _ => None,
     };
-    let parts = required(&search.expr);
+    let parts = conjuncts(&search.expr);
     let places: Vec<Span> = parts.iter().filter_map(place).filter(|place| place.start < place.end).collect();
     let are_all = places.len() == parts.len();
     (places, are_all)
@@ -70,16 +70,16 @@ fn alternatives_of(part: &SearchExpr) -> Option<Vec<&SearchPattern>> {
 }
 
 /// The parts of a condition that must all hold.
-fn required(expr: &SearchExpr) -> &[SearchExpr] {
+fn conjuncts(expr: &SearchExpr) -> &[SearchExpr] {
     match expr {
         SearchExpr::And(parts) => parts,
         one => std::slice::from_ref(one),
     }
 }
 
-fn values_of<'s>(expr: &'s SearchExpr, wanted: &str, found: &mut Vec<&'s SearchPattern>) {
+fn collect_values<'s>(expr: &'s SearchExpr, wanted: &str, found: &mut Vec<&'s SearchPattern>) {
     match expr {
-        SearchExpr::Or(parts) => parts.iter().for_each(|part| values_of(part, wanted, found)),
+        SearchExpr::Or(parts) => parts.iter().for_each(|part| collect_values(part, wanted, found)),
         SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } | SearchExpr::Indexed { field, value }
             if field.text == wanted =>
         {
@@ -91,14 +91,14 @@ fn values_of<'s>(expr: &'s SearchExpr, wanted: &str, found: &mut Vec<&'s SearchP
 }
 
 /// Whether the leading search mentions a field.
-pub fn asks_for(commands: &[Stage], field: &str) -> bool {
+pub fn mentions_field(commands: &[Stage], field: &str) -> bool {
     let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else { return false };
     search_fields(&search.expr).iter().any(|name| name == field) || has_subsearch(&search.expr)
 }
 
 /// A comparison in a `where` command that every row must meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WhereEquals<'s> {
+pub struct WhereEquality<'s> {
     /// The field.
     pub field: &'s str,
     /// Value or field that the field must equal.
@@ -119,21 +119,21 @@ pub enum ComparedWith<'s> {
 }
 
 /// The comparisons `FIELD=...` in the `where` commands of a search that every row must meet.
-pub fn where_equals(commands: &[Stage]) -> Vec<WhereEquals<'_>> {
+pub fn where_equalities(commands: &[Stage]) -> Vec<WhereEquality<'_>> {
     let mut found = Vec::new();
     for stage in commands {
         if let Command::Where(command) = &stage.command {
-            equals_of(&command.condition, stage.span.start, &mut found);
+            collect_equalities(&command.condition, stage.span.start, &mut found);
         }
     }
     found
 }
 
-fn equals_of<'s>(expr: &'s Expr, stage_start: usize, found: &mut Vec<WhereEquals<'s>>) {
+fn collect_equalities<'s>(expr: &'s Expr, stage_start: usize, found: &mut Vec<WhereEquality<'s>>) {
     match &expr.kind {
         ExprKind::Binary(BinaryOp::And, left, right) => {
-            equals_of(left, stage_start, found);
-            equals_of(right, stage_start, found);
+            collect_equalities(left, stage_start, found);
+            collect_equalities(right, stage_start, found);
         }
         ExprKind::Binary(BinaryOp::Compare(CompareOp::Eq), left, right) => {
             let ExprKind::Field(field) = &left.kind else { return };
@@ -142,7 +142,7 @@ fn equals_of<'s>(expr: &'s Expr, stage_start: usize, found: &mut Vec<WhereEquals
                 ExprKind::Field(name) => ComparedWith::Field(name),
                 _ => return,
             };
-            found.push(WhereEquals { field, other, span: right.span, stage_start });
+            found.push(WhereEquality { field, other, span: right.span, stage_start });
         }
         _ => {}
     }
@@ -156,20 +156,20 @@ pub fn fields_as_values(commands: &[Stage]) -> BTreeSet<String> {
         let expressions: Vec<&Expr> = match &stage.command {
             Command::Where(command) => vec![&command.condition],
             Command::Eval(command) => command.assignments.iter().map(|assignment| &assignment.expr).collect(),
-            Command::Stats(command) => command.aggregates.iter().filter_map(of_aggregate).collect(),
-            Command::TimeChart(command) => command.aggregates.iter().filter_map(of_aggregate).collect(),
+            Command::Stats(command) => command.aggregates.iter().filter_map(argument_expr).collect(),
+            Command::TimeChart(command) => command.aggregates.iter().filter_map(argument_expr).collect(),
             _ => Vec::new(),
         };
-        expressions.into_iter().for_each(|expr| values_in(expr, &mut found));
+        expressions.into_iter().for_each(|expr| collect_value_fields(expr, &mut found));
     }
     found
 }
 
-fn of_aggregate(aggregate: &Aggregate) -> Option<&Expr> {
+fn argument_expr(aggregate: &Aggregate) -> Option<&Expr> {
     if let AggregateArg::Eval(expr) = &aggregate.arg { Some(expr) } else { None }
 }
 
-fn values_in(expr: &Expr, found: &mut BTreeSet<String>) {
+fn collect_value_fields(expr: &Expr, found: &mut BTreeSet<String>) {
     let values: Vec<&Expr> = match &expr.kind {
         ExprKind::Binary(BinaryOp::Compare(_), _, right) => vec![right],
         // In `level="error" OR warn`, `warn` is probably meant as a text.
@@ -182,19 +182,19 @@ fn values_in(expr: &Expr, found: &mut BTreeSet<String>) {
         ExprKind::Field(name) => Some(name.clone()),
         _ => None,
     }));
-    expr.parts().into_iter().for_each(|part| values_in(part, found));
+    expr.parts().into_iter().for_each(|part| collect_value_fields(part, found));
 }
 
 /// The subsearches that are conditions of the leading search, at its top level.
 pub fn subsearches_of(commands: &[Stage]) -> Vec<&Pipeline> {
     let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else { return Vec::new() };
-    let parts = required(&search.expr).iter();
+    let parts = conjuncts(&search.expr).iter();
     parts.filter_map(|part| if let SearchExpr::Subsearch(inner) = part { Some(&**inner) } else { None }).collect()
 }
 
 /// Fields and patterns of fields that commands of a search remove or rename.
 pub fn removed_fields(commands: &[Stage]) -> BTreeSet<String> {
-    let made = commands.iter().skip(1).filter_map(|stage| stage.command.node().makes());
+    let made = commands.iter().skip(1).filter_map(|stage| stage.command.node().created_fields());
     made.flat_map(|made| made.removed).map(|(name, _)| name).collect()
 }
 
@@ -202,24 +202,24 @@ pub fn removed_fields(commands: &[Stage]) -> BTreeSet<String> {
 pub fn negated_fields(commands: &[Stage]) -> BTreeSet<String> {
     let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else { return BTreeSet::new() };
     let (mut all, mut plain) = (BTreeSet::new(), BTreeSet::new());
-    compared(&search.expr, &mut all);
-    compared_plainly(&search.expr, &mut plain);
+    collect_compared(&search.expr, &mut all);
+    collect_unnegated(&search.expr, &mut plain);
     all.difference(&plain).cloned().collect()
 }
 
 /// Fields that a condition compares outside `NOT`.
-fn compared_plainly(expr: &SearchExpr, fields: &mut BTreeSet<String>) {
+fn collect_unnegated(expr: &SearchExpr, fields: &mut BTreeSet<String>) {
     match expr {
-        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().for_each(|part| compared_plainly(part, fields)),
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().for_each(|part| collect_unnegated(part, fields)),
         SearchExpr::Not(_) => {}
         one => {
-            compared(one, fields);
+            collect_compared(one, fields);
         }
     }
 }
 
 /// Whether rows certainly lack a field after these commands.
-pub fn is_gone(name: &str, before: &[Stage]) -> bool {
+pub fn is_removed(name: &str, before: &[Stage]) -> bool {
     origin_of(name, before).is_some_and(|origin| origin != FieldOrigin::Events)
 }
 
@@ -263,7 +263,7 @@ pub fn named_fields(commands: &[Stage]) -> Vec<ReadField> {
     if let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) {
         let mut fields = BTreeSet::new();
         // A subsearch may use any fields.
-        if compared(&search.expr, &mut fields).is_some() {
+        if collect_compared(&search.expr, &mut fields).is_some() {
             let stage = commands[0].span;
             let of_events = |name| ReadField { name, stage, origin: FieldOrigin::Events };
             found.extend(fields.into_iter().filter(|name| is_plain(name)).map(of_events));
@@ -271,8 +271,8 @@ pub fn named_fields(commands: &[Stage]) -> Vec<ReadField> {
     }
     for (at, stage) in commands.iter().enumerate().skip(1) {
         let node = stage.command.node();
-        let may_lack = node.may_lack();
-        let read = node.fields_before(FieldNeeds::everything()).fields;
+        let may_lack = node.optional_fields();
+        let read = node.fields_before(FieldNeeds::all_fields()).fields;
         let reads_event = matches!(
             stage.command,
             Command::Search(_)
@@ -288,7 +288,8 @@ pub fn named_fields(commands: &[Stage]) -> Vec<ReadField> {
         );
         for name in read.into_iter().filter(|name| !may_lack.contains(name)) {
             // Events have a time and a text unless a report has removed them.
-            let is_of_event = EVENT_FIELDS.contains(&name.as_str()) && reads_event && is_gone(&name, &commands[..at]);
+            let is_of_event =
+                EVENT_FIELDS.contains(&name.as_str()) && reads_event && is_removed(&name, &commands[..at]);
             if !is_of_event && !is_plain(&name) {
                 continue;
             }
@@ -311,7 +312,7 @@ fn origin_of(name: &str, before: &[Stage]) -> Option<FieldOrigin> {
     let (first, rest) = before.split_first()?;
     let mut between = Vec::new();
     for stage in rest.iter().rev() {
-        let made = stage.command.node().makes()?;
+        let made = stage.command.node().created_fields()?;
         if made.has(name) {
             return None;
         }
@@ -335,23 +336,25 @@ fn origin_of(name: &str, before: &[Stage]) -> Option<FieldOrigin> {
 }
 
 /// Fields that a condition compares; `None` if it contains a subsearch, which may use any fields.
-fn compared(expr: &SearchExpr, fields: &mut BTreeSet<String>) -> Option<()> {
+fn collect_compared(expr: &SearchExpr, fields: &mut BTreeSet<String>) -> Option<()> {
     match expr {
-        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().try_for_each(|part| compared(part, fields)),
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => {
+            parts.iter().try_for_each(|part| collect_compared(part, fields))
+        }
         SearchExpr::Compare { field, .. } | SearchExpr::In { field, .. } => {
             fields.insert(field.text.clone());
             Some(())
         }
-        SearchExpr::Not(inner) => compared(inner, fields),
+        SearchExpr::Not(inner) => collect_compared(inner, fields),
         SearchExpr::Subsearch(_) => None,
         _ => Some(()),
     }
 }
 
 /// Fields that a row must have to meet a condition.
-pub(crate) fn always_compared(expr: &SearchExpr, fields: &mut BTreeSet<String>) {
+pub(crate) fn collect_always_compared(expr: &SearchExpr, fields: &mut BTreeSet<String>) {
     match expr {
-        SearchExpr::And(parts) => parts.iter().for_each(|part| always_compared(part, fields)),
+        SearchExpr::And(parts) => parts.iter().for_each(|part| collect_always_compared(part, fields)),
         SearchExpr::Compare { field, op, .. } if *op != CompareOp::Ne => {
             fields.insert(field.text.clone());
         }

@@ -39,20 +39,20 @@ fn collect_expr(expr: &Expr, fields: &mut BTreeSet<String>) {
 }
 
 /// Fields of an expression that may be missing without a warning: the expression tests for them or gives a default.
-pub(crate) fn lacking_fields(expr: &Expr) -> BTreeSet<String> {
+pub(crate) fn possibly_missing_fields(expr: &Expr) -> BTreeSet<String> {
     let mut fields = BTreeSet::new();
-    collect_lacking(expr, &mut fields);
+    collect_possibly_missing(expr, &mut fields);
     fields
 }
 
-fn collect_lacking(expr: &Expr, fields: &mut BTreeSet<String>) {
+fn collect_possibly_missing(expr: &Expr, fields: &mut BTreeSet<String>) {
     match &expr.kind {
         ExprKind::Call(name, args)
             if matches!(name.as_str(), "coalesce" | "isnull" | "isnotnull" | "typeof" | "mvappend") =>
         {
             args.iter().for_each(|arg| collect_expr(arg, fields));
         }
-        _ => expr.parts().into_iter().for_each(|part| collect_lacking(part, fields)),
+        _ => expr.parts().into_iter().for_each(|part| collect_possibly_missing(part, fields)),
     }
 }
 

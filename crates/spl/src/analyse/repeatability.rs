@@ -4,7 +4,7 @@ use crate::ast::{Aggregate, AggregateArg, BinOptions, Expr, ExprKind, SearchExpr
 use crate::functions::{Volatility, eval_function};
 
 /// Whether aggregates depend only on their rows.
-pub(crate) fn aggregates(aggregates: &[Aggregate]) -> bool {
+pub(crate) fn are_repeatable(aggregates: &[Aggregate]) -> bool {
     aggregates.iter().all(|aggregate| match &aggregate.arg {
         AggregateArg::Eval(expr) => is_constant(expr),
         AggregateArg::Rows | AggregateArg::Field(_) => true,
@@ -12,7 +12,7 @@ pub(crate) fn aggregates(aggregates: &[Aggregate]) -> bool {
 }
 
 /// Whether the spans of a split field are aligned independently of the search's time range.
-pub(crate) fn split(split: &Option<SplitField>) -> bool {
+pub(crate) fn is_split_aligned(split: &Option<SplitField>) -> bool {
     split.as_ref().is_none_or(|split| is_aligned(&split.bin))
 }
 
@@ -22,10 +22,10 @@ pub(crate) fn is_aligned(options: &BinOptions) -> bool {
 }
 
 /// Whether a condition depends only on the event.
-pub fn is_settled(condition: &SearchExpr) -> bool {
+pub fn depends_only_on_event(condition: &SearchExpr) -> bool {
     match condition {
-        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().all(is_settled),
-        SearchExpr::Not(part) => is_settled(part),
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().all(depends_only_on_event),
+        SearchExpr::Not(part) => depends_only_on_event(part),
         // A subsearch in the middle of a search runs while the search is prepared; its result is not in the tree.
         SearchExpr::Subsearch(_) => false,
         SearchExpr::All
@@ -48,8 +48,8 @@ fn names_whole_day(format: Option<&Expr>) -> bool {
 
 /// Whether an expression always has the same value for the same row.
 pub fn is_constant(expr: &Expr) -> bool {
-    let is_settled = !matches!(&expr.kind, ExprKind::Call(name, arguments) if !is_immutable(name, arguments));
-    is_settled && expr.parts().into_iter().all(is_constant)
+    let is_immutable_here = !matches!(&expr.kind, ExprKind::Call(name, arguments) if !is_immutable(name, arguments));
+    is_immutable_here && expr.parts().into_iter().all(is_constant)
 }
 
 /// Whether a function always has the same value for the same arguments; unknown functions do not.

@@ -4,11 +4,11 @@ use crate::ast::{Command, CompareOp, SearchExpr, SearchPattern, Stage};
 
 /// Maximum number of texts: highlighting a thousand addresses is not worth comparing each position of each event with
 /// all of them.
-const SOUGHT_MAX: usize = 64;
+const TEXTS_MAX: usize = 64;
 
 /// A text that a search looks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SoughtText {
+pub struct SearchedText {
     /// The text, without stars.
     pub text: String,
     /// Whether the text may begin inside a word, because the pattern starts with `*`.
@@ -19,7 +19,7 @@ pub struct SoughtText {
 
 /// The texts that the searches of a pipeline look for: words, phrases and field values, except those under NOT and
 /// values of metadata fields.
-pub fn highlighted_texts(commands: &[Stage]) -> Vec<SoughtText> {
+pub fn highlighted_texts(commands: &[Stage]) -> Vec<SearchedText> {
     let mut found = Vec::new();
     for stage in commands {
         if let Command::Search(search) = &stage.command {
@@ -29,7 +29,7 @@ pub fn highlighted_texts(commands: &[Stage]) -> Vec<SoughtText> {
     found
 }
 
-fn collect(expr: &SearchExpr, found: &mut Vec<SoughtText>) {
+fn collect(expr: &SearchExpr, found: &mut Vec<SearchedText>) {
     match expr {
         SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().for_each(|part| collect(part, found)),
         SearchExpr::Keyword(pattern) | SearchExpr::Term(pattern) | SearchExpr::Case(pattern) => add(pattern, found),
@@ -45,11 +45,12 @@ fn is_metadata(field: &str) -> bool {
     matches!(field, "index" | "host" | "source" | "sourcetype" | "eventtype" | "tag") || field.starts_with('_')
 }
 
-fn add(pattern: &SearchPattern, found: &mut Vec<SoughtText>) {
+fn add(pattern: &SearchPattern, found: &mut Vec<SearchedText>) {
     let parts: Vec<&str> = pattern.text.split('*').collect();
     for (at, part) in parts.iter().enumerate() {
-        let sought = SoughtText { text: (*part).to_owned(), begins_inside: at > 0, ends_inside: at + 1 < parts.len() };
-        if !part.is_empty() && found.len() < SOUGHT_MAX && !found.contains(&sought) {
+        let sought =
+            SearchedText { text: (*part).to_owned(), begins_inside: at > 0, ends_inside: at + 1 < parts.len() };
+        if !part.is_empty() && found.len() < TEXTS_MAX && !found.contains(&sought) {
             found.push(sought);
         }
     }

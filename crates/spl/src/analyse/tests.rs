@@ -83,7 +83,7 @@ fn tables_and_events() {
 }
 
 #[test]
-fn searches_that_select_events_are_known() {
+fn searches_that_select_events_are_recognised() {
     for (text, want) in [
         ("a | stats count", true),
         ("| search a", true),
@@ -96,7 +96,7 @@ fn searches_that_select_events_are_known() {
 }
 
 #[test]
-fn commands_that_keep_times_are_known() {
+fn commands_that_keep_times_are_recognised() {
     for (text, want) in [
         ("search x=1", true),
         ("where x>1", true),

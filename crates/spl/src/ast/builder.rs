@@ -22,7 +22,7 @@ impl NodeBuilder {
     }
 
     /// The position of the nodes.
-    pub fn here(&self) -> Span {
+    pub fn span(&self) -> Span {
         self.span
     }
 
@@ -105,8 +105,8 @@ impl NodeBuilder {
     }
 
     /// Expressions joined by an associative operator; an empty text literal if there are none.
-    pub fn joined(&self, op: BinaryOp, operands: impl IntoIterator<Item = Expr>) -> Expr {
-        let joined = balanced(operands.into_iter().collect(), |left, right| self.binary(op, left, right));
+    pub fn join_operands(&self, op: BinaryOp, operands: impl IntoIterator<Item = Expr>) -> Expr {
+        let joined = join_balanced(operands.into_iter().collect(), |left, right| self.binary(op, left, right));
         joined.unwrap_or_else(|| self.text(""))
     }
 
@@ -191,7 +191,7 @@ impl NodeBuilder {
     }
 
     /// `fields - NAMES`.
-    pub fn without(&self, names: &[&str]) -> Command {
+    pub fn drop_fields(&self, names: &[&str]) -> Command {
         FieldsCommand { removes: true, fields: self.patterns(names) }.into()
     }
 
@@ -218,7 +218,7 @@ impl NodeBuilder {
     /// `foreach PATTERN [ eval ASSIGNMENTS ]`.
     pub fn each_field(&self, pattern: &str, assignments: Vec<Assignment>) -> Command {
         let over = ForeachOver::Fields(vec![self.pattern(pattern)]);
-        ForeachCommand { span: self.span, ..ForeachCommand::over(over, assignments) }.into()
+        ForeachCommand { span: self.span, ..ForeachCommand::with_default_placeholders(over, assignments) }.into()
     }
 
     /// A subsearch.
@@ -232,7 +232,7 @@ impl NodeBuilder {
 }
 
 /// Joins the operands of an associative operator as a balanced tree, so that a long chain is not a deep tree.
-pub(crate) fn balanced(mut operands: Vec<Expr>, join: impl Fn(Expr, Expr) -> Expr) -> Option<Expr> {
+pub(crate) fn join_balanced(mut operands: Vec<Expr>, join: impl Fn(Expr, Expr) -> Expr) -> Option<Expr> {
     while operands.len() > 1 {
         let mut joined = Vec::with_capacity(operands.len().div_ceil(2));
         let mut rest = operands.into_iter();
@@ -251,10 +251,10 @@ pub(crate) fn balanced(mut operands: Vec<Expr>, join: impl Fn(Expr, Expr) -> Exp
 mod tests {
     use super::*;
     use crate::ast::EvalCommand;
-    use crate::parse::tests::without_places;
+    use crate::parse::tests::without_spans;
 
     #[test]
-    fn nodes_are_those_of_the_parser() {
+    fn built_nodes_equal_parsed_nodes() {
         let make = NodeBuilder::at(Span::default());
         let difference = make.binary(BinaryOp::Sub, make.field("a b"), make.number(3));
         let condition = make.compare(CompareOp::Lt, difference, make.call("len", [make.text("x\"y")]));
@@ -263,11 +263,11 @@ mod tests {
         let parsed = crate::parse("| eval z=if('a b'-3<len(\"x\\\"y\"), 1, 2)");
         assert!(parsed.is_ok(), "{:?}", parsed.diagnostics);
         let built = make.stage(built);
-        assert_eq!(without_places(&built.command), without_places(&parsed.pipeline.commands[0].command));
+        assert_eq!(without_spans(&built.command), without_spans(&parsed.pipeline.commands[0].command));
 
         let aggregate = make.aggregate(StatsFunction::Sum, "x", "total");
         let parsed = crate::parse("* | stats sum(x) AS total BY user");
         let built = make.stage(make.stats(vec![aggregate], &["user"]));
-        assert_eq!(without_places(&built.command), without_places(&parsed.pipeline.commands[1].command));
+        assert_eq!(without_spans(&built.command), without_spans(&parsed.pipeline.commands[1].command));
     }
 }

@@ -44,7 +44,7 @@ impl Syntax for AddTotalsCommand {
 
 impl Semantics for AddTotalsCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        after.add_all_or_every(&self.fields);
+        after.add_list(&self.fields);
         after
     }
 

@@ -45,7 +45,7 @@ impl Semantics for AnalyzeFieldsCommand {
         after
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }

@@ -60,11 +60,11 @@ impl Syntax for AnomalousValueCommand {
 
 impl Semantics for AnomalousValueCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        after.add_all_or_every(&self.fields);
+        after.add_list(&self.fields);
         after
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         self.action == AnomalyAction::Summary
     }
 }
@@ -111,7 +111,7 @@ impl AnomalyAction {
             "filter" => AnomalyAction::Filter,
             "annotate" => AnomalyAction::Annotate,
             "summary" => AnomalyAction::Summary,
-            _ => return Err(option.refuse("filter, annotate or summary")),
+            _ => return Err(option.invalid_value("filter, annotate or summary")),
         })
     }
 }

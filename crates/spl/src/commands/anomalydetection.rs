@@ -88,7 +88,7 @@ impl Syntax for AnomalyDetectionCommand {
                     quartiles.removes = match action.value.to_ascii_lowercase().as_str() {
                         "rm" | "remove" => true,
                         "tf" | "transform" => false,
-                        _ => return Err(action.refuse("remove or transform")),
+                        _ => return Err(action.invalid_value("remove or transform")),
                     };
                 }
                 quartiles.fields = command.fields;
@@ -105,18 +105,18 @@ impl Syntax for AnomalyDetectionCommand {
 impl Semantics for AnomalyDetectionCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
         match self {
-            AnomalyDetectionCommand::Histogram(histogram) => after.add_all_or_every(&histogram.fields),
+            AnomalyDetectionCommand::Histogram(histogram) => after.add_list(&histogram.fields),
             AnomalyDetectionCommand::ZScore(command) => return command.fields_before(after),
             AnomalyDetectionCommand::Quartiles(command) => return command.fields_before(after),
         }
         after
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         match self {
             AnomalyDetectionCommand::Histogram(histogram) => histogram.action == AnomalyAction::Summary,
-            AnomalyDetectionCommand::ZScore(command) => command.makes_table(),
-            AnomalyDetectionCommand::Quartiles(command) => command.makes_table(),
+            AnomalyDetectionCommand::ZScore(command) => command.returns_table(),
+            AnomalyDetectionCommand::Quartiles(command) => command.returns_table(),
         }
     }
 }

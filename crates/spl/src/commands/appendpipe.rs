@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
-use crate::analyse::{FieldNeeds, needed_before};
+use crate::analyse::{FieldNeeds, fields_needed_before};
 use crate::ast::Pipeline;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
@@ -34,7 +34,7 @@ impl Syntax for AppendPipeCommand {
 
 impl Semantics for AppendPipeCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        let inner = needed_before(&self.pipeline.commands, after.clone());
+        let inner = fields_needed_before(&self.pipeline.commands, after.clone());
         after.add_needs(inner);
         after
     }

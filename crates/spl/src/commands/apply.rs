@@ -6,7 +6,7 @@ use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{LearnOption, ModelName, Stage};
 use crate::diagnostic::Diagnostic;
-use crate::needs::Needs;
+use crate::needs::Dependencies;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// Options of other algorithms than the model's are refused when the model is read.
@@ -65,7 +65,7 @@ impl Semantics for ApplyCommand {
         after
     }
 
-    fn add_needs(&self, _: &[Stage], needs: &mut Needs) {
+    fn add_dependencies(&self, _: &[Stage], needs: &mut Dependencies) {
         needs.models.insert(self.model.text.clone());
     }
 }

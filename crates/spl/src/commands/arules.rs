@@ -59,7 +59,7 @@ impl Semantics for ArulesCommand {
         after
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }

@@ -53,11 +53,11 @@ impl Syntax for AssociateCommand {
 
 impl Semantics for AssociateCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        after.add_all_or_every(&self.fields);
+        after.add_list(&self.fields);
         after
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::delta::{DISTANCE_MAX, field_as};
+use super::delta::{LOOKBACK_ROWS_MAX, field_as};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
@@ -37,12 +37,13 @@ impl Syntax for AutoRegressCommand {
         let (mut first, mut last) = (1, 1);
         let mut place = parser.here();
         let (field, output) = field_as(parser, OPTIONS, |option| {
-            let wrong = || option.refuse(&format!("a number or a range such as 1-3, at most {DISTANCE_MAX}"));
+            let wrong =
+                || option.invalid_value(&format!("a number or a range such as 1-3, at most {LOOKBACK_ROWS_MAX}"));
             let (low, high) = option.value.split_once('-').unwrap_or((&option.value, &option.value));
             first = low.trim().parse().map_err(|_| wrong())?;
             last = high.trim().parse().map_err(|_| wrong())?;
             place = option.value_span;
-            if first == 0 || first > last || last > DISTANCE_MAX { Err(wrong()) } else { Ok(()) }
+            if first == 0 || first > last || last > LOOKBACK_ROWS_MAX { Err(wrong()) } else { Ok(()) }
         })?;
         if output.is_some() && first != last {
             let remark = Diagnostic::error("autoregress: AS names one field, but p= makes several", place);

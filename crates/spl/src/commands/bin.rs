@@ -3,7 +3,7 @@
 use quarry_event::time::Span as TimeSpan;
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
+use super::{Call, CommandInfo, CreatedFields, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, TIME, repeatability};
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
@@ -84,7 +84,7 @@ impl Syntax for BinCommand {
             } else if field.is_none() {
                 field = Some(parser.expect_field("a field")?.field());
             } else {
-                return Err(Diagnostic::error(format!("bin: unexpected {}", parser.found()), parser.here()));
+                return Err(Diagnostic::error(format!("bin: unexpected {}", parser.found_text()), parser.here()));
             }
         }
         let Some(field) = field else {
@@ -102,8 +102,8 @@ impl Semantics for BinCommand {
         after
     }
 
-    fn makes(&self) -> Option<MadeFields> {
-        MadeFields::beside(self.output.as_deref())
+    fn created_fields(&self) -> Option<CreatedFields> {
+        CreatedFields::adding(self.output.as_deref())
     }
 
     fn kind(&self, declared: Kind) -> Kind {
@@ -144,7 +144,7 @@ impl BinOptions {
             "span" => self.span = Some(bin_span(option)?),
             "bins" => {
                 self.bins = Some(option.number().and_then(|bins| match bins {
-                    0 => Err(option.refuse("a number of at least 1")),
+                    0 => Err(option.invalid_value("a number of at least 1")),
                     bins => Ok(bins),
                 })?);
             }
@@ -163,7 +163,7 @@ impl BinOptions {
 
 /// Parses a span such as `5m`, `0.5`, `2log10` or `log2`.
 pub(super) fn bin_span(option: &OptionArg) -> ParseResult<BinSpan> {
-    let wrong = || option.refuse("a positive number, a span of time or a logarithm such as 2log10");
+    let wrong = || option.invalid_value("a positive number, a span of time or a logarithm such as 2log10");
     if let Ok(width) = option.value.parse::<f64>() {
         return if width.is_finite() && width > 0.0 { Ok(BinSpan::Number(width)) } else { Err(wrong()) };
     }

@@ -72,7 +72,7 @@ impl Semantics for BucketDirCommand {
         after
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::stats::kind_of_fold;
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
+use super::{Call, CommandInfo, CreatedFields, Group, Kind, Semantics, StageContext, Syntax};
 use crate::analyse::{FieldNeeds, repeatability};
 use crate::ast::{Aggregate, BinCommand, BinOptions, ComputedAggregate, SeriesOptions, SplitField};
 use crate::diagnostic::Diagnostic;
@@ -109,11 +109,11 @@ impl Semantics for ChartCommand {
         needs
     }
 
-    fn makes(&self) -> Option<MadeFields> {
+    fn created_fields(&self) -> Option<CreatedFields> {
         let row = self.row.iter().map(|row| row.field.text.as_str());
         let is_plain = self.column.is_none() && self.computed.is_empty();
         if is_plain {
-            MadeFields::alone(self.aggregates.iter().map(|aggregate| aggregate.name.as_str()).chain(row))
+            CreatedFields::exactly(self.aggregates.iter().map(|aggregate| aggregate.name.as_str()).chain(row))
         } else {
             None
         }
@@ -126,14 +126,14 @@ impl Semantics for ChartCommand {
         }
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 
     fn is_repeatable(&self) -> bool {
-        repeatability::aggregates(&self.aggregates)
-            && repeatability::split(&self.row)
-            && repeatability::split(&self.column)
+        repeatability::are_repeatable(&self.aggregates)
+            && repeatability::is_split_aligned(&self.row)
+            && repeatability::is_split_aligned(&self.column)
     }
 
     fn find_lints(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {

@@ -70,7 +70,7 @@ impl Syntax for ClusterCommand {
                 "t" => {
                     command.threshold = option.number()?;
                     if !(command.threshold > 0.0 && command.threshold < 1.0) {
-                        return Err(option.refuse("a number above 0 and below 1"));
+                        return Err(option.invalid_value("a number above 0 and below 1"));
                     }
                 }
                 "delims" => command.delimiters = Some(option.value),
@@ -84,7 +84,7 @@ impl Syntax for ClusterCommand {
                         "termlist" => ClusterMatch::TermList,
                         "termset" => ClusterMatch::TermSet,
                         "ngramset" => ClusterMatch::NGramSet,
-                        _ => return Err(option.refuse("termlist, termset or ngramset")),
+                        _ => return Err(option.invalid_value("termlist, termset or ngramset")),
                     }
                 }
             }

@@ -43,7 +43,7 @@ impl Semantics for CofilterCommand {
         after
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }

@@ -99,7 +99,7 @@ impl Syntax for CollectCommand {
                     command.as_json = match option.value.to_ascii_lowercase().as_str() {
                         "raw" => false,
                         "hec" => true,
-                        _ => return Err(option.refuse("raw or hec")),
+                        _ => return Err(option.invalid_value("raw or hec")),
                     }
                 }
                 _ => command.test_mode = option.boolean()?,
@@ -139,7 +139,7 @@ impl Semantics for CollectCommand {
     }
 
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
-        FieldNeeds::everything()
+        FieldNeeds::all_fields()
     }
 
     fn name<'a>(&'a self, _: &'a str) -> &'a str {

@@ -39,7 +39,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Vec<Com
                 "usetotal" => total = None,
                 "maxrows" => rows_max = option.number()?,
                 "maxcols" => columns_max = option.number()?,
-                "mincolcover" | "minrowcover" => covers_all(&option)?,
+                "mincolcover" | "minrowcover" => parse_cover_share(&option)?,
                 _ => total = total.map(|_| option.value),
             }
         }
@@ -97,10 +97,10 @@ fn most_frequent(make: NodeBuilder, limits: [(&str, &str, u32); 2], commands: &m
 }
 
 /// Parses the share of values to cover, which has no effect: all values are shown.
-fn covers_all(option: &OptionArg) -> ParseResult<()> {
+fn parse_cover_share(option: &OptionArg) -> ParseResult<()> {
     let share: f64 = option.number()?;
     if !(0.0..=1.0).contains(&share) {
-        return Err(option.refuse("a share from 0 to 1"));
+        return Err(option.invalid_value("a share from 0 to 1"));
     }
     if share < 1.0 {
         let message =

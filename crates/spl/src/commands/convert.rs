@@ -9,7 +9,7 @@ use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser, Word};
 
 /// Default format of dates for convert.
-const TIME_FORMAT: &str = "%m/%d/%Y %H:%M:%S";
+const DEFAULT_TIME_FORMAT: &str = "%m/%d/%Y %H:%M:%S";
 
 const OPTIONS: OptionNames = OptionNames { command: "convert", names: &["timeformat"], ignored: &[] };
 
@@ -83,7 +83,7 @@ impl Syntax for ConvertCommand {
     };
 
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<ConvertCommand> {
-        let mut command = ConvertCommand { time_format: TIME_FORMAT.to_owned(), conversions: Vec::new() };
+        let mut command = ConvertCommand { time_format: DEFAULT_TIME_FORMAT.to_owned(), conversions: Vec::new() };
         loop {
             while let Some(option) = parser.option(OPTIONS)? {
                 command.time_format = option.value;
@@ -131,7 +131,7 @@ impl Parser<'_> {
         let Some((name, function)) = known else {
             let span = if written.is_empty() { self.here() } else { self.since(start) };
             let message = match written {
-                "" => format!("convert: expected a function, found {}", self.found()),
+                "" => format!("convert: expected a function, found {}", self.found_text()),
                 written => format!("convert: unknown function `{written}`"),
             };
             let names = CONVERSIONS.iter().map(|(name, _)| *name);
@@ -166,7 +166,7 @@ impl Parser<'_> {
     /// Parses a field and its closing parenthesis.
     fn field_in_parentheses(&mut self) -> ParseResult<FieldPattern> {
         self.skip_blank();
-        let field = match self.quoted().or_else(|| self.single_quoted()) {
+        let field = match self.eat_quoted().or_else(|| self.eat_single_quoted()) {
             Some(word) => word.field(),
             None => {
                 let start = self.pos;

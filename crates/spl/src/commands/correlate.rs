@@ -35,7 +35,7 @@ impl Semantics for CorrelateCommand {
         after
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }

@@ -6,7 +6,7 @@ use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Span, Stage};
 use crate::diagnostic::Diagnostic;
-use crate::needs::Needs;
+use crate::needs::Dependencies;
 use crate::parse::{OptionNames, ParseResult, Parser, Word};
 
 const OPTIONS: OptionNames = OptionNames {
@@ -99,7 +99,7 @@ impl Syntax for DataModelCommand {
                 _ => {
                     parser.pos = place;
                     parser.skip_blank();
-                    let remark = Diagnostic::error(format!("datamodel: unexpected {}", parser.found()), word.span);
+                    let remark = Diagnostic::error(format!("datamodel: unexpected {}", parser.found_text()), word.span);
                     return Err(remark.with_hint("write `datamodel MODEL OBJECT search`"));
                 }
             };
@@ -125,11 +125,11 @@ impl Semantics for DataModelCommand {
         }
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         self.mode == DataModelMode::Definition
     }
 
-    fn add_needs(&self, _: &[Stage], needs: &mut Needs) {
+    fn add_dependencies(&self, _: &[Stage], needs: &mut Dependencies) {
         self.name.iter().for_each(|name| needs.add_model(name));
     }
 }
@@ -146,7 +146,7 @@ impl Parser<'_> {
         // Each part may be quoted separately.
         while self.text[self.pos..self.end].starts_with(".\"") {
             self.bump();
-            if let Some(part) = self.quoted() {
+            if let Some(part) = self.eat_quoted() {
                 text = format!("{text}.{}", part.text);
                 span.end = part.span.end;
             }

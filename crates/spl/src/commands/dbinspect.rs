@@ -69,7 +69,7 @@ impl Semantics for DbInspectCommand {
         FieldNeeds::default()
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }

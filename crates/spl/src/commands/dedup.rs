@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
+use super::{Call, CommandInfo, CreatedFields, Group, Kind, Semantics, StageContext, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{FieldPattern, SortKey};
 use crate::diagnostic::Diagnostic;
@@ -101,12 +101,12 @@ impl Semantics for DedupCommand {
         after
     }
 
-    fn selects(&self) -> bool {
+    fn guarantees_read_fields(&self) -> bool {
         true
     }
 
-    fn makes(&self) -> Option<MadeFields> {
-        MadeFields::none()
+    fn created_fields(&self) -> Option<CreatedFields> {
+        CreatedFields::none()
     }
 
     fn kind(&self, declared: Kind) -> Kind {

@@ -39,7 +39,7 @@ impl Semantics for DeleteModelCommand {
         FieldNeeds::default()
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }

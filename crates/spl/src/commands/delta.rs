@@ -10,7 +10,7 @@ use crate::parse::{OptionArg, OptionNames, ParseResult, Parser};
 const OPTIONS: OptionNames = OptionNames { command: "delta", names: &["p"], ignored: &[] };
 
 /// Maximum number of rows that `delta` and `autoregress` look back.
-pub(super) const DISTANCE_MAX: usize = 10_000;
+pub(super) const LOOKBACK_ROWS_MAX: usize = 10_000;
 
 /// `delta FIELD [AS NEW] [p=N]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,8 +37,8 @@ impl Syntax for DeltaCommand {
         let mut distance = 1;
         let (field, output) = field_as(parser, OPTIONS, |option| {
             distance = option.number()?;
-            if distance == 0 || distance > DISTANCE_MAX {
-                return Err(option.refuse(&format!("a number from 1 to {DISTANCE_MAX}")));
+            if distance == 0 || distance > LOOKBACK_ROWS_MAX {
+                return Err(option.invalid_value(&format!("a number from 1 to {LOOKBACK_ROWS_MAX}")));
             }
             Ok(())
         })?;
@@ -73,7 +73,7 @@ pub(super) fn field_as(
         } else if field.is_none() {
             field = Some(parser.expect_field("a field")?.text);
         } else {
-            let message = format!("{}: unexpected {}", known.command, parser.found());
+            let message = format!("{}: unexpected {}", known.command, parser.found_text());
             return Err(Diagnostic::error(message, parser.here()));
         }
     }

@@ -8,7 +8,7 @@ use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// Default of `maxlen=`, in bytes.
-const BYTES_MAX: usize = 100_000;
+const DEFAULT_BYTES_MAX: usize = 100_000;
 
 const OPTIONS: OptionNames = OptionNames {
     command: "diff",
@@ -43,7 +43,8 @@ impl Syntax for DiffCommand {
 
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<DiffCommand> {
         let field = "_raw".to_owned();
-        let mut command = DiffCommand { positions: (1, 2), field, header: false, context: false, bytes_max: BYTES_MAX };
+        let mut command =
+            DiffCommand { positions: (1, 2), field, header: false, context: false, bytes_max: DEFAULT_BYTES_MAX };
         let mut place = parser.here();
         while let Some(option) = parser.option(OPTIONS)? {
             match option.name.as_str() {
@@ -73,7 +74,7 @@ impl Semantics for DiffCommand {
         after
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }

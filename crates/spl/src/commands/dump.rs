@@ -14,11 +14,11 @@ const OPTIONS: OptionNames =
 /// Field with the subfolder to which a row is written.
 pub const DUMP_FOLDER_FIELD: &str = "_dstpath";
 /// Default of `rollsize=`, in MB.
-const ROLL_MB: u64 = 63;
+const DEFAULT_ROLL_MB: u64 = 63;
 /// Maximum of `rollsize=`.
 const ROLL_MB_MAX: u64 = 1 << 20;
 /// Default of `compress=`.
-const COMPRESSION: u32 = 2;
+const DEFAULT_COMPRESSION: u32 = 2;
 /// Maximum of `compress=`.
 const COMPRESSION_MAX: u32 = 9;
 /// Maximum characters of `basefilename=`.
@@ -71,8 +71,8 @@ impl Syntax for DumpCommand {
         let mut command = DumpCommand {
             base: String::new(),
             base_span: parser.here(),
-            roll_bytes: ROLL_MB << 20,
-            compression: COMPRESSION,
+            roll_bytes: DEFAULT_ROLL_MB << 20,
+            compression: DEFAULT_COMPRESSION,
             format: DumpFormat::Raw,
             fields: Vec::new(),
         };
@@ -81,13 +81,13 @@ impl Syntax for DumpCommand {
                 "basefilename" => (command.base, command.base_span) = (option.value, option.value_span),
                 "rollsize" => {
                     let size = option.number::<u64>().ok().filter(|size| (1..=ROLL_MB_MAX).contains(size));
-                    let refused = || option.refuse(&format!("a number of MB from 1 to {ROLL_MB_MAX}"));
+                    let refused = || option.invalid_value(&format!("a number of MB from 1 to {ROLL_MB_MAX}"));
                     command.roll_bytes = size.ok_or_else(refused)? << 20;
                 }
                 "compress" => {
                     let level = option.number::<u32>().ok().filter(|level| *level <= COMPRESSION_MAX);
                     command.compression =
-                        level.ok_or_else(|| option.refuse(&format!("a level from 0 to {COMPRESSION_MAX}")))?;
+                        level.ok_or_else(|| option.invalid_value(&format!("a level from 0 to {COMPRESSION_MAX}")))?;
                 }
                 "format" => {
                     command.format = match option.value.to_ascii_lowercase().as_str() {
@@ -96,7 +96,7 @@ impl Syntax for DumpCommand {
                         "tsv" => DumpFormat::Tsv,
                         "json" => DumpFormat::Json,
                         "xml" => DumpFormat::Xml,
-                        _ => return Err(option.refuse("raw, csv, tsv, json or xml")),
+                        _ => return Err(option.invalid_value("raw, csv, tsv, json or xml")),
                     }
                 }
                 _ => {

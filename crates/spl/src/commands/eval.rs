@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Beginning, Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
-use crate::analyse::{FieldNeeds, is_constant, lacking_fields};
+use super::{Beginning, Call, CommandInfo, CreatedFields, Group, Kind, Semantics, StageContext, Syntax};
+use crate::analyse::{FieldNeeds, is_constant, possibly_missing_fields};
 use crate::ast::Expr;
 use crate::diagnostic::Diagnostic;
 use crate::lints::find_in_expression;
@@ -72,7 +72,7 @@ impl Syntax for EvalCommand {
                     _ if before.ends_with("case") => "write case(condition, value, ...)",
                     _ => "separate assignments by commas",
                 };
-                let remark = Diagnostic::error(format!("eval: unexpected {}", parser.found()), parser.here());
+                let remark = Diagnostic::error(format!("eval: unexpected {}", parser.found_text()), parser.here());
                 return Err(remark.with_hint(hint));
             }
         }
@@ -94,7 +94,7 @@ impl Semantics for EvalCommand {
         for assignment in self.assignments.iter().rev() {
             match &assignment.target {
                 AssignTarget::Field(name) => {
-                    if !after.wants(name) {
+                    if !after.includes(name) {
                         continue;
                     }
                     after.fields.remove(name);
@@ -112,16 +112,16 @@ impl Semantics for EvalCommand {
         after
     }
 
-    fn makes(&self) -> Option<MadeFields> {
+    fn created_fields(&self) -> Option<CreatedFields> {
         let names = self.assignments.iter().map(|assignment| match &assignment.target {
             AssignTarget::Field(name) => name.as_str(),
             AssignTarget::Dynamic(_) => "*",
         });
-        MadeFields::beside(names)
+        CreatedFields::adding(names)
     }
 
-    fn may_lack(&self) -> BTreeSet<String> {
-        self.assignments.iter().flat_map(|assignment| lacking_fields(&assignment.expr)).collect()
+    fn optional_fields(&self) -> BTreeSet<String> {
+        self.assignments.iter().flat_map(|assignment| possibly_missing_fields(&assignment.expr)).collect()
     }
 
     fn written_fields(&self) -> Option<Vec<&str>> {

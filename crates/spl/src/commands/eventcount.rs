@@ -52,7 +52,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Vec<Com
             make.table(&["count", "index", "size_bytes"]),
         ]);
     }
-    let split = |field: &&str| TstatsSplit { field: (*field).to_owned(), span: None, place: make.here() };
+    let split = |field: &&str| TstatsSplit { field: (*field).to_owned(), span: None, place: make.span() };
     let tstats = TstatsCommand {
         aggregates: vec![make.count("count")],
         filter: make.equals_any("index", &indexes),

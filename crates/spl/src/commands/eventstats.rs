@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
+use super::{Call, CommandInfo, CreatedFields, Group, Kind, Semantics, StageContext, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::StatsCommand;
 use crate::diagnostic::Diagnostic;
@@ -39,8 +39,8 @@ impl Semantics for EventStatsCommand {
         after
     }
 
-    fn makes(&self) -> Option<MadeFields> {
-        MadeFields::beside(self.0.aggregates.iter().map(|aggregate| aggregate.name.as_str()))
+    fn created_fields(&self) -> Option<CreatedFields> {
+        CreatedFields::adding(self.0.aggregates.iter().map(|aggregate| aggregate.name.as_str()))
     }
 
     fn find_lints(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {

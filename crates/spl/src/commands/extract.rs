@@ -9,9 +9,9 @@ use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// Default of `limit=`.
-const PAIRS: usize = 50;
+const DEFAULT_PAIRS_MAX: usize = 50;
 /// Default of `maxchars=`.
-const CHARS: usize = 10_240;
+const DEFAULT_CHARS_MAX: usize = 10_240;
 
 const OPTIONS: OptionNames = OptionNames {
     command: "extract",
@@ -51,8 +51,8 @@ impl Syntax for ExtractCommand {
         let mut command = ExtractCommand {
             rules: Vec::new(),
             delimiters: None,
-            limit: PAIRS,
-            chars_max: CHARS,
+            limit: DEFAULT_PAIRS_MAX,
+            chars_max: DEFAULT_CHARS_MAX,
             clean_keys: true,
             adds_values: false,
         };

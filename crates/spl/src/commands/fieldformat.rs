@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, MadeFields, Semantics, Syntax};
+use super::{Call, CommandInfo, CreatedFields, Group, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{AssignTarget, Expr};
 use crate::diagnostic::Diagnostic;
@@ -46,7 +46,7 @@ impl Semantics for FieldFormatCommand {
         after
     }
 
-    fn makes(&self) -> Option<MadeFields> {
-        MadeFields::none()
+    fn created_fields(&self) -> Option<CreatedFields> {
+        CreatedFields::none()
     }
 }

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
+use super::{Call, CommandInfo, CreatedFields, Group, Kind, Semantics, StageContext, Syntax};
 use crate::analyse::{FieldNeeds, RAW, TIME};
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
-use crate::lints::find_in_shown;
+use crate::lints::find_calls_in_fields;
 use crate::parse::{ParseResult, Parser};
 
 /// `fields [+|-] FIELD...`.
@@ -52,9 +52,13 @@ impl Semantics for FieldsCommand {
         after
     }
 
-    fn makes(&self) -> Option<MadeFields> {
+    fn created_fields(&self) -> Option<CreatedFields> {
         let names = self.fields.iter().map(|field| field.text.as_str());
-        if self.removes { MadeFields::instead(names.map(|name| (name, None))) } else { MadeFields::alone(names) }
+        if self.removes {
+            CreatedFields::renaming(names.map(|name| (name, None)))
+        } else {
+            CreatedFields::exactly(names)
+        }
     }
 
     fn keeps_times(&self) -> bool {
@@ -67,7 +71,7 @@ impl Semantics for FieldsCommand {
 
     fn find_lints(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         if !self.removes {
-            find_in_shown(place, &self.fields, found);
+            find_calls_in_fields(place, &self.fields, found);
         }
     }
 }
@@ -84,7 +88,7 @@ impl FieldsCommand {
             return kept;
         }
         let mut needs = FieldNeeds::default();
-        needs.fields.extend(after.fields.iter().filter(|name| kept.wants(name)).cloned());
+        needs.fields.extend(after.fields.iter().filter(|name| kept.includes(name)).cloned());
         needs.patterns = after.patterns;
         if !needs.patterns.is_empty() {
             needs.add_all(&self.fields);

@@ -8,7 +8,7 @@ use crate::ast::FieldPattern;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// Values listed per field by default.
-const SUMMARY_VALUES: usize = 100;
+const DEFAULT_VALUES_MAX: usize = 100;
 
 const OPTIONS: OptionNames = OptionNames { command: "fieldsummary", names: &["maxvals"], ignored: &[] };
 
@@ -32,7 +32,7 @@ impl Syntax for FieldSummaryCommand {
     };
 
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<FieldSummaryCommand> {
-        let (mut values_max, mut fields) = (SUMMARY_VALUES, Vec::new());
+        let (mut values_max, mut fields) = (DEFAULT_VALUES_MAX, Vec::new());
         loop {
             while let Some(option) = parser.option(OPTIONS)? {
                 values_max = option.number()?;
@@ -49,13 +49,13 @@ impl Syntax for FieldSummaryCommand {
 impl Semantics for FieldSummaryCommand {
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         let mut needs = FieldNeeds::default();
-        needs.add_all_or_every(&self.fields);
+        needs.add_list(&self.fields);
         needs.every |= self.fields.is_empty();
         needs.add(TIME);
         needs
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }

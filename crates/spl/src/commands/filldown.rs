@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
+use super::{Call, CommandInfo, CreatedFields, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::parse::{ParseResult, Parser};
@@ -37,11 +37,11 @@ impl Semantics for FillDownCommand {
         after
     }
 
-    fn makes(&self) -> Option<MadeFields> {
-        MadeFields::none()
+    fn created_fields(&self) -> Option<CreatedFields> {
+        CreatedFields::none()
     }
 
-    fn may_lack(&self) -> BTreeSet<String> {
+    fn optional_fields(&self) -> BTreeSet<String> {
         self.fields.iter().map(|field| field.text.clone()).collect()
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
+use super::{Call, CommandInfo, CreatedFields, Group, Kind, Semantics, StageContext, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
@@ -53,11 +53,11 @@ impl Semantics for FillNullCommand {
         after
     }
 
-    fn makes(&self) -> Option<MadeFields> {
-        MadeFields::beside(self.fields.iter().map(|field| field.text.as_str()))
+    fn created_fields(&self) -> Option<CreatedFields> {
+        CreatedFields::adding(self.fields.iter().map(|field| field.text.as_str()))
     }
 
-    fn may_lack(&self) -> BTreeSet<String> {
+    fn optional_fields(&self) -> BTreeSet<String> {
         self.fields.iter().map(|field| field.text.clone()).collect()
     }
 

@@ -10,9 +10,9 @@ use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// The only algorithm with `by`.
-const GROUPED: &str = "DensityFunction";
+const GROUPED_ALGORITHM: &str = "DensityFunction";
 /// Maximum fields of `by`.
-const BY_MAX: usize = 5;
+const BY_FIELDS_MAX: usize = 5;
 
 /// `fit`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,7 +169,7 @@ impl Syntax for FitCommand {
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<FitCommand> {
         let word = parser.expect_field("an algorithm")?;
         let Some(algorithm) = ALGORITHMS.iter().find(|row| row.name == word.text) else {
-            parser.unsupported(format!("algorithm:{}", word.text));
+            parser.report_unsupported(format!("algorithm:{}", word.text));
             let names: Vec<&str> = ALGORITHMS.iter().map(|row| row.name).collect();
             let message = format!("fit: there is no algorithm `{}`; there are {}", word.text, names.join(", "));
             return Err(Diagnostic::error(message, word.span).suggest(&word.text, names));
@@ -230,14 +230,14 @@ impl Parser<'_> {
     /// Parses the fields of `by`; one pair of quotes may contain several fields.
     fn fit_by(&mut self, algorithm: &AlgorithmRow, by: &[FieldPattern]) -> ParseResult<Vec<String>> {
         let Some(first) = by.first() else { return Ok(Vec::new()) };
-        if algorithm.name != GROUPED {
-            let message = format!("fit: {} has no `by`; {GROUPED} has", algorithm.name);
+        if algorithm.name != GROUPED_ALGORITHM {
+            let message = format!("fit: {} has no `by`; {GROUPED_ALGORITHM} has", algorithm.name);
             return Err(Diagnostic::error(message, first.span));
         }
         let names = by.iter().flat_map(|field| field.text.split(',')).map(|name| name.trim().to_owned());
         let names: Vec<String> = names.filter(|name| !name.is_empty()).collect();
-        if names.len() > BY_MAX {
-            let message = format!("fit: {} fields after `by`, the limit is {BY_MAX}", names.len());
+        if names.len() > BY_FIELDS_MAX {
+            let message = format!("fit: {} fields after `by`, the limit is {BY_FIELDS_MAX}", names.len());
             return Err(Diagnostic::error(message, first.span));
         }
         Ok(names)
@@ -258,7 +258,7 @@ impl Parser<'_> {
                 let remark = Diagnostic::error(format!("fit: {name} has no fields to learn from"), self.here());
                 return Err(remark.with_hint(format!("write `fit {name} FIELD...`, or `fit {name} *`")));
             };
-            if name == GROUPED && first.len() > 1 {
+            if name == GROUPED_ALGORITHM && first.len() > 1 {
                 return Err(Diagnostic::error(format!("fit: {name} needs exactly one field"), field.span));
             }
             return Ok((None, first));

@@ -9,9 +9,9 @@ const OPTIONS: OptionNames =
     OptionNames { command: "folderize", names: &["attr", "sep", "size", "minfolders", "maxfolders"], ignored: &[] };
 
 /// Default of `maxfolders=`.
-const FOLDERS_MAX: usize = 20;
+const DEFAULT_FOLDERS_MAX: usize = 20;
 /// Default of `minfolders=`.
-const FOLDERS_MIN: usize = 2;
+const DEFAULT_FOLDERS_MIN: usize = 2;
 
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["folderize"],
@@ -26,8 +26,8 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Vec<Com
     let mut command = BucketDirCommand {
         path: String::new(),
         size: "totalCount".to_owned(),
-        max: FOLDERS_MAX,
-        least: FOLDERS_MIN,
+        max: DEFAULT_FOLDERS_MAX,
+        least: DEFAULT_FOLDERS_MIN,
         count: None,
         separator: "::".to_owned(),
     };

@@ -77,7 +77,7 @@ impl Syntax for ForeachCommand {
     };
 
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<ForeachCommand> {
-        let mut command = ForeachCommand::over(ForeachOver::Fields(Vec::new()), Vec::new());
+        let mut command = ForeachCommand::with_default_placeholders(ForeachOver::Fields(Vec::new()), Vec::new());
         let mut mode = ForeachMode::Fields;
         let mut fields = Vec::new();
         loop {
@@ -116,7 +116,7 @@ impl Semantics for ForeachCommand {
     }
 
     fn inner_search(&self) -> Option<InnerSearchText<'_>> {
-        Some(InnerSearchText::Commands(self.sample(&self.template)))
+        Some(InnerSearchText::Commands(self.sample_commands(&self.template)))
     }
 
     /// With named fields, the kind of the template's commands; otherwise `declared`, because the commands depend on
@@ -124,7 +124,7 @@ impl Semantics for ForeachCommand {
     fn kind(&self, declared: Kind) -> Kind {
         match &self.over {
             ForeachOver::Fields(fields) if fields.iter().all(|field| !field.is_wildcard()) => {
-                let parsed = parse_commands(&self.sample(&self.template), true, &BTreeSet::new());
+                let parsed = parse_commands(&self.sample_commands(&self.template), true, &BTreeSet::new());
                 let most = parsed.pipeline.commands.iter().map(|stage| stage.command.kind()).max();
                 // Commands of apps are unknown here; they may need all rows.
                 most.filter(|_| parsed.is_ok()).unwrap_or(declared)
@@ -145,7 +145,7 @@ impl Parser<'_> {
         }
         command.span = Span { start: self.pos, end: close };
         command.template = self.text[self.pos..close].trim().to_owned();
-        let sample = command.sample(&self.text[self.pos..close]);
+        let sample = command.sample_commands(&self.text[self.pos..close]);
         self.pos = close + 1;
         if self.depth >= MAX_NESTING || self.subsearches >= MAX_SUBSEARCH_DEPTH {
             return Err(Diagnostic::error("foreach is nested too deep", open));
@@ -156,7 +156,7 @@ impl Parser<'_> {
             remark.span.end += command.span.start;
             self.report(remark);
         }
-        unsupported.into_iter().for_each(|feature| self.unsupported(feature));
+        unsupported.into_iter().for_each(|feature| self.report_unsupported(feature));
         Ok(())
     }
 }
@@ -166,7 +166,7 @@ impl ForeachCommand {
     pub(crate) const FIELD: &str = "<<FIELD>>";
 
     /// A command with default placeholders.
-    pub(crate) fn over(over: ForeachOver, assignments: Vec<Assignment>) -> ForeachCommand {
+    pub(crate) fn with_default_placeholders(over: ForeachOver, assignments: Vec<Assignment>) -> ForeachCommand {
         let marks = [Self::FIELD, "<<MATCHSTR>>", "<<ITEM>>", "<<ITER>>"].map(str::to_owned);
         let [field_text, match_text, item_text, number_text] = marks;
         ForeachCommand {
@@ -183,16 +183,16 @@ impl ForeachCommand {
     }
 
     /// The assignments for one field; `None` if the commands are a template.
-    pub fn assigned(&self, field: &str) -> Option<EvalCommand> {
+    pub fn assignments_for(&self, field: &str) -> Option<EvalCommand> {
         if self.assignments.is_empty() {
             return None;
         }
         let mut assignments = self.assignments.clone();
         for assignment in &mut assignments {
             match &mut assignment.target {
-                AssignTarget::Field(name) => self.name_field(name, field),
+                AssignTarget::Field(name) => self.substitute_field_name(name, field),
                 AssignTarget::Dynamic(parts) => parts.iter_mut().for_each(|part| match part {
-                    NamePart::Text(text) | NamePart::Field(text) => self.name_field(text, field),
+                    NamePart::Text(text) | NamePart::Field(text) => self.substitute_field_name(text, field),
                 }),
             }
             self.fill(&mut assignment.expr, field);
@@ -202,22 +202,22 @@ impl ForeachCommand {
 
     fn fill(&self, expr: &mut Expr, field: &str) {
         if let ExprKind::Text(text) | ExprKind::Field(text) = &mut expr.kind {
-            self.name_field(text, field);
+            self.substitute_field_name(text, field);
         }
         expr.parts_mut().into_iter().for_each(|part| self.fill(part, field));
     }
 
-    fn name_field(&self, text: &mut String, field: &str) {
+    fn substitute_field_name(&self, text: &mut String, field: &str) {
         *text = text.replace(&self.field_text, field);
     }
 
     /// Substitutes the placeholders for one field or item: `values` pairs each placeholder with its value.
-    pub fn filled(&self, template: &str, values: &[(&str, &str)]) -> String {
+    pub fn substitute(&self, template: &str, values: &[(&str, &str)]) -> String {
         values.iter().fold(template.to_owned(), |text, (mark, value)| text.replace(mark, value))
     }
 
     /// The commands with each placeholder replaced by a name of the same length.
-    pub fn sample(&self, template: &str) -> String {
+    pub fn sample_commands(&self, template: &str) -> String {
         let marks = [&self.field_text, &self.match_text, &self.item_text, &self.number_text];
         marks.into_iter().chain(&self.segment_texts).fold(template.to_owned(), |text, mark| {
             if mark.is_empty() { text } else { text.replace(mark.as_str(), &"f".repeat(mark.len())) }
@@ -233,7 +233,7 @@ fn foreach_option(option: OptionArg, command: &mut ForeachCommand, mode: &mut Fo
                 "multivalue" => ForeachMode::Values,
                 "json_array" => ForeachMode::JsonArray,
                 "auto_collections" => ForeachMode::Collection,
-                _ => return Err(option.refuse("multifield, multivalue, json_array or auto_collections")),
+                _ => return Err(option.invalid_value("multifield, multivalue, json_array or auto_collections")),
             }
         }
         "fieldstr" => command.field_text = option.value,

@@ -95,10 +95,10 @@ impl Default for FormatCommand {
 
 impl Semantics for FormatCommand {
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
-        FieldNeeds::everything()
+        FieldNeeds::all_fields()
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Command
     let known = matches!(kind.as_str(), "datamodel" | "lookup" | "inputlookup" | "savedsearch");
     if !known {
         parser.pos = start;
-        let remark = Diagnostic::error(format!("from: unexpected {}", parser.found()), parser.here());
+        let remark = Diagnostic::error(format!("from: unexpected {}", parser.found_text()), parser.here());
         return Err(remark.with_hint("write from datamodel:NAME, lookup:NAME or savedsearch:NAME"));
     }
     if !parser.eat(':') {

@@ -41,7 +41,7 @@ impl Semantics for GaugeCommand {
         needs
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }

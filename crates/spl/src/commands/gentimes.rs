@@ -44,7 +44,7 @@ impl Syntax for GenTimesCommand {
         let (mut start, mut end, mut increment) = (None, None, TimeSpan::new(1, SpanUnit::Day));
         while let Some(option) = parser.option(OPTIONS)? {
             let wants = "MM/DD/YYYY, MM/DD/YYYY:HH:MM:SS or a number of days such as -5";
-            let time = || gen_time(&option.value).ok_or_else(|| option.refuse(wants));
+            let time = || gen_time(&option.value).ok_or_else(|| option.invalid_value(wants));
             match option.name.as_str() {
                 "start" => start = Some(time()?),
                 "end" => end = Some(time()?),
@@ -64,7 +64,7 @@ impl Semantics for GenTimesCommand {
         FieldNeeds::default()
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }
@@ -94,7 +94,7 @@ fn gen_time(text: &str) -> Option<GenTime> {
 
 /// Parses a whole number with unit `s`, `m`, `h` or `d`.
 fn gen_increment(option: &OptionArg) -> ParseResult<TimeSpan> {
-    let wrong = || option.refuse("a whole number with s, m, h or d, such as 12h");
+    let wrong = || option.invalid_value("a whole number with s, m, h or d, such as 12h");
     let unit = match option.value.chars().last() {
         Some('s') => SpanUnit::Second,
         Some('m') => SpanUnit::Minute,

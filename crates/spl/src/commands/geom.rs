@@ -13,5 +13,5 @@ pub(super) const INFO: CommandInfo = CommandInfo {
 };
 
 pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> ParseResult<Command> {
-    Ok(super::noop::without_effect(parser, call.name, "shapes of maps are not added"))
+    Ok(super::noop::parse_without_effect(parser, call.name, "shapes of maps are not added"))
 }

@@ -28,7 +28,7 @@ const OPTIONS: OptionNames = OptionNames {
 /// Maximum zoom level.
 const ZOOM_MAX: u32 = 9;
 /// Field with the tile of a row.
-const TILE: &str = "geobin";
+const TILE_FIELD: &str = "geobin";
 
 pub(super) const INFO: CommandInfo = CommandInfo {
     names: &["geostats"],
@@ -117,7 +117,7 @@ impl GeoMap {
                 let row = tile(&self.lat, 90, self.spans.0 / scale);
                 let column = tile(&self.long, 180, self.spans.1 / scale);
                 let begin = make.text(&format!("bin_id_zl_{level}_y_"));
-                make.joined(BinaryOp::Concat, [begin, row, make.text("_x_"), column])
+                make.join_operands(BinaryOp::Concat, [begin, row, make.text("_x_"), column])
             })
             .collect();
         let (lat, long) = (self.out_lat.as_str(), self.out_long.as_str());
@@ -127,27 +127,28 @@ impl GeoMap {
         ];
         let mut commands = vec![
             make.filter(make.binary(BinaryOp::And, is_number(&self.lat), is_number(&self.long))),
-            make.eval(TILE, make.call("mvappend", tiles)),
-            MvExpandCommand { field: TILE.to_owned(), limit: 0 }.into(),
+            make.eval(TILE_FIELD, make.call("mvappend", tiles)),
+            MvExpandCommand { field: TILE_FIELD.to_owned(), limit: 0 }.into(),
         ];
         let Some(by) = by else {
             places.extend(aggregates);
-            commands.push(make.stats(places, &[TILE]).into());
+            commands.push(make.stats(places, &[TILE_FIELD]).into());
             return commands;
         };
         // The position is part of the key, because chart keeps only one key field.
-        let key = [make.field(TILE), make.text(" "), make.field(lat), make.text(" "), make.field(long)];
-        let part =
-            |at: u32| make.call("mvindex", [make.call("split", [make.field(TILE), make.text(" ")]), make.number(at)]);
+        let key = [make.field(TILE_FIELD), make.text(" "), make.field(lat), make.text(" "), make.field(long)];
+        let part = |at: u32| {
+            make.call("mvindex", [make.call("split", [make.field(TILE_FIELD), make.text(" ")]), make.number(at)])
+        };
         let series = SeriesOptions { limit: self.limit, ..SeriesOptions::default() };
         commands.extend([
-            EventStatsCommand(make.stats(places, &[TILE])).into(),
-            make.eval(TILE, make.joined(BinaryOp::Concat, key)),
-            make.chart(aggregates, TILE, by, series).into(),
+            EventStatsCommand(make.stats(places, &[TILE_FIELD])).into(),
+            make.eval(TILE_FIELD, make.join_operands(BinaryOp::Concat, key)),
+            make.chart(aggregates, TILE_FIELD, by, series).into(),
             make.eval(lat, part(1)),
             make.eval(long, part(2)),
-            make.eval(TILE, part(0)),
-            make.table(&[TILE, lat, long, "*"]),
+            make.eval(TILE_FIELD, part(0)),
+            make.table(&[TILE_FIELD, lat, long, "*"]),
         ]);
         commands
     }

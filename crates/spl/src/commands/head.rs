@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
+use super::{Call, CommandInfo, CreatedFields, Group, Kind, Semantics, StageContext, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{BinaryOp, CompareOp, Expr, ExprKind};
-use crate::diagnostic::{Diagnostic, nearest};
+use crate::diagnostic::{Diagnostic, closest_name};
 use crate::parse::{ParseResult, Parser};
 
 /// Default number of rows, if there is no condition either.
@@ -15,7 +15,7 @@ const DEFAULT_ROWS: usize = 10;
 const OPTION_NAMES: &[&str] = &["limit", "null", "keeplast"];
 
 /// Modifiers of a search that are often written after `head`.
-const TIME_RANGE: &[&str] = &["earliest", "latest"];
+const TIME_RANGE_NAMES: &[&str] = &["earliest", "latest"];
 
 /// `head [N] [(CONDITION)]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ impl Syntax for HeadCommand {
             match parser.row_count("head")? {
                 Some(limit) if command.limit.is_none() => command.limit = Some(limit),
                 None if command.condition.is_none() => command.condition = Some(parser.expression()?),
-                _ => return Err(Diagnostic::error(format!("head: unexpected {}", parser.found()), parser.here())),
+                _ => return Err(Diagnostic::error(format!("head: unexpected {}", parser.found_text()), parser.here())),
             }
         }
         if command.limit.is_none() && command.condition.is_none() {
@@ -76,8 +76,8 @@ impl Semantics for HeadCommand {
         after
     }
 
-    fn makes(&self) -> Option<MadeFields> {
-        MadeFields::none()
+    fn created_fields(&self) -> Option<CreatedFields> {
+        CreatedFields::none()
     }
 
     fn find_lints(&self, _: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
@@ -90,9 +90,9 @@ impl Semantics for HeadCommand {
         {
             let remark = format!("`{name}` is read as a field of a condition that rows must meet");
             let remark = Diagnostic::warning(remark, left.span);
-            if TIME_RANGE.contains(&name.as_str()) {
+            if TIME_RANGE_NAMES.contains(&name.as_str()) {
                 found.push(remark.with_hint("a time range belongs to the search: write it before the first `|`"));
-            } else if let Some(near) = nearest(name, OPTION_NAMES.iter().copied()) {
+            } else if let Some(near) = closest_name(name, OPTION_NAMES.iter().copied()) {
                 found.push(remark.with_hint(format!("did you mean the option `{near}=`?")));
             }
         }

@@ -6,7 +6,7 @@ use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, required_fields};
 use crate::ast::{Pipeline, SearchExpr, Span, Stage};
 use crate::diagnostic::Diagnostic;
-use crate::needs::Needs;
+use crate::needs::Dependencies;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// Default of `max=`.
@@ -80,7 +80,7 @@ impl Semantics for InputLookupCommand {
         Beginning::LookupTable
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 
@@ -88,7 +88,7 @@ impl Semantics for InputLookupCommand {
         self.filter.iter().flat_map(SearchExpr::subsearches).collect()
     }
 
-    fn add_needs(&self, following: &[Stage], needs: &mut Needs) {
+    fn add_dependencies(&self, following: &[Stage], needs: &mut Dependencies) {
         needs.add_lookup(&self.table);
         let wanted = required_fields(following).fields;
         needs.columns.entry(self.table.clone()).or_default().extend(wanted);
@@ -117,7 +117,7 @@ impl Parser<'_> {
             } else if self.eat_keyword("where") {
                 command.filter = Some(self.search_condition()?);
             } else {
-                return Err(Diagnostic::error(format!("inputlookup: unexpected {}", self.found()), self.here()));
+                return Err(Diagnostic::error(format!("inputlookup: unexpected {}", self.found_text()), self.here()));
             }
         }
         if command.table.is_empty() {

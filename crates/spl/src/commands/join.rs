@@ -158,14 +158,14 @@ impl Parser<'_> {
 
     fn alias_side(&mut self) -> ParseResult<Word> {
         self.skip_blank();
-        if let Some(word) = self.quoted().or_else(|| self.single_quoted()) {
+        if let Some(word) = self.eat_quoted().or_else(|| self.eat_single_quoted()) {
             return Ok(word);
         }
         let start = self.pos;
         let rest = self.rest();
         self.pos += rest.find(|c: char| c.is_whitespace() || matches!(c, '=' | ',' | '[')).unwrap_or(rest.len());
         if self.pos == start {
-            return Err(Diagnostic::error(format!("join: expected a field, found {}", self.found()), self.here()));
+            return Err(Diagnostic::error(format!("join: expected a field, found {}", self.found_text()), self.here()));
         }
         Ok(Word { text: self.text[start..self.pos].to_owned(), quoted: false, span: self.since(start) })
     }
@@ -178,7 +178,7 @@ fn join_option(option: &OptionArg, command: &mut JoinCommand) -> ParseResult<()>
             command.left_outer = match option.value.to_ascii_lowercase().as_str() {
                 "inner" => false,
                 "left" | "outer" => true,
-                _ => return Err(option.refuse("inner, left or outer")),
+                _ => return Err(option.invalid_value("inner, left or outer")),
             }
         }
         "max" => command.max = option.number()?,

@@ -8,8 +8,8 @@ use crate::ast::FieldPattern;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// Maximum number of clusters, and of different cluster counts tried.
-const GROUPS_MAX: usize = 1_000;
-const GROUPS_RANGE_MAX: usize = 100;
+const CLUSTERS_MAX: usize = 1_000;
+const CLUSTER_COUNTS_MAX: usize = 100;
 
 const OPTIONS: OptionNames = OptionNames {
     command: "kmeans",
@@ -77,10 +77,10 @@ impl Syntax for KMeansCommand {
                         let (low, high) = option.value.split_once('-').unwrap_or((&option.value, &option.value));
                         let read = low.trim().parse::<usize>().ok().zip(high.trim().parse::<usize>().ok());
                         let fits = |&(low, high): &(usize, usize)| {
-                            (1..=high).contains(&low) && high <= GROUPS_MAX && high - low <= GROUPS_RANGE_MAX
+                            (1..=high).contains(&low) && high <= CLUSTERS_MAX && high - low <= CLUSTER_COUNTS_MAX
                         };
-                        let wants = || format!("a count up to {GROUPS_MAX}, or two with `-` between");
-                        command.groups = read.filter(fits).ok_or_else(|| option.refuse(&wants()))?;
+                        let wants = || format!("a count up to {CLUSTERS_MAX}, or two with `-` between");
+                        command.groups = read.filter(fits).ok_or_else(|| option.invalid_value(&wants()))?;
                     }
                     "reps" => command.starts = option.number::<usize>()?.max(1),
                     "maxiters" => command.rounds = option.number::<usize>()?.max(1),
@@ -92,7 +92,7 @@ impl Syntax for KMeansCommand {
                             "l1" | "l1norm" | "cityblock" | "cb" => KMeansDistance::Sum,
                             "sqeuclidean" | "l2" | "l2norm" | "sq" => KMeansDistance::Squares,
                             "cosine" | "cos" => KMeansDistance::Angle,
-                            _ => return Err(option.refuse("l1, sqeuclidean or cosine")),
+                            _ => return Err(option.invalid_value("l1, sqeuclidean or cosine")),
                         }
                     }
                 }
@@ -107,7 +107,7 @@ impl Syntax for KMeansCommand {
 
 impl Semantics for KMeansCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
-        after.add_all_or_every(&self.fields);
+        after.add_list(&self.fields);
         after
     }
 }

@@ -31,7 +31,7 @@ impl Semantics for ListModelsCommand {
         FieldNeeds::default()
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }

@@ -64,7 +64,7 @@ impl Syntax for LoadJobCommand {
                     _ => {
                         let mut parts = option.value.splitn(3, ':').map(str::to_owned);
                         let (Some(user), Some(app), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
-                            return Err(option.refuse("user:app:name"));
+                            return Err(option.invalid_value("user:app:name"));
                         };
                         job = Some((LoadedJob::Saved { user, app, name }, option.value_span));
                     }
@@ -88,7 +88,7 @@ impl Semantics for LoadJobCommand {
         FieldNeeds::default()
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }

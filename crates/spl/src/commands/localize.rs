@@ -8,7 +8,7 @@ use crate::analyse::{FieldNeeds, TIME};
 use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// Defaults of `timebefore=` and `timeafter=`, in seconds.
-const AROUND_SECONDS: u64 = 30;
+const DEFAULT_WINDOW_SECONDS: u64 = 30;
 
 const OPTIONS: OptionNames =
     OptionNames { command: "localize", names: &["maxpause", "timeafter", "timebefore"], ignored: &[] };
@@ -35,7 +35,7 @@ impl Syntax for LocalizeCommand {
     };
 
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<LocalizeCommand> {
-        let around = Some(TimeSpan::new(AROUND_SECONDS, SpanUnit::Second));
+        let around = Some(TimeSpan::new(DEFAULT_WINDOW_SECONDS, SpanUnit::Second));
         let max_pause = Some(TimeSpan::new(1, SpanUnit::Minute));
         let mut command = LocalizeCommand { max_pause, before: around, after: around };
         while let Some(option) = parser.option(OPTIONS)? {
@@ -57,7 +57,7 @@ impl Semantics for LocalizeCommand {
         after
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
+use super::{Call, CommandInfo, CreatedFields, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Span, Stage};
 use crate::diagnostic::Diagnostic;
-use crate::needs::Needs;
+use crate::needs::Dependencies;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
 const OPTIONS: OptionNames =
@@ -85,13 +85,13 @@ impl Semantics for LookupCommand {
         after
     }
 
-    fn makes(&self) -> Option<MadeFields> {
+    fn created_fields(&self) -> Option<CreatedFields> {
         // Without a list every column of the table is written.
-        let names = MadeFields::beside(self.outputs.iter().map(|(_, field)| field.as_str()));
+        let names = CreatedFields::adding(self.outputs.iter().map(|(_, field)| field.as_str()));
         names.filter(|_| !self.outputs.is_empty())
     }
 
-    fn add_needs(&self, _: &[Stage], needs: &mut Needs) {
+    fn add_dependencies(&self, _: &[Stage], needs: &mut Dependencies) {
         needs.add_lookup(&self.table);
         let named = self.inputs.iter().chain(&self.outputs).map(|(column, _)| column.clone());
         needs.columns.entry(self.table.clone()).or_default().extend(named);

@@ -8,7 +8,7 @@ use crate::analyse::FieldNeeds;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// Default of `bins=`.
-const BINS: usize = 100;
+const DEFAULT_BINS_MAX: usize = 100;
 
 const OPTIONS: OptionNames =
     OptionNames { command: "makecontinuous", names: &["span", "bins", "start", "end"], ignored: &["aligntime"] };
@@ -46,8 +46,11 @@ impl Syntax for MakeContinuousCommand {
     };
 
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<MakeContinuousCommand> {
-        let mut command =
-            MakeContinuousCommand { field: "_time".to_owned(), step: ContinuousStep::Bins(BINS), bounds: (None, None) };
+        let mut command = MakeContinuousCommand {
+            field: "_time".to_owned(),
+            step: ContinuousStep::Bins(DEFAULT_BINS_MAX),
+            bounds: (None, None),
+        };
         loop {
             while let Some(option) = parser.option(OPTIONS)? {
                 match option.name.as_str() {

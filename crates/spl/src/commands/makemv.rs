@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
+use super::{Call, CommandInfo, CreatedFields, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Pattern;
 use crate::diagnostic::Diagnostic;
@@ -62,7 +62,7 @@ impl Syntax for MakeMvCommand {
                 break;
             }
             if field.is_some() {
-                return Err(Diagnostic::error(format!("makemv: unexpected {}", parser.found()), parser.here()));
+                return Err(Diagnostic::error(format!("makemv: unexpected {}", parser.found_text()), parser.here()));
             }
             field = Some(parser.expect_field("a field")?.text);
         }
@@ -79,8 +79,8 @@ impl Semantics for MakeMvCommand {
         after
     }
 
-    fn makes(&self) -> Option<MadeFields> {
-        MadeFields::none()
+    fn created_fields(&self) -> Option<CreatedFields> {
+        CreatedFields::none()
     }
 
     fn is_repeatable(&self) -> bool {

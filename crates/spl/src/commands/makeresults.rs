@@ -57,7 +57,7 @@ impl Syntax for MakeResultsCommand {
                 "format" => match option.value.to_ascii_lowercase().as_str() {
                     "csv" => format = Some(InlineData::Csv as fn(String) -> InlineData),
                     "json" => format = Some(InlineData::Json as fn(String) -> InlineData),
-                    _ => return Err(option.refuse("csv or json")),
+                    _ => return Err(option.invalid_value("csv or json")),
                 },
                 _ => data = Some(option.value),
             }
@@ -79,7 +79,7 @@ impl Semantics for MakeResultsCommand {
         FieldNeeds::default()
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }

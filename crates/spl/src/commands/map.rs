@@ -6,7 +6,7 @@ use super::{Call, CommandInfo, Group, InnerSearchText, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Span, Stage};
 use crate::diagnostic::Diagnostic;
-use crate::needs::Needs;
+use crate::needs::Dependencies;
 use crate::parse::{MAX_SUBSEARCH_DEPTH, OptionNames, ParseResult, Parser, UNKNOWN_COMMAND, check_commands};
 
 /// Default of `maxsearches=`.
@@ -77,7 +77,7 @@ impl Syntax for MapCommand {
             return Err(remark.with_hint("write `map search=\"search index=main user=$user$\"`"));
         };
         if let MapSearch::Text(text, span) = &search {
-            parser.look_for_unknown_commands(text, *span);
+            parser.report_unknown_commands(text, *span);
         }
         Ok(MapCommand { search, max_searches })
     }
@@ -85,8 +85,8 @@ impl Syntax for MapCommand {
 
 impl Parser<'_> {
     /// Reports unknown commands in the search. Other errors show only after substitution.
-    fn look_for_unknown_commands(&mut self, text: &str, span: Span) {
-        let (sample, tokens) = without_tokens(text);
+    fn report_unknown_commands(&mut self, text: &str, span: Span) {
+        let (sample, tokens) = blank_tokens(text);
         let in_brackets = self.text.get(span.start..span.end).is_some_and(|written| written.trim() == text);
         let depth = if in_brackets { self.subsearches + 1 } else { self.subsearches };
         if self.subsearches >= MAX_SUBSEARCH_DEPTH {
@@ -108,14 +108,14 @@ impl Parser<'_> {
                 let name = feature.strip_prefix("command:");
                 name.is_some_and(|name| remark.message.contains(&format!("`{name}`")))
             };
-            unsupported.iter().filter(is_told).for_each(|feature| self.unsupported(feature.clone()));
+            unsupported.iter().filter(is_told).for_each(|feature| self.report_unsupported(feature.clone()));
             self.report(remark);
         }
     }
 }
 
 /// Replaces each `$field$` by a word of the same length, and returns the positions of the words.
-fn without_tokens(text: &str) -> (String, Vec<Span>) {
+fn blank_tokens(text: &str) -> (String, Vec<Span>) {
     let (mut sample, mut tokens) = (String::with_capacity(text.len()), Vec::new());
     while let Some(start) = text[sample.len()..].find('$').map(|at| sample.len() + at) {
         let name = &text[start + 1..];
@@ -146,7 +146,7 @@ impl Semantics for MapCommand {
         })
     }
 
-    fn add_needs(&self, _: &[Stage], needs: &mut Needs) {
+    fn add_dependencies(&self, _: &[Stage], needs: &mut Dependencies) {
         match &self.search {
             MapSearch::Saved(name, _) => needs.saved_searches.insert(name.clone()),
             MapSearch::Text(text, _) => needs.map_texts.insert(text.clone()),

@@ -38,7 +38,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Vec<Com
             if option.name == "prestats" {
                 scope.prestats = is_set;
             } else if is_set {
-                return Err(option.refuse("false: write `append [ | mcatalog ... ]`"));
+                return Err(option.invalid_value("false: write `append [ | mcatalog ... ]`"));
             }
         }
         parser.skip_separators();
@@ -71,21 +71,21 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Vec<Com
         true => TableCommand { fields: kept.clone() }.into(),
         false => StatsCommand { by, ..make.stats(aggregates, &[]) }.into(),
     };
-    Ok(measurements(make, scope.filter, scope.time, &kept, last))
+    Ok(measurement_commands(make, scope.filter, scope.time, &kept, last))
 }
 
 /// Commands that return a row for each value of a field of data points, such as [`MeasurementsCommand::DIMENSIONS`];
 /// the value is in the field `name`.
 pub fn metric_values(make: NodeBuilder, field: &str, name: &str, condition: SearchExpr) -> Vec<Command> {
     let values = make.stats(vec![make.aggregate(StatsFunction::Values, field, name)], &[]).into();
-    let mut commands = measurements(make, condition, TimeModifiers::default(), &[make.pattern(field)], values);
+    let mut commands = measurement_commands(make, condition, TimeModifiers::default(), &[make.pattern(field)], values);
     commands.push(MvExpandCommand { field: name.to_owned(), limit: 0 }.into());
     commands
 }
 
 /// Commands that run `command` on the data points that meet a condition; `read` lists the fields that `command`
 /// reads.
-fn measurements(
+fn measurement_commands(
     make: NodeBuilder,
     condition: SearchExpr,
     time: TimeModifiers,
@@ -95,12 +95,12 @@ fn measurements(
     let (before, after) = match condition {
         // The result of a subsearch may be names of metrics.
         filter if !filter.subsearches().is_empty() => (SearchExpr::All, filter),
-        filter => (MeasurementsCommand::events_of(&filter), MeasurementsCommand::left_of(&filter)),
+        filter => (MeasurementsCommand::event_condition(&filter), MeasurementsCommand::remaining_condition(&filter)),
     };
     let indexes = if search_fields(&before).contains("index") { SearchExpr::All } else { make.equals("index", "*") };
     let lists_dimensions = read.iter().any(|field| field.text == MeasurementsCommand::DIMENSIONS);
     vec![
-        SearchCommand { expr: SearchExpr::all_of(vec![indexes, before]), time }.into(),
+        SearchCommand { expr: SearchExpr::conjunction(vec![indexes, before]), time }.into(),
         Command::Measurements(MeasurementsCommand { lists_dimensions }),
         SearchCommand { expr: after, time: TimeModifiers::default() }.into(),
         command,

@@ -43,7 +43,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> ParseResult<Vec<
                 "index" => collect.index = option.value,
                 "split" => splits = option.value.eq_ignore_ascii_case("allnums") || option.boolean()?,
                 "prefix_field" => prefix = Some(option.value),
-                "marker" => return Err(option.refuse("nothing: measurements have dimensions")),
+                "marker" => return Err(option.invalid_value("nothing: measurements have dimensions")),
                 "host" => collect.host = Some(option.value),
                 "source" => collect.source = Some(option.value),
                 _ => collect.sourcetype = option.value,
@@ -60,7 +60,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> ParseResult<Vec<
         return Err(remark.with_hint(format!("write `{name} index=my_metrics`")));
     }
     let make = parser.builder();
-    collect.index_span = make.here();
+    collect.index_span = make.span();
     let mut commands = vec![make.eval(ROW_TIME, make.field(TIME))];
     if splits {
         commands.push(each_number(make, prefix.as_deref(), &dimensions));
@@ -70,13 +70,13 @@ pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> ParseResult<Vec<
         let named = make.call("if", [is_null, make.nullary("null"), named]);
         let measured = Assignment { target: of_metric(), expr: make.field("_value") };
         commands.push(EvalCommand { assignments: vec![make.assignment("_metric", named), measured] }.into());
-        commands.push(make.without(&[METRIC]));
+        commands.push(make.drop_fields(&[METRIC]));
     }
     commands.extend([
-        make.without(&["_raw", "_metric", "_value"]),
+        make.drop_fields(&["_raw", "_metric", "_value"]),
         ToJsonCommand::default().into(),
         make.eval(TIME, make.field(ROW_TIME)),
-        make.without(&[ROW_TIME]),
+        make.drop_fields(&[ROW_TIME]),
         collect.into(),
     ]);
     Ok(commands)
@@ -102,7 +102,7 @@ fn each_number(make: NodeBuilder, prefix: Option<&str>, dimensions: &[String]) -
     make.each_field(
         "*",
         vec![
-            make.assignment("_metric", make.joined(BinaryOp::Concat, name)),
+            make.assignment("_metric", make.join_operands(BinaryOp::Concat, name)),
             Assignment { target: of_metric(), expr: measured },
             make.assignment(ForeachCommand::FIELD, left),
         ],

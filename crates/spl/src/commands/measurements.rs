@@ -32,33 +32,33 @@ impl MeasurementsCommand {
         CommandInfo { group: Group::Searching, kind: Kind::Row, ..CommandInfo::DEFAULT };
 
     /// Whether a condition refers to metric names.
-    pub fn is_asked_for(filter: &SearchExpr) -> bool {
+    pub fn mentions_metric(filter: &SearchExpr) -> bool {
         search_fields(filter).contains(Self::METRIC)
     }
 
     /// A weaker condition on events, implied by a condition on their measurements.
-    pub fn events_of(filter: &SearchExpr) -> SearchExpr {
+    pub fn event_condition(filter: &SearchExpr) -> SearchExpr {
         match filter {
-            SearchExpr::And(parts) => SearchExpr::And(parts.iter().map(Self::events_of).collect()),
-            SearchExpr::Or(parts) => SearchExpr::Or(parts.iter().map(Self::events_of).collect()),
+            SearchExpr::And(parts) => SearchExpr::And(parts.iter().map(Self::event_condition).collect()),
+            SearchExpr::Or(parts) => SearchExpr::Or(parts.iter().map(Self::event_condition).collect()),
             SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } if field.text == Self::METRIC => {
-                measures(field, std::slice::from_ref(value)).unwrap_or(SearchExpr::All)
+                metric_condition(field, std::slice::from_ref(value)).unwrap_or(SearchExpr::All)
             }
             SearchExpr::In { field, values } if field.text == Self::METRIC => {
-                measures(field, values).unwrap_or(SearchExpr::All)
+                metric_condition(field, values).unwrap_or(SearchExpr::All)
             }
-            other if Self::is_asked_for(other) => SearchExpr::All,
+            other if Self::mentions_metric(other) => SearchExpr::All,
             other => other.clone(),
         }
     }
 
     /// The part of a condition that must be checked for each measurement.
-    pub fn left_of(filter: &SearchExpr) -> SearchExpr {
+    pub fn remaining_condition(filter: &SearchExpr) -> SearchExpr {
         match filter {
             SearchExpr::And(parts) => {
-                SearchExpr::And(parts.iter().filter(|part| Self::is_asked_for(part)).cloned().collect())
+                SearchExpr::And(parts.iter().filter(|part| Self::mentions_metric(part)).cloned().collect())
             }
-            other if Self::is_asked_for(other) => other.clone(),
+            other if Self::mentions_metric(other) => other.clone(),
             _ => SearchExpr::All,
         }
     }
@@ -66,7 +66,7 @@ impl MeasurementsCommand {
 
 /// Condition for events that measure one of these metrics; `None` if a name is a pattern, because field names in a
 /// condition cannot be patterns.
-fn measures(field: &FieldPattern, metrics: &[SearchPattern]) -> Option<SearchExpr> {
+fn metric_condition(field: &FieldPattern, metrics: &[SearchPattern]) -> Option<SearchExpr> {
     let test = |name: String, value: &SearchPattern| SearchExpr::Compare {
         field: FieldPattern { text: name, span: field.span },
         op: CompareOp::Eq,

@@ -40,7 +40,7 @@ impl Syntax for MetadataCommand {
             }
             kind = option.value.to_ascii_lowercase();
             if !matches!(kind.as_str(), "hosts" | "sources" | "sourcetypes") {
-                return Err(option.refuse("hosts, sources or sourcetypes"));
+                return Err(option.invalid_value("hosts, sources or sourcetypes"));
             }
         }
         let make = parser.builder();
@@ -71,7 +71,7 @@ impl Semantics for MetadataCommand {
         Beginning::Search { search: &self.search, is_indexed: false }
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }

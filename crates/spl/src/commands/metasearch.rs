@@ -20,5 +20,5 @@ pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> ParseResult<Vec<
     let search = parser.search_command(call.is_first)?;
     let make = parser.builder();
     let kept = FieldsCommand { removes: false, fields: make.patterns(&EVENT_FIELDS) };
-    Ok(vec![search.into(), kept.into(), make.without(&["_raw"])])
+    Ok(vec![search.into(), kept.into(), make.drop_fields(&["_raw"])])
 }

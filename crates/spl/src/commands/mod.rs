@@ -16,10 +16,10 @@ mod registry;
 mod substitution;
 mod unsupported_commands;
 
-use crate::analyse::{FieldNeeds, TIME, covers};
+use crate::analyse::{FieldNeeds, TIME, matches_pattern};
 use crate::ast::*;
 use crate::diagnostic::Diagnostic;
-use crate::needs::Needs;
+use crate::needs::Dependencies;
 use crate::parse::{ParseResult, Parser};
 
 pub use info::{CommandInfo, Group, Kind};
@@ -29,7 +29,7 @@ pub use registry::{CommandHelp, capability_of, help, is_command};
 pub(crate) use registry::{entry, help_of};
 pub(crate) use relevancy::set_words;
 pub use unsupported_commands::UNSUPPORTED_COMMANDS;
-pub(crate) use unsupported_commands::hint_of_unsupported;
+pub(crate) use unsupported_commands::unsupported_hint;
 
 /// Calls a macro with the table of all commands: first the commands with a node in the syntax tree, each as
 /// [`Command`] variant, file and node type; then the commands that are rewritten to others, each as file.
@@ -232,12 +232,12 @@ pub(crate) trait Semantics {
     }
 
     /// Commands that represent it in analyses until its subsearches have run and it can be parsed.
-    fn commands(&self) -> &[Command] {
+    fn placeholder_commands(&self) -> &[Command] {
         &[]
     }
 
     /// Whether it returns a table of results, whatever its input; otherwise it returns events if its input is events.
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         false
     }
 
@@ -255,12 +255,12 @@ pub(crate) trait Semantics {
     }
 
     /// The fields that it creates; `None` if they are known only at run time. Used only for hints.
-    fn makes(&self) -> Option<MadeFields> {
+    fn created_fields(&self) -> Option<CreatedFields> {
         None
     }
 
     /// Fields that it reads but handles if they are missing. Used only for hints.
-    fn may_lack(&self) -> BTreeSet<String> {
+    fn optional_fields(&self) -> BTreeSet<String> {
         BTreeSet::new()
     }
 
@@ -271,7 +271,7 @@ pub(crate) trait Semantics {
     }
 
     /// Whether the rows that it returns have the fields that it reads. Used only for hints.
-    fn selects(&self) -> bool {
+    fn guarantees_read_fields(&self) -> bool {
         self.written_fields().is_some_and(|written| written.is_empty())
     }
 
@@ -298,7 +298,7 @@ pub(crate) trait Semantics {
 
     /// Adds the lookup tables, data models and saved searches that its own arguments name; `following` are the
     /// commands after it.
-    fn add_needs(&self, _following: &[Stage], _needs: &mut Needs) {}
+    fn add_dependencies(&self, _following: &[Stage], _needs: &mut Dependencies) {}
 
     /// Adds lints: warnings about a command that runs but was probably not meant this way.
     fn find_lints(&self, _place: &StageContext<'_>, _found: &mut Vec<Diagnostic>) {}
@@ -347,7 +347,7 @@ pub enum InnerSearchText<'a> {
 
 /// The fields that a command creates, and those that it removes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct MadeFields {
+pub(crate) struct CreatedFields {
     /// Names of the created fields; patterns if fields are renamed by pattern.
     pub(crate) names: Vec<String>,
     /// Whether its output rows have no other fields.
@@ -357,52 +357,54 @@ pub(crate) struct MadeFields {
     pub(crate) removed: Vec<(String, Option<String>)>,
 }
 
-impl MadeFields {
-    pub(crate) fn none() -> Option<MadeFields> {
-        Some(MadeFields::default())
+impl CreatedFields {
+    pub(crate) fn none() -> Option<CreatedFields> {
+        Some(CreatedFields::default())
     }
 
     /// The command creates these fields and keeps all others; `None` if one of them is a pattern.
-    pub(crate) fn beside<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<MadeFields> {
+    pub(crate) fn adding<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<CreatedFields> {
         let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
         (!names.iter().any(|name| name.contains(['*', '{', '$'])))
-            .then_some(MadeFields { names, ..MadeFields::default() })
+            .then_some(CreatedFields { names, ..CreatedFields::default() })
     }
 
     /// The command renames or removes these fields; each pair is a removed field and its new name, or two patterns
     /// with the same number of `*`.
-    pub(crate) fn instead<'n>(pairs: impl Iterator<Item = (&'n str, Option<&'n str>)> + Clone) -> Option<MadeFields> {
+    pub(crate) fn renaming<'n>(
+        pairs: impl Iterator<Item = (&'n str, Option<&'n str>)> + Clone,
+    ) -> Option<CreatedFields> {
         let names: Vec<String> = pairs.clone().filter_map(|(_, to)| to).map(str::to_owned).collect();
         let removed = pairs.map(|(from, to)| (from.to_owned(), to.map(str::to_owned))).collect();
         let is_known = !names.iter().any(|name| name.contains(['{', '$']));
-        is_known.then_some(MadeFields { names, removed, alone: false })
+        is_known.then_some(CreatedFields { names, removed, alone: false })
     }
 
     /// Whether the command creates a field, or may create it by a pattern.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.names.iter().any(|made| selects_field(made, name))
+        self.names.iter().any(|made| matches_field(made, name))
     }
 
     /// The removal of a field, with its new name.
     pub(crate) fn removal_of(&self, name: &str) -> Option<Option<String>> {
         // The first matching pair applies, because it removes the field before later pairs.
-        let (pattern, new) = self.removed.iter().find(|(removed, _)| selects_field(removed, name))?;
-        Some(new.as_ref().map(|new| renamed(name, pattern, new)))
+        let (pattern, new) = self.removed.iter().find(|(removed, _)| matches_field(removed, name))?;
+        Some(new.as_ref().map(|new| rename_by_pattern(name, pattern, new)))
     }
 
     /// The command's rows have these fields and no others.
-    pub(crate) fn alone<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<MadeFields> {
-        MadeFields::beside(names).map(|made| MadeFields { alone: true, ..made })
+    pub(crate) fn exactly<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<CreatedFields> {
+        CreatedFields::adding(names).map(|made| CreatedFields { alone: true, ..made })
     }
 }
 
 /// Whether a name or pattern matches a field; `*` alone does not select internal fields.
-fn selects_field(pattern: &str, name: &str) -> bool {
-    covers(pattern, name) && (pattern.starts_with('_') || !name.starts_with('_'))
+fn matches_field(pattern: &str, name: &str) -> bool {
+    matches_pattern(pattern, name) && (pattern.starts_with('_') || !name.starts_with('_'))
 }
 
 /// The new name of a field that a pattern renames; the new pattern itself if it has several `*`.
-fn renamed(name: &str, pattern: &str, new: &str) -> String {
+fn rename_by_pattern(name: &str, pattern: &str, new: &str) -> String {
     let middle = pattern.split_once('*').and_then(|(before, after)| name.strip_prefix(before)?.strip_suffix(after));
     match middle {
         Some(middle) if new.matches('*').count() == 1 => new.replace('*', middle),
@@ -524,8 +526,8 @@ impl Command {
     }
 
     /// Whether the rows that it returns have the fields that it reads.
-    pub fn selects(&self) -> bool {
-        self.node().selects()
+    pub fn guarantees_read_fields(&self) -> bool {
+        self.node().guarantees_read_fields()
     }
 
     /// Whether its output rows have the times of its input rows.
@@ -546,9 +548,9 @@ impl Command {
 
     /// The lookup tables, data models and saved searches that its own arguments name, excluding those of its
     /// subsearches.
-    pub fn own_needs(&self) -> Needs {
-        let mut needs = Needs::default();
-        self.node().add_needs(&[], &mut needs);
+    pub fn own_dependencies(&self) -> Dependencies {
+        let mut needs = Dependencies::default();
+        self.node().add_dependencies(&[], &mut needs);
         needs
     }
 

@@ -7,7 +7,7 @@ use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// Options that end the condition.
-const ENDING: &[&str] = &[
+const END_OPTIONS: &[&str] = &[
     "span",
     "every",
     "prestats",
@@ -75,7 +75,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Command
             continue;
         }
         if parser.eat_keyword("where") {
-            parser.tstats_where(&mut command, ENDING)?;
+            parser.tstats_where(&mut command, END_OPTIONS)?;
         } else if parser.eat_keyword("by") || parser.eat_keyword("groupby") {
             parser.metric_splits(&mut command)?;
         } else {
@@ -95,8 +95,8 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Command
         return Err(remark.with_hint("write a function such as `avg(_value)` or `avg(cpu.idle)`"));
     }
     command.chart = is_chart.then_some(series);
-    series_rates(&command)?;
-    parser.metric_chart(&command)?;
+    check_series_rates(&command)?;
+    parser.check_metric_chart(&command)?;
     Ok(command.into())
 }
 
@@ -108,7 +108,7 @@ impl Parser<'_> {
             let named = rest.get(..name.len()).is_some_and(|text| text.eq_ignore_ascii_case(name));
             name.starts_with("chart.") && named && rest[name.len()..].trim_start().starts_with('=')
         };
-        ENDING.iter().any(is_option)
+        END_OPTIONS.iter().any(is_option)
     }
 
     fn chart_option(&mut self, series: &mut SeriesOptions) -> ParseResult<()> {
@@ -118,7 +118,7 @@ impl Parser<'_> {
     }
 
     /// Refuses arguments that cannot be combined with `chart=t`.
-    fn metric_chart(&mut self, command: &TstatsCommand) -> ParseResult<()> {
+    fn check_metric_chart(&mut self, command: &TstatsCommand) -> ParseResult<()> {
         if command.chart.is_none() {
             return Ok(());
         }
@@ -152,7 +152,7 @@ impl Parser<'_> {
 }
 
 /// Refuses arguments that cannot be combined with `rate_avg` and `rate_sum`.
-fn series_rates(command: &TstatsCommand) -> ParseResult<()> {
+fn check_series_rates(command: &TstatsCommand) -> ParseResult<()> {
     let is_rate = |aggregate: &&Aggregate| matches!(aggregate.function, StatsFunction::SeriesRate { .. });
     for aggregate in command.aggregates.iter().filter(is_rate) {
         let remark = |message: &str, hint: &str| Err(Diagnostic::error(message, aggregate.span).with_hint(hint));

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
-use crate::analyse::{FieldNeeds, needed_before};
+use crate::analyse::{FieldNeeds, fields_needed_before};
 use crate::ast::Pipeline;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{ParseResult, Parser};
@@ -38,12 +38,12 @@ impl Semantics for MultiReportCommand {
     fn fields_before(&self, after: FieldNeeds) -> FieldNeeds {
         let mut needs = FieldNeeds::default();
         for report in &self.reports {
-            needs.add_needs(needed_before(&report.commands, after.clone()));
+            needs.add_needs(fields_needed_before(&report.commands, after.clone()));
         }
         needs
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 

@@ -38,7 +38,7 @@ impl Syntax for MvCombineCommand {
                 break;
             }
             if field.is_some() {
-                let message = format!("mvcombine: unexpected {}", parser.found());
+                let message = format!("mvcombine: unexpected {}", parser.found_text());
                 return Err(Diagnostic::error(message, parser.here()).with_hint("mvcombine takes one field"));
             }
             field = Some(parser.expect_field("a field")?.text);
@@ -52,6 +52,6 @@ impl Syntax for MvCombineCommand {
 
 impl Semantics for MvCombineCommand {
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
-        FieldNeeds::everything()
+        FieldNeeds::all_fields()
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
+use super::{Call, CommandInfo, CreatedFields, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
@@ -38,7 +38,7 @@ impl Syntax for MvExpandCommand {
                 break;
             }
             if field.is_some() {
-                return Err(Diagnostic::error(format!("mvexpand: unexpected {}", parser.found()), parser.here()));
+                return Err(Diagnostic::error(format!("mvexpand: unexpected {}", parser.found_text()), parser.here()));
             }
             field = Some(parser.expect_field("a field")?.text);
         }
@@ -55,8 +55,8 @@ impl Semantics for MvExpandCommand {
         after
     }
 
-    fn makes(&self) -> Option<MadeFields> {
-        MadeFields::none()
+    fn created_fields(&self) -> Option<CreatedFields> {
+        CreatedFields::none()
     }
 
     fn is_repeatable(&self) -> bool {

@@ -34,7 +34,7 @@ impl Semantics for NoopCommand {
 }
 
 /// Skips the arguments of a command without effect, with a warning.
-pub(super) fn without_effect(parser: &mut Parser<'_>, name: &str, missing: &str) -> Command {
+pub(super) fn parse_without_effect(parser: &mut Parser<'_>, name: &str, missing: &str) -> Command {
     let span = parser.since(parser.pos - name.len());
     parser.pos = parser.end;
     parser.report(Diagnostic::warning(format!("{name}: {missing}; rows pass as they are"), span));

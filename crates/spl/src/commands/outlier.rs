@@ -43,7 +43,7 @@ impl Syntax for OutlierCommand {
                 match (option.name.as_str(), option.value.to_ascii_lowercase().as_str()) {
                     ("action", "rm" | "remove") => command.removes = true,
                     ("action", "tf" | "transform") => command.removes = false,
-                    ("action", _) => return Err(option.refuse("rm or tf")),
+                    ("action", _) => return Err(option.invalid_value("rm or tf")),
                     ("param", _) => command.factor = option.number()?,
                     ("uselower", _) => command.lower = option.boolean()?,
                     _ => command.marks = option.boolean()?,

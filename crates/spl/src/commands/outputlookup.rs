@@ -123,7 +123,7 @@ fn context_of(option: &OptionArg) -> ParseResult<TableContext> {
         "app" => Ok(TableContext::App),
         "user" => Ok(TableContext::User),
         "system" => Ok(TableContext::System),
-        _ => Err(option.refuse("app, user or system")),
+        _ => Err(option.invalid_value("app, user or system")),
     }
 }
 

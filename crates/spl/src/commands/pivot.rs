@@ -9,7 +9,7 @@ use crate::ast::{
     DataModelName, Expr, NodeBuilder, SeriesOptions, SortKey, SortKind, Span, StatsFunction, TimeChartCommand,
 };
 use crate::diagnostic::Diagnostic;
-use crate::parse::{OptionArg, ParseResult, Parser, stars_fit};
+use crate::parse::{OptionArg, ParseResult, Parser, check_wildcards};
 use crate::spl_text::text_of;
 
 /// Names, help line and kind.
@@ -23,7 +23,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
 };
 
 /// Default number of columns of a split.
-const COLUMNS: usize = 100;
+const DEFAULT_COLUMNS_MAX: usize = 100;
 
 /// Keywords that begin a part of `pivot`.
 const KEYWORDS: [&str; 12] = [
@@ -45,13 +45,13 @@ const RANK: &str = "__pivot_rank";
 /// Temporary column for the joined values of a row's split fields; no user field has this name.
 const ROW: &str = "__pivot_row";
 /// Separator of the joined values: the ASCII unit separator, which no displayed value contains.
-const JOINT: &str = "\u{1f}";
+const JOIN_SEPARATOR: &str = "\u{1f}";
 /// Temporary column for the rank of a value in `LIMIT`.
 const LIMIT_RANK: &str = "pivot_rank";
 /// Name of the totals row and column.
-const TOTAL: &str = "ALL";
+const TOTAL_NAME: &str = "ALL";
 /// Values that `TRUELABEL` and `FALSELABEL` rename.
-const TRUTH: [&[&str]; 2] = [&["1", "true", "t"], &["0", "false", "f"]];
+const TRUTH_VALUES: [&[&str]; 2] = [&["1", "true", "t"], &["0", "false", "f"]];
 
 /// A field by which rows or columns are split.
 struct Split {
@@ -101,7 +101,7 @@ pub struct PivotSearches {
 /// The searches to which a `pivot` command expands; `text` contains its arguments.
 pub fn pivot_searches(text: &str) -> Result<PivotSearches, Diagnostic> {
     let mut parser = Parser::new(text);
-    let (name, mut pivot) = read(&mut parser)?;
+    let (name, mut pivot) = parse_pivot(&mut parser)?;
     let (events, report) = (pivot.events(name), pivot.report());
     let written = |commands: &[Command]| {
         text_of(commands).ok_or_else(|| {
@@ -114,7 +114,7 @@ pub fn pivot_searches(text: &str) -> Result<PivotSearches, Diagnostic> {
 
 /// Parses the command's arguments.
 pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Vec<Command>> {
-    let (name, mut pivot) = read(parser)?;
+    let (name, mut pivot) = parse_pivot(parser)?;
     // Set after the arguments are parsed, so that the generated commands have the position of the whole command.
     pivot.make = parser.builder();
     let mut commands = pivot.events(name);
@@ -123,7 +123,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<Vec<Com
 }
 
 /// Reads the arguments: the name of the data model with its object, and the pivot.
-fn read(parser: &mut Parser<'_>) -> ParseResult<(DataModelName, Pivot)> {
+fn parse_pivot(parser: &mut Parser<'_>) -> ParseResult<(DataModelName, Pivot)> {
     let model = parser.expect_field("a data model")?;
     let object = parser.expect_field("an object of the data model")?;
     let span = Span { start: model.span.start, end: object.span.end };
@@ -141,7 +141,7 @@ fn read(parser: &mut Parser<'_>) -> ParseResult<(DataModelName, Pivot)> {
         named: Vec::new(),
         row_totals: false,
         column_totals: false,
-        columns_max: COLUMNS,
+        columns_max: DEFAULT_COLUMNS_MAX,
         shows_other: true,
     };
     let name = DataModelName::of(&name, span)?;
@@ -200,7 +200,7 @@ impl Parser<'_> {
     /// Parses a cell such as `count(Object) AS "Count"`.
     fn pivot_cell(&mut self, object: &str, named: &mut Vec<(String, Span)>) -> ParseResult<Aggregate> {
         let mut aggregate = self.aggregate("pivot")?;
-        stars_fit(&aggregate, "pivot")?;
+        check_wildcards(&aggregate, "pivot")?;
         if let AggregateArg::Field(field) = &aggregate.arg {
             let counts_rows =
                 aggregate.function == StatsFunction::Count && object.rsplit('.').next() == Some(&field.text);
@@ -299,8 +299,8 @@ impl Parser<'_> {
         let lacks =
             |condition: Expr| make.binary(BinaryOp::Or, make.call("isnull", [make.field(name)]), make.not(condition));
         Ok(match word.as_str() {
-            "is" | "=" | "==" => same_text(name, &value, make),
-            "isnot" | "!=" => lacks(same_text(name, &value, make)),
+            "is" | "=" | "==" => equals_ignoring_case(name, &value, make),
+            "isnot" | "!=" => lacks(equals_ignoring_case(name, &value, make)),
             "contains" => like("%", "%"),
             "doesnotcontain" => lacks(like("%", "%")),
             "startswith" => like("", "%"),
@@ -327,11 +327,11 @@ impl Parser<'_> {
                 break;
             }
             let value = self.expect_field("a value of the list")?.text;
-            values.push(same_text(name, &value, make));
+            values.push(equals_ignoring_case(name, &value, make));
         }
         Ok(match values.is_empty() {
             true => make.nullary("false"),
-            false => make.joined(BinaryOp::Or, values),
+            false => make.join_operands(BinaryOp::Or, values),
         })
     }
 
@@ -375,7 +375,7 @@ impl Parser<'_> {
 
     fn pivot_number(&mut self) -> ParseResult<usize> {
         self.whole_number().ok_or_else(|| {
-            let message = format!("pivot: expected a number, found {}", self.found());
+            let message = format!("pivot: expected a number, found {}", self.found_text());
             Diagnostic::error(message, self.here())
         })
     }
@@ -387,7 +387,7 @@ fn split_size(option: &OptionArg) -> ParseResult<BinSpan> {
 }
 
 /// Returns `lower(FIELD)=lower("VALUE")`.
-fn same_text(field: &str, value: &str, make: NodeBuilder) -> Expr {
+fn equals_ignoring_case(field: &str, value: &str, make: NodeBuilder) -> Expr {
     let lower = |expr: Expr| make.call("lower", [expr]);
     make.compare(CompareOp::Eq, lower(make.field(field)), lower(make.text(value)))
 }
@@ -399,7 +399,7 @@ fn number_or_text(value: &str, make: NodeBuilder) -> Expr {
 impl Pivot {
     /// The commands that read the events.
     fn events(&mut self, name: DataModelName) -> Vec<Command> {
-        let name = DataModelName { span: self.make.here(), ..name };
+        let name = DataModelName { span: self.make.span(), ..name };
         let required = std::mem::take(&mut self.named);
         let source = DataModelCommand { required, ..DataModelCommand::events_of(name) };
         let filters = self.filters.drain(..).map(|filter| self.make.filter(filter));
@@ -425,9 +425,9 @@ impl Pivot {
             (rows, None, ranking) => {
                 self.add_bins(&mut commands);
                 let fields: Vec<&str> = rows.iter().map(|row| row.field.as_str()).collect();
-                let rank = ranking.as_ref().map(|ranking| ranking.named(RANK));
+                let rank = ranking.as_ref().map(|ranking| ranking.aggregate_as(RANK));
                 commands.push(make.stats(cells.into_iter().chain(rank).collect(), &fields).into());
-                commands.extend(ranking.iter().flat_map(|ranking| ranking.order(make)));
+                commands.extend(ranking.iter().flat_map(|ranking| ranking.keep_first_rows(make)));
                 if !rows.is_empty() {
                     commands.push(make.table(&[fields.as_slice(), &["*"]].concat()));
                 }
@@ -460,13 +460,13 @@ impl Pivot {
             names.enumerate().map(|(at, name)| (format!("_pivot_row{at}"), name)).collect();
         commands.extend(hidden.iter().map(|(hidden, name)| self.make.rename(name, hidden)));
         if self.row_totals {
-            let totals = AddTotalsCommand { field_name: TOTAL.to_owned(), ..AddTotalsCommand::of_rows() };
+            let totals = AddTotalsCommand { field_name: TOTAL_NAME.to_owned(), ..AddTotalsCommand::of_rows() };
             commands.push(totals.into());
         }
         if self.column_totals {
             let mut totals = AddTotalsCommand { row: false, column: true, ..AddTotalsCommand::of_rows() };
             if let Some((first, _)) = hidden.first() {
-                (totals.label_field, totals.label) = (Some(first.clone()), TOTAL.to_owned());
+                (totals.label_field, totals.label) = (Some(first.clone()), TOTAL_NAME.to_owned());
             }
             commands.push(totals.into());
         }
@@ -479,7 +479,7 @@ impl Pivot {
                 let options = BinOptions { span: split.span.clone(), ..BinOptions::default() };
                 commands.push(BinCommand { field: self.make.pattern(&split.field), output: None, options }.into());
             }
-            commands.extend(split.named_truth(self.make));
+            commands.extend(split.rename_truth_values(self.make));
         }
     }
 }
@@ -491,8 +491,8 @@ impl Split {
     }
 
     /// The commands that replace true and false by their display names.
-    fn named_truth(&self, make: NodeBuilder) -> impl Iterator<Item = Command> {
-        let names = [&self.truth.0, &self.truth.1].into_iter().zip(TRUTH);
+    fn rename_truth_values(&self, make: NodeBuilder) -> impl Iterator<Item = Command> {
+        let names = [&self.truth.0, &self.truth.1].into_iter().zip(TRUTH_VALUES);
         names.filter_map(move |(name, values)| {
             let field = || make.field(&self.field);
             let lower = make.call("lower", [field()]);
@@ -506,13 +506,13 @@ impl Split {
 
 impl Ranking {
     /// The aggregate of the ranking under another name.
-    fn named(&self, name: &str) -> Aggregate {
+    fn aggregate_as(&self, name: &str) -> Aggregate {
         Aggregate { name: name.to_owned(), ..self.by.clone() }
     }
 
     /// The commands that keep the first rows in the order of [`RANK`].
-    fn order(&self, make: NodeBuilder) -> [Command; 2] {
-        [make.sort(self.count, vec![make.sort_key(RANK, !self.lowest, SortKind::Num)]), make.without(&[RANK])]
+    fn keep_first_rows(&self, make: NodeBuilder) -> [Command; 2] {
+        [make.sort(self.count, vec![make.sort_key(RANK, !self.lowest, SortKind::Num)]), make.drop_fields(&[RANK])]
     }
 
     /// The commands that keep the values of a field whose ranks are within the limit.
@@ -521,11 +521,11 @@ impl Ranking {
         let position = make.aggregate(StatsFunction::Dc, field, LIMIT_RANK);
         let count = make.integer(self.count);
         [
-            make.eventstats(vec![self.named(LIMIT_RANK)], &[field]).into(),
+            make.eventstats(vec![self.aggregate_as(LIMIT_RANK)], &[field]).into(),
             make.sort(0, vec![by_rank, make.sort_key(field, false, SortKind::Auto)]),
             make.streamstats(vec![position], &[]).into(),
             make.filter(make.compare(CompareOp::Le, make.field(LIMIT_RANK), count)),
-            make.without(&[LIMIT_RANK]),
+            make.drop_fields(&[LIMIT_RANK]),
         ]
     }
 }
@@ -538,28 +538,28 @@ fn split_both_ways(chart: Command, rows: &[Split], ranking: Option<&Ranking>, ma
     let mut parts: Vec<Expr> = Vec::new();
     for field in &fields {
         // Concatenating the empty text converts a number to text.
-        parts.extend([make.field(field), make.text(""), make.text(JOINT)]);
+        parts.extend([make.field(field), make.text(""), make.text(JOIN_SEPARATOR)]);
     }
     if let Some(ranking) = ranking {
-        commands.push(make.eventstats(vec![ranking.named(RANK)], &fields).into());
-        parts.extend([make.field(RANK), make.text(JOINT)]);
+        commands.push(make.eventstats(vec![ranking.aggregate_as(RANK)], &fields).into());
+        parts.extend([make.field(RANK), make.text(JOIN_SEPARATOR)]);
     }
     if parts.is_empty() {
-        parts.push(make.text(JOINT));
+        parts.push(make.text(JOIN_SEPARATOR));
     }
-    commands.push(make.eval(ROW, make.joined(BinaryOp::Concat, parts)));
+    commands.push(make.eval(ROW, make.join_operands(BinaryOp::Concat, parts)));
     commands.push(chart);
     let targets = fields.iter().copied().chain(ranking.map(|_| RANK));
     for (at, target) in targets.enumerate() {
-        let split = make.call("split", [make.field(ROW), make.text(JOINT)]);
+        let split = make.call("split", [make.field(ROW), make.text(JOIN_SEPARATOR)]);
         let part = make.call("mvindex", [split, make.integer(at)]);
         // Times are converted back to numbers of seconds.
         let value = if target == "_time" { make.call("tonumber", [part]) } else { part };
         commands.push(make.eval(target, value));
     }
-    commands.push(make.without(&[ROW]));
+    commands.push(make.drop_fields(&[ROW]));
     match ranking {
-        Some(ranking) => commands.extend(ranking.order(make)),
+        Some(ranking) => commands.extend(ranking.keep_first_rows(make)),
         None if !rows.is_empty() => {
             let keys = fields.iter().map(|field| make.sort_key(field, false, SortKind::Auto));
             commands.push(make.sort(0, keys.collect()));
@@ -576,10 +576,10 @@ fn split_both_ways(chart: Command, rows: &[Split], ranking: Option<&Ranking>, ma
 mod tests {
     use super::*;
     use crate::ast::Stage;
-    use crate::parse::tests::without_places;
+    use crate::parse::tests::without_spans;
 
     #[test]
-    fn the_search_shown_for_a_pivot_is_the_one_that_runs() {
+    fn displayed_pivot_searches_equal_the_executed_ones() {
         let pivots = [
             "Shop Orders count(Orders) AS n",
             "Shop Orders sum(price) AS sales SPLITROW city AS City SORT 10 -sales City ROWSUMMARY 1 COLSUMMARY 1",
@@ -607,7 +607,7 @@ mod tests {
                     Command::DataModel(model) => DataModelCommand { required: Vec::new(), ..model }.into(),
                     other => other,
                 };
-                stages.into_iter().map(without).map(|command| without_places(&command)).collect()
+                stages.into_iter().map(without).map(|command| without_spans(&command)).collect()
             };
             assert_eq!(commands(parsed.pipeline.commands), commands(direct.pipeline.commands), "{}", shown.report);
         }

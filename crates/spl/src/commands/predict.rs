@@ -8,9 +8,9 @@ use crate::diagnostic::Diagnostic;
 use crate::parse::{ParseResult, Parser};
 
 /// Maximum rows of a prediction.
-const FUTURE_MAX: usize = 10_000;
+const FUTURE_ROWS_MAX: usize = 10_000;
 /// Default percentage of values expected between the bounds.
-const BETWEEN: f64 = 95.0;
+const DEFAULT_INTERVAL_PERCENT: f64 = 95.0;
 /// Supported options except the bounds, whose names contain a number.
 const NAMES: [&str; 5] = ["algorithm", "correlate", "future_timespan", "holdback", "period"];
 
@@ -70,8 +70,8 @@ impl Syntax for PredictCommand {
             correlate: None,
             holdback: 0,
             period: None,
-            upper: (BETWEEN, None),
-            lower: (BETWEEN, None),
+            upper: (DEFAULT_INTERVAL_PERCENT, None),
+            lower: (DEFAULT_INTERVAL_PERCENT, None),
         };
         loop {
             parser.skip_separators();
@@ -114,7 +114,7 @@ impl Semantics for PredictCommand {
         after
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }
@@ -133,17 +133,20 @@ impl PredictCommand {
                     "BILL" => PredictAlgorithm::TwoLevels,
                     "LLB" => PredictAlgorithm::Beside,
                     _ => {
-                        parser.unsupported(format!("option:predict:algorithm:{}", option.value.to_ascii_lowercase()));
-                        return Err(option.refuse("LL, LLT, LLP, LLP5, LLB or BiLL"));
+                        parser.report_unsupported(format!(
+                            "option:predict:algorithm:{}",
+                            option.value.to_ascii_lowercase()
+                        ));
+                        return Err(option.invalid_value("LL, LLT, LLP, LLP5, LLB or BiLL"));
                     }
                 }
             }
-            "future_timespan" => self.future = option.number::<usize>()?.min(FUTURE_MAX),
+            "future_timespan" => self.future = option.number::<usize>()?.min(FUTURE_ROWS_MAX),
             "holdback" => self.holdback = option.number()?,
             "period" => self.period = Some(option.number()?),
             "correlate" => self.correlate = Some(option.value),
             "suppress" | "nonnegative" => {
-                parser.unsupported(format!("option:predict:{}", option.name));
+                parser.report_unsupported(format!("option:predict:{}", option.name));
                 let message = format!("predict: unsupported: `{}`", option.name);
                 return Err(Diagnostic::error(message, option.name_span).with_hint("drop or change columns afterwards"));
             }

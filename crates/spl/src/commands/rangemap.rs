@@ -39,7 +39,7 @@ impl Syntax for RangeMapCommand {
                 break;
             }
             if parser.peek_option().is_none() {
-                let message = format!("rangemap: expected name=start-end, found {}", parser.found());
+                let message = format!("rangemap: expected name=start-end, found {}", parser.found_text());
                 return Err(Diagnostic::error(message, parser.here()).with_hint(hint));
             }
             let option = parser.read_option()?;
@@ -48,7 +48,7 @@ impl Syntax for RangeMapCommand {
                 "default" => default = option.value,
                 _ => {
                     let (least, greatest) = number_range(&option.value)
-                        .ok_or_else(|| option.refuse("a range of two numbers such as 0-10").with_hint(hint))?;
+                        .ok_or_else(|| option.invalid_value("a range of two numbers such as 0-10").with_hint(hint))?;
                     let name = parser.text[option.name_span.start..option.name_span.end].to_owned();
                     ranges.push((name, least, greatest));
                 }

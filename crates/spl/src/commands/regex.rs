@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
+use super::{Call, CommandInfo, CreatedFields, Group, Kind, Semantics, StageContext, Syntax};
 use crate::analyse::{FieldNeeds, RAW};
 use crate::ast::Pattern;
 use crate::diagnostic::Diagnostic;
@@ -33,7 +33,7 @@ impl Syntax for RegexCommand {
         parser.skip_blank();
         let place = parser.pos;
         let (mut field, mut negated) = (RAW.to_owned(), false);
-        let name = match parser.quoted() {
+        let name = match parser.eat_quoted() {
             Some(word) => Some(word.text),
             None => {
                 let rest = parser.rest();
@@ -57,7 +57,7 @@ impl Syntax for RegexCommand {
         }
         parser.skip_blank();
         let start = parser.pos;
-        let pattern = parser.quoted().unwrap_or_else(|| {
+        let pattern = parser.eat_quoted().unwrap_or_else(|| {
             parser.pos = parser.end;
             let span = parser.since(start);
             Word { text: parser.text[span.start..span.end].to_owned(), quoted: false, span }
@@ -76,8 +76,8 @@ impl Semantics for RegexCommand {
         after
     }
 
-    fn makes(&self) -> Option<MadeFields> {
-        MadeFields::none()
+    fn created_fields(&self) -> Option<CreatedFields> {
+        CreatedFields::none()
     }
 
     fn written_fields(&self) -> Option<Vec<&str>> {

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn syntax_lines_hold_the_name() {
+    fn syntax_lines_contain_the_command_name() {
         for row in help() {
             assert!(row.syntax.contains(row.name), "{}", row.name);
             assert!(!row.summary.is_empty(), "{}", row.name);

@@ -41,7 +41,7 @@ impl Semantics for RelevancyCommand {
 pub(crate) fn set_words(commands: &mut [Stage]) {
     let mut words = Vec::new();
     if let Some(Stage { command: Command::Search(search), .. }) = commands.first() {
-        asked_words(&search.expr, &mut words);
+        collect_words(&search.expr, &mut words);
     }
     for stage in commands {
         if let Command::Relevancy(relevancy) = &mut stage.command {
@@ -50,9 +50,9 @@ pub(crate) fn set_words(commands: &mut [Stage]) {
     }
 }
 
-fn asked_words(expr: &SearchExpr, words: &mut Vec<String>) {
+fn collect_words(expr: &SearchExpr, words: &mut Vec<String>) {
     match expr {
-        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().for_each(|part| asked_words(part, words)),
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().for_each(|part| collect_words(part, words)),
         SearchExpr::Keyword(pattern) | SearchExpr::Term(pattern) | SearchExpr::Case(pattern) => {
             let word = pattern.text.trim_matches('*').to_lowercase();
             if !word.is_empty() && !words.contains(&word) {

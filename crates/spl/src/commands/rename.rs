@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
+use super::{Call, CommandInfo, CreatedFields, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
@@ -35,7 +35,7 @@ impl Syntax for RenameCommand {
             let from = parser.expect_field("a field to rename")?.field();
             // Splunk's usage message lists TO and `->` in addition to AS.
             if !parser.eat_keyword("as") && !parser.eat_keyword("to") && !parser.eat_arrow() {
-                let message = format!("rename: expected AS after `{}`, found {}", from.text, parser.found());
+                let message = format!("rename: expected AS after `{}`, found {}", from.text, parser.found_text());
                 return Err(Diagnostic::error(message, parser.here()).with_hint("write `rename old AS new`"));
             }
             let to = parser.expect_field("a new name after AS")?.field();
@@ -63,7 +63,7 @@ impl Semantics for RenameCommand {
         for (from, to) in &self.pairs {
             if from.is_wildcard() || chained {
                 read.push(from);
-            } else if after.wants(&to.text) {
+            } else if after.includes(&to.text) {
                 made.push(to);
                 read.push(from);
             }
@@ -75,8 +75,8 @@ impl Semantics for RenameCommand {
         after
     }
 
-    fn makes(&self) -> Option<MadeFields> {
-        MadeFields::instead(self.pairs.iter().map(|(from, to)| (from.text.as_str(), Some(to.text.as_str()))))
+    fn created_fields(&self) -> Option<CreatedFields> {
+        CreatedFields::renaming(self.pairs.iter().map(|(from, to)| (from.text.as_str(), Some(to.text.as_str()))))
     }
 
     fn is_repeatable(&self) -> bool {

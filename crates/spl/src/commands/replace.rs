@@ -40,7 +40,7 @@ impl Syntax for ReplaceCommand {
             }
             let from = parser.expect_field("a value to replace")?;
             if !parser.eat_keyword("with") {
-                let message = format!("replace: expected WITH after `{}`, found {}", from.text, parser.found());
+                let message = format!("replace: expected WITH after `{}`, found {}", from.text, parser.found_text());
                 return Err(Diagnostic::error(message, parser.here()).with_hint(hint));
             }
             let to = parser.expect_field("a value after WITH")?;

@@ -71,7 +71,7 @@ impl Syntax for RestCommand {
                     "strict" => command.strict = option.boolean()?,
                     "splunk_server" => command.servers.push(option.value),
                     "report_as" if option.value.eq_ignore_ascii_case("text") => command.as_text = true,
-                    "report_as" => return Err(option.refuse("text")),
+                    "report_as" => return Err(option.invalid_value("text")),
                     name if OPTIONS.ignored.contains(&name) => {}
                     // All other options are arguments of the endpoint.
                     _ => {
@@ -103,7 +103,7 @@ impl Semantics for RestCommand {
         FieldNeeds::default()
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }

@@ -79,7 +79,7 @@ impl Semantics for ReturnCommand {
         needs
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
+use super::{Call, CommandInfo, CreatedFields, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::parse::{ParseResult, Parser};
 
@@ -30,7 +30,7 @@ impl Semantics for ReverseCommand {
         after
     }
 
-    fn makes(&self) -> Option<MadeFields> {
-        MadeFields::none()
+    fn created_fields(&self) -> Option<CreatedFields> {
+        CreatedFields::none()
     }
 }

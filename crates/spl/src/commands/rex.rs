@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
+use super::{Call, CommandInfo, CreatedFields, Group, Kind, Semantics, StageContext, Syntax};
 use crate::analyse::{FieldNeeds, RAW};
 use crate::ast::{Pattern, Span};
 use crate::diagnostic::Diagnostic;
@@ -106,12 +106,12 @@ impl Syntax for RexCommand {
                     "max_match" => max_match = option.number()?,
                     "offset_field" => offset_field = Some(option.value),
                     _ if option.value.eq_ignore_ascii_case("sed") => sed = true,
-                    _ => return Err(option.refuse("`sed`")),
+                    _ => return Err(option.invalid_value("`sed`")),
                 }
             } else if pattern.is_none() {
-                pattern = Some(parser.quoted().unwrap_or_else(|| parser.bare_pattern()));
+                pattern = Some(parser.eat_quoted().unwrap_or_else(|| parser.bare_pattern()));
             } else {
-                return Err(Diagnostic::error(format!("rex: unexpected {}", parser.found()), parser.here()));
+                return Err(Diagnostic::error(format!("rex: unexpected {}", parser.found_text()), parser.here()));
             }
         }
         let Some(pattern) = pattern else {
@@ -136,12 +136,12 @@ impl Semantics for RexCommand {
         after
     }
 
-    fn makes(&self) -> Option<MadeFields> {
+    fn created_fields(&self) -> Option<CreatedFields> {
         match self {
             RexCommand::Extract(rex) => {
-                MadeFields::beside(rex.groups.iter().chain(&rex.offset_field).map(String::as_str))
+                CreatedFields::adding(rex.groups.iter().chain(&rex.offset_field).map(String::as_str))
             }
-            RexCommand::Sed(_) => MadeFields::none(),
+            RexCommand::Sed(_) => CreatedFields::none(),
         }
     }
 

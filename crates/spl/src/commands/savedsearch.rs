@@ -6,7 +6,7 @@ use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Span, Stage};
 use crate::diagnostic::Diagnostic;
-use crate::needs::Needs;
+use crate::needs::Dependencies;
 use crate::parse::{ParseResult, Parser};
 
 /// `savedsearch`.
@@ -77,7 +77,7 @@ impl Semantics for SavedSearchCommand {
         Beginning::SavedSearch(self)
     }
 
-    fn add_needs(&self, _: &[Stage], needs: &mut Needs) {
+    fn add_dependencies(&self, _: &[Stage], needs: &mut Dependencies) {
         needs.saved_searches.insert(self.name.clone());
     }
 }

@@ -84,7 +84,7 @@ impl Syntax for ScoreCommand {
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<ScoreCommand> {
         let word = parser.expect_field("a method")?;
         let Some(method): Option<&'static ScoreRow> = SCORES.iter().find(|row| row.name == word.text) else {
-            parser.unsupported(format!("score:{}", word.text));
+            parser.report_unsupported(format!("score:{}", word.text));
             let names: Vec<&str> = SCORES.iter().map(|row| row.name).collect();
             let message = format!("score: there is no method `{}`; there are {}", word.text, names.join(", "));
             return Err(Diagnostic::error(message, word.span).suggest(&word.text, names));
@@ -122,7 +122,7 @@ impl Semantics for ScoreCommand {
         needs
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }

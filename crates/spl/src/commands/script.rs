@@ -40,7 +40,7 @@ impl Syntax for CustomCommand {
         let start = parser.pos;
         let raw_arguments = split(&parser.text[start..parser.end]);
         parser.pos = parser.end;
-        let arguments = raw_arguments.iter().map(|argument| unquoted(argument)).collect();
+        let arguments = raw_arguments.iter().map(|argument| unquote(argument)).collect();
         let (name, span) = (call.name.to_owned(), parser.since(start));
         Ok(CustomCommand { name, arguments, raw_arguments, is_first: call.is_first, span })
     }
@@ -53,7 +53,7 @@ impl Semantics for CustomCommand {
 
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         // Only the program knows the fields that it reads and creates.
-        FieldNeeds::everything()
+        FieldNeeds::all_fields()
     }
 
     fn kind(&self, declared: Kind) -> Kind {
@@ -67,7 +67,7 @@ impl Semantics for CustomCommand {
         &self.name
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }
@@ -96,7 +96,7 @@ fn split(text: &str) -> Vec<String> {
 }
 
 /// Removes quotes and resolves `\"` and `\\` inside them.
-fn unquoted(text: &str) -> String {
+fn unquote(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut is_quoted = false;
     let mut characters = text.chars().peekable();
@@ -121,6 +121,6 @@ mod tests {
     fn arguments_end_at_blanks_outside_quotes() {
         let raw = split(" a  b=\"c d\" \"e \\\"f\\\"\" g=h\\n ");
         assert_eq!(raw, ["a", "b=\"c d\"", "\"e \\\"f\\\"\"", "g=h\\n"]);
-        assert_eq!(raw.iter().map(|text| unquoted(text)).collect::<Vec<_>>(), ["a", "b=c d", "e \"f\"", "g=h\\n"]);
+        assert_eq!(raw.iter().map(|text| unquote(text)).collect::<Vec<_>>(), ["a", "b=c d", "e \"f\"", "g=h\\n"]);
     }
 }

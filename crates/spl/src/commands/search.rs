@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Beginning, Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
+use super::{Beginning, Call, CommandInfo, CreatedFields, Group, Kind, Semantics, StageContext, Syntax};
 use crate::analyse::{self, FieldNeeds, has_subsearch, search_fields};
 use crate::ast::{Pipeline, SearchExpr, TimeModifiers};
 use crate::diagnostic::Diagnostic;
@@ -47,14 +47,14 @@ impl Semantics for SearchCommand {
         Beginning::Events(self)
     }
 
-    fn makes(&self) -> Option<MadeFields> {
-        MadeFields::none()
+    fn created_fields(&self) -> Option<CreatedFields> {
+        CreatedFields::none()
     }
 
-    fn may_lack(&self) -> BTreeSet<String> {
+    fn optional_fields(&self) -> BTreeSet<String> {
         let mut asked = BTreeSet::new();
         let all = search_fields(&self.expr);
-        analyse::always_compared(&self.expr, &mut asked);
+        analyse::collect_always_compared(&self.expr, &mut asked);
         all.difference(&asked).cloned().collect()
     }
 
@@ -63,7 +63,7 @@ impl Semantics for SearchCommand {
     }
 
     fn is_repeatable(&self) -> bool {
-        analyse::is_settled(&self.expr)
+        analyse::depends_only_on_event(&self.expr)
     }
 
     fn subsearches(&self) -> Vec<&Pipeline> {

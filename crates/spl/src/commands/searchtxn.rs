@@ -12,7 +12,7 @@ const OPTIONS: OptionNames =
     OptionNames { command: "searchtxn", names: &["max_terms", "use_disjunct", "eventsonly"], ignored: &[] };
 
 /// Default of `max_terms=`.
-const TERMS: usize = 1_000;
+const DEFAULT_TERMS_MAX: usize = 1_000;
 
 /// `searchtxn`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ impl Syntax for SearchTxnCommand {
         let mut command = SearchTxnCommand {
             kind: word.text,
             span: word.span,
-            terms_max: TERMS,
+            terms_max: DEFAULT_TERMS_MAX,
             any: true,
             events_only: false,
             condition: SearchCommand { expr: SearchExpr::All, time: TimeModifiers::default() },

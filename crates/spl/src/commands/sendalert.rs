@@ -62,7 +62,7 @@ impl Syntax for SendAlertCommand {
                 ("results_link", _) => results_link = Some(option.value),
                 ("results_path", _) => results_path = Some(option.value),
                 (_, Some(name)) => parameters.push((name.to_owned(), option.value)),
-                _ => parser.unknown_option(OPTIONS, &option),
+                _ => parser.report_unknown_option(OPTIONS, &option),
             }
         }
         if action.is_empty() {

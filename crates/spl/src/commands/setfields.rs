@@ -31,7 +31,7 @@ impl Syntax for SetFieldsCommand {
                 break;
             }
             if parser.peek_option().is_none() {
-                let message = format!("setfields: expected field=\"value\", found {}", parser.found());
+                let message = format!("setfields: expected field=\"value\", found {}", parser.found_text());
                 return Err(Diagnostic::error(message, parser.here()));
             }
             let option = parser.read_option()?;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
+use super::{Call, CommandInfo, CreatedFields, Group, Kind, Semantics, StageContext, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
@@ -79,8 +79,8 @@ impl Semantics for SortCommand {
         after
     }
 
-    fn makes(&self) -> Option<MadeFields> {
-        MadeFields::none()
+    fn created_fields(&self) -> Option<CreatedFields> {
+        CreatedFields::none()
     }
 
     fn find_lints(&self, _: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
@@ -160,7 +160,7 @@ impl Parser<'_> {
 
     fn sort_argument(&mut self) -> ParseResult<FieldPattern> {
         self.skip_blank();
-        if let Some(word) = self.quoted().or_else(|| self.single_quoted()) {
+        if let Some(word) = self.eat_quoted().or_else(|| self.eat_single_quoted()) {
             return Ok(word.field());
         }
         let start = self.pos;

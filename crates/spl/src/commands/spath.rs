@@ -44,7 +44,7 @@ impl Syntax for SpathCommand {
                 break;
             }
             if command.path.is_some() {
-                return Err(Diagnostic::error(format!("spath: unexpected {}", parser.found()), parser.here()));
+                return Err(Diagnostic::error(format!("spath: unexpected {}", parser.found_text()), parser.here()));
             }
             command.path = Some(parser.expect_field("a path")?.text);
         }

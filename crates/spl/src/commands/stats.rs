@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
+use super::{Call, CommandInfo, CreatedFields, Group, Kind, Semantics, StageContext, Syntax};
 use crate::analyse::{FieldNeeds, repeatability};
 use crate::ast::{Aggregate, DependsOn, FieldPattern};
 use crate::diagnostic::Diagnostic;
@@ -53,22 +53,22 @@ impl Semantics for StatsCommand {
         needs
     }
 
-    fn makes(&self) -> Option<MadeFields> {
+    fn created_fields(&self) -> Option<CreatedFields> {
         let names = self.aggregates.iter().map(|aggregate| aggregate.name.as_str());
         let by = self.by.iter().map(|field| field.text.as_str());
-        if self.all_num { None } else { MadeFields::alone(names.chain(by)) }
+        if self.all_num { None } else { CreatedFields::exactly(names.chain(by)) }
     }
 
     fn kind(&self, declared: Kind) -> Kind {
         kind_of_fold(&self.aggregates, declared)
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 
     fn is_repeatable(&self) -> bool {
-        repeatability::aggregates(&self.aggregates)
+        repeatability::are_repeatable(&self.aggregates)
     }
 
     fn find_lints(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {

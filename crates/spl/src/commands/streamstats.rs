@@ -3,7 +3,7 @@
 use quarry_event::time::Span as TimeSpan;
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
+use super::{Call, CommandInfo, CreatedFields, Group, Kind, Semantics, StageContext, Syntax};
 use crate::analyse::{FieldNeeds, TIME};
 use crate::ast::{Aggregate, Expr, FieldPattern};
 use crate::diagnostic::Diagnostic;
@@ -115,8 +115,8 @@ impl Semantics for StreamStatsCommand {
         after
     }
 
-    fn makes(&self) -> Option<MadeFields> {
-        MadeFields::beside(self.aggregates.iter().map(|aggregate| aggregate.name.as_str()))
+    fn created_fields(&self) -> Option<CreatedFields> {
+        CreatedFields::adding(self.aggregates.iter().map(|aggregate| aggregate.name.as_str()))
     }
 
     fn find_lints(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
@@ -138,7 +138,7 @@ impl Parser<'_> {
         if self.rest().starts_with("\"(\"") {
             return self.condition_between_quotes();
         }
-        let end = self.quoted().map_or(start, |word| word.span.end);
+        let end = self.eat_quoted().map_or(start, |word| word.span.end);
         let inner = self.text[start + 1..end].strip_suffix('"').map_or(end, |text| start + 1 + text.len());
         let outer = std::mem::replace(&mut self.end, inner);
         self.pos = start + 1;

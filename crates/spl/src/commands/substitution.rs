@@ -15,7 +15,7 @@ use crate::parse::{Parser, parse_commands, quoted_len};
 
 /// Simple words that represent the possible results of a subsearch: a number, a field, a text, a condition, a list of
 /// fields, a new name, nothing, a pattern or an edit for rex.
-const STAND_INS: [&str; 9] = ["1", "x", "\"1\"", "x=1", "x, y", "x AS y", "", "\"(?<x>y)\"", "\"s/x/y/\""];
+const PLACEHOLDERS: [&str; 9] = ["1", "x", "\"1\"", "x=1", "x, y", "x AS y", "", "\"(?<x>y)\"", "\"s/x/y/\""];
 /// Commands whose brackets are not subsearches.
 const TEMPLATES: [&str; 2] = ["foreach", "map"];
 /// Maximum subsearches of one command.
@@ -51,12 +51,12 @@ impl Semantics for SubstitutionCommand {
         self.shape.first().map_or(Beginning::Rows, Command::begins_with)
     }
 
-    fn commands(&self) -> &[Command] {
+    fn placeholder_commands(&self) -> &[Command] {
         &self.shape
     }
 
-    fn makes_table(&self) -> bool {
-        self.shape.iter().any(|command| command.node().makes_table())
+    fn returns_table(&self) -> bool {
+        self.shape.iter().any(|command| command.node().returns_table())
     }
 
     fn subsearches(&self) -> Vec<&Pipeline> {
@@ -67,7 +67,7 @@ impl Semantics for SubstitutionCommand {
 impl Parser<'_> {
     /// Parses the command from `start` to the end of the stage with its subsearches replaced by simple words. If this
     /// succeeds, diagnostics since `checkpoint` are discarded.
-    pub(crate) fn substituted(
+    pub(crate) fn parse_with_placeholders(
         &mut self,
         start: usize,
         implicit: bool,
@@ -92,7 +92,7 @@ impl Parser<'_> {
         if implicit && let Some(begin) = pieces.first_mut() {
             begin.insert_str(0, "search ");
         }
-        let shape = STAND_INS.iter().find_map(|word| {
+        let shape = PLACEHOLDERS.iter().find_map(|word| {
             let parsed = parse_commands(&pieces.join(word), first, &self.custom);
             let sound = parsed.unsupported.is_empty() && parsed.is_ok();
             let commands: Vec<_> = parsed.pipeline.commands.into_iter().map(|stage| stage.command).collect();
@@ -163,7 +163,7 @@ impl Parser<'_> {
 
 impl SubstitutionCommand {
     /// The command's text, with `texts` in place of the subsearches.
-    pub fn with(&self, texts: &[String]) -> String {
+    pub fn with_texts(&self, texts: &[String]) -> String {
         let is_search = self.pieces.first().is_some_and(|begin| begin.trim_start().starts_with("search "));
         let mut command = String::new();
         for (at, piece) in self.pieces.iter().enumerate() {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{ModelName, Stage};
-use crate::needs::Needs;
+use crate::needs::Dependencies;
 use crate::parse::{ParseResult, Parser};
 
 /// `summary`.
@@ -35,11 +35,11 @@ impl Semantics for SummaryCommand {
         FieldNeeds::default()
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 
-    fn add_needs(&self, _: &[Stage], needs: &mut Needs) {
+    fn add_dependencies(&self, _: &[Stage], needs: &mut Dependencies) {
         needs.models.insert(self.0.text.clone());
     }
 }

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
+use super::{Call, CommandInfo, CreatedFields, Group, Kind, Semantics, StageContext, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
-use crate::lints::find_in_shown;
+use crate::lints::find_calls_in_fields;
 use crate::parse::{ParseResult, Parser};
 
 /// `table FIELD...`.
@@ -38,11 +38,11 @@ impl Semantics for TableCommand {
         needs
     }
 
-    fn makes(&self) -> Option<MadeFields> {
-        MadeFields::alone(self.fields.iter().map(|field| field.text.as_str()))
+    fn created_fields(&self) -> Option<CreatedFields> {
+        CreatedFields::exactly(self.fields.iter().map(|field| field.text.as_str()))
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 
@@ -51,6 +51,6 @@ impl Semantics for TableCommand {
     }
 
     fn find_lints(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
-        find_in_shown(place, &self.fields, found);
+        find_calls_in_fields(place, &self.fields, found);
     }
 }

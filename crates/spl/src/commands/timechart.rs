@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::stats::kind_of_fold;
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
+use super::{Call, CommandInfo, CreatedFields, Group, Kind, Semantics, StageContext, Syntax};
 use crate::analyse::{FieldNeeds, TIME, repeatability};
 use crate::ast::{Aggregate, BinCommand, BinOptions, BinSpan, ComputedAggregate, SeriesOptions, SplitField};
 use crate::diagnostic::Diagnostic;
@@ -133,10 +133,10 @@ impl Semantics for TimeChartCommand {
         needs
     }
 
-    fn makes(&self) -> Option<MadeFields> {
+    fn created_fields(&self) -> Option<CreatedFields> {
         let is_plain = self.column.is_none() && self.computed.is_empty();
         if is_plain {
-            MadeFields::alone(self.aggregates.iter().map(|aggregate| aggregate.name.as_str()).chain([TIME]))
+            CreatedFields::exactly(self.aggregates.iter().map(|aggregate| aggregate.name.as_str()).chain([TIME]))
         } else {
             None
         }
@@ -149,13 +149,13 @@ impl Semantics for TimeChartCommand {
         }
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 
     fn is_repeatable(&self) -> bool {
-        repeatability::aggregates(&self.aggregates)
-            && repeatability::split(&self.column)
+        repeatability::are_repeatable(&self.aggregates)
+            && repeatability::is_split_aligned(&self.column)
             && repeatability::is_aligned(&self.bin)
     }
 
@@ -178,7 +178,7 @@ impl Parser<'_> {
             return Ok(());
         }
         let remark =
-            Diagnostic::error(format!("timechart: splits by one field only, found {}", self.found()), self.here());
+            Diagnostic::error(format!("timechart: splits by one field only, found {}", self.found_text()), self.here());
         Err(remark.with_hint("join the fields with eval first"))
     }
 }

@@ -52,11 +52,11 @@ impl Syntax for TimeWrapCommand {
                 match (option.name.as_str(), option.value.to_ascii_lowercase().as_str()) {
                     ("align", "now") => ends_now = true,
                     ("align", "end") => ends_now = false,
-                    ("align", _) => return Err(option.refuse("now or end")),
+                    ("align", _) => return Err(option.invalid_value("now or end")),
                     ("series", "relative") => series = WrapSeries::Relative,
                     ("series", "short") => series = WrapSeries::Short,
                     ("series", "exact") => series = WrapSeries::Exact(String::new()),
-                    ("series", _) => return Err(option.refuse("relative, exact or short")),
+                    ("series", _) => return Err(option.invalid_value("relative, exact or short")),
                     _ => format = Some(option.value),
                 }
             }
@@ -90,7 +90,7 @@ impl Semantics for TimeWrapCommand {
         after
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }

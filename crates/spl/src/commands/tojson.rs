@@ -63,7 +63,7 @@ impl Syntax for ToJsonCommand {
                 match option.name.as_str() {
                     "default_type" => {
                         command.default_type = json_type(&option.value)
-                            .ok_or_else(|| option.refuse("auto, bool, json, none, num or str"))?
+                            .ok_or_else(|| option.invalid_value("auto, bool, json, none, num or str"))?
                     }
                     "fill_null" => command.fill_null = option.boolean()?,
                     "include_internal" => command.internal = option.boolean()?,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
+use super::{Call, CommandInfo, CreatedFields, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
@@ -62,18 +62,18 @@ impl Semantics for TopCommand {
         needs
     }
 
-    fn makes(&self) -> Option<MadeFields> {
+    fn created_fields(&self) -> Option<CreatedFields> {
         let fields = self.fields.iter().chain(&self.by).map(|field| field.text.as_str());
         let counts = [(self.show_count, &self.count_field), (self.show_percent, &self.percent_field)];
         let shown = counts.into_iter().filter(|(is_shown, _)| *is_shown).map(|(_, name)| name.as_str());
-        MadeFields::alone(fields.chain(shown))
+        CreatedFields::exactly(fields.chain(shown))
     }
 
     fn name<'a>(&'a self, declared: &'a str) -> &'a str {
         if self.rarest { "rare" } else { declared }
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 

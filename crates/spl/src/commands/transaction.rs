@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
+use super::{Call, CommandInfo, CreatedFields, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, TIME, has_subsearch, search_fields};
 use crate::ast::{Expr, SearchExpr, Span};
-use crate::diagnostic::{Diagnostic, fault_of};
+use crate::diagnostic::{Diagnostic, first_fault};
 use crate::parse::{OptionArg, OptionNames, ParseResult, Parser, parse_condition, parse_with, unescape};
 use quarry_event::time::Span as TimeSpan;
 use quarry_stdx::Fault;
 use serde::{Deserialize, Serialize};
 
 /// Default of `maxevents=`.
-const DEFAULT_EVENTS: usize = 1_000;
+const DEFAULT_EVENTS_MAX: usize = 1_000;
 
 const OPTIONS: OptionNames = OptionNames {
     command: "transaction",
@@ -136,7 +136,7 @@ impl Default for TransactionCommand {
             fields: Vec::new(),
             max_span: None,
             max_pause: None,
-            max_events: DEFAULT_EVENTS,
+            max_events: DEFAULT_EVENTS_MAX,
             starts_with: None,
             ends_with: None,
             connected: true,
@@ -175,8 +175,8 @@ impl Semantics for TransactionCommand {
         after
     }
 
-    fn makes(&self) -> Option<MadeFields> {
-        let made = MadeFields::beside([
+    fn created_fields(&self) -> Option<CreatedFields> {
+        let made = CreatedFields::adding([
             "duration",
             "eventcount",
             "closed_txn",
@@ -229,7 +229,7 @@ impl Parser<'_> {
         let start = self.pos;
         match self.peek() {
             Some('"') => {
-                let end = self.quoted().map_or(start, |word| word.span.end);
+                let end = self.eat_quoted().map_or(start, |word| word.span.end);
                 let text = unescape(self.text[start + 1..end].strip_suffix('"').unwrap_or_default());
                 // The text is parsed again without its quotes.
                 parse_condition(&text).map(EventTest::Condition).map_err(|faults| {
@@ -253,7 +253,7 @@ impl Parser<'_> {
 
 impl TransactionCommand {
     /// Returns the command with the settings of its stanza as defaults; an error names the setting.
-    pub fn of_kind(&self, settings: &BTreeMap<String, String>) -> Result<TransactionCommand, Fault> {
+    pub fn with_settings(&self, settings: &BTreeMap<String, String>) -> Result<TransactionCommand, Fault> {
         let Some(kind) = &self.kind else { return Ok(self.clone()) };
         let mut command = TransactionCommand::default();
         for (name, value) in settings {
@@ -274,13 +274,13 @@ impl TransactionCommand {
         }
         command.kind = Some(kind.clone());
         parse_with(&kind.options, |parser| parser.transaction_arguments(&mut command).map(|_| Some(())))
-            .map_err(|faults| fault_of(&faults))?;
+            .map_err(|faults| first_fault(&faults))?;
         Ok(command)
     }
 
     /// Sets an option that is not a test, such as `maxspan`.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), Fault> {
-        transaction_option(OptionArg::of(name, value), self).map_err(|fault| fault_of(&[fault]))
+        transaction_option(OptionArg::of(name, value), self).map_err(|fault| first_fault(&[fault]))
     }
 
     fn event_test(&mut self, name: &str) -> &mut Option<EventTest> {

@@ -8,7 +8,7 @@ use crate::diagnostic::Diagnostic;
 use crate::parse::{OptionNames, ParseResult, Parser};
 
 /// Default number of rows.
-const TRANSPOSED_ROWS: usize = 5;
+const DEFAULT_ROWS: usize = 5;
 
 const OPTIONS: OptionNames =
     OptionNames { command: "transpose", names: &["int", "column_name", "header_field", "include_empty"], ignored: &[] };
@@ -38,7 +38,7 @@ impl Syntax for TransposeCommand {
 
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<TransposeCommand> {
         let mut command = TransposeCommand {
-            limit: TRANSPOSED_ROWS,
+            limit: DEFAULT_ROWS,
             column_name: "column".to_owned(),
             header_field: None,
             include_empty: true,
@@ -57,7 +57,7 @@ impl Syntax for TransposeCommand {
                 return Ok(command);
             }
             command.limit = parser.whole_number().ok_or_else(|| {
-                let message = format!("transpose: expected a number of rows, found {}", parser.found());
+                let message = format!("transpose: expected a number of rows, found {}", parser.found_text());
                 Diagnostic::error(message, parser.here())
             })?;
         }
@@ -66,10 +66,10 @@ impl Syntax for TransposeCommand {
 
 impl Semantics for TransposeCommand {
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
-        FieldNeeds::everything()
+        FieldNeeds::all_fields()
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }

@@ -8,7 +8,7 @@ use crate::diagnostic::Diagnostic;
 use crate::parse::{ParseResult, Parser};
 
 /// Allowed numbers of rows of a moving average.
-const PERIODS: std::ops::RangeInclusive<usize> = 2..=10_000;
+const PERIOD_ROWS: std::ops::RangeInclusive<usize> = 2..=10_000;
 
 /// `trendline (sma|ema|wma)N(FIELD) [AS NEW]...`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,7 +80,7 @@ fn trend(parser: &mut Parser<'_>) -> ParseResult<Trend> {
     let word = parser.expect_field("an average such as sma5(field)")?;
     let wrong = || {
         let message = format!("trendline: `{}` is not an average", word.text);
-        let periods = format!("{} to {}", PERIODS.start(), PERIODS.end());
+        let periods = format!("{} to {}", PERIOD_ROWS.start(), PERIOD_ROWS.end());
         let hint = format!("write sma, ema or wma, a number from {periods} and a field, as in sma5(field)");
         Diagnostic::error(message, word.span).with_hint(hint)
     };
@@ -94,7 +94,7 @@ fn trend(parser: &mut Parser<'_>) -> ParseResult<Trend> {
     let (period, field) = word.text[3..].split_once('(').ok_or_else(wrong)?;
     let period: usize = period.trim().parse().map_err(|_| wrong())?;
     let field = field.strip_suffix(')').map(str::trim).filter(|field| !field.is_empty()).ok_or_else(wrong)?;
-    if !PERIODS.contains(&period) {
+    if !PERIOD_ROWS.contains(&period) {
         return Err(wrong());
     }
     let output = parser.name_after_as()?.unwrap_or_else(|| word.text.clone());

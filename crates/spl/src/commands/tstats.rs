@@ -13,7 +13,7 @@ use crate::ast::{
     TimeModifiers,
 };
 use crate::diagnostic::Diagnostic;
-use crate::needs::Needs;
+use crate::needs::Dependencies;
 use crate::parse::{OptionNames, ParseResult, Parser, has_inner_time, quoted_len};
 
 /// The ignored options have no effect: all buckets are read in full detail, wherever they are stored.
@@ -143,7 +143,7 @@ impl Semantics for TstatsCommand {
         Beginning::Aggregates(self)
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 
@@ -151,7 +151,7 @@ impl Semantics for TstatsCommand {
         self.filter.subsearches()
     }
 
-    fn add_needs(&self, _: &[Stage], needs: &mut Needs) {
+    fn add_dependencies(&self, _: &[Stage], needs: &mut Dependencies) {
         if let TstatsSource::DataModel(name) = &self.source {
             needs.add_model(name);
         }
@@ -219,12 +219,12 @@ impl Parser<'_> {
         self.end = self.split_clause(ending);
         let read = self.search_condition().and_then(|filter| self.take_time(filter, &mut command.time));
         let at_end = self.at_end();
-        let unexpected = self.found();
+        let unexpected = self.found_text();
         let here = self.here();
         self.end = outer;
         let filter = read?;
         if has_inner_time(&filter) {
-            self.unsupported("feature:time-modifier-in-or".to_owned());
+            self.report_unsupported("feature:time-modifier-in-or".to_owned());
             let remark = Diagnostic::error("unsupported: a time modifier inside OR or NOT", here);
             return Err(remark.with_hint("use one tstats for each time, the later ones with append=true"));
         }

@@ -3,7 +3,7 @@
 use quarry_event::segment::is_major;
 use serde::{Deserialize, Serialize};
 
-use super::walklex::{all_matches, class_of, like_of, scope_of, search_in};
+use super::walklex::{all_matches, char_class, index_condition, search_indexes, to_like_pattern};
 use super::{Beginning, Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{
@@ -20,9 +20,9 @@ const OPTIONS: OptionNames = OptionNames {
 };
 
 /// Default of `count=`.
-const SUGGESTIONS: usize = 50;
+const DEFAULT_SUGGESTIONS_MAX: usize = 50;
 /// Field with a suggestion.
-const CONTENT: &str = "content";
+const CONTENT_FIELD: &str = "content";
 /// Metadata fields of every event whose names and values `typeahead` suggests.
 const EVENT_FIELDS: [&str; 4] = ["host", "index", "source", "sourcetype"];
 
@@ -47,7 +47,8 @@ impl Syntax for TypeAheadCommand {
     };
 
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> ParseResult<TypeAheadCommand> {
-        let (mut prefix, mut count, mut indexes, mut range) = (None, SUGGESTIONS, Vec::new(), TimeModifiers::default());
+        let (mut prefix, mut count, mut indexes, mut range) =
+            (None, DEFAULT_SUGGESTIONS_MAX, Vec::new(), TimeModifiers::default());
         while let Some(option) = parser.option(OPTIONS)? {
             match option.name.as_str() {
                 "prefix" => prefix = Some((option.value, option.value_span)),
@@ -89,7 +90,7 @@ impl TypeAheadCommand {
             let is_name =
                 !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '{' | '}'));
             if !is_name {
-                let remark = Diagnostic::error(format!("typeahead: `{name}` is not a field name"), make.here());
+                let remark = Diagnostic::error(format!("typeahead: `{name}` is not a field name"), make.span());
                 return Err(remark.with_hint("write prefix=sourcetype=acc"));
             }
             is_indexed = EVENT_FIELDS.contains(&name);
@@ -97,11 +98,12 @@ impl TypeAheadCommand {
         } else {
             words(make, scope, prefix)?
         };
-        let keys = vec![make.sort_key("count", true, SortKind::Num), make.sort_key(CONTENT, false, SortKind::Auto)];
+        let keys =
+            vec![make.sort_key("count", true, SortKind::Num), make.sort_key(CONTENT_FIELD, false, SortKind::Auto)];
         commands.extend([
             make.eval("operator", make.text("false")),
             make.sort(count, keys),
-            make.table(&[CONTENT, "count", "operator"]),
+            make.table(&[CONTENT_FIELD, "count", "operator"]),
         ]);
         Ok(TypeAheadCommand { search: make.pipeline(commands), is_indexed })
     }
@@ -110,19 +112,19 @@ impl TypeAheadCommand {
 /// Commands that count the words of events, and the values of [`EVENT_FIELDS`] whose names begin with the prefix.
 fn words(make: NodeBuilder, scope: &TypeAheadScope, prefix: &str) -> ParseResult<Vec<Command>> {
     if prefix.is_empty() || prefix.bytes().any(|byte| is_major(byte) || byte == b'`') {
-        let remark = Diagnostic::error("typeahead: a prefix is the beginning of one word", make.here());
+        let remark = Diagnostic::error("typeahead: a prefix is the beginning of one word", make.span());
         return Err(remark.with_hint("write prefix=err or prefix=sourcetype=acc"));
     }
     let literal: String =
         prefix.chars().map(|c| if c.is_alphanumeric() { c.to_string() } else { format!("\\{c}") }).collect();
-    let majors = class_of(is_major);
-    let begins = SearchPattern { text: format!("{prefix}*"), quoted: true, span: make.here() };
-    let lower = make.call("mvmap", [make.field(CONTENT), make.call("lower", [make.field(CONTENT)])]);
+    let majors = char_class(is_major);
+    let begins = SearchPattern { text: format!("{prefix}*"), quoted: true, span: make.span() };
+    let lower = make.call("mvmap", [make.field(CONTENT_FIELD), make.call("lower", [make.field(CONTENT_FIELD)])]);
     let mut commands = vec![
-        search_in(make, &scope.indexes, SearchExpr::Keyword(begins), scope.range.clone()),
+        search_indexes(make, &scope.indexes, SearchExpr::Keyword(begins), scope.range.clone()),
         all_matches(make, &format!("(?i)(?:^|[{majors}])(?<content>{literal}[^{majors}]*)"))?,
-        make.eval(CONTENT, make.call("mvdedup", [lower])),
-        make.stats(vec![make.count("count")], &[CONTENT]).into(),
+        make.eval(CONTENT_FIELD, make.call("mvdedup", [lower])),
+        make.stats(vec![make.count("count")], &[CONTENT_FIELD]).into(),
     ];
     for name in EVENT_FIELDS.iter().filter(|name| name.starts_with(&prefix.to_ascii_lowercase())) {
         let subsearch = make.pipeline(values(make, scope, name, ""));
@@ -138,17 +140,17 @@ fn values(make: NodeBuilder, scope: &TypeAheadScope, name: &str, value: &str) ->
     let mut commands = if EVENT_FIELDS.contains(&name) {
         let tstats = TstatsCommand {
             aggregates: vec![make.count("count")],
-            filter: SearchExpr::all_of(vec![scope_of(make, &scope.indexes), condition]),
+            filter: SearchExpr::conjunction(vec![index_condition(make, &scope.indexes), condition]),
             time: scope.range.clone(),
-            by: vec![TstatsSplit { field: name.to_owned(), span: None, place: make.here() }],
+            by: vec![TstatsSplit { field: name.to_owned(), span: None, place: make.span() }],
             ..TstatsCommand::empty()
         };
         vec![tstats.into()]
     } else {
         // An event with several values may also have values with other beginnings.
-        let pattern = make.text(&like_of(&begins));
+        let pattern = make.text(&to_like_pattern(&begins));
         vec![
-            search_in(make, &scope.indexes, condition, scope.range.clone()),
+            search_indexes(make, &scope.indexes, condition, scope.range.clone()),
             make.stats(vec![make.count("count")], &[name]).into(),
             make.filter(make.call("like", [make.call("lower", [make.field(name)]), pattern])),
         ]
@@ -156,7 +158,7 @@ fn values(make: NodeBuilder, scope: &TypeAheadScope, name: &str, value: &str) ->
     let escaped = [make.field(name), make.text("([\\\\\"])"), make.text("\\\\\\1")];
     let begin = make.text(&format!("{name}=\""));
     let content = [begin, make.call("replace", escaped), make.text("\"")];
-    commands.push(make.eval(CONTENT, make.joined(BinaryOp::Concat, content)));
+    commands.push(make.eval(CONTENT_FIELD, make.join_operands(BinaryOp::Concat, content)));
     commands
 }
 
@@ -169,7 +171,7 @@ impl Semantics for TypeAheadCommand {
         Beginning::Search { search: &self.search, is_indexed: self.is_indexed }
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 

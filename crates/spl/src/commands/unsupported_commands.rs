@@ -24,6 +24,6 @@ pub const UNSUPPORTED_COMMANDS: &[(&str, &str)] = &[
 ];
 
 /// The hint for an unsupported command of this lower-case name; may be empty.
-pub(crate) fn hint_of_unsupported(name: &str) -> Option<&'static str> {
+pub(crate) fn unsupported_hint(name: &str) -> Option<&'static str> {
     UNSUPPORTED_COMMANDS.iter().find(|(known, _)| *known == name).map(|(_, reason)| *reason)
 }

@@ -38,10 +38,10 @@ impl Syntax for UntableCommand {
 
 impl Semantics for UntableCommand {
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
-        FieldNeeds::everything()
+        FieldNeeds::all_fields()
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }

@@ -62,7 +62,7 @@ impl Syntax for WalkLexCommand {
                         "field" => WordKind::Fields,
                         "fieldvalue" => WordKind::FieldValues,
                         "term" => WordKind::Terms,
-                        _ => return Err(option.refuse("all, field, fieldvalue or term")),
+                        _ => return Err(option.invalid_value("all, field, fieldvalue or term")),
                     };
                 }
                 _ if pattern.is_some() => {
@@ -80,7 +80,7 @@ impl Syntax for WalkLexCommand {
         }
         let make = parser.builder();
         let name = if listed == WordKind::Fields { "field" } else { "term" };
-        let mut commands = vec![search_in(make, &indexes, SearchExpr::All, TimeModifiers::default())];
+        let mut commands = vec![search_indexes(make, &indexes, SearchExpr::All, TimeModifiers::default())];
         match listed {
             WordKind::Terms => commands.push(make.eval(WORD, make.nullary("null"))),
             _ => commands.push(pairs(make)),
@@ -105,7 +105,7 @@ impl Syntax for WalkLexCommand {
             ]);
         }
         if let Some(pattern) = pattern {
-            let like = make.text(&like_of(&pattern));
+            let like = make.text(&to_like_pattern(&pattern));
             commands.push(make.filter(make.call("like", [make.call("lower", [make.field(name)]), like])));
         }
         commands.push(match listed {
@@ -125,7 +125,7 @@ impl Semantics for WalkLexCommand {
         Beginning::Search { search: &self.search, is_indexed: true }
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 
@@ -144,7 +144,7 @@ fn pairs(make: NodeBuilder) -> Command {
 
 /// Adds the words of an event's text, and their parts at minor breakers.
 fn terms(make: NodeBuilder) -> ParseResult<[Command; 3]> {
-    let (majors, breakers) = (class_of(is_major), class_of(is_breaker));
+    let (majors, breakers) = (char_class(is_major), char_class(is_breaker));
     let words = [make.field(WORD), make.field("__part"), make.field("__piece")];
     Ok([
         all_matches(make, &format!("(?<__part>[^{majors}]+)"))?,
@@ -155,29 +155,34 @@ fn terms(make: NodeBuilder) -> ParseResult<[Command; 3]> {
 
 /// `rex max_match=0`: extracts every match of a pattern in the event's text.
 pub(super) fn all_matches(make: NodeBuilder, pattern: &str) -> ParseResult<Command> {
-    let extraction = RexExtraction::of(RAW, pattern).map_err(|fault| Diagnostic::error(fault.message, make.here()))?;
+    let extraction = RexExtraction::of(RAW, pattern).map_err(|fault| Diagnostic::error(fault.message, make.span()))?;
     Ok(RexCommand::Extract(RexExtraction { max_match: 0, ..extraction }).into())
 }
 
 /// The content of a regular expression's character class that contains the ASCII characters for which `holds` is
 /// true.
-pub(super) fn class_of(holds: impl Fn(u8) -> bool) -> String {
+pub(super) fn char_class(holds: impl Fn(u8) -> bool) -> String {
     let marks = (b' '..=b'~').filter(|byte| holds(*byte) && !byte.is_ascii_whitespace());
     format!("\\s{}", marks.map(|byte| format!("\\{}", char::from(byte))).collect::<String>())
 }
 
 /// Converts a pattern with `*` to a `like` pattern.
-pub(super) fn like_of(pattern: &str) -> String {
+pub(super) fn to_like_pattern(pattern: &str) -> String {
     let escaped = pattern.to_lowercase().replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
     escaped.replace('*', "%")
 }
 
 /// A search for the events that match a condition, in these indexes or, without names, in any.
-pub(super) fn search_in(make: NodeBuilder, indexes: &[String], condition: SearchExpr, time: TimeModifiers) -> Command {
-    SearchCommand { expr: SearchExpr::all_of(vec![scope_of(make, indexes), condition]), time }.into()
+pub(super) fn search_indexes(
+    make: NodeBuilder,
+    indexes: &[String],
+    condition: SearchExpr,
+    time: TimeModifiers,
+) -> Command {
+    SearchCommand { expr: SearchExpr::conjunction(vec![index_condition(make, indexes), condition]), time }.into()
 }
 
 /// The condition for events in these indexes or, without names, in any.
-pub(super) fn scope_of(make: NodeBuilder, indexes: &[String]) -> SearchExpr {
+pub(super) fn index_condition(make: NodeBuilder, indexes: &[String]) -> SearchExpr {
     if indexes.is_empty() { make.equals("index", "*") } else { make.equals_any("index", indexes) }
 }

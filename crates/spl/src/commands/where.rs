@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
-use crate::analyse::{FieldNeeds, is_constant, lacking_fields};
+use super::{Call, CommandInfo, CreatedFields, Group, Kind, Semantics, StageContext, Syntax};
+use crate::analyse::{FieldNeeds, is_constant, possibly_missing_fields};
 use crate::ast::Expr;
 use crate::diagnostic::Diagnostic;
 use crate::lints::find_in_expression;
@@ -39,12 +39,12 @@ impl Semantics for WhereCommand {
         after
     }
 
-    fn makes(&self) -> Option<MadeFields> {
-        MadeFields::none()
+    fn created_fields(&self) -> Option<CreatedFields> {
+        CreatedFields::none()
     }
 
-    fn may_lack(&self) -> BTreeSet<String> {
-        lacking_fields(&self.condition)
+    fn optional_fields(&self) -> BTreeSet<String> {
+        possibly_missing_fields(&self.condition)
     }
 
     fn written_fields(&self) -> Option<Vec<&str>> {

@@ -68,10 +68,10 @@ impl Syntax for XPathCommand {
             if parser.at_end() || path.is_some() {
                 break;
             }
-            let word = match parser.quoted() {
+            let word = match parser.eat_quoted() {
                 Some(word) => word,
                 None => {
-                    let message = format!("xpath: expected a path in quotes, found {}", parser.found());
+                    let message = format!("xpath: expected a path in quotes, found {}", parser.found_text());
                     return Err(Diagnostic::error(message, parser.here()).with_hint("write `xpath \"//name\"`"));
                 }
             };

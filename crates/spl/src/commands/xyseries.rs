@@ -71,7 +71,7 @@ impl Semantics for XySeriesCommand {
         needs
     }
 
-    fn makes_table(&self) -> bool {
+    fn returns_table(&self) -> bool {
         true
     }
 }

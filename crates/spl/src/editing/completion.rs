@@ -94,7 +94,7 @@ pub fn complete(text: &str, cursor: usize, vocabulary: &Vocabulary) -> Completio
     let all = tokens(text);
     let inside = all.iter().position(|token| token.span.start < cursor && cursor <= token.span.end);
     let before = all.partition_point(|token| token.span.end <= cursor);
-    let at = |place: usize| Situation { text, before: &all[..place], vocabulary };
+    let at = |place: usize| CursorContext { text, before: &all[..place], vocabulary };
     let (replaces, mut candidates) = match inside.map(|place| (place, all[place])) {
         Some((place, token)) if token.kind.is_word() => (token.span, at(place).candidates()),
         Some((_, token)) if token.kind == TokenKind::Macro => (token.span, macros(vocabulary)),
@@ -119,13 +119,13 @@ fn is_closed(text: &str, token: Token, cursor: usize) -> bool {
 }
 
 /// The tokens before a cursor.
-struct Situation<'a> {
+struct CursorContext<'a> {
     text: &'a str,
     before: &'a [Token],
     vocabulary: &'a Vocabulary,
 }
 
-impl Situation<'_> {
+impl CursorContext<'_> {
     fn word(&self, token: &Token) -> &str {
         &self.text[token.span.start..token.span.end]
     }
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tokens_before_the_cursor_decide_what_may_follow() {
+    fn candidates_depend_on_the_tokens_before_the_cursor() {
         for (text, replaced, first) in [
             ("index=main | sta^", "sta", "stats"),
             ("index=main |^", "", "abstract accum addcoltotals"),
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn any_cursor_is_answered() {
+    fn completion_works_at_any_cursor() {
         let text = "é | eval 'a b'=\"x\\\"\" [ search `m(1)` ```c``` ] | stats count by a.b";
         for cursor in 0..=text.len() + 3 {
             let Completion { replaces, candidates } = complete(text, cursor, &vocabulary());

@@ -8,15 +8,15 @@ use super::token::{Token, TokenKind, tokens};
 /// Maximum characters of a subsearch with several commands that stays on one line.
 const INNER_CHARS_MAX: usize = 60;
 /// Blanks per nested subsearch.
-const INDENT: usize = 4;
+const INDENT_BLANKS: usize = 4;
 /// Nested subsearches that are indented; deeper ones are not indented further.
-const INDENTED_MAX: usize = 16;
+const INDENT_DEPTH_MAX: usize = 16;
 
 /// The search with its blanks normalised.
 pub fn format(text: &str) -> String {
     let tokens = tokens(text);
     let word = |token: &Token| &text[token.span.start..token.span.end];
-    let closings = closings(text, &tokens);
+    let closings = closing_brackets(text, &tokens);
     let mut out = String::with_capacity(text.len() + 16);
     // For each open bracket, whether its search is broken into lines.
     let mut open: Vec<bool> = Vec::new();
@@ -25,7 +25,7 @@ pub fn format(text: &str) -> String {
         out.truncate(out.trim_end_matches(' ').len());
         if !out.is_empty() {
             out.push('\n');
-            out.extend(std::iter::repeat_n(' ', INDENT * depth.min(INDENTED_MAX)));
+            out.extend(std::iter::repeat_n(' ', INDENT_BLANKS * depth.min(INDENT_DEPTH_MAX)));
         }
     };
     for (at, token) in tokens.iter().enumerate() {
@@ -84,7 +84,7 @@ fn is_long(text: &str, inner: &[Token]) -> bool {
 }
 
 /// For each opening bracket, the place of its closing one among the tokens.
-fn closings(text: &str, tokens: &[Token]) -> Vec<Option<usize>> {
+fn closing_brackets(text: &str, tokens: &[Token]) -> Vec<Option<usize>> {
     let (mut found, mut open) = (vec![None; tokens.len()], Vec::new());
     for (at, token) in tokens.iter().enumerate().filter(|(_, token)| token.kind == TokenKind::Bracket) {
         if text[token.span.start..].starts_with('[') {

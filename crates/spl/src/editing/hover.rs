@@ -47,18 +47,18 @@ pub fn hover(text: &str, position: usize) -> Option<Hover> {
                 page: Some(page),
             })
         }
-        TokenKind::Macro => Some(of_macro(text, token)),
+        TokenKind::Macro => Some(macro_hover(text, token)),
         _ => None,
     }
 }
 
-fn of_macro(text: &str, token: Token) -> Hover {
+fn macro_hover(text: &str, token: Token) -> Hover {
     let name = text[token.span.start..token.span.end].trim_matches('`').to_owned();
     Hover { span: token.span, kind: "macro", name, syntax: String::new(), summary: String::new(), page: None }
 }
 
 /// Help on the eval function and the stats function with this name, each with its manual page.
-pub fn functions_called(name: &str) -> [Option<(FunctionHelp, &'static str)>; 2] {
+pub fn functions_named(name: &str) -> [Option<(FunctionHelp, &'static str)>; 2] {
     let of_eval = eval_function(name).map(|row| (row.help, "eval-functions"));
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     let of_stats = stats_function(name).or_else(|| stats_function(stem)).map(|row| (row.help, "stats-functions"));
@@ -67,7 +67,7 @@ pub fn functions_called(name: &str) -> [Option<(FunctionHelp, &'static str)>; 2]
 
 /// The function with this name; expressions prefer eval functions, other commands prefer stats functions.
 fn function(word: &str, grammar: Grammar) -> Option<(FunctionHelp, &'static str)> {
-    let [of_eval, of_stats] = functions_called(word);
+    let [of_eval, of_stats] = functions_named(word);
     if grammar == Grammar::Expression { of_eval.or(of_stats) } else { of_stats.or(of_eval) }
 }
 
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_the_language_have_help_and_others_none() {
+    fn only_words_of_the_language_have_help() {
         let text = "error `m` | stats p95(took) by host | eval x=max(1, 2) | head null=t";
         let at = |word: &str| hover(text, text.find(word).unwrap());
         assert!(at("stats").unwrap().syntax.starts_with("stats AGG"));

@@ -14,5 +14,5 @@ mod token;
 
 pub use completion::{CANDIDATES_MAX, Candidate, CandidateKind, Completion, Vocabulary, complete};
 pub use format::format;
-pub use hover::{Hover, functions_called, hover};
+pub use hover::{Hover, functions_named, hover};
 pub use token::{Token, TokenKind, tokens};

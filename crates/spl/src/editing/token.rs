@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_classed_by_their_command() {
+    fn words_are_classified_by_their_command() {
         for (text, want) in [
             (
                 "error status>=500 source=/var/log/* | stats count, p95(took) AS t BY host span=5m",

@@ -123,7 +123,7 @@ pub enum DependsOn {
 
 impl StatsFunction {
     /// Dependence of the result on anything besides the values, and its type.
-    fn traits(&self) -> (DependsOn, ResultType) {
+    fn dependence_and_type(&self) -> (DependsOn, ResultType) {
         match self {
             Count | Dc | EstDc | EstDcError | Sum | SumSq | Avg | Range => (DependsOn::Nothing, ResultType::Number),
             Stdev | StdevP | Var | VarP | Percentile { .. } => (DependsOn::Nothing, ResultType::Number),
@@ -156,12 +156,12 @@ impl StatsFunction {
 
     /// Dependence of the result on anything besides the values; determines how rows may be folded.
     pub fn depends_on(&self) -> DependsOn {
-        self.traits().0
+        self.dependence_and_type().0
     }
 
     /// Type of its non-null results.
     pub fn result(&self) -> ResultType {
-        self.traits().1
+        self.dependence_and_type().1
     }
 }
 

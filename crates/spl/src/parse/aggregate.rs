@@ -51,7 +51,7 @@ impl Parser<'_> {
             aggregate.renamed = true;
             aggregate.span = self.since(start);
             if takes_all_fields(command) {
-                stars_fit(&aggregate, command)?;
+                check_wildcards(&aggregate, command)?;
             }
         }
         Ok(aggregate)
@@ -65,7 +65,7 @@ impl Parser<'_> {
         let length = rest.find(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.'))).unwrap_or(rest.len());
         let name = &rest[..length];
         if name.is_empty() {
-            let message = format!("{command}: expected an aggregate, found {}", self.found());
+            let message = format!("{command}: expected an aggregate, found {}", self.found_text());
             let remark = Diagnostic::error(message, self.here());
             return Err(match self.peek() {
                 Some('/' | '*' | '+' | '-') => remark
@@ -104,7 +104,7 @@ impl Parser<'_> {
     fn aggregate_arg(&mut self, command: &str) -> ParseResult<AggregateArg> {
         self.expect('(', "before the argument")?;
         self.skip_blank();
-        let arg = if self.eval_call() {
+        let arg = if self.eat_eval() {
             self.expect('(', "after eval")?;
             self.chain = 0;
             let expr = self.expression()?;
@@ -120,7 +120,7 @@ impl Parser<'_> {
     }
 
     /// Skips `eval` if a parenthesis follows.
-    pub(crate) fn eval_call(&mut self) -> bool {
+    pub(crate) fn eat_eval(&mut self) -> bool {
         let name = self.peek_name();
         let is_eval = name.eq_ignore_ascii_case("eval") && self.rest()[name.len()..].trim_start().starts_with('(');
         if is_eval {
@@ -131,7 +131,7 @@ impl Parser<'_> {
 
     /// Parses the field inside the parentheses of an aggregate.
     fn argument_field(&mut self, command: &str) -> ParseResult<FieldPattern> {
-        if let Some(word) = self.quoted().or_else(|| self.single_quoted()) {
+        if let Some(word) = self.eat_quoted().or_else(|| self.eat_single_quoted()) {
             return Ok(word.field());
         }
         let start = self.pos;
@@ -162,7 +162,7 @@ impl Parser<'_> {
         let mut span = None;
         if self.peek() == Some('(') {
             self.bump();
-            self.nested(|parser| {
+            self.parse_nested(|parser| {
                 if !parser.eat(')') {
                     (inner, arg, _) = parser.aggregate_call(command)?;
                     if parser.eat(',') {
@@ -204,7 +204,7 @@ impl Parser<'_> {
             }
             return Err(Diagnostic::error(format!("{command}: a percentile lies between 0 and 100"), span));
         }
-        self.unsupported(format!("function:stats:{name}"));
+        self.report_unsupported(format!("function:stats:{name}"));
         if name == "eval" {
             let remark = Diagnostic::error(format!("{command}: unsupported: an expression over aggregates"), span);
             return Err(remark.with_hint("name the aggregates and compute with eval afterwards"));
@@ -225,7 +225,7 @@ impl Parser<'_> {
             return Err(remark.with_hint("write the span as one word, such as span=5m"));
         }
         let last = before.rsplit(|c: char| c.is_whitespace()).next().unwrap_or_default();
-        if stats_function(last).is_some_and(|function| function.help.arity.most == Some(1)) && last != "count" {
+        if stats_function(last).is_some_and(|function| function.help.arity.max == Some(1)) && last != "count" {
             return Err(remark.with_hint(format!("write {last}({name})")));
         }
         // A misspelt word after an aggregate may also be meant as `by`.
@@ -244,7 +244,7 @@ impl Parser<'_> {
 }
 
 /// Checks that a pattern and its new name have the same number of `*`, because several fields cannot have one name.
-pub(crate) fn stars_fit(aggregate: &Aggregate, command: &str) -> ParseResult<()> {
+pub(crate) fn check_wildcards(aggregate: &Aggregate, command: &str) -> ParseResult<()> {
     let AggregateArg::Field(field) = &aggregate.arg else { return Ok(()) };
     let stars = |text: &str| text.matches('*').count();
     if stars(&field.text) == 0 || stars(&field.text) == stars(&aggregate.name) {

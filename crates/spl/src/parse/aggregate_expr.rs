@@ -35,7 +35,7 @@ impl Parser<'_> {
     ) -> ParseResult<()> {
         self.skip_separators();
         let start = self.pos;
-        if !self.eval_call() {
+        if !self.eat_eval() {
             aggregates.push(self.aggregate(command)?);
             return Ok(());
         }

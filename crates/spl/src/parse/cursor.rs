@@ -12,13 +12,13 @@ use crate::diagnostic::Diagnostic;
 
 /// Free bytes of stack below which parsing continues on a larger stack. One level of nesting, a command and its
 /// analysis need less.
-const STACK_LEFT_MIN: usize = 512 << 10;
+const STACK_FREE_MIN_BYTES: usize = 512 << 10;
 /// Bytes of the larger stack. All levels together need less; an unoptimized build needs about 27 KB per level.
 const STACK_BYTES: usize = 4 << 20;
 
-/// Runs `read` with at least [`STACK_LEFT_MIN`] bytes of stack.
+/// Runs `read` with at least [`STACK_FREE_MIN_BYTES`] bytes of stack.
 pub(crate) fn with_stack<T>(read: impl FnOnce() -> T) -> T {
-    stacker::maybe_grow(STACK_LEFT_MIN, STACK_BYTES, read)
+    stacker::maybe_grow(STACK_FREE_MIN_BYTES, STACK_BYTES, read)
 }
 
 /// The parsed value, or the error that drops the command.
@@ -119,7 +119,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Records an unsupported feature.
-    pub(crate) fn unsupported(&mut self, feature: String) {
+    pub(crate) fn report_unsupported(&mut self, feature: String) {
         if self.unsupported.len() < super::MAX_DIAGNOSTICS && !self.unsupported.contains(&feature) {
             self.unsupported.push(feature);
         }
@@ -221,21 +221,21 @@ impl<'t> Parser<'t> {
             return Ok(());
         }
         self.skip_blank();
-        let remark = Diagnostic::error(format!("expected `{mark}` {after}, found {}", self.found()), self.here());
+        let remark = Diagnostic::error(format!("expected `{mark}` {after}, found {}", self.found_text()), self.here());
         Err(if mark == ')' { remark.with_hint("add `)`") } else { remark })
     }
 
     /// The text at the cursor, for messages.
-    pub(crate) fn found(&self) -> String {
+    pub(crate) fn found_text(&self) -> String {
         match self.rest().split_whitespace().next() {
             None => "the end of the command".to_owned(),
-            Some(word) => format!("`{}`", word.chars().take(FOUND_CHARS).collect::<String>()),
+            Some(word) => format!("`{}`", word.chars().take(FOUND_CHARS_MAX).collect::<String>()),
         }
     }
 
     /// Parses one level deeper, within [`MAX_NESTING`]. All recursion of the parser goes through here; if little stack
     /// is left, it continues on a larger one, because a search may be parsed on any thread.
-    pub(crate) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> ParseResult<T>) -> ParseResult<T> {
+    pub(crate) fn parse_nested<T>(&mut self, read: impl FnOnce(&mut Self) -> ParseResult<T>) -> ParseResult<T> {
         if self.depth >= MAX_NESTING {
             let message = format!("nested deeper than the limit of {MAX_NESTING} levels");
             return Err(Diagnostic::error(message, self.here()).with_hint("compute parts with eval first"));
@@ -279,7 +279,7 @@ impl<'t> Parser<'t> {
     }
 
     /// The double-quoted text at the cursor: `\"` and `\\` resolved, other backslashes kept.
-    pub(crate) fn quoted(&mut self) -> Option<Word> {
+    pub(crate) fn eat_quoted(&mut self) -> Option<Word> {
         if self.peek() != Some('"') {
             return None;
         }
@@ -292,7 +292,7 @@ impl<'t> Parser<'t> {
     }
 
     /// The single-quoted name at the cursor.
-    pub(crate) fn single_quoted(&mut self) -> Option<Word> {
+    pub(crate) fn eat_single_quoted(&mut self) -> Option<Word> {
         let rest = self.rest();
         let inner = rest.strip_prefix('\'')?;
         let length = inner.find('\'')?;
@@ -305,7 +305,7 @@ impl<'t> Parser<'t> {
     pub(crate) fn field_word(&mut self) -> Option<Word> {
         let place = self.pos;
         self.skip_blank();
-        if let Some(word) = self.quoted().or_else(|| self.single_quoted()) {
+        if let Some(word) = self.eat_quoted().or_else(|| self.eat_single_quoted()) {
             return Some(word);
         }
         let start = self.pos;
@@ -337,7 +337,7 @@ impl<'t> Parser<'t> {
     pub(crate) fn expect_field(&mut self, what: &str) -> ParseResult<Word> {
         self.field_word().ok_or_else(|| {
             self.skip_blank();
-            Diagnostic::error(format!("expected {what}, found {}", self.found()), self.here())
+            Diagnostic::error(format!("expected {what}, found {}", self.found_text()), self.here())
         })
     }
 
@@ -414,12 +414,12 @@ impl<'t> Parser<'t> {
         if self.at_end() {
             return Ok(());
         }
-        Err(Diagnostic::error(format!("{command}: unexpected {}", self.found()), self.here()))
+        Err(Diagnostic::error(format!("{command}: unexpected {}", self.found_text()), self.here()))
     }
 }
 
 /// Maximum characters of text shown in a message.
-const FOUND_CHARS: usize = 40;
+const FOUND_CHARS_MAX: usize = 40;
 
 /// Resolves `\"` and `\\`; other backslashes are kept, so that regular expressions survive.
 pub(crate) fn unescape(text: &str) -> String {

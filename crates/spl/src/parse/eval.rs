@@ -5,7 +5,9 @@
 //! walk.
 
 use super::cursor::{ParseResult, Parser, Word};
-use crate::ast::{AssignTarget, Assignment, BinaryOp, CompareOp, Expr, ExprKind, NamePart, Span, UnaryOp, balanced};
+use crate::ast::{
+    AssignTarget, Assignment, BinaryOp, CompareOp, Expr, ExprKind, NamePart, Span, UnaryOp, join_balanced,
+};
 use crate::diagnostic::Diagnostic;
 use crate::functions::{EVAL_FUNCTIONS, FunctionHelp, ResultType, eval_function, stats_function};
 
@@ -26,7 +28,7 @@ enum Level {
 }
 
 impl Level {
-    fn tighter(self) -> Level {
+    fn next_tighter(self) -> Level {
         match self {
             Level::Or => Level::Xor,
             Level::Xor => Level::And,
@@ -80,16 +82,16 @@ impl Parser<'_> {
         self.chain = 0;
         let expr = self.expression()?;
         // The `?` of `x=a>1 ? b : c` is reported as an error later.
-        if gives_boolean(&expr) && self.peek() != Some('?') {
+        if is_boolean(&expr) && self.peek() != Some('?') {
             let remark = Diagnostic::error(format!("eval: `{}` cannot hold a boolean", word.text), expr.span);
             self.report(remark.with_hint("write if(..., \"true\", \"false\")"));
         }
-        Ok(Assignment { target: target(&word), expr })
+        Ok(Assignment { target: parse_target(&word), expr })
     }
 
     fn target_word(&mut self) -> ParseResult<Word> {
         self.skip_blank();
-        if let Some(word) = self.quoted().or_else(|| self.single_quoted()) {
+        if let Some(word) = self.eat_quoted().or_else(|| self.eat_single_quoted()) {
             return Ok(word);
         }
         let start = self.pos;
@@ -101,7 +103,10 @@ impl Parser<'_> {
         let stop = |c: char| c.is_whitespace() || matches!(c, '=' | ',' | '(' | ')' | '"' | '\'' | '[' | ']');
         self.pos += rest.find(stop).unwrap_or(rest.len());
         if self.pos == start {
-            return Err(Diagnostic::error(format!("expected a field to assign, found {}", self.found()), self.here()));
+            return Err(Diagnostic::error(
+                format!("expected a field to assign, found {}", self.found_text()),
+                self.here(),
+            ));
         }
         Ok(Word { text: self.text[start..self.pos].to_owned(), quoted: false, span: self.since(start) })
     }
@@ -111,7 +116,8 @@ impl Parser<'_> {
         self.chain = 0;
         let expr = self.expression()?;
         if !self.at_end() {
-            let remark = Diagnostic::error(format!("unexpected {} after the expression", self.found()), self.here());
+            let remark =
+                Diagnostic::error(format!("unexpected {} after the expression", self.found_text()), self.here());
             if let Some(hint) = crate::other_languages::after_expression(self.rest()) {
                 return Err(remark.with_hint(hint));
             }
@@ -126,23 +132,23 @@ impl Parser<'_> {
 
     /// Parses an expression up to where it ends by itself.
     pub(crate) fn expression(&mut self) -> ParseResult<Expr> {
-        self.nested(|parser| parser.level(Level::Or))
+        self.parse_nested(|parser| parser.level(Level::Or))
     }
 
     fn level(&mut self, level: Level) -> ParseResult<Expr> {
         match level {
             Level::Not => return self.negation(),
-            Level::Sign => return self.signed(),
+            Level::Sign => return self.unary_sign(),
             _ => {}
         }
-        let mut operands = vec![self.level(level.tighter())?];
+        let mut operands = vec![self.level(level.next_tighter())?];
         let mut operators = Vec::new();
         while let Some(infix) = self.infix(level) {
             match infix {
                 Infix::In { negated } => {
                     let list = self.arguments()?;
                     let left = self.fold_chain(std::mem::take(&mut operands), std::mem::take(&mut operators))?;
-                    self.lengthen(1, left.span)?;
+                    self.count_chain_operators(1, left.span)?;
                     let span = self.since(left.span.start);
                     let within = Expr { kind: ExprKind::In(Box::new(left), list), span };
                     operands.push(match negated {
@@ -152,7 +158,7 @@ impl Parser<'_> {
                 }
                 Infix::Op(op) => {
                     operators.push(op);
-                    operands.push(self.level(level.tighter())?);
+                    operands.push(self.level(level.next_tighter())?);
                 }
             }
         }
@@ -166,11 +172,11 @@ impl Parser<'_> {
             && operators.iter().all(|other| *other == op)
             && associative.contains(&op)
         {
-            return balanced(operands, |left, right| binary(op, left, right)).ok_or_else(missing);
+            return join_balanced(operands, |left, right| binary(op, left, right)).ok_or_else(missing_expression);
         }
         let rest = operands.split_off(1.min(operands.len()));
-        let mut tree = operands.pop().ok_or_else(missing)?;
-        self.lengthen(operators.len().saturating_sub(1), tree.span)?;
+        let mut tree = operands.pop().ok_or_else(missing_expression)?;
+        self.count_chain_operators(operators.len().saturating_sub(1), tree.span)?;
         for (op, right) in operators.into_iter().zip(rest) {
             tree = binary(op, tree, right);
         }
@@ -178,7 +184,7 @@ impl Parser<'_> {
     }
 
     /// Counts operators that make the tree deeper.
-    fn lengthen(&mut self, operators: usize, place: Span) -> ParseResult<()> {
+    fn count_chain_operators(&mut self, operators: usize, place: Span) -> ParseResult<()> {
         self.chain += operators;
         if self.chain <= MAX_CHAIN {
             return Ok(());
@@ -197,11 +203,11 @@ impl Parser<'_> {
         } else if !self.eat_word("not") {
             return self.level(Level::Compare);
         }
-        let inner = self.nested(Self::negation)?;
+        let inner = self.parse_nested(Self::negation)?;
         Ok(Expr { kind: ExprKind::Unary(UnaryOp::Not, Box::new(inner)), span: self.since(start) })
     }
 
-    fn signed(&mut self) -> ParseResult<Expr> {
+    fn unary_sign(&mut self) -> ParseResult<Expr> {
         self.skip_blank();
         let start = self.pos;
         let op = match self.peek() {
@@ -210,7 +216,7 @@ impl Parser<'_> {
             _ => return self.primary(),
         };
         self.bump();
-        let inner = self.nested(Self::signed)?;
+        let inner = self.parse_nested(Self::unary_sign)?;
         Ok(Expr { kind: ExprKind::Unary(op, Box::new(inner)), span: self.since(start) })
     }
 
@@ -291,10 +297,10 @@ impl Parser<'_> {
                 Ok(Expr { kind: inner.kind, span: self.since(start) })
             }
             '"' => {
-                let text = self.quoted().map(|word| word.text).unwrap_or_default();
+                let text = self.eat_quoted().map(|word| word.text).unwrap_or_default();
                 Ok(Expr { kind: ExprKind::Text(text), span: self.since(start) })
             }
-            '\'' => match self.single_quoted() {
+            '\'' => match self.eat_single_quoted() {
                 Some(word) => Ok(Expr { kind: ExprKind::Field(word.text), span: word.span }),
                 None => Err(Diagnostic::error("this quote is never closed", self.here()).with_hint("add `'`")),
             },
@@ -303,12 +309,12 @@ impl Parser<'_> {
             }
             c if is_name_start(c) => self.name(),
             '[' => {
-                self.unsupported("feature:subsearch-expression".to_owned());
+                self.report_unsupported("feature:subsearch-expression".to_owned());
                 let remark = Diagnostic::error("unsupported: a subsearch inside an expression", self.here());
                 Err(remark.with_hint("use join or append"))
             }
             _ => {
-                let remark = Diagnostic::error(format!("expected a value, found {}", self.found()), self.here());
+                let remark = Diagnostic::error(format!("expected a value, found {}", self.found_text()), self.here());
                 let is_unequal = next == '>' && self.text[..self.pos].ends_with('<');
                 Err(if is_unequal { remark.with_hint("write `!=` for unequal") } else { remark })
             }
@@ -374,7 +380,7 @@ impl Parser<'_> {
             }
             "not" => {
                 // NOT after a tighter operator, as in `a = NOT b`.
-                let inner = self.nested(Self::negation)?;
+                let inner = self.parse_nested(Self::negation)?;
                 Ok(Expr { kind: ExprKind::Unary(UnaryOp::Not, Box::new(inner)), span: self.since(start) })
             }
             _ => Ok(Expr { kind: ExprKind::Field(name), span }),
@@ -401,7 +407,7 @@ impl Parser<'_> {
                         _ => remark,
                     }
                 });
-                self.unsupported(format!("function:eval:{name}"));
+                self.report_unsupported(format!("function:eval:{name}"));
             }
             Some(function) => {
                 let even =
@@ -409,7 +415,7 @@ impl Parser<'_> {
                 // An unknown macro may stand for several arguments.
                 let knows_all = !self.has_unknown_macro(name_span.start, self.pos);
                 if knows_all && (even || !function.help.arity.allows(args.len())) {
-                    self.report(wrong_count(&function.help, args.len(), even).at(name_span));
+                    self.report(argument_count_error(&function.help, args.len(), even).at(name_span));
                 }
             }
         }
@@ -440,10 +446,10 @@ impl Parser<'_> {
 }
 
 /// The error for a call with too few, too many, or unpaired arguments.
-fn wrong_count(function: &FunctionHelp, given: usize, is_odd: bool) -> Diagnostic {
+fn argument_count_error(function: &FunctionHelp, given: usize, is_odd: bool) -> Diagnostic {
     let FunctionHelp { name, arity, syntax, .. } = function;
-    let least = arity.least;
-    let takes = match arity.most {
+    let least = arity.min;
+    let takes = match arity.max {
         _ if is_odd => "arguments in pairs".to_owned(),
         Some(0) => "no argument".to_owned(),
         Some(most) if most == least => format!("{most} argument{}", if most == 1 { "" } else { "s" }),
@@ -465,7 +471,7 @@ fn is_name_char(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '@' | '$' | '{' | '}' | ':')
 }
 
-fn missing() -> Diagnostic {
+fn missing_expression() -> Diagnostic {
     Diagnostic::error("an expression is missing", Span::default())
 }
 
@@ -475,7 +481,7 @@ fn binary(op: BinaryOp, left: Expr, right: Expr) -> Expr {
 }
 
 /// Whether the value can only be a boolean.
-fn gives_boolean(expr: &Expr) -> bool {
+fn is_boolean(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Unary(UnaryOp::Not, _) | ExprKind::In(..) | ExprKind::Bool(_) => true,
         ExprKind::Binary(op, ..) => matches!(
@@ -493,7 +499,7 @@ fn gives_boolean(expr: &Expr) -> bool {
 }
 
 /// Parses a target name. Parts in braces such as `{field}` are substituted row by row; empty braces are plain text.
-fn target(word: &Word) -> AssignTarget {
+fn parse_target(word: &Word) -> AssignTarget {
     let mut parts = Vec::new();
     let mut text = String::new();
     let mut rest = word.text.as_str();

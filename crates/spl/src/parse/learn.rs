@@ -5,7 +5,7 @@ use crate::ast::ModelName;
 use crate::diagnostic::Diagnostic;
 
 /// Maximum bytes of a model's name.
-const MODEL_NAME_MAX: usize = 200;
+const MODEL_NAME_BYTES_MAX: usize = 200;
 
 impl Parser<'_> {
     /// Parses `NAME` or `app:NAME`.
@@ -16,7 +16,7 @@ impl Parser<'_> {
             _ => (false, word.text.as_str()),
         };
         let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-        if text.is_empty() || text.len() > MODEL_NAME_MAX || !text.chars().all(is_of_name) {
+        if text.is_empty() || text.len() > MODEL_NAME_BYTES_MAX || !text.chars().all(is_of_name) {
             let message = format!("{command}: `{}` is not a model name", word.text);
             let remark = Diagnostic::error(message, word.span);
             return Err(
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_say_what_to_write() {
+    fn errors_suggest_what_to_write() {
         for (text, want) in [
             ("* | fit KMean x", "there is no algorithm `KMean`"),
             ("* | fit KMean x", "did you mean `KMeans`?"),

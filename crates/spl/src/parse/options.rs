@@ -31,7 +31,7 @@ impl OptionArg {
         OptionArg { name: name.to_owned(), value: value.to_owned(), name_span: place, value_span: place }
     }
 
-    fn wrong(&self, wants: &str) -> Diagnostic {
+    fn value_error(&self, wants: &str) -> Diagnostic {
         Diagnostic::error(format!("`{}` expects {wants}, got `{}`", self.name, self.value), self.value_span)
     }
 
@@ -40,24 +40,25 @@ impl OptionArg {
         match self.value.to_ascii_lowercase().as_str() {
             "t" | "true" | "1" | "yes" | "y" => Ok(true),
             "f" | "false" | "0" | "no" | "n" => Ok(false),
-            _ => Err(self.wrong("true or false")),
+            _ => Err(self.value_error("true or false")),
         }
     }
 
     /// A number of this type, such as an integer or a float.
     pub(crate) fn number<T: FromStr>(&self) -> ParseResult<T> {
-        self.value.parse().map_err(|_| self.wrong("a number"))
+        self.value.parse().map_err(|_| self.value_error("a number"))
     }
 
     pub(crate) fn time_span(&self) -> ParseResult<TimeSpan> {
         TimeSpan::parse(&self.value)
-            .map_err(|error| self.wrong("a span of time such as 5m").with_hint(error.to_string()))
+            .map_err(|error| self.value_error("a span of time such as 5m").with_hint(error.to_string()))
     }
 
     /// An error about the value; `wants` describes valid values. If `wants` lists them, the closest one is suggested.
-    pub(crate) fn refuse(&self, wants: &str) -> Diagnostic {
+    pub(crate) fn invalid_value(&self, wants: &str) -> Diagnostic {
         let words = wants.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| word.len() > 1);
-        self.wrong(wants).suggest(&self.value, words.filter(|word| !matches!(*word, "or" | "and" | "such" | "as")))
+        self.value_error(wants)
+            .suggest(&self.value, words.filter(|word| !matches!(*word, "or" | "and" | "such" | "as")))
     }
 }
 
@@ -110,7 +111,7 @@ impl Parser<'_> {
         self.expect('=', "after the name of the option")?;
         self.skip_blank();
         let value_start = self.pos;
-        let value = match self.quoted() {
+        let value = match self.eat_quoted() {
             Some(word) => word.text,
             None => self.bare_value(),
         };
@@ -145,13 +146,13 @@ impl Parser<'_> {
                 return Ok(Some(option));
             }
             if !known.ignored.contains(&option.name.as_str()) {
-                self.unknown_option(known, &option);
+                self.report_unknown_option(known, &option);
             }
         }
     }
 
     /// Reports an unknown option.
-    pub(crate) fn unknown_option(&mut self, known: OptionNames, option: &OptionArg) {
+    pub(crate) fn report_unknown_option(&mut self, known: OptionNames, option: &OptionArg) {
         let message = format!("{}: unknown option `{}`", known.command, option.name);
         let remark = Diagnostic::error(message, option.name_span);
         let mut remark = self.suggest(remark, &option.name, known.names.iter().copied());
@@ -160,6 +161,6 @@ impl Parser<'_> {
             remark = remark.with_hint(format!("{} has {}", known.command, names.join(", ")));
         }
         self.report(remark);
-        self.unsupported(format!("option:{}:{}", known.command, option.name));
+        self.report_unsupported(format!("option:{}:{}", known.command, option.name));
     }
 }

@@ -39,7 +39,7 @@ impl Parser<'_> {
     /// Parses a condition in parentheses, with nothing after it.
     pub(crate) fn search_in_parentheses(&mut self) -> ParseResult<SearchExpr> {
         self.expect('(', "before the condition")?;
-        self.nested(|parser| {
+        self.parse_nested(|parser| {
             let inner = parser.search_and()?;
             parser.expect(')', "after the condition")?;
             Ok(inner)
@@ -58,7 +58,7 @@ impl Parser<'_> {
             }
             parts.push(self.search_or()?);
         }
-        Ok(fold(parts, true))
+        Ok(join_parts(parts, true))
     }
 
     fn search_or(&mut self) -> ParseResult<SearchExpr> {
@@ -66,7 +66,7 @@ impl Parser<'_> {
         while self.eat_operator("OR") {
             parts.push(self.search_not()?);
         }
-        Ok(fold(parts, false))
+        Ok(join_parts(parts, false))
     }
 
     fn search_not(&mut self) -> ParseResult<SearchExpr> {
@@ -101,8 +101,8 @@ impl Parser<'_> {
             Some('(') => self.search_in_parentheses(),
             Some('[') => Ok(SearchExpr::Subsearch(Box::new(self.subsearch()?))),
             Some('"') => {
-                let Some(word) = self.quoted() else { return Err(self.missing_operand()) };
-                self.after_word(word)
+                let Some(word) = self.eat_quoted() else { return Err(self.missing_operand()) };
+                self.parse_after_word(word)
             }
             Some(_) => {
                 for operator in ["AND", "OR"] {
@@ -117,7 +117,7 @@ impl Parser<'_> {
     }
 
     fn missing_operand(&self) -> Diagnostic {
-        let remark = Diagnostic::error(format!("expected a search term, found {}", self.found()), self.here());
+        let remark = Diagnostic::error(format!("expected a search term, found {}", self.found_text()), self.here());
         let before = self.text[..self.pos].trim_end();
         match ["AND", "OR", "NOT"].into_iter().find(|operator| before.ends_with(operator)) {
             Some(operator) => remark.with_hint(format!("write a condition after `{operator}`, or remove it")),
@@ -141,13 +141,13 @@ impl Parser<'_> {
             && !name.is_empty()
             && !self.at_compare_op()
         {
-            return self.indexed(&word, name, value);
+            return self.parse_indexed(&word, name, value);
         }
         if word.text == "IN" && self.rest().trim_start().starts_with('(') {
             let remark = Diagnostic::error("`IN` needs a field on its left", word.span);
             return Err(remark.with_hint("write `field IN (...)` or `NOT field IN (...)`"));
         }
-        self.after_word(word)
+        self.parse_after_word(word)
     }
 
     /// Whether a comparison operator follows, ignoring blanks.
@@ -163,7 +163,7 @@ impl Parser<'_> {
     fn function_text(&mut self) -> ParseResult<SearchPattern> {
         self.skip_blank();
         let start = self.pos;
-        let word = match self.quoted() {
+        let word = match self.eat_quoted() {
             Some(word) => word,
             None => {
                 self.pos += self.rest().find(')').unwrap_or(self.rest().len());
@@ -175,10 +175,10 @@ impl Parser<'_> {
         Ok(word.into())
     }
 
-    fn indexed(&mut self, word: &Word, name: &str, value: &str) -> ParseResult<SearchExpr> {
+    fn parse_indexed(&mut self, word: &Word, name: &str, value: &str) -> ParseResult<SearchExpr> {
         let name_end = word.span.start + name.len();
         let field = FieldPattern { text: name.to_owned(), span: Span { start: word.span.start, end: name_end } };
-        let value = match self.quoted() {
+        let value = match self.eat_quoted() {
             Some(quoted) if value.is_empty() => quoted.into(),
             _ => SearchPattern {
                 text: value.to_owned(),
@@ -190,7 +190,7 @@ impl Parser<'_> {
     }
 
     /// Parses the text after a word: a comparison, IN, or nothing, which makes the word a keyword.
-    fn after_word(&mut self, word: Word) -> ParseResult<SearchExpr> {
+    fn parse_after_word(&mut self, word: Word) -> ParseResult<SearchExpr> {
         let place = self.pos;
         self.skip_blank();
         if let Some(op) = self.compare_op() {
@@ -266,7 +266,7 @@ impl Parser<'_> {
             self.pos += "CASE(".len();
             self.function_text()?
         } else if self.peek() == Some('[') {
-            self.unsupported("feature:subsearch-value".to_owned());
+            self.report_unsupported("feature:subsearch-value".to_owned());
             let message = format!("unsupported: a subsearch as the value of `{}`", field.text);
             return Err(
                 Diagnostic::error(message, self.here()).with_hint("let the subsearch return the whole condition")
@@ -274,7 +274,7 @@ impl Parser<'_> {
         } else if self.peek() == Some('(') {
             return self.compared_group(&field, op);
         } else {
-            match self.quoted() {
+            match self.eat_quoted() {
                 Some(word) => word.into(),
                 None => self.bare_word(false).into(),
             }
@@ -288,13 +288,13 @@ impl Parser<'_> {
 
     /// Parses `field=(a OR b)` as a comparison with each of the values.
     fn compared_group(&mut self, field: &Word, op: CompareOp) -> ParseResult<SearchExpr> {
-        let inner = self.nested(|parser| {
+        let inner = self.parse_nested(|parser| {
             parser.bump();
             let inner = parser.search_and()?;
             parser.expect(')', "after the values")?;
             Ok(inner)
         })?;
-        Ok(compared(inner, field, op))
+        Ok(compare_words(inner, field, op))
     }
 
     fn in_list(&mut self, field: FieldPattern) -> ParseResult<SearchExpr> {
@@ -304,7 +304,7 @@ impl Parser<'_> {
             self.skip_separators();
             match self.peek() {
                 None | Some(')') => break,
-                Some('"') => values.extend(self.quoted().map(SearchPattern::from)),
+                Some('"') => values.extend(self.eat_quoted().map(SearchPattern::from)),
                 Some(_) => {
                     let word = self.bare_word(false);
                     if word.text.is_empty() {
@@ -383,13 +383,13 @@ impl Parser<'_> {
                 }
             }
         }
-        Ok(fold(kept, true))
+        Ok(join_parts(kept, true))
     }
 }
 
 /// Turns the words of a condition into comparisons with a field.
-fn compared(expr: SearchExpr, field: &Word, op: CompareOp) -> SearchExpr {
-    let all = |parts: Vec<SearchExpr>| parts.into_iter().map(|part| compared(part, field, op)).collect();
+fn compare_words(expr: SearchExpr, field: &Word, op: CompareOp) -> SearchExpr {
+    let all = |parts: Vec<SearchExpr>| parts.into_iter().map(|part| compare_words(part, field, op)).collect();
     let with = |value: SearchPattern, case_sensitive: bool| SearchExpr::Compare {
         field: field.clone().field(),
         op,
@@ -399,7 +399,7 @@ fn compared(expr: SearchExpr, field: &Word, op: CompareOp) -> SearchExpr {
     match expr {
         SearchExpr::And(parts) => SearchExpr::And(all(parts)),
         SearchExpr::Or(parts) => SearchExpr::Or(all(parts)),
-        SearchExpr::Not(part) => SearchExpr::Not(Box::new(compared(*part, field, op))),
+        SearchExpr::Not(part) => SearchExpr::Not(Box::new(compare_words(*part, field, op))),
         SearchExpr::Keyword(value) | SearchExpr::Term(value) => with(value, false),
         SearchExpr::Case(value) => with(value, true),
         SearchExpr::All => with(SearchPattern { text: "*".to_owned(), quoted: false, span: field.span }, false),
@@ -409,13 +409,13 @@ fn compared(expr: SearchExpr, field: &Word, op: CompareOp) -> SearchExpr {
 
 impl SearchExpr {
     /// The condition that all parts hold, without nested ANDs and parts that match everything.
-    pub fn all_of(parts: Vec<SearchExpr>) -> SearchExpr {
-        fold(parts, true)
+    pub fn conjunction(parts: Vec<SearchExpr>) -> SearchExpr {
+        join_parts(parts, true)
     }
 }
 
 /// Joins the parts of AND or OR, flattening and dropping parts that match everything.
-fn fold(parts: Vec<SearchExpr>, and: bool) -> SearchExpr {
+fn join_parts(parts: Vec<SearchExpr>, and: bool) -> SearchExpr {
     let mut flat = Vec::with_capacity(parts.len());
     for part in parts {
         match part {

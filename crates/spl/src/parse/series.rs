@@ -60,7 +60,7 @@ impl Parser<'_> {
             "limit" => {
                 let lower = option.value.to_ascii_lowercase();
                 let digits = lower.strip_prefix("top").or_else(|| lower.strip_prefix("bottom")).unwrap_or(&lower);
-                series.limit = digits.parse().map_err(|_| option.refuse("a number, topN or bottomN"))?;
+                series.limit = digits.parse().map_err(|_| option.invalid_value("a number, topN or bottomN"))?;
                 series.bottom = lower.starts_with("bottom");
             }
             "agg" => {
@@ -124,7 +124,7 @@ impl Parser<'_> {
                 Ok(SeriesFilter { function, test: SeriesTest::Compare { op, value } })
             }
             _ => {
-                self.unsupported(format!("option:{command}:where"));
+                self.report_unsupported(format!("option:{command}:where"));
                 let remark = Diagnostic::error(format!("{command}: this where clause is not known"), self.since(start));
                 Err(remark.with_hint("write `where sum in top10` or `where max > 5`"))
             }

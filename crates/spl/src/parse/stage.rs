@@ -7,7 +7,7 @@ use super::cursor::{ParseResult, Parser};
 use super::{MAX_COMMANDS, MAX_SUBSEARCH_DEPTH, quoted_len};
 use crate::ast::{Command, CustomCommand, Pipeline, Span, Stage};
 use crate::commands::{
-    Call, Syntax, UNSUPPORTED_COMMANDS, entry, help, help_of, hint_of_unsupported, is_command, set_words,
+    Call, Syntax, UNSUPPORTED_COMMANDS, entry, help, help_of, is_command, set_words, unsupported_hint,
 };
 use crate::diagnostic::Diagnostic;
 use crate::functions::stats_function;
@@ -78,7 +78,7 @@ impl Parser<'_> {
             (implicit, first) = (false, false);
         }
         set_words(&mut commands);
-        without_idle_start(&mut commands);
+        drop_leading_noops(&mut commands);
         Pipeline { commands, span: self.since(start) }
     }
 
@@ -151,33 +151,33 @@ impl Parser<'_> {
         let read = if implicit { self.search_stage(first) } else { self.named_command(first) };
         let read = read.map_err(|remark| self.item_in_brackets(start).unwrap_or(remark));
         if read.is_err()
-            && let Some(command) = self.substituted(start, implicit, first, checkpoint)
+            && let Some(command) = self.parse_with_placeholders(start, implicit, first, checkpoint)
         {
-            return Some(self.placed(vec![command], start));
+            return Some(self.finish_stage(vec![command], start));
         }
         if read.is_err()
             && implicit
-            && let Some(commands) = self.without_pipe(start, first, checkpoint)
+            && let Some(commands) = self.parse_without_pipe(start, first, checkpoint)
         {
-            return Some(self.placed(commands, start));
+            return Some(self.finish_stage(commands, start));
         }
         let has_unknown_macro = |place: &Span| place.start >= opened && place.end <= self.end;
         if read.is_err() && self.accepts_unknown_macros && self.macros.iter().any(has_unknown_macro) {
             return None;
         }
-        let commands = self.recover(read.map_err(|remark| self.with_syntax(remark, start, implicit)))??;
-        Some(self.placed(commands, start))
+        let commands = self.recover(read.map_err(|remark| self.with_syntax_hint(remark, start, implicit)))??;
+        Some(self.finish_stage(commands, start))
     }
 
     /// Ends a stage and gives all its commands the position of the whole stage.
-    fn placed(&mut self, commands: Vec<Command>, start: usize) -> Vec<Stage> {
+    fn finish_stage(&mut self, commands: Vec<Command>, start: usize) -> Vec<Stage> {
         self.pos = self.end;
         let span = self.since(start);
         commands.into_iter().map(|command| Stage { command, span }).collect()
     }
 
     /// Adds a hint to a command's error: a missing pipe if that explains it, or else the command's syntax.
-    fn with_syntax(&self, remark: Diagnostic, start: usize, implicit: bool) -> Diagnostic {
+    fn with_syntax_hint(&self, remark: Diagnostic, start: usize, implicit: bool) -> Diagnostic {
         let stage = Span { start, end: self.end };
         if let Some(inner) = inner_command(self.text, stage).filter(|inner| remark.span.start >= inner.span.start) {
             return remark.with_hint(inner.hint());
@@ -205,7 +205,7 @@ impl Parser<'_> {
         let operator = rest.trim_start().starts_with(['=', '!', '<', '>']);
         let known = name == "search"
             || (self.subsearches > 0
-                && (is_command(&name) || hint_of_unsupported(&name).is_some() || self.custom.contains(&name)));
+                && (is_command(&name) || unsupported_hint(&name).is_some() || self.custom.contains(&name)));
         alone && !operator && known
     }
 
@@ -239,7 +239,7 @@ impl Parser<'_> {
 
     /// Parses text that is invalid as a search but begins with a command, such as the second half of a search that a
     /// dashboard appends to another.
-    fn without_pipe(&mut self, start: usize, first: bool, checkpoint: (usize, usize)) -> Option<Vec<Command>> {
+    fn parse_without_pipe(&mut self, start: usize, first: bool, checkpoint: (usize, usize)) -> Option<Vec<Command>> {
         let after = self.checkpoint();
         let place = std::mem::replace(&mut self.pos, start);
         let name = self.peek_name();
@@ -268,13 +268,13 @@ impl Parser<'_> {
         let start = self.pos;
         let written = self.peek_name();
         if written.is_empty() {
-            return Err(Diagnostic::error(format!("expected a command, found {}", self.found()), self.here()));
+            return Err(Diagnostic::error(format!("expected a command, found {}", self.found_text()), self.here()));
         }
         self.pos += written.len();
         let name = written.to_ascii_lowercase();
         let commands = self.arguments_of(&name, first)?;
         if commands.is_none() {
-            self.unknown_command(&name, self.since(start));
+            self.report_unknown_command(&name, self.since(start));
         }
         Ok(commands)
     }
@@ -291,9 +291,9 @@ impl Parser<'_> {
         Ok(Some(commands))
     }
 
-    fn unknown_command(&mut self, name: &str, span: Span) {
-        self.unsupported(format!("command:{name}"));
-        let remark = if let Some(reason) = hint_of_unsupported(name) {
+    fn report_unknown_command(&mut self, name: &str, span: Span) {
+        self.report_unsupported(format!("command:{name}"));
+        let remark = if let Some(reason) = unsupported_hint(name) {
             let remark = Diagnostic::error(format!("unsupported: command `{name}` does not run yet"), span);
             if reason.is_empty() { remark } else { remark.with_hint(reason) }
         } else if let Some(hint) = crate::other_languages::command(name) {
@@ -343,7 +343,7 @@ impl Parser<'_> {
             let message = format!("subsearches nested deeper than the limit of {MAX_SUBSEARCH_DEPTH}");
             return Err(Diagnostic::error(message, open));
         }
-        self.nested(|parser| {
+        self.parse_nested(|parser| {
             parser.subsearches += 1;
             let outer_end = std::mem::replace(&mut parser.end, close);
             let pipeline = parser.pipeline();
@@ -372,7 +372,8 @@ impl Parser<'_> {
                 continue;
             }
             if self.peek() != Some('[') {
-                let remark = Diagnostic::error(format!("{command}: expected `[`, found {}", self.found()), self.here());
+                let remark =
+                    Diagnostic::error(format!("{command}: expected `[`, found {}", self.found_text()), self.here());
                 return Err(remark.with_hint("write a subsearch in brackets; union also takes `datamodel:NAME`, `lookup:NAME`, `savedsearch:NAME`"));
             }
             if subsearches.len() >= SUBSEARCHES_MAX {
@@ -391,7 +392,7 @@ impl Parser<'_> {
 }
 
 /// Removes commands without effect from the front: `| localop | rest ...` begins with `rest`.
-fn without_idle_start(commands: &mut Vec<Stage>) {
+fn drop_leading_noops(commands: &mut Vec<Stage>) {
     let is_idle = |stage: &Stage| matches!(stage.command, Command::Noop(_));
     let idle = commands.iter().take_while(|stage| is_idle(stage)).count();
     if idle < commands.len() {

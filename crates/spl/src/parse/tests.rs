@@ -19,7 +19,7 @@ fn one(text: &str) -> Command {
 }
 
 /// A node as text, without positions.
-pub(crate) fn without_places(command: &Command) -> String {
+pub(crate) fn without_spans(command: &Command) -> String {
     let text = format!("{command:?}");
     let parts = text.split("Span { start: ").enumerate();
     parts.map(|(at, part)| if at == 0 { part } else { part.split_once('}').unwrap().1 }).collect()
@@ -204,7 +204,7 @@ fn lints_that_still_run_are_warnings() {
 }
 
 #[test]
-fn words_of_other_languages_and_slips_are_explained() {
+fn foreign_words_and_typos_are_explained() {
     let hint = |text: &str| {
         let parsed = crate::parse(text);
         let first = parsed.diagnostics.first().unwrap_or_else(|| panic!("{text}: nothing is said"));
@@ -233,7 +233,7 @@ fn words_of_other_languages_and_slips_are_explained() {
 }
 
 #[test]
-fn conditions_and_expressions_stand_alone() {
+fn conditions_and_expressions_parse_on_their_own() {
     assert_eq!(parse_condition("a OR b c").map(|expr| show(&expr)), Ok("(and (or a b) c)".to_owned()));
     for text in ["a | b", "a ]", "(a", "a \"b"] {
         assert!(parse_condition(text).is_err(), "{text}");

@@ -12,11 +12,11 @@ use serde_json::{Map, Value, json};
 use super::NodeEntry;
 
 /// Formats the entries of an endpoint as requested by the path's arguments; fails for an unknown format.
-pub(super) fn text_of(path: &str, entries: &[NodeEntry]) -> Result<String, Fault> {
+pub(super) fn render_entries(path: &str, entries: &[NodeEntry]) -> Result<String, Fault> {
     let (endpoint, arguments) = path.split_once('?').unwrap_or((path, ""));
     let form = arguments.split('&').rev().find_map(|argument| argument.strip_prefix("output_mode="));
     match form {
-        None | Some("xml" | "atom") => Ok(feed(endpoint, entries)),
+        None | Some("xml" | "atom") => Ok(atom_feed(endpoint, entries)),
         Some("json") => Ok(json_text(endpoint, entries)),
         Some(other) => {
             Err(Fault::invalid(format!("output_mode={other}: with report_as=text an answer is xml or json")))
@@ -45,8 +45,8 @@ fn json_text(endpoint: &str, entries: &[NodeEntry]) -> String {
     json!({ "origin": endpoint, "entry": entry, "paging": paging, "messages": [] }).to_string()
 }
 
-fn feed(endpoint: &str, entries: &[NodeEntry]) -> String {
-    let (id, name) = (escaped(endpoint), escaped(endpoint.rsplit('/').next().unwrap_or(endpoint)));
+fn atom_feed(endpoint: &str, entries: &[NodeEntry]) -> String {
+    let (id, name) = (escape_xml(endpoint), escape_xml(endpoint.rsplit('/').next().unwrap_or(endpoint)));
     let mut text = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
          <feed xmlns=\"http://www.w3.org/2005/Atom\" xmlns:s=\"http://dev.splunk.com/ns/rest\">\n  \
@@ -54,19 +54,19 @@ fn feed(endpoint: &str, entries: &[NodeEntry]) -> String {
     );
     for entry in entries {
         let (title, fields) = parts(entry);
-        let title = escaped(title);
+        let title = escape_xml(title);
         text.push_str(&format!("  <entry>\n    <title>{title}</title>\n    <id>{id}/{title}</id>\n"));
         text.push_str("    <content type=\"text/xml\">\n      <s:dict>\n");
         for (name, values) in fields {
             let value = match values.as_slice() {
-                [one] => escaped(one),
+                [one] => escape_xml(one),
                 several => {
                     let items: String =
-                        several.iter().map(|value| format!("<s:item>{}</s:item>", escaped(value))).collect();
+                        several.iter().map(|value| format!("<s:item>{}</s:item>", escape_xml(value))).collect();
                     format!("<s:list>{items}</s:list>")
                 }
             };
-            text.push_str(&format!("        <s:key name=\"{}\">{value}</s:key>\n", escaped(name)));
+            text.push_str(&format!("        <s:key name=\"{}\">{value}</s:key>\n", escape_xml(name)));
         }
         text.push_str("      </s:dict>\n    </content>\n  </entry>\n");
     }
@@ -75,7 +75,7 @@ fn feed(endpoint: &str, entries: &[NodeEntry]) -> String {
 }
 
 /// Escapes a text for XML; characters not allowed in XML 1.0, such as most control characters, become U+FFFD.
-fn escaped(text: &str) -> String {
+fn escape_xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

@@ -4,7 +4,7 @@
 //! result is removed. The results of `min` and `max`, which also compare texts, are kept.
 
 use quarry_eval::EngineError;
-use quarry_eval::aggregate::Body;
+use quarry_eval::aggregate::FunctionBody;
 use quarry_spl::ast::{
     Aggregate, AggregateArg, CompareOp, EvalCommand, FieldsCommand, NodeBuilder, StatsCommand, StatsFunction,
 };
@@ -17,7 +17,7 @@ pub(super) fn steps(stats: &StatsCommand, lowering: &Lowering<'_>) -> Result<Vec
     let (mut counts, mut checks, mut hidden) = (Vec::new(), Vec::new(), Vec::new());
     for (at, aggregate) in stats.aggregates.iter().enumerate() {
         let AggregateArg::Field(field) = &aggregate.arg else { continue };
-        if !Body::of(&aggregate.function).is_of_numbers() {
+        if !FunctionBody::of(&aggregate.function).reads_only_numbers() {
             continue;
         }
         let (values, numbers, make) =

@@ -10,14 +10,14 @@ use std::collections::VecDeque;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_eval::aggregate::moments::Moments;
-use quarry_eval::aggregate::running_state::{Running, Sums, is_by_arrival, many, value_of_ends};
-use quarry_eval::aggregate::{Body, LIST_VALUES_MAX, OfDistinct};
+use quarry_eval::aggregate::running_state::{Running, Sums, is_by_arrival, multivalue, value_of_ends};
+use quarry_eval::aggregate::{DistinctResult, FunctionBody, LIST_VALUES_MAX};
 use quarry_eval::rows::Value;
 use quarry_event::TimeNs;
 use quarry_event::value::{compare, exact_number, parse_number};
 
 /// Approximate bytes of a value's count, besides its text.
-const TALLY_BYTES: usize = size_of::<(Box<str>, usize)>() + 16;
+const VALUE_COUNT_BYTES: usize = size_of::<(Box<str>, usize)>() + 16;
 
 /// Stored part of a row: its time and the values for each aggregate.
 #[derive(Clone, Debug)]
@@ -104,20 +104,22 @@ pub(super) struct Kind {
 
 impl Sliding {
     /// The state of an empty window.
-    pub(super) fn new(body: Body) -> Sliding {
+    pub(super) fn new(body: FunctionBody) -> Sliding {
         match Running::new(body) {
             Running::Count(_) => Sliding::Count(0),
             Running::Sums(_) => Sliding::Sums(Stacks::default()),
             Running::Moments(_) => Sliding::Moments(Stacks::default()),
             Running::Extremes(_) => Sliding::Extremes(Box::default()),
-            Running::Distinct(_) if matches!(body, Body::Distinct(_)) => Sliding::Distinct(HashMap::default(), 0),
+            Running::Distinct(_) if matches!(body, FunctionBody::Distinct(_)) => {
+                Sliding::Distinct(HashMap::default(), 0)
+            }
             Running::Ends(_) if !is_by_arrival(body) => Sliding::Times(Box::default()),
             _ => Sliding::Rows(VecDeque::new()),
         }
     }
 
     /// Adds the window's newest row; `column` is the aggregate's index.
-    pub(super) fn push(&mut self, body: Body, window: &Window, at: u64, column: usize) {
+    pub(super) fn push(&mut self, body: FunctionBody, window: &Window, at: u64, column: usize) {
         let row = window.row(at);
         let values = &row.values[column];
         if values.is_empty() {
@@ -131,14 +133,14 @@ impl Sliding {
                 let text = |(row, value): &(u64, usize)| window.row(*row).values[column][*value].as_str();
                 for (place, value) in values.iter().enumerate() {
                     let is_number = parse_number(value).is_some();
-                    if !is_number && body.is_of_numbers() {
+                    if !is_number && body.reads_only_numbers() {
                         continue;
                     }
                     let kind = &mut kinds[usize::from(is_number)];
                     kind.count += 1;
                     // The first of equal values is kept.
-                    keep(&mut kind.low, (at, place), |known| compare(value, text(known)).is_lt());
-                    keep(&mut kind.high, (at, place), |known| compare(value, text(known)).is_gt());
+                    push_candidate(&mut kind.low, (at, place), |known| compare(value, text(known)).is_lt());
+                    push_candidate(&mut kind.high, (at, place), |known| compare(value, text(known)).is_gt());
                 }
             }
             Sliding::Distinct(tally, bytes) => values.iter().for_each(|value| {
@@ -146,19 +148,19 @@ impl Sliding {
                     *count += 1;
                     return;
                 }
-                *bytes += value.len() + TALLY_BYTES;
+                *bytes += value.len() + VALUE_COUNT_BYTES;
                 tally.insert(value.as_str().into(), 1);
             }),
             Sliding::Times(ends) => {
-                keep(&mut ends.0, (at, 0), |known| row.time < window.row(known.0).time);
-                keep(&mut ends.1, (at, 0), |known| row.time > window.row(known.0).time);
+                push_candidate(&mut ends.0, (at, 0), |known| row.time < window.row(known.0).time);
+                push_candidate(&mut ends.1, (at, 0), |known| row.time > window.row(known.0).time);
             }
             Sliding::Rows(rows) => rows.push_back(at),
         }
     }
 
     /// Removes the oldest row known to this state, which has left the window.
-    pub(super) fn pop(&mut self, body: Body, at: u64, values: &[String]) {
+    pub(super) fn pop(&mut self, body: FunctionBody, at: u64, values: &[String]) {
         if values.is_empty() {
             return;
         }
@@ -169,13 +171,13 @@ impl Sliding {
             Sliding::Extremes(kinds) => {
                 for value in values {
                     let is_number = parse_number(value).is_some();
-                    if is_number || !body.is_of_numbers() {
+                    if is_number || !body.reads_only_numbers() {
                         kinds[usize::from(is_number)].count -= 1;
                     }
                 }
                 kinds.iter_mut().for_each(|kind| {
-                    leave(&mut kind.low, at);
-                    leave(&mut kind.high, at);
+                    remove_row(&mut kind.low, at);
+                    remove_row(&mut kind.high, at);
                 });
             }
             Sliding::Distinct(tally, bytes) => values.iter().for_each(|value| {
@@ -183,12 +185,12 @@ impl Sliding {
                 *count -= 1;
                 if *count == 0 {
                     tally.remove(value.as_str());
-                    *bytes = bytes.saturating_sub(value.len() + TALLY_BYTES);
+                    *bytes = bytes.saturating_sub(value.len() + VALUE_COUNT_BYTES);
                 }
             }),
             Sliding::Times(ends) => {
-                leave(&mut ends.0, at);
-                leave(&mut ends.1, at);
+                remove_row(&mut ends.0, at);
+                remove_row(&mut ends.1, at);
             }
             Sliding::Rows(rows) => {
                 rows.pop_front();
@@ -197,7 +199,7 @@ impl Sliding {
     }
 
     /// The function's value over the group's rows in the window.
-    pub(super) fn value(&self, body: Body, window: &Window, column: usize, group: u32) -> Value<'static> {
+    pub(super) fn value(&self, body: FunctionBody, window: &Window, column: usize, group: u32) -> Value<'static> {
         let values = |row: u64| window.row(row).values[column].as_slice();
         match self {
             Sliding::Count(count) => Value::Int(*count),
@@ -206,17 +208,17 @@ impl Sliding {
             Sliding::Extremes(kinds) if kinds.iter().all(|kind| kind.count > 0) => {
                 // Numbers and texts mixed have no total order, so the result depends on the order of rows.
                 let rows = window.rows.iter().filter(|row| row.group == group);
-                folded(body, rows.map(|row| (row.values[column].as_slice(), row.time)))
+                fold_rows(body, rows.map(|row| (row.values[column].as_slice(), row.time)))
             }
             Sliding::Extremes(kinds) => {
                 let kind = if kinds[0].count > 0 { &kinds[0] } else { &kinds[1] };
                 let text = |end: &Candidates| end.front().map(|(row, value)| values(*row)[*value].clone());
                 Running::Extremes(Box::new((text(&kind.low), text(&kind.high)))).value(body)
             }
-            Sliding::Distinct(tally, _) if matches!(body, Body::Distinct(OfDistinct::Values)) => {
+            Sliding::Distinct(tally, _) if matches!(body, FunctionBody::Distinct(DistinctResult::Values)) => {
                 let mut all: Vec<String> = tally.keys().map(|value| value.to_string()).collect();
                 all.sort_unstable();
-                many(all)
+                multivalue(all)
             }
             Sliding::Distinct(tally, _) => Value::Int(tally.len() as i64),
             Sliding::Times(ends) => {
@@ -224,15 +226,15 @@ impl Sliding {
                 value_of_ends(body, end(&ends.0), end(&ends.1))
             }
             Sliding::Rows(rows) => match body {
-                Body::Pick { .. } => {
+                FunctionBody::Pick { .. } => {
                     let end = |row: Option<&u64>| row.map(|row| (window.row(*row).time, values(*row)));
                     value_of_ends(body, end(rows.front()), end(rows.back()))
                 }
-                Body::List => {
+                FunctionBody::List => {
                     let all = rows.iter().flat_map(|row| values(*row));
-                    many(all.take(LIST_VALUES_MAX).cloned().collect())
+                    multivalue(all.take(LIST_VALUES_MAX).cloned().collect())
                 }
-                _ => folded(body, rows.iter().map(|row| (values(*row), window.row(*row).time))),
+                _ => fold_rows(body, rows.iter().map(|row| (values(*row), window.row(*row).time))),
             },
         }
     }
@@ -256,7 +258,7 @@ impl Sliding {
 }
 
 /// Adds a candidate and removes those that can no longer become the extreme.
-fn keep(candidates: &mut Candidates, candidate: (u64, usize), beats: impl Fn(&(u64, usize)) -> bool) {
+fn push_candidate(candidates: &mut Candidates, candidate: (u64, usize), beats: impl Fn(&(u64, usize)) -> bool) {
     while candidates.back().is_some_and(&beats) {
         candidates.pop_back();
     }
@@ -264,14 +266,14 @@ fn keep(candidates: &mut Candidates, candidate: (u64, usize), beats: impl Fn(&(u
 }
 
 /// Removes the candidates of a row.
-fn leave(candidates: &mut Candidates, row: u64) {
+fn remove_row(candidates: &mut Candidates, row: u64) {
     while candidates.front().is_some_and(|(of, _)| *of == row) {
         candidates.pop_front();
     }
 }
 
 /// Evaluates the function over these rows.
-fn folded<'v>(body: Body, rows: impl Iterator<Item = (&'v [String], Option<TimeNs>)>) -> Value<'static> {
+fn fold_rows<'v>(body: FunctionBody, rows: impl Iterator<Item = (&'v [String], Option<TimeNs>)>) -> Value<'static> {
     let mut running = Running::new(body);
     rows.for_each(|(values, time)| running.add(body, values, time));
     running.value(body)
@@ -280,32 +282,32 @@ fn folded<'v>(body: Body, rows: impl Iterator<Item = (&'v [String], Option<TimeN
 /// A value that can be aggregated with two stacks.
 pub(super) trait Foldable: Copy + Default {
     /// The value for one row.
-    fn of(values: &[String]) -> Self;
+    fn from_values(values: &[String]) -> Self;
     /// Combines this value with the one after it.
-    fn with(self, other: Self) -> Self;
+    fn combine(self, other: Self) -> Self;
 }
 
 impl Foldable for Sums {
-    fn of(values: &[String]) -> Sums {
+    fn from_values(values: &[String]) -> Sums {
         let mut sums = Sums::default();
         values.iter().filter_map(|value| exact_number(value)).for_each(|number| sums.add(number));
         sums
     }
 
-    fn with(mut self, other: Sums) -> Sums {
+    fn combine(mut self, other: Sums) -> Sums {
         self.merge(other);
         self
     }
 }
 
 impl Foldable for Moments {
-    fn of(values: &[String]) -> Moments {
+    fn from_values(values: &[String]) -> Moments {
         let mut moments = Moments::default();
         moments.add_texts(values);
         moments
     }
 
-    fn with(mut self, other: Moments) -> Moments {
+    fn combine(mut self, other: Moments) -> Moments {
         self.merge(&other);
         self
     }
@@ -324,8 +326,8 @@ pub(super) struct Stacks<T> {
 
 impl<T: Foldable> Stacks<T> {
     fn push(&mut self, values: &[String]) {
-        let part = T::of(values);
-        self.newest = self.newest.with(part);
+        let part = T::from_values(values);
+        self.newest = self.newest.combine(part);
         self.newer.push(part);
     }
 
@@ -334,7 +336,7 @@ impl<T: Foldable> Stacks<T> {
             let mut total = T::default();
             self.older.reserve_exact(self.newer.len());
             while let Some(part) = self.newer.pop() {
-                total = part.with(total);
+                total = part.combine(total);
                 self.older.push(total);
             }
             self.newest = T::default();
@@ -343,7 +345,7 @@ impl<T: Foldable> Stacks<T> {
     }
 
     fn total(&self) -> T {
-        self.older.last().map_or(self.newest, |older| older.with(self.newest))
+        self.older.last().map_or(self.newest, |older| older.combine(self.newest))
     }
 
     fn bytes(&self) -> usize {
@@ -376,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn sliding_gives_what_folding_anew_gives() {
+    fn sliding_aggregates_equal_recomputed_ones() {
         let functions = [
             StatsFunction::Count,
             StatsFunction::Sum,
@@ -402,7 +404,7 @@ mod tests {
             StatsFunction::SeriesRate { sum: true },
         ];
         for function in &functions {
-            let body = Body::of(function);
+            let body = FunctionBody::of(function);
             for (size, mixed) in [(1, true), (3, true), (40, true), (40, false), (500, false)] {
                 let (mut window, mut sliding) = (Window::default(), Sliding::new(body));
                 for seen in rows(300, mixed) {
@@ -412,7 +414,7 @@ mod tests {
                         let (left, seen) = window.pop().unwrap();
                         sliding.pop(body, left, &seen.values[0]);
                     }
-                    let anew = folded(body, window.rows.iter().map(|row| (row.values[0].as_slice(), row.time)));
+                    let anew = fold_rows(body, window.rows.iter().map(|row| (row.values[0].as_slice(), row.time)));
                     assert_eq!(sliding.value(body, &window, 0, 0), anew, "{function:?} over {size} at {at}");
                 }
             }

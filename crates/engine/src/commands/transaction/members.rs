@@ -18,11 +18,11 @@ use quarry_stdx::number::u32_of;
 /// Maximum number of distinct fields of all transactions.
 const FIELDS_MAX: usize = 1_000;
 /// Approximate overhead of a column of a batch, in bytes.
-const COLUMN_BYTES: usize = 256;
+const COLUMN_OVERHEAD_BYTES: usize = 256;
 
 /// The fields of all transactions, numbered.
 #[derive(Default)]
-pub(super) struct Names {
+pub(super) struct FieldNames {
     pub(super) all: Vec<Arc<str>>,
     known: HashMap<Arc<str>, u32, FixedState>,
     /// Whether a field was dropped.
@@ -31,7 +31,7 @@ pub(super) struct Names {
     pub(super) has_times: bool,
 }
 
-impl Names {
+impl FieldNames {
     fn number(&mut self, name: &str) -> Option<u32> {
         if let Some(number) = self.known.get(name) {
             return Some(*number);
@@ -59,7 +59,7 @@ pub(super) struct Events {
 }
 
 impl Events {
-    pub(super) fn new(batch: &RecordBatch, fields: &[String], names: &mut Names) -> Result<Events, EngineError> {
+    pub(super) fn new(batch: &RecordBatch, fields: &[String], names: &mut FieldNames) -> Result<Events, EngineError> {
         let (batch, bytes) = compact(batch)?;
         let time = reader(&batch, "_time");
         names.has_times |= (0..batch.num_rows()).any(|row| time_ns(&time, row).is_some());
@@ -77,7 +77,7 @@ impl Events {
             }
         }
         columns.sort_unstable_by_key(|(number, _)| *number);
-        Ok(Events { times, keys, bytes: bytes + columns.len() * COLUMN_BYTES, columns })
+        Ok(Events { times, keys, bytes: bytes + columns.len() * COLUMN_OVERHEAD_BYTES, columns })
     }
 
     pub(super) fn count(&self) -> usize {
@@ -116,7 +116,7 @@ enum MemberValues {
     /// A row of a batch.
     Row(Arc<Events>, u32),
     /// Concatenated copies of the values; for each value, the field number and the end position.
-    Own(Box<str>, Box<[(u32, u32)]>),
+    Copied(Box<str>, Box<[(u32, u32)]>),
 }
 
 impl Member {
@@ -130,7 +130,7 @@ impl Member {
     }
 
     /// Copies its values out of the batch.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn detach(&mut self) {
         let MemberValues::Row(events, row) = &self.place else { return };
         let (mut text, mut ends) = (String::new(), Vec::new());
         for (number, column) in &events.columns {
@@ -139,7 +139,7 @@ impl Member {
                 ends.push((*number, u32_of(text.len())));
             }
         }
-        self.place = MemberValues::Own(text.into(), ends.into());
+        self.place = MemberValues::Copied(text.into(), ends.into());
     }
 
     /// Bytes held in addition to batches.
@@ -147,27 +147,27 @@ impl Member {
         size_of::<Member>()
             + match &self.place {
                 MemberValues::Row(..) => 0,
-                MemberValues::Own(text, ends) => text.len() + size_of_val::<[(u32, u32)]>(ends),
+                MemberValues::Copied(text, ends) => text.len() + size_of_val::<[(u32, u32)]>(ends),
             }
     }
 
     /// Approximate bytes of its values.
-    pub(super) fn weight(&self) -> usize {
+    pub(super) fn value_bytes(&self) -> usize {
         match &self.place {
             MemberValues::Row(events, _) => size_of::<Member>() + events.bytes / events.count().max(1),
-            MemberValues::Own(..) => self.bytes(),
+            MemberValues::Copied(..) => self.bytes(),
         }
     }
 
     /// Appends the values of a field.
-    pub(super) fn values_into<'m>(&'m self, field: u32, values: &mut Vec<Cow<'m, str>>) {
+    pub(super) fn append_values<'m>(&'m self, field: u32, values: &mut Vec<Cow<'m, str>>) {
         match &self.place {
             MemberValues::Row(events, row) => {
                 if let Ok(at) = events.columns.binary_search_by_key(&field, |(number, _)| *number) {
                     values.extend(events.columns[at].1.values(*row as usize));
                 }
             }
-            MemberValues::Own(text, ends) => {
+            MemberValues::Copied(text, ends) => {
                 let at = ends.partition_point(|(number, _)| *number < field);
                 let mut start = if at == 0 { 0 } else { ends[at - 1].1 as usize };
                 for (_, end) in ends[at..].iter().take_while(|(number, _)| *number == field) {
@@ -187,7 +187,7 @@ impl Member {
                     events.columns.iter().for_each(|(number, _)| mark(*number));
                 }
             }
-            MemberValues::Own(_, ends) => ends.iter().for_each(|(number, _)| mark(*number)),
+            MemberValues::Copied(_, ends) => ends.iter().for_each(|(number, _)| mark(*number)),
         }
     }
 }

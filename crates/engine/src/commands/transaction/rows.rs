@@ -14,12 +14,12 @@ use arrow::datatypes::DataType;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::dataflow::Dataflow;
-use quarry_eval::rows::{self, ColumnBuilder, KeptRows, RowIter, batch_of};
+use quarry_eval::rows::{self, ColumnBuilder, RowBuffer, RowIter, batch_of};
 use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::ast::{TransactionCommand, TransactionLists};
 
-use super::members::{Member, Names};
+use super::members::{FieldNames, Member};
 
 /// Number of finished rows that form a batch.
 const BATCH_ROWS: usize = 1_024;
@@ -30,7 +30,7 @@ const WAITING_ROWS_MAX: usize = 32_768;
 /// Maximum bytes of finished rows that wait.
 const WAITING_BYTES_MAX: usize = 16 << 20;
 /// Divisor: waiting rows may take at most the search's memory divided by this.
-const WAITING_SHARE: usize = 32;
+const WAITING_MEMORY_DIVISOR: usize = 32;
 
 /// A finished transaction.
 struct FinishedTransaction {
@@ -39,13 +39,13 @@ struct FinishedTransaction {
     number: u64,
     /// Oldest first.
     members: Vec<Member>,
-    ending: Ending,
+    ending: FinalState,
     bytes: usize,
 }
 
 /// Final state of a transaction: complete (`closed_txn`), or an event without a transaction (`_txn_orphan`).
 #[derive(Clone, Copy)]
-pub(super) struct Ending {
+pub(super) struct FinalState {
     pub(super) closed: bool,
     pub(super) orphan: bool,
 }
@@ -56,10 +56,10 @@ pub(super) struct ClosedRows {
     /// Approximate bytes of waiting transactions.
     pub(super) waiting_bytes: usize,
     /// Rows and bytes at which waiting transactions are examined again.
-    look_at: (usize, usize),
+    next_check: (usize, usize),
     bytes_max: usize,
     next: u64,
-    kept: KeptRows,
+    kept: RowBuffer,
     /// Time of the last row kept.
     last: TimeNs,
     is_in_order: bool,
@@ -70,21 +70,21 @@ impl ClosedRows {
         ClosedRows {
             waiting: Vec::new(),
             waiting_bytes: 0,
-            look_at: (BATCH_ROWS, BATCH_BYTES),
-            bytes_max: WAITING_BYTES_MAX.min(dataflow.memory_bytes() / WAITING_SHARE),
+            next_check: (BATCH_ROWS, BATCH_BYTES),
+            bytes_max: WAITING_BYTES_MAX.min(dataflow.memory_bytes() / WAITING_MEMORY_DIVISOR),
             next: 0,
-            kept: KeptRows::new("transaction", dataflow),
+            kept: RowBuffer::new("transaction", dataflow),
             last: TimeNs::MAX,
             is_in_order: true,
         }
     }
 
     /// Adds a transaction.
-    pub(super) fn add(&mut self, mut members: Vec<Member>, ending: Ending) {
+    pub(super) fn add(&mut self, mut members: Vec<Member>, ending: FinalState) {
         members.reverse();
         members.sort_by_key(|member| member.time);
         let time = members.first().map_or(0, |member| member.time);
-        let bytes = members.iter().map(Member::weight).sum();
+        let bytes = members.iter().map(Member::value_bytes).sum();
         self.waiting_bytes += bytes;
         self.next += 1;
         self.waiting.push(FinishedTransaction { time, number: self.next, members, ending, bytes });
@@ -92,7 +92,7 @@ impl ClosedRows {
 
     /// Whether it is time to turn waiting transactions into rows.
     pub(super) fn is_full(&self) -> bool {
-        self.waiting.len() >= self.look_at.0 || self.waiting_bytes >= self.look_at.1.min(self.bytes_max)
+        self.waiting.len() >= self.next_check.0 || self.waiting_bytes >= self.next_check.1.min(self.bytes_max)
     }
 
     /// Turns into rows the transactions that no other transaction at `latest` or earlier can precede. If too many
@@ -101,7 +101,7 @@ impl ClosedRows {
         &mut self,
         latest: TimeNs,
         command: &TransactionCommand,
-        names: &Names,
+        names: &FieldNames,
     ) -> Result<(), EngineError> {
         self.waiting.sort_by(|a, b| b.time.cmp(&a.time).then(a.number.cmp(&b.number)));
         let mut ready = self.waiting.partition_point(|row| row.time >= latest);
@@ -125,20 +125,20 @@ impl ClosedRows {
             rest = others;
         }
         self.waiting_bytes -= rows.iter().map(|row| row.bytes).sum::<usize>();
-        self.look_at = (self.waiting.len() + BATCH_ROWS, self.waiting_bytes + BATCH_BYTES);
+        self.next_check = (self.waiting.len() + BATCH_ROWS, self.waiting_bytes + BATCH_BYTES);
         Ok(())
     }
 
     /// Copies the values of all waiting transactions out of their batches.
-    pub(super) fn settle(&mut self) {
-        self.waiting.iter_mut().flat_map(|row| &mut row.members).for_each(Member::settle);
+    pub(super) fn detach_members(&mut self) {
+        self.waiting.iter_mut().flat_map(|row| &mut row.members).for_each(Member::detach);
     }
 
     /// All rows, the newest transaction first, with fields in order of name.
     pub(super) fn finish(
         mut self,
         command: &TransactionCommand,
-        names: &Names,
+        names: &FieldNames,
         context: &CommandContext,
     ) -> Result<RowIter, EngineError> {
         self.make_rows(TimeNs::MIN, command, names)?;
@@ -154,7 +154,7 @@ impl ClosedRows {
         let keys: Vec<_> = schema.index_of("_time").into_iter().map(|at| (at, newest_first)).collect();
         let sorted = match self.is_in_order {
             true => self.kept.into_unified_rows(),
-            false => rows::sorted(self.kept, &keys, None, &context.dataflow)?,
+            false => rows::sort_rows(self.kept, &keys, None, &context.dataflow)?,
         };
         Ok(Box::new(sorted.map(move |batch| rows::select(&batch?, &order))))
     }
@@ -163,7 +163,7 @@ impl ClosedRows {
 fn batch_of_rows(
     closed: &[FinishedTransaction],
     command: &TransactionCommand,
-    names: &Names,
+    names: &FieldNames,
 ) -> Result<arrow::record_batch::RecordBatch, EngineError> {
     let count = closed.len();
     let column = || ColumnBuilder::new(count);
@@ -174,7 +174,7 @@ fn batch_of_rows(
     for row in closed {
         let newest = row.members.last().map_or(row.time, |member| member.time);
         time.push_time(row.time);
-        duration.push(rows::Value::number_of((newest - row.time) as f64 / NS_PER_SEC as f64));
+        duration.push(rows::Value::from_f64((newest - row.time) as f64 / NS_PER_SEC as f64));
         events.push_int(row.members.len() as i64);
         ended.push_int(i64::from(row.ending.closed));
         if row.ending.orphan {
@@ -215,7 +215,7 @@ fn field_column(closed: &[FinishedTransaction], field: u32, name: &str, command:
         let mut has_value = false;
         for member in &row.members {
             let before = values.len();
-            member.values_into(field, &mut values);
+            member.append_values(field, &mut values);
             has_value |= values.len() > before;
             if is_list && values.len() == before {
                 values.push(Cow::Borrowed(&command.null_text));

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, Decimal64Array, Int64Array, StringViewArray};
 use arrow::record_batch::RecordBatch;
 
-use super::{WAYS, answer_by, context};
-use crate::coded_rows::{BATCH, COLUMNS, batches, dictionary, dictionary_values, mixed};
+use super::{DISTRIBUTIONS, context, run_stats_distributed};
+use crate::coded_rows::{BATCH_ROWS, COLUMNS, batches, dictionary, dictionary_values, pseudo_random};
 use crate::rows::{ColumnReader, batch_of};
 
 #[test]
@@ -17,23 +17,23 @@ fn coded_columns_read_as_their_texts() {
             let column = |rows: &RecordBatch| ColumnReader::new(rows.column_by_name(name).unwrap());
             let (text, coded) = (column(texts), column(coded));
             let mut scratch = String::new();
-            for row in 0..BATCH {
+            for row in 0..BATCH_ROWS {
                 let expected = text.text(row, &mut String::new()).map(str::to_owned);
                 assert_eq!(coded.text(row, &mut scratch).map(str::to_owned), expected, "{name}");
                 assert_eq!(coded.is_null(row), expected.is_none());
                 assert_eq!(coded.values(row).map(|text| text.into_owned()).next(), expected);
                 assert_eq!(coded.number(row).map(f64::to_bits), text.number(row).map(f64::to_bits), "{expected:?}");
                 assert_eq!(coded.value(row).text().map(|text| text.into_owned()), expected);
-                assert_eq!(coded.present().is_none_or(|present| present.is_valid(row)), expected.is_some());
+                assert_eq!(coded.validity().is_none_or(|present| present.is_valid(row)), expected.is_some());
             }
         }
     }
 }
 
 #[test]
-fn a_decimal_is_the_number_its_text_reads_as() {
+fn decimals_equal_the_numbers_of_their_texts() {
     let numbers: Vec<i64> =
-        (0..2_000).map(|at| (mixed(at) as i64).wrapping_mul(7_919) % 10i64.pow(1 + at as u32 % 18)).collect();
+        (0..2_000).map(|at| (pseudo_random(at) as i64).wrapping_mul(7_919) % 10i64.pow(1 + at as u32 % 18)).collect();
     for digits in 1..=9 {
         let column = Decimal64Array::from(numbers.clone()).with_precision_and_scale(18, digits).unwrap();
         let column: ArrayRef = Arc::new(column);
@@ -66,11 +66,15 @@ fn every_function_gives_the_same_for_codes_and_texts() {
             " by path, word",
         ] {
             let stats = format!("{}{by}", functions.replace('F', field));
-            for way in WAYS {
-                let expected = answer_by(&stats, &texts, way);
+            for way in DISTRIBUTIONS {
+                let expected = run_stats_distributed(&stats, &texts, way);
                 assert!(!expected.is_empty());
-                assert_eq!(answer_by(&stats, &typed, way), expected, "{stats} by {way:?}, typed");
-                assert_eq!(answer_by(&stats, &dictionaries, way), expected, "{stats} by {way:?}, dictionaries");
+                assert_eq!(run_stats_distributed(&stats, &typed, way), expected, "{stats} by {way:?}, typed");
+                assert_eq!(
+                    run_stats_distributed(&stats, &dictionaries, way),
+                    expected,
+                    "{stats} by {way:?}, dictionaries"
+                );
             }
         }
     }
@@ -83,16 +87,16 @@ fn counts_alone_are_the_same_for_codes_and_texts() {
         ["", "path", "word", "user", "big", "price", "address", "odd", "path, address", "odd, path", "path, big, odd"]
     {
         let stats = if by.is_empty() { "count".to_owned() } else { format!("count, count as again by {by}") };
-        for way in WAYS {
-            let expected = answer_by(&stats, &texts, way);
-            assert_eq!(answer_by(&stats, &typed, way), expected, "{stats} by {way:?}, typed");
-            assert_eq!(answer_by(&stats, &dictionaries, way), expected, "{stats} by {way:?}, dictionaries");
+        for way in DISTRIBUTIONS {
+            let expected = run_stats_distributed(&stats, &texts, way);
+            assert_eq!(run_stats_distributed(&stats, &typed, way), expected, "{stats} by {way:?}, typed");
+            assert_eq!(run_stats_distributed(&stats, &dictionaries, way), expected, "{stats} by {way:?}, dictionaries");
         }
     }
 }
 
 #[test]
-fn many_values_leave_the_small_tables() {
+fn many_values_overflow_the_small_tables() {
     // Many and sparse integers, so that arrays are replaced by hash tables for keys, sets and pairs.
     let value = |row: i64| if row % 3 == 0 { row * 1_000_003 - 77 } else { row };
     let batches = |typed: bool| -> Vec<RecordBatch> {
@@ -110,26 +114,26 @@ fn many_values_leave_the_small_tables() {
     };
     let (texts, typed) = (batches(false), batches(true));
     for stats in ["count by v", "dc(v) as d", "dc(v) as d by g", "count by g, v", "count by v, g"] {
-        for way in WAYS {
-            let expected = answer_by(stats, &texts, super::Way::OneFolder);
-            assert_eq!(answer_by(stats, &typed, way), expected, "{stats} by {way:?}");
+        for way in DISTRIBUTIONS {
+            let expected = run_stats_distributed(stats, &texts, super::Distribution::OneFolder);
+            assert_eq!(run_stats_distributed(stats, &typed, way), expected, "{stats} by {way:?}");
         }
     }
-    assert_eq!(answer_by("dc(v) as d", &typed, super::Way::Folders), ["20000"]);
+    assert_eq!(run_stats_distributed("dc(v) as d", &typed, super::Distribution::Folders), ["20000"]);
 }
 
 /// A folder checks its size only occasionally: rows counted by code after a spill must not be lost.
 #[test]
-fn rows_counted_by_code_after_states_were_given_away_count() {
-    let texts: Vec<Option<String>> = (0..BATCH).map(|row| Some(format!("group {}", row % 5))).collect();
+fn rows_counted_by_code_after_a_spill_are_kept() {
+    let texts: Vec<Option<String>> = (0..BATCH_ROWS).map(|row| Some(format!("group {}", row % 5))).collect();
     let codes = dictionary(&texts, &dictionary_values(&texts, 0, false));
-    let rows = batch_of([("g", codes)], BATCH).unwrap();
+    let rows = batch_of([("g", codes)], BATCH_ROWS).unwrap();
     let (plan, context) = (super::plan("count by g"), context());
-    let mut folder = super::Folder::with_limit(&plan, BATCH + 10, &context);
+    let mut folder = super::Folder::with_limit(&plan, BATCH_ROWS + 10, &context);
     (0..4).for_each(|slice| folder.add(&rows, slice, 0).unwrap());
     assert!(folder.has_spilled());
     let folded = plan.gather(vec![folder], &context).unwrap();
     let result = plan.values(folded, &context).unwrap();
     let counts = crate::rows::as_number_array(&crate::rows::column_or_null(&result, "count"));
-    assert_eq!(counts.values().iter().sum::<f64>(), (4 * BATCH) as f64);
+    assert_eq!(counts.values().iter().sum::<f64>(), (4 * BATCH_ROWS) as f64);
 }

@@ -31,16 +31,16 @@ pub struct TableRule {
 /// A section of a table.
 #[derive(Debug, Default)]
 struct Section {
-    start: Start,
-    end: End,
+    start: SectionStart,
+    end: SectionEnd,
     member: Option<Regex>,
-    ignored: Ignored,
+    ignored: IgnoredLines,
     replaced: Vec<(Regex, Replacement)>,
     tokens: Option<Tokens>,
 }
 
 #[derive(Debug, Default)]
-enum Start {
+enum SectionStart {
     /// The section starts at the end of the previous one.
     #[default]
     Here,
@@ -51,9 +51,9 @@ enum Start {
 }
 
 #[derive(Debug, Default)]
-enum End {
+enum SectionEnd {
     #[default]
-    Unsaid,
+    Unspecified,
     /// The section ends after this many lines.
     Count(usize),
     /// The section ends before the next line that matches.
@@ -61,7 +61,7 @@ enum End {
 }
 
 #[derive(Debug, Default)]
-enum Ignored {
+enum IgnoredLines {
     #[default]
     Nothing,
     All,
@@ -69,7 +69,7 @@ enum Ignored {
 }
 
 /// Receives rows: the line, and the names and values of its cells.
-pub type SeeCells<'s> = &'s mut dyn FnMut(&str, Vec<(String, String)>);
+pub type CellVisitor<'s> = &'s mut dyn FnMut(&str, Vec<(String, String)>);
 
 impl TableRule {
     /// Parses a stanza; the error is for the user.
@@ -86,8 +86,8 @@ impl TableRule {
         let mut section = |name: &str| sections.remove(name);
         let body = section("body").ok_or_else(|| Fault::invalid("it has no body section"))?;
         let rule = TableRule { pre: section("pre"), header: section("header"), body, post: section("post") };
-        if let Some(Section { end: End::Unsaid, .. }) = &rule.pre
-            && !matches!(rule.header.as_ref().unwrap_or(&rule.body).start, Start::At(_))
+        if let Some(Section { end: SectionEnd::Unspecified, .. }) = &rule.pre
+            && !matches!(rule.header.as_ref().unwrap_or(&rule.body).start, SectionStart::At(_))
         {
             return Err(Fault::invalid("the end of pre is undefined: give pre.end, pre.linecount or header.start"));
         }
@@ -95,7 +95,7 @@ impl TableRule {
     }
 
     /// Passes each row of the tables in a text to `see`.
-    pub fn rows(&self, text: &str, several_tables: bool, named: bool, see: SeeCells<'_>) {
+    pub fn rows(&self, text: &str, several_tables: bool, named: bool, see: CellVisitor<'_>) {
         let lines: Vec<&str> = text.lines().collect();
         let mut place = 0;
         while place < lines.len() {
@@ -108,18 +108,18 @@ impl TableRule {
     }
 
     /// Passes the rows of the next table to `see`; returns the end of the table, if there is one.
-    fn table(&self, lines: &[&str], from: usize, named: bool, see: SeeCells<'_>) -> Option<usize> {
+    fn table(&self, lines: &[&str], from: usize, named: bool, see: CellVisitor<'_>) -> Option<usize> {
         let mut place = from;
         if let Some(pre) = &self.pre {
-            let (start, end) = pre.lines(lines, place, 0)?;
+            let (start, end) = pre.section_range(lines, place, 0)?;
             place = start.max(end);
         }
         let (mut names, mut header_line) = (Vec::new(), String::new());
         if let Some(header) = &self.header {
             // A header that is only a list of names occupies no lines.
             let is_list = matches!(header.tokens, Some(Tokens::List(_)));
-            let unsaid = usize::from(!is_list || !matches!(header.start, Start::Here));
-            let (start, end) = header.lines(lines, place, unsaid)?;
+            let unsaid = usize::from(!is_list || !matches!(header.start, SectionStart::Here));
+            let (start, end) = header.section_range(lines, place, unsaid)?;
             place = end;
             header_line = header.members(&lines[start..end]).next().unwrap_or_default();
             names = match &header.tokens {
@@ -130,7 +130,7 @@ impl TableRule {
         if !named {
             names.clear();
         }
-        let (start, end) = self.body.lines(lines, place, usize::MAX)?;
+        let (start, end) = self.body.section_range(lines, place, usize::MAX)?;
         for (line, text) in self.body.members_of(&lines[start..end]) {
             let default = Tokens::default();
             let values = self.body.tokens.as_ref().unwrap_or(&default).of(&text, &header_line, names.len());
@@ -139,7 +139,7 @@ impl TableRule {
         }
         place = end;
         if let Some(post) = &self.post
-            && let Some((_, end)) = post.lines(lines, place, usize::MAX)
+            && let Some((_, end)) = post.section_range(lines, place, usize::MAX)
         {
             place = end;
         }
@@ -163,13 +163,13 @@ impl Section {
             _ => Err(Fault::invalid(format!("`{value}` is not a number of lines up to {LINES_MAX}"))),
         };
         match part {
-            "start" => self.start = Start::At(regex(value)?),
-            "start_offset" => self.start = Start::After(count()?),
-            "end" => self.end = End::Before(regex(value)?),
-            "linecount" => self.end = End::Count(count()?),
+            "start" => self.start = SectionStart::At(regex(value)?),
+            "start_offset" => self.start = SectionStart::After(count()?),
+            "end" => self.end = SectionEnd::Before(regex(value)?),
+            "linecount" => self.end = SectionEnd::Count(count()?),
             "member" => self.member = Some(regex(value)?),
-            "ignore" => self.ignored = ignored(value)?,
-            "replace" => self.replaced = replaced(value)?,
+            "ignore" => self.ignored = parse_ignored(value)?,
+            "replace" => self.replaced = parse_replacements(value)?,
             "tokens" if matches!(section, "header" | "body") => self.tokens = Some(Tokens::new(value)?),
             "tokens" => {}
             _ => return Err(Fault::invalid("there is no such setting")),
@@ -179,17 +179,17 @@ impl Section {
 
     /// First line and end of the section; `unsaid` is the number of lines if no setting defines it. `None` if the
     /// section does not start.
-    fn lines(&self, lines: &[&str], from: usize, unsaid: usize) -> Option<(usize, usize)> {
+    fn section_range(&self, lines: &[&str], from: usize, unsaid: usize) -> Option<(usize, usize)> {
         let (start, is_found) = match &self.start {
-            Start::Here => (from, false),
-            Start::After(count) => (from.saturating_add(*count), false),
-            Start::At(regex) => (from + lines.get(from..)?.iter().position(|line| regex.is_match(line))?, true),
+            SectionStart::Here => (from, false),
+            SectionStart::After(count) => (from.saturating_add(*count), false),
+            SectionStart::At(regex) => (from + lines.get(from..)?.iter().position(|line| regex.is_match(line))?, true),
         };
         let rest = lines.get(start..)?;
         let count = match &self.end {
-            End::Unsaid => unsaid,
-            End::Count(count) => *count,
-            End::Before(regex) => {
+            SectionEnd::Unspecified => unsaid,
+            SectionEnd::Count(count) => *count,
+            SectionEnd::Before(regex) => {
                 // Includes the line that matched the start.
                 let first = usize::from(is_found);
                 let end = rest.iter().skip(first).position(|line| regex.is_match(line));
@@ -203,9 +203,9 @@ impl Section {
     fn members_of<'s>(&'s self, lines: &'s [&'s str]) -> impl Iterator<Item = (&'s str, String)> {
         let is_member = |line: &&&str| {
             let is_ignored = match &self.ignored {
-                Ignored::Nothing => false,
-                Ignored::All => true,
-                Ignored::Like(all) => all.iter().any(|regex| regex.is_match(line)),
+                IgnoredLines::Nothing => false,
+                IgnoredLines::All => true,
+                IgnoredLines::Like(all) => all.iter().any(|regex| regex.is_match(line)),
             };
             !is_ignored && self.member.as_ref().is_none_or(|regex| regex.is_match(line))
         };
@@ -227,19 +227,19 @@ fn regex(text: &str) -> Result<Regex, Fault> {
     Regex::new(inner.unwrap_or(text))
 }
 
-fn ignored(value: &str) -> Result<Ignored, Fault> {
+fn parse_ignored(value: &str) -> Result<IgnoredLines, Fault> {
     let items = items(value);
     match items.split_first() {
-        Some((first, [])) if first.text == "_all_" => Ok(Ignored::All),
-        Some((first, [])) if first.text == "_none_" => Ok(Ignored::Nothing),
+        Some((first, [])) if first.text == "_all_" => Ok(IgnoredLines::All),
+        Some((first, [])) if first.text == "_none_" => Ok(IgnoredLines::Nothing),
         Some((first, all)) if first.text == "_regex_" && !all.is_empty() => {
-            all.iter().map(|item| Regex::new(&item.text)).collect::<Result<_, _>>().map(Ignored::Like)
+            all.iter().map(|item| Regex::new(&item.text)).collect::<Result<_, _>>().map(IgnoredLines::Like)
         }
         _ => Err(Fault::invalid("write _all_, _none_ or _regex_ with regular expressions in quotes")),
     }
 }
 
-fn replaced(value: &str) -> Result<Vec<(Regex, Replacement)>, Fault> {
+fn parse_replacements(value: &str) -> Result<Vec<(Regex, Replacement)>, Fault> {
     let items = items(value);
     if items.is_empty() || !items.len().is_multiple_of(2) || items.iter().any(|item| !item.quoted) {
         return Err(Fault::invalid("write pairs such as \"%\" = \"_\", \"#\" = \"_\""));
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn stanzas_that_say_too_little_or_nonsense_are_refused() {
+    fn incomplete_or_invalid_stanzas_are_refused() {
         for (text, expected) in [
             ("header.linecount = 1", "it has no body section"),
             ("body.end = (", "body.end: "),

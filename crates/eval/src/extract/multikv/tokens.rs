@@ -12,7 +12,7 @@ pub(crate) enum Tokens {
     /// `_tokenize_`: tokens between delimiters.
     Split {
         /// Maximum number of tokens; the last one takes the rest of the line.
-        most: Most,
+        most: TokenLimit,
         /// Delimiter characters.
         delimiters: Vec<char>,
         /// Whether consecutive delimiters count as one.
@@ -24,7 +24,7 @@ pub(crate) enum Tokens {
 
 /// Maximum number of tokens for `_tokenize_`.
 #[derive(Debug)]
-pub(crate) enum Most {
+pub(crate) enum TokenLimit {
     All,
     /// The number of tokens in the previous section.
     AsBefore,
@@ -43,7 +43,7 @@ pub(crate) struct Aligned {
 impl Default for Tokens {
     /// The default: as many words as the header has.
     fn default() -> Tokens {
-        Tokens::Split { most: Most::AsBefore, delimiters: vec![' ', '\t'], consumes: true }
+        Tokens::Split { most: TokenLimit::AsBefore, delimiters: vec![' ', '\t'], consumes: true }
     }
 }
 
@@ -94,12 +94,12 @@ impl Tokens {
             }
             Tokens::Split { most, delimiters, consumes } => {
                 let most = match most {
-                    Most::All => usize::MAX,
-                    Most::AsBefore if before == 0 => usize::MAX,
-                    Most::AsBefore => before,
-                    Most::Count(count) => *count,
+                    TokenLimit::All => usize::MAX,
+                    TokenLimit::AsBefore if before == 0 => usize::MAX,
+                    TokenLimit::AsBefore => before,
+                    TokenLimit::Count(count) => *count,
                 };
-                pieces(line, most, delimiters, *consumes)
+                split_tokens(line, most, delimiters, *consumes)
             }
             Tokens::Align(all) => all.iter().map(|aligned| aligned.of(line, header)).collect(),
         }
@@ -110,9 +110,9 @@ impl Tokens {
 fn split(items: &[Item]) -> Option<Tokens> {
     let (first, mut rest) = items.split_first()?;
     let most = match first.text.parse::<i64>().ok()? {
-        -1 => Most::All,
-        0 => Most::AsBefore,
-        count => Most::Count(usize::try_from(count).ok()?),
+        -1 => TokenLimit::All,
+        0 => TokenLimit::AsBefore,
+        count => TokenLimit::Count(usize::try_from(count).ok()?),
     };
     let mut consumes = true;
     if let Some((last, before)) = rest.split_last()
@@ -132,7 +132,7 @@ fn split(items: &[Item]) -> Option<Tokens> {
 }
 
 /// Splits the line at delimiters into at most `most` tokens.
-fn pieces(line: &str, most: usize, delimiters: &[char], consumes: bool) -> Vec<String> {
+fn split_tokens(line: &str, most: usize, delimiters: &[char], consumes: bool) -> Vec<String> {
     let mut all = Vec::new();
     let mut rest = line;
     loop {
@@ -195,9 +195,9 @@ pub(crate) fn items(text: &str) -> Vec<Item> {
                 }
             }
             all.push(Item { text: inner, quoted: true });
-        } else if !is_between(sign) {
+        } else if !is_separator(sign) {
             let mut word = String::from(sign);
-            while let Some(next) = signs.next_if(|next| !is_between(*next) && *next != '"') {
+            while let Some(next) = signs.next_if(|next| !is_separator(*next) && *next != '"') {
                 word.push(next);
             }
             all.push(Item { text: word, quoted: false });
@@ -206,7 +206,7 @@ pub(crate) fn items(text: &str) -> Vec<Item> {
     all
 }
 
-fn is_between(sign: char) -> bool {
+fn is_separator(sign: char) -> bool {
     sign.is_whitespace() || matches!(sign, ',' | '=')
 }
 
@@ -214,12 +214,12 @@ fn is_between(sign: char) -> bool {
 mod tests {
     use super::*;
 
-    fn cut(tokens: &str, line: &str, before: usize) -> Vec<String> {
+    fn split_line(tokens: &str, line: &str, before: usize) -> Vec<String> {
         Tokens::new(tokens).unwrap().of(line, "  PID  USER   TIME", before)
     }
 
     #[test]
-    fn lines_are_cut_as_the_rule_says() {
+    fn lines_are_split_by_the_rule() {
         for (tokens, line, before, expected) in [
             ("_tokenize_, -1, \" \"", "  a b   c ", 0, vec!["a", "b", "c"]),
             ("_tokenize_ 2 \" \"", "a b   c ", 0, vec!["a", "b   c"]),
@@ -236,7 +236,7 @@ mod tests {
             ),
             ("_align_ \"GONE\", L, 3", "abc", 0, vec![""]),
         ] {
-            assert_eq!(cut(tokens, line, before), expected, "{tokens}");
+            assert_eq!(split_line(tokens, line, before), expected, "{tokens}");
         }
         for text in [
             "",
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_lists() {
+    fn list_settings_are_split_into_items() {
         let texts: Vec<String> = items("\"a\\\"b\\d\" =\"x, y\",  c").into_iter().map(|item| item.text).collect();
         assert_eq!(texts, ["a\"b\\d", "x, y", "c"]);
     }

@@ -5,11 +5,11 @@
 use regex_automata::util::look::Look;
 
 /// The assertion cannot be decided.
-pub(super) struct Unclear;
+pub(super) struct Undecidable;
 
 /// Byte before a position, as far as assertions distinguish bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Behind {
+pub(super) enum ByteBefore {
     Start,
     LineFeed,
     Word,
@@ -20,19 +20,19 @@ pub(super) enum Behind {
 
 /// Byte after a position, if known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ahead {
+pub(super) enum ByteAfter {
     Unknown,
     Byte(u8),
     End,
 }
 
 /// Kind of a byte for assertions at the position after it.
-pub(super) fn behind(byte: u8) -> Behind {
+pub(super) fn classify_before(byte: u8) -> ByteBefore {
     match byte {
-        b'\n' => Behind::LineFeed,
-        0x80.. => Behind::Wide,
-        byte if is_word(byte) => Behind::Word,
-        _ => Behind::Other,
+        b'\n' => ByteBefore::LineFeed,
+        0x80.. => ByteBefore::Wide,
+        byte if is_word(byte) => ByteBefore::Word,
+        _ => ByteBefore::Other,
     }
 }
 
@@ -41,21 +41,21 @@ fn is_word(byte: u8) -> bool {
 }
 
 /// Whether an assertion holds; `None` if that depends on the next byte.
-pub(super) fn holds(look: Look, behind: Behind, ahead: Ahead) -> Result<Option<bool>, Unclear> {
+pub(super) fn holds(look: Look, behind: ByteBefore, ahead: ByteAfter) -> Result<Option<bool>, Undecidable> {
     match look {
-        Look::Start => return Ok(Some(behind == Behind::Start)),
-        Look::StartLF => return Ok(Some(matches!(behind, Behind::Start | Behind::LineFeed))),
+        Look::Start => return Ok(Some(behind == ByteBefore::Start)),
+        Look::StartLF => return Ok(Some(matches!(behind, ByteBefore::Start | ByteBefore::LineFeed))),
         _ => {}
     }
     let next = match ahead {
-        Ahead::Unknown => return Ok(None),
-        Ahead::End => None,
-        Ahead::Byte(byte) => Some(byte),
+        ByteAfter::Unknown => return Ok(None),
+        ByteAfter::End => None,
+        ByteAfter::Byte(byte) => Some(byte),
     };
     // A single byte does not show whether a non-ASCII character belongs to a word.
-    let before = || if behind == Behind::Wide { Err(Unclear) } else { Ok(behind == Behind::Word) };
+    let before = || if behind == ByteBefore::Wide { Err(Undecidable) } else { Ok(behind == ByteBefore::Word) };
     let after = || match next {
-        Some(0x80..) => Err(Unclear),
+        Some(0x80..) => Err(Undecidable),
         next => Ok(next.is_some_and(is_word)),
     };
     Ok(Some(match look {
@@ -67,6 +67,6 @@ pub(super) fn holds(look: Look, behind: Behind, ahead: Ahead) -> Result<Option<b
         Look::WordEndAscii | Look::WordEndUnicode => before()? && !after()?,
         Look::WordStartHalfAscii | Look::WordStartHalfUnicode => !before()?,
         Look::WordEndHalfAscii | Look::WordEndHalfUnicode => !after()?,
-        _ => return Err(Unclear),
+        _ => return Err(Undecidable),
     }))
 }

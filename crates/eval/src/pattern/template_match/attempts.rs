@@ -9,7 +9,8 @@ use regex_automata::hybrid::LazyStateID;
 use regex_automata::util::start;
 
 use super::{
-    FlatPart, Planner, Reading, STATES_MAX, STEPS_MAX, TemplatePosition, TooMuch, intersection, is_inside_character,
+    FlatPart, LimitExceeded, Planner, STATES_MAX, STEPS_MAX, TemplatePosition, TemplateReader, intersection,
+    is_inside_character,
 };
 
 /// Maximum number of cached variable passes.
@@ -18,7 +19,7 @@ const PASSES_MAX: usize = 4_096;
 const LENGTH_MAX: u32 = 64;
 
 /// A state, and whether a match was seen before it was reached.
-type Live = (LazyStateID, bool);
+type LiveState = (LazyStateID, bool);
 
 /// Outcome of the attempts at one position.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +35,7 @@ pub(super) struct Attempt {
 /// Cache key of passing over the values of a variable.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PassKey {
-    live: Box<[Live]>,
+    live: Box<[LiveState]>,
     bytes: [[u64; 4]; 3],
     min_len: u32,
     max_len: u32,
@@ -42,7 +43,7 @@ pub(super) struct PassKey {
 }
 
 impl PassKey {
-    fn new(live: &[Live], traits: &ValueTraits) -> PassKey {
+    fn new(live: &[LiveState], traits: &ValueTraits) -> PassKey {
         let bytes = [traits.bytes, traits.firsts, traits.lasts].map(|bytes| bytes.words());
         let (min_len, max_len, value_set) = (traits.min_len, traits.max_len, traits.value_set.clone());
         PassKey { live: live.into(), bytes, min_len, max_len, value_set }
@@ -50,13 +51,13 @@ impl PassKey {
 }
 
 /// Cached results of passing over variables.
-pub(super) type KnownPasses = HashMap<PassKey, Attempts, foldhash::fast::FixedState>;
+pub(super) type PassCache = HashMap<PassKey, Attempts, foldhash::fast::FixedState>;
 
 /// All possible outcomes of attempts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attempts {
     /// States of undecided attempts.
-    live: Vec<Live>,
+    live: Vec<LiveState>,
     /// Whether an attempt may have matched.
     matched: bool,
     /// Whether an attempt may have failed.
@@ -65,28 +66,32 @@ pub(super) struct Attempts {
 
 impl Planner {
     /// Runs all attempts that start at a position or, if it is a variable, anywhere in its values.
-    pub(super) fn attempt(&mut self, template: &Reading<'_>, start: TemplatePosition) -> Result<Attempt, TooMuch> {
+    pub(super) fn attempt(
+        &mut self,
+        template: &TemplateReader<'_>,
+        start: TemplatePosition,
+    ) -> Result<Attempt, LimitExceeded> {
         let mut attempts = Attempts::default();
         let mut place = start;
         let in_variable = template.literal(start.part).is_none();
         self.begin(template, start, &mut attempts)?;
         if let Some(FlatPart::Variable(_, traits)) = template.part(start.part) {
             let inside = ValueTraits { firsts: traits.bytes, min_len: 1, value_set: None, ..traits.clone() };
-            self.through_variable(&mut attempts, &inside)?;
+            self.step_variable(&mut attempts, &inside)?;
             place = TemplatePosition { part: start.part + 1, offset: 0 };
         }
         while !attempts.live.is_empty() {
             match template.part(place.part) {
                 None => {
-                    self.at_end(&mut attempts)?;
+                    self.finish_attempts(&mut attempts)?;
                     break;
                 }
                 Some(FlatPart::Variable(_, traits)) => {
-                    self.through_variable(&mut attempts, traits)?;
+                    self.step_variable(&mut attempts, traits)?;
                     place = TemplatePosition { part: place.part + 1, offset: 0 };
                 }
                 Some(FlatPart::Literal(bytes)) => {
-                    place.offset = self.through_literal(&mut attempts, bytes, place.offset)?;
+                    place.offset = self.step_literal(&mut attempts, bytes, place.offset)?;
                     if place.offset == bytes.len() {
                         place = TemplatePosition { part: place.part + 1, offset: 0 };
                     }
@@ -102,7 +107,7 @@ impl Planner {
         &mut self,
         literal: &[u8],
         start: TemplatePosition,
-    ) -> Result<Option<TemplatePosition>, TooMuch> {
+    ) -> Result<Option<TemplatePosition>, LimitExceeded> {
         let behind = match (self.looks, start.offset.checked_sub(1)) {
             (false, _) => None,
             (true, Some(before)) => Some(literal[before]),
@@ -129,10 +134,10 @@ impl Planner {
     /// The start states: one for each kind of text that may precede the position.
     fn begin(
         &mut self,
-        template: &Reading<'_>,
+        template: &TemplateReader<'_>,
         start: TemplatePosition,
         attempts: &mut Attempts,
-    ) -> Result<(), TooMuch> {
+    ) -> Result<(), LimitExceeded> {
         let mut behind = vec![];
         let mut bytes = ByteSet::EMPTY;
         if self.looks {
@@ -179,18 +184,18 @@ impl Planner {
     }
 
     /// The start state after this byte, or at the start of the text.
-    pub(super) fn start_state(&mut self, behind: Option<u8>) -> Result<LazyStateID, TooMuch> {
+    pub(super) fn start_state(&mut self, behind: Option<u8>) -> Result<LazyStateID, LimitExceeded> {
         let config = start::Config::new().anchored(Anchored::Yes).look_behind(behind);
-        let state = self.dfa.start_state(&mut self.cache, &config).map_err(|_| TooMuch)?;
-        if state.is_quit() { Err(TooMuch) } else { Ok(state) }
+        let state = self.dfa.start_state(&mut self.cache, &config).map_err(|_| LimitExceeded)?;
+        if state.is_quit() { Err(LimitExceeded) } else { Ok(state) }
     }
 
     /// Steps over a literal from a byte on; returns the offset at which all attempts are decided, or the length of the
     /// literal.
-    fn through_literal(&mut self, attempts: &mut Attempts, literal: &[u8], from: usize) -> Result<usize, TooMuch> {
+    fn step_literal(&mut self, attempts: &mut Attempts, literal: &[u8], from: usize) -> Result<usize, LimitExceeded> {
         let mut at = from;
         if let [one] = attempts.live[..] {
-            at = self.alone_through_literal(one, attempts, literal, from)?;
+            at = self.single_through_literal(one, attempts, literal, from)?;
         }
         while at < literal.len() && !attempts.live.is_empty() {
             let live = std::mem::take(&mut attempts.live);
@@ -203,14 +208,14 @@ impl Planner {
         Ok(at)
     }
 
-    /// Like [`Planner::through_literal`], for a single state, which has one successor per byte.
-    fn alone_through_literal(
+    /// Like [`Planner::step_literal`], for a single state, which has one successor per byte.
+    fn single_through_literal(
         &mut self,
-        (mut state, mut seen): Live,
+        (mut state, mut seen): LiveState,
         attempts: &mut Attempts,
         literal: &[u8],
         from: usize,
-    ) -> Result<usize, TooMuch> {
+    ) -> Result<usize, LimitExceeded> {
         attempts.live.clear();
         for (at, byte) in literal.iter().enumerate().skip(from) {
             state = self.next(state, *byte)?;
@@ -220,7 +225,7 @@ impl Planner {
                 attempts.failed |= !seen;
                 return Ok(at + 1);
             }
-            if self.is_settled(state)? {
+            if self.is_decided(state)? {
                 attempts.matched = true;
                 return Ok(at + 1);
             }
@@ -231,9 +236,9 @@ impl Planner {
 
     /// Steps over every value of a variable. Results are cached, because attempts reach the same variables in many
     /// templates.
-    fn through_variable(&mut self, attempts: &mut Attempts, traits: &ValueTraits) -> Result<(), TooMuch> {
+    fn step_variable(&mut self, attempts: &mut Attempts, traits: &ValueTraits) -> Result<(), LimitExceeded> {
         let key = PassKey::new(&attempts.live, traits);
-        if let Some(known) = self.passes.get(&key) {
+        if let Some(known) = self.pass_cache.get(&key) {
             self.steps += 1;
             attempts.live.clone_from(&known.live);
             attempts.matched |= known.matched;
@@ -245,16 +250,16 @@ impl Planner {
         attempts.live.clone_from(&passed.live);
         attempts.matched |= passed.matched;
         attempts.failed |= passed.failed;
-        if self.passes.len() < PASSES_MAX {
-            self.passes.insert(key, passed);
+        if self.pass_cache.len() < PASSES_MAX {
+            self.pass_cache.insert(key, passed);
         }
         Ok(())
     }
 
     /// Steps over each of these values.
-    fn pass_values(&mut self, attempts: &mut Attempts, values: &[Box<str>]) -> Result<(), TooMuch> {
+    fn pass_values(&mut self, attempts: &mut Attempts, values: &[Box<str>]) -> Result<(), LimitExceeded> {
         let from = std::mem::take(&mut attempts.live);
-        let mut ends: Vec<Live> = Vec::new();
+        let mut ends: Vec<LiveState> = Vec::new();
         for value in values {
             let mut live = from.clone();
             for byte in value.as_bytes() {
@@ -268,14 +273,14 @@ impl Planner {
         Ok(())
     }
 
-    fn pass_variable(&mut self, attempts: &mut Attempts, traits: &ValueTraits) -> Result<(), TooMuch> {
+    fn pass_variable(&mut self, attempts: &mut Attempts, traits: &ValueTraits) -> Result<(), LimitExceeded> {
         if let Some(values) = &traits.value_set {
             return self.pass_values(attempts, values);
         }
         let shortest = traits.min_len.min(LENGTH_MAX);
         let mut current = std::mem::take(&mut attempts.live);
         let mut ends = if shortest == 0 { current.clone() } else { Vec::new() };
-        let mut seen: Vec<Live> = Vec::new();
+        let mut seen: Vec<LiveState> = Vec::new();
         let every = self.classes(traits.bytes);
         let last = self.classes(traits.lasts);
         let mut length = 0;
@@ -303,9 +308,9 @@ impl Planner {
     }
 
     /// Ends the attempts at the end of the text.
-    fn at_end(&mut self, attempts: &mut Attempts) -> Result<(), TooMuch> {
+    fn finish_attempts(&mut self, attempts: &mut Attempts) -> Result<(), LimitExceeded> {
         for (state, seen) in std::mem::take(&mut attempts.live) {
-            let end = self.dfa.next_eoi_state(&mut self.cache, state).map_err(|_| TooMuch)?;
+            let end = self.dfa.next_eoi_state(&mut self.cache, state).map_err(|_| LimitExceeded)?;
             if end.is_match() || seen {
                 attempts.matched = true;
             } else {
@@ -316,7 +321,12 @@ impl Planner {
     }
 
     /// Steps over one more byte, which may be any of this set; records attempts that end.
-    fn step(&mut self, live: &[Live], bytes: &[u8], attempts: &mut Attempts) -> Result<Vec<Live>, TooMuch> {
+    fn step(
+        &mut self,
+        live: &[LiveState],
+        bytes: &[u8],
+        attempts: &mut Attempts,
+    ) -> Result<Vec<LiveState>, LimitExceeded> {
         let mut next = Vec::with_capacity(live.len());
         for (state, seen) in live {
             for byte in bytes {
@@ -325,7 +335,7 @@ impl Planner {
                 attempts.matched |= seen;
                 if to.is_dead() {
                     attempts.failed |= !seen;
-                } else if self.is_settled(to)? {
+                } else if self.is_decided(to)? {
                     attempts.matched = true;
                 } else {
                     next.push((to, seen));
@@ -334,28 +344,28 @@ impl Planner {
         }
         next.sort_unstable();
         next.dedup();
-        if next.len() > STATES_MAX { Err(TooMuch) } else { Ok(next) }
+        if next.len() > STATES_MAX { Err(LimitExceeded) } else { Ok(next) }
     }
 
-    pub(super) fn next(&mut self, state: LazyStateID, byte: u8) -> Result<LazyStateID, TooMuch> {
+    pub(super) fn next(&mut self, state: LazyStateID, byte: u8) -> Result<LazyStateID, LimitExceeded> {
         self.steps += 1;
-        let next = self.dfa.next_state(&mut self.cache, state, byte).map_err(|_| TooMuch)?;
-        if next.is_quit() || self.steps > STEPS_MAX { Err(TooMuch) } else { Ok(next) }
+        let next = self.dfa.next_state(&mut self.cache, state, byte).map_err(|_| LimitExceeded)?;
+        if next.is_quit() || self.steps > STEPS_MAX { Err(LimitExceeded) } else { Ok(next) }
     }
 
     /// Whether an attempt in this state has matched and no later text can change the match. The automaton reports a
     /// match one byte late; without this check, the window would include the next part.
-    fn is_settled(&mut self, state: LazyStateID) -> Result<bool, TooMuch> {
-        if let Some(known) = self.settled.get(&state) {
+    fn is_decided(&mut self, state: LazyStateID) -> Result<bool, LimitExceeded> {
+        if let Some(known) = self.decided.get(&state) {
             return Ok(*known);
         }
-        let settled = self.has_ended(state)? || (!self.looks_ahead && self.ends_here(state)?);
-        self.settled.insert(state, settled);
+        let settled = self.has_ended(state)? || (!self.looks_ahead && self.match_ends_here(state)?);
+        self.decided.insert(state, settled);
         Ok(settled)
     }
 
     /// Whether a match ended one byte ago and no running thread can replace it.
-    fn has_ended(&mut self, state: LazyStateID) -> Result<bool, TooMuch> {
+    fn has_ended(&mut self, state: LazyStateID) -> Result<bool, LimitExceeded> {
         if !state.is_match() {
             return Ok(false);
         }
@@ -368,7 +378,7 @@ impl Planner {
     }
 
     /// Whether a match ends here, whatever text follows. If the expression looks ahead, the groups might still differ.
-    fn ends_here(&mut self, state: LazyStateID) -> Result<bool, TooMuch> {
+    fn match_ends_here(&mut self, state: LazyStateID) -> Result<bool, LimitExceeded> {
         for at in 0..self.every_class.len() {
             let next = self.next(state, self.every_class[at])?;
             if !self.has_ended(next)? {
@@ -378,7 +388,7 @@ impl Planner {
         self.matches_at_end(state)
     }
 
-    pub(super) fn matches_at_end(&mut self, state: LazyStateID) -> Result<bool, TooMuch> {
-        Ok(self.dfa.next_eoi_state(&mut self.cache, state).map_err(|_| TooMuch)?.is_match())
+    pub(super) fn matches_at_end(&mut self, state: LazyStateID) -> Result<bool, LimitExceeded> {
+        Ok(self.dfa.next_eoi_state(&mut self.cache, state).map_err(|_| LimitExceeded)?.is_match())
     }
 }

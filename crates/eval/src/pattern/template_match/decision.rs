@@ -9,7 +9,7 @@ use std::str::Utf8Error;
 
 use regex_automata::hybrid::LazyStateID;
 
-use super::{FlatTemplate, GroupPlaces, Planner, TemplatePosition, Window, finds_within};
+use super::{FlatTemplate, GroupPlaces, Planner, TemplatePosition, Window, has_match_within};
 use crate::pattern::{Captures, Regex};
 
 /// A test whether a window has a match.
@@ -37,7 +37,7 @@ impl Window {
     ) -> Result<bool, Utf8Error> {
         let (start, starts_end) = self.fill(template, &decision.fillers, value, text);
         let text = std::str::from_utf8(text)?;
-        Ok(finds_within(regex, text, start, starts_end, captures))
+        Ok(has_match_within(regex, text, start, starts_end, captures))
     }
 
     /// A test of the only deciding value; `None` if several values decide, or matches may start at several positions.
@@ -80,7 +80,7 @@ pub struct ValueTest {
 }
 
 /// The automaton's verdict about a match.
-enum Step {
+enum Progress {
     Open(LazyStateID),
     Match,
     Dead,
@@ -89,26 +89,26 @@ enum Step {
 impl ValueTest {
     /// Whether there is a match if the variable has this value; `None` if the automaton gives up.
     pub fn is_match(&mut self, planner: &mut Planner, value: &[u8]) -> Option<bool> {
-        let answer = self.ask(planner, value);
+        let answer = self.run(planner, value);
         // Processing earlier values may have filled the automaton's memory.
-        match planner.forget_if_cleared() {
+        match planner.reset_if_cleared() {
             true => None,
             false => answer,
         }
     }
 
-    fn ask(&mut self, planner: &mut Planner, value: &[u8]) -> Option<bool> {
-        let known = self.state.filter(|(_, emptied)| *emptied == planner.emptied).map(|(state, _)| state);
+    fn run(&mut self, planner: &mut Planner, value: &[u8]) -> Option<bool> {
+        let known = self.state.filter(|(_, emptied)| *emptied == planner.cache_clears).map(|(state, _)| state);
         let state = match known {
             Some(state) => state,
             None => {
                 planner.steps = 0;
                 let start = planner.start_state(self.behind).ok()?;
-                match through(planner, start, &self.before)? {
-                    Step::Match => return Some(true),
-                    Step::Dead => return Some(false),
-                    Step::Open(state) => {
-                        self.state = Some((state, planner.emptied));
+                match step_bytes(planner, start, &self.before)? {
+                    Progress::Match => return Some(true),
+                    Progress::Dead => return Some(false),
+                    Progress::Open(state) => {
+                        self.state = Some((state, planner.cache_clears));
                         state
                     }
                 }
@@ -117,10 +117,10 @@ impl ValueTest {
         planner.steps = 0;
         let mut state = state;
         for bytes in [value, &self.after] {
-            match through(planner, state, bytes)? {
-                Step::Match => return Some(true),
-                Step::Dead => return Some(false),
-                Step::Open(next) => state = next,
+            match step_bytes(planner, state, bytes)? {
+                Progress::Match => return Some(true),
+                Progress::Dead => return Some(false),
+                Progress::Open(next) => state = next,
             }
         }
         planner.matches_at_end(state).ok()
@@ -128,15 +128,15 @@ impl ValueTest {
 }
 
 /// Steps over bytes until it is decided whether there is a match.
-fn through(planner: &mut Planner, mut state: LazyStateID, bytes: &[u8]) -> Option<Step> {
+fn step_bytes(planner: &mut Planner, mut state: LazyStateID, bytes: &[u8]) -> Option<Progress> {
     for byte in bytes {
         state = planner.next(state, *byte).ok()?;
         if state.is_match() {
-            return Some(Step::Match);
+            return Some(Progress::Match);
         }
         if state.is_dead() {
-            return Some(Step::Dead);
+            return Some(Progress::Dead);
         }
     }
-    Some(Step::Open(state))
+    Some(Progress::Open(state))
 }

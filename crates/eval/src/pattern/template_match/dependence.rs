@@ -27,8 +27,8 @@ use regex_automata::nfa::thompson::State;
 use regex_automata::util::look::Look;
 use regex_automata::util::primitives::{PatternID, StateID};
 
-use super::assertion::{Ahead, Behind, Unclear, behind, holds};
-use super::{Decision, FlatPart, Planner, Reading, TemplatePosition, Window, intersection, is_inside_character};
+use super::assertion::{ByteAfter, ByteBefore, Undecidable, classify_before, holds};
+use super::{Decision, FlatPart, Planner, TemplatePosition, TemplateReader, Window, intersection, is_inside_character};
 
 /// Maximum number of threads of a configuration.
 const THREADS_MAX: usize = 64;
@@ -41,9 +41,9 @@ const PLANNER_STEPS_MAX: usize = 4_000_000;
 /// Minimum lengths of values beyond this are not stepped over byte by byte.
 const LENGTH_MAX: u32 = 256;
 /// Maximum number of cached windows.
-const KNOWN_MAX: usize = 8_192;
-/// Maximum number of cached [`KnownOutcomes`].
-const PASSED_MAX: usize = 2_048;
+const CACHED_WINDOWS_MAX: usize = 8_192;
+/// Maximum number of cached [`OutcomeCache`].
+const CACHED_OUTCOMES_MAX: usize = 2_048;
 
 /// Start and end of each group in the template; `None` for a group that does not take part in the match or is not
 /// requested.
@@ -60,13 +60,13 @@ pub(super) struct Dependence {
     /// match depends.
     pub(super) decision: Option<(GroupPlaces, Vec<usize>)>,
     /// Parts on which the match and each requested group depend, if neither `groups` nor `decision` is known.
-    pub(super) apart: Option<Apart>,
+    pub(super) apart: Option<GroupDependence>,
 }
 
 /// The parts on which a match depends, and those on which each requested group depends: two matching texts with equal
 /// values in the parts of a group have the same text in the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Apart {
+pub struct GroupDependence {
     /// Parts on which the existence of a match depends.
     pub matched: Vec<usize>,
     /// Parts on which each requested group depends, in the order of the groups.
@@ -93,15 +93,15 @@ type Registers = Rc<[Option<Position>]>;
 /// Threads in order of priority, each in a state that reads a byte or looks ahead, and the best match so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Configuration {
-    behind: Behind,
+    behind: ByteBefore,
     list: Vec<(StateID, Registers)>,
     matched: Option<Registers>,
 }
 
 /// A configuration in the form in which a planner caches it, which other threads may use.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct KeptConfiguration {
-    behind: Behind,
+pub(super) struct CachedConfiguration {
+    behind: ByteBefore,
     list: Vec<(StateID, Box<[Option<Position>]>)>,
     matched: Option<Box<[Option<Position>]>>,
 }
@@ -109,7 +109,7 @@ pub(super) struct KeptConfiguration {
 /// Everything that determines the successors of a configuration after a variable.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PassedVariable {
-    from: KeptConfiguration,
+    from: CachedConfiguration,
     /// Number of the variable's part, to which positions in configurations refer.
     part: usize,
     /// Whether a match of the window may start inside the variable.
@@ -122,7 +122,7 @@ pub(super) struct PassedVariable {
 
 /// Cached successors of configurations after variables; `None` if they are too many. Windows of many templates begin
 /// with the same variables, such as those of a time.
-pub(super) type KnownOutcomes = HashMap<PassedVariable, Option<Vec<KeptConfiguration>>, foldhash::fast::FixedState>;
+pub(super) type OutcomeCache = HashMap<PassedVariable, Option<Vec<CachedConfiguration>>, foldhash::fast::FixedState>;
 
 /// One step of the walk: the successors of each configuration.
 struct Layer {
@@ -134,19 +134,19 @@ struct Layer {
 
 /// Cached dependence of windows. The key is everything that the walk can see, which is the same in many templates;
 /// parts are counted from the window's first. `None` if the analysis has no result.
-pub(super) type KnownDependence = HashMap<Box<[u8]>, Option<Dependence>, foldhash::fast::FixedState>;
+pub(super) type DependenceCache = HashMap<Box<[u8]>, Option<Dependence>, foldhash::fast::FixedState>;
 
 impl Planner {
     /// Determines the parts on which each window depends; removes the windows after one that always matches.
-    pub(super) fn find_dependence(&mut self, template: &Reading<'_>, windows: &mut Vec<Window>) {
+    pub(super) fn find_dependence(&mut self, template: &TemplateReader<'_>, windows: &mut Vec<Window>) {
         for at in 0..windows.len() {
             let Ok(found) = self.dependence(template, &windows[at]) else { continue };
             let window = &mut windows[at];
             window.groups = found.groups;
-            (window.read, window.fillers) = read_and_filled(template, &window.variables, &found.read);
-            window.apart = found.apart;
+            (window.read, window.fillers) = split_by_dependence(template, &window.variables, &found.read);
+            window.group_dependence = found.apart;
             window.decision = found.decision.map(|(places, deciding)| {
-                let (read, fillers) = read_and_filled(template, &window.variables, &deciding);
+                let (read, fillers) = split_by_dependence(template, &window.variables, &deciding);
                 Decision { places, read, fillers }
             });
             if window.groups.is_some() {
@@ -158,46 +158,50 @@ impl Planner {
     }
 
     /// Dependence of a window, from the cache or by a walk.
-    fn dependence(&mut self, template: &Reading<'_>, window: &Window) -> Result<Dependence, Unclear> {
+    fn dependence(&mut self, template: &TemplateReader<'_>, window: &Window) -> Result<Dependence, Undecidable> {
         let origin = window.context;
         let is_followed = |look: Look| !matches!(look, Look::StartCRLF | Look::EndCRLF);
-        let key = self.view(template, window);
-        if let Some(known) = self.known.get(&key) {
-            return known.as_ref().map(|known| known.with_places(|place| place.behind(origin))).ok_or(Unclear);
+        let key = self.cache_key(template, window);
+        if let Some(known) = self.dependence_cache.get(&key) {
+            return known
+                .as_ref()
+                .map(|known| known.map_positions(|place| place.absolute_from(origin)))
+                .ok_or(Undecidable);
         }
-        if self.walked > PLANNER_STEPS_MAX || !self.nfa.look_set_any().iter().all(is_followed) {
-            return Err(Unclear);
+        if self.dependence_steps > PLANNER_STEPS_MAX || !self.nfa.look_set_any().iter().all(is_followed) {
+            return Err(Undecidable);
         }
-        let known = std::mem::take(&mut self.outcomes);
+        let known = std::mem::take(&mut self.outcome_cache);
         let mut walk = Walk::new(self, template, window, known);
         let finals = walk.run();
         let (steps, layers, reached, known) = (walk.steps, walk.layers, walk.reached, walk.known);
-        self.outcomes = known;
-        self.walked += steps;
+        self.outcome_cache = known;
+        self.dependence_steps += steps;
         let groups = self.nfa.group_info().group_len(PatternID::ZERO);
         let found = finals.map(|finals| {
-            let mut found = dependence_of(&finals, deciding_variables(&layers, &finals), &self.wanted, groups);
-            if found.groups.is_none() && found.decision.is_none() && self.wanted.len() > 1 {
-                found.apart = Some(apart_of(&layers, &finals, &self.wanted));
+            let mut found =
+                dependence_of(&finals, deciding_variables(&layers, &finals), &self.requested_groups, groups);
+            if found.groups.is_none() && found.decision.is_none() && self.requested_groups.len() > 1 {
+                found.apart = Some(group_dependence_of(&layers, &finals, &self.requested_groups));
             }
             found
         });
         // The part of the template that the walk saw beyond the window is not in the key, so the result cannot be
         // cached.
-        if reached <= window.end && self.known.len() < KNOWN_MAX {
-            let kept = found.as_ref().ok().map(|found| found.with_places(|place| place.seen_from(origin)));
-            self.known.insert(key, kept);
+        if reached <= window.end && self.dependence_cache.len() < CACHED_WINDOWS_MAX {
+            let kept = found.as_ref().ok().map(|found| found.map_positions(|place| place.relative_to(origin)));
+            self.dependence_cache.insert(key, kept);
         }
         found
     }
 
     /// Everything that a walk over a window can see of its template, encoded with as much detail as the expression
     /// distinguishes.
-    fn view(&self, template: &Reading<'_>, window: &Window) -> Box<[u8]> {
+    fn cache_key(&self, template: &TemplateReader<'_>, window: &Window) -> Box<[u8]> {
         let (first, last) = (window.context, window.end);
         let number = |view: &mut Vec<u8>, number: usize| view.extend(u32_of(number).to_le_bytes());
         let mut view = Vec::with_capacity(256);
-        for place in [window.start, window.starts_end, last].map(|place| place.seen_from(first)) {
+        for place in [window.start, window.starts_end, last].map(|place| place.relative_to(first)) {
             number(&mut view, place.part);
             number(&mut view, place.offset);
         }
@@ -215,7 +219,7 @@ impl Planner {
                     for byte in bytes {
                         // Bytes of one class are equal for the automaton, but not for assertions.
                         match byte.is_ascii() {
-                            true => view.extend([self.kind_before(*byte), self.dfa.byte_classes().get(*byte)]),
+                            true => view.extend([self.class_before(*byte), self.dfa.byte_classes().get(*byte)]),
                             false => view.extend([u8::MAX, *byte]),
                         }
                     }
@@ -241,19 +245,19 @@ impl Planner {
     }
 
     /// Class of a byte, as distinguished by assertions after it.
-    fn kind_before(&self, byte: u8) -> u8 {
-        match behind(byte) {
+    fn class_before(&self, byte: u8) -> u8 {
+        match classify_before(byte) {
             _ if !self.looks => 0,
-            Behind::Word => 1,
-            Behind::LineFeed => 2,
-            Behind::Start | Behind::Other | Behind::Wide => 3,
+            ByteBefore::Word => 1,
+            ByteBefore::LineFeed => 2,
+            ByteBefore::Start | ByteBefore::Other | ByteBefore::Wide => 3,
         }
     }
 }
 
 impl Dependence {
     /// This dependence with every position mapped by `moved`.
-    fn with_places(&self, moved: impl Fn(TemplatePosition) -> TemplatePosition) -> Dependence {
+    fn map_positions(&self, moved: impl Fn(TemplatePosition) -> TemplatePosition) -> Dependence {
         let group =
             |group: &Option<(TemplatePosition, TemplatePosition)>| group.map(|(start, end)| (moved(start), moved(end)));
         let groups = |groups: &GroupPlaces| groups.iter().map(group).collect::<GroupPlaces>();
@@ -264,7 +268,7 @@ impl Dependence {
             groups: self.groups.as_ref().map(groups),
             read: parts(&self.read),
             decision: self.decision.as_ref().map(|(places, deciding)| (groups(places), parts(deciding))),
-            apart: self.apart.as_ref().map(|apart| Apart {
+            apart: self.apart.as_ref().map(|apart| GroupDependence {
                 matched: parts(&apart.matched),
                 groups: apart.groups.iter().map(|group| parts(group)).collect(),
             }),
@@ -277,7 +281,7 @@ impl TemplatePosition {
     const START: TemplatePosition = TemplatePosition { part: 0, offset: 0 };
 
     /// The position relative to `origin`, which must not be after it.
-    pub(super) fn seen_from(self, origin: TemplatePosition) -> TemplatePosition {
+    pub(super) fn relative_to(self, origin: TemplatePosition) -> TemplatePosition {
         let part = self.part - origin.part;
         TemplatePosition {
             part,
@@ -286,7 +290,7 @@ impl TemplatePosition {
     }
 
     /// Converts a position relative to `origin` to one in the whole template.
-    fn behind(self, origin: TemplatePosition) -> TemplatePosition {
+    fn absolute_from(self, origin: TemplatePosition) -> TemplatePosition {
         let offset = if self.part == 0 { self.offset + origin.offset } else { self.offset };
         TemplatePosition { part: self.part + origin.part, offset }
     }
@@ -295,7 +299,7 @@ impl TemplatePosition {
 /// One walk over a template.
 struct Walk<'a> {
     planner: &'a Planner,
-    template: &'a Reading<'a>,
+    template: &'a TemplateReader<'a>,
     window: &'a Window,
     /// Register of each capture slot of the expression.
     register_of: Vec<Option<usize>>,
@@ -312,15 +316,20 @@ struct Walk<'a> {
     /// Furthest position reached by the walk.
     reached: TemplatePosition,
     /// Successors found by earlier walks.
-    known: KnownOutcomes,
+    known: OutcomeCache,
 }
 
 impl<'a> Walk<'a> {
-    fn new(planner: &'a Planner, template: &'a Reading<'a>, window: &'a Window, known: KnownOutcomes) -> Walk<'a> {
+    fn new(
+        planner: &'a Planner,
+        template: &'a TemplateReader<'a>,
+        window: &'a Window,
+        known: OutcomeCache,
+    ) -> Walk<'a> {
         let looks = planner.nfa.look_set_any();
         let mut register_of = vec![None; planner.nfa.group_info().slot_len()];
         register_of[0] = Some(0);
-        for (at, group) in planner.wanted.iter().enumerate() {
+        for (at, group) in planner.requested_groups.iter().enumerate() {
             // The start of the whole match has a register already.
             if *group > 0 {
                 register_of[group * 2] = Some(1 + at * 2);
@@ -344,17 +353,17 @@ impl<'a> Walk<'a> {
     }
 
     /// The configurations at the end of the walk.
-    fn run(&mut self) -> Result<Vec<Configuration>, Unclear> {
+    fn run(&mut self) -> Result<Vec<Configuration>, Undecidable> {
         let mut place = self.window.start;
         self.list += 1;
-        let mut first = Configuration { behind: self.behind_start()?, list: Vec::new(), matched: None };
+        let mut first = Configuration { behind: self.byte_before_start()?, list: Vec::new(), matched: None };
         self.start_attempt(&mut first, Position::Fixed(place))?;
         let mut all = vec![first];
-        while !all.iter().all(|one| self.is_over(one, place)) {
+        while !all.iter().all(|one| self.is_final(one, place)) {
             let Some(part) = self.template.part(place.part) else { break };
             match part {
                 FlatPart::Literal(bytes) => {
-                    let Some(byte) = bytes.get(place.offset) else { return Err(Unclear) };
+                    let Some(byte) = bytes.get(place.offset) else { return Err(Undecidable) };
                     let before = Position::Fixed(place);
                     let at = place.offset + 1;
                     place = match at == bytes.len() {
@@ -366,7 +375,7 @@ impl<'a> Walk<'a> {
                     let (mut behind, mut next) = (Vec::new(), Vec::new());
                     for one in &all {
                         let stepped = self.step(one, *byte, before, Position::Fixed(place), starts)?;
-                        next.push(vec![add(&mut behind, stepped)?]);
+                        next.push(vec![intern(&mut behind, stepped)?]);
                     }
                     self.layers.push(Layer { variable: None, next });
                     all = behind;
@@ -381,7 +390,7 @@ impl<'a> Walk<'a> {
                             one.move_here(Position::Fixed(place));
                             one.number_within(variable);
                         }
-                        let numbers = outcomes.into_iter().map(|one| add(&mut behind, one));
+                        let numbers = outcomes.into_iter().map(|one| intern(&mut behind, one));
                         next.push(numbers.collect::<Result<_, _>>()?);
                     }
                     self.layers.push(Layer { variable: Some(variable), next });
@@ -391,7 +400,7 @@ impl<'a> Walk<'a> {
         }
         if self.template.part(place.part).is_none() {
             for one in &mut all {
-                let resolved = self.resolved(one, Ahead::End, Position::Fixed(place))?;
+                let resolved = self.resolve_assertions(one, ByteAfter::End, Position::Fixed(place))?;
                 let (behind, matched) = (resolved.behind, resolved.matched.clone());
                 *one = Configuration { behind, list: Vec::new(), matched };
             }
@@ -408,32 +417,32 @@ impl<'a> Walk<'a> {
     }
 
     /// Whether no further byte can change a configuration's result.
-    fn is_over(&self, one: &Configuration, place: TemplatePosition) -> bool {
+    fn is_final(&self, one: &Configuration, place: TemplatePosition) -> bool {
         one.list.is_empty() && (one.matched.is_some() || place >= self.window.starts_end)
     }
 
     /// Kind of the byte before the window, if it is the same for all texts.
-    fn behind_start(&self) -> Result<Behind, Unclear> {
+    fn byte_before_start(&self) -> Result<ByteBefore, Undecidable> {
         let start = self.window.start;
         if !self.looks {
-            return Ok(Behind::Other);
+            return Ok(ByteBefore::Other);
         }
         if start == TemplatePosition::START {
-            return Ok(Behind::Start);
+            return Ok(ByteBefore::Start);
         }
         if let Some(bytes) = self.template.literal(start.part)
             && start.offset > 0
         {
-            return Ok(behind(bytes[start.offset - 1]));
+            return Ok(classify_before(bytes[start.offset - 1]));
         }
         match start.part.checked_sub(1).and_then(|before| self.template.part(before)) {
-            None => Err(Unclear),
-            Some(FlatPart::Literal(bytes)) => bytes.last().map(|byte| behind(*byte)).ok_or(Unclear),
-            Some(FlatPart::Variable(_, traits)) if traits.min_len == 0 => Err(Unclear),
+            None => Err(Undecidable),
+            Some(FlatPart::Literal(bytes)) => bytes.last().map(|byte| classify_before(*byte)).ok_or(Undecidable),
+            Some(FlatPart::Variable(_, traits)) if traits.min_len == 0 => Err(Undecidable),
             Some(FlatPart::Variable(_, traits)) => {
-                let mut kinds = traits.lasts.iter().map(behind);
-                let first = kinds.next().ok_or(Unclear)?;
-                if kinds.all(|kind| kind == first) { Ok(first) } else { Err(Unclear) }
+                let mut kinds = traits.lasts.iter().map(classify_before);
+                let first = kinds.next().ok_or(Undecidable)?;
+                if kinds.all(|kind| kind == first) { Ok(first) } else { Err(Undecidable) }
             }
         }
     }
@@ -444,12 +453,12 @@ impl<'a> Walk<'a> {
         from: &Configuration,
         part: usize,
         traits: &ValueTraits,
-    ) -> Result<Vec<Configuration>, Unclear> {
+    ) -> Result<Vec<Configuration>, Undecidable> {
         if traits.min_len > LENGTH_MAX {
-            return Err(Unclear);
+            return Err(Undecidable);
         }
         let key = PassedVariable {
-            from: from.kept(),
+            from: from.to_cached(),
             part,
             starts: part < self.window.starts_end.part,
             bytes: [traits.bytes, traits.firsts, traits.lasts].map(|bytes| bytes.words()),
@@ -459,8 +468,8 @@ impl<'a> Walk<'a> {
         };
         if let Some(known) = self.known.get(&key) {
             self.steps += 1;
-            let known = known.as_ref().ok_or(Unclear)?;
-            return Ok(known.iter().map(Configuration::of_kept).collect());
+            let known = known.as_ref().ok_or(Undecidable)?;
+            return Ok(known.iter().map(Configuration::from_cached).collect());
         }
         let before = self.steps;
         let ends = match &traits.value_set {
@@ -470,8 +479,8 @@ impl<'a> Walk<'a> {
         // A variable that alone takes most of the steps of a window would take as many in the next one, so its failure
         // is cached.
         let is_settled = ends.is_ok() || self.steps - before > STEPS_MAX / 2;
-        if is_settled && self.known.len() < PASSED_MAX {
-            let kept = ends.as_ref().ok().map(|ends| ends.iter().map(Configuration::kept).collect());
+        if is_settled && self.known.len() < CACHED_OUTCOMES_MAX {
+            let kept = ends.as_ref().ok().map(|ends| ends.iter().map(Configuration::to_cached).collect());
             self.known.insert(key, kept);
         }
         ends
@@ -483,7 +492,7 @@ impl<'a> Walk<'a> {
         from: &Configuration,
         part: usize,
         values: &[Box<str>],
-    ) -> Result<Vec<Configuration>, Unclear> {
+    ) -> Result<Vec<Configuration>, Undecidable> {
         let starts = part < self.window.starts_end.part;
         let mut ends = Vec::new();
         for value in values {
@@ -498,7 +507,7 @@ impl<'a> Walk<'a> {
                 let starts = starts && !is_inside_character(bytes, at + 1);
                 one = self.step(&one, *byte, before, Position::Here, starts)?;
             }
-            add(&mut ends, one)?;
+            intern(&mut ends, one)?;
         }
         Ok(ends)
     }
@@ -509,7 +518,7 @@ impl<'a> Walk<'a> {
         from: &Configuration,
         part: usize,
         traits: &ValueTraits,
-    ) -> Result<Vec<Configuration>, Unclear> {
+    ) -> Result<Vec<Configuration>, Undecidable> {
         let planner = self.planner;
         let (every, lasts) = (planner.classes(traits.bytes), planner.classes(traits.lasts));
         let (firsts, only) =
@@ -532,18 +541,18 @@ impl<'a> Walk<'a> {
             current.iter_mut().for_each(|one| one.move_here(Position::Within(part, 0)));
             if length >= traits.min_len {
                 for (one, byte) in pairs(&current, last_bytes) {
-                    add(&mut ends, self.step(one, byte, before, Position::Here, starts)?)?;
+                    intern(&mut ends, self.step(one, byte, before, Position::Here, starts)?)?;
                 }
             }
             let mut next = Vec::new();
             for (one, byte) in pairs(&current, bytes) {
-                add(&mut next, self.step(one, byte, before, Position::Here, starts)?)?;
+                intern(&mut next, self.step(one, byte, before, Position::Here, starts)?)?;
             }
             if length >= traits.min_len.max(1) {
                 // Longer values add nothing if no new configuration appears.
                 next.retain(|one| !seen.contains(one));
                 for one in &next {
-                    add(&mut seen, one.clone())?;
+                    intern(&mut seen, one.clone())?;
                 }
             }
             current = next;
@@ -560,13 +569,13 @@ impl<'a> Walk<'a> {
         before: Position,
         after: Position,
         starts: bool,
-    ) -> Result<Configuration, Unclear> {
-        let from = self.resolved(from, Ahead::Byte(byte), before)?;
+    ) -> Result<Configuration, Undecidable> {
+        let from = self.resolve_assertions(from, ByteAfter::Byte(byte), before)?;
         self.steps += 1 + from.list.len();
         if self.steps > STEPS_MAX {
-            return Err(Unclear);
+            return Err(Undecidable);
         }
-        let behind = if self.looks { behind(byte) } else { Behind::Other };
+        let behind = if self.looks { classify_before(byte) } else { ByteBefore::Other };
         self.list += 1;
         let list = Vec::with_capacity(from.list.len() + 1);
         let mut next = Configuration { behind, list, matched: from.matched.clone() };
@@ -578,7 +587,7 @@ impl<'a> Walk<'a> {
                 _ => None,
             };
             if let Some(to) = to
-                && self.add_thread(&mut next, to, registers.clone(), after, Ahead::Unknown)?
+                && self.add_thread(&mut next, to, registers.clone(), after, ByteAfter::Unknown)?
             {
                 // Threads of lower priority lose to this match, so they are dropped.
                 return Ok(next);
@@ -587,16 +596,16 @@ impl<'a> Walk<'a> {
         if next.matched.is_none() && starts {
             self.start_attempt(&mut next, after)?;
         }
-        if next.list.len() > THREADS_MAX { Err(Unclear) } else { Ok(next) }
+        if next.list.len() > THREADS_MAX { Err(Undecidable) } else { Ok(next) }
     }
 
     /// The configuration after resolving the assertions that had to wait for the next byte.
-    fn resolved<'c>(
+    fn resolve_assertions<'c>(
         &mut self,
         from: &'c Configuration,
-        ahead: Ahead,
+        ahead: ByteAfter,
         position: Position,
-    ) -> Result<Cow<'c, Configuration>, Unclear> {
+    ) -> Result<Cow<'c, Configuration>, Undecidable> {
         let waits = |(state, _): &(StateID, Registers)| matches!(self.planner.nfa.state(*state), State::Look { .. });
         if !from.list.iter().any(waits) {
             return Ok(Cow::Borrowed(from));
@@ -612,9 +621,9 @@ impl<'a> Walk<'a> {
     }
 
     /// Starts an attempt at a position.
-    fn start_attempt(&mut self, one: &mut Configuration, position: Position) -> Result<(), Unclear> {
-        let registers = vec![None; 1 + self.planner.wanted.len() * 2].into();
-        self.add_thread(one, self.planner.nfa.start_anchored(), registers, position, Ahead::Unknown).map(drop)
+    fn start_attempt(&mut self, one: &mut Configuration, position: Position) -> Result<(), Undecidable> {
+        let registers = vec![None; 1 + self.planner.requested_groups.len() * 2].into();
+        self.add_thread(one, self.planner.nfa.start_anchored(), registers, position, ByteAfter::Unknown).map(drop)
     }
 
     /// Adds the successors of a thread in `state` that need no input; returns whether the thread matches.
@@ -624,8 +633,8 @@ impl<'a> Walk<'a> {
         state: StateID,
         registers: Registers,
         position: Position,
-        ahead: Ahead,
-    ) -> Result<bool, Unclear> {
+        ahead: ByteAfter,
+    ) -> Result<bool, Undecidable> {
         self.open.clear();
         self.open.push((state, registers));
         while let Some((state, mut registers)) = self.open.pop() {
@@ -665,13 +674,13 @@ impl<'a> Walk<'a> {
 }
 
 impl Configuration {
-    fn kept(&self) -> KeptConfiguration {
+    fn to_cached(&self) -> CachedConfiguration {
         let list = self.list.iter().map(|(state, registers)| (*state, Box::from(&**registers)));
         let matched = self.matched.as_ref().map(|registers| Box::from(&**registers));
-        KeptConfiguration { behind: self.behind, list: list.collect(), matched }
+        CachedConfiguration { behind: self.behind, list: list.collect(), matched }
     }
 
-    fn of_kept(kept: &KeptConfiguration) -> Configuration {
+    fn from_cached(kept: &CachedConfiguration) -> Configuration {
         let list = kept.list.iter().map(|(state, registers)| (*state, Registers::from(&**registers)));
         let matched = kept.matched.as_ref().map(|registers| Registers::from(&**registers));
         Configuration { behind: kept.behind, list: list.collect(), matched }
@@ -755,7 +764,7 @@ fn dependence_of(finals: &[Configuration], deciding: Vec<usize>, wanted: &[usize
 }
 
 /// The parts on which the match depends, and those on which each single group depends.
-fn apart_of(layers: &[Layer], finals: &[Configuration], wanted: &[usize]) -> Apart {
+fn group_dependence_of(layers: &[Layer], finals: &[Configuration], wanted: &[usize]) -> GroupDependence {
     let is_match = |one: &Configuration| Verdict::Answer(usize::from(one.matched.is_some()));
     let matched = deciding_parts(layers, finals.iter().map(is_match).collect());
     let mut groups = Vec::with_capacity(wanted.len());
@@ -780,12 +789,12 @@ fn apart_of(layers: &[Layer], finals: &[Configuration], wanted: &[usize]) -> Apa
         parts.dedup();
         groups.push(parts);
     }
-    Apart { matched, groups }
+    GroupDependence { matched, groups }
 }
 
 /// Splits a window's variables into those whose values are read, and those with fillers.
-fn read_and_filled(
-    template: &Reading<'_>,
+fn split_by_dependence(
+    template: &TemplateReader<'_>,
     variables: &[usize],
     asked: &[usize],
 ) -> (Vec<usize>, Vec<(usize, Box<str>)>) {
@@ -818,12 +827,12 @@ fn pairs<'c>(all: &'c [Configuration], bytes: &'c [u8]) -> impl Iterator<Item = 
 }
 
 /// Index of a configuration, which is added if new.
-fn add(all: &mut Vec<Configuration>, one: Configuration) -> Result<usize, Unclear> {
+fn intern(all: &mut Vec<Configuration>, one: Configuration) -> Result<usize, Undecidable> {
     if let Some(known) = all.iter().position(|known| *known == one) {
         return Ok(known);
     }
     all.push(one);
-    if all.len() > CONFIGURATIONS_MAX { Err(Unclear) } else { Ok(all.len() - 1) }
+    if all.len() > CONFIGURATIONS_MAX { Err(Undecidable) } else { Ok(all.len() - 1) }
 }
 
 /// The variables at which configurations with different results (a match with its groups, or no match) diverge.

@@ -18,28 +18,28 @@ use super::{FlatPart, MatchPlan, TemplatePosition};
 /// Maximum number of plans that a planner caches.
 const PLANS_MAX: usize = 4_096;
 /// Maximum number of cached plans of templates that begin with the same part.
-const ALIKE_MAX: usize = 48;
+const PLANS_PER_GROUP_MAX: usize = 48;
 /// Maximum bytes of the literals on which cached plans depend.
 const LITERAL_BYTES_MAX: usize = 4 << 20;
 /// Number of templates with the same first part after which the cache decides whether comparing pays off: if fewer
-/// than one in `ASKED_PER_FOUND` had a cached plan, further ones are planned without a lookup.
-const ASKED_MIN: u32 = 96;
-const ASKED_PER_FOUND: u32 = 2;
+/// than one in `LOOKUPS_PER_HIT` had a cached plan, further ones are planned without a lookup.
+const LOOKUPS_MIN: u32 = 96;
+const LOOKUPS_PER_HIT: u32 = 2;
 /// Maximum parts of a template whose plan is cached although it depends on all of them; longer templates hardly ever
 /// recur.
 const WHOLE_PARTS_MAX: usize = 6;
 
 /// A template as a planner reads it, and how much of it was read.
 #[derive(Debug)]
-pub(super) struct Reading<'a> {
+pub(super) struct TemplateReader<'a> {
     parts: &'a [FlatPart],
     /// Number of leading parts that were requested. Exceeds the number of parts once the planner has noticed the end.
     reach: Cell<usize>,
 }
 
-impl<'a> Reading<'a> {
-    pub(super) fn new(parts: &'a [FlatPart]) -> Reading<'a> {
-        Reading { parts, reach: Cell::new(0) }
+impl<'a> TemplateReader<'a> {
+    pub(super) fn new(parts: &'a [FlatPart]) -> TemplateReader<'a> {
+        TemplateReader { parts, reach: Cell::new(0) }
     }
 
     /// A part; `None` if the template ends before it.
@@ -66,15 +66,15 @@ impl<'a> Reading<'a> {
 
 /// A plan, and the parts on which it depends.
 #[derive(Debug)]
-struct KnownPlan {
+struct CachedPlan {
     first: Box<[FlatPart]>,
     /// Whether the plan applies only to templates that end after these parts.
     is_whole: bool,
     plan: MatchPlan,
 }
 
-impl KnownPlan {
-    fn is_of(&self, parts: &[FlatPart]) -> bool {
+impl CachedPlan {
+    fn applies_to(&self, parts: &[FlatPart]) -> bool {
         (!self.is_whole || parts.len() == self.first.len()) && parts.starts_with(&self.first)
     }
 }
@@ -82,33 +82,33 @@ impl KnownPlan {
 /// The plans of templates that begin with the same part.
 #[derive(Debug, Default)]
 struct PlanGroup {
-    plans: Vec<KnownPlan>,
-    asked: u32,
-    found: u32,
+    plans: Vec<CachedPlan>,
+    lookups: u32,
+    hits: u32,
 }
 
 impl PlanGroup {
-    fn pays(&self) -> bool {
-        self.asked < ASKED_MIN || self.asked / ASKED_PER_FOUND <= self.found
+    fn is_worthwhile(&self) -> bool {
+        self.lookups < LOOKUPS_MIN || self.lookups / LOOKUPS_PER_HIT <= self.hits
     }
 }
 
 /// The plans that a planner has cached.
 #[derive(Debug, Default)]
-pub(super) struct KnownPlans {
+pub(super) struct PlanCache {
     /// Plans by the hash of the template's first part.
     by_first: HashMap<u64, PlanGroup, FixedState>,
     count: usize,
     literal_bytes: usize,
 }
 
-impl KnownPlans {
+impl PlanCache {
     /// The plan of an earlier template with the same parts, up to the last one on which the plan depends.
-    pub(super) fn of(&mut self, parts: &[FlatPart]) -> Option<MatchPlan> {
-        let alike = self.by_first.get_mut(&hash_of(parts.first())).filter(|alike| alike.pays())?;
-        alike.asked = alike.asked.saturating_add(1);
-        let at = alike.plans.iter().position(|known| known.is_of(parts))?;
-        alike.found = alike.found.saturating_add(1);
+    pub(super) fn find(&mut self, parts: &[FlatPart]) -> Option<MatchPlan> {
+        let alike = self.by_first.get_mut(&hash_of(parts.first())).filter(|alike| alike.is_worthwhile())?;
+        alike.lookups = alike.lookups.saturating_add(1);
+        let at = alike.plans.iter().position(|known| known.applies_to(parts))?;
+        alike.hits = alike.hits.saturating_add(1);
         let plan = alike.plans[at].plan.clone();
         // Frequent plans are moved forward, so that they are found sooner.
         alike.plans.swap(at, at / 2);
@@ -116,7 +116,7 @@ impl KnownPlans {
     }
 
     /// Caches a plan if there is room.
-    pub(super) fn add(&mut self, reading: &Reading<'_>, plan: &MatchPlan) {
+    pub(super) fn add(&mut self, reading: &TemplateReader<'_>, plan: &MatchPlan) {
         let (reach, parts) = (reading.reach.get(), reading.parts);
         let is_whole = reach > parts.len();
         let first = &parts[..reach.min(parts.len())];
@@ -129,10 +129,10 @@ impl KnownPlans {
         });
         let literal_bytes = self.literal_bytes + literals.sum::<usize>();
         let alike = self.by_first.entry(hash_of(first.first())).or_default();
-        if alike.plans.len() >= ALIKE_MAX || !alike.pays() || literal_bytes > LITERAL_BYTES_MAX {
+        if alike.plans.len() >= PLANS_PER_GROUP_MAX || !alike.is_worthwhile() || literal_bytes > LITERAL_BYTES_MAX {
             return;
         }
-        alike.plans.push(KnownPlan { first: first.into(), is_whole, plan: plan.clone() });
+        alike.plans.push(CachedPlan { first: first.into(), is_whole, plan: plan.clone() });
         (self.count, self.literal_bytes) = (self.count + 1, literal_bytes);
     }
 }

@@ -31,10 +31,10 @@ impl<T> CombinationMemo<T> {
     /// Index in [`CombinationMemo::answers`] of the answer for these codes, if cached. All calls must pass the same
     /// number of codes.
     #[inline]
-    pub fn known(&self, codes: &[u32]) -> Option<u32> {
+    pub fn get(&self, codes: &[u32]) -> Option<u32> {
         match codes {
             [code] => self.single.get(*code as usize)?.checked_sub(1),
-            [first, second] => self.pairs.get(&pair(*first, *second)).copied(),
+            [first, second] => self.pairs.get(&pack_pair(*first, *second)).copied(),
             codes => self.others.get(codes).copied(),
         }
     }
@@ -45,8 +45,8 @@ impl<T> CombinationMemo<T> {
     }
 
     /// Index of the answer for these codes; `None` if the memo is full.
-    pub fn number(&mut self, codes: &[u32], find: impl FnOnce() -> T) -> Option<u32> {
-        let known = self.known(codes);
+    pub fn index_or_insert(&mut self, codes: &[u32], find: impl FnOnce() -> T) -> Option<u32> {
+        let known = self.get(codes);
         if known.is_some() {
             return known;
         }
@@ -65,7 +65,7 @@ impl<T> CombinationMemo<T> {
                 self.single[at] = number + 1;
             }
             [first, second] => {
-                self.pairs.insert(pair(*first, *second), number);
+                self.pairs.insert(pack_pair(*first, *second), number);
             }
             codes => {
                 self.others.insert(codes.into(), number);
@@ -80,7 +80,7 @@ impl<T> CombinationMemo<T> {
     }
 }
 
-fn pair(first: u32, second: u32) -> u64 {
+fn pack_pair(first: u32, second: u32) -> u64 {
     u64::from(first) << 32 | u64::from(second)
 }
 
@@ -89,22 +89,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_combination_is_asked_once() {
+    fn each_combination_is_evaluated_once() {
         for codes in [&[][..], &[7], &[7, 8], &[7, 8, 9]] {
             let mut memo = CombinationMemo::default();
-            assert_eq!(memo.number(codes, || codes.len()), Some(0));
-            assert_eq!(memo.number(codes, || panic!("asked twice")), Some(0));
+            assert_eq!(memo.index_or_insert(codes, || codes.len()), Some(0));
+            assert_eq!(memo.index_or_insert(codes, || panic!("asked twice")), Some(0));
             assert_eq!(memo.answers(), [codes.len()]);
         }
     }
 
     #[test]
-    fn a_full_memo_says_so() {
+    fn full_memos_are_reported_as_full() {
         let mut memo = CombinationMemo::default();
         for code in 0..COMBINATIONS_MAX as u32 {
-            assert_eq!(memo.number(&[code, 1], || code), Some(code));
+            assert_eq!(memo.index_or_insert(&[code, 1], || code), Some(code));
         }
-        assert_eq!(memo.number(&[0, 2], || 0), None);
-        assert_eq!(memo.number(&[5, 1], || 0), Some(5));
+        assert_eq!(memo.index_or_insert(&[0, 2], || 0), None);
+        assert_eq!(memo.index_or_insert(&[5, 1], || 0), Some(5));
     }
 }

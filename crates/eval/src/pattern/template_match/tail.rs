@@ -10,14 +10,14 @@ use regex_syntax::hir::{Hir, HirKind, Repetition};
 /// The expression without parts that cannot affect these groups. If the whole match (group 0) is requested, every part
 /// matters.
 pub(super) fn without_tail(tree: Hir, wanted: &[usize]) -> Hir {
-    if wanted.contains(&0) { tree } else { shortened(tree, wanted) }
+    if wanted.contains(&0) { tree } else { strip_tail(tree, wanted) }
 }
 
-fn shortened(tree: Hir, wanted: &[usize]) -> Hir {
+fn strip_tail(tree: Hir, wanted: &[usize]) -> Hir {
     match tree.into_kind() {
         HirKind::Concat(mut parts) => {
             while let Some(last) = parts.pop() {
-                let last = shortened(last, wanted);
+                let last = strip_tail(last, wanted);
                 if !matches!(last.kind(), HirKind::Empty) {
                     parts.push(last);
                     break;
@@ -29,24 +29,24 @@ fn shortened(tree: Hir, wanted: &[usize]) -> Hir {
             if wanted.contains(&(capture.index as usize)) {
                 return Hir::capture(capture);
             }
-            let sub = shortened(*capture.sub, wanted);
-            if !holds_group(&sub, wanted) {
+            let sub = strip_tail(*capture.sub, wanted);
+            if !contains_group(&sub, wanted) {
                 return sub;
             }
             capture.sub = Box::new(sub);
             Hir::capture(capture)
         }
-        HirKind::Repetition(repetition) if !holds_group(&repetition.sub, wanted) => match repetition.min {
+        HirKind::Repetition(repetition) if !contains_group(&repetition.sub, wanted) => match repetition.min {
             0 => Hir::empty(),
-            1 => shortened(*repetition.sub, wanted),
+            1 => strip_tail(*repetition.sub, wanted),
             min => Hir::repetition(Repetition { max: Some(min), ..repetition }),
         },
-        kind => whole(kind),
+        kind => unchanged(kind),
     }
 }
 
 /// The expression unchanged.
-fn whole(kind: HirKind) -> Hir {
+fn unchanged(kind: HirKind) -> Hir {
     match kind {
         HirKind::Empty => Hir::empty(),
         HirKind::Literal(literal) => Hir::literal(literal.0),
@@ -59,11 +59,11 @@ fn whole(kind: HirKind) -> Hir {
     }
 }
 
-fn holds_group(tree: &Hir, wanted: &[usize]) -> bool {
+fn contains_group(tree: &Hir, wanted: &[usize]) -> bool {
     match tree.kind() {
-        HirKind::Capture(capture) => wanted.contains(&(capture.index as usize)) || holds_group(&capture.sub, wanted),
-        HirKind::Repetition(repetition) => holds_group(&repetition.sub, wanted),
-        HirKind::Concat(parts) | HirKind::Alternation(parts) => parts.iter().any(|part| holds_group(part, wanted)),
+        HirKind::Capture(capture) => wanted.contains(&(capture.index as usize)) || contains_group(&capture.sub, wanted),
+        HirKind::Repetition(repetition) => contains_group(&repetition.sub, wanted),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => parts.iter().any(|part| contains_group(part, wanted)),
         HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) | HirKind::Look(_) => false,
     }
 }
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_follows_the_last_wanted_group_is_read_as_far_as_it_decides() {
+    fn text_after_the_last_group_is_read_only_if_it_affects_the_match() {
         let cases = [
             (r"a(b+) (c+)", &[1][..], r"a(b+) c"),
             (r"a(b+) (c+)", &[2], r"a(b+) (c+)"),

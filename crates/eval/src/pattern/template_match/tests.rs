@@ -55,7 +55,7 @@ fn sketch(parts: Vec<Result<String, Vec<String>>>) -> Sketch {
     Sketch { template, values }
 }
 
-fn written(text: &str) -> Sketch {
+fn parse_sketch(text: &str) -> Sketch {
     let mut parts = Vec::new();
     for piece in text.split('<') {
         match piece.split_once('>') {
@@ -69,13 +69,13 @@ fn written(text: &str) -> Sketch {
     sketch(parts)
 }
 
-fn planned(pattern: &str, text: &str) -> MatchPlan {
+fn plan_for(pattern: &str, text: &str) -> MatchPlan {
     let regex = Regex::new(pattern).unwrap();
-    planner_of(&regex).plan(&written(text).template)
+    planner_of(&regex).plan(&parse_sketch(text).template)
 }
 
 fn windows(pattern: &str, text: &str) -> Vec<Window> {
-    match planned(pattern, text) {
+    match plan_for(pattern, text) {
         MatchPlan::Windows(windows) => windows,
         other => panic!("{pattern} over {text}: {other:?}"),
     }
@@ -128,7 +128,7 @@ fn check_decisions(regex: &Regex, planner: &mut Planner, windows: &[Window], ske
         let Some(decision) = &window.decision else { continue };
         let append = |part: usize, text: &mut Vec<u8>| text.extend_from_slice(values[part].as_bytes());
         let found = window.evaluate(&sketch.template, regex, append, &mut text, &mut captures).unwrap();
-        let wanted = planner.wanted.iter().map(|group| {
+        let wanted = planner.requested_groups.iter().map(|group| {
             let reported = decision.places[*group].map(|(start, end)| whole[byte(start)..byte(end)].to_owned());
             (found.and_then(|text| captures.text(text, *group)).map(str::to_owned), reported)
         });
@@ -163,7 +163,7 @@ fn check_apart(
 ) {
     let (mut text, mut captures) = (Vec::new(), regex.new_captures());
     for (number, window) in windows.iter().enumerate() {
-        let Some(apart) = &window.apart else { continue };
+        let Some(apart) = &window.group_dependence else { continue };
         let append = |part: usize, text: &mut Vec<u8>| text.extend_from_slice(values[part].as_bytes());
         let found = window.evaluate(&sketch.template, regex, append, &mut text, &mut captures).unwrap();
         let mut tell = |what: String, parts: &[usize], answer: String| {
@@ -195,7 +195,7 @@ fn check_texts(regex: &Regex, planner: &mut Planner, sketch: &Sketch) -> bool {
         MatchPlan::Never => Vec::new(),
         MatchPlan::Windows(windows) => windows,
     };
-    let wanted = planner.wanted.clone();
+    let wanted = planner.requested_groups.clone();
     let mut seen = HashMap::new();
     let total: usize = sketch.values.iter().map(Vec::len).product();
     for number in 0..total.min(TEXTS_MAX) {
@@ -297,7 +297,7 @@ impl std::fmt::Debug for Sketch {
 }
 
 #[test]
-fn a_plan_answers_as_the_whole_text_does() {
+fn plans_give_the_same_groups_as_whole_texts() {
     let config = ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() };
     let compiled = PATTERNS.iter().flat_map(|pattern| {
         let regex = Regex::new(pattern).unwrap();
@@ -322,7 +322,7 @@ fn one_planner_serves_many_templates() {
     for pattern in PATTERNS {
         let regex = Regex::new(pattern).unwrap();
         let mut planner = planner_of(&regex);
-        assert!(texts.iter().all(|text| check(&regex, &mut planner, &written(text))), "{pattern}");
+        assert!(texts.iter().all(|text| check(&regex, &mut planner, &parse_sketch(text))), "{pattern}");
     }
 }
 
@@ -335,7 +335,7 @@ fn forks() -> impl Strategy<Value = [Sketch; 2]> {
 }
 
 #[test]
-fn templates_that_begin_alike_are_planned_as_if_alone() {
+fn cached_plans_do_not_affect_similar_templates() {
     let config = ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() };
     let regexes: Vec<Regex> = PATTERNS.iter().map(|pattern| Regex::new(pattern).unwrap()).collect();
     let plans = |[one, other]: [Sketch; 2]| {
@@ -353,7 +353,7 @@ fn templates_that_begin_alike_are_planned_as_if_alone() {
 }
 
 #[test]
-fn what_follows_a_certain_match_is_not_planned_again() {
+fn text_after_a_certain_match_is_not_planned() {
     let regex = Regex::new(r"<id>(?<id>\d+)</id>").unwrap();
     let literal = |text: &str| FlatPart::Literal(text.as_bytes().into());
     let numbers = |column: u32| FlatPart::Variable(column, traits(&["1", "22"]));
@@ -364,11 +364,11 @@ fn what_follows_a_certain_match_is_not_planned_again() {
     let mut planner = planner_of(&regex);
     let plan = planner.plan(&template(&[literal("</user>")]));
     assert!(matches!(&plan, MatchPlan::Windows(windows) if windows[0].groups.is_some()));
-    let spent = planner.spent();
+    let spent = planner.steps_spent();
     for rest in [&[][..], &[literal("</user><from>"), numbers(3)], &[literal("<id>"), numbers(4), literal("</id>")]] {
         assert_eq!(planner.plan(&template(rest)), plan);
     }
-    assert_eq!(planner.spent(), spent);
+    assert_eq!(planner.steps_spent(), spent);
     // If there is no match, the plan depends on the whole template.
     let other = Regex::new(r"<of>(?<of>\d+)</of>").unwrap();
     let mut planner = planner_of(&other);
@@ -378,7 +378,7 @@ fn what_follows_a_certain_match_is_not_planned_again() {
 }
 
 #[test]
-fn only_the_variables_a_match_reads_are_asked() {
+fn windows_read_only_the_variables_that_matter() {
     let shard = r"on shard-(?<shard>\d+) ";
     let found = windows(shard, "id <a1|b2> put <12|99>ms on shard-<1|22> for <ann|bob eve>");
     assert_eq!(found.len(), 1);
@@ -396,9 +396,9 @@ fn only_the_variables_a_match_reads_are_asked() {
 }
 
 #[test]
-fn listed_values_that_all_match_decide_before_what_follows() {
+fn listed_values_that_all_match_decide_early() {
     let regex = Regex::new(r"^[^\r\n]*?\b(?<level>DEBUG|INFO|WARN)\b").unwrap();
-    let sketch = written("2026-11-25 <INFO|WARN> [exec-<1|22>] <a.b.C|x.WARN.Codec> - it <user=ann|b>");
+    let sketch = parse_sketch("2026-11-25 <INFO|WARN> [exec-<1|22>] <a.b.C|x.WARN.Codec> - it <user=ann|b>");
     let planned = |sketch: &Sketch| match Planner::new(&regex, [1]).unwrap().plan(&sketch.template) {
         MatchPlan::Windows(windows) => windows,
         other => panic!("{other:?}"),
@@ -414,13 +414,13 @@ fn listed_values_that_all_match_decide_before_what_follows() {
 }
 
 #[test]
-fn a_value_that_may_hold_the_start_is_not_tested_alone() {
+fn values_that_may_contain_the_match_start_are_not_tested_alone() {
     for pattern in PATTERNS {
         let regex = Regex::new(pattern).unwrap();
         for group in 1..regex.group_count() {
             let mut planner = Planner::new(&regex, [group]).unwrap();
             for text in ["<1><a\né> ", "<1|2><a\né|b>", "1<a\nb|b\na> ", "<1>\n<a|b> "] {
-                assert!(check(&regex, &mut planner, &written(text)), "{pattern}");
+                assert!(check(&regex, &mut planner, &parse_sketch(text)), "{pattern}");
             }
         }
     }
@@ -430,12 +430,12 @@ fn a_value_that_may_hold_the_start_is_not_tested_alone() {
 fn templates_without_a_match_are_left_out() {
     let shard = r"on shard-(?<shard>\d+) ";
     for text in ["", "nothing here", "took <1|20>ms for <10.0.0.1|::1>", "on shard-<a|b> ", "on shard-<1|2>"] {
-        assert_eq!(planned(shard, text), MatchPlan::Never, "{text}");
+        assert_eq!(plan_for(shard, text), MatchPlan::Never, "{text}");
     }
 }
 
 #[test]
-fn a_variable_that_could_hold_the_start_is_asked_first() {
+fn variables_that_may_contain_the_start_are_read_first() {
     let found = windows(r"on shard-(?<shard>\d+) ", "<on shard-9 x|free text> on shard-<1|2> ");
     assert_eq!(found.len(), 2);
     assert_eq!(found[0].variables[0], 0);
@@ -451,11 +451,11 @@ fn expressions_that_cannot_be_planned_are_reported() {
 }
 
 #[test]
-fn a_group_in_doubt_costs_no_other() {
+fn undecided_groups_do_not_affect_others() {
     let access = r#"^(?<ip>\S+) \[(?<time>[^\]]+)\] "(?:(?<method>\S+) (?<path>[^?\s]+)(?:\?(?<query>\S*))?)?[^"]*" (?<status>\d{3})"#;
     let text = r#"<10.1.1.1|::1> [<1/2|22/3>] "<GET /|POST /a?b=c|PUT /x?y z|->" <200|404> <-|"a b">"#;
     let regex = Regex::new(access).unwrap();
-    let sketch = written(text);
+    let sketch = parse_sketch(text);
     let planned = |group| match Planner::new(&regex, [group]).unwrap().plan(&sketch.template) {
         MatchPlan::Windows(windows) => windows,
         other => panic!("{other:?}"),
@@ -482,11 +482,11 @@ fn a_group_in_doubt_costs_no_other() {
 }
 
 #[test]
-fn a_group_that_ends_within_a_value_depends_on_what_tells_its_threads_apart() {
+fn groups_ending_inside_a_value_depend_on_what_distinguishes_threads() {
     let regex = Regex::new("(?<g>a+)(?:aab|ac)").unwrap();
     let mut planner = Planner::new(&regex, [1]).unwrap();
-    assert!(check(&regex, &mut planner, &written("<aaaa|aaaaa><b|c>")));
-    let MatchPlan::Windows(windows) = planner.plan(&written("<aaaa|aaaaa><b|c>").template) else { panic!() };
+    assert!(check(&regex, &mut planner, &parse_sketch("<aaaa|aaaaa><b|c>")));
+    let MatchPlan::Windows(windows) = planner.plan(&parse_sketch("<aaaa|aaaaa><b|c>").template) else { panic!() };
     assert_eq!(windows[0].read, [0, 1]);
 }
 
@@ -494,9 +494,9 @@ fn a_group_that_ends_within_a_value_depends_on_what_tells_its_threads_apart() {
 fn groups_depend_on_values_of_their_own() {
     let regex = Regex::new(r"^\S+\s+(?<n>\d+) (?<file>[^:\s]+):(?<line>\d+)\]").unwrap();
     let mut planner = Planner::new(&regex, [1, 2]).unwrap();
-    let sketch = written("I  <1|22|333> <a.go:1|b_c.go:22|none|d:e:3>] <x|y z>");
+    let sketch = parse_sketch("I  <1|22|333> <a.go:1|b_c.go:22|none|d:e:3>] <x|y z>");
     assert!(check(&regex, &mut planner, &sketch));
     let MatchPlan::Windows(windows) = planner.plan(&sketch.template) else { panic!() };
-    let apart = windows[0].apart.as_ref().unwrap();
+    let apart = windows[0].group_dependence.as_ref().unwrap();
     assert_eq!((apart.matched.as_slice(), apart.groups.as_slice()), (&[3][..], &[vec![1], vec![3]][..]));
 }

@@ -224,7 +224,7 @@ impl PatternTree {
             MatchPlan::Windows(windows) => windows,
         };
         let Some(origin) = windows.iter().map(|window| window.context).min() else { return };
-        let Some(reach) = windows.iter().map(Window::reach).max() else { return };
+        let Some(reach) = windows.iter().map(Window::last_position).max() else { return };
         // If the pattern does not look around a match, the parts that contain the windows are sufficient. These parts
         // are the same in many templates.
         let is_all = match work.planner.looks_ahead() {
@@ -232,7 +232,7 @@ impl PatternTree {
             false => !work.planner.looks_around() || origin == TemplatePosition { part: 0, offset: 0 },
         };
         let inside = template.between(origin, reach);
-        let windows: Vec<Window> = windows.iter().map(|window| window.seen_from(origin)).collect();
+        let windows: Vec<Window> = windows.iter().map(|window| window.relative_to(origin)).collect();
         let key = inside.key();
         let known = self.leaves.get(&key).into_iter().flatten();
         for same in known.copied() {

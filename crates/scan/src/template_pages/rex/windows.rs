@@ -62,7 +62,7 @@ impl WindowRequest {
         template_set: &TemplateSet,
     ) -> WindowRequest {
         let is_too_much = has_codes && decider.is_none() && combinations(template_set, &columns) > COMBINATIONS_MAX;
-        let apart = window.apart.as_ref().filter(|_| is_too_much);
+        let apart = window.group_dependence.as_ref().filter(|_| is_too_much);
         let apart = apart.and_then(|apart| GroupMemos::new(apart, &columns, template));
         let (memo, found) = (CombinationMemo::default(), Vec::new());
         let sites = match has_codes || decider.is_some() || window.groups.is_some() {
@@ -104,7 +104,7 @@ impl Leaf {
                 Some(false) => continue,
                 None => {}
             }
-            let known = if *has_codes { memo.known(&work.codes) } else { None };
+            let known = if *has_codes { memo.get(&work.codes) } else { None };
             let place = match known.map(|number| memo.answers()[number as usize]) {
                 Some(place) => place,
                 None => {
@@ -128,7 +128,7 @@ impl Leaf {
                         _ => {}
                     }
                     let place = is_match.then_some(start);
-                    memo.number(&work.codes, || place);
+                    memo.index_or_insert(&work.codes, || place);
                     place
                 }
             };

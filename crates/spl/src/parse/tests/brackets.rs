@@ -45,7 +45,7 @@ fn faults(place: &str, inner: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn an_unknown_command_is_reported_at_its_position_whatever_the_brackets() {
+fn unknown_commands_are_reported_at_their_position_in_all_brackets() {
     for place in PLACES {
         for (inner, name) in [
             ("nosuch", "nosuch"),
@@ -87,7 +87,7 @@ fn conditions_in_brackets_need_no_command() {
 }
 
 #[test]
-fn a_search_of_map_is_looked_at_for_commands_alone() {
+fn searches_of_map_are_checked_only_for_unknown_commands() {
     for good in [
         "* | map [search user=$user$ earliest=$t$ | stats count by $by$ | $command$ x]",
         "* | map [$command$ x]",
@@ -105,7 +105,7 @@ fn a_search_of_map_is_looked_at_for_commands_alone() {
 }
 
 #[test]
-fn brackets_behind_a_name_are_no_subsearch() {
+fn brackets_after_a_name_are_not_a_subsearch() {
     for (text, place) in [
         ("* | eval g[0]=2", "g[0]"),
         ("* | eval a=1, g[0]=2", "g[0]"),
@@ -148,7 +148,7 @@ fn brackets_behind_a_name_are_no_subsearch() {
 }
 
 #[test]
-fn messages_are_bounded_whatever_they_repeat() {
+fn messages_that_repeat_input_are_bounded() {
     let long = "x".repeat(100_000);
     for text in [
         format!("* | {long}"),
@@ -168,7 +168,7 @@ fn messages_are_bounded_whatever_they_repeat() {
         for remark in crate::parse(&text).diagnostics {
             assert!(remark.message.len() <= crate::MESSAGE_BYTES_MAX, "{} bytes: {:.99}", remark.message.len(), text);
             assert!(remark.hint.iter().all(|hint| hint.len() <= crate::MESSAGE_BYTES_MAX), "hint: {:.99}", text);
-            assert!(remark.told(&text).len() <= 2 * crate::MESSAGE_BYTES_MAX + 500, "told: {text:.99}");
+            assert!(remark.to_one_line(&text).len() <= 2 * crate::MESSAGE_BYTES_MAX + 500, "told: {text:.99}");
         }
     }
 }

@@ -88,7 +88,7 @@ const SEARCHES: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn rewritten_commands_are_those_written_out() {
+fn rewritten_commands_equal_their_expansions() {
     for (written, stands_for) in EXPANSIONS {
         let (written_nodes, nodes) = (commands(written), commands(stands_for));
         assert_eq!(written_nodes.len(), nodes.len(), "{written}");
@@ -97,16 +97,16 @@ fn rewritten_commands_are_those_written_out() {
                 Command::Collect(collect) => Command::Collect(CollectCommand { name: "collect".to_owned(), ..collect }),
                 other => other,
             };
-            assert_eq!(without_places(&built), without_places(&parsed), "{written}");
+            assert_eq!(without_spans(&built), without_spans(&parsed), "{written}");
         }
     }
 }
 
 #[test]
-fn searches_of_rewritten_commands_are_those_written_out() {
+fn searches_of_rewritten_commands_equal_their_texts() {
     let text = |pipeline: &Pipeline| -> Vec<String> {
         let is_pattern = |stage: &&crate::ast::Stage| !matches!(stage.command, Command::Rex(_));
-        pipeline.commands.iter().filter(is_pattern).map(|stage| without_places(&stage.command)).collect()
+        pipeline.commands.iter().filter(is_pattern).map(|stage| without_spans(&stage.command)).collect()
     };
     for (written, search) in SEARCHES {
         // The patterns for words are generated from the breakers, so they are not compared.
@@ -123,14 +123,14 @@ fn generated_assignments_name_each_field() {
     let [_, Command::Foreach(foreach), ..] = &commands("| mcollect index=m split=t prefix_field=p d \"e'\"")[..] else {
         panic!("mcollect runs foreach");
     };
-    let assigned = foreach.assigned("it's").unwrap();
+    let assigned = foreach.assignments_for("it's").unwrap();
     let written = commands(
         "| eval _metric=\"metric_name:\".p.\".\".\"FIELD\", \
          {_metric}=if(NOT in(\"FIELD\", \"d\", \"e'\") AND isnum(FIELD), FIELD, null()), \
          FIELD=if(NOT in(\"FIELD\", \"d\", \"e'\") AND isnum(FIELD), null(), FIELD)",
     );
-    let assigned = without_places(&assigned.into()).replace("it's", "FIELD");
-    assert_eq!(assigned, without_places(&written[0]));
+    let assigned = without_spans(&assigned.into()).replace("it's", "FIELD");
+    assert_eq!(assigned, without_spans(&written[0]));
     assert_eq!(foreach.field_text, ForeachCommand::FIELD);
 }
 

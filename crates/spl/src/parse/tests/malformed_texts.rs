@@ -171,7 +171,7 @@ fn long_chains_stay_shallow() {
 }
 
 #[test]
-fn size_and_remarks_are_bounded() {
+fn search_size_and_diagnostics_are_bounded() {
     let parsed = check(&"a".repeat(MAX_SEARCH_BYTES + 1));
     assert!(!parsed.is_ok() && parsed.pipeline.commands.is_empty());
     for text in ["|", "[", "]", "(", ")", "\"", "`a` ", "`a`|", "foo(", "| foo ", "\\", "[|", "a= ", "a | "] {

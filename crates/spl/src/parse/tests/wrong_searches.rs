@@ -8,7 +8,7 @@ use super::*;
 const PAGE: &str = include_str!("../../../../../spec/wrong-searches.txt");
 
 /// Writes the diagnostics of a search in the notation of that file.
-fn said(search: &str) -> String {
+fn diagnostics_text(search: &str) -> String {
     let mut text = String::new();
     for remark in crate::parse(search).diagnostics {
         let kind = if remark.severity == Severity::Error { "error" } else { "note" };
@@ -22,7 +22,7 @@ fn said(search: &str) -> String {
 }
 
 #[test]
-fn wrong_searches_are_answered_as_the_page_says() {
+fn wrong_searches_give_the_documented_diagnostics() {
     let mut actual = String::new();
     let mut searches = 0;
     for line in PAGE.lines() {
@@ -30,7 +30,7 @@ fn wrong_searches_are_answered_as_the_page_says() {
             actual.push_str(&format!("{line}\n"));
         } else if !line.starts_with("  ") {
             searches += 1;
-            actual.push_str(&format!("{line}\n{}", said(line)));
+            actual.push_str(&format!("{line}\n{}", diagnostics_text(line)));
         }
     }
     assert!(searches >= 60, "only {searches} searches");
@@ -38,7 +38,7 @@ fn wrong_searches_are_answered_as_the_page_says() {
 }
 
 #[test]
-fn every_wrong_search_gets_a_hint_what_to_write() {
+fn every_wrong_search_gets_a_hint() {
     for line in PAGE.lines().filter(|line| !line.starts_with(['#', ' ']) && !line.is_empty()) {
         let remarks = crate::parse(line).diagnostics;
         assert!(remarks.iter().any(|remark| remark.hint.is_some()), "{line}: {remarks:?}");
@@ -46,7 +46,7 @@ fn every_wrong_search_gets_a_hint_what_to_write() {
 }
 
 #[test]
-fn what_may_be_meant_is_let_pass() {
+fn plausible_searches_give_no_warning() {
     for search in [
         "error top secret",
         "failed transaction",
@@ -78,12 +78,12 @@ fn what_may_be_meant_is_let_pass() {
 }
 
 #[test]
-fn a_remark_in_one_line_says_what_where_and_what_instead() {
+fn one_line_diagnostics_contain_message_position_and_hint() {
     let search = "error | stast count";
     let parsed = crate::parse(search);
-    let told: Vec<String> = parsed.diagnostics.iter().map(|remark| remark.told(search)).collect();
+    let told: Vec<String> = parsed.diagnostics.iter().map(|remark| remark.to_one_line(search)).collect();
     assert_eq!(told, ["unknown command `stast` (character 9); did you mean `stats`?"]);
     let search = "x | head limit=y";
-    let told: Vec<String> = crate::parse(search).diagnostics.iter().map(|remark| remark.told(search)).collect();
+    let told: Vec<String> = crate::parse(search).diagnostics.iter().map(|remark| remark.to_one_line(search)).collect();
     assert!(told[0].starts_with("`limit` expects a number, got `y` (character 16)"), "{told:?}");
 }
