@@ -4,7 +4,7 @@
 //! and are written to a file when it refuses ([`crate::rows::RowBuffer`]). Data that cannot be spilled fails the search
 //! with an error that names the limit ([`MemoryAccount`]).
 //!
-//! Not here: sorting ([`crate::rows::sorted`]), grouping ([`crate::aggregate`]).
+//! Not here: sorting ([`crate::rows::sort_rows`]), grouping ([`crate::aggregate`]).
 
 mod byte_gate;
 mod pool;

@@ -6,7 +6,7 @@
 //! and a checksum and validates it when it is read, so that reading any file yields either an error or a usable model.
 //!
 //! Algorithms are implemented here, not taken from a library (docs/decisions/0034-learned-models.md). Everything is
-//! deterministic: random numbers come from a seed argument. Long loops poll [`Stop`].
+//! deterministic: random numbers come from a seed argument. Long loops poll [`StopCheck`].
 //!
 //! Not here: files, clocks, threads, reading rows; [`Values`] is the interface to the caller.
 
@@ -62,7 +62,7 @@ pub const MODEL_BYTES_MAX: usize = 15 << 20;
 pub const GROUPS_MAX: usize = 1_024;
 /// Maximum number of thresholds of a density model.
 pub const THRESHOLDS_MAX: usize = 5;
-/// Number of rows between two polls of [`Stop`].
+/// Number of rows between two polls of [`StopCheck`].
 const ROWS_PER_STOP_CHECK: usize = 1_024;
 
 /// Returns true if the work should be abandoned, because its result is no longer needed.

@@ -1,7 +1,7 @@
 //! `sort`: sorts rows by fields; also sorts the groups of `stats`.
 //!
 //! Types differ from row to row, so each row gets a rank for each key: numbers before texts, missing values last in
-//! either direction. The ranks are ordinary columns, by which [`rows::sorted`] sorts and spills; rows beyond the
+//! either direction. The ranks are ordinary columns, by which [`rows::sort_rows`] sorts and spills; rows beyond the
 //! limit are dropped on the way.
 
 use std::sync::Arc;

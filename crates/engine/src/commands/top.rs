@@ -126,7 +126,7 @@ impl Top {
         Ok((finished.rows(&self.plan, Some(&places))?, total))
     }
 
-    /// Like [`Top::best`], partition by partition.
+    /// Like [`Top::top_groups`], partition by partition.
     fn top_groups_by_partition(
         &self,
         parts: MergedFolders,

@@ -62,7 +62,7 @@ impl std::fmt::Debug for Previews {
     }
 }
 
-/// The previews of one search; none are made until a client calls [`Previews::begin`].
+/// The previews of one search; none are made until a client calls [`Previews::enable`].
 #[derive(Default)]
 pub struct Previews {
     /// Clock, set when previews are requested.

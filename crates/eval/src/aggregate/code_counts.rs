@@ -253,7 +253,7 @@ impl IntegerCounts {
         usize::try_from(to - from).unwrap_or(usize::MAX).saturating_add(1)
     }
 
-    /// Extends the array to cover `low..=high`; `needed` is the length that [`IntegerCounts::needed`] returned.
+    /// Extends the array to cover `low..=high`; `needed` is the length that [`IntegerCounts::required_len`] returned.
     fn cover(&mut self, (low, high): (i64, i64), needed: usize) {
         if low >= self.base && high - self.base < self.counts.len() as i64 {
             return;

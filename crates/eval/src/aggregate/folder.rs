@@ -40,7 +40,7 @@ pub struct Folder {
     groups: GroupTable,
     arguments: Vec<ArgumentColumn>,
     folds: Vec<ColumnFolds>,
-    /// Direct counts, if rows are only counted; [`Folder::settle`] turns them into group counts.
+    /// Direct counts, if rows are only counted; [`Folder::flush_direct_counts`] turns them into group counts.
     direct: DirectCounts,
     only_counts: bool,
     /// Spilled partial states, with the number of times they were split before.

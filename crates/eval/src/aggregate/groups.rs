@@ -33,7 +33,7 @@ pub(crate) struct Members<'a> {
 pub(crate) enum MemberKind<'a> {
     /// All rows are in group 0.
     One,
-    /// One group per row; [`NONE`] for rows without a group.
+    /// One group per row; [`UNSET`] for rows without a group.
     Each {
         groups: &'a [u32],
         /// Whether every row has a group.

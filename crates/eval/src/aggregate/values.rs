@@ -1,7 +1,7 @@
 //! Distinct values of a field, independent of its columns' types.
 //!
 //! A value is identified by its text, but numbers, addresses and decimals that a column stores as integers are kept as
-//! integers; the text is made only for output. A text in one of these forms is also stored as an integer ([`Kind`]),
+//! integers; the text is made only for output. A text in one of these forms is also stored as an integer ([`ValueForm`]),
 //! so that equal values match. Dictionary codes are translated once per dictionary.
 
 use arrow::array::{Array, ArrayRef, StringViewArray, StringViewBuilder, TimestampNanosecondArray};
@@ -80,7 +80,7 @@ pub(super) fn short_range(integers: &[i64]) -> Option<(i64, i64)> {
     bounds(integers).filter(|(low, high)| is_short(*low) && is_short(*high))
 }
 
-/// Whether an integer is stored as [`Kind::Integer`].
+/// Whether an integer is stored as [`ValueForm::Integer`].
 pub(super) fn is_short(integer: i64) -> bool {
     integer.unsigned_abs() < INTEGER_BOUND as u64
 }
@@ -286,7 +286,7 @@ impl ValueTable {
         column.append_value(&scratch);
     }
 
-    /// The numbers of a column's values, [`NONE`] for nulls. Not for multivalues.
+    /// The numbers of a column's values, [`UNSET`] for nulls. Not for multivalues.
     pub(crate) fn numbers(&mut self, column: &ColumnReader, out: &mut Vec<u32>) {
         out.clear();
         out.reserve(column.len());

@@ -1,6 +1,6 @@
 //! Types of columns that one part of a search passes to another, as plain data.
 //!
-//! Not here: the columns themselves, and the types in which a scan hands columns to its own workers ([`super::plain`]
+//! Not here: the columns themselves, and the types in which a scan hands columns to its own workers ([`super::decode_rows`]
 //! turns those types into the types named here).
 
 use std::fmt;

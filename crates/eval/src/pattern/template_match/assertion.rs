@@ -1,6 +1,6 @@
 //! Assertions of a regular expression (`^`, `\b`, …) at a position, judged by the bytes before and after it.
 //!
-//! A single byte does not show whether a non-ASCII character belongs to a word; the result is then [`Unclear`].
+//! A single byte does not show whether a non-ASCII character belongs to a word; the result is then [`Undecidable`].
 
 use regex_automata::util::look::Look;
 
