@@ -25,7 +25,7 @@ pub(crate) fn run(data: &[u8]) {
     drop(reader.check());
     for slab in 0..reader.slabs().len() {
         for query in &queries {
-            drop(reader.candidate_pages(slab, query, &quarry_event::Anywhere));
+            drop(reader.candidate_pages(slab, query, &quarry_event::AnyColumn));
         }
         drop(reader.stored_bytes_by_kind(slab));
         for page in 0..reader.slabs()[slab].pages.len() {
@@ -38,7 +38,7 @@ pub(crate) fn run(data: &[u8]) {
                     drop(reader.dictionary(slab, column));
                     if let Ok(read) = shaped.column(column) {
                         // Reads a few rows by lookup and all rows by filling.
-                        let rows: Vec<u32> = (0..events).filter(|row| read.place(*row).is_some()).collect();
+                        let rows: Vec<u32> = (0..events).filter(|row| read.value_index(*row).is_some()).collect();
                         drop(shaped.texts(column, &rows[..rows.len().min(2)]));
                         drop(shaped.texts(column, &rows));
                     }

@@ -27,7 +27,7 @@ pub(crate) fn run(data: &[u8]) {
         IndexesConf::new(&layers).defaults();
         LimitSettings::new(&layers);
         HttpInputSettings::new(&layers);
-        MonitorSettings::all(&layers);
+        MonitorSettings::read_all(&layers);
         NetworkInputSettings::new(&layers);
         OutputSettings::new(&layers);
         ServerSettings::new(&layers);

@@ -11,10 +11,10 @@ use axum::response::{IntoResponse, Response};
 use quarry_apps::objects::ObjectSharing;
 use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
-use quarry_search::cell::iso_time;
+use quarry_search::cell::format_iso_time;
 use serde_json::{Map, Value, json};
 
-use crate::message::xml_text;
+use crate::message::escape_xml;
 
 const NAMESPACES: &str = "xmlns=\"http://www.w3.org/2005/Atom\" xmlns:s=\"http://dev.splunk.com/ns/rest\" \
                           xmlns:opensearch=\"http://a9.com/-/spec/opensearch/1.1/\"";
@@ -79,13 +79,13 @@ pub(crate) struct Acl {
 
 impl Acl {
     /// Permissions of an entity that belongs to the node: everyone may read it, and nobody may change it.
-    pub(crate) fn of_node() -> Acl {
+    pub(crate) fn for_node() -> Acl {
         let (readers, sharing) = (vec!["*".to_owned()], ObjectSharing::System);
         Acl { sharing, readers, writers: Vec::new(), can_write: false, can_remove: false, can_share: false }
     }
 
     /// Permissions of a private entity, or one for administrators.
-    pub(crate) fn of_user(owner: &str, can_write: bool) -> Acl {
+    pub(crate) fn for_user(owner: &str, can_write: bool) -> Acl {
         let only = vec![owner.to_owned()];
         let (readers, writers) = (only.clone(), only);
         Acl { sharing: ObjectSharing::Global, readers, writers, can_write, can_remove: can_write, can_share: false }
@@ -114,18 +114,18 @@ pub(crate) struct Feed {
     pub(crate) offset: usize,
     pub(crate) per_page: usize,
     /// An additional message.
-    pub(crate) told: Option<Cow<'static, str>>,
+    pub(crate) notice: Option<Cow<'static, str>>,
 }
 
 /// A name encoded as a path segment. A slash is encoded twice, as in Splunk: clients decode a link once and use it as a
 /// path.
-pub(crate) fn escaped(name: &str) -> String {
+pub(crate) fn escape_segment(name: &str) -> String {
     form_urlencoded::byte_serialize(name.as_bytes()).collect::<String>().replace('+', "%20").replace("%2F", "%252F")
 }
 
 /// A time of an entity, in milliseconds as in Splunk.
-fn time(time: TimeNs) -> String {
-    iso_time(time - time.rem_euclid(NS_PER_SEC / 1_000), &jiff::tz::TimeZone::UTC)
+fn format_time(time: TimeNs) -> String {
+    format_iso_time(time - time.rem_euclid(NS_PER_SEC / 1_000), &jiff::tz::TimeZone::UTC)
 }
 
 impl Entry {
@@ -148,7 +148,7 @@ impl Entry {
         links.insert("alternate".to_owned(), self.path.as_str().into());
         links.extend(self.links.iter().map(|(relation, path)| ((*relation).to_owned(), path.as_str().into())));
         let mut entry = json!({
-            "name": self.name, "id": self.path, "updated": time(self.updated), "links": links, "author": self.author,
+            "name": self.name, "id": self.path, "updated": format_time(self.updated), "links": links, "author": self.author,
             "acl": self.acl(), "content": self.content,
         });
         if let Some(Fields { required, optional, wildcard }) = self.fields {
@@ -162,14 +162,14 @@ impl Entry {
         out.push_str(&format!(
             "<entry{namespaces}>\n  <title>{}</title>\n  <id>{}</id>\n  <updated>{}</updated>\n  <link href=\"{}\" \
              rel=\"alternate\"/>\n  <author>\n    <name>{}</name>\n  </author>\n  <published>{2}</published>\n",
-            xml_text(&self.name),
-            xml_text(&self.path),
-            time(self.updated),
-            xml_text(&self.path),
-            xml_text(&self.author),
+            escape_xml(&self.name),
+            escape_xml(&self.path),
+            format_time(self.updated),
+            escape_xml(&self.path),
+            escape_xml(&self.author),
         ));
         for (relation, path) in &self.links {
-            out.push_str(&format!("  <link href=\"{}\" rel=\"{relation}\"/>\n", xml_text(path)));
+            out.push_str(&format!("  <link href=\"{}\" rel=\"{relation}\"/>\n", escape_xml(path)));
         }
         let mut content = self.content.clone();
         content.insert("eai:acl".to_owned(), self.acl());
@@ -205,7 +205,7 @@ impl Feed {
     pub(crate) fn of(title: impl Into<Cow<'static, str>>, path: String, entries: Vec<Entry>) -> Feed {
         let updated = entries.iter().map(|entry| entry.updated).max().unwrap_or(0);
         let (total, per_page) = (entries.len(), entries.len());
-        Feed { title: title.into(), path, updated, total, offset: 0, per_page, told: None, entries }
+        Feed { title: title.into(), path, updated, total, offset: 0, per_page, notice: None, entries }
     }
 
     /// An answer of these entities.
@@ -222,11 +222,11 @@ impl Feed {
 
     fn json(&self) -> Value {
         json!({
-            "links": {}, "origin": self.path, "updated": time(self.updated),
+            "links": {}, "origin": self.path, "updated": format_time(self.updated),
             "generator": { "build": env!("CARGO_PKG_VERSION"), "version": env!("CARGO_PKG_VERSION") },
             "entry": self.entries.iter().map(Entry::json).collect::<Vec<_>>(),
             "paging": { "total": self.total, "perPage": self.per_page, "offset": self.offset },
-            "messages": self.told.iter().map(|text| json!({ "type": "WARN", "text": text })).collect::<Vec<_>>(),
+            "messages": self.notice.iter().map(|text| json!({ "type": "WARN", "text": text })).collect::<Vec<_>>(),
         })
     }
 
@@ -238,14 +238,14 @@ impl Feed {
              <opensearch:itemsPerPage>{}</opensearch:itemsPerPage>\n  <opensearch:startIndex>{}</opensearch:startIndex>\n  \
              {}\n",
             self.title,
-            xml_text(&self.path),
-            time(self.updated),
+            escape_xml(&self.path),
+            format_time(self.updated),
             self.total,
             self.per_page,
             self.offset,
-            match &self.told {
+            match &self.notice {
                 None => "<s:messages/>".to_owned(),
-                Some(text) => format!("<s:messages><s:msg type=\"WARN\">{}</s:msg></s:messages>", xml_text(text)),
+                Some(text) => format!("<s:messages><s:msg type=\"WARN\">{}</s:msg></s:messages>", escape_xml(text)),
             },
             version = env!("CARGO_PKG_VERSION"),
         );
@@ -261,7 +261,7 @@ fn write_value(value: &Value, out: &mut String) {
         Value::Null => {}
         Value::Bool(flag) => out.push(if *flag { '1' } else { '0' }),
         Value::Number(number) => out.push_str(&number.to_string()),
-        Value::String(text) => out.push_str(&xml_text(text)),
+        Value::String(text) => out.push_str(&escape_xml(text)),
         Value::Array(values) => {
             out.push_str("<s:list>");
             for value in values {
@@ -274,7 +274,7 @@ fn write_value(value: &Value, out: &mut String) {
         Value::Object(members) => {
             out.push_str("<s:dict>\n");
             for (name, value) in members {
-                out.push_str(&format!("<s:key name=\"{}\">", xml_text(name)));
+                out.push_str(&format!("<s:key name=\"{}\">", escape_xml(name)));
                 write_value(value, out);
                 out.push_str("</s:key>\n");
             }
@@ -298,7 +298,7 @@ mod tests {
             path,
             author,
             app,
-            acl: Acl::of_user("eva", true),
+            acl: Acl::for_user("eva", true),
             fields: None,
             updated: 0,
             links,
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_feed_tells_how_many_there_are() {
+    async fn feeds_report_the_number_of_entries() {
         let feed = Feed { total: 7, offset: 2, ..Feed::of("things", "/services/things".to_owned(), vec![entry()]) };
         let xml = body(feed.answer(Form::Atom)).await;
         for part in

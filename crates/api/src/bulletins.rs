@@ -22,7 +22,7 @@ pub(crate) enum Severity {
 
 impl Severity {
     /// Parses Splunk's word.
-    pub(crate) fn of(word: &str) -> Option<Severity> {
+    pub(crate) fn from_word(word: &str) -> Option<Severity> {
         [Severity::Info, Severity::Warn, Severity::Error].into_iter().find(|severity| severity.word() == word)
     }
 
@@ -50,19 +50,19 @@ pub(crate) struct Bulletin {
 pub(crate) struct Bulletins(Mutex<BTreeMap<String, Bulletin>>);
 
 impl Bulletins {
-    fn locked(&self) -> MutexGuard<'_, BTreeMap<String, Bulletin>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Bulletin>> {
         // A poisoned lock is safe to use, because each change is a single call.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All messages by name.
     pub(crate) fn list(&self) -> Vec<(String, Bulletin)> {
-        self.locked().iter().map(|(name, bulletin)| (name.clone(), bulletin.clone())).collect()
+        self.lock().iter().map(|(name, bulletin)| (name.clone(), bulletin.clone())).collect()
     }
 
     /// Adds a message, replacing one of the same name.
     pub(crate) fn put(&self, name: String, bulletin: Bulletin) {
-        let mut all = self.locked();
+        let mut all = self.lock();
         all.insert(name, bulletin);
         while all.len() > BULLETINS_MAX {
             let oldest = all.iter().min_by_key(|(_, bulletin)| bulletin.time).map(|(name, _)| name.clone());
@@ -72,7 +72,7 @@ impl Bulletins {
 
     /// Removes a message; returns whether it existed.
     pub(crate) fn remove(&self, name: &str) -> bool {
-        self.locked().remove(name).is_some()
+        self.lock().remove(name).is_some()
     }
 }
 
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_goes_for_a_new_one() {
+    fn new_messages_replace_the_oldest() {
         let bulletins = Bulletins::default();
         let bulletin = |time| Bulletin { text: "t".into(), severity: Severity::Info, author: "eva".into(), time };
         // The newest messages have the names that sort first.

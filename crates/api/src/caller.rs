@@ -10,7 +10,7 @@ use quarry_auth::{Identity, Origin, SESSION_IDLE_LIMIT_S};
 use quarry_conf::Permissions;
 
 use crate::ApiState;
-use crate::endpoint::blocking;
+use crate::endpoint::run_blocking;
 use crate::message::ApiError;
 
 /// The authenticated sender of a request; the extractor fails for unauthenticated requests.
@@ -43,15 +43,15 @@ impl FromRequestParts<ApiState> for Caller {
         if let Some(known) = parts.extensions.get::<Caller>() {
             return Ok(known.clone());
         }
-        let shown = shown_by(&parts.headers);
+        let shown = credentials_of(&parts.headers);
         let Ok(RequestOrigin(origin)) = RequestOrigin::from_request_parts(parts, state).await;
-        let refused = |error| ApiError::of_credentials(error, shown.as_deref());
+        let refused = |error| ApiError::invalid_credentials(error, shown.as_deref());
         let identity = match state.auth.recognise(shown.as_deref(), &origin).map_err(refused)? {
             Some(identity) => identity,
             None => {
                 let (auth, header) = (state.auth.clone(), shown.clone());
                 // Hashing a password must not block async threads.
-                blocking(move || auth.authenticate(header.as_deref(), &origin)).await?.map_err(refused)?
+                run_blocking(move || auth.authenticate(header.as_deref(), &origin)).await?.map_err(refused)?
             }
         };
         let permissions = Arc::new(state.auth.permissions(&identity));
@@ -81,20 +81,20 @@ pub(crate) fn session_cookie(headers: &HeaderMap, key: &str) -> String {
 
 /// The cookie with a renewed lifetime, if the request was authenticated by a cookie.
 pub(crate) fn renewed_cookie(headers: &HeaderMap) -> Option<HeaderValue> {
-    let key = cookie_of(headers).filter(|_| !headers.contains_key(header::AUTHORIZATION))?;
+    let key = session_key_of(headers).filter(|_| !headers.contains_key(header::AUTHORIZATION))?;
     session_cookie(headers, key).parse().ok()
 }
 
 /// The credentials of a request: its `Authorization` header, or its session cookie.
-fn shown_by(headers: &HeaderMap) -> Option<String> {
+fn credentials_of(headers: &HeaderMap) -> Option<String> {
     if let Some(shown) = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()) {
         return Some(shown.to_owned());
     }
-    cookie_of(headers).map(|key| format!("Splunk {key}"))
+    session_key_of(headers).map(|key| format!("Splunk {key}"))
 }
 
 /// The key in a session cookie, preferring this node's.
-fn cookie_of(headers: &HeaderMap) -> Option<&str> {
+fn session_key_of(headers: &HeaderMap) -> Option<&str> {
     let own = cookie_name(headers);
     let text = headers.get(header::COOKIE)?.to_str().ok()?;
     let cookies = text.split(';').filter_map(|cookie| cookie.trim().split_once('='));
@@ -108,16 +108,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_is_shown_by_a_header_or_a_cookie() {
+    fn sessions_are_read_from_header_or_cookie() {
         let headers = |pairs: &[(header::HeaderName, &str)]| {
             pairs.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect::<HeaderMap>()
         };
         let cookie = (header::COOKIE, "a=b; splunkd_8089=\"key\"; c=d");
-        assert_eq!(shown_by(&headers(std::slice::from_ref(&cookie))).as_deref(), Some("Splunk key"));
-        assert_eq!(shown_by(&headers(&[cookie, (header::AUTHORIZATION, "Bearer x")])).as_deref(), Some("Bearer x"));
-        assert_eq!(shown_by(&headers(&[(header::COOKIE, "session=key")])), None);
+        assert_eq!(credentials_of(&headers(std::slice::from_ref(&cookie))).as_deref(), Some("Splunk key"));
+        assert_eq!(
+            credentials_of(&headers(&[cookie, (header::AUTHORIZATION, "Bearer x")])).as_deref(),
+            Some("Bearer x")
+        );
+        assert_eq!(credentials_of(&headers(&[(header::COOKIE, "session=key")])), None);
         let two = [(header::HOST, "h:9001"), (header::COOKIE, "splunkd_8089=a; splunkd_9001=b")];
-        assert_eq!(shown_by(&headers(&two)).as_deref(), Some("Splunk b"));
+        assert_eq!(credentials_of(&headers(&two)).as_deref(), Some("Splunk b"));
         let renewed = |pairs: &[(header::HeaderName, &str)]| renewed_cookie(&headers(pairs));
         let cookie = renewed(&two).unwrap();
         assert!(cookie.to_str().unwrap().starts_with("splunkd_9001=b; Path=/; HttpOnly;"), "{cookie:?}");

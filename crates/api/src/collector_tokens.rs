@@ -39,7 +39,7 @@ const SETTINGS: [&str; 10] = [
     "connection_host",
 ];
 /// Boolean settings.
-const SWITCHES: [&str; 3] = ["disabled", "useACK", "allowQueryStringAuth"];
+const BOOLEAN_SETTINGS: [&str; 3] = ["disabled", "useACK", "allowQueryStringAuth"];
 
 /// The tokens of a data directory.
 pub struct CollectorTokens {
@@ -67,7 +67,7 @@ impl CollectorTokens {
 
     /// All tokens.
     pub fn list(&self) -> Vec<CollectorToken> {
-        self.read().into_iter().map(told).collect()
+        self.read().into_iter().map(to_collector_token).collect()
     }
 
     /// Writes a token; `check_index` returns an error if an index accepts no events.
@@ -108,10 +108,11 @@ impl CollectorTokens {
         if tokens.iter().any(is_taken) {
             return Err(TokenError::Exists { what: "with this value".to_owned() });
         }
-        let text = with_settings(&self.text()?, &stanza_of(name), &settings);
+        let text = with_settings(&self.read_text()?, &stanza_name(name), &settings);
         self.replace(&text)?;
-        let made = self.put_in_force().into_iter().find(|token| token.name == *name);
-        made.map(told).ok_or_else(|| TokenError::Failed(format!("{FILE} was written and has no token {name}")))
+        let made = self.apply_tokens().into_iter().find(|token| token.name == *name);
+        made.map(to_collector_token)
+            .ok_or_else(|| TokenError::Failed(format!("{FILE} was written and has no token {name}")))
     }
 
     /// Removes a token.
@@ -120,15 +121,15 @@ impl CollectorTokens {
         if !self.read().iter().any(|token| token.name == name) {
             return Err(TokenError::Unknown { name: name.to_owned() });
         }
-        let old = self.text()?;
-        let new = without_stanza(&old, &stanza_of(name));
+        let old = self.read_text()?;
+        let new = without_stanza(&old, &stanza_name(name));
         if new == old {
             let text =
                 format!("the token {name} is defined in another file than {FILE}: remove it there, or disable it");
             return Err(TokenError::Invalid(text));
         }
         self.replace(&new)?;
-        if self.put_in_force().iter().any(|token| token.name == name) {
+        if self.apply_tokens().iter().any(|token| token.name == name) {
             let text = format!("another file than {FILE} names the token {name} too: remove it there, or disable it");
             return Err(TokenError::Invalid(text));
         }
@@ -139,7 +140,7 @@ impl CollectorTokens {
         HttpInputSettings::new(&quarry_apps::read_configuration(&self.data_dir)).tokens
     }
 
-    fn put_in_force(&self) -> Vec<HttpToken> {
+    fn apply_tokens(&self) -> Vec<HttpToken> {
         let tokens = self.read();
         // Without a collector, the answer says that the change takes effect later.
         if let Some(collector) = self.collector.get() {
@@ -148,7 +149,7 @@ impl CollectorTokens {
         tokens
     }
 
-    fn text(&self) -> Result<String, TokenError> {
+    fn read_text(&self) -> Result<String, TokenError> {
         let path = self.data_dir.join(FILE);
         let cannot = |reason: &dyn std::fmt::Display| TokenError::Failed(format!("{}: {reason}", path.display()));
         match std::fs::metadata(&path) {
@@ -166,11 +167,11 @@ impl CollectorTokens {
     }
 }
 
-fn stanza_of(name: &str) -> String {
+fn stanza_name(name: &str) -> String {
     format!("http://{name}")
 }
 
-fn told(token: HttpToken) -> CollectorToken {
+fn to_collector_token(token: HttpToken) -> CollectorToken {
     CollectorToken {
         name: token.name,
         token: token.token,
@@ -219,7 +220,7 @@ fn check_setting(key: &str, value: &str, check_index: &dyn Fn(&str) -> Result<()
     if key == "token" && (value.len() > NAME_BYTES_MAX || !value.chars().all(is_word)) {
         return bad("a token is letters, digits and hyphens, as a GUID is");
     }
-    if SWITCHES.contains(&key) && !matches!(value.to_ascii_lowercase().as_str(), "0" | "1" | "true" | "false") {
+    if BOOLEAN_SETTINGS.contains(&key) && !matches!(value.to_ascii_lowercase().as_str(), "0" | "1" | "true" | "false") {
         return bad("give 0 or 1");
     }
     if key == "connection_host" && !matches!(value, "ip" | "dns" | "proxied_ip" | "none") {
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_lives_in_the_file() {
+    fn tokens_are_stored_in_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let tokens = CollectorTokens::new(folder.path());
         let write = |name: &str, is_new: bool, of: &[(&str, &str)]| {
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_of_another_file_can_be_disabled_and_not_removed() {
+    fn tokens_of_other_files_can_only_be_disabled() {
         let folder = tempfile::tempdir().unwrap();
         let local = folder.path().join("etc/apps/splunk_httpinput/local");
         std::fs::create_dir_all(&local).unwrap();

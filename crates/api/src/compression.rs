@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::endpoint::blocking;
+use crate::endpoint::run_blocking;
 use crate::message::ApiError;
 
 /// Minimum bytes of a compressed answer; a smaller one fits a packet as it is.
@@ -21,15 +21,15 @@ const BYTES_MIN: usize = 1_400;
 /// Maximum bytes of a compressed answer.
 const BYTES_MAX: usize = 16 << 20;
 /// Maximum bytes that are compressed on the thread of the connection.
-const QUICK_BYTES: usize = 32 << 10;
+const INLINE_BYTES_MAX: usize = 32 << 10;
 /// The coding's name.
 const GZIP: &str = "gzip";
 
 /// Compresses the answer if the client accepts gzip.
-pub(crate) async fn compressed(request: Request, next: Next) -> Response {
+pub(crate) async fn compress_response(request: Request, next: Next) -> Response {
     let is_accepted = accepts_gzip(request.headers());
     let answer = next.run(request).await;
-    if is_accepted { packed(answer).await } else { answer }
+    if is_accepted { compress_if_suitable(answer).await } else { answer }
 }
 
 /// Whether `Accept-Encoding` names gzip with a weight other than 0.
@@ -46,7 +46,7 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
 }
 
 /// Returns the answer compressed if it is a complete text of a suitable size, else unchanged.
-async fn packed(answer: Response) -> Response {
+async fn compress_if_suitable(answer: Response) -> Response {
     let size = answer.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
     let is_of_size = size.is_some_and(|bytes| (BYTES_MIN..=BYTES_MAX).contains(&bytes));
     if !is_of_size || answer.headers().contains_key(header::CONTENT_ENCODING) || !is_text(answer.headers()) {
@@ -57,9 +57,9 @@ async fn packed(answer: Response) -> Response {
     let Ok(body) = to_bytes(body, BYTES_MAX).await else {
         return ApiError::internal("the answer cannot be compressed").into_response();
     };
-    let bytes = match body.len() <= QUICK_BYTES {
+    let bytes = match body.len() <= INLINE_BYTES_MAX {
         true => gzip(&body),
-        false => match blocking(move || gzip(&body)).await {
+        false => match run_blocking(move || gzip(&body)).await {
             Ok(bytes) => bytes,
             Err(error) => return error.into_response(),
         },
@@ -116,7 +116,7 @@ mod tests {
             ("text/xml", &long[..1_000], false),
             ("application/gzip", long.as_str(), false),
         ] {
-            let answer = packed(([(header::CONTENT_TYPE, kind)], text.to_owned()).into_response()).await;
+            let answer = compress_if_suitable(([(header::CONTENT_TYPE, kind)], text.to_owned()).into_response()).await;
             assert_eq!(answer.headers().contains_key(header::CONTENT_ENCODING), is_compressed, "{kind}");
             let body = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
             let mut read = String::new();
@@ -128,6 +128,6 @@ mod tests {
         }
         let rows = futures::stream::iter([Ok::<_, std::io::Error>(long.clone())]);
         let streamed = ([(header::CONTENT_TYPE, "text/xml")], Body::from_stream(rows)).into_response();
-        assert!(!packed(streamed).await.headers().contains_key(header::CONTENT_ENCODING));
+        assert!(!compress_if_suitable(streamed).await.headers().contains_key(header::CONTENT_ENCODING));
     }
 }

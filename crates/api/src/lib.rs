@@ -38,8 +38,8 @@ pub use endpoint::table::ENDPOINTS;
 pub use listed_entries::{listed_entries, listed_paths};
 pub use local_requests::{InProcessAnswer, answer_in_process};
 pub use node::{
-    AddFile, CollectorToken, DiskActivity, ModularInput, ModularInputArgument, Node, NodeCondition, PreviewFile,
-    PreviewText, ReceivedText, SearchLimits, Space, TokenChange, TokenError,
+    AddFile, CollectorToken, DiskActivity, DiskSpace, ModularInput, ModularInputArgument, Node, NodeCondition,
+    PreviewFile, PreviewText, ReceivedText, SearchLimits, TokenChange, TokenError,
 };
 pub use outlet::ANSWERS_MAX;
 pub use state::ApiState;
@@ -52,12 +52,12 @@ pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The management service.
 pub fn router(state: ApiState) -> Router {
     // The path rewriting must wrap the router.
-    Router::new().fallback_service(endpoints(state)).layer(from_fn(as_clients_write))
+    Router::new().fallback_service(endpoints(state)).layer(from_fn(normalise_path))
 }
 
 /// Normalises paths as clients write them: drops a trailing slash, replaces a plus sign in a name by a blank, and
 /// replaces a doubly encoded slash by one that is encoded once.
-async fn as_clients_write(mut request: Request, next: Next) -> Response {
+async fn normalise_path(mut request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let bare = path.trim_end_matches('/');
     let is_other = (!bare.is_empty() && bare.len() < path.len()) || path.contains('+') || path.contains("%25");
@@ -78,7 +78,7 @@ fn endpoints(state: ApiState) -> Router {
         .route_layer(from_fn_with_state(state.clone(), endpoint::access::authorise))
         .fallback(endpoint::access::not_found)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .layer(from_fn(message::in_envelope))
-        .layer(from_fn(compression::compressed))
+        .layer(from_fn(message::write_error_body))
+        .layer(from_fn(compression::compress_response))
         .with_state(state)
 }

@@ -24,7 +24,7 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Root of the endpoints.
 const ROOT: &str = "/services/";
 /// Path prefixes, after the root, of endpoints that do not list entries.
-const OTHERS: [&str; 9] = [
+const UNLISTED_PREFIXES: [&str; 9] = [
     "auth/",
     "catalog/",
     "quarry/",
@@ -44,7 +44,7 @@ pub fn listed_paths() -> Vec<String> {
 }
 
 fn is_listed(path: &str) -> bool {
-    !OTHERS.iter().any(|begin| path.starts_with(begin)) && !path.ends_with("_reload")
+    !UNLISTED_PREFIXES.iter().any(|begin| path.starts_with(begin)) && !path.ends_with("_reload")
 }
 
 /// Whether a path is in the table.

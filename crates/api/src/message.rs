@@ -68,10 +68,10 @@ impl ApiError {
     /// An error with a specific status.
     pub(crate) fn with_status(status: StatusCode, text: impl Into<String>) -> ApiError {
         let message = Message { text: text.into(), ..Message::default() };
-        ApiError::of_messages(status, vec![message])
+        ApiError::from_messages(status, vec![message])
     }
 
-    fn of_messages(status: StatusCode, messages: Vec<Message>) -> ApiError {
+    fn from_messages(status: StatusCode, messages: Vec<Message>) -> ApiError {
         let kind = match status {
             StatusCode::UNAUTHORIZED => "WARN",
             StatusCode::FORBIDDEN => "ERROR",
@@ -86,7 +86,7 @@ impl ApiError {
     }
 
     /// The request's credentials `shown` were not accepted.
-    pub(crate) fn of_credentials(error: AuthError, shown: Option<&str>) -> ApiError {
+    pub(crate) fn invalid_credentials(error: AuthError, shown: Option<&str>) -> ApiError {
         let is_password =
             shown.is_some_and(|shown| shown.get(..6).is_some_and(|kind| kind.eq_ignore_ascii_case("basic ")));
         match error {
@@ -103,7 +103,7 @@ impl ApiError {
     }
 
     /// A capability is missing.
-    pub(crate) fn requires(user: &str, capability: &str) -> ApiError {
+    pub(crate) fn missing_capability(user: &str, capability: &str) -> ApiError {
         ApiError::forbidden(format!(
             "You (user={user}) do not have permission to perform this operation (requires capability: {capability})."
         ))
@@ -121,12 +121,12 @@ impl ApiError {
     }
 
     /// The error of the search `text`.
-    pub(crate) fn of_search(text: &str, error: SearchError) -> ApiError {
+    pub(crate) fn from_search_error(text: &str, error: SearchError) -> ApiError {
         let status = status_of(error.kind());
         let Some(diagnostics) = error.diagnostics() else { return ApiError::with_status(status, error.to_string()) };
         let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
         let messages = errors.map(|diagnostic| message_of(text, diagnostic)).collect();
-        ApiError::of_messages(status, messages)
+        ApiError::from_messages(status, messages)
     }
 
     /// Whether the requested object does not exist.
@@ -139,7 +139,7 @@ impl ApiError {
         self.messages.iter().map(|message| message.text.as_str()).collect::<Vec<_>>().join("; ")
     }
 
-    fn rendered(&self, is_xml: bool) -> Response {
+    fn render(&self, is_xml: bool) -> Response {
         let (content_type, body) = match is_xml {
             true => ("text/xml; charset=UTF-8", self.xml()),
             false => ("application/json; charset=UTF-8", self.json()),
@@ -181,7 +181,7 @@ impl ApiError {
     fn xml(&self) -> String {
         let message = |message: &Message| {
             let code = message.code.map(|code| format!(" code=\"{code}\"")).unwrap_or_default();
-            format!("    <msg type=\"{}\"{code}>{}</msg>\n", self.kind, xml_text(&message.text))
+            format!("    <msg type=\"{}\"{code}>{}</msg>\n", self.kind, escape_xml(&message.text))
         };
         let messages: String = self.messages.iter().map(message).collect();
         format!(
@@ -206,7 +206,7 @@ fn message_of(search: &str, diagnostic: &Diagnostic) -> Message {
 }
 
 /// A text escaped for XML; characters invalid in XML are dropped.
-pub(crate) fn xml_text(text: &str) -> String {
+pub(crate) fn escape_xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -228,7 +228,7 @@ impl From<AuthError> for ApiError {
         if error == AuthError::Denied {
             let code = Some("incorrect_username_or_password");
             let message = Message { text: "Login failed".to_owned(), code, ..Message::default() };
-            return ApiError::of_messages(StatusCode::UNAUTHORIZED, vec![message]);
+            return ApiError::from_messages(StatusCode::UNAUTHORIZED, vec![message]);
         }
         let (status, retry_after_s) = match error {
             AuthError::Missing | AuthError::Denied => (StatusCode::UNAUTHORIZED, None),
@@ -286,7 +286,7 @@ impl RefusalForm {
     }
 
     /// Sets the format if the parameter is `output_mode`.
-    pub(crate) fn note(&self, name: &str, value: &str) {
+    pub(crate) fn note_parameter(&self, name: &str, value: &str) {
         if name == "output_mode" {
             self.0.store(matches!(value, "xml" | "atom"), Ordering::Relaxed);
         }
@@ -304,14 +304,14 @@ fn accepts_xml(headers: &HeaderMap) -> Option<bool> {
 }
 
 /// Writes the body of every error in Splunk's form.
-pub(crate) async fn in_envelope(mut request: Request, next: Next) -> Response {
+pub(crate) async fn write_error_body(mut request: Request, next: Next) -> Response {
     let form = RefusalForm::default();
     let path = request.uri().path();
     let by_path = !JSON_PATHS.iter().any(|part| path.contains(part));
     // The default format, for errors that occur before the body is read, which may contain `output_mode`.
     form.0.store(accepts_xml(request.headers()).unwrap_or(by_path), Ordering::Relaxed);
     for (name, value) in form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes()) {
-        form.note(&name, &value);
+        form.note_parameter(&name, &value);
     }
     request.extensions_mut().insert(form.clone());
     let mut response = next.run(request).await;
@@ -331,7 +331,7 @@ pub(crate) async fn in_envelope(mut request: Request, next: Next) -> Response {
             ApiError::with_status(status, text)
         }
     };
-    let mut rendered = error.rendered(form.is_xml());
+    let mut rendered = error.render(form.is_xml());
     rendered.headers_mut().extend(allow);
     rendered
 }
@@ -343,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_form_of_an_error_may_be_asked_for_in_a_header() {
+    fn error_formats_follow_the_accept_header() {
         for (accepted, is_xml) in [
             ("application/json", Some(false)),
             ("Application/JSON; q=1, text/xml", Some(false)),
@@ -358,10 +358,10 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_search_is_told_with_its_place_and_what_to_write() {
+    fn search_errors_contain_position_and_hint() {
         let search = "é | stast count";
         let wrong = Diagnostic::error("unknown command", Span { start: 5, end: 10 }).with_hint("did you mean `stats`?");
-        let error = ApiError::of_search(search, SearchError::Syntax(vec![wrong]));
+        let error = ApiError::from_search_error(search, SearchError::Syntax(vec![wrong]));
         assert_eq!(
             error.json(),
             "{\"messages\":[{\"type\":\"FATAL\",\"text\":\"unknown command (character 5: `stast`); did you mean \
@@ -372,16 +372,21 @@ mod tests {
     }
 
     #[test]
-    fn limits_of_a_search_are_the_clients_affair() {
+    fn search_limits_are_client_errors() {
         let limit = EngineError::Limit { what: "x".into(), limit: "y", value: 1 };
-        assert_eq!(ApiError::of_search("x", limit.into()).status, StatusCode::BAD_REQUEST);
-        assert_eq!(ApiError::of_search("x", EngineError::invalid("x").into()).status, StatusCode::BAD_REQUEST);
-        assert_eq!(ApiError::of_search("x", EngineError::Memory.into()).status, StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(ApiError::from_search_error("x", limit.into()).status, StatusCode::BAD_REQUEST);
+        assert_eq!(ApiError::from_search_error("x", EngineError::invalid("x").into()).status, StatusCode::BAD_REQUEST);
+        assert_eq!(
+            ApiError::from_search_error("x", EngineError::Memory.into()).status,
+            StatusCode::INTERNAL_SERVER_ERROR
+        );
     }
 
     #[test]
-    fn a_fault_of_what_a_search_needs_has_a_status_and_its_place() {
-        let of = |fault: Fault| ApiError::of_search("| x y", EngineError::at(fault, Span { start: 4, end: 5 }).into());
+    fn faults_of_search_dependencies_have_status_and_position() {
+        let of = |fault: Fault| {
+            ApiError::from_search_error("| x y", EngineError::at(fault, Span { start: 4, end: 5 }).into())
+        };
         for (fault, status) in [
             (Fault::invalid("y"), StatusCode::BAD_REQUEST),
             (Fault::not_found("y"), StatusCode::BAD_REQUEST),

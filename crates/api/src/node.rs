@@ -212,11 +212,11 @@ pub struct NodeCondition {
     /// Cores of the machine.
     pub cores: usize,
     /// Memory of the machine.
-    pub memory: Space,
+    pub memory: DiskSpace,
     /// Memory of the process; 0 if unknown.
     pub process_bytes: u64,
     /// Space of the data directory's file system.
-    pub disk: Space,
+    pub disk: DiskSpace,
     /// Free space required to accept events.
     pub disk_free_min: u64,
     /// Activity of that disk; `None` if it is not a device of this machine.
@@ -233,7 +233,7 @@ pub struct NodeCondition {
 
 /// Total and free bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Space {
+pub struct DiskSpace {
     /// Total bytes.
     pub all: u64,
     /// Free bytes.
@@ -258,22 +258,22 @@ pub struct ReceivedText {
 /// Operations of a node. Calls block; the API runs them off its async threads.
 pub trait Node: Send + Sync {
     /// The search service for a viewer in the namespace of a user and an app: `-` means all, `nobody` no user.
-    fn search_in(&self, user: &str, app: &str, viewer: &Permissions) -> Result<Arc<SearchService>, Fault>;
+    fn search_service_in(&self, user: &str, app: &str, viewer: &Permissions) -> Result<Arc<SearchService>, Fault>;
 
     /// The search service for a viewer without a namespace: all apps and the viewer's private objects.
-    fn search_of(&self, viewer: &Permissions) -> Result<Arc<SearchService>, Fault>;
+    fn search_service_of(&self, viewer: &Permissions) -> Result<Arc<SearchService>, Fault>;
 
     /// Like [`Node::search_of`] without blocking; `None` if files have to be read.
-    fn ready_search_of(&self, viewer: &Permissions) -> Option<Arc<SearchService>>;
+    fn cached_search_service_of(&self, viewer: &Permissions) -> Option<Arc<SearchService>>;
 
     /// Writes the events of an index that are only in the write-ahead log to buckets; returns when this is done.
     fn roll_hot_buckets(&self, index: &str) -> Result<(), Fault>;
 
     /// Notifies the node that a conf file has changed; returns when inputs follow it.
-    fn configuration_changed(&self, conf: &str);
+    fn notify_configuration_changed(&self, conf: &str);
 
     /// A remark on a stanza of inputs.conf that was changed or removed; `None` if the inputs run as configured.
-    fn input_remark(&self, stanza: &str) -> Option<String>;
+    fn input_warning(&self, stanza: &str) -> Option<String>;
 
     /// The configured roles.
     fn roles(&self) -> Roles;
@@ -318,7 +318,7 @@ pub trait Node: Send + Sync {
     /// object.
     fn migrate(&self, index: &str, to: &str) -> Result<String, Fault>;
     /// Removes the events of an index; returns the number of its buckets.
-    fn remove_events_of(&self, index: &str) -> Result<usize, Fault>;
+    fn remove_events(&self, index: &str) -> Result<usize, Fault>;
     /// Tokens of the HTTP Event Collector by name.
     fn collector_tokens(&self) -> Result<Vec<CollectorToken>, TokenError>;
     /// Whether the HTTP Event Collector listens.

@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::timeout;
 
-use crate::turns::{Turn, Turns, Use};
+use crate::turns::{SlotPermit, SlotPool, SlotPurpose};
 
 /// Maximum answers in progress, including stalled ones. Each has a thread and some pages of events.
 pub const ANSWERS_MAX: usize = 256;
@@ -25,22 +25,22 @@ const CHUNKS_MAX: usize = 2;
 /// Maximum bytes of rows and text held by stalled answers together.
 pub(crate) const STALLED_BYTES_MAX: usize = 256 << 20;
 /// Approximate bytes that a stalled answer holds besides its text.
-const STALLED_BYTES: usize = 1 << 20;
+const STALLED_ANSWER_BYTES: usize = 1 << 20;
 /// Time without reading after which a client is stalled.
 const STALL_AFTER: Duration = Duration::from_millis(100);
 /// Time without reading after which a client's answer is cut off.
-const STALL_MAX: Duration = Duration::from_secs(60);
+const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A chunk of a body, or the error that ends it.
 pub(crate) type Chunk = Result<Bytes, SearchError>;
 
 /// The client has disconnected or reads nothing.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Gone;
+pub(crate) struct ClientGone;
 
 /// Timeouts of an outlet.
 #[derive(Clone, Copy)]
-struct Patience {
+struct OutletTimeouts {
     stall_after: Duration,
     stall_max: Duration,
 }
@@ -53,44 +53,44 @@ pub(crate) struct Outlet {
     /// Whether a chunk has been sent.
     has_sent: bool,
     /// The slot of the search while it works for the client.
-    turn: Option<Turn>,
-    turns: Arc<Turns>,
+    slot: Option<SlotPermit>,
+    slots: Arc<SlotPool>,
     user: String,
-    patience: Patience,
-    place: AnswerPlace,
+    patience: OutletTimeouts,
+    permit: AnswerPermit,
 }
 
 /// Permits of answers in progress.
 #[derive(Clone)]
-pub(crate) struct AnswerPlaces {
+pub(crate) struct AnswerPermits {
     answers: Arc<Semaphore>,
     /// Kilobytes available to stalled answers.
     stalled: Arc<Semaphore>,
 }
 
 /// Permit of an answer, released when dropped.
-pub(crate) struct AnswerPlace {
+pub(crate) struct AnswerPermit {
     stalled: Arc<Semaphore>,
     _permit: OwnedSemaphorePermit,
 }
 
-impl AnswerPlaces {
+impl AnswerPermits {
     /// The permits of a server.
-    pub(crate) fn of_server() -> AnswerPlaces {
-        AnswerPlaces::new(ANSWERS_MAX, STALLED_BYTES_MAX)
+    pub(crate) fn for_server() -> AnswerPermits {
+        AnswerPermits::new(ANSWERS_MAX, STALLED_BYTES_MAX)
     }
 
-    fn new(answers: usize, stalled_bytes: usize) -> AnswerPlaces {
-        AnswerPlaces {
+    fn new(answers: usize, stalled_bytes: usize) -> AnswerPermits {
+        AnswerPermits {
             answers: Arc::new(Semaphore::new(answers)),
             stalled: Arc::new(Semaphore::new(stalled_bytes >> 10)),
         }
     }
 
     /// A permit, if one is available.
-    pub(crate) fn take(&self) -> Option<AnswerPlace> {
+    pub(crate) fn try_acquire(&self) -> Option<AnswerPermit> {
         let permit = Arc::clone(&self.answers).try_acquire_owned().ok()?;
-        Some(AnswerPlace { stalled: Arc::clone(&self.stalled), _permit: permit })
+        Some(AnswerPermit { stalled: Arc::clone(&self.stalled), _permit: permit })
     }
 }
 
@@ -102,11 +102,28 @@ pub(crate) type Chunks = mpsc::Receiver<Chunk>;
 
 impl Outlet {
     /// An outlet to `user`; `turn` is the slot held while the search works, if any.
-    pub(crate) fn new(turns: &Arc<Turns>, user: &str, turn: Option<Turn>, place: AnswerPlace) -> (Outlet, Chunks) {
+    pub(crate) fn new(
+        turns: &Arc<SlotPool>,
+        user: &str,
+        turn: Option<SlotPermit>,
+        place: AnswerPermit,
+    ) -> (Outlet, Chunks) {
         let (sender, chunks) = mpsc::channel(CHUNKS_MAX);
         let (turns, user) = (Arc::clone(turns), user.to_owned());
-        let patience = Patience { stall_after: STALL_AFTER, stall_max: STALL_MAX };
-        (Outlet { sender, text: String::new(), has_sent: false, turn, turns, user, patience, place }, chunks)
+        let patience = OutletTimeouts { stall_after: STALL_AFTER, stall_max: STALL_TIMEOUT };
+        (
+            Outlet {
+                sender,
+                text: String::new(),
+                has_sent: false,
+                slot: turn,
+                slots: turns,
+                user,
+                patience,
+                permit: place,
+            },
+            chunks,
+        )
     }
 
     /// Whether the client has disconnected.
@@ -119,13 +136,13 @@ impl Outlet {
         &mut self,
         write: impl FnOnce(&mut String),
         release_memory: ReleaseMemory<'_>,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), ClientGone> {
         write(&mut self.text);
         if self.text.len() >= CHUNK_BYTES { self.flush(release_memory) } else { Ok(()) }
     }
 
     /// Sends buffered output.
-    pub(crate) fn flush(&mut self, release_memory: ReleaseMemory<'_>) -> Result<(), Gone> {
+    pub(crate) fn flush(&mut self, release_memory: ReleaseMemory<'_>) -> Result<(), ClientGone> {
         let mut text = Bytes::from(std::mem::take(&mut self.text));
         // A long row is split into several chunks; its text is released when the last one is sent.
         while !text.is_empty() {
@@ -137,7 +154,7 @@ impl Outlet {
     }
 
     /// Ends the answer with an error; if nothing has been sent, discards what was written.
-    pub(crate) fn fail_at_once(&mut self, error: SearchError) -> Result<(), Gone> {
+    pub(crate) fn fail_at_once(&mut self, error: SearchError) -> Result<(), ClientGone> {
         if !self.has_sent {
             self.text.clear();
         }
@@ -145,17 +162,17 @@ impl Outlet {
     }
 
     /// Ends the answer with an error in place of a chunk, because the status may have been sent.
-    pub(crate) fn fail(&mut self, error: SearchError) -> Result<(), Gone> {
+    pub(crate) fn fail(&mut self, error: SearchError) -> Result<(), ClientGone> {
         self.flush(&mut || {})?;
         self.send(Err(error), 0, &mut || {})
     }
 
     /// Sends a chunk; `more` bytes of text are still to be sent after it.
-    fn send(&mut self, chunk: Chunk, more: usize, release_memory: ReleaseMemory<'_>) -> Result<(), Gone> {
+    fn send(&mut self, chunk: Chunk, more: usize, release_memory: ReleaseMemory<'_>) -> Result<(), ClientGone> {
         self.has_sent = true;
         let chunk = match self.sender.try_send(chunk) {
             Ok(()) => return Ok(()),
-            Err(mpsc::error::TrySendError::Closed(_)) => return Err(Gone),
+            Err(mpsc::error::TrySendError::Closed(_)) => return Err(ClientGone),
             Err(mpsc::error::TrySendError::Full(chunk)) => chunk,
         };
         Handle::current().block_on(self.send_when_read(chunk, more, release_memory))
@@ -166,24 +183,24 @@ impl Outlet {
         chunk: Chunk,
         more: usize,
         release_memory: ReleaseMemory<'_>,
-    ) -> Result<(), Gone> {
-        let Patience { stall_after, stall_max } = self.patience;
+    ) -> Result<(), ClientGone> {
+        let OutletTimeouts { stall_after, stall_max } = self.patience;
         if let Ok(room) = timeout(stall_after, self.sender.reserve()).await {
-            room.map_err(|_| Gone)?.send(chunk);
+            room.map_err(|_| ClientGone)?.send(chunk);
             return Ok(());
         }
         release_memory();
         // The text counts twice, because the row itself takes about as much memory.
-        let kilobytes = u32::try_from((STALLED_BYTES + 2 * more) >> 10).map_err(|_| Gone)?;
-        let _held = self.place.stalled.try_acquire_many(kilobytes).map_err(|_| Gone)?;
+        let kilobytes = u32::try_from((STALLED_ANSWER_BYTES + 2 * more) >> 10).map_err(|_| ClientGone)?;
+        let _held = self.permit.stalled.try_acquire_many(kilobytes).map_err(|_| ClientGone)?;
         // Gives up the slot, so that other searches can run during the wait.
-        let had_turn = self.turn.take().is_some();
+        let had_turn = self.slot.take().is_some();
         let room = timeout(stall_max, self.sender.reserve()).await;
-        room.map_err(|_| Gone)?.map_err(|_| Gone)?.send(chunk);
+        room.map_err(|_| ClientGone)?.map_err(|_| ClientGone)?.send(chunk);
         if had_turn {
-            self.turn = tokio::select! {
-                turn = self.turns.take(&self.user, Use::Stream) => Some(turn.map_err(|_| Gone)?),
-                () = self.sender.closed() => return Err(Gone),
+            self.slot = tokio::select! {
+                turn = self.slots.acquire(&self.user, SlotPurpose::Stream) => Some(turn.map_err(|_| ClientGone)?),
+                () = self.sender.closed() => return Err(ClientGone),
             };
         }
         Ok(())
@@ -194,13 +211,17 @@ impl Outlet {
 mod tests {
     use super::*;
 
-    async fn outlet(turns: &Arc<Turns>, patience: Patience) -> (Outlet, Chunks) {
-        outlet_among(&AnswerPlaces::of_server(), turns, patience).await
+    async fn outlet(turns: &Arc<SlotPool>, patience: OutletTimeouts) -> (Outlet, Chunks) {
+        outlet_with_permits(&AnswerPermits::for_server(), turns, patience).await
     }
 
-    async fn outlet_among(places: &AnswerPlaces, turns: &Arc<Turns>, patience: Patience) -> (Outlet, Chunks) {
-        let turn = turns.take("eva", Use::Stream).await.unwrap();
-        let place = places.take().unwrap();
+    async fn outlet_with_permits(
+        places: &AnswerPermits,
+        turns: &Arc<SlotPool>,
+        patience: OutletTimeouts,
+    ) -> (Outlet, Chunks) {
+        let turn = turns.acquire("eva", SlotPurpose::Stream).await.unwrap();
+        let place = places.try_acquire().unwrap();
         let (outlet, chunks) = Outlet::new(turns, "eva", Some(turn), place);
         (Outlet { patience, ..outlet }, chunks)
     }
@@ -209,9 +230,9 @@ mod tests {
     const LONG: Duration = Duration::from_secs(600);
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_stalled_client_holds_two_chunks_and_no_turn_and_goes_on_when_it_reads() {
-        let turns = Turns::of_server(64);
-        let (mut outlet, mut chunks) = outlet(&turns, Patience { stall_after: SHORT, stall_max: LONG }).await;
+    async fn stalled_clients_hold_two_chunks_and_no_slot_until_they_read() {
+        let turns = SlotPool::for_server(64);
+        let (mut outlet, mut chunks) = outlet(&turns, OutletTimeouts { stall_after: SHORT, stall_max: LONG }).await;
         let rows = 10 * CHUNK_BYTES;
         let writing = tokio::task::spawn_blocking(move || {
             let written = (0..rows).try_for_each(|_| outlet.write(|text| text.push('x'), &mut || {}));
@@ -231,26 +252,26 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn who_reads_nothing_for_long_or_leaves_is_given_up() {
-        let turns = Turns::of_server(64);
+    async fn clients_that_stop_reading_or_disconnect_are_dropped() {
+        let turns = SlotPool::for_server(64);
         for leaves in [false, true] {
             let stall_max = if leaves { LONG } else { SHORT };
-            let (mut outlet, chunks) = outlet(&turns, Patience { stall_after: SHORT, stall_max }).await;
+            let (mut outlet, chunks) = outlet(&turns, OutletTimeouts { stall_after: SHORT, stall_max }).await;
             let chunks = (!leaves).then_some(chunks);
             let row = |text: &mut String| text.push_str(&"x".repeat(CHUNK_BYTES));
             let write = move || (0..10).try_for_each(|_| outlet.write(row, &mut || {}));
-            assert_eq!(tokio::task::spawn_blocking(write).await.unwrap(), Err(Gone));
+            assert_eq!(tokio::task::spawn_blocking(write).await.unwrap(), Err(ClientGone));
             drop(chunks);
         }
         assert!(turns.is_idle());
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn a_long_row_goes_in_pieces_and_stalled_answers_hold_no_more_than_they_may_together() {
-        let turns = Turns::of_server(64);
+    async fn long_rows_are_split_and_stalled_answers_share_a_memory_limit() {
+        let turns = SlotPool::for_server(64);
         let row_bytes = 10 * CHUNK_BYTES;
         // Room for one row.
-        let places = AnswerPlaces::new(2, STALLED_BYTES + 2 * row_bytes);
+        let places = AnswerPermits::new(2, STALLED_ANSWER_BYTES + 2 * row_bytes);
         let begin = |(mut outlet, chunks): (Outlet, Chunks)| {
             let writing = tokio::task::spawn_blocking(move || {
                 let mut lets_go = 0;
@@ -259,13 +280,13 @@ mod tests {
             });
             (writing, chunks)
         };
-        let patience = Patience { stall_after: SHORT, stall_max: LONG };
-        let (first, mut chunks) = begin(outlet_among(&places, &turns, patience).await);
+        let patience = OutletTimeouts { stall_after: SHORT, stall_max: LONG };
+        let (first, mut chunks) = begin(outlet_with_permits(&places, &turns, patience).await);
         while !turns.is_idle() {
             tokio::task::yield_now().await;
         }
-        let (second, _chunks) = begin(outlet_among(&places, &turns, patience).await);
-        assert_eq!(second.await.unwrap(), (Err(Gone), 1));
+        let (second, _chunks) = begin(outlet_with_permits(&places, &turns, patience).await);
+        assert_eq!(second.await.unwrap(), (Err(ClientGone), 1));
         let mut read = 0;
         while let Some(chunk) = chunks.recv().await {
             let chunk = chunk.unwrap();

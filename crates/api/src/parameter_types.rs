@@ -111,14 +111,14 @@ pub(crate) fn type_of(name: &str) -> Option<ParameterType> {
 }
 
 /// The error in a parameter's value, if any.
-pub(crate) fn fault(name: &str, value: &str) -> Option<String> {
+pub(crate) fn value_error(name: &str, value: &str) -> Option<String> {
     let kind = type_of(name)?;
     let value = value.trim();
     let is_right = value.is_empty()
         || match kind {
             Flag => parse_flag(value).is_some(),
             Count => value.parse::<usize>().is_ok(),
-            Limit => value == ALL || value.parse::<usize>().is_ok(),
+            Limit => value == UNLIMITED || value.parse::<usize>().is_ok(),
             Number => value.parse::<f64>().is_ok_and(|number| number.is_finite() && number >= 0.0),
             Time => is_time(value),
             SearchTime => {
@@ -134,7 +134,7 @@ pub(crate) fn fault(name: &str, value: &str) -> Option<String> {
     Some(match kind {
         Flag => format!("{name}={shown}: give 1 or 0"),
         Count => format!("{name}={shown}: give a whole number from 0"),
-        Limit => format!("{name}={shown}: give a whole number from 0, or {ALL} for all"),
+        Limit => format!("{name}={shown}: give a whole number from 0, or {UNLIMITED} for all"),
         Number => format!("{name}={shown}: give a number from 0"),
         Time | SearchTime => {
             format!(
@@ -151,7 +151,7 @@ fn is_time(text: &str) -> bool {
 }
 
 /// Means all; some clients write an unlimited count this way.
-pub(crate) const ALL: &str = "-1";
+pub(crate) const UNLIMITED: &str = "-1";
 
 /// Maximum characters of a wrong value that are shown.
 const SHOWN_CHARS_MAX: usize = 80;
@@ -185,12 +185,12 @@ mod tests {
             ("zone", "UTC Europe/Berlin", "Mars"),
             ("exec_mode", "oneshot", "ONE oneshots"),
         ] {
-            let good = good.split(' ').filter(|value| fault(name, value).is_some()).collect::<Vec<_>>();
-            let bad = bad.split(' ').filter(|value| fault(name, value).is_none()).collect::<Vec<_>>();
+            let good = good.split(' ').filter(|value| value_error(name, value).is_some()).collect::<Vec<_>>();
+            let bad = bad.split(' ').filter(|value| value_error(name, value).is_none()).collect::<Vec<_>>();
             assert!(good.is_empty() && bad.is_empty(), "{name}: refused {good:?}, taken {bad:?}");
         }
-        assert_eq!(fault("search", "abc"), None);
-        assert!(TYPES.iter().all(|(name, _)| fault(name, "").is_none() && fault(name, "!").is_some()));
+        assert_eq!(value_error("search", "abc"), None);
+        assert!(TYPES.iter().all(|(name, _)| value_error(name, "").is_none() && value_error(name, "!").is_some()));
         let names: Vec<String> = TYPES.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
         assert!(names.is_sorted() && names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
     }

@@ -9,7 +9,7 @@ use axum::response::IntoResponse;
 use axum::response::Response;
 
 use crate::message::{ApiError, RefusalForm};
-use crate::parameter_types::{ALL, ParameterType, fault, parse_flag, type_of};
+use crate::parameter_types::{ParameterType, UNLIMITED, parse_flag, type_of, value_error};
 
 /// Content type of form bodies.
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -20,7 +20,7 @@ const UNREAD_BYTES_MAX: usize = 16 << 10;
 const UNREAD_WAIT: Duration = Duration::from_millis(500);
 
 /// Parameters that every handler of objects accepts.
-const ANYWHERE: [&str; 2] = ["namespace", "output_mode"];
+const COMMON_PARAMETERS: [&str; 2] = ["namespace", "output_mode"];
 
 /// Parameters in order, those of the URL first.
 #[derive(Clone, Debug, Default)]
@@ -47,11 +47,12 @@ impl Parameters {
         let kind = type_of(name);
         debug_assert!(matches!(kind, Some(ParameterType::Count | ParameterType::Limit)), "{name} has no row");
         let Some(text) = self.get(name).map(str::trim).filter(|text| !text.is_empty()) else { return Ok(None) };
-        if kind == Some(ParameterType::Limit) && text == ALL {
+        if kind == Some(ParameterType::Limit) && text == UNLIMITED {
             return Ok(Some(0));
         }
-        let wrong =
-            |_| ApiError::bad_request(fault(name, text).unwrap_or_else(|| format!("{name}={text} is not a number")));
+        let wrong = |_| {
+            ApiError::bad_request(value_error(name, text).unwrap_or_else(|| format!("{name}={text} is not a number")))
+        };
         text.parse().map(Some).map_err(wrong)
     }
 
@@ -68,9 +69,9 @@ impl Parameters {
     }
 
     /// Refuses parameters with unknown names, in Splunk's words. A known name that ends with `*` is a prefix.
-    pub(crate) fn refuse_others(&self, known: &[&[&str]]) -> Result<(), ApiError> {
+    pub(crate) fn reject_unknown(&self, known: &[&[&str]]) -> Result<(), ApiError> {
         let is_known = |name: &str| {
-            let mut all = known.iter().copied().flatten().chain(&ANYWHERE);
+            let mut all = known.iter().copied().flatten().chain(&COMMON_PARAMETERS);
             all.any(|known| known.strip_suffix('*').map_or(*known == name, |begin| name.starts_with(begin)))
         };
         match self.0.iter().find(|(name, _)| !is_known(name)) {
@@ -82,7 +83,7 @@ impl Parameters {
     }
 
     /// Parses the query string of a URL.
-    pub(crate) fn of_query(query: &str) -> Parameters {
+    pub(crate) fn from_query(query: &str) -> Parameters {
         let pairs = form_urlencoded::parse(query.as_bytes());
         Parameters(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
     }
@@ -93,7 +94,7 @@ impl Parameters {
     }
 
     /// Keeps only the parameters of one name.
-    pub(crate) fn only(mut self, name: &str) -> Parameters {
+    pub(crate) fn keep_only(mut self, name: &str) -> Parameters {
         self.0.retain(|(other, _)| other == name);
         self
     }
@@ -107,14 +108,14 @@ impl Parameters {
     }
 
     /// All parameters in the order of the request.
-    pub(crate) fn all(self) -> Vec<(String, String)> {
+    pub(crate) fn into_pairs(self) -> Vec<(String, String)> {
         self.0
     }
 }
 
 /// Refuses values of the wrong type.
 fn check<N: AsRef<str>, V: AsRef<str>>(parameters: &[(N, V)]) -> Result<(), ApiError> {
-    let fault = parameters.iter().find_map(|(name, value)| fault(name.as_ref(), value.as_ref()));
+    let fault = parameters.iter().find_map(|(name, value)| value_error(name.as_ref(), value.as_ref()));
     fault.map_or(Ok(()), |fault| Err(ApiError::bad_request(fault)))
 }
 
@@ -142,7 +143,7 @@ pub(crate) async fn note_unread_form(request: Request) {
     }
     let body = to_bytes(request.into_body(), UNREAD_BYTES_MAX);
     if let Ok(Ok(body)) = tokio::time::timeout(UNREAD_WAIT, body).await {
-        form_urlencoded::parse(&body).for_each(|(name, value)| form.note(&name, &value));
+        form_urlencoded::parse(&body).for_each(|(name, value)| form.note_parameter(&name, &value));
     }
 }
 
@@ -188,7 +189,7 @@ async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Parameters,
         }
         add(&body);
     }
-    parameters.iter().for_each(|(name, value)| form.note(name, value));
+    parameters.iter().for_each(|(name, value)| form.note_parameter(name, value));
     Ok(Parameters(parameters))
 }
 
@@ -205,15 +206,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn url_and_body_are_one_list() {
+    async fn url_and_body_parameters_are_merged() {
         let read_well =
             read("/x?a=1&a=2", "application/x-www-form-urlencoded; charset=UTF-8", "b=%2B+x&count=12&again=yes&a=3,4");
         let parameters = read_well.await.unwrap();
         assert_eq!((parameters.get("a"), parameters.get("b")), (Some("1"), Some("+ x")));
         assert_eq!(parameters.list("a"), ["1", "2", "3", "4"]);
         assert_eq!((parameters.number("count").unwrap(), parameters.number("offset").unwrap()), (Some(12), None));
-        assert!(parameters.refuse_others(&[&["a", "b"], &["cou*", "again"]]).is_ok());
-        assert!(parameters.refuse_others(&[&["a", "b", "count"]]).is_err());
+        assert!(parameters.reject_unknown(&[&["a", "b"], &["cou*", "again"]]).is_ok());
+        assert!(parameters.reject_unknown(&[&["a", "b", "count"]]).is_err());
         assert!(parameters.required("c").is_err() && parameters.is_set("again") && !parameters.is_set("preview"));
         assert_eq!(read("/x", "application/json", "{}").await.err(), Some(StatusCode::UNSUPPORTED_MEDIA_TYPE));
         assert!(read("/x", "application/json", "").await.is_ok(), "there is nothing to read");
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_small_form_says_in_which_format_a_refusal_is_wanted() {
+    async fn small_forms_select_the_format_of_a_refusal() {
         let short = "a=b&output_mode=json".to_owned();
         let long = format!("{short}&c={}", "x".repeat(UNREAD_BYTES_MAX));
         for (kind, body, is_json) in [
@@ -236,7 +237,7 @@ mod tests {
             ("application/json", short, false),
         ] {
             let form = RefusalForm::default();
-            form.note("output_mode", "xml");
+            form.note_parameter("output_mode", "xml");
             let length = body.len().to_string();
             let request = Request::post("/x").header(header::CONTENT_TYPE, kind).header(header::CONTENT_LENGTH, length);
             let request = request.extension(form.clone()).body(Body::from(body)).unwrap();

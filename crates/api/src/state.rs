@@ -14,8 +14,8 @@ use crate::endpoint::job_stream::Streams;
 use crate::message::ApiError;
 use crate::node::Node;
 use crate::oneshot_searches::RunningOneshots;
-use crate::outlet::{ANSWERS_MAX, AnswerPlace, AnswerPlaces};
-use crate::turns::{Turn, Turns, Use};
+use crate::outlet::{ANSWERS_MAX, AnswerPermit, AnswerPermits};
+use crate::turns::{SlotPermit, SlotPool, SlotPurpose};
 use crate::uploads::Uploads;
 
 /// Maximum concurrent requests that work with documents; others wait. Each may hold an answer in memory.
@@ -39,11 +39,11 @@ pub struct ApiState {
     /// Clients that watch jobs.
     pub(crate) streams: Streams,
     /// Searches that end with their request.
-    pub(crate) attended: Arc<RunningOneshots>,
+    pub(crate) oneshots: Arc<RunningOneshots>,
     /// Search slots.
-    pub(crate) turns: Arc<Turns>,
+    pub(crate) slots: Arc<SlotPool>,
     /// Slots of real-time searches.
-    pub(crate) real_time_turns: Arc<Turns>,
+    pub(crate) real_time_turns: Arc<SlotPool>,
     /// Documents of collections.
     pub(crate) collections: Arc<Collections>,
     /// Permits of requests that work with documents.
@@ -53,7 +53,7 @@ pub struct ApiState {
     /// Files sent with requests.
     pub(crate) uploads: Uploads,
     /// Permits of answers in progress.
-    answers: AnswerPlaces,
+    answers: AnswerPermits,
 }
 
 impl ApiState {
@@ -74,20 +74,20 @@ impl ApiState {
             objects: Arc::new(objects),
             bulletins: Arc::default(),
             streams: Streams::default(),
-            attended: Arc::default(),
-            turns: Turns::of_server(searches_max),
-            real_time_turns: Turns::of_server(real_time_max),
+            oneshots: Arc::default(),
+            slots: SlotPool::for_server(searches_max),
+            real_time_turns: SlotPool::for_server(real_time_max),
             collections,
             document_turns: Arc::new(Semaphore::new(DOCUMENT_PERMITS)),
             document_bodies: Arc::new(Semaphore::new(DOCUMENT_BODIES)),
             uploads,
-            answers: AnswerPlaces::of_server(),
+            answers: AnswerPermits::for_server(),
         }
     }
 
     /// Maximum concurrent searches.
     pub fn searches_max(&self) -> usize {
-        self.turns.searches_max()
+        self.slots.searches_max()
     }
 
     /// Maximum concurrent real-time searches.
@@ -97,19 +97,19 @@ impl ApiState {
 
     /// Ends real-time searches when the server stops; otherwise it would wait for their clients until a timeout.
     pub fn end_real_time(&self) {
-        self.real_time_turns.end();
+        self.real_time_turns.request_end();
     }
 
     /// Waits for a slot for a caller's search.
-    pub(crate) async fn turn(&self, caller: &Caller, purpose: Use) -> Result<Turn, ApiError> {
+    pub(crate) async fn acquire_slot(&self, caller: &Caller, purpose: SlotPurpose) -> Result<SlotPermit, ApiError> {
         let user = &caller.identity.user;
-        self.turns.limit(user, caller.permissions.limits.jobs);
-        self.turns.take(user, purpose).await
+        self.slots.set_quota(user, caller.permissions.limits.jobs);
+        self.slots.acquire(user, purpose).await
     }
 
     /// A permit for an answer sent row by row.
-    pub(crate) fn answer_place(&self) -> Result<AnswerPlace, ApiError> {
-        self.answers.take().ok_or_else(|| {
+    pub(crate) fn acquire_answer_permit(&self) -> Result<AnswerPermit, ApiError> {
+        self.answers.try_acquire().ok_or_else(|| {
             ApiError::too_many(format!("{ANSWERS_MAX} responses are being sent, the maximum: try again"))
         })
     }

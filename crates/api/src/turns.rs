@@ -15,9 +15,9 @@ use quarry_search::jobs::SearchSlot;
 use crate::message::ApiError;
 
 /// Maximum share of all slots that one user may have: three of four.
-const OF_USER: (usize, usize) = (3, 4);
+const USER_SHARE: (usize, usize) = (3, 4);
 /// Maximum share of a user's slots that streams may have, not counting those of stalled clients: two of three.
-const STREAMS_OF_USER: (usize, usize) = (2, 3);
+const STREAM_SHARE: (usize, usize) = (2, 3);
 /// Maximum waiting searches; further ones are refused.
 pub const SEARCHES_WAITING_MAX: usize = 1_024;
 
@@ -39,7 +39,7 @@ struct Bounds {
 
 /// Purpose of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum SlotPurpose {
     /// A search whose rows are collected before they are sent.
     Search,
     /// A search whose rows are sent as they are found, or which has many rows.
@@ -48,13 +48,13 @@ pub(crate) enum Use {
 
 /// Slots of a user.
 #[derive(Clone, Copy, Debug, Default)]
-struct Share {
+struct UserSlots {
     all: usize,
     streams: usize,
 }
 
 /// The search slots of a server.
-pub(crate) struct Turns {
+pub(crate) struct SlotPool {
     bounds: Bounds,
     queue: Mutex<Queue>,
     /// Whether the server is stopping, so that searches without an end of their own must end.
@@ -64,29 +64,29 @@ pub(crate) struct Turns {
 #[derive(Default)]
 struct Queue {
     running: usize,
-    of_user: BTreeMap<String, Share>,
+    of_user: BTreeMap<String, UserSlots>,
     /// Quotas of users whose roles set one. The number of users is bounded.
     quotas: BTreeMap<String, usize>,
-    waiting: VecDeque<(String, Use, oneshot::Sender<Turn>)>,
+    waiting: VecDeque<(String, SlotPurpose, oneshot::Sender<SlotPermit>)>,
     /// Waiting searches that already have many rows.
     large_waiting: usize,
 }
 
 /// A slot, released when dropped.
-pub(crate) struct Turn {
-    turns: Arc<Turns>,
+pub(crate) struct SlotPermit {
+    pool: Arc<SlotPool>,
     user: String,
-    purpose: Use,
+    purpose: SlotPurpose,
 }
 
-impl Turns {
+impl SlotPool {
     /// Slots of a server with a maximum number of concurrent searches.
-    pub(crate) fn of_server(all: usize) -> Arc<Turns> {
-        let of_user = part(all, OF_USER);
-        Turns::new(Bounds {
+    pub(crate) fn for_server(all: usize) -> Arc<SlotPool> {
+        let of_user = fraction_of(all, USER_SHARE);
+        SlotPool::new(Bounds {
             all,
             of_user,
-            streams_of_user: part(of_user, STREAMS_OF_USER),
+            streams_of_user: fraction_of(of_user, STREAM_SHARE),
             waiting: SEARCHES_WAITING_MAX,
             large_waiting: LARGE_WAITING_MAX,
         })
@@ -98,8 +98,8 @@ impl Turns {
     }
 
     /// Sets the quota of a user's roles, `None` for unlimited.
-    pub(crate) fn limit(&self, user: &str, searches: Option<usize>) {
-        let mut queue = self.locked();
+    pub(crate) fn set_quota(&self, user: &str, searches: Option<usize>) {
+        let mut queue = self.lock();
         match searches {
             Some(searches) => drop(queue.quotas.insert(user.to_owned(), searches.max(1))),
             None => drop(queue.quotas.remove(user)),
@@ -107,16 +107,16 @@ impl Turns {
     }
 
     /// Removes a deleted user.
-    pub(crate) fn forget(&self, user: &str) {
-        self.locked().quotas.remove(user);
+    pub(crate) fn remove_user(&self, user: &str) {
+        self.lock().quotas.remove(user);
     }
 
-    fn new(bounds: Bounds) -> Arc<Turns> {
-        Arc::new(Turns { bounds, queue: Mutex::default(), is_ending: AtomicBool::new(false) })
+    fn new(bounds: Bounds) -> Arc<SlotPool> {
+        Arc::new(SlotPool { bounds, queue: Mutex::default(), is_ending: AtomicBool::new(false) })
     }
 
     /// Requests the end of searches that do not end by themselves.
-    pub(crate) fn end(&self) {
+    pub(crate) fn request_end(&self) {
         self.is_ending.store(true, Ordering::Relaxed);
     }
 
@@ -128,20 +128,24 @@ impl Turns {
     /// Whether no search is running.
     #[cfg(test)]
     pub(crate) fn is_idle(&self) -> bool {
-        self.locked().running == 0
+        self.lock().running == 0
     }
 
-    fn locked(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Acquires a slot for a user; waits for it.
-    pub(crate) async fn take(self: &Arc<Turns>, user: &str, purpose: Use) -> Result<Turn, ApiError> {
+    pub(crate) async fn acquire(
+        self: &Arc<SlotPool>,
+        user: &str,
+        purpose: SlotPurpose,
+    ) -> Result<SlotPermit, ApiError> {
         let waiting = {
-            let mut queue = self.locked();
+            let mut queue = self.lock();
             if queue.may_run(user, purpose, &self.bounds) {
-                queue.begin(user, purpose);
-                return Ok(Turn { turns: Arc::clone(self), user: user.to_owned(), purpose });
+                queue.add_running(user, purpose);
+                return Ok(SlotPermit { pool: Arc::clone(self), user: user.to_owned(), purpose });
             }
             if queue.waiting.len() >= self.bounds.waiting {
                 queue.waiting.retain(|(_, _, waiter)| !waiter.is_closed());
@@ -165,15 +169,15 @@ impl Turns {
     }
 }
 
-impl Turn {
+impl SlotPermit {
     /// Reclassifies a search with many rows as a stream. If the user has too many streams, the search gives up its slot
     /// and waits; `release_memory` is called before. Blocks.
-    pub(crate) fn grow(mut self, release_memory: impl FnOnce()) -> Option<Turn> {
-        let turns = Arc::clone(&self.turns);
+    pub(crate) fn grow(mut self, release_memory: impl FnOnce()) -> Option<SlotPermit> {
+        let turns = Arc::clone(&self.pool);
         let waiting = {
-            let mut queue = turns.locked();
-            if self.purpose == Use::Stream || queue.becomes_stream(&self.user, &turns.bounds) {
-                self.purpose = Use::Stream;
+            let mut queue = turns.lock();
+            if self.purpose == SlotPurpose::Stream || queue.convert_to_stream(&self.user, &turns.bounds) {
+                self.purpose = SlotPurpose::Stream;
                 return Some(self);
             }
             if queue.large_waiting >= turns.bounds.large_waiting {
@@ -181,30 +185,30 @@ impl Turn {
             }
             queue.large_waiting += 1;
             let (turn, waiting) = oneshot::channel();
-            queue.waiting.push_back((self.user.clone(), Use::Stream, turn));
+            queue.waiting.push_back((self.user.clone(), SlotPurpose::Stream, turn));
             waiting
         };
         release_memory();
         // The next in the queue gets the slot, which may be this search.
         drop(self);
         let turn = waiting.blocking_recv();
-        turns.locked().large_waiting -= 1;
+        turns.lock().large_waiting -= 1;
         // The queue drops no waiter, so a slot always arrives.
         turn.ok()
     }
 }
 
-impl SearchSlot for Turn {
+impl SearchSlot for SlotPermit {
     fn grow(self: Box<Self>, release_memory: &mut dyn FnMut()) -> Option<Box<dyn SearchSlot>> {
-        Turn::grow(*self, release_memory).map(|turn| Box::new(turn) as Box<dyn SearchSlot>)
+        SlotPermit::grow(*self, release_memory).map(|turn| Box::new(turn) as Box<dyn SearchSlot>)
     }
 }
 
 impl Queue {
-    fn may_run(&self, user: &str, purpose: Use, bounds: &Bounds) -> bool {
+    fn may_run(&self, user: &str, purpose: SlotPurpose, bounds: &Bounds) -> bool {
         let share = self.of_user.get(user).copied().unwrap_or_default();
         let (of_user, streams_of_user) = self.bounds_of(user, bounds);
-        let fits = purpose == Use::Search || share.streams < streams_of_user;
+        let fits = purpose == SlotPurpose::Search || share.streams < streams_of_user;
         fits && self.running < bounds.all && share.all < of_user
     }
 
@@ -212,19 +216,19 @@ impl Queue {
     fn bounds_of(&self, user: &str, bounds: &Bounds) -> (usize, usize) {
         match self.quotas.get(user).copied().filter(|quota| *quota < bounds.of_user) {
             None => (bounds.of_user, bounds.streams_of_user),
-            Some(quota) => (quota, part(quota, STREAMS_OF_USER).min(bounds.streams_of_user)),
+            Some(quota) => (quota, fraction_of(quota, STREAM_SHARE).min(bounds.streams_of_user)),
         }
     }
 
-    fn begin(&mut self, user: &str, purpose: Use) {
+    fn add_running(&mut self, user: &str, purpose: SlotPurpose) {
         self.running += 1;
         let share = self.of_user.entry(user.to_owned()).or_default();
         share.all += 1;
-        share.streams += usize::from(purpose == Use::Stream);
+        share.streams += usize::from(purpose == SlotPurpose::Stream);
     }
 
     /// Turns a running search into a stream, if its user may have one more.
-    fn becomes_stream(&mut self, user: &str, bounds: &Bounds) -> bool {
+    fn convert_to_stream(&mut self, user: &str, bounds: &Bounds) -> bool {
         let (_, streams_of_user) = self.bounds_of(user, bounds);
         let share = self.of_user.entry(user.to_owned()).or_default();
         let may = share.streams < streams_of_user;
@@ -232,11 +236,11 @@ impl Queue {
         may
     }
 
-    fn end(&mut self, user: &str, purpose: Use) {
+    fn remove_running(&mut self, user: &str, purpose: SlotPurpose) {
         self.running -= 1;
         if let Some(share) = self.of_user.get_mut(user) {
             share.all -= 1;
-            share.streams -= usize::from(purpose == Use::Stream);
+            share.streams -= usize::from(purpose == SlotPurpose::Stream);
             if share.all == 0 {
                 self.of_user.remove(user);
             }
@@ -244,30 +248,30 @@ impl Queue {
     }
 
     /// The next waiter that may run.
-    fn next(&mut self, bounds: &Bounds) -> Option<(String, Use, oneshot::Sender<Turn>)> {
+    fn next_waiter(&mut self, bounds: &Bounds) -> Option<(String, SlotPurpose, oneshot::Sender<SlotPermit>)> {
         let at = self.waiting.iter().position(|(user, purpose, _)| self.may_run(user, *purpose, bounds))?;
         let next = self.waiting.remove(at)?;
-        self.begin(&next.0, next.1);
+        self.add_running(&next.0, next.1);
         Some(next)
     }
 }
 
-impl Drop for Turn {
+impl Drop for SlotPermit {
     fn drop(&mut self) {
         let next = {
-            let mut queue = self.turns.locked();
-            queue.end(&self.user, self.purpose);
-            queue.next(&self.turns.bounds)
+            let mut queue = self.pool.lock();
+            queue.remove_running(&self.user, self.purpose);
+            queue.next_waiter(&self.pool.bounds)
         };
         if let Some((user, purpose, waiter)) = next {
             // If the waiter is gone, the returned slot is dropped and goes to the next one.
-            drop(waiter.send(Turn { turns: Arc::clone(&self.turns), user, purpose }));
+            drop(waiter.send(SlotPermit { pool: Arc::clone(&self.pool), user, purpose }));
         }
     }
 }
 
 /// A fraction of a number, at least one.
-fn part(of: usize, (some, all): (usize, usize)) -> usize {
+fn fraction_of(of: usize, (some, all): (usize, usize)) -> usize {
     (of * some / all).max(1)
 }
 
@@ -276,52 +280,55 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn roles_say_how_many_searches_of_a_user_run_at_once() {
-        let turns = Turns::of_server(64);
+    async fn roles_limit_the_concurrent_searches_of_a_user() {
+        let turns = SlotPool::for_server(64);
         assert_eq!((turns.bounds.of_user, turns.bounds.streams_of_user, turns.searches_max()), (48, 32, 64));
-        turns.limit("eva", Some(3));
-        let streams = [turns.take("eva", Use::Stream).await.unwrap(), turns.take("eva", Use::Stream).await.unwrap()];
-        let search = turns.take("eva", Use::Search).await.unwrap();
+        turns.set_quota("eva", Some(3));
+        let streams = [
+            turns.acquire("eva", SlotPurpose::Stream).await.unwrap(),
+            turns.acquire("eva", SlotPurpose::Stream).await.unwrap(),
+        ];
+        let search = turns.acquire("eva", SlotPurpose::Search).await.unwrap();
         let waiting = Arc::clone(&turns);
-        let fourth = tokio::spawn(async move { waiting.take("eva", Use::Search).await });
-        while turns.locked().waiting.is_empty() {
+        let fourth = tokio::spawn(async move { waiting.acquire("eva", SlotPurpose::Search).await });
+        while turns.lock().waiting.is_empty() {
             tokio::task::yield_now().await;
         }
-        let others: Vec<Turn> = futures_of(&turns, "tom", 40).await;
-        assert_eq!(turns.locked().running, 43, "tom has no quota, and eva has hers");
+        let others: Vec<SlotPermit> = futures_of(&turns, "tom", 40).await;
+        assert_eq!(turns.lock().running, 43, "tom has no quota, and eva has hers");
         drop(search);
         let fourth = fourth.await.unwrap().unwrap();
-        turns.limit("eva", None);
-        turns.limit("ann", Some(1));
-        turns.forget("ann");
-        assert!(turns.locked().quotas.is_empty());
-        let fifth = turns.take("eva", Use::Search).await.unwrap();
+        turns.set_quota("eva", None);
+        turns.set_quota("ann", Some(1));
+        turns.remove_user("ann");
+        assert!(turns.lock().quotas.is_empty());
+        let fifth = turns.acquire("eva", SlotPurpose::Search).await.unwrap();
         drop((streams, fourth, fifth, others));
         assert!(turns.is_idle());
     }
 
-    async fn futures_of(turns: &Arc<Turns>, user: &str, count: usize) -> Vec<Turn> {
+    async fn futures_of(turns: &Arc<SlotPool>, user: &str, count: usize) -> Vec<SlotPermit> {
         let mut taken = Vec::new();
         for _ in 0..count {
-            taken.push(turns.take(user, Use::Search).await.unwrap());
+            taken.push(turns.acquire(user, SlotPurpose::Search).await.unwrap());
         }
         taken
     }
 
     #[tokio::test]
-    async fn a_user_who_floods_the_queue_leaves_room_to_others() {
-        let turns = Turns::new(Bounds { all: 1, of_user: 1, streams_of_user: 1, waiting: 4, large_waiting: 0 });
-        let held = turns.take("eva", Use::Search).await.unwrap();
+    async fn users_cannot_fill_the_queue_alone() {
+        let turns = SlotPool::new(Bounds { all: 1, of_user: 1, streams_of_user: 1, waiting: 4, large_waiting: 0 });
+        let held = turns.acquire("eva", SlotPurpose::Search).await.unwrap();
         let spawn = |user: &'static str| {
             let turns = Arc::clone(&turns);
-            tokio::spawn(async move { turns.take(user, Use::Search).await.map(drop) })
+            tokio::spawn(async move { turns.acquire(user, SlotPurpose::Search).await.map(drop) })
         };
         let floods: Vec<_> = (0..3).map(|_| spawn("eva")).collect();
-        while turns.locked().waiting.len() < 2 {
+        while turns.lock().waiting.len() < 2 {
             tokio::task::yield_now().await;
         }
         let tom = spawn("tom");
-        while turns.locked().waiting.len() < 3 {
+        while turns.lock().waiting.len() < 3 {
             tokio::task::yield_now().await;
         }
         drop(held);
@@ -333,28 +340,28 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn turns_are_in_order_and_no_user_has_them_all() {
-        let turns = Turns::new(Bounds { all: 3, of_user: 2, streams_of_user: 2, waiting: 3, large_waiting: 0 });
-        let first = turns.take("eva", Use::Search).await.unwrap();
-        let second = turns.take("eva", Use::Search).await.unwrap();
+    async fn slots_are_granted_in_order_and_shared_between_users() {
+        let turns = SlotPool::new(Bounds { all: 3, of_user: 2, streams_of_user: 2, waiting: 3, large_waiting: 0 });
+        let first = turns.acquire("eva", SlotPurpose::Search).await.unwrap();
+        let second = turns.acquire("eva", SlotPurpose::Search).await.unwrap();
         let spawn = |user: &'static str| {
             let turns = Arc::clone(&turns);
-            tokio::spawn(async move { turns.take(user, Use::Search).await })
+            tokio::spawn(async move { turns.acquire(user, SlotPurpose::Search).await })
         };
         let third = spawn("eva");
-        while turns.locked().waiting.is_empty() {
+        while turns.lock().waiting.is_empty() {
             tokio::task::yield_now().await;
         }
-        let other = turns.take("tom", Use::Search).await.unwrap();
-        assert_eq!(turns.locked().running, 3, "another user does not wait");
+        let other = turns.acquire("tom", SlotPurpose::Search).await.unwrap();
+        assert_eq!(turns.lock().running, 3, "another user does not wait");
         let gone = spawn("ann");
-        while turns.locked().waiting.len() < 2 {
+        while turns.lock().waiting.len() < 2 {
             tokio::task::yield_now().await;
         }
         gone.abort();
         assert!(gone.await.is_err());
         let fourth = spawn("ann");
-        while turns.locked().waiting.len() < 3 {
+        while turns.lock().waiting.len() < 3 {
             tokio::task::yield_now().await;
         }
         drop(other);
@@ -363,63 +370,63 @@ mod tests {
         drop(first);
         let third = third.await.unwrap().unwrap();
         drop((second, third, fourth));
-        let queue = turns.locked();
+        let queue = turns.lock();
         assert_eq!((queue.running, queue.of_user.len(), queue.waiting.len()), (0, 0, 0));
     }
 
     #[tokio::test]
-    async fn those_that_wait_are_bounded() {
-        let turns = Turns::new(Bounds { all: 1, of_user: 1, streams_of_user: 1, waiting: 0, large_waiting: 0 });
-        let held = turns.take("eva", Use::Search).await.unwrap();
-        assert!(turns.take("tom", Use::Search).await.is_err());
+    async fn waiting_searches_are_bounded() {
+        let turns = SlotPool::new(Bounds { all: 1, of_user: 1, streams_of_user: 1, waiting: 0, large_waiting: 0 });
+        let held = turns.acquire("eva", SlotPurpose::Search).await.unwrap();
+        assert!(turns.acquire("tom", SlotPurpose::Search).await.is_err());
         drop(held);
-        assert!(turns.take("tom", Use::Search).await.is_ok());
+        assert!(turns.acquire("tom", SlotPurpose::Search).await.is_ok());
     }
 
     #[tokio::test]
-    async fn streams_leave_turns_of_their_user_to_other_searches() {
-        let turns = Turns::new(Bounds { all: 8, of_user: 4, streams_of_user: 2, waiting: 8, large_waiting: 0 });
-        let first = turns.take("eva", Use::Stream).await.unwrap();
-        let second = turns.take("eva", Use::Stream).await.unwrap();
+    async fn streams_leave_slots_to_other_searches_of_their_user() {
+        let turns = SlotPool::new(Bounds { all: 8, of_user: 4, streams_of_user: 2, waiting: 8, large_waiting: 0 });
+        let first = turns.acquire("eva", SlotPurpose::Stream).await.unwrap();
+        let second = turns.acquire("eva", SlotPurpose::Stream).await.unwrap();
         let waiting = Arc::clone(&turns);
-        let third = tokio::spawn(async move { waiting.take("eva", Use::Stream).await });
-        while turns.locked().waiting.is_empty() {
+        let third = tokio::spawn(async move { waiting.acquire("eva", SlotPurpose::Stream).await });
+        while turns.lock().waiting.is_empty() {
             tokio::task::yield_now().await;
         }
-        let search = turns.take("eva", Use::Search).await.unwrap();
+        let search = turns.acquire("eva", SlotPurpose::Search).await.unwrap();
         drop(search);
-        assert_eq!(turns.locked().waiting.len(), 1, "a slot of a search is not given to a stream beyond the limit");
+        assert_eq!(turns.lock().waiting.len(), 1, "a slot of a search is not given to a stream beyond the limit");
         drop(first);
         let third = third.await.unwrap().unwrap();
         drop((second, third));
-        assert!(turns.is_idle() && turns.locked().of_user.is_empty());
+        assert!(turns.is_idle() && turns.lock().of_user.is_empty());
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn searches_that_give_many_rows_leave_turns_to_others_and_wait_in_bounded_number() {
-        let turns = Turns::new(Bounds { all: 8, of_user: 3, streams_of_user: 1, waiting: 0, large_waiting: 1 });
+    async fn large_searches_yield_their_slots_and_waiting_ones_are_bounded() {
+        let turns = SlotPool::new(Bounds { all: 8, of_user: 3, streams_of_user: 1, waiting: 0, large_waiting: 1 });
         let mut searches = Vec::new();
         for _ in 0..3 {
-            searches.push(turns.take("eva", Use::Search).await.unwrap());
+            searches.push(turns.acquire("eva", SlotPurpose::Search).await.unwrap());
         }
         let never = || panic!("it does not wait");
         let first = searches.pop().unwrap().grow(never).unwrap();
-        assert_eq!(first.purpose, Use::Stream);
+        assert_eq!(first.purpose, SlotPurpose::Stream);
         let (second, third) = (searches.pop().unwrap(), searches.pop().unwrap());
         let (told, hears) = std::sync::mpsc::channel();
         let waiting = tokio::task::spawn_blocking(move || second.grow(move || told.send(()).unwrap()));
         hears.recv().unwrap();
-        while turns.locked().running > 2 {
+        while turns.lock().running > 2 {
             tokio::task::yield_now().await;
         }
         let third = third.grow(never).unwrap();
-        assert_eq!(third.purpose, Use::Search, "the queue is full, so it continues without a slot");
-        let other = turns.take("eva", Use::Search).await.unwrap();
+        assert_eq!(third.purpose, SlotPurpose::Search, "the queue is full, so it continues without a slot");
+        let other = turns.acquire("eva", SlotPurpose::Search).await.unwrap();
         drop(first);
         let second = waiting.await.unwrap().unwrap();
-        assert_eq!(second.purpose, Use::Stream);
+        assert_eq!(second.purpose, SlotPurpose::Stream);
         drop((second, third, other));
-        let queue = turns.locked();
+        let queue = turns.lock();
         assert_eq!((queue.running, queue.of_user.len(), queue.large_waiting), (0, 0, 0));
     }
 }

@@ -25,13 +25,13 @@ const NAME_BYTES: usize = 8;
 /// Maximum bytes of a file's own name; a longer one keeps its end, which has the extension.
 const NAME_BYTES_MAX: usize = 200;
 /// Name of a file whose path has no valid last part.
-const NAMELESS: &str = "upload";
+const DEFAULT_NAME: &str = "upload";
 
 /// The folder for files of requests.
 #[derive(Clone)]
 pub(crate) struct Uploads {
     folder: PathBuf,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 impl Uploads {
@@ -44,12 +44,12 @@ impl Uploads {
         {
             log::warning(format!("{}: files of unfinished requests stay: {error}", folder.display()));
         }
-        Uploads { folder, places: Arc::new(Semaphore::new(UPLOADS_MAX)) }
+        Uploads { folder, permits: Arc::new(Semaphore::new(UPLOADS_MAX)) }
     }
 
     /// Begins a file; `name` is its path on the client's machine. `None` if the maximum number of files is open.
     pub(crate) fn begin(&self, name: &str) -> Option<Result<Upload, Fault>> {
-        let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
+        let place = Arc::clone(&self.permits).try_acquire_owned().ok()?;
         Some(Upload::create(&self.folder, name, place))
     }
 }
@@ -70,7 +70,7 @@ impl Upload {
         let folder = uploads.join(unique);
         let path = folder.join(file_name(name));
         let made = std::fs::create_dir_all(&folder).and_then(|()| File::create_new(&path));
-        let file = made.map_err(|error| failed(&path, error))?;
+        let file = made.map_err(|error| io_fault(&path, error))?;
         Ok(Upload { folder, path, file, _place: place })
     }
 
@@ -89,7 +89,7 @@ impl Upload {
                 format!("the file does not fit: {free} MB are free and {least} MB have to stay free (minFreeSpace)"),
             ));
         }
-        self.file.write_all(bytes).map_err(|error| failed(&self.path, error))
+        self.file.write_all(bytes).map_err(|error| io_fault(&self.path, error))
     }
 
     /// Sets the time of its last change on the client's machine, in seconds since 1970.
@@ -98,7 +98,7 @@ impl Upload {
             .ok()
             .and_then(|since| std::time::UNIX_EPOCH.checked_add(since))
             .ok_or_else(|| Fault::invalid(format!("modified={seconds}: give seconds since 1970")))?;
-        self.file.set_modified(time).map_err(|error| failed(&self.path, error))
+        self.file.set_modified(time).map_err(|error| io_fault(&self.path, error))
     }
 }
 
@@ -110,7 +110,7 @@ impl Drop for Upload {
     }
 }
 
-fn failed(path: &Path, error: std::io::Error) -> Fault {
+fn io_fault(path: &Path, error: std::io::Error) -> Fault {
     Fault::io(path.display().to_string(), error)
 }
 
@@ -121,7 +121,7 @@ fn file_name(path: &str) -> String {
     let name: String = last.chars().map(|letter| if is_odd(letter) { '_' } else { letter }).collect();
     let from = name.ceil_char_boundary(name.len().saturating_sub(NAME_BYTES_MAX));
     match &name[from..] {
-        "" | "." | ".." | "-" => NAMELESS.to_owned(),
+        "" | "." | ".." | "-" => DEFAULT_NAME.to_owned(),
         kept => kept.to_owned(),
     }
 }
@@ -129,16 +129,16 @@ fn file_name(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Space;
+    use crate::DiskSpace;
 
     #[test]
-    fn names_are_the_last_part_of_a_path_and_no_more() {
+    fn file_names_are_only_the_last_part_of_a_path() {
         for (path, name) in [
             ("/var/log/app.log.gz", "app.log.gz"),
             ("C:\\logs\\a.csv", "a.csv"),
-            ("", NAMELESS),
-            ("/a/..", NAMELESS),
-            ("-", NAMELESS),
+            ("", DEFAULT_NAME),
+            ("/a/..", DEFAULT_NAME),
+            ("-", DEFAULT_NAME),
             ("a\0b", "a_b"),
         ] {
             assert_eq!(file_name(path), name, "{path:?}");
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_bounded_in_number_and_by_the_disk_and_leave_nothing_behind() {
+    fn uploads_are_bounded_and_removed() {
         let place = tempfile::tempdir().unwrap();
         let left = place.path().join(FOLDER).join("left/a.log");
         std::fs::create_dir_all(left.parent().unwrap()).unwrap();
@@ -156,7 +156,7 @@ mod tests {
         let uploads = Uploads::of_data_dir(place.path());
         assert!(!left.exists());
         let disk =
-            |free| NodeCondition { disk: Space { all: 100, free }, disk_free_min: 10, ..NodeCondition::default() };
+            |free| NodeCondition { disk: DiskSpace { all: 100, free }, disk_free_min: 10, ..NodeCondition::default() };
         let mut open: Vec<Upload> = (0..UPLOADS_MAX).map(|_| uploads.begin("/a.log").unwrap().unwrap()).collect();
         assert!(uploads.begin("/a.log").is_none());
         let mut first = open.remove(0);

@@ -7,7 +7,7 @@ use quarry_search::cell::{CsvCells, write_json_text};
 use quarry_search::{Cell, Row};
 use quarry_stdx::Fault;
 
-use crate::message::xml_text;
+use crate::message::escape_xml;
 
 /// Output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl OutputMode {
     }
 
     /// Output before the first row.
-    pub(crate) fn head(self, head: &ResultsHead<'_>, out: &mut String) {
+    pub(crate) fn write_head(self, head: &ResultsHead<'_>, out: &mut String) {
         match self {
             OutputMode::Xml => xml_head(head, out),
             OutputMode::Json | OutputMode::JsonRows | OutputMode::JsonCols => json_head(self, head, out),
@@ -82,7 +82,7 @@ impl OutputMode {
     }
 
     /// Writes row number `offset` of the result; nothing in `JsonCols`, whose cells [`column_cell`] writes.
-    pub(crate) fn row(self, row: Row<'_>, offset: usize, is_first: bool, out: &mut String) {
+    pub(crate) fn write_row(self, row: Row<'_>, offset: usize, is_first: bool, out: &mut String) {
         match self {
             OutputMode::Xml => xml_row(row, offset, out),
             OutputMode::Json => result_row(row, is_first, out),
@@ -94,7 +94,7 @@ impl OutputMode {
     }
 
     /// Output after the last row.
-    pub(crate) fn end(self, out: &mut String) {
+    pub(crate) fn write_end(self, out: &mut String) {
         out.push_str(match self {
             OutputMode::Xml => "</results>\n",
             OutputMode::Json => "],\"highlighted\":{}}",
@@ -110,13 +110,13 @@ fn xml_head(head: &ResultsHead<'_>, out: &mut String) {
         "<?xml version='1.0' encoding='UTF-8'?>\n<results preview='{is_preview}'>\n<meta>\n<fieldOrder>\n"
     ));
     for field in head.fields {
-        out.push_str(&format!("<field>{}</field>\n", xml_text(field)));
+        out.push_str(&format!("<field>{}</field>\n", escape_xml(field)));
     }
     out.push_str("</fieldOrder>\n</meta>\n");
     if !head.messages.is_empty() {
         out.push_str("<messages>\n");
         for (kind, text) in head.messages {
-            out.push_str(&format!("  <msg type=\"{kind}\">{}</msg>\n", xml_text(text)));
+            out.push_str(&format!("  <msg type=\"{kind}\">{}</msg>\n", escape_xml(text)));
         }
         out.push_str("</messages>\n");
     }
@@ -130,9 +130,9 @@ fn xml_row(row: Row<'_>, offset: usize, out: &mut String) {
             Cell::Single(value) => vec![value],
             Cell::Multi(values) => values,
         };
-        out.push_str(&format!("\t\t<field k='{}'>\n", xml_text(name).replace('\'', "&apos;")));
+        out.push_str(&format!("\t\t<field k='{}'>\n", escape_xml(name).replace('\'', "&apos;")));
         for value in values {
-            let value = xml_text(&value);
+            let value = escape_xml(&value);
             out.push_str(&match name {
                 "_raw" => format!("\t\t\t<v xml:space='preserve' trunc='0'>{value}</v>\n"),
                 _ => format!("\t\t\t<value><text>{value}</text></value>\n"),
@@ -282,14 +282,14 @@ fn csv_row(row: Row<'_>, cells: CsvCells, out: &mut String) {
         if at > 0 {
             out.push(',');
         }
-        cells.write(&cell.joined("\n"), out);
+        cells.write(&cell.join_values("\n"), out);
     }
     out.push('\n');
 }
 
 /// The text of an event; nothing for a row without `_raw`, as in Splunk.
 pub(crate) fn raw_row(row: Row<'_>, out: &mut String) {
-    if let Cell::Single(text) = row.named("_raw") {
+    if let Cell::Single(text) = row.cell_by_name("_raw") {
         out.push_str(&text);
         out.push('\n');
     }
@@ -306,7 +306,7 @@ mod tests {
         for name in ["xml", "json", "json_rows", "json_cols", "csv", "raw"] {
             let mode = OutputMode::parse(Some(name), false).unwrap();
             let mut out = String::new();
-            mode.head(&ResultsHead { messages: &messages, ..ResultsHead::default() }, &mut out);
+            mode.write_head(&ResultsHead { messages: &messages, ..ResultsHead::default() }, &mut out);
             assert_eq!(mode.has_messages(), out.contains(told), "{name}: {out}");
         }
     }

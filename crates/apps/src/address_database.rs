@@ -21,7 +21,7 @@ const FOLDER: &str = "share";
 /// Preferred file names in the folder.
 const PREFERRED: [&str; 3] = ["GeoLite2-City.mmdb", "GeoIP2-City.mmdb", "dbip-city-lite.mmdb"];
 /// Prefix of paths in Splunk's installation folder, which stands for the data directory here.
-const HOME: &str = "$SPLUNK_HOME/";
+const HOME_PREFIX: &str = "$SPLUNK_HOME/";
 /// Default language of names.
 const ENGLISH: &str = "en";
 /// Pseudo-language for ISO codes instead of names.
@@ -38,7 +38,7 @@ struct LoadedDatabase {
     path: PathBuf,
     changed: SystemTime,
     bytes: u64,
-    places: Arc<Places>,
+    places: Arc<InMemoryDatabase>,
 }
 
 impl AddressDatabase {
@@ -49,7 +49,7 @@ impl AddressDatabase {
 
     fn path(&self) -> Option<PathBuf> {
         if let Some(path) = &self.configured {
-            return Some(self.data_dir.join(path.strip_prefix(HOME).unwrap_or(path)));
+            return Some(self.data_dir.join(path.strip_prefix(HOME_PREFIX).unwrap_or(path)));
         }
         let folder = self.data_dir.join(FOLDER);
         if let Some(path) = PREFERRED.iter().map(|name| folder.join(name)).find(|path| path.is_file()) {
@@ -79,22 +79,23 @@ impl AddressDatabase {
             )));
         }
         let bytes = std::fs::read(&path).map_err(failed)?;
-        let places = Arc::new(Places::of(bytes).map_err(|fault| fault.at(format_args!("the database {shown}")))?);
+        let places =
+            Arc::new(InMemoryDatabase::of(bytes).map_err(|fault| fault.at(format_args!("the database {shown}")))?);
         *read = Some(LoadedDatabase { path, changed, bytes: facts.len(), places: Arc::clone(&places) });
         Ok(Some(places))
     }
 }
 
 /// A database in memory.
-struct Places(Reader<Vec<u8>>);
+struct InMemoryDatabase(Reader<Vec<u8>>);
 
-impl Places {
-    fn of(bytes: Vec<u8>) -> Result<Places, Fault> {
-        Reader::from_source(bytes).map(Places).map_err(|error| Fault::corrupt(error.to_string()))
+impl InMemoryDatabase {
+    fn of(bytes: Vec<u8>) -> Result<InMemoryDatabase, Fault> {
+        Reader::from_source(bytes).map(InMemoryDatabase).map_err(|error| Fault::corrupt(error.to_string()))
     }
 }
 
-impl AddressLocations for Places {
+impl AddressLocations for InMemoryDatabase {
     fn locate(&self, address: IpAddr, languages: &[String]) -> Result<Option<Location>, Fault> {
         // An IPv4-only database fails for IPv6 addresses instead of finding nothing.
         if address.is_ipv6() && self.0.metadata().ip_version == 4 {
@@ -102,7 +103,7 @@ impl AddressLocations for Places {
         }
         let found = self.0.lookup(address).map_err(|error| Fault::corrupt(error.to_string()))?;
         let record: Option<Value> = found.decode().map_err(|error| Fault::corrupt(error.to_string()))?;
-        Ok(record.map(|record| place_of(&record, languages)))
+        Ok(record.map(|record| parse_location(&record, languages)))
     }
 }
 
@@ -113,7 +114,7 @@ fn name_of(part: &Value, code: &str, languages: &[String]) -> Option<String> {
     asked.filter_map(|language| text(if language == CODES { &part[code] } else { &part["names"][language] })).next()
 }
 
-fn place_of(record: &Value, languages: &[String]) -> Location {
+fn parse_location(record: &Value, languages: &[String]) -> Location {
     let location = &record["location"];
     Location {
         city: name_of(&record["city"], "iso_code", languages),
@@ -132,23 +133,23 @@ mod tests {
     use super::*;
 
     /// A value encoded for the format's data section.
-    fn encoded(value: &Value, out: &mut Vec<u8>) {
+    fn encode(value: &Value, out: &mut Vec<u8>) {
         match value {
             Value::Object(members) => {
                 out.push(7 << 5 | members.len() as u8);
                 for (name, value) in members {
-                    encoded(&Value::String(name.clone()), out);
+                    encode(&Value::String(name.clone()), out);
                     // These two have wider types.
                     match name.as_str() {
                         "node_count" => out.extend([6 << 5 | 1, value.as_u64().unwrap() as u8]),
                         "build_epoch" => out.extend([1, 9 - 7, value.as_u64().unwrap() as u8]),
-                        _ => encoded(value, out),
+                        _ => encode(value, out),
                     }
                 }
             }
             Value::Array(values) => {
                 out.extend([values.len() as u8, 11 - 7]);
-                values.iter().for_each(|value| encoded(value, out));
+                values.iter().for_each(|value| encode(value, out));
             }
             Value::String(text) => {
                 assert!(text.len() < 29, "longer texts need a wider length");
@@ -179,12 +180,12 @@ mod tests {
             }
         }
         bytes.extend([0; 16]);
-        encoded(record, &mut bytes);
+        encode(record, &mut bytes);
         bytes.extend(b"\xab\xcd\xefMaxMind.com");
         let facts = serde_json::json!({ "node_count": NODES, "record_size": 24, "ip_version": 4, "database_type": "City",
             "languages": ["en"], "binary_format_major_version": 2, "binary_format_minor_version": 0,
             "build_epoch": 1, "description": {} });
-        encoded(&facts, &mut bytes);
+        encode(&facts, &mut bytes);
         bytes
     }
 
@@ -204,8 +205,8 @@ mod tests {
     }
 
     #[test]
-    fn a_place_in_several_languages() {
-        let places = Places::of(database(81, &berlin())).unwrap();
+    fn locations_have_names_in_several_languages() {
+        let places = InMemoryDatabase::of(database(81, &berlin())).unwrap();
         let place = asked(&places, "81.2.69.142", &[]).unwrap();
         let texts = [&place.city, &place.country, &place.region, &place.continent, &place.time_zone];
         assert_eq!(
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_found_and_read_again_when_it_changes() {
+    fn the_file_is_found_and_reloaded_on_change() {
         let folder = tempfile::tempdir().unwrap();
         let own = AddressDatabase::new(folder.path(), None);
         assert!(own.open().unwrap().is_none());

@@ -23,7 +23,7 @@ use crate::objects::{ObjectError, Objects};
 /// Folder of the packages, relative to the data directory; Splunk has the same one below its home.
 const FOLDER: &str = "share/splunk/app_packages";
 /// Ending of a package's name.
-const ENDING: &str = ".spl";
+const EXTENSION: &str = ".spl";
 /// The file of an app that packages omit.
 const SECRETS: &str = "local/passwords.conf";
 /// Maximum total size of the files of a packed app, in bytes.
@@ -62,12 +62,12 @@ impl Objects {
                 "the app {name} is part of the program and has no files of its own: there is nothing to pack"
             )));
         }
-        let entries = entries_of(&source)?;
+        let entries = list_entries(&source)?;
         let folder = self.data_dir().join(FOLDER);
-        let file = format!("{name}{ENDING}");
+        let file = format!("{name}{EXTENSION}");
         let failed = |error: io::Error| ObjectError::Failed(format!("{}: {error}", folder.join(&file).display()));
         std::fs::create_dir_all(&folder).map_err(failed)?;
-        check_room(&folder, &file).map_err(failed)??;
+        check_space(&folder, &file).map_err(failed)??;
         let mut id = [0; ID_BYTES];
         random::fill(&mut id);
         // The temporary name is random, because several requests may pack an app at the same time.
@@ -85,7 +85,7 @@ impl Objects {
     /// The bytes of an app's package; `file` is its name without folders.
     pub fn app_package(&self, name: &str, file: &str) -> Result<Vec<u8>, ObjectError> {
         let unknown = || ObjectError::Unknown(format!("{name}/package/{file}"));
-        if check_file_name(name).is_err() || file.strip_suffix(ENDING) != Some(name) {
+        if check_file_name(name).is_err() || file.strip_suffix(EXTENSION) != Some(name) {
             return Err(unknown());
         }
         let path = self.data_dir().join(FOLDER).join(file);
@@ -97,7 +97,7 @@ impl Objects {
 }
 
 /// Refuses a new package if the existing ones take too much space.
-fn check_room(folder: &Path, file: &str) -> io::Result<Result<(), ObjectError>> {
+fn check_space(folder: &Path, file: &str) -> io::Result<Result<(), ObjectError>> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -124,7 +124,7 @@ struct PackedEntry {
 }
 
 /// The files and folders of an app in order of their names.
-fn entries_of(app: &Path) -> Result<Vec<PackedEntry>, ObjectError> {
+fn list_entries(app: &Path) -> Result<Vec<PackedEntry>, ObjectError> {
     let failed = |path: &Path, error: io::Error| ObjectError::Failed(format!("{}: {error}", path.display()));
     let too_large = |what: String| ObjectError::Invalid(format!("{}: {what}, the maximum of a package", app.display()));
     let mut folders = vec![(app.to_owned(), String::new(), 0)];
@@ -184,7 +184,7 @@ fn write_package(path: &Path, app: &str, entries: &[PackedEntry]) -> io::Result<
             Err(error) => return Err(error),
         };
         write_header(&mut out, &name, TarEntry::File, content.len(), seconds)?;
-        write_filled(&mut out, &content)?;
+        write_padded(&mut out, &content)?;
     }
     // Two empty blocks end an archive.
     out.write_all(&[0; 2 * BLOCK])?;
@@ -205,7 +205,7 @@ fn write_header(out: &mut impl Write, name: &str, kind: TarEntry, bytes: usize, 
     if name.len() > NAME_BYTES_MAX {
         let record = attribute("path", name);
         write_block(out, "long-name", TarEntry::Attributes, record.len(), seconds)?;
-        write_filled(out, record.as_bytes())?;
+        write_padded(out, record.as_bytes())?;
     }
     write_block(out, name, kind, bytes, seconds)
 }
@@ -244,7 +244,7 @@ fn write_block(out: &mut impl Write, name: &str, kind: TarEntry, bytes: usize, s
 }
 
 /// Writes content, padded to whole blocks.
-fn write_filled(out: &mut impl Write, content: &[u8]) -> io::Result<()> {
+fn write_padded(out: &mut impl Write, content: &[u8]) -> io::Result<()> {
     out.write_all(content)?;
     let rest = content.len().next_multiple_of(BLOCK) - content.len();
     out.write_all(&[0; BLOCK][..rest])
@@ -263,12 +263,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let objects = Objects::new(folder.path());
         let all = BTreeSet::from(["admin_all_objects".to_owned()]);
-        objects.create_app("shop", &[], &Permissions::of_user("boss", all, Vec::new(), Vec::new())).unwrap();
+        objects.create_app("shop", &[], &Permissions::for_user("boss", all, Vec::new(), Vec::new())).unwrap();
         (folder, objects)
     }
 
     #[test]
-    fn an_app_is_packed_as_tar_reads_it_without_secrets_and_links() {
+    fn packages_are_valid_tar_without_secrets_and_links() {
         let (folder, objects) = world();
         let app = folder.path().join("etc/apps/shop");
         let deep = format!("default/{}", "a-long-name/".repeat(12));
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn names_lead_nowhere_else() {
+    fn package_names_cannot_leave_the_folder() {
         let (folder, objects) = world();
         std::fs::create_dir_all(folder.path().join(FOLDER)).unwrap();
         std::fs::write(folder.path().join("secret.spl"), "s").unwrap();
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_refused() {
+    fn oversized_apps_are_refused() {
         let (folder, objects) = world();
         let deep = folder.path().join("etc/apps/shop").join("d/".repeat(DEPTH_MAX + 1));
         std::fs::create_dir_all(deep).unwrap();

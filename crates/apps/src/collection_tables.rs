@@ -75,7 +75,7 @@ impl Lookups {
             settings.extend(own.iter().map(|setting| (setting.key.clone(), setting.value.clone())));
         }
         // Errors of the definition are reported where it is loaded.
-        let (definition, _) = CollectionDefinition::of_settings(&settings);
+        let (definition, _) = CollectionDefinition::parse_settings(&settings);
         Ok(Home { folder, app, definition })
     }
 
@@ -105,7 +105,7 @@ impl Lookups {
         let mut names: Vec<String> = fields.to_vec();
         if fields.is_empty() {
             let mut seen = BTreeSet::new();
-            opened.each(NOBODY, &mut |_, members| {
+            opened.for_each(NOBODY, &mut |_, members| {
                 names.extend(members.keys().filter(|name| seen.insert((*name).clone())).cloned());
                 Ok(())
             })?;
@@ -117,7 +117,7 @@ impl Lookups {
         {
             let mut writer = csv::Writer::from_writer(&mut text);
             writer.write_record(&names).map_err(failed)?;
-            opened.each(NOBODY, &mut |key, members| {
+            opened.for_each(NOBODY, &mut |key, members| {
                 let cell = |name: &String| if name == KEY { Cow::Borrowed(key) } else { cell_of(&members, name) };
                 for name in &names {
                     writer.write_field(cell(name).as_bytes()).map_err(failed)?;
@@ -146,7 +146,7 @@ impl Lookups {
         let rows = Rows { csv: &text.out, fields, collection };
         let mut values = BTreeSet::new();
         if let Rewrite::SameField(field) = rewrite {
-            rows.each(&mut |row| {
+            rows.for_each_row(&mut |row| {
                 values.extend(Some(cell_of(&row, field).into_owned()).filter(|value| !value.is_empty()));
                 Ok(())
             })?;
@@ -160,7 +160,7 @@ impl Lookups {
             Rewrite::SameKeys => Removed::Nothing,
             Rewrite::SameField(_) => Removed::Matching(&has_value),
         };
-        opened.save_all(NOBODY, &home.definition, &removed, &mut |take| rows.each(take))?;
+        opened.save_all(NOBODY, &home.definition, &removed, &mut |take| rows.for_each_row(take))?;
         Ok(())
     }
 }
@@ -174,7 +174,7 @@ struct Rows<'r> {
 }
 
 impl Rows<'_> {
-    fn each(&self, take: &mut dyn FnMut(Object) -> Result<(), CollectionError>) -> Result<(), CollectionError> {
+    fn for_each_row(&self, take: &mut dyn FnMut(Object) -> Result<(), CollectionError>) -> Result<(), CollectionError> {
         let failed = |error: csv::Error| CollectionError::Invalid(format!("collection {}: {error}", self.collection));
         let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(self.csv);
         let names = reader.headers().map_err(failed)?.clone();

@@ -16,7 +16,7 @@ use crate::objects::APP_DEFAULT;
 const CONF_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Apps that exist even without a folder, because clients use them by default.
-const APPS_OF_OLD: [&str; 2] = ["search", "system"];
+const IMPLICIT_APPS: [&str; 2] = ["search", "system"];
 
 /// The merged configuration of a data directory, including built-in defaults.
 pub fn read(data_dir: &Path) -> Layers {
@@ -37,8 +37,8 @@ pub(crate) fn access_of(app: &Path) -> ObjectAccess {
 
 /// The permissions that decide which objects a reader may read.
 pub fn read_readable(data_dir: &Path, reader: &Reader) -> Readable {
-    match *reader == Reader::of_everything() {
-        true => Readable::everything(),
+    match *reader == Reader::unrestricted() {
+        true => Readable::unrestricted(),
         false => Readable::new(Arc::new(read_readership(data_dir)), reader.clone()),
     }
 }
@@ -49,20 +49,20 @@ pub fn read_apps(data_dir: &Path, readable: &Readable) -> Layers {
 }
 
 /// Like [`read_apps`], with the user's private objects in the default app.
-pub fn read_with_own(data_dir: &Path, user: &str, readable: &Readable) -> Layers {
+pub fn read_with_private(data_dir: &Path, user: &str, readable: &Readable) -> Layers {
     let mut own = Vec::new();
     let namespace = Namespace::new(user, APP_DEFAULT).ok().flatten();
     if let Some(folder) = namespace.and_then(|namespace| user_folder(data_dir, &namespace)) {
         collect(&folder.join("local"), Layer::User, Some(APP_DEFAULT.to_owned()), &mut own);
     }
-    Layers::with_own(sources(data_dir), &own, readable)
+    Layers::with_private(sources(data_dir), &own, readable)
 }
 
 /// The configuration visible to a namespace, without unreadable objects; fails if there is no such app.
 pub fn read_view(data_dir: &Path, namespace: Namespace, readable: &Readable) -> Result<(Layers, View), Fault> {
     let apps = data_dir.join("etc/apps");
     let app = namespace.app();
-    if !apps.join(app).is_dir() && !APPS_OF_OLD.contains(&app) {
+    if !apps.join(app).is_dir() && !IMPLICIT_APPS.contains(&app) {
         return Err(Fault::not_found(format!(
             "there is no app {app}: it would be the folder {}",
             apps.join(app).display()
@@ -77,7 +77,7 @@ pub fn read_view(data_dir: &Path, namespace: Namespace, readable: &Readable) -> 
         (app_name(&folder), Sharing::new(&text("default.meta"), &text("local.meta")))
     };
     let view = View::new(namespace, folders_in(&apps).into_iter().map(sharing));
-    Ok((Layers::of_view(sources, &view, readable), view))
+    Ok((Layers::for_view(sources, &view, readable), view))
 }
 
 fn sources(data_dir: &Path) -> Vec<ConfSource> {

@@ -27,20 +27,20 @@ pub fn app_name(folder: &Path) -> String {
 /// The folder of the app whose `conf` has a stanza of this name; with a view and an object kind, only an app whose
 /// stanza is visible in the view.
 pub fn app_folder(data_dir: &Path, conf: &str, name: &str, seen: Option<(&View, &str)>) -> Option<PathBuf> {
-    let apps = seen_apps(data_dir, name, seen);
+    let apps = visible_apps(data_dir, name, seen);
     apps.into_iter().find(|app| has_stanza(app, conf, name))
 }
 
 /// The folders of all such apps, in order of precedence.
 pub fn app_folders_with(data_dir: &Path, conf: &str, name: &str, seen: Option<(&View, &str)>) -> Vec<PathBuf> {
-    let mut apps = seen_apps(data_dir, name, seen);
+    let mut apps = visible_apps(data_dir, name, seen);
     apps.retain(|app| has_stanza(app, conf, name));
     apps
 }
 
-fn seen_apps(data_dir: &Path, name: &str, seen: Option<(&View, &str)>) -> Vec<PathBuf> {
+fn visible_apps(data_dir: &Path, name: &str, seen: Option<(&View, &str)>) -> Vec<PathBuf> {
     let mut apps = app_folders(data_dir, seen.map(|(view, _)| view));
-    apps.retain(|app| seen.is_none_or(|(view, kind)| view.sees(&app_name(app), kind, name)));
+    apps.retain(|app| seen.is_none_or(|(view, kind)| view.is_visible(&app_name(app), kind, name)));
     apps
 }
 

@@ -14,7 +14,7 @@ use crate::folders::{app_folders, app_name, user_folder};
 
 /// Location of knowledge files that are not part of the configuration.
 #[derive(Clone, Copy, Debug)]
-pub enum KnowledgePlace<'a> {
+pub enum KnowledgeLocation<'a> {
     /// No files; only the configuration is used.
     None,
     /// All apps of a data directory, and the private objects of a namespace if one is given.
@@ -35,15 +35,15 @@ pub struct KnowledgeFiles {
 
 impl KnowledgeFiles {
     /// Collects the readable knowledge of the configuration and a place.
-    pub fn new(layers: &Layers, place: KnowledgePlace<'_>, readable: &Readable) -> KnowledgeFiles {
+    pub fn new(layers: &Layers, place: KnowledgeLocation<'_>, readable: &Readable) -> KnowledgeFiles {
         let models = match place {
-            KnowledgePlace::None => BTreeMap::new(),
-            KnowledgePlace::Apps(data_dir, own) => {
+            KnowledgeLocation::None => BTreeMap::new(),
+            KnowledgeLocation::Apps(data_dir, own) => {
                 let mut models = all_models(data_dir, readable);
                 models.extend(own.into_iter().flat_map(|own| private_models(data_dir, own)));
                 models
             }
-            KnowledgePlace::View(data_dir, view) => seen_models(data_dir, view, readable),
+            KnowledgeLocation::View(data_dir, view) => visible_models(data_dir, view, readable),
         };
         KnowledgeFiles { layers: layers.clone(), models }
     }
@@ -51,7 +51,7 @@ impl KnowledgeFiles {
 
 /// Data models of all apps.
 fn all_models(data_dir: &Path, readable: &Readable) -> BTreeMap<String, PathBuf> {
-    let apps = sorted(&data_dir.join("etc/apps"));
+    let apps = sorted_paths(&data_dir.join("etc/apps"));
     let folders = ["default", "local"].into_iter().flat_map(|layer| apps.iter().map(move |app| (app, layer)));
     let readable_of = |(app, layer): (&PathBuf, &str)| {
         let app_name = app_name(app);
@@ -67,12 +67,12 @@ fn may_read(readable: &Readable, app: &str, name: &str) -> bool {
 }
 
 /// Data models visible to a view, in ascending order of precedence: private ones last.
-fn seen_models(data_dir: &Path, view: &View, readable: &Readable) -> BTreeMap<String, PathBuf> {
+fn visible_models(data_dir: &Path, view: &View, readable: &Readable) -> BTreeMap<String, PathBuf> {
     let mut models = BTreeMap::new();
     for folder in app_folders(data_dir, Some(view)).into_iter().rev() {
         let app = app_name(&folder);
         let of_app = ["default", "local"].into_iter().flat_map(|layer| models_in(&folder.join(layer)));
-        models.extend(of_app.filter(|(name, _)| view.sees_model(&app, name) && may_read(readable, &app, name)));
+        models.extend(of_app.filter(|(name, _)| view.is_model_visible(&app, name) && may_read(readable, &app, name)));
     }
     models.extend(private_models(data_dir, view.namespace()));
     models
@@ -84,13 +84,13 @@ fn private_models(data_dir: &Path, own: &Namespace) -> Vec<(String, PathBuf)> {
 }
 
 fn models_in(folder: &Path) -> Vec<(String, PathBuf)> {
-    let mut files = sorted(&folder.join("data/models"));
+    let mut files = sorted_paths(&folder.join("data/models"));
     files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     let named = |path: PathBuf| Some((path.file_stem()?.to_string_lossy().into_owned(), path));
     files.into_iter().filter_map(named).collect()
 }
 
-fn sorted(folder: &Path) -> Vec<PathBuf> {
+fn sorted_paths(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     paths.sort();

@@ -22,8 +22,8 @@ mod secret;
 
 pub use address_database::AddressDatabase;
 pub use configuration::{
-    read as read_configuration, read_apps, read_readable, read_readership, read_view, read_with_own,
+    read as read_configuration, read_apps, read_readable, read_readership, read_view, read_with_private,
 };
-pub use knowledge_files::{KnowledgeFiles, KnowledgePlace};
+pub use knowledge_files::{KnowledgeFiles, KnowledgeLocation};
 pub use lookup_files::{DUMP_FOLDER, LookupFiles, Lookups};
 pub use secret::Secret;

@@ -17,7 +17,7 @@ use crate::objects::{APP_DEFAULT, APP_SYSTEM, ObjectError, Objects, Scope};
 /// The conf file of an app's attributes.
 const CONF: &str = "app";
 /// Apps that cannot be created or removed.
-const FIXED: [&str; 2] = [APP_DEFAULT, APP_SYSTEM];
+const BUILT_IN_APPS: [&str; 2] = [APP_DEFAULT, APP_SYSTEM];
 /// Maximum length of an app's name in bytes (Splunk's limit).
 const NAME_BYTES_MAX: usize = 100;
 /// Attributes of an app, with their stanza and setting.
@@ -51,7 +51,7 @@ impl Objects {
             names.push(APP_DEFAULT.to_owned());
         }
         names.sort();
-        names.into_iter().map(|name| self.shown_app(name)).collect()
+        names.into_iter().map(|name| self.read_app(name)).collect()
     }
 
     /// One app by name.
@@ -78,10 +78,10 @@ impl Objects {
         let folder = self.apps_folder().join(name);
         {
             let _change = self.files().change()?;
-            if folder.exists() || FIXED.contains(&name) {
+            if folder.exists() || BUILT_IN_APPS.contains(&name) {
                 return Err(ObjectError::Exists(name.to_owned()));
             }
-            std::fs::create_dir_all(folder.join("local")).map_err(|error| failed(&folder, &error))?;
+            std::fs::create_dir_all(folder.join("local")).map_err(|error| io_error(&folder, &error))?;
         }
         let mut all = vec![("version".to_owned(), "1.0.0".to_owned()), ("label".to_owned(), name.to_owned())];
         all.retain(|(member, _)| !members.iter().any(|(given, _)| given == member));
@@ -98,7 +98,7 @@ impl Objects {
     ) -> Result<LocalApp, ObjectError> {
         self.app(name)?;
         check_members(members)?;
-        let scope = Scope::of_namespace(crate::objects::NOBODY, name)?;
+        let scope = Scope::for_namespace(crate::objects::NOBODY, name)?;
         for (member, value) in members {
             let Some((_, stanza, key)) = MEMBERS.iter().find(|(known, ..)| known == member) else { continue };
             let value = if member == "disabled" { "enabled" } else { value.as_str() };
@@ -117,15 +117,15 @@ impl Objects {
         let (folder, gone) = (self.apps_folder().join(name), self.apps_folder().join(format!(".{name}.removed")));
         drop(std::fs::remove_dir_all(&gone));
         self.files().forget_folder(&folder)?;
-        std::fs::rename(&folder, &gone).map_err(|error| failed(&folder, &error))?;
-        std::fs::remove_dir_all(&gone).map_err(|error| failed(&gone, &error))
+        std::fs::rename(&folder, &gone).map_err(|error| io_error(&folder, &error))?;
+        std::fs::remove_dir_all(&gone).map_err(|error| io_error(&gone, &error))
     }
 
     pub(crate) fn apps_folder(&self) -> PathBuf {
         self.data_dir().join("etc/apps")
     }
 
-    fn shown_app(&self, name: String) -> LocalApp {
+    fn read_app(&self, name: String) -> LocalApp {
         let folder = self.apps_folder().join(&name);
         let mut members = BTreeMap::new();
         for layer in ["default", "local"] {
@@ -142,7 +142,7 @@ impl Objects {
         members.entry("label".to_owned()).or_insert_with(|| name.clone());
         members.entry("visible".to_owned()).or_insert_with(|| "1".to_owned());
         members.entry("configured".to_owned()).or_insert_with(|| "0".to_owned());
-        let is_removable = !FIXED.contains(&name.as_str());
+        let is_removable = !BUILT_IN_APPS.contains(&name.as_str());
         LocalApp { name, members, is_removable }
     }
 }
@@ -166,7 +166,7 @@ fn is_yes(value: &str) -> bool {
     matches!(value.trim().to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "t" | "y")
 }
 
-fn failed(path: &std::path::Path, error: &std::io::Error) -> ObjectError {
+fn io_error(path: &std::path::Path, error: &std::io::Error) -> ObjectError {
     ObjectError::Failed(format!("{}: {error}", path.display()))
 }
 
@@ -177,11 +177,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn apps_come_change_and_go() {
+    fn apps_are_created_changed_and_removed() {
         let folder = tempfile::tempdir().unwrap();
         let objects = Objects::new(folder.path());
         let admin =
-            Permissions::of_user("boss", BTreeSet::from(["admin_all_objects".to_owned()]), Vec::new(), Vec::new());
+            Permissions::for_user("boss", BTreeSet::from(["admin_all_objects".to_owned()]), Vec::new(), Vec::new());
         let names = || objects.apps().into_iter().map(|app| app.name).collect::<Vec<_>>();
         assert_eq!(names(), ["search"]);
         let given = |pairs: &[(&str, &str)]| {

@@ -25,7 +25,7 @@ use crate::folders::{app_folders, app_name};
 /// Kind of lookup files in metadata.
 pub(crate) const KIND: &str = "lookups";
 /// App for new files of searches without a namespace.
-const APP_WRITTEN: &str = "search";
+const DEFAULT_WRITE_APP: &str = "search";
 
 /// Maximum size of a lookup file in bytes.
 pub(crate) const LOOKUP_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -81,7 +81,7 @@ impl Folder {
 }
 
 /// The folder of a user's private files in an app.
-struct OwnFolder {
+struct PrivateFolder {
     user: String,
     app: String,
     path: PathBuf,
@@ -91,29 +91,29 @@ struct OwnFolder {
 
 impl LookupFiles {
     /// Lookups of a data directory: apps before the system, apps in ASCII order.
-    pub fn of_data_dir(data_dir: &Path) -> LookupFiles {
+    pub fn for_data_dir(data_dir: &Path) -> LookupFiles {
         LookupFiles { place: TableFolders::DataFolder(data_dir.to_owned()), user: None, shared: None }
     }
 
     /// Lookups visible to a view: those of the user, of the app, shared by other apps, and of the system.
-    pub fn of_view(data_dir: &Path, view: &Arc<View>) -> LookupFiles {
+    pub fn for_view(data_dir: &Path, view: &Arc<View>) -> LookupFiles {
         let place = TableFolders::Namespace(data_dir.to_owned(), Arc::clone(view));
         LookupFiles { place, user: None, shared: None }
     }
 
     /// Lookups of the working directory, and with lower precedence those of a data directory, which are only read.
-    pub fn of_working_folder(data_dir: Option<&Path>) -> LookupFiles {
+    pub fn for_working_folder(data_dir: Option<&Path>) -> LookupFiles {
         LookupFiles { place: TableFolders::WorkingFolder(data_dir.map(Path::to_owned)), user: None, shared: None }
     }
 
     /// These lookup files, with writes that reach all nodes that share `files`.
     #[must_use]
-    pub fn shared_by(self, files: Option<&NodeFiles>) -> LookupFiles {
+    pub fn with_shared_files(self, files: Option<&NodeFiles>) -> LookupFiles {
         LookupFiles { shared: files.filter(|files| files.are_shared()).cloned(), ..self }
     }
 
     /// These lookup files, read with a user's permissions.
-    pub(crate) fn of_user(&self, user: &Arc<Permissions>) -> LookupFiles {
+    pub(crate) fn with_user(&self, user: &Arc<Permissions>) -> LookupFiles {
         LookupFiles { user: Some(Arc::clone(user)), ..self.clone() }
     }
 
@@ -131,7 +131,7 @@ impl LookupFiles {
             TableFolders::WorkingFolder(Some(data_dir)) | TableFolders::DataFolder(data_dir) => (data_dir, None),
             TableFolders::Namespace(data_dir, view) => (data_dir, Some(view.as_ref())),
         };
-        folders.extend(self.own().into_iter().map(|own| Folder::open(own.path)));
+        folders.extend(self.private_folder().into_iter().map(|own| Folder::open(own.path)));
         let apps = app_folders(data_dir, view).into_iter();
         folders.extend(apps.map(|app| Folder { app: Some(app_name(&app)), ..Folder::open(app.join("lookups")) }));
         folders.retain(|folder| folder.path.is_dir());
@@ -139,9 +139,9 @@ impl LookupFiles {
         folders
     }
 
-    fn sees(&self, folder: &Folder, name: &str) -> bool {
+    fn is_visible(&self, folder: &Folder, name: &str) -> bool {
         let is_near = match (&self.place, &folder.app) {
-            (TableFolders::Namespace(_, view), Some(app)) => view.sees(app, KIND, name),
+            (TableFolders::Namespace(_, view), Some(app)) => view.is_visible(app, KIND, name),
             _ => true,
         };
         is_near && self.user.as_ref().is_none_or(|user| folder.may_read(name, user))
@@ -149,7 +149,7 @@ impl LookupFiles {
 
     /// The folder that contains the file `name`.
     fn folder_of(&self, name: &str) -> Option<PathBuf> {
-        let holds = |folder: &Folder| folder.path.join(name).is_file() && self.sees(folder, name);
+        let holds = |folder: &Folder| folder.path.join(name).is_file() && self.is_visible(folder, name);
         self.folders().into_iter().find(holds).map(|folder| folder.path)
     }
 
@@ -159,12 +159,12 @@ impl LookupFiles {
     }
 
     /// The folder for new files.
-    fn written(&self) -> PathBuf {
+    fn write_folder(&self) -> PathBuf {
         let (data_dir, app) = match &self.place {
             TableFolders::WorkingFolder(_) => return PathBuf::from("."),
-            TableFolders::DataFolder(data_dir) => (data_dir, APP_WRITTEN),
+            TableFolders::DataFolder(data_dir) => (data_dir, DEFAULT_WRITE_APP),
             TableFolders::Namespace(_, view) if view.namespace().app() == "system" => {
-                return self.of_system();
+                return self.system_folder();
             }
             TableFolders::Namespace(data_dir, view) => (data_dir, view.namespace().app()),
         };
@@ -172,8 +172,8 @@ impl LookupFiles {
     }
 
     /// These lookup files, limited to what a viewer may see.
-    pub fn seen_by(&self, viewer: &Permissions) -> LookupFiles {
-        self.of_user(&Arc::new(viewer.clone()))
+    pub fn visible_to(&self, viewer: &Permissions) -> LookupFiles {
+        self.with_user(&Arc::new(viewer.clone()))
     }
 
     /// Names of all files.
@@ -181,31 +181,31 @@ impl LookupFiles {
         let names_in = |folder: &Folder| {
             let entries = std::fs::read_dir(&folder.path).into_iter().flatten().flatten();
             let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-            names.filter(|name| name.ends_with(CSV) && self.sees(folder, name)).collect::<Vec<_>>()
+            names.filter(|name| name.ends_with(CSV) && self.is_visible(folder, name)).collect::<Vec<_>>()
         };
         self.folders().iter().flat_map(names_in).collect()
     }
 
     /// Writes the file `name` atomically: where it exists, else in the folder that `context` selects.
     pub fn write(&self, name: &str, context: Option<TableContext>, fill: FillTable<'_>) -> Result<(), Fault> {
-        self.write_whole(&self.target(name, context)?, name, fill)
+        self.write_atomically(&self.target(name, context)?, name, fill)
     }
 
     /// The folder in which the file `name` is written: its current one, else the one that `context` selects. Without a
     /// context it is the app's (of the namespace, or `search`), or the user's private one if the user may not write
     /// there. An error names the roles that may write.
     fn target(&self, name: &str, context: Option<TableContext>) -> Result<PathBuf, Fault> {
-        check_written(name)?;
+        check_writable_name(name)?;
         let is_here = matches!(self.place, TableFolders::WorkingFolder(_));
         if let Some(folder) = self.folder_of(name).filter(|_| !is_here) {
             self.check_access(&folder, KIND, name)?;
             return Ok(folder);
         }
         let shared = match context {
-            Some(TableContext::System) => self.of_system(),
-            _ => self.written(),
+            Some(TableContext::System) => self.system_folder(),
+            _ => self.write_folder(),
         };
-        match (self.check_access(&shared, KIND, name), self.own(), context) {
+        match (self.check_access(&shared, KIND, name), self.private_folder(), context) {
             (_, Some(own), Some(TableContext::User)) => Ok(own.path),
             (_, None, Some(TableContext::User)) => Err(Fault::invalid(format!(
                 "{name} cannot be private, because no user runs this search: leave out create_context=user"
@@ -217,7 +217,7 @@ impl LookupFiles {
     }
 
     /// The lookup folder of `etc/system`, for files that belong to no app.
-    fn of_system(&self) -> PathBuf {
+    fn system_folder(&self) -> PathBuf {
         match &self.place {
             TableFolders::WorkingFolder(_) => PathBuf::from("."),
             TableFolders::DataFolder(data_dir) | TableFolders::Namespace(data_dir, _) => {
@@ -228,7 +228,7 @@ impl LookupFiles {
 
     /// Fails if the user may not change an object of the app that has this lookup folder.
     pub(crate) fn check_access(&self, lookups: &Path, kind: &str, name: &str) -> Result<(), Fault> {
-        let is_own = || self.own().is_some_and(|own| own.path == lookups);
+        let is_own = || self.private_folder().is_some_and(|own| own.path == lookups);
         let (Some(user), Some(app)) = (&self.user, lookups.parent()) else { return Ok(()) };
         if matches!(self.place, TableFolders::WorkingFolder(_)) || is_own() {
             return Ok(());
@@ -250,21 +250,21 @@ impl LookupFiles {
 
     /// The folder of private files, existing or not: of the namespace's user, else of the acting user; `None` without a
     /// user.
-    fn own(&self) -> Option<OwnFolder> {
+    fn private_folder(&self) -> Option<PrivateFolder> {
         let (data_dir, named, app) = match &self.place {
             TableFolders::WorkingFolder(_) => return None,
-            TableFolders::DataFolder(data_dir) => (data_dir, None, APP_WRITTEN),
+            TableFolders::DataFolder(data_dir) => (data_dir, None, DEFAULT_WRITE_APP),
             TableFolders::Namespace(data_dir, view) => (data_dir, view.namespace().user(), view.namespace().app()),
         };
         let user = named.or(self.user.as_ref().map(|user| user.user.as_str()))?;
         check_file_name(user).ok()?;
         let path = data_dir.join("etc/users").join(user).join(app).join("lookups");
-        Some(OwnFolder { user: user.to_owned(), app: app.to_owned(), path, is_named: named.is_some() })
+        Some(PrivateFolder { user: user.to_owned(), app: app.to_owned(), path, is_named: named.is_some() })
     }
 
     /// Folders of models in order of lookup, with app and owner.
     fn model_folders(&self, shared: bool) -> Vec<(PathBuf, ModelFile)> {
-        let own = self.own();
+        let own = self.private_folder();
         let own_of = |folder: &Folder| own.as_ref().filter(|own| own.path == folder.path);
         let named = |folder: Folder| {
             let app = match (&folder.app, own_of(&folder)) {
@@ -282,7 +282,7 @@ impl LookupFiles {
     fn model_path(&self, name: &str, shared: bool) -> Option<(PathBuf, ModelFile)> {
         let file = model_file(name);
         let sees = |path: &Path, folder: &ModelFile| match folder.owner.is_none() && folder.app != "system" {
-            true => self.sees(&Folder { app: Some(folder.app.clone()), ..Folder::open(path.to_owned()) }, &file),
+            true => self.is_visible(&Folder { app: Some(folder.app.clone()), ..Folder::open(path.to_owned()) }, &file),
             false => true,
         };
         let found = |(path, folder): &(PathBuf, ModelFile)| path.join(&file).is_file() && sees(path, folder);
@@ -299,14 +299,14 @@ impl LookupFiles {
     /// Writes a model into the private folder of the namespace's user, or, with `shared` or without a user, into the
     /// app's. For a user who may not write there, the model becomes private, except with `shared`.
     pub(crate) fn write_model(&self, name: &str, shared: bool, bytes: &[u8]) -> Result<(), Fault> {
-        let (file, app) = (model_file(name), self.written());
+        let (file, app) = (model_file(name), self.write_folder());
         let may = self.check_access(&app, KIND, &file);
-        let folder = match (may, self.own().filter(|_| !shared)) {
+        let folder = match (may, self.private_folder().filter(|_| !shared)) {
             (_, Some(own)) if own.is_named => own.path,
             (Err(_), Some(own)) => own.path,
             (may, _) => may.map(|()| app)?,
         };
-        self.write_whole(&folder, &file, &mut |out| {
+        self.write_atomically(&folder, &file, &mut |out| {
             out.write_all(bytes).map_err(|error| Fault::io(folder.join(&file).display(), error))
         })
     }
@@ -314,7 +314,7 @@ impl LookupFiles {
     /// Removes a model of the user or the app; `false` if none of this name is visible.
     pub(crate) fn remove_model(&self, name: &str, shared: bool) -> Result<bool, Fault> {
         let Some((path, found)) = self.model_path(name, shared) else { return Ok(false) };
-        let is_ours = found.owner.is_some() || path.parent() == Some(&self.written());
+        let is_ours = found.owner.is_some() || path.parent() == Some(&self.write_folder());
         if !is_ours {
             return Err(Fault::denied(format!("model {name} belongs to the app {}: remove it there", found.app)));
         }
@@ -345,11 +345,11 @@ impl LookupFiles {
     }
 
     /// Writes a file atomically.
-    fn write_whole(&self, folder: &Path, name: &str, fill: FillTable<'_>) -> Result<(), Fault> {
+    fn write_atomically(&self, folder: &Path, name: &str, fill: FillTable<'_>) -> Result<(), Fault> {
         let failed = |error: std::io::Error| Fault::io(folder.join(name).display(), error);
         std::fs::create_dir_all(folder).map_err(failed)?;
         // The temporary file's name is unique, because several searches may write one table at the same time.
-        let unfinished = folder.join(format!(".{name}.{}.new", WRITES.fetch_add(1, Ordering::Relaxed)));
+        let unfinished = folder.join(format!(".{name}.{}.new", WRITE_COUNTER.fetch_add(1, Ordering::Relaxed)));
         let file = std::fs::File::create(&unfinished).map_err(failed)?;
         let mut out = LimitedWriter { out: BufWriter::new(file), left: LOOKUP_BYTES_MAX };
         let filled = fill(&mut out).and_then(|()| out.flush().map_err(failed));
@@ -368,7 +368,7 @@ impl LookupFiles {
     }
 
     /// A version text that changes with the file `name`; `None` if it does not exist.
-    pub fn state(&self, name: &str) -> Result<Option<String>, Fault> {
+    pub fn version(&self, name: &str) -> Result<Option<String>, Fault> {
         use std::os::unix::fs::MetadataExt;
         check_name(name)?;
         let Some(path) = self.path(name) else {
@@ -398,7 +398,7 @@ pub(crate) fn no_data_dir(what: &str) -> Fault {
 }
 
 /// Refuses a name that is not a plain CSV file name.
-fn check_written(name: &str) -> Result<(), Fault> {
+fn check_writable_name(name: &str) -> Result<(), Fault> {
     check_name(name)?;
     match name.ends_with(CSV) {
         true => Ok(()),
@@ -414,7 +414,7 @@ fn model_file(name: &str) -> String {
 }
 
 /// Number of tables that this process has begun to write; makes temporary names unique.
-static WRITES: AtomicU64 = AtomicU64::new(0);
+static WRITE_COUNTER: AtomicU64 = AtomicU64::new(0);
 
 /// Content of a file up to a maximum size; `what` names it in messages.
 fn read_bounded(what: &str, path: &Path, bytes_max: u64) -> Result<Vec<u8>, Fault> {
@@ -470,7 +470,7 @@ pub const DUMP_FOLDER: &str = "dump";
 
 impl LookupSource for Lookups {
     fn for_user(&self, user: &Arc<Permissions>) -> Option<Arc<dyn LookupSource>> {
-        Some(Arc::new(Lookups { files: self.files.of_user(user), ..self.clone() }))
+        Some(Arc::new(Lookups { files: self.files.with_user(user), ..self.clone() }))
     }
 
     fn table(&self, name: &str) -> Result<Option<LookupTable>, Fault> {

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 /// Path relative to the data directory. Readable only by its owner, because it contains a token.
 pub const RUN_FILE: &str = "run/server.json";
 /// Path at which the file is written before it has a lock.
-const UNLOCKED: &str = "run/server.starting";
+const UNLOCKED_FILE: &str = "run/server.starting";
 /// Member with the device and inode of the data directory.
 const PLACE: &str = "place";
 
@@ -30,9 +30,9 @@ pub struct RunFile {
 impl RunFile {
     /// Writes the file with these facts, and locks it until the returned value is dropped.
     pub fn write(data_dir: &Path, mut facts: Map<String, Value>) -> Result<RunFile, Fault> {
-        let (unlocked, path) = (data_dir.join(UNLOCKED), data_dir.join(RUN_FILE));
+        let (unlocked, path) = (data_dir.join(UNLOCKED_FILE), data_dir.join(RUN_FILE));
         let cannot = |error| Fault::io(format_args!("cannot write {}", path.display()), error);
-        facts.insert(PLACE.to_owned(), json!(place_of(data_dir).map_err(cannot)?));
+        facts.insert(PLACE.to_owned(), json!(device_and_inode(data_dir).map_err(cannot)?));
         private_file::write(&unlocked, &Value::Object(facts).to_string())?;
         // The file is locked before it gets its name, so that no process sees it without a lock while the server runs.
         let file = OpenOptions::new().write(true).open(&unlocked).map_err(cannot)?;
@@ -42,7 +42,7 @@ impl RunFile {
     }
 
     /// Removes the file of a server that was killed. The caller holds the lock of the data directory.
-    pub fn remove_left(data_dir: &Path) {
+    pub fn remove_stale(data_dir: &Path) {
         // A file that cannot be removed is harmless, because it is not locked.
         drop(fs::remove_file(data_dir.join(RUN_FILE)));
     }
@@ -60,7 +60,7 @@ pub fn read(data_dir: &Path) -> Option<Value> {
     let path = data_dir.join(RUN_FILE);
     let file = File::open(&path).ok()?;
     let facts: Value = serde_json::from_reader(io::BufReader::new(&file)).ok()?;
-    let is_here = facts[PLACE] == json!(place_of(data_dir).ok()?);
+    let is_here = facts[PLACE] == json!(device_and_inode(data_dir).ok()?);
     (is_here && is_locked(&file)).then_some(facts)
 }
 
@@ -70,7 +70,7 @@ pub fn management_address(data_dir: &Path) -> Option<String> {
 }
 
 /// Device and inode of a directory, which no copy of it shares.
-fn place_of(data_dir: &Path) -> io::Result<[u64; 2]> {
+fn device_and_inode(data_dir: &Path) -> io::Result<[u64; 2]> {
     let facts = fs::metadata(data_dir)?;
     Ok([facts.dev(), facts.ino()])
 }
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_counts_in_its_folder_while_its_server_runs() {
+    fn run_files_are_valid_only_in_their_folder_while_the_server_runs() {
         let folder = tempfile::tempdir().unwrap();
         let [data, copy, linked] = ["data", "copy", "linked"].map(|name| folder.path().join(name));
         fs::create_dir_all(&data).unwrap();
@@ -114,7 +114,7 @@ mod tests {
         let other_reader = File::open(data.join(RUN_FILE)).unwrap();
         other_reader.lock_shared().unwrap();
         assert_eq!(management_address(&data), None);
-        RunFile::remove_left(&data);
+        RunFile::remove_stale(&data);
         assert!(!data.join(RUN_FILE).exists());
     }
 }

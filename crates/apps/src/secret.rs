@@ -12,7 +12,7 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 /// File with the key, relative to the data directory.
 const FILE: &str = "etc/auth/quarry.secret";
 /// Prefix of an encrypted text.
-const MARK: &str = "$q1$";
+const ENCRYPTED_PREFIX: &str = "$q1$";
 /// Key size of AES-256.
 const KEY_BYTES: usize = 32;
 
@@ -37,20 +37,20 @@ impl Secret {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let mut bytes = [0; KEY_BYTES];
                 random::fill(&mut bytes);
-                let text = digits(&bytes);
+                let text = to_hex(&bytes);
                 private_file::write(&path, &text)?;
                 text
             }
             Err(error) => return Err(Fault::io(path.display(), error)),
         };
         let wrong = || Fault::corrupt(format!("{}: not a key of {KEY_BYTES} bytes in hexadecimal", path.display()));
-        let bytes = bytes_of(text.trim()).filter(|bytes| bytes.len() == KEY_BYTES).ok_or_else(wrong)?;
+        let bytes = from_hex(text.trim()).filter(|bytes| bytes.len() == KEY_BYTES).ok_or_else(wrong)?;
         let key = UnboundKey::new(&AES_256_GCM, &bytes).map_err(|_| wrong())?;
         Ok(Secret { key: LessSafeKey::new(key), path })
     }
 
     /// Encrypts a text.
-    pub fn seal(&self, text: &str) -> Result<String, Fault> {
+    pub fn encrypt(&self, text: &str) -> Result<String, Fault> {
         let mut nonce = [0; NONCE_LEN];
         random::fill(&mut nonce);
         let mut sealed = text.as_bytes().to_vec();
@@ -58,14 +58,14 @@ impl Secret {
         self.key
             .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::empty(), &mut sealed)
             .map_err(failed)?;
-        Ok(format!("{MARK}{}{}", digits(&nonce), digits(&sealed)))
+        Ok(format!("{ENCRYPTED_PREFIX}{}{}", to_hex(&nonce), to_hex(&sealed)))
     }
 
     /// Decrypts a text; one without the prefix was written by hand and is returned unchanged.
-    pub fn open(&self, sealed: &str) -> Result<String, Fault> {
-        let Some(hidden) = sealed.strip_prefix(MARK) else { return Ok(sealed.to_owned()) };
+    pub fn decrypt(&self, sealed: &str) -> Result<String, Fault> {
+        let Some(hidden) = sealed.strip_prefix(ENCRYPTED_PREFIX) else { return Ok(sealed.to_owned()) };
         let wrong = || Fault::corrupt(format!("it was not encrypted with the key in {}", self.path.display()));
-        let bytes = bytes_of(hidden).ok_or_else(wrong)?;
+        let bytes = from_hex(hidden).ok_or_else(wrong)?;
         let (nonce, text) = bytes.split_at_checked(NONCE_LEN).ok_or_else(wrong)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| wrong())?;
         let mut text = text.to_vec();
@@ -74,11 +74,11 @@ impl Secret {
     }
 }
 
-fn digits(bytes: &[u8]) -> String {
+fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+fn from_hex(digits: &str) -> Option<Vec<u8>> {
     if !digits.is_ascii() || !digits.len().is_multiple_of(2) {
         return None;
     }
@@ -92,20 +92,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sealed_is_opened_with_the_same_key_only() {
+    fn texts_are_decrypted_only_with_the_same_key() {
         let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let secret = Secret::of_data_dir(folder.path()).unwrap();
         for text in ["", "changed!", "zwei Wörter\nund \\ mehr"] {
-            let sealed = secret.seal(text).unwrap();
-            assert!(sealed.starts_with(MARK) && (text.is_empty() || !sealed.contains(text)));
-            assert_ne!(sealed, secret.seal(text).unwrap());
-            assert_eq!(Secret::of_data_dir(folder.path()).unwrap().open(&sealed).unwrap(), text);
-            assert!(Secret::of_data_dir(other.path()).unwrap().open(&sealed).is_err());
-            for cut in [sealed.len() - 2, MARK.len() + 4, MARK.len()] {
-                assert!(secret.open(&sealed[..cut]).is_err());
+            let sealed = secret.encrypt(text).unwrap();
+            assert!(sealed.starts_with(ENCRYPTED_PREFIX) && (text.is_empty() || !sealed.contains(text)));
+            assert_ne!(sealed, secret.encrypt(text).unwrap());
+            assert_eq!(Secret::of_data_dir(folder.path()).unwrap().decrypt(&sealed).unwrap(), text);
+            assert!(Secret::of_data_dir(other.path()).unwrap().decrypt(&sealed).is_err());
+            for cut in [sealed.len() - 2, ENCRYPTED_PREFIX.len() + 4, ENCRYPTED_PREFIX.len()] {
+                assert!(secret.decrypt(&sealed[..cut]).is_err());
             }
         }
-        assert_eq!(secret.open("by hand").unwrap(), "by hand");
+        assert_eq!(secret.decrypt("by hand").unwrap(), "by hand");
         let mode = std::fs::metadata(folder.path().join(FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         std::fs::write(folder.path().join(FILE), "zz").unwrap();

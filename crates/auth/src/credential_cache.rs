@@ -17,7 +17,7 @@ pub(crate) struct OutcomeCache(BTreeMap<KeyedHash, (String, i64)>);
 
 impl OutcomeCache {
     /// The user these credentials belong to, if they were checked recently.
-    pub(crate) fn user(&mut self, credentials: &KeyedHash, now_ns: i64) -> Option<&str> {
+    pub(crate) fn cached_user(&mut self, credentials: &KeyedHash, now_ns: i64) -> Option<&str> {
         let (_, since) = self.0.get(credentials)?;
         if !(0..=VERIFIED_S_MAX * 1_000_000_000).contains(&(now_ns - since)) {
             self.0.remove(credentials);
@@ -27,7 +27,7 @@ impl OutcomeCache {
     }
 
     /// Adds credentials that were just checked.
-    pub(crate) fn keep(&mut self, credentials: KeyedHash, user: &str, now_ns: i64) {
+    pub(crate) fn add(&mut self, credentials: KeyedHash, user: &str, now_ns: i64) {
         if self.0.len() >= VERIFIED_MAX && !self.0.contains_key(&credentials) {
             let oldest = self.0.iter().min_by_key(|(_, (_, since))| *since).map(|(credentials, _)| *credentials);
             oldest.map(|oldest| self.0.remove(&oldest));
@@ -36,7 +36,7 @@ impl OutcomeCache {
     }
 
     /// Removes a user's credentials.
-    pub(crate) fn forget(&mut self, user: &str) {
+    pub(crate) fn remove_user(&mut self, user: &str) {
         self.0.retain(|_, (other, _)| other != user);
     }
 }
@@ -46,19 +46,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_are_known_for_a_while_and_until_they_change() {
+    fn credentials_are_cached_until_they_expire_or_change() {
         let mut verified = OutcomeCache::default();
-        verified.keep([1; 32], "eva", 0);
-        verified.keep([2; 32], "tom", 0);
-        assert_eq!(verified.user(&[1; 32], VERIFIED_S_MAX * 1_000_000_000), Some("eva"));
-        assert_eq!(verified.user(&[1; 32], VERIFIED_S_MAX * 1_000_000_000 + 1), None);
-        verified.forget("tom");
-        assert_eq!(verified.user(&[2; 32], 0), None);
+        verified.add([1; 32], "eva", 0);
+        verified.add([2; 32], "tom", 0);
+        assert_eq!(verified.cached_user(&[1; 32], VERIFIED_S_MAX * 1_000_000_000), Some("eva"));
+        assert_eq!(verified.cached_user(&[1; 32], VERIFIED_S_MAX * 1_000_000_000 + 1), None);
+        verified.remove_user("tom");
+        assert_eq!(verified.cached_user(&[2; 32], 0), None);
         for number in 0..=VERIFIED_MAX as u64 {
             let mut credentials = [0; 32];
             credentials[..8].copy_from_slice(&number.to_le_bytes());
-            verified.keep(credentials, "eva", number as i64);
+            verified.add(credentials, "eva", number as i64);
         }
-        assert_eq!((verified.0.len(), verified.user(&[0; 32], 0)), (VERIFIED_MAX, None), "the oldest went");
+        assert_eq!((verified.0.len(), verified.cached_user(&[0; 32], 0)), (VERIFIED_MAX, None), "the oldest went");
     }
 }

@@ -19,7 +19,7 @@ const HASH_WAIT: Duration = Duration::from_secs(10);
 const RETRY_AFTER_S: u64 = 2;
 
 /// The hashing slots.
-pub(crate) struct Hashing {
+pub(crate) struct HashingSlots {
     state: Mutex<State>,
     freed: Condvar,
     waiters_max: usize,
@@ -34,30 +34,30 @@ struct State {
 
 /// A slot, released when dropped.
 pub(crate) struct HashingPermit<'a> {
-    hashing: &'a Hashing,
+    hashing: &'a HashingSlots,
     pub(crate) memory: Memory,
 }
 
-impl Default for Hashing {
-    fn default() -> Hashing {
-        Hashing::new(HASHES_MAX, HASH_WAITERS_MAX, HASH_WAIT)
+impl Default for HashingSlots {
+    fn default() -> HashingSlots {
+        HashingSlots::new(HASHES_MAX, HASH_WAITERS_MAX, HASH_WAIT)
     }
 }
 
-impl Hashing {
-    fn new(places: usize, waiters_max: usize, wait: Duration) -> Hashing {
+impl HashingSlots {
+    fn new(places: usize, waiters_max: usize, wait: Duration) -> HashingSlots {
         let free = (0..places).map(|_| Memory::new()).collect();
-        Hashing { state: Mutex::new(State { free, waiting: 0 }), freed: Condvar::new(), waiters_max, wait }
+        HashingSlots { state: Mutex::new(State { free, waiting: 0 }), freed: Condvar::new(), waiters_max, wait }
     }
 
-    fn locked(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Acquires a slot. Fails if too many already wait or the wait takes too long.
-    pub(crate) fn place(&self) -> Result<HashingPermit<'_>, AuthError> {
+    pub(crate) fn acquire(&self) -> Result<HashingPermit<'_>, AuthError> {
         let busy = || AuthError::Busy { retry_after_s: RETRY_AFTER_S };
-        let mut state = self.locked();
+        let mut state = self.lock();
         if state.free.is_empty() {
             if state.waiting >= self.waiters_max {
                 return Err(busy());
@@ -74,7 +74,7 @@ impl Hashing {
 
 impl Drop for HashingPermit<'_> {
     fn drop(&mut self) {
-        self.hashing.locked().free.push(std::mem::take(&mut self.memory));
+        self.hashing.lock().free.push(std::mem::take(&mut self.memory));
         self.hashing.freed.notify_one();
     }
 }
@@ -84,29 +84,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hashes_at_once_and_those_that_wait_are_bounded() {
-        let hashing = Hashing::new(2, 0, HASH_WAIT);
-        let first = hashing.place().unwrap();
-        let second = hashing.place().unwrap();
-        assert!(matches!(hashing.place(), Err(AuthError::Busy { .. })), "nobody may wait");
+    fn concurrent_and_waiting_hashes_are_bounded() {
+        let hashing = HashingSlots::new(2, 0, HASH_WAIT);
+        let first = hashing.acquire().unwrap();
+        let second = hashing.acquire().unwrap();
+        assert!(matches!(hashing.acquire(), Err(AuthError::Busy { .. })), "nobody may wait");
         drop(first);
-        assert!(hashing.place().is_ok());
+        assert!(hashing.acquire().is_ok());
         drop(second);
     }
 
     #[test]
-    fn a_wait_ends_with_a_place_or_with_its_time() {
-        let hashing = Hashing::new(1, 1, Duration::from_millis(1));
-        let mut held = hashing.place().unwrap();
+    fn waits_end_with_a_slot_or_a_timeout() {
+        let hashing = HashingSlots::new(1, 1, Duration::from_millis(1));
+        let mut held = hashing.acquire().unwrap();
         held.memory.push(argon2::Block::new());
-        assert!(matches!(hashing.place(), Err(AuthError::Busy { .. })));
-        assert_eq!(hashing.locked().waiting, 0);
+        assert!(matches!(hashing.acquire(), Err(AuthError::Busy { .. })));
+        assert_eq!(hashing.lock().waiting, 0);
         drop(held);
-        assert_eq!(hashing.place().unwrap().memory.len(), 1, "memory is reused");
-        let hashing = Hashing::new(1, 1, HASH_WAIT);
-        let held = hashing.place().unwrap();
+        assert_eq!(hashing.acquire().unwrap().memory.len(), 1, "memory is reused");
+        let hashing = HashingSlots::new(1, 1, HASH_WAIT);
+        let held = hashing.acquire().unwrap();
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| hashing.place().is_ok());
+            let waiting = scope.spawn(|| hashing.acquire().is_ok());
             drop(held);
             assert!(waiting.join().unwrap());
         });

@@ -43,7 +43,7 @@ pub(crate) struct Ledger(BTreeMap<AuditEvent, (i64, u64)>);
 
 impl Ledger {
     /// Records an event.
-    pub(crate) fn note(&mut self, mut event: AuditEvent, now_ns: i64) {
+    pub(crate) fn record(&mut self, mut event: AuditEvent, now_ns: i64) {
         event.user = event.user.chars().take(NAME_CHARS_MAX).collect();
         if self.0.len() >= EVENTS_MAX && !self.0.contains_key(&event) {
             event = AuditEvent { user: String::new(), object: None, client: IpAddr::from([0; 4]), ..event };
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_storm_is_a_few_records() {
+    fn many_equal_events_become_few_records() {
         let mut ledger = Ledger::default();
         let event = |user: String| AuditEvent {
             user,
@@ -77,10 +77,10 @@ mod tests {
             client: IpAddr::from([192, 0, 2, 1]),
         };
         for at in 0..1_000 {
-            ledger.note(event("eva".into()), at);
+            ledger.record(event("eva".into()), at);
         }
         for at in 0..1_000 {
-            ledger.note(event(format!("{at}{}", "x".repeat(1_000))), 1_000 + at);
+            ledger.record(event(format!("{at}{}", "x".repeat(1_000))), 1_000 + at);
         }
         let records = ledger.take();
         assert_eq!((records[0].event.user.as_str(), records[0].time_ns, records[0].count), ("eva", 0, 1_000));

@@ -38,19 +38,19 @@ pub use origin::Origin;
 pub use password::hash_password;
 pub use roles::{grantable_roles, permissions};
 pub use session::{SESSION_IDLE_LIMIT_S, SESSIONS_MAX, SESSIONS_PER_USER_MAX, ShownSession};
-pub use throttle::{FREE_OF_ADDRESS, FREE_OF_USER, FREE_OF_USER_AT_ADDRESS, WAIT_S_MAX};
+pub use throttle::{FREE_PER_ADDRESS, FREE_PER_USER, FREE_PER_USER_AND_ADDRESS, WAIT_S_MAX};
 use tokens::Draft;
 pub use tokens::{
-    AUDIENCE_CHARS_MAX, ShownToken, TOKENS_MAX, TOKENS_PER_USER_MAX, TokenKeeper, TokenRecord, Tokens, TokensFile,
+    AUDIENCE_CHARS_MAX, ShownToken, TOKENS_MAX, TOKENS_PER_USER_MAX, TokenRecord, TokenStore, Tokens, TokensFile,
 };
 pub use users::{
-    ADMIN_ROLE, FIRST_USER, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, UserChange, UserError, UserKeeper, UserRecord,
-    changed_users, check_new_password, check_roles, parse_users, print_users,
+    ADMIN_ROLE, FIRST_USER, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, UserChange, UserError, UserRecord, UserStore,
+    apply_change, check_new_password, check_roles, format_users, parse_users,
 };
 pub use users_file::{UsersFile, hash_with_new_salt};
 
 use credential_cache::OutcomeCache;
-use hashing::Hashing;
+use hashing::HashingSlots;
 use keyed_hash::{HashKey, KeyedHash};
 use ledger::Ledger;
 use session::Sessions;
@@ -117,10 +117,10 @@ pub type RandomBytes = Box<dyn Fn(&mut [u8]) + Send + Sync>;
 /// Checks logins and session keys.
 pub struct Auth {
     state: Mutex<State>,
-    hashing: Hashing,
+    hashing: HashingSlots,
     /// Serialises changes of the users.
     changing: Mutex<()>,
-    keeper: Box<dyn UserKeeper>,
+    keeper: Box<dyn UserStore>,
     clock: SharedClock,
     random: RandomBytes,
     key: HashKey,
@@ -159,7 +159,7 @@ pub struct NewToken {
 
 impl std::fmt::Debug for Auth {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Auth").field("users", &self.locked().users.len()).finish_non_exhaustive()
+        out.debug_struct("Auth").field("users", &self.lock().users.len()).finish_non_exhaustive()
     }
 }
 
@@ -173,7 +173,7 @@ impl Auth {
     /// [`Auth::local_token`] is the local administrator.
     pub fn new(
         users: Vec<UserRecord>,
-        keeper: Box<dyn UserKeeper>,
+        keeper: Box<dyn UserStore>,
         clock: SharedClock,
         random: RandomBytes,
         roles: Arc<Roles>,
@@ -185,13 +185,13 @@ impl Auth {
         let (sessions, verified, refused, throttle, ledger) = Default::default();
         Ok(Auth {
             state: Mutex::new(State { users, sessions, verified, refused, throttle, ledger, tokens: None }),
-            hashing: Hashing::default(),
+            hashing: HashingSlots::default(),
             changing: Mutex::default(),
             keeper,
             clock,
             key: HashKey::new(&random),
             unknown: UserRecord { name: "unknown".to_owned(), password_hash, roles: Vec::new() },
-            local_token: token(&random),
+            local_token: random_key(&random),
             roles: RwLock::new(roles),
             random,
         })
@@ -199,13 +199,13 @@ impl Auth {
 
     /// Adds authentication tokens.
     pub fn with_tokens(self, tokens: Tokens) -> Auth {
-        self.locked().tokens = Some(tokens);
+        self.lock().tokens = Some(tokens);
         self
     }
 
     /// The authentication tokens, with time and address of their last use.
     pub fn tokens(&self) -> Vec<ShownToken> {
-        self.locked().tokens.as_ref().map(Tokens::list).unwrap_or_default()
+        self.lock().tokens.as_ref().map(Tokens::list).unwrap_or_default()
     }
 
     /// Creates a token; returns its id and the token itself, which is not stored. `node` is the name of this node.
@@ -224,7 +224,7 @@ impl Auth {
         let (issuer, issued_s) = (format!("{} from {node}", by.user), self.clock.now_ns().div_euclid(1_000_000_000));
         let _alone = self.begin_change()?;
         let (mut draft, token, record) = {
-            let state = self.locked();
+            let state = self.lock();
             if !state.users.iter().any(|record| record.name == user) {
                 return Err(UserError::Unknown(user));
             }
@@ -232,49 +232,49 @@ impl Auth {
             let id = id.clone();
             let record =
                 TokenRecord { id, user, audience, issuer, issued_s, expires_s, not_before_s, is_enabled: true };
-            (tokens.draft(), tokens.signed(&record), record)
+            (tokens.draft(), tokens.sign(&record), record)
         };
         draft.add(record)?;
-        self.put_tokens(draft)?;
-        self.note_token(&mut self.locked(), by, origin, "create", &id);
+        self.persist_tokens(draft)?;
+        self.record_token_change(&mut self.lock(), by, origin, "create", &id);
         Ok((id, token))
     }
 
     /// Begins a change of users or tokens, after loading the changes of other nodes.
     fn begin_change(&self) -> Result<(MutexGuard<'_, ()>, Option<ChangingFiles>), UserError> {
         let alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let change = self.keeper.begin().map_err(UserError::Failed)?;
-        self.reread_records().map_err(UserError::Failed)?;
+        let change = self.keeper.begin_change().map_err(UserError::Failed)?;
+        self.reload_records().map_err(UserError::Failed)?;
         Ok((alone, change))
     }
 
     /// Loads users and tokens that other nodes have changed. Ends the sessions of users who were changed or removed.
-    pub fn reread(&self) -> Result<(), Fault> {
+    pub fn reload(&self) -> Result<(), Fault> {
         let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.reread_records()
+        self.reload_records()
     }
 
-    fn reread_records(&self) -> Result<(), Fault> {
+    fn reload_records(&self) -> Result<(), Fault> {
         let Some(users) = self.keeper.current()? else { return Ok(()) };
-        let mut state = self.locked();
+        let mut state = self.lock();
         let State { users: before, sessions, verified, refused, tokens, .. } = &mut *state;
         for user in users.iter().chain(&*before) {
             let of = |users: &[UserRecord]| users.iter().find(|other| other.name == user.name).cloned();
             if of(&users) != of(before) {
-                sessions.end_of(&user.name);
-                verified.forget(&user.name);
-                refused.forget(&user.name);
+                sessions.end_user_sessions(&user.name);
+                verified.remove_user(&user.name);
+                refused.remove_user(&user.name);
             }
         }
         *before = users;
-        tokens.as_mut().map_or(Ok(()), Tokens::reread)
+        tokens.as_mut().map_or(Ok(()), Tokens::reload)
     }
 
     /// Persists a change of tokens and then applies it. Logins are not blocked during the write.
-    fn put_tokens(&self, draft: Draft) -> Result<(), UserError> {
-        draft.keep()?;
-        if let Some(tokens) = self.locked().tokens.as_mut() {
-            tokens.put_in_force(draft);
+    fn persist_tokens(&self, draft: Draft) -> Result<(), UserError> {
+        draft.persist()?;
+        if let Some(tokens) = self.lock().tokens.as_mut() {
+            tokens.commit(draft);
         }
         Ok(())
     }
@@ -282,7 +282,7 @@ impl Auth {
     /// Enables or disables a token.
     pub fn switch_token(&self, by: &Identity, id: &str, is_enabled: bool, origin: &Origin) -> Result<(), UserError> {
         self.change_token(by, id, origin, if is_enabled { "enable" } else { "disable" }, |draft| {
-            draft.switch(id, is_enabled);
+            draft.set_enabled(id, is_enabled);
         })
     }
 
@@ -303,22 +303,23 @@ impl Auth {
     ) -> Result<(), UserError> {
         let _alone = self.begin_change()?;
         let (owner, mut draft) = {
-            let state = self.locked();
+            let state = self.lock();
             let tokens = state.tokens.as_ref().ok_or_else(no_tokens)?;
             let record = tokens.get(id).ok_or_else(|| UserError::UnknownToken(id.to_owned()))?;
             (record.user.clone(), tokens.draft())
         };
         self.check_token_change(by, &owner)?;
         change(&mut draft);
-        self.put_tokens(draft)?;
-        self.note_token(&mut self.locked(), by, origin, operation, id);
+        self.persist_tokens(draft)?;
+        self.record_token_change(&mut self.lock(), by, origin, operation, id);
         Ok(())
     }
 
     /// Checks that `by` may administer the tokens of a user.
     fn check_token_change(&self, by: &Identity, user: &str) -> Result<(), UserError> {
         let permissions = self.permissions(by);
-        if permissions.holds(EDIT_TOKENS_ALL) || by.user == user && permissions.holds(EDIT_TOKENS_OWN) {
+        if permissions.has_capability(EDIT_TOKENS_ALL) || by.user == user && permissions.has_capability(EDIT_TOKENS_OWN)
+        {
             return Ok(());
         }
         Err(UserError::Forbidden(format!(
@@ -327,18 +328,25 @@ impl Auth {
         )))
     }
 
-    fn note_token(&self, state: &mut State, by: &Identity, origin: &Origin, operation: &'static str, id: &str) {
+    fn record_token_change(
+        &self,
+        state: &mut State,
+        by: &Identity,
+        origin: &Origin,
+        operation: &'static str,
+        id: &str,
+    ) {
         let (user, object) = (by.user.clone(), Some((operation, id.to_owned())));
         let event =
             AuditEvent { user, action: "edit_token", info: "granted", reason: None, object, client: origin.address };
-        state.ledger.note(event, self.clock.now_ns());
+        state.ledger.record(event, self.clock.now_ns());
     }
 
     /// The identity of a token, with its user's current roles.
     fn check_token(&self, token: &str, origin: &Origin) -> Result<Identity, AuthError> {
         let now_ns = self.clock.now_ns();
         let is_off = self.roles().are_tokens_disabled();
-        let mut state = self.locked();
+        let mut state = self.lock();
         let State { tokens, users, ledger, .. } = &mut *state;
         let found =
             tokens.as_mut().and_then(|tokens| tokens.check(token, now_ns.div_euclid(1_000_000_000), origin.address));
@@ -351,7 +359,7 @@ impl Auth {
                 let user = record.map(|(record, _)| record.user.clone()).unwrap_or_default();
                 let (reason, client) = (Some("invalid or expired token"), origin.address);
                 let event = AuditEvent { user, action: LOGIN, info: "failed", reason, object: None, client };
-                ledger.note(event, now_ns);
+                ledger.record(event, now_ns);
                 Err(AuthError::Denied)
             }
         }
@@ -374,7 +382,7 @@ impl Auth {
         permissions(&self.roles(), identity)
     }
 
-    fn locked(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -385,7 +393,7 @@ impl Auth {
 
     /// Checks a password and opens a session; returns its key. Blocks while the password is hashed.
     pub fn login(&self, user: &str, password: &str, origin: &Origin) -> Result<String, AuthError> {
-        let key = token(&self.random);
+        let key = random_key(&self.random);
         let (opened, address) = (self.key.hash(&[key.as_bytes()]), origin.address);
         self.check_password(user, password, origin, |state, identity, now_ns| {
             state.sessions.open(opened, identity.clone(), address, now_ns);
@@ -407,15 +415,15 @@ impl Auth {
         match Credentials::of(header)? {
             Credentials::Key(key) => self.check_key(key, origin).map(Some),
             Credentials::Password(user, password) => {
-                self.known(&Attempt::of(self, &user, &password, origin), |_, _, _| {})
+                self.check_without_hash(&Attempt::of(self, &user, &password, origin), |_, _, _| {})
             }
         }
     }
 
     /// Open sessions of `by`, or all sessions if `by` is an administrator.
     pub fn sessions(&self, by: &Identity) -> Vec<ShownSession> {
-        let may_see_all = self.permissions(by).holds(EDIT_USER);
-        let mut shown = self.locked().sessions.shown(self.clock.now_ns());
+        let may_see_all = self.permissions(by).has_capability(EDIT_USER);
+        let mut shown = self.lock().sessions.list(self.clock.now_ns());
         shown.retain(|session| may_see_all || session.user == by.user);
         shown
     }
@@ -423,9 +431,9 @@ impl Auth {
     /// Ends the session of a key or an id, if `by` is its user or an administrator; returns whether it did.
     pub fn end_session(&self, key: &str, by: &Identity, origin: &Origin) -> bool {
         let hash = self.key.hash(&[key.as_bytes()]);
-        let may_end_any = self.permissions(by).holds(EDIT_USER);
-        let mut state = self.locked();
-        let key = state.sessions.of_id(key).unwrap_or(hash);
+        let may_end_any = self.permissions(by).has_capability(EDIT_USER);
+        let mut state = self.lock();
+        let key = state.sessions.find_by_id(key).unwrap_or(hash);
         let owner = state.sessions.owner(&key).filter(|owner| owner.user == by.user || may_end_any);
         let Some(user) = owner.map(|owner| owner.user.clone()) else { return false };
         state.sessions.end(&key);
@@ -437,7 +445,7 @@ impl Auth {
             object: None,
             client: origin.address,
         };
-        state.ledger.note(event, self.clock.now_ns());
+        state.ledger.record(event, self.clock.now_ns());
         true
     }
 
@@ -448,17 +456,16 @@ impl Auth {
 
     /// Names and roles of all users.
     pub fn users(&self) -> Vec<(String, Vec<String>)> {
-        let mut users: Vec<_> =
-            self.locked().users.iter().map(|user| (user.name.clone(), user.roles.clone())).collect();
+        let mut users: Vec<_> = self.lock().users.iter().map(|user| (user.name.clone(), user.roles.clone())).collect();
         users.sort();
         users
     }
 
     /// Whether the initial user still has the initial password. Blocks for a hash.
     pub fn has_first_password(&self) -> Result<bool, AuthError> {
-        let first = self.locked().users.iter().find(|user| user.name == FIRST_USER.0).cloned();
+        let first = self.lock().users.iter().find(|user| user.name == FIRST_USER.0).cloned();
         let Some(first) = first else { return Ok(false) };
-        password::verify(&first, FIRST_USER.1, &mut self.hashing.place()?.memory)
+        password::verify(&first, FIRST_USER.1, &mut self.hashing.acquire()?.memory)
     }
 
     /// Changes the users on behalf of `by`; ends sessions of users whose password or roles change. Blocks while
@@ -467,7 +474,8 @@ impl Auth {
         let name = change.name();
         let is_own_password = by.user == name && matches!(change, UserChange::Edit { roles: None, .. });
         let permissions = self.permissions(by);
-        let may = permissions.holds(EDIT_USER) || is_own_password && permissions.holds(CHANGE_OWN_PASSWORD);
+        let may =
+            permissions.has_capability(EDIT_USER) || is_own_password && permissions.has_capability(CHANGE_OWN_PASSWORD);
         if !may {
             let takes = if is_own_password { CHANGE_OWN_PASSWORD } else { EDIT_USER };
             return Err(UserError::Forbidden(format!(
@@ -495,30 +503,30 @@ impl Auth {
             Some(password) => {
                 let mut salt = [0; 16];
                 (self.random)(&mut salt);
-                Some(password::hash_in(password, &salt, &mut self.hashing.place()?.memory)?)
+                Some(password::hash_in(password, &salt, &mut self.hashing.acquire()?.memory)?)
             }
         };
         let _alone = self.begin_change()?;
-        let before = self.locked().users.clone();
+        let before = self.lock().users.clone();
         self.check_grants(by, change, &before)?;
-        let users = changed_users(&before, change, hash, &self.roles())?;
+        let users = apply_change(&before, change, hash, &self.roles())?;
         if let UserChange::Remove { name } = change {
             // A later user of the same name must not inherit tokens. They are removed before the user, because if only
             // this step succeeds, the user can still create new ones.
-            let draft = self.locked().tokens.as_ref().map(Tokens::draft);
+            let draft = self.lock().tokens.as_ref().map(Tokens::draft);
             if let Some(mut draft) = draft
                 && draft.remove(|record| record.user == *name)
             {
-                self.put_tokens(draft)?;
+                self.persist_tokens(draft)?;
             }
         }
         // Persisted before it takes effect, so that a restart cannot undo an effective change.
-        self.keeper.keep(&users).map_err(UserError::Failed)?;
-        let mut state = self.locked();
+        self.keeper.save(&users).map_err(UserError::Failed)?;
+        let mut state = self.lock();
         state.users = users;
-        state.sessions.end_of(name);
-        state.verified.forget(name);
-        state.refused.forget(name);
+        state.sessions.end_user_sessions(name);
+        state.verified.remove_user(name);
+        state.refused.remove_user(name);
         let event = AuditEvent {
             user: by.user.clone(),
             action: "edit_user",
@@ -527,7 +535,7 @@ impl Auth {
             object: Some((change.operation(), name.to_owned())),
             client: origin.address,
         };
-        state.ledger.note(event, self.clock.now_ns());
+        state.ledger.record(event, self.clock.now_ns());
         Ok(())
     }
 
@@ -551,16 +559,16 @@ impl Auth {
     }
 
     /// Records a change by a caller: `operation` in Splunk's words, and its object.
-    pub fn note_change(&self, by: &Identity, origin: &Origin, operation: &'static str, object: String) {
+    pub fn record_change(&self, by: &Identity, origin: &Origin, operation: &'static str, object: String) {
         let (user, object) = (by.user.clone(), Some((operation, object)));
         let event =
             AuditEvent { user, action: "edit_object", info: "granted", reason: None, object, client: origin.address };
-        self.locked().ledger.note(event, self.clock.now_ns());
+        self.lock().ledger.record(event, self.clock.now_ns());
     }
 
     /// Takes the audit records since the last call.
     pub fn take_audit(&self) -> Vec<AuditRecord> {
-        self.locked().ledger.take()
+        self.lock().ledger.take()
     }
 
     fn check_key(&self, key: &str, origin: &Origin) -> Result<Identity, AuthError> {
@@ -568,12 +576,12 @@ impl Auth {
         if key.contains('.') {
             return self.check_token(key, origin);
         }
-        if same(key.as_bytes(), self.local_token.as_bytes()) {
+        if constant_time_eq(key.as_bytes(), self.local_token.as_bytes()) {
             let (user, roles) = (FIRST_USER.0.to_owned(), vec![ADMIN_ROLE.to_owned()]);
             return Ok(Identity { user, roles, is_console: true });
         }
         let key = self.key.hash(&[key.as_bytes()]);
-        self.locked().sessions.touch(&key, self.clock.now_ns()).ok_or(AuthError::Denied)
+        self.lock().sessions.touch(&key, self.clock.now_ns()).ok_or(AuthError::Denied)
     }
 
     /// Checks a password; `found` runs under the lock, while the user cannot change.
@@ -585,29 +593,29 @@ impl Auth {
         found: impl Fn(&mut State, &Identity, i64),
     ) -> Result<Identity, AuthError> {
         let attempt = Attempt::of(self, user, password, origin);
-        if let Some(identity) = self.known(&attempt, &found)? {
+        if let Some(identity) = self.check_without_hash(&attempt, &found)? {
             return Ok(identity);
         }
-        let mut place = self.hashing.place().inspect_err(|_| {
-            self.note(&attempt, "failed", Some("too many logins at once"));
+        let mut place = self.hashing.acquire().inspect_err(|_| {
+            self.record_attempt(&attempt, "failed", Some("too many logins at once"));
         })?;
         // Another request may have checked the same credentials in the meantime.
-        if let Some(identity) = self.known(&attempt, &found)? {
+        if let Some(identity) = self.check_without_hash(&attempt, &found)? {
             return Ok(identity);
         }
-        let record = self.locked().users.iter().find(|record| record.name == user).cloned();
+        let record = self.lock().users.iter().find(|record| record.name == user).cloned();
         let is_right = password::verify(record.as_ref().unwrap_or(&self.unknown), attempt.hashed, &mut place.memory)?;
         drop(place);
-        let mut state = self.locked();
+        let mut state = self.lock();
         let now_ns = self.clock.elapsed_ns();
         // The user's password may have changed during the hash.
         let is_same = state.users.iter().find(|other| other.name == user) == record.as_ref();
         if !is_right && is_same {
-            state.refused.keep(attempt.credentials_here, user, now_ns);
+            state.refused.add(attempt.credentials_here, user, now_ns);
         }
         let record = record.filter(|_| is_right && attempt.may_be_right && is_same);
         let Some(record) = record else {
-            state.throttle.failed(attempt.user_hash, origin, now_ns);
+            state.throttle.record_failure(attempt.user_hash, origin, now_ns);
             drop(state);
             let is_first = is_right && !attempt.may_be_right;
             let reason = if is_first {
@@ -615,53 +623,53 @@ impl Auth {
             } else {
                 "wrong user name or password"
             };
-            self.note(&attempt, "failed", Some(reason));
+            self.record_attempt(&attempt, "failed", Some(reason));
             return Err(AuthError::Denied);
         };
         let identity = Identity { user: record.name, roles: record.roles, is_console: false };
-        state.throttle.succeeded(attempt.user_hash, origin, now_ns);
-        state.verified.keep(attempt.credentials, user, now_ns);
+        state.throttle.record_success(attempt.user_hash, origin, now_ns);
+        state.verified.add(attempt.credentials, user, now_ns);
         found(&mut state, &identity, self.clock.now_ns());
         drop(state);
-        self.note(&attempt, "succeeded", None);
+        self.record_attempt(&attempt, "succeeded", None);
         Ok(identity)
     }
 
     /// The result of an attempt if it needs no hash: it is throttled, or its credentials were checked recently.
-    fn known(
+    fn check_without_hash(
         &self,
         attempt: &Attempt<'_>,
         found: impl Fn(&mut State, &Identity, i64),
     ) -> Result<Option<Identity>, AuthError> {
-        let mut state = self.locked();
+        let mut state = self.lock();
         let now_ns = self.clock.elapsed_ns();
         // Repeating the same wrong password gains an attacker nothing, so it is not counted again.
-        if state.refused.user(&attempt.credentials_here, now_ns) == Some(attempt.user) {
+        if state.refused.cached_user(&attempt.credentials_here, now_ns) == Some(attempt.user) {
             drop(state);
-            self.note(attempt, "failed", Some("wrong user name or password"));
+            self.record_attempt(attempt, "failed", Some("wrong user name or password"));
             return Err(AuthError::Denied);
         }
         if let Some(retry_after_s) = state.throttle.wait_s(attempt.user_hash, attempt.origin, now_ns) {
             drop(state);
-            self.note(attempt, "failed", Some("too many failed logins"));
+            self.record_attempt(attempt, "failed", Some("too many failed logins"));
             return Err(AuthError::Throttled { retry_after_s });
         }
-        if !attempt.may_be_right || state.verified.user(&attempt.credentials, now_ns) != Some(attempt.user) {
+        if !attempt.may_be_right || state.verified.cached_user(&attempt.credentials, now_ns) != Some(attempt.user) {
             return Ok(None);
         }
         let record = state.users.iter().find(|record| record.name == attempt.user);
         let Some(record) = record else { return Ok(None) };
         let identity = Identity { user: record.name.clone(), roles: record.roles.clone(), is_console: false };
         // From now on the user is trusted at this address, even if the hash was computed for another one.
-        state.throttle.succeeded(attempt.user_hash, attempt.origin, now_ns);
+        state.throttle.record_success(attempt.user_hash, attempt.origin, now_ns);
         found(&mut state, &identity, self.clock.now_ns());
         Ok(Some(identity))
     }
 
-    fn note(&self, attempt: &Attempt<'_>, info: &'static str, reason: Option<&'static str>) {
+    fn record_attempt(&self, attempt: &Attempt<'_>, info: &'static str, reason: Option<&'static str>) {
         let (user, client) = (attempt.user.to_owned(), attempt.origin.address);
         let event = AuditEvent { user, action: LOGIN, info, reason, object: None, client };
-        self.locked().ledger.note(event, self.clock.now_ns());
+        self.lock().ledger.record(event, self.clock.now_ns());
     }
 }
 
@@ -692,7 +700,7 @@ impl<'a> Attempt<'a> {
             credentials_here: auth.key.hash(&[
                 user.as_bytes(),
                 password.as_bytes(),
-                &origin.neighbourhood().to_le_bytes(),
+                &origin.network_key().to_le_bytes(),
             ]),
             may_be_right: !is_long && (origin.is_local || !is_first),
         }
@@ -727,13 +735,13 @@ fn no_tokens() -> UserError {
 }
 
 /// A key of 256 random bits in hexadecimal.
-fn token(random: &RandomBytes) -> String {
+fn random_key(random: &RandomBytes) -> String {
     let mut bytes = [0u8; 32];
     random(&mut bytes);
     tokens::hex(&bytes)
 }
 
 /// Constant-time comparison.
-fn same(a: &[u8], b: &[u8]) -> bool {
+fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }

@@ -28,7 +28,7 @@ impl Origin {
 
     /// Key under which failures are counted: an IPv4 address, or the /64 prefix of an IPv6 address, because one sender
     /// may use all addresses of a /64.
-    pub(crate) fn neighbourhood(&self) -> u128 {
+    pub(crate) fn network_key(&self) -> u128 {
         match self.address {
             IpAddr::V4(address) => u128::from(address.to_bits()),
             IpAddr::V6(address) => address.to_bits() >> 64 << 64 | 1 << 32,
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_stays_on_the_machine_is_local() {
+    fn only_connections_within_the_machine_are_local() {
         let of = |peer: &str, listener: &str, is_forwarded| {
             Origin::of(peer.parse().unwrap(), listener.parse().unwrap(), is_forwarded).is_local
         };
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn neighbours_of_ipv6_share_limits() {
-        let of = |peer: &str| Origin::of(peer.parse().unwrap(), peer.parse().unwrap(), false).neighbourhood();
+        let of = |peer: &str| Origin::of(peer.parse().unwrap(), peer.parse().unwrap(), false).network_key();
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
         assert_ne!(of("192.0.2.1"), of("192.0.2.2"));

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_is_of_one_password_and_memory_is_used_again() {
+    fn hashes_match_one_password_and_memory_is_reused() {
         let record = record(hash_password("secret", &[7; 16]).unwrap());
         assert!(record.password_hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{}", record.password_hash);
         let mut memory = Memory::new();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn records_that_ask_for_too_much_or_make_no_sense_are_refused() {
+    fn excessive_or_invalid_records_are_refused() {
         let good = hash_password("secret", &[7; 16]).unwrap();
         for bad in [
             good.replace("m=19456", "m=4000000"),

@@ -13,7 +13,7 @@ use quarry_conf::{Permissions, RoleSettings, Roles};
 use crate::Identity;
 
 /// A filter that matches everything, and thus cancels all filters joined with it by OR.
-const EVERYTHING: &str = "*";
+const MATCH_ALL: &str = "*";
 
 /// The effective permissions of a user.
 pub fn permissions(known: &Roles, identity: &Identity) -> Permissions {
@@ -29,16 +29,16 @@ pub fn permissions(known: &Roles, identity: &Identity) -> Permissions {
         if roles.iter().any(|role| of(role) == 0) { None } else { roles.iter().map(|role| of(role)).max() }
     };
     let limits = SearchLimits {
-        filter: filter_of(&roles),
-        window_s: window_of(&roles),
+        filter: combined_filter(&roles),
+        window_s: longest_window(&roles),
         jobs: most(|role| role.jobs_quota),
         real_time_jobs: most(|role| role.real_time_quota),
         disk_bytes: most(|role| role.disk_quota_mb).map(|megabytes| (megabytes as u64).saturating_mul(1 << 20)),
         time_s: roles.iter().map(|role| role.time_max_s).max().filter(|seconds| *seconds > 0),
     };
-    Permissions::of_user(&identity.user, capabilities, allowed, default)
-        .not_searching(joined(|role| &role.disallowed_indexes))
-        .deleting_from(joined(|role| &role.delete_indexes))
+    Permissions::for_user(&identity.user, capabilities, allowed, default)
+        .with_disallowed_indexes(joined(|role| &role.disallowed_indexes))
+        .with_delete_indexes(joined(|role| &role.delete_indexes))
         .with_roles(roles.iter().map(|role| role.name.clone()).collect())
         .with_limits(limits)
 }
@@ -58,26 +58,26 @@ fn with_imports<'r>(known: &'r Roles, names: &'r [String]) -> Vec<&'r RoleSettin
 }
 
 /// The combined filter of all roles.
-fn filter_of(roles: &[&RoleSettings]) -> Option<String> {
+fn combined_filter(roles: &[&RoleSettings]) -> Option<String> {
     let of = |selects: bool| {
         let filters = roles.iter().filter(move |role| role.filter_selects == selects && !role.search_filter.is_empty());
         filters.map(|role| role.search_filter.as_str()).collect::<BTreeSet<_>>()
     };
     let in_brackets = |filter: &str| format!("({filter})");
     let selecting = of(true);
-    let any = match selecting.contains(EVERYTHING) {
+    let any = match selecting.contains(MATCH_ALL) {
         true => None,
         false => {
             Some(selecting.into_iter().map(in_brackets).collect::<Vec<_>>().join(" OR ")).filter(|any| !any.is_empty())
         }
     };
-    let all = of(false).into_iter().filter(|filter| *filter != EVERYTHING).map(in_brackets);
+    let all = of(false).into_iter().filter(|filter| *filter != MATCH_ALL).map(in_brackets);
     let parts: Vec<String> = any.map(|any| in_brackets(&any)).into_iter().chain(all).collect();
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
 /// The longest time window; `None` if one role is unlimited or no role sets one.
-fn window_of(roles: &[&RoleSettings]) -> Option<u64> {
+fn longest_window(roles: &[&RoleSettings]) -> Option<u64> {
     if roles.iter().any(|role| role.time_window_s == 0) {
         return None;
     }
@@ -105,26 +105,33 @@ mod tests {
     }
 
     fn of(roles: &[&str]) -> Permissions {
-        of_known(&Roles::shipped(), roles)
+        of_known(&Roles::built_in(), roles)
     }
 
     #[test]
-    fn roles_are_joined_with_those_they_import() {
+    fn roles_include_their_imports() {
         let (none, user, power, admin) = (of(&[]), of(&["user"]), of(&["power"]), of(&["admin"]));
-        assert_eq!(none, Permissions::of_user("eva", BTreeSet::new(), Vec::new(), Vec::new()));
+        assert_eq!(none, Permissions::for_user("eva", BTreeSet::new(), Vec::new(), Vec::new()));
         assert_eq!(of(&["nobody_knows"]), none);
         assert!(power.roles.iter().eq(["power", "user"]) && none.roles.is_empty());
-        assert!(user.holds("run_collect") && !user.holds("rtsearch") && !user.holds("admin_all_objects"));
-        assert!(user.capabilities.is_subset(&power.capabilities) && power.holds("rtsearch"));
-        assert!(power.capabilities.is_subset(&admin.capabilities) && admin.holds("edit_token_http"));
+        assert!(
+            user.has_capability("run_collect")
+                && !user.has_capability("rtsearch")
+                && !user.has_capability("admin_all_objects")
+        );
+        assert!(user.capabilities.is_subset(&power.capabilities) && power.has_capability("rtsearch"));
+        assert!(power.capabilities.is_subset(&admin.capabilities) && admin.has_capability("edit_token_http"));
         assert_eq!([&user, &power, &admin].map(|who| who.limits.jobs), [Some(3), Some(10), Some(50)]);
         assert_eq!([&user, &power, &admin].map(|who| who.limits.real_time_jobs), [Some(6), Some(20), Some(100)]);
         assert_eq!((user.allowed_indexes, power.allowed_indexes), (vec!["*".to_owned()], vec!["*".to_owned()]));
         assert_eq!(admin.allowed_indexes, ["*", "_*"]);
         assert_eq!(admin.default_indexes, ["main"]);
         // By default no role may delete events, not even the administrators' role.
-        assert!(!admin.holds("delete_by_keyword") && of(&["admin", "can_delete"]).holds("delete_by_keyword"));
-        assert!(!of(&["can_delete"]).holds("search"));
+        assert!(
+            !admin.has_capability("delete_by_keyword")
+                && of(&["admin", "can_delete"]).has_capability("delete_by_keyword")
+        );
+        assert!(!of(&["can_delete"]).has_capability("search"));
         assert_eq!(
             (admin.delete_indexes.len(), of(&["admin", "can_delete"]).delete_indexes),
             (0, vec!["*".to_owned()])
@@ -132,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_of_several_roles_are_the_most_generous_and_filters_are_joined() {
+    fn the_most_generous_limit_applies_and_filters_are_combined() {
         let text = "[role_web]\nimportRoles = loop\nsrchFilter = host=web*\nsrchTimeWin = 60\nsrchJobsQuota = 1\n\
                     [role_db]\nsrchFilter = host=db*\nsrchTimeWin = 3600\nsrchJobsQuota = 2\nsrchIndexesDisallowed = secret\n\
                     [role_narrow]\nsrchFilter = NOT card\nsrchFilterSelecting = false\n\
@@ -157,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn roles_say_which_roles_are_given_unless_somebody_changes_roles() {
+    fn grantable_roles_apply_unless_the_user_may_edit_roles() {
         let text =
             "[role_desk]\nedit_user = enabled\ngrantableRoles = user;power\n[role_more]\ngrantableRoles = team\n";
         let (layer, file) = (Layer::SystemLocal, "etc/system/local/authorize.conf".to_owned());

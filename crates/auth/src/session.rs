@@ -77,7 +77,7 @@ impl Sessions {
     }
 
     /// Open sessions, most recently used first.
-    pub(crate) fn shown(&self, now_ns: i64) -> Vec<ShownSession> {
+    pub(crate) fn list(&self, now_ns: i64) -> Vec<ShownSession> {
         let open = self.0.iter().filter(|(_, session)| !session.is_idle(now_ns));
         let shown = |(key, session): (&KeyedHash, &Session)| ShownSession {
             id: hex(key),
@@ -90,7 +90,7 @@ impl Sessions {
     }
 
     /// The keyed hash of the session with an id.
-    pub(crate) fn of_id(&self, id: &str) -> Option<KeyedHash> {
+    pub(crate) fn find_by_id(&self, id: &str) -> Option<KeyedHash> {
         self.0.keys().find(|key| hex(key.as_slice()) == id).copied()
     }
 
@@ -105,7 +105,7 @@ impl Sessions {
     }
 
     /// Ends all sessions of a user.
-    pub(crate) fn end_of(&mut self, user: &str) {
+    pub(crate) fn end_user_sessions(&mut self, user: &str) {
         self.0.retain(|_, session| session.identity.user != user);
     }
 }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn who_logs_in_at_each_call_ends_their_own_oldest_session() {
+    fn excess_logins_end_the_oldest_session_of_the_user() {
         let (mut sessions, here, there) =
             (Sessions::default(), IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
         sessions.open(key(1), identity("tom"), here, 1);
@@ -141,18 +141,18 @@ mod tests {
     }
 
     #[test]
-    fn sessions_are_shown_while_they_are_open() {
+    fn open_sessions_are_listed() {
         let (mut sessions, address) = (Sessions::default(), IpAddr::from([10, 0, 0, 1]));
         sessions.open(key(1), identity("eva"), address, 1);
         sessions.open(key(2), identity("tom"), address, 2);
-        let shown = sessions.shown(3);
+        let shown = sessions.list(3);
         assert_eq!(shown.iter().map(|session| session.user.as_str()).collect::<Vec<_>>(), ["tom", "eva"]);
-        assert_eq!((sessions.of_id(&shown[0].id), sessions.of_id("00")), (Some(key(2)), None));
-        assert!(sessions.shown(2 + (SESSION_IDLE_LIMIT_S + 1) * 1_000_000_000).is_empty());
+        assert_eq!((sessions.find_by_id(&shown[0].id), sessions.find_by_id("00")), (Some(key(2)), None));
+        assert!(sessions.list(2 + (SESSION_IDLE_LIMIT_S + 1) * 1_000_000_000).is_empty());
     }
 
     #[test]
-    fn all_sessions_together_are_bounded() {
+    fn total_sessions_are_bounded() {
         let mut sessions = Sessions::default();
         let address = IpAddr::from([192, 0, 2, 1]);
         for number in 0..SESSIONS_MAX + 5 {

@@ -13,8 +13,8 @@ const AFAR: Origin = Origin { address: std::net::IpAddr::V4(std::net::Ipv4Addr::
 #[derive(Clone, Default)]
 struct RecordedUsers(Arc<Mutex<Vec<UserRecord>>>);
 
-impl UserKeeper for RecordedUsers {
-    fn keep(&self, users: &[UserRecord]) -> Result<(), quarry_stdx::Fault> {
+impl UserStore for RecordedUsers {
+    fn save(&self, users: &[UserRecord]) -> Result<(), quarry_stdx::Fault> {
         if users.iter().any(|user| user.name == "full") {
             return Err(quarry_stdx::Fault::unavailable("no space"));
         }
@@ -34,7 +34,7 @@ fn user(name: &str, password: &str, role: &str) -> UserRecord {
 fn auth_with(clock: SharedClock, users: Vec<UserRecord>, kept: &RecordedUsers) -> Auth {
     let counter = AtomicU8::new(0);
     let random: RandomBytes = Box::new(move |bytes| bytes.fill(counter.fetch_add(1, Ordering::SeqCst)));
-    Auth::new(users, Box::new(kept.clone()), clock, random, Arc::new(Roles::shipped())).unwrap()
+    Auth::new(users, Box::new(kept.clone()), clock, random, Arc::new(Roles::built_in())).unwrap()
 }
 
 fn auth(clock: SharedClock) -> Auth {
@@ -50,7 +50,7 @@ fn basic(user: &str, password: &str) -> String {
 }
 
 #[test]
-fn a_login_gives_a_key_that_works_until_it_is_idle_for_an_hour() {
+fn session_keys_work_until_idle_for_an_hour() {
     let clock = ManualClock::shared(0);
     let auth = auth(clock.clone());
     assert_eq!(auth.login("admin", "wrong", &AFAR), Err(AuthError::Denied));
@@ -70,7 +70,7 @@ fn every_scheme_is_read_and_others_are_refused() {
     let auth = auth(ManualClock::shared(0));
     assert!(auth.authenticate(Some(&basic("admin", "the secret")), &AFAR).is_ok());
     let console = auth.authenticate(Some(&format!("Bearer {}", auth.local_token())), &AFAR).unwrap();
-    assert!(console.is_console && auth.permissions(&console).holds(EDIT_USER));
+    assert!(console.is_console && auth.permissions(&console).has_capability(EDIT_USER));
     assert_eq!(auth.authenticate(None, &AFAR), Err(AuthError::Missing));
     assert_eq!(auth.authenticate(Some("Digest x"), &AFAR), Err(AuthError::Missing));
     assert_eq!(auth.authenticate(Some("Splunk 00"), &AFAR), Err(AuthError::Denied));
@@ -90,14 +90,14 @@ fn credentials_are_hashed_once_and_again_after_a_while() {
 }
 
 #[test]
-fn wrong_logins_wait_before_anything_is_hashed_whether_or_not_there_is_such_a_user() {
+fn failed_logins_are_throttled_before_hashing_for_any_user_name() {
     let clock = ManualClock::shared(0);
     for name in ["eva", "nobody-there"] {
         let auth = auth(clock.clone());
-        for guess in 0..FREE_OF_USER_AT_ADDRESS {
+        for guess in 0..FREE_PER_USER_AND_ADDRESS {
             assert_eq!(auth.login(name, &format!("wrong {guess}"), &AFAR), Err(AuthError::Denied));
         }
-        let held: Vec<_> = (0..HASHES_MAX).map(|_| auth.hashing.place().unwrap()).collect();
+        let held: Vec<_> = (0..HASHES_MAX).map(|_| auth.hashing.acquire().unwrap()).collect();
         assert_eq!(
             auth.login(name, "wrong once more", &AFAR),
             Err(AuthError::Throttled { retry_after_s: 1 }),
@@ -106,13 +106,13 @@ fn wrong_logins_wait_before_anything_is_hashed_whether_or_not_there_is_such_a_us
         drop(held);
         let events = auth.take_audit();
         let reported: Vec<_> = events.iter().map(|record| (record.event.reason.unwrap(), record.count)).collect();
-        let wrong = u64::from(FREE_OF_USER_AT_ADDRESS);
+        let wrong = u64::from(FREE_PER_USER_AND_ADDRESS);
         assert_eq!(reported, [("too many failed logins", 1), ("wrong user name or password", wrong)]);
         clock.advance_ns(SECOND_NS);
         assert_eq!(auth.login(name, "wrong once more", &AFAR), Err(AuthError::Denied));
     }
     let auth = auth(clock.clone());
-    for guess in 0..FREE_OF_USER_AT_ADDRESS {
+    for guess in 0..FREE_PER_USER_AND_ADDRESS {
         assert_eq!(auth.login("eva", &format!("wrong {guess}"), &AFAR), Err(AuthError::Denied));
     }
     assert!(matches!(auth.login("eva", "evas secret", &AFAR), Err(AuthError::Throttled { .. })));
@@ -121,12 +121,12 @@ fn wrong_logins_wait_before_anything_is_hashed_whether_or_not_there_is_such_a_us
 }
 
 #[test]
-fn the_same_wrong_password_again_counts_once_and_costs_no_hash_until_it_may_be_right() {
+fn repeated_wrong_passwords_count_once_and_need_no_hash() {
     let clock = ManualClock::shared(0);
     let auth = auth(clock.clone());
     assert_eq!(auth.login("eva", "an old one", &AFAR), Err(AuthError::Denied));
-    let held: Vec<_> = (0..HASHES_MAX).map(|_| auth.hashing.place().unwrap()).collect();
-    for _ in 0..10 * FREE_OF_USER_AT_ADDRESS {
+    let held: Vec<_> = (0..HASHES_MAX).map(|_| auth.hashing.acquire().unwrap()).collect();
+    for _ in 0..10 * FREE_PER_USER_AND_ADDRESS {
         assert_eq!(auth.login("eva", "an old one", &AFAR), Err(AuthError::Denied), "no hashing slot is requested");
     }
     drop(held);
@@ -139,12 +139,12 @@ fn the_same_wrong_password_again_counts_once_and_costs_no_hash_until_it_may_be_r
 }
 
 #[test]
-fn a_password_that_is_known_already_makes_an_address_trusted_too() {
+fn cached_passwords_also_make_addresses_trusted() {
     let auth = auth(ManualClock::shared(0));
     let origin = |number: u32| Origin { address: format!("198.51.{number}.7").parse().unwrap(), is_local: false };
     assert!(auth.login("eva", "evas secret", &AFAR).is_ok());
     assert!(auth.login("eva", "evas secret", &origin(0)).is_ok(), "without a hash");
-    for guess in 1..FREE_OF_USER + 10 {
+    for guess in 1..FREE_PER_USER + 10 {
         assert!(auth.login("eva", &format!("wrong {guess}"), &origin(guess)).is_err());
     }
     assert!(matches!(auth.login("eva", "evas secret", &origin(200)), Err(AuthError::Throttled { .. })));
@@ -154,7 +154,7 @@ fn a_password_that_is_known_already_makes_an_address_trusted_too() {
 }
 
 #[test]
-fn the_first_password_is_good_on_this_machine_only() {
+fn the_initial_password_works_only_locally() {
     let auth =
         auth_with(ManualClock::shared(0), vec![user(FIRST_USER.0, FIRST_USER.1, "admin")], &RecordedUsers::default());
     assert!(auth.has_first_password().unwrap());
@@ -187,7 +187,7 @@ fn the_first_password_is_good_on_this_machine_only() {
 }
 
 #[test]
-fn another_password_ends_sessions_and_what_is_known_of_the_old_one() {
+fn password_changes_end_sessions_and_clear_the_cache() {
     let kept = RecordedUsers::default();
     let users = vec![user("admin", "the secret", "admin"), user("eva", "evas secret", "user")];
     let auth = auth_with(ManualClock::shared(0), users, &kept);
@@ -252,29 +252,29 @@ fn a_session_is_ended_by_its_user_or_an_administrator() {
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<UserRecord>>>);
 
-impl UserKeeper for Shared {
+impl UserStore for Shared {
     fn current(&self) -> Result<Option<Vec<UserRecord>>, Fault> {
         Ok(Some(self.0.lock().unwrap().clone()))
     }
 
-    fn keep(&self, users: &[UserRecord]) -> Result<(), Fault> {
+    fn save(&self, users: &[UserRecord]) -> Result<(), Fault> {
         *self.0.lock().unwrap() = users.to_vec();
         Ok(())
     }
 }
 
 #[test]
-fn what_another_node_changes_counts_here_and_is_not_overwritten() {
+fn changes_of_other_nodes_apply_and_are_not_overwritten() {
     let shared = Shared::default();
     let users = vec![user("admin", "the secret", "admin"), user("eva", "evas secret", "user")];
     *shared.0.lock().unwrap() = users.clone();
     let random: RandomBytes = Box::new(random::fill);
-    let roles = Arc::new(Roles::shipped());
+    let roles = Arc::new(Roles::built_in());
     let auth = Auth::new(users, Box::new(shared.clone()), ManualClock::shared(0), random, roles).unwrap();
     let [admin, eva] = [("admin", "the secret"), ("eva", "evas secret")]
         .map(|(user, password)| format!("Splunk {}", auth.login(user, password, &AFAR).unwrap()));
     let is_in = |key: &str| auth.authenticate(Some(key), &AFAR).is_ok();
-    auth.reread().unwrap();
+    auth.reload().unwrap();
     assert!(is_in(&admin) && is_in(&eva), "nothing has changed");
     // The other node changes one user and adds another.
     {

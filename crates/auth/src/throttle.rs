@@ -11,15 +11,15 @@ use crate::keyed_hash::KeyedHash;
 
 const NS_PER_S: i64 = 1_000_000_000;
 /// Free failures per user and address.
-pub const FREE_OF_USER_AT_ADDRESS: u32 = 5;
+pub const FREE_PER_USER_AND_ADDRESS: u32 = 5;
 /// Free failures per address.
-pub const FREE_OF_ADDRESS: u32 = 20;
+pub const FREE_PER_ADDRESS: u32 = 20;
 /// Free failures per user, from any address.
-pub const FREE_OF_USER: u32 = 50;
+pub const FREE_PER_USER: u32 = 50;
 /// Longest wait for the next login.
 pub const WAIT_S_MAX: i64 = 60;
 /// Failures are forgotten after this time without another one.
-const FORGET_S: i64 = 15 * 60;
+const FAILURE_TTL_S: i64 = 15 * 60;
 /// Seconds for which a successful login makes a user trusted at an address.
 const TRUST_S: i64 = 24 * 3600;
 /// Maximum counters; the one unchanged for longest is evicted.
@@ -34,11 +34,11 @@ enum Key {
 }
 
 impl Key {
-    fn free(self) -> u32 {
+    fn free_failures(self) -> u32 {
         match self {
-            Key::UserAt(..) => FREE_OF_USER_AT_ADDRESS,
-            Key::Address(_) => FREE_OF_ADDRESS,
-            Key::User(_) => FREE_OF_USER,
+            Key::UserAt(..) => FREE_PER_USER_AND_ADDRESS,
+            Key::Address(_) => FREE_PER_ADDRESS,
+            Key::User(_) => FREE_PER_USER,
         }
     }
 }
@@ -59,10 +59,10 @@ pub(crate) struct Throttle(BTreeMap<Key, Tally>);
 impl Throttle {
     /// Seconds until `user` (a keyed hash) may try again from `origin`; `None` means now.
     pub(crate) fn wait_s(&self, user: KeyedHash, origin: &Origin, now_ns: i64) -> Option<u64> {
-        let at = Key::UserAt(user, origin.neighbourhood());
+        let at = Key::UserAt(user, origin.network_key());
         let good = self.0.get(&at).and_then(|tally| tally.good_ns);
         let is_trusted = good.is_some_and(|good| now_ns - good <= TRUST_S * NS_PER_S);
-        let keys = [at, Key::Address(origin.neighbourhood()), Key::User(user)];
+        let keys = [at, Key::Address(origin.network_key()), Key::User(user)];
         let keys = if is_trusted { &keys[..1] } else { &keys[..] };
         let until = keys.iter().filter_map(|key| self.0.get(key)).map(|tally| tally.blocked_until_ns).max()?;
         let wait_ns = until - now_ns;
@@ -70,15 +70,15 @@ impl Throttle {
     }
 
     /// Counts a failure.
-    pub(crate) fn failed(&mut self, user: KeyedHash, origin: &Origin, now_ns: i64) {
-        for key in [Key::UserAt(user, origin.neighbourhood()), Key::Address(origin.neighbourhood()), Key::User(user)] {
+    pub(crate) fn record_failure(&mut self, user: KeyedHash, origin: &Origin, now_ns: i64) {
+        for key in [Key::UserAt(user, origin.network_key()), Key::Address(origin.network_key()), Key::User(user)] {
             let tally = self.tally(key);
-            if now_ns - tally.last_ns > FORGET_S * NS_PER_S {
+            if now_ns - tally.last_ns > FAILURE_TTL_S * NS_PER_S {
                 tally.failures = 0;
             }
             tally.failures = tally.failures.saturating_add(1);
             tally.last_ns = now_ns;
-            if let Some(doublings) = tally.failures.checked_sub(key.free()) {
+            if let Some(doublings) = tally.failures.checked_sub(key.free_failures()) {
                 let wait_s = 1i64.checked_shl(doublings.min(32)).unwrap_or(WAIT_S_MAX).min(WAIT_S_MAX);
                 tally.blocked_until_ns = now_ns + wait_s * NS_PER_S;
             }
@@ -86,8 +86,8 @@ impl Throttle {
     }
 
     /// Records a successful login.
-    pub(crate) fn succeeded(&mut self, user: KeyedHash, origin: &Origin, now_ns: i64) {
-        let tally = self.tally(Key::UserAt(user, origin.neighbourhood()));
+    pub(crate) fn record_success(&mut self, user: KeyedHash, origin: &Origin, now_ns: i64) {
+        let tally = self.tally(Key::UserAt(user, origin.network_key()));
         *tally = Tally { last_ns: now_ns, good_ns: Some(now_ns), ..Tally::default() };
     }
 
@@ -111,54 +111,54 @@ mod tests {
     }
 
     #[test]
-    fn waits_double_up_to_a_minute_and_end_with_a_good_login() {
+    fn waits_double_up_to_a_minute_and_reset_on_success() {
         let (mut throttle, here) = (Throttle::default(), origin("192.0.2.1"));
         let mut now = NS_PER_S;
         let mut waits = Vec::new();
         for _ in 0..12 {
-            throttle.failed(EVA, &here, now);
+            throttle.record_failure(EVA, &here, now);
             let wait = throttle.wait_s(EVA, &here, now);
             waits.push(wait.unwrap_or(0));
             now += wait.unwrap_or(0) as i64 * NS_PER_S;
             assert_eq!(throttle.wait_s(EVA, &here, now), None, "the wait is as long as announced");
         }
         assert_eq!(waits, [0, 0, 0, 0, 1, 2, 4, 8, 16, 32, 60, 60]);
-        throttle.succeeded(EVA, &here, now);
-        throttle.failed(EVA, &here, now);
+        throttle.record_success(EVA, &here, now);
+        throttle.record_failure(EVA, &here, now);
         assert_eq!(throttle.wait_s(EVA, &here, now), None);
-        for _ in 1..FREE_OF_USER_AT_ADDRESS {
-            throttle.failed(EVA, &here, now);
+        for _ in 1..FREE_PER_USER_AND_ADDRESS {
+            throttle.record_failure(EVA, &here, now);
         }
         assert!(throttle.wait_s(EVA, &here, now).is_some());
-        now += (FORGET_S + 1) * NS_PER_S;
-        throttle.failed(EVA, &here, now);
+        now += (FAILURE_TTL_S + 1) * NS_PER_S;
+        throttle.record_failure(EVA, &here, now);
         assert_eq!(throttle.wait_s(EVA, &here, now), None, "old failures are forgotten");
     }
 
     #[test]
-    fn addresses_and_users_are_counted_and_who_works_there_goes_on() {
+    fn addresses_and_users_are_throttled_except_trusted_users() {
         let (mut throttle, here, there) = (Throttle::default(), origin("192.0.2.1"), origin("192.0.2.2"));
-        throttle.succeeded(EVA, &here, 1);
-        for number in 0..FREE_OF_ADDRESS {
-            throttle.failed([number as u8 + 2; 32], &here, 2);
+        throttle.record_success(EVA, &here, 1);
+        for number in 0..FREE_PER_ADDRESS {
+            throttle.record_failure([number as u8 + 2; 32], &here, 2);
         }
         assert!(throttle.wait_s([99; 32], &here, 3).is_some(), "the address guesses");
         assert_eq!(throttle.wait_s([99; 32], &there, 3), None);
         assert_eq!(throttle.wait_s(EVA, &here, 3), None, "a user who logged in from there is not throttled");
-        for number in 0..FREE_OF_USER {
-            throttle.failed(EVA, &origin(&format!("198.51.100.{number}")), 4);
+        for number in 0..FREE_PER_USER {
+            throttle.record_failure(EVA, &origin(&format!("198.51.100.{number}")), 4);
         }
         assert!(throttle.wait_s(EVA, &there, 5).is_some(), "many addresses guess the password of one user");
         assert_eq!(throttle.wait_s(EVA, &here, 5), None, "a user who logged in from there is not throttled");
     }
 
     #[test]
-    fn as_many_counts_are_kept_as_the_limit_says() {
+    fn counters_are_bounded() {
         let mut throttle = Throttle::default();
         for number in 0..TALLIES_MAX as u32 {
             let mut user = [0; 32];
             user[..4].copy_from_slice(&number.to_le_bytes());
-            throttle.failed(user, &origin("192.0.2.1"), i64::from(number));
+            throttle.record_failure(user, &origin("192.0.2.1"), i64::from(number));
         }
         assert_eq!(throttle.0.len(), TALLIES_MAX);
         assert!(

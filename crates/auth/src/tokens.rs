@@ -14,7 +14,7 @@ use quarry_stdx::{Fault, NodeFiles, log, private_file};
 use serde_json::{Value, json};
 
 use crate::keyed_hash::{KeyedHash, hmac};
-use crate::{UserError, same};
+use crate::{UserError, constant_time_eq};
 
 /// Maximum tokens per user.
 pub const TOKENS_PER_USER_MAX: usize = 100;
@@ -53,7 +53,7 @@ pub struct TokenRecord {
 }
 
 impl TokenRecord {
-    fn is_good(&self, now_s: i64) -> bool {
+    fn is_valid(&self, now_s: i64) -> bool {
         self.is_enabled && now_s >= self.not_before_s && self.expires_s.is_none_or(|end| now_s < end)
     }
 
@@ -66,7 +66,7 @@ impl TokenRecord {
         .to_string()
     }
 
-    fn of_line(line: &str) -> Option<TokenRecord> {
+    fn parse_line(line: &str) -> Option<TokenRecord> {
         let value: Value = serde_json::from_str(line).ok()?;
         let text = |name: &str| value[name].as_str().map(str::to_owned);
         Some(TokenRecord {
@@ -86,9 +86,9 @@ impl TokenRecord {
 }
 
 /// Persists the records.
-pub trait TokenKeeper: Send + Sync {
+pub trait TokenStore: Send + Sync {
     /// Atomically replaces all records; the error is shown to the user.
-    fn keep(&self, records: &[TokenRecord]) -> Result<(), Fault>;
+    fn save(&self, records: &[TokenRecord]) -> Result<(), Fault>;
 
     /// The current records, including other nodes' changes; `None` if no other node shares them.
     fn current(&self) -> Result<Option<BTreeMap<String, TokenRecord>>, Fault>;
@@ -104,7 +104,7 @@ impl TokensFile {
     }
 
     /// Reads the tokens; creates the key if missing, which invalidates all earlier tokens.
-    pub fn read_or_begin(self, random: &dyn Fn(&mut [u8])) -> Result<Tokens, Fault> {
+    pub fn read_or_create(self, random: &dyn Fn(&mut [u8])) -> Result<Tokens, Fault> {
         let records = self.records()?;
         let key = self.key(random)?;
         Ok(Tokens { key, records, uses: BTreeMap::new(), keeper: Arc::new(self) })
@@ -119,7 +119,7 @@ impl TokensFile {
         };
         let mut records = BTreeMap::new();
         for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            match TokenRecord::of_line(line) {
+            match TokenRecord::parse_line(line) {
                 Some(record) => drop(records.insert(record.id.clone(), record)),
                 None => log::warning(format!("{}:{}: not a token record, ignored", path.display(), at + 1)),
             }
@@ -153,8 +153,8 @@ impl TokensFile {
     }
 }
 
-impl TokenKeeper for TokensFile {
-    fn keep(&self, records: &[TokenRecord]) -> Result<(), Fault> {
+impl TokenStore for TokensFile {
+    fn save(&self, records: &[TokenRecord]) -> Result<(), Fault> {
         let text: String = records.iter().map(|record| record.line() + "\n").collect();
         self.0.write(&self.0.data_dir().join(TOKENS_FILE), &text)
     }
@@ -170,13 +170,13 @@ pub struct Tokens {
     records: BTreeMap<String, TokenRecord>,
     /// Time and address of each token's last use since the start.
     uses: BTreeMap<String, (i64, IpAddr)>,
-    keeper: Arc<dyn TokenKeeper>,
+    keeper: Arc<dyn TokenStore>,
 }
 
 /// Changed records that are not effective yet; requests use the current ones while these are written to disk.
 pub(crate) struct Draft {
     records: BTreeMap<String, TokenRecord>,
-    keeper: Arc<dyn TokenKeeper>,
+    keeper: Arc<dyn TokenStore>,
 }
 
 /// A token as shown to users: its record, and time and address of its last use.
@@ -202,21 +202,21 @@ impl Tokens {
     }
 
     /// Makes written records effective; removed tokens are refused from now on.
-    pub(crate) fn put_in_force(&mut self, draft: Draft) {
+    pub(crate) fn commit(&mut self, draft: Draft) {
         self.records = draft.records;
         self.uses.retain(|id, _| self.records.contains_key(id));
     }
 
     /// Loads the records that other nodes have changed.
-    pub(crate) fn reread(&mut self) -> Result<(), Fault> {
+    pub(crate) fn reload(&mut self) -> Result<(), Fault> {
         if let Some(records) = self.keeper.current()? {
-            self.put_in_force(Draft { records, keeper: Arc::clone(&self.keeper) });
+            self.commit(Draft { records, keeper: Arc::clone(&self.keeper) });
         }
         Ok(())
     }
 
     /// The signed token of a record, shown once.
-    pub(crate) fn signed(&self, record: &TokenRecord) -> String {
+    pub(crate) fn sign(&self, record: &TokenRecord) -> String {
         let header = json!({ "kid": KEY_ID, "alg": ALGORITHM, "ver": "v2", "ttyp": "static" });
         let claims = json!({
             "iss": record.issuer, "sub": record.user, "aud": record.audience, "idp": "Splunk", "jti": record.id,
@@ -231,12 +231,12 @@ impl Tokens {
     pub(crate) fn check(&mut self, token: &str, now_s: i64, client: IpAddr) -> Option<(&TokenRecord, bool)> {
         let (text, signature) = Some(token).filter(|token| token.len() <= TOKEN_BYTES_MAX)?.rsplit_once('.')?;
         let (_, claims) = text.split_once('.')?;
-        if !same(&URL_SAFE_NO_PAD.decode(signature).ok()?, &hmac(&self.key, text.as_bytes())) {
+        if !constant_time_eq(&URL_SAFE_NO_PAD.decode(signature).ok()?, &hmac(&self.key, text.as_bytes())) {
             return None;
         }
         let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
         let record = self.records.get(claims["jti"].as_str()?)?;
-        let is_good = record.is_good(now_s);
+        let is_good = record.is_valid(now_s);
         if is_good {
             self.uses.insert(record.id.clone(), (now_s, client));
         }
@@ -266,7 +266,7 @@ impl Draft {
     }
 
     /// Enables or disables a token.
-    pub(crate) fn switch(&mut self, id: &str, is_enabled: bool) {
+    pub(crate) fn set_enabled(&mut self, id: &str, is_enabled: bool) {
         if let Some(record) = self.records.get_mut(id) {
             record.is_enabled = is_enabled;
         }
@@ -280,9 +280,9 @@ impl Draft {
     }
 
     /// Writes the records. Blocks on the disk.
-    pub(crate) fn keep(&self) -> Result<(), UserError> {
+    pub(crate) fn persist(&self) -> Result<(), UserError> {
         let kept: Vec<TokenRecord> = self.records.values().cloned().collect();
-        self.keeper.keep(&kept).map_err(UserError::Failed)
+        self.keeper.save(&kept).map_err(UserError::Failed)
     }
 }
 
@@ -314,21 +314,21 @@ mod tests {
     fn change<T>(tokens: &mut Tokens, work: impl FnOnce(&mut Draft) -> T) -> T {
         let mut draft = tokens.draft();
         let done = work(&mut draft);
-        draft.keep().unwrap();
-        tokens.put_in_force(draft);
+        draft.persist().unwrap();
+        tokens.commit(draft);
         done
     }
 
     fn issue(tokens: &mut Tokens, record: TokenRecord) -> Result<String, UserError> {
-        let token = tokens.signed(&record);
+        let token = tokens.sign(&record);
         change(tokens, |draft| draft.add(record)).map(|()| token)
     }
 
     #[test]
-    fn tokens_outlive_the_process_and_their_records_say_whether_they_are_good() {
+    fn tokens_survive_restarts_and_records_decide_validity() {
         let folder = tempfile::tempdir().unwrap();
         let open =
-            || TokensFile::of(&NodeFiles::of_data_dir(folder.path())).read_or_begin(&|bytes| bytes.fill(7)).unwrap();
+            || TokensFile::of(&NodeFiles::of_data_dir(folder.path())).read_or_create(&|bytes| bytes.fill(7)).unwrap();
         let mut tokens = open();
         let token = issue(&mut tokens, record("a1", "eva")).unwrap();
         assert_eq!(token.split('.').count(), 3);
@@ -340,9 +340,9 @@ mod tests {
             assert_eq!(good(&mut tokens, now_s), Some(("eva".to_owned(), is_good)), "{now_s}");
         }
         assert_eq!(tokens.list()[0].1, Some((199, CLIENT)));
-        change(&mut tokens, |draft| draft.switch("a1", false));
+        change(&mut tokens, |draft| draft.set_enabled("a1", false));
         assert_eq!(good(&mut open(), 150), Some(("eva".to_owned(), false)));
-        change(&mut tokens, |draft| draft.switch("a1", true));
+        change(&mut tokens, |draft| draft.set_enabled("a1", true));
         assert_eq!(good(&mut tokens, 150), Some(("eva".to_owned(), true)));
         change(&mut tokens, |draft| assert!(draft.remove(|record| record.user == "eva")));
         assert_eq!((good(&mut tokens, 150), good(&mut open(), 150)), (None, None));
@@ -351,10 +351,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_signed_with_the_key_is_no_token() {
+    fn tokens_with_other_signatures_are_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let mut tokens =
-            TokensFile::of(&NodeFiles::of_data_dir(folder.path())).read_or_begin(&|bytes| bytes.fill(7)).unwrap();
+            TokensFile::of(&NodeFiles::of_data_dir(folder.path())).read_or_create(&|bytes| bytes.fill(7)).unwrap();
         let token = issue(&mut tokens, record("a1", "eva")).unwrap();
         let parts: Vec<&str> = token.split('.').collect();
         let claims = String::from_utf8(URL_SAFE_NO_PAD.decode(parts[1]).unwrap()).unwrap();
@@ -371,7 +371,7 @@ mod tests {
             format!("{none}.{}.", parts[1]),
             format!("{}.{}", parts[0], parts[1]),
             format!("{token}x"),
-            other.signed(&record("a1", "eva")),
+            other.sign(&record("a1", "eva")),
             "..".to_owned(),
             "x".repeat(TOKEN_BYTES_MAX + 1),
             String::new(),
@@ -380,14 +380,14 @@ mod tests {
         }
         assert!(tokens.check(&token, 150, CLIENT).is_some());
         // A token with a valid signature whose record was removed.
-        assert!(tokens.check(&tokens.signed(&record("b2", "eva")), 150, CLIENT).is_none());
+        assert!(tokens.check(&tokens.sign(&record("b2", "eva")), 150, CLIENT).is_none());
     }
 
     #[test]
     fn tokens_are_bounded_in_number() {
         let folder = tempfile::tempdir().unwrap();
         let mut tokens =
-            TokensFile::of(&NodeFiles::of_data_dir(folder.path())).read_or_begin(&|bytes| bytes.fill(7)).unwrap();
+            TokensFile::of(&NodeFiles::of_data_dir(folder.path())).read_or_create(&|bytes| bytes.fill(7)).unwrap();
         for number in 0..TOKENS_PER_USER_MAX {
             tokens.records.insert(number.to_string(), record(&number.to_string(), "eva"));
         }

@@ -16,7 +16,7 @@ const NAME_CHARS_MAX: usize = 100;
 /// Maximum users of a node.
 const USERS_MAX: usize = 10_000;
 /// Names that users cannot have, because in paths they mean any user or none.
-const NOT_USERS: [&str; 2] = ["-", "nobody"];
+const RESERVED_NAMES: [&str; 2] = ["-", "nobody"];
 
 /// A user who may log in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,10 +30,10 @@ pub struct UserRecord {
 }
 
 /// Persists the records; the server writes a file.
-pub trait UserKeeper: Send + Sync {
+pub trait UserStore: Send + Sync {
     /// Begins a change. Other nodes that share the records wait until the returned value is dropped. `None` if no node
     /// shares them.
-    fn begin(&self) -> Result<Option<ChangingFiles>, Fault> {
+    fn begin_change(&self) -> Result<Option<ChangingFiles>, Fault> {
         Ok(None)
     }
 
@@ -43,7 +43,7 @@ pub trait UserKeeper: Send + Sync {
     }
 
     /// Atomically replaces all records; the error is shown to the user.
-    fn keep(&self, users: &[UserRecord]) -> Result<(), Fault>;
+    fn save(&self, users: &[UserRecord]) -> Result<(), Fault>;
 }
 
 /// A change to the users.
@@ -142,7 +142,7 @@ impl HasKind for UserError {
 }
 
 /// The records after a change; `hash` is the hash of the new password.
-pub fn changed_users(
+pub fn apply_change(
     users: &[UserRecord],
     change: &UserChange,
     hash: Option<String>,
@@ -212,7 +212,7 @@ fn check_name(name: &str) -> Result<(), UserError> {
     if (1..=NAME_CHARS_MAX).contains(&count)
         && !name.contains(is_odd)
         && !name.starts_with(['#', '.'])
-        && !NOT_USERS.contains(&name)
+        && !RESERVED_NAMES.contains(&name)
     {
         return Ok(());
     }
@@ -242,7 +242,7 @@ pub fn parse_users(text: &str) -> (Vec<UserRecord>, Vec<usize>) {
 }
 
 /// The text of a users file.
-pub fn print_users(users: &[UserRecord]) -> String {
+pub fn format_users(users: &[UserRecord]) -> String {
     users.iter().map(|user| format!("{}:{}:{}\n", user.name, user.roles.join(";"), user.password_hash)).collect()
 }
 
@@ -255,7 +255,7 @@ mod tests {
     }
 
     fn changed(users: &[UserRecord], change: &UserChange, hash: Option<String>) -> Result<Vec<UserRecord>, UserError> {
-        changed_users(users, change, hash, &Roles::shipped())
+        apply_change(users, change, hash, &Roles::built_in())
     }
 
     #[test]
@@ -268,12 +268,12 @@ mod tests {
             },
             UserRecord { name: "eve".into(), password_hash: "h".into(), roles: vec![] },
         ];
-        assert_eq!(parse_users(&print_users(&users)), (users, vec![]));
+        assert_eq!(parse_users(&format_users(&users)), (users, vec![]));
         assert_eq!(parse_users("# note\n\nnothing\n").1, vec![3]);
     }
 
     #[test]
-    fn users_come_change_and_go_but_an_administrator_stays() {
+    fn users_change_but_one_administrator_remains() {
         let users = vec![user("admin", "admin")];
         let add = |name: &str| UserChange::Add { name: name.into(), password: "p".into(), roles: vec!["user".into()] };
         let two = changed(&users, &add("eva"), Some("x".into())).unwrap();
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn new_passwords_are_long_enough_and_not_the_first_one() {
+    fn new_passwords_must_be_long_and_not_the_initial_one() {
         assert!(check_new_password("12345678").is_ok());
         for bad in ["1234567", FIRST_USER.1, "", &"x".repeat(PASSWORD_BYTES_MAX + 1)] {
             assert!(check_new_password(bad).is_err(), "{bad}");

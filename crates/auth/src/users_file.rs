@@ -10,7 +10,7 @@ use quarry_stdx::{ChangingFiles, Fault, NodeFiles, log, random};
 
 use crate::AuthError;
 use crate::password::hash_password;
-use crate::users::{ADMIN_ROLE, FIRST_USER, UserKeeper, UserRecord, parse_users, print_users};
+use crate::users::{ADMIN_ROLE, FIRST_USER, UserRecord, UserStore, format_users, parse_users};
 
 /// File of users, below the data directory.
 const USERS_FILE: &str = "etc/passwd";
@@ -28,7 +28,7 @@ impl UsersFile {
     }
 
     /// Reads the users; a new folder gets the initial one. Logs roles of users that are not in `known`.
-    pub fn read_or_begin(&self, known: &Roles) -> Result<Vec<UserRecord>, Fault> {
+    pub fn read_or_create(&self, known: &Roles) -> Result<Vec<UserRecord>, Fault> {
         if let Some(users) = self.read(known)? {
             return Ok(users);
         }
@@ -40,7 +40,7 @@ impl UsersFile {
         let (name, password) = FIRST_USER;
         let password_hash = hash_with_new_salt(password)?;
         let users = vec![UserRecord { name: name.to_owned(), password_hash, roles: vec![ADMIN_ROLE.to_owned()] }];
-        self.files.write(&self.path, &print_users(&users))?;
+        self.files.write(&self.path, &format_users(&users))?;
         log::info(format!("created user {name} with password {password}"));
         Ok(users)
     }
@@ -52,7 +52,7 @@ impl UsersFile {
             Ok(text) => {
                 let (users, bad_lines) = parse_users(&text);
                 bad_lines.iter().for_each(|line| log::warning(format!("{file}:{line}: not name:roles:hash, left out")));
-                users.iter().for_each(|user| tell_unknown_roles(&file.to_string(), user, known));
+                users.iter().for_each(|user| log_unknown_roles(&file.to_string(), user, known));
                 Ok(Some(users))
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -62,7 +62,7 @@ impl UsersFile {
 }
 
 /// Logs unknown roles of a user, which grant nothing and would otherwise only show as permission errors.
-fn tell_unknown_roles(file: &str, user: &UserRecord, known: &Roles) {
+fn log_unknown_roles(file: &str, user: &UserRecord, known: &Roles) {
     for role in user.roles.iter().filter(|role| known.get(role).is_none()) {
         let known = known.names();
         log::warning(format!(
@@ -72,8 +72,8 @@ fn tell_unknown_roles(file: &str, user: &UserRecord, known: &Roles) {
     }
 }
 
-impl UserKeeper for UsersFile {
-    fn begin(&self) -> Result<Option<ChangingFiles>, Fault> {
+impl UserStore for UsersFile {
+    fn begin_change(&self) -> Result<Option<ChangingFiles>, Fault> {
         self.files.are_shared().then(|| self.files.change()).transpose()
     }
 
@@ -89,8 +89,8 @@ impl UserKeeper for UsersFile {
         }
     }
 
-    fn keep(&self, users: &[UserRecord]) -> Result<(), Fault> {
-        self.files.write(&self.path, &print_users(users))
+    fn save(&self, users: &[UserRecord]) -> Result<(), Fault> {
+        self.files.write(&self.path, &format_users(users))
     }
 }
 

@@ -303,8 +303,8 @@ impl ReadAt for EncryptedObject {
         self.len
     }
 
-    fn requests(&self) -> u64 {
-        self.object.requests()
+    fn request_count(&self) -> u64 {
+        self.object.request_count()
     }
 
     fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, ReadError> {
@@ -333,8 +333,8 @@ impl ReadAt for EncryptedObject {
         ranges.iter().zip(&around).zip(&encrypted).map(plain).collect()
     }
 
-    fn take_end(&self) -> Option<(u64, Bytes)> {
-        let (start, bytes) = self.object.take_end()?;
+    fn take_tail(&self) -> Option<(u64, Bytes)> {
+        let (start, bytes) = self.object.take_tail()?;
         let end = usize::try_from(self.len.checked_sub(start)?).ok()?;
         if start % BLOCK_BYTES != 0 || end == 0 {
             return None;
@@ -384,11 +384,11 @@ mod tests {
         let plain = noise(1_000_003);
         store.put("a", &plain).unwrap();
         let object = store.open_with_end("a", 100_000).unwrap();
-        let (start, end) = object.take_end().unwrap();
+        let (start, end) = object.take_tail().unwrap();
         assert!(start % BLOCK_BYTES == 0 && end.len() >= 50_000);
         assert_eq!(end, plain[start as usize..]);
         assert_eq!(object.read_at(0, plain.len()).unwrap(), plain);
-        assert!(object.take_end().is_none());
+        assert!(object.take_tail().is_none());
     }
 
     #[test]

@@ -34,7 +34,7 @@ fn main() {
     let encoded = encoder.finish().unwrap();
     println!("encoded after {:.1} s of processor time", seconds());
     let mut verifier = BucketVerifier::new(&encoded).unwrap();
-    slabs(file, megabytes << 20).for_each(|batch| verifier.slab(&SlabSource::of(&batch)).unwrap());
+    slabs(file, megabytes << 20).for_each(|batch| verifier.verify_next_slab(&SlabSource::of(&batch)).unwrap());
     verifier.finish().unwrap();
     println!("verified after {:.1} s of processor time, peak {} MB", seconds(), peak_megabytes());
     let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object.clone()))).unwrap();
@@ -76,7 +76,7 @@ fn name_of(template_set: &TemplateSet, column: usize) -> String {
     let (mut at, mut names) = (column, Vec::new());
     while let Some(parent) = template_set.columns[at].parent {
         let ColumnKind::Templates(templates) = &template_set.columns[parent as usize].kind else { break };
-        let parts = templates.iter().find(|template| template.names(at as u32)).map(|template| &template.parts);
+        let parts = templates.iter().find(|template| template.has_variable(at as u32)).map(|template| &template.parts);
         let variable = parts.and_then(|parts| parts.iter().position(|part| *part == TemplatePart::Variable(at as u32)));
         names.push(match (parts, variable) {
             (Some(parts), Some(variable @ 1..)) => match &parts[variable - 1] {

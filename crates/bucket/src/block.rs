@@ -20,7 +20,7 @@ const BLOCK_VERSION: u8 = 1;
 /// zstd level of everything except text and columns; directories and term dictionaries gain little from a higher one.
 pub(crate) const STRUCTURE_LEVEL: i32 = 1;
 /// Compression ratio at or below which bytes count as hardly repeating.
-const HARDLY_COMPRESSED: usize = 3;
+const POOR_COMPRESSION_RATIO_MAX: usize = 3;
 
 /// Kind of a block. New kinds get new numbers; a reader reports an unknown number as an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,13 +49,13 @@ pub(crate) enum BlockKind {
 
 /// Kind, offset and length of a block in the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BlockAt {
+pub(crate) struct BlockRef {
     pub(crate) kind: BlockKind,
     pub(crate) offset: u64,
     pub(crate) stored_len: u32,
 }
 
-impl BlockAt {
+impl BlockRef {
     /// Byte range in the object.
     pub(crate) fn range(&self) -> Range<u64> {
         self.offset..self.offset.saturating_add(u64::from(self.stored_len))
@@ -95,7 +95,7 @@ impl BlockKind {
     }
 
     /// Whether blocks of this kind are compressed at the requested level; a low level suffices for others.
-    fn holds_text(self) -> bool {
+    fn is_text(self) -> bool {
         use BlockKind::{ColumnDictionary, ColumnLayout, ColumnPool, Text};
         matches!(self, Text | ColumnLayout | ColumnDictionary | ColumnPool)
     }
@@ -148,7 +148,7 @@ pub(crate) struct BlockWriter {
 
 impl BlockWriter {
     pub(crate) fn new(object: Vec<u8>, text_level: i32) -> Result<BlockWriter, BucketError> {
-        let compressor = |level| zstd::bulk::Compressor::new(level).map_err(|error| zstd_failed(&error));
+        let compressor = |level| zstd::bulk::Compressor::new(level).map_err(|error| compression_error(&error));
         Ok(BlockWriter {
             object,
             text: compressor(text_level)?,
@@ -160,7 +160,7 @@ impl BlockWriter {
 
     /// Appends a block, compressed if that is smaller. Returns its stored size, including the head.
     pub(crate) fn write(&mut self, kind: BlockKind, raw: &[u8]) -> Result<u32, BucketError> {
-        let compressor = if kind.holds_text() { &mut self.text } else { &mut self.structure };
+        let compressor = if kind.is_text() { &mut self.text } else { &mut self.structure };
         let smaller = compress(compressor, raw, &mut self.scratch)?;
         let (codec, payload) = if smaller { (CODEC_ZSTD, &self.scratch[..]) } else { (CODEC_STORED, raw) };
         Ok(put_block(&mut self.object, kind, codec, raw.len(), payload))
@@ -173,15 +173,15 @@ impl BlockWriter {
 
     /// Compresses bytes at the level of text, for blocks that record which of their parts are compressed. `None` if the
     /// result is not smaller.
-    pub(crate) fn compressed(&mut self, raw: &[u8]) -> Result<Option<&[u8]>, BucketError> {
+    pub(crate) fn compress_text(&mut self, raw: &[u8]) -> Result<Option<&[u8]>, BucketError> {
         Ok(compress(&mut self.text, raw, &mut self.scratch)?.then_some(&self.scratch[..]))
     }
 
     /// Like [`BlockWriter::compressed`], but also tries the fast level on bytes that hardly repeat, and returns the
     /// smaller result: for such bytes, for example ids, entropy coding alone beats a search for matches.
-    pub(crate) fn compressed_best(&mut self, raw: &[u8]) -> Result<Option<&[u8]>, BucketError> {
+    pub(crate) fn compress_smallest(&mut self, raw: &[u8]) -> Result<Option<&[u8]>, BucketError> {
         let is_smaller = compress(&mut self.text, raw, &mut self.scratch)?;
-        if self.scratch.len() * HARDLY_COMPRESSED < raw.len() {
+        if self.scratch.len() * POOR_COMPRESSION_RATIO_MAX < raw.len() {
             return Ok(is_smaller.then_some(&self.scratch[..]));
         }
         let is_fast_smaller = compress(&mut self.structure, raw, &mut self.fast)?;
@@ -213,32 +213,32 @@ fn compress(
 ) -> Result<bool, BucketError> {
     scratch.clear();
     scratch.reserve(zstd::zstd_safe::compress_bound(raw.len()));
-    let written = compressor.compress_to_buffer(raw, scratch).map_err(|error| zstd_failed(&error))?;
+    let written = compressor.compress_to_buffer(raw, scratch).map_err(|error| compression_error(&error))?;
     Ok(written < raw.len())
 }
 
-fn zstd_failed(error: &std::io::Error) -> BucketError {
-    BlockPosition::of("text", 0).corrupt(format!("zstd cannot compress: {error}"))
+fn compression_error(error: &std::io::Error) -> BucketError {
+    BlockPosition::outside_slabs("text", 0).corrupt(format!("zstd cannot compress: {error}"))
 }
 
 fn put_block(object: &mut Vec<u8>, kind: BlockKind, codec: u8, raw_len: usize, payload: &[u8]) -> u32 {
     // Every caller keeps raw lengths below MAX_SLAB_RAW_BYTES or a smaller limit, far from 2^32.
-    let head = head_word(kind.code(), codec, BLOCK_VERSION, u32_of(raw_len));
+    let head = block_header(kind.code(), codec, BLOCK_VERSION, u32_of(raw_len));
     object.extend_from_slice(&head.to_le_bytes());
     object.extend_from_slice(&xxh3_64_with_seed(payload, head).to_le_bytes());
     object.extend_from_slice(payload);
     u32_of(BLOCK_HEAD_BYTES + payload.len())
 }
 
-fn head_word(kind: u8, codec: u8, version: u8, raw_len: u32) -> u64 {
+fn block_header(kind: u8, codec: u8, version: u8, raw_len: u32) -> u64 {
     u64::from(kind) | u64::from(codec) << 8 | u64::from(version) << 16 | u64::from(raw_len) << 32
 }
 
 /// Whether a wrong checksum ends a read. It does not during fuzzing: decoders must tolerate arbitrary bytes, and
 /// checksums would keep every mutated byte from them.
-pub(crate) fn checksums_decide() -> bool {
+pub(crate) fn enforces_checksums() -> bool {
     #[cfg(test)]
-    let decide = tests::CHECKSUMS_DECIDE.get();
+    let decide = tests::ENFORCE_CHECKSUMS.get();
     #[cfg(not(test))]
     let decide = !cfg!(fuzzing);
     decide
@@ -265,10 +265,10 @@ pub(crate) fn open_block<'a>(
         return Err(place.corrupt(format!("{} bytes are too few for a block", bytes.len())));
     };
     let mut cursor = Cursor::new(head);
-    let word = place.decoded(cursor.u64("block head"))?;
-    let checksum = place.decoded(cursor.u64("block checksum"))?;
+    let word = place.map_malformed(cursor.u64("block head"))?;
+    let checksum = place.map_malformed(cursor.u64("block checksum"))?;
     let found = xxh3_64_with_seed(payload, word);
-    if found != checksum && checksums_decide() {
+    if found != checksum && enforces_checksums() {
         return Err(place.corrupt(format!("checksum is {found:016x}, {checksum:016x} was written")));
     }
     let [found_kind, codec, version, reserved, ..] = word.to_le_bytes();
@@ -292,7 +292,7 @@ impl<'a> Block<'a> {
         self.raw_len
     }
 
-    pub(crate) fn place(&self) -> BlockPosition {
+    pub(crate) fn position(&self) -> BlockPosition {
         self.place
     }
 
@@ -309,7 +309,7 @@ impl<'a> Block<'a> {
             CODEC_STORED | CODEC_ZSTD => decode_part(self.payload, self.codec == CODEC_ZSTD, raw),
             codec => Err(Malformed(format!("codec {codec} does not fit this kind of block"))),
         };
-        self.place.decoded(decoded)
+        self.place.map_malformed(decoded)
     }
 
     /// The bytes of an uncompressed block.
@@ -322,7 +322,7 @@ impl<'a> Block<'a> {
 
     /// The decoded parts of a block of exactly `N` parts.
     pub(crate) fn decode_parts<const N: usize>(&self) -> Result<[Vec<u8>; N], BucketError> {
-        self.place.decoded(self.try_decode_parts())
+        self.place.map_malformed(self.try_decode_parts())
     }
 
     fn try_decode_parts<const N: usize>(&self) -> Result<[Vec<u8>; N], Malformed> {
@@ -381,21 +381,21 @@ pub(crate) mod tests {
 
     thread_local! {
         /// Set to false by tests whose damage must reach the decoders.
-        pub(crate) static CHECKSUMS_DECIDE: std::cell::Cell<bool> = const { std::cell::Cell::new(true) };
+        pub(crate) static ENFORCE_CHECKSUMS: std::cell::Cell<bool> = const { std::cell::Cell::new(true) };
     }
 
-    fn one_block(raw: &[u8]) -> Vec<u8> {
+    fn encode_block(raw: &[u8]) -> Vec<u8> {
         let mut writer = BlockWriter::new(Vec::new(), 1).unwrap();
         writer.write(BlockKind::Text, raw).unwrap();
         writer.object
     }
 
     #[test]
-    fn blocks_come_back_and_every_flipped_bit_is_seen() {
+    fn blocks_round_trip_and_every_flipped_bit_is_detected() {
         let raw = b"one two one two one two one two one two one two three".repeat(3);
-        let stored = one_block(&raw);
+        let stored = encode_block(&raw);
         assert!(stored.len() < raw.len());
-        let place = BlockPosition::of("text", 0);
+        let place = BlockPosition::outside_slabs("text", 0);
         assert_eq!(open_block(&stored, BlockKind::Text, place, 1_000).unwrap().decode().unwrap(), raw);
         assert!(open_block(&stored, BlockKind::Text, place, 10).is_err());
         assert!(open_block(&stored, BlockKind::Time, place, 1_000).is_err());
@@ -410,11 +410,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn parts_come_back() {
+    fn block_parts_round_trip() {
         let mut writer = BlockWriter::new(Vec::new(), 1).unwrap();
         let long = b"ab".repeat(500);
         writer.write_parts(BlockKind::TermDictionary, &[b"x", &long, b""]).unwrap();
-        let block = open_block(&writer.object, BlockKind::TermDictionary, BlockPosition::of("", 0), 2_000).unwrap();
+        let block =
+            open_block(&writer.object, BlockKind::TermDictionary, BlockPosition::outside_slabs("", 0), 2_000).unwrap();
         assert_eq!(block.decode_parts::<3>().unwrap(), [b"x".to_vec(), long, Vec::new()]);
         assert!(block.decode_parts::<2>().is_err());
         assert!(block.decode().is_err());

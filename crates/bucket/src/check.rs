@@ -4,22 +4,22 @@ use quarry_event::template::{ValueTraits, is_json_scalar, is_string_content};
 use quarry_event::{PageColumns, PageSet};
 use quarry_stdx::number::u32_of;
 
-use crate::block::{BlockAt, BlockKind, open_block};
-use crate::directory::{HEADER_BYTES, TRAILER_BYTES, header};
+use crate::block::{BlockKind, BlockRef, open_block};
+use crate::directory::{HEADER_BYTES, TRAILER_BYTES, bucket_header};
 use crate::error::{BlockPosition, BucketError};
 use crate::reader::BucketReader;
 use crate::term_dictionary::Namespace;
 use crate::term_dictionary::hash::hash_term;
-use crate::term_dictionary::write::fingerprint_of;
+use crate::term_dictionary::write::term_fingerprint;
 
 impl BucketReader {
     /// Reads everything; checks every checksum and structural rule, and that every byte belongs to a block.
     pub fn check(&self) -> Result<(), BucketError> {
-        let place = BlockPosition::of("header", 0);
-        if self.source.fetch(place, HEADER_BYTES)?[..] != header() {
+        let place = BlockPosition::outside_slabs("header", 0);
+        if self.source.fetch_block(place, HEADER_BYTES)?[..] != bucket_header() {
             return Err(place.corrupt("the object does not start as a bucket of this version does"));
         }
-        let mut blocks = vec![self.directory()];
+        let mut blocks = vec![self.directory_block()];
         let mut shared = Vec::new();
         for slab in 0..self.slabs().len() {
             self.check_slab_facts(slab)?;
@@ -35,12 +35,12 @@ impl BucketReader {
         shared.sort_unstable_by_key(|at| at.offset);
         shared.dedup();
         blocks.extend(shared);
-        self.check_cover(blocks)
+        self.check_blocks_fill_object(blocks)
     }
 
     /// Reads each column of each page separately, and checks its values against its traits and counts. Adds the blocks
     /// of the columns to `blocks`, and returns those that several columns or slabs share.
-    fn check_columns(&self, slab: usize, blocks: &mut Vec<BlockAt>) -> Result<Vec<BlockAt>, BucketError> {
+    fn check_columns(&self, slab: usize, blocks: &mut Vec<BlockRef>) -> Result<Vec<BlockRef>, BucketError> {
         let (Some(at), Some(columns)) = (self.parts()[slab].columns.at, self.columns(slab)?) else {
             return Ok(Vec::new());
         };
@@ -54,15 +54,15 @@ impl BucketReader {
             for (number, column) in (0u32..).zip(&columns.layout.template_set.columns) {
                 let read = values.column(number)?;
                 if let Some(counts) = columns.layout.template_set.counts.get(&number)
-                    && !counts.tell(page, &read.values)
+                    && !counts.matches_page(page, &read.values)
                 {
                     let reason = format!("the value counts of column {number} do not add up to its values");
-                    return Err(values.place().corrupt(reason));
+                    return Err(values.position().corrupt(reason));
                 }
                 let texts = values.all_texts(number)?;
-                if let Some(at) = (0..texts.ends.len()).find(|at| !keeps_traits(texts.get(*at), &column.traits)) {
+                if let Some(at) = (0..texts.ends.len()).find(|at| !satisfies_traits(texts.get(*at), &column.traits)) {
                     let reason = format!("value {at} of column {number} contradicts the traits of its column");
-                    return Err(values.place().corrupt(reason));
+                    return Err(values.position().corrupt(reason));
                 }
             }
         }
@@ -72,7 +72,7 @@ impl BucketReader {
     /// Checks that no page of a slab is empty and only the last one is short.
     fn check_slab_facts(&self, slab: usize) -> Result<(), BucketError> {
         let info = &self.slabs()[slab];
-        let place = BlockPosition::of("slab head", self.parts()[slab].head.offset).in_slab(slab);
+        let place = BlockPosition::outside_slabs("slab head", self.parts()[slab].head.offset).in_slab(slab);
         for (number, page) in info.pages.iter().enumerate() {
             let last = number + 1 == info.pages.len();
             if page.events == 0 || (!last && page.events as usize != crate::MAX_PAGE_EVENTS) {
@@ -85,7 +85,8 @@ impl BucketReader {
     fn check_page(&self, slab: usize, number: usize) -> Result<(), BucketError> {
         let info = &self.slabs()[slab].pages[number];
         let page = self.read_page(slab, number, PageColumns::ALL)?;
-        let place = BlockPosition::of("slab head", self.parts()[slab].head.offset).in_slab(slab).in_page(number);
+        let place =
+            BlockPosition::outside_slabs("slab head", self.parts()[slab].head.offset).in_slab(slab).in_page(number);
         let times = (page.time.iter().copied().min(), page.time.iter().copied().max());
         if times != (Some(info.time_min), Some(info.time_max)) {
             return Err(
@@ -106,7 +107,7 @@ impl BucketReader {
         &self,
         slab: usize,
         visit: &mut dyn FnMut(u64),
-        blocks: &mut Vec<BlockAt>,
+        blocks: &mut Vec<BlockRef>,
     ) -> Result<(), BucketError> {
         let parts = &self.parts()[slab];
         for (slot, namespace) in [(&parts.tokens, Namespace::Tokens), (&parts.fields, Namespace::Fields)] {
@@ -118,11 +119,11 @@ impl BucketReader {
             term_dictionary.for_each(&self.source, &mut |term, pages| {
                 assert!(pages & !every_page.0 == 0);
                 let hash = hash_term(namespace, term);
-                fingerprint = fingerprint.wrapping_add(fingerprint_of(hash, pages));
+                fingerprint = fingerprint.wrapping_add(term_fingerprint(hash, pages));
                 visit(hash);
             })?;
             if fingerprint != term_dictionary.fingerprint {
-                let place = BlockPosition::of(at.kind.name(), at.offset).in_slab(slab);
+                let place = BlockPosition::outside_slabs(at.kind.name(), at.offset).in_slab(slab);
                 return Err(place.corrupt("the terms differ from those that were collected"));
             }
             blocks.push(at);
@@ -132,33 +133,33 @@ impl BucketReader {
     }
 
     /// Reads the locator, looks up every rare token in it and adds its blocks to `blocks`.
-    fn check_locator(&self, slab: usize, blocks: &mut Vec<BlockAt>) -> Result<(), BucketError> {
+    fn check_locator(&self, slab: usize, blocks: &mut Vec<BlockRef>) -> Result<(), BucketError> {
         let Some(locator) = self.locator(slab)? else {
             return Ok(());
         };
         blocks.extend(self.parts()[slab].locator.at);
         blocks.extend(locator.blocks());
-        self.check_located(slab, true, &mut |_| {})
+        self.check_locator_covers_rare_tokens(slab, true, &mut |_| {})
     }
 
     /// Checks that a slab's locator, if there is one, finds the pages of every rare token. Passes the hash of every
     /// rare token to `visit`, with repetitions. If `texts` is false and the slab has no locator, only the tokens of
     /// number columns are passed.
-    pub(crate) fn check_located(
+    pub(crate) fn check_locator_covers_rare_tokens(
         &self,
         slab: usize,
         texts: bool,
         visit: &mut dyn FnMut(u64),
     ) -> Result<(), BucketError> {
         let Some(locator) = self.locator(slab)? else {
-            return self.for_each_rare(slab, (false, texts), &mut |hash, _| {
+            return self.for_each_rare_token(slab, (false, texts), &mut |hash, _| {
                 visit(hash);
                 Ok(())
             });
         };
         let mut missing = 0;
-        let tables = locator.tables(&self.source)?;
-        self.for_each_rare(slab, (true, true), &mut |hash, page| {
+        let tables = locator.read_tables(&self.source)?;
+        self.for_each_rare_token(slab, (true, true), &mut |hash, page| {
             visit(hash);
             if let Some(page) = page {
                 missing += usize::from(tables.find(hash)?.is_some_and(|pages| pages >> page & 1 == 0));
@@ -167,7 +168,7 @@ impl BucketReader {
         })?;
         match (missing, self.parts()[slab].locator.at) {
             (1.., Some(at)) => {
-                let place = BlockPosition::of(at.kind.name(), at.offset).in_slab(slab);
+                let place = BlockPosition::outside_slabs(at.kind.name(), at.offset).in_slab(slab);
                 Err(place.corrupt(format!("{missing} tokens are in pages that it does not list")))
             }
             _ => Ok(()),
@@ -175,31 +176,33 @@ impl BucketReader {
     }
 
     /// Checks that the blocks fill the space between header and trailer without gaps or overlap.
-    fn check_cover(&self, mut blocks: Vec<BlockAt>) -> Result<(), BucketError> {
+    fn check_blocks_fill_object(&self, mut blocks: Vec<BlockRef>) -> Result<(), BucketError> {
         blocks.sort_unstable_by_key(|at| at.offset);
         let mut end = HEADER_BYTES as u64;
         for at in blocks {
-            let place = BlockPosition::of(at.kind.name(), at.offset);
+            let place = BlockPosition::outside_slabs(at.kind.name(), at.offset);
             if at.offset != end {
                 return Err(place.corrupt(format!("the block before it ends at byte {end}")));
             }
             // The other checks read a page's blocks by kind and ignore blocks of an unexpected kind, so these are found
             // here.
-            let bytes = self.source.fetch(place, at.stored_len as usize)?;
+            let bytes = self.source.fetch_block(place, at.stored_len as usize)?;
             open_block(&bytes, at.kind, place, u32::MAX as usize)?;
             end = at.offset.saturating_add(u64::from(at.stored_len));
         }
         let trailer = self.source.len().saturating_sub(TRAILER_BYTES as u64);
         if end != trailer {
-            return Err(BlockPosition::of("trailer", trailer).corrupt(format!("the last block ends at byte {end}")));
+            return Err(
+                BlockPosition::outside_slabs("trailer", trailer).corrupt(format!("the last block ends at byte {end}"))
+            );
         }
-        assert_eq!(self.directory().kind, BlockKind::Directory);
+        assert_eq!(self.directory_block().kind, BlockKind::Directory);
         Ok(())
     }
 }
 
 /// Whether the traits of a column hold for this value.
-fn keeps_traits(value: &[u8], traits: &ValueTraits) -> bool {
+fn satisfies_traits(value: &[u8], traits: &ValueTraits) -> bool {
     let len = value.len() as u64;
     let ends_fit = |(first, last): (&u8, &u8)| traits.firsts.contains(*first) && traits.lasts.contains(*last);
     value.iter().all(|byte| traits.bytes.contains(*byte))

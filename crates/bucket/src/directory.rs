@@ -8,7 +8,7 @@ use std::sync::Arc;
 use quarry_event::{Metadata, TimeNs};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::block::{BlockAt, BlockKind, checksums_decide};
+use crate::block::{BlockKind, BlockRef, enforces_checksums};
 use crate::error::{BlockPosition, BucketError};
 use crate::limits::{
     MAX_PAGE_EVENTS, MAX_SLAB_EVENTS, MAX_SLAB_PAGES, MAX_SLAB_RAW_BYTES, MAX_SLABS, MAX_SUMMARY_VALUE_BYTES,
@@ -16,7 +16,7 @@ use crate::limits::{
 };
 use crate::metas::{MetaSet, put_meta_set, put_metas, read_meta_set, read_metas};
 use crate::summary::{BucketSummary, ValueSummary};
-use crate::wire::{Cursor, Malformed, put_run, put_signed, put_varint};
+use crate::wire::{Cursor, Malformed, put_bytes, put_signed, put_varint};
 
 /// First and last bytes of every bucket.
 const MAGIC: &[u8; 8] = b"QRYBUCKT";
@@ -27,7 +27,7 @@ pub(crate) const HEADER_BYTES: usize = 16;
 /// Bytes of the trailer: offset and stored length of the directory, version, magic, and a checksum of these.
 pub(crate) const TRAILER_BYTES: usize = 32;
 
-pub(crate) fn header() -> [u8; HEADER_BYTES] {
+pub(crate) fn bucket_header() -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
     header[..8].copy_from_slice(MAGIC);
     header[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
@@ -52,12 +52,12 @@ pub(crate) fn read_trailer(bytes: &[u8], place: BlockPosition) -> Result<(u64, u
             cursor.u64("checksum")?
         }))
     };
-    let (offset, len, version, magic, checksum) = place.decoded(fields())?;
+    let (offset, len, version, magic, checksum) = place.map_malformed(fields())?;
     if magic != MAGIC {
         return Err(place.corrupt("the object does not end as a bucket does: it is cut off or something else"));
     }
     let found = xxh3_64(&bytes[..TRAILER_BYTES - 8]);
-    if found != checksum && checksums_decide() {
+    if found != checksum && enforces_checksums() {
         return Err(place.corrupt(format!("checksum is {found:016x}, {checksum:016x} was written")));
     }
     if version != FORMAT_VERSION {
@@ -79,7 +79,7 @@ pub(crate) struct PageHead {
     /// The metadata codes as a set; filled by the reader only.
     pub(crate) metas: MetaSet,
     /// Blocks in the order in which they are stored, consecutive.
-    pub(crate) blocks: Vec<BlockAt>,
+    pub(crate) blocks: Vec<BlockRef>,
 }
 
 /// The parts of a slab other than its blocks.
@@ -88,12 +88,12 @@ pub(crate) struct SlabHead {
     pub(crate) metas: Arc<[Metadata]>,
     pub(crate) pages: Vec<PageHead>,
     /// Blocks of the slab as a whole: the directories of its term dictionaries.
-    pub(crate) blocks: Vec<BlockAt>,
+    pub(crate) blocks: Vec<BlockRef>,
 }
 
 impl SlabHead {
     /// Appends the head; `added` are further blocks of the slab.
-    pub(crate) fn put(&self, added: &[BlockAt], out: &mut Vec<u8>) {
+    pub(crate) fn put(&self, added: &[BlockRef], out: &mut Vec<u8>) {
         assert!(self.pages.len() <= MAX_SLAB_PAGES, "a slab has no more pages");
         put_metas(&self.metas, out);
         put_varint(out, self.pages.len() as u64);
@@ -107,7 +107,7 @@ impl SlabHead {
             put_varint(out, page.time_max.wrapping_sub(page.time_min) as u64);
             put_varint(out, page.raw_bytes);
             put_meta_set(&page.codes, out);
-            let behind = |pair: &[BlockAt]| pair[0].offset + u64::from(pair[0].stored_len) == pair[1].offset;
+            let behind = |pair: &[BlockRef]| pair[0].offset + u64::from(pair[0].stored_len) == pair[1].offset;
             assert!(page.blocks.windows(2).all(behind), "blocks of a page are contiguous");
             put_varint(out, page.blocks.first().map_or(0, |block| block.offset));
             put_varint(out, page.blocks.len() as u64);
@@ -126,44 +126,44 @@ impl SlabHead {
 
     pub(crate) fn read(bytes: &[u8], place: BlockPosition) -> Result<SlabHead, BucketError> {
         let mut cursor = Cursor::new(bytes);
-        let metas = place.decoded(read_metas(&mut cursor))?;
-        let pages = place.decoded(cursor.count("number of pages", MAX_SLAB_PAGES))?;
+        let metas = place.map_malformed(read_metas(&mut cursor))?;
+        let pages = place.map_malformed(cursor.count("number of pages", MAX_SLAB_PAGES))?;
         let pages = (0..pages)
             .map(|at| read_page_head(&mut cursor, metas.len(), place.in_page(at)))
             .collect::<Result<Vec<PageHead>, BucketError>>()?;
-        let count = place.decoded(cursor.count("number of slab blocks", cursor.remaining()))?;
+        let count = place.map_malformed(cursor.count("number of slab blocks", cursor.remaining()))?;
         let mut blocks = Vec::new();
         for _ in 0..count {
             let kind = read_kind(&mut cursor, place)?;
-            let offset = place.decoded(cursor.varint("offset of a block"))?;
-            let stored_len = place.decoded(cursor.count32("length of a block", u32::MAX as usize))?;
-            blocks.push(BlockAt { kind, offset, stored_len });
+            let offset = place.map_malformed(cursor.varint("offset of a block"))?;
+            let stored_len = place.map_malformed(cursor.count32("length of a block", u32::MAX as usize))?;
+            blocks.push(BlockRef { kind, offset, stored_len });
         }
-        place.decoded(cursor.finish("the slab head"))?;
+        place.map_malformed(cursor.finish("the slab head"))?;
         Ok(SlabHead { metas, pages, blocks })
     }
 
     /// The only block of a kind.
-    pub(crate) fn block(&self, kind: BlockKind) -> Option<BlockAt> {
+    pub(crate) fn block(&self, kind: BlockKind) -> Option<BlockRef> {
         self.blocks.iter().copied().find(|block| block.kind == kind)
     }
 }
 
 fn read_kind(cursor: &mut Cursor<'_>, place: BlockPosition) -> Result<BlockKind, BucketError> {
-    let code = place.decoded(cursor.u8("kind of a block"))?;
+    let code = place.map_malformed(cursor.u8("kind of a block"))?;
     BlockKind::from_code(code)
         .ok_or_else(|| BucketError::Unsupported { place, reason: format!("column kind {code} is unknown") })
 }
 
 fn read_page_head(cursor: &mut Cursor<'_>, metas: usize, place: BlockPosition) -> Result<PageHead, BucketError> {
-    let mut page = place.decoded(read_page_facts(cursor, metas))?;
-    let mut offset = place.decoded(cursor.varint("offset of the page"))?;
-    let count = place.decoded(cursor.count("number of blocks", cursor.remaining() / 2))?;
+    let mut page = place.map_malformed(read_page_facts(cursor, metas))?;
+    let mut offset = place.map_malformed(cursor.varint("offset of the page"))?;
+    let count = place.map_malformed(cursor.count("number of blocks", cursor.remaining() / 2))?;
     page.blocks.reserve_exact(count);
     for _ in 0..count {
         let kind = read_kind(cursor, place)?;
-        let stored_len = place.decoded(cursor.count32("length of a block", u32::MAX as usize))?;
-        page.blocks.push(BlockAt { kind, offset, stored_len });
+        let stored_len = place.map_malformed(cursor.count32("length of a block", u32::MAX as usize))?;
+        page.blocks.push(BlockRef { kind, offset, stored_len });
         offset = offset.saturating_add(u64::from(stored_len));
     }
     Ok(page)
@@ -201,7 +201,7 @@ impl Directory {
             assert!(values.len() <= MAX_SUMMARY_VALUES, "a summary lists no more values");
             put_varint(out, values.len() as u64);
             for value in values {
-                put_run(out, value.value.as_bytes());
+                put_bytes(out, value.value.as_bytes());
                 put_varint(out, value.events);
                 put_signed(out, value.first);
                 put_signed(out, value.last);

@@ -8,17 +8,17 @@ use bytes::Bytes;
 use quarry_event::{EventBatch, IndexedField, TimeNs};
 use quarry_stdx::number::u32_of;
 
-use crate::block::{BlockAt, BlockKind, BlockWriter};
-use crate::columns::{SharedColumns, can_be_written, layout_content, write_columns};
-use crate::directory::{PageHead, SlabHead, header};
+use crate::block::{BlockKind, BlockRef, BlockWriter};
+use crate::columns::{SharedColumns, has_consistent_lengths, layout_content, write_columns};
+use crate::directory::{PageHead, SlabHead, bucket_header};
 use crate::error::BucketError;
 use crate::fields::write_fields;
 use crate::filter::FilterWriter;
 use crate::integers::encode_integers;
 use crate::limits::{MAX_PAGE_EVENTS, MAX_SLAB_PAGES, MAX_SLABS, TARGET_TEXT_BLOCK_BYTES, within};
-use crate::locator::{LocatorTables, RarePages};
+use crate::locator::{LocatorTables, RareTokenPages};
 use crate::metas::MetaCount;
-use crate::slab_source::{CheckedSlab, MetaCodes};
+use crate::slab_source::{CheckedSlab, MetadataCodes};
 use crate::summary::{BucketSummary, SummaryBuilder};
 use crate::tail::{ObjectTail, SlabBlock};
 use crate::templates::{TemplateSlab, split_slab};
@@ -130,7 +130,7 @@ impl BucketEncoder {
     pub fn new(options: &EncodeOptions) -> Result<BucketEncoder, BucketError> {
         Ok(BucketEncoder {
             options: *options,
-            blocks: BlockWriter::new(header().to_vec(), options.zstd_level)?,
+            blocks: BlockWriter::new(bucket_header().to_vec(), options.zstd_level)?,
             shared: SharedColumns::default(),
             heads: Vec::new(),
             directories: Vec::new(),
@@ -152,15 +152,15 @@ impl BucketEncoder {
     /// Adds a slab. After an error the encoder must not be used any more.
     pub fn add_slab(&mut self, slab: &SlabSource<'_>) -> Result<(), BucketError> {
         within(self.heads.len() + 1, "slabs of a bucket", "MAX_SLABS", MAX_SLABS)?;
-        let head = self.slab(&CheckedSlab::new(slab, self.heads.len())?)?;
+        let head = self.encode_slab(&CheckedSlab::new(slab, self.heads.len())?)?;
         self.heads.push(head);
         Ok(())
     }
 
-    fn slab(&mut self, slab: &CheckedSlab<'_>) -> Result<SlabHead, BucketError> {
+    fn encode_slab(&mut self, slab: &CheckedSlab<'_>) -> Result<SlabHead, BucketError> {
         self.tokens.clear();
         self.fields.clear();
-        let codes = MetaCodes::of(slab.events);
+        let codes = MetadataCodes::of(slab.events);
         let template_slab = if self.options.templates { template_slab_of(slab.events) } else { None };
         let mut counts = vec![MetaCount::NONE; codes.metas.len()];
         let mut pages = Vec::new();
@@ -170,7 +170,7 @@ impl BucketEncoder {
             let (here, later) = fields.split_at(fields.partition_point(|field| (field.row as usize) < end));
             fields = later;
             let page = PageSource { number, start, end, fields: here, has_templates: template_slab.is_some() };
-            pages.push(self.page(slab, &codes, &page, &mut counts)?);
+            pages.push(self.encode_page(slab, &codes, &page, &mut counts)?);
         }
         assert!(fields.is_empty(), "every field belongs to a page");
         assert!(pages.len() <= MAX_SLAB_PAGES, "a mask has one bit per page");
@@ -181,7 +181,7 @@ impl BucketEncoder {
         if let Some(template_slab) = &template_slab {
             add_terms(template_slab, &mut self.tokens, &mut self.hashes);
             if self.options.locators != Locators::Omitted {
-                let tables = LocatorTables::of(RarePages::of(template_slab), pages.len())?;
+                let tables = LocatorTables::of(RareTokenPages::of(template_slab), pages.len())?;
                 self.locators.extend(tables.map(|tables| (slab_number, tables)));
             }
             let (times, shared) = (&slab.events.time, (slab_number, &mut self.shared));
@@ -195,10 +195,10 @@ impl BucketEncoder {
         Ok(SlabHead { metas: codes.metas.into(), pages, blocks: Vec::new() })
     }
 
-    fn page(
+    fn encode_page(
         &mut self,
         slab: &CheckedSlab<'_>,
-        codes: &MetaCodes,
+        codes: &MetadataCodes,
         page: &PageSource<'_>,
         counts: &mut [MetaCount],
     ) -> Result<PageHead, BucketError> {
@@ -220,19 +220,19 @@ impl BucketEncoder {
             codes: distinct,
             ..PageHead::default()
         };
-        self.integers(BlockKind::Time, times, &mut head);
-        self.integers(BlockKind::Meta, &page_codes, &mut head);
-        self.integers(BlockKind::IndexTime, slab.index_times(rows.clone()), &mut head);
-        self.terms(slab, page);
+        self.write_integers(BlockKind::Time, times, &mut head);
+        self.write_integers(BlockKind::Meta, &page_codes, &mut head);
+        self.write_integers(BlockKind::IndexTime, slab.index_times(rows.clone()), &mut head);
+        self.add_terms(slab, page);
         if !page.has_templates {
-            self.integers(BlockKind::Lengths, &lengths, &mut head);
-            self.text(slab, page, &mut head)?;
+            self.write_integers(BlockKind::Lengths, &lengths, &mut head);
+            self.write_text(slab, page, &mut head)?;
         }
         let offset = self.blocks.object.len() as u64;
         let stored = write_fields(page.fields, u32_of(page.start), &mut self.blocks)?;
         let mut offset = offset;
         for stored_len in stored {
-            head.blocks.push(BlockAt { kind: BlockKind::Fields, offset, stored_len });
+            head.blocks.push(BlockRef { kind: BlockKind::Fields, offset, stored_len });
             offset += u64::from(stored_len);
         }
         assert_eq!(offset, self.blocks.object.len() as u64, "blocks of fields are contiguous");
@@ -240,17 +240,17 @@ impl BucketEncoder {
         Ok(head)
     }
 
-    fn integers(&mut self, kind: BlockKind, values: &[i64], head: &mut PageHead) {
+    fn write_integers(&mut self, kind: BlockKind, values: &[i64], head: &mut PageHead) {
         self.scratch.clear();
         encode_integers(values, &mut self.scratch);
         let offset = self.blocks.object.len() as u64;
         let stored_len = self.blocks.write_stored(kind, &self.scratch);
-        head.blocks.push(BlockAt { kind, offset, stored_len });
+        head.blocks.push(BlockRef { kind, offset, stored_len });
     }
 
     /// Adds the page's terms to the tables. If the texts are stored as columns, their terms are not added here but for
     /// the whole slab at once.
-    fn terms(&mut self, slab: &CheckedSlab<'_>, page: &PageSource<'_>) {
+    fn add_terms(&mut self, slab: &CheckedSlab<'_>, page: &PageSource<'_>) {
         if !page.has_templates {
             self.tokens.start_page(page.number);
             for row in page.start..page.end {
@@ -265,7 +265,12 @@ impl BucketEncoder {
 
     /// Writes the page's text in blocks of whole events. Each block is closed before it exceeds its target size; an
     /// event longer than that gets a block of its own.
-    fn text(&mut self, slab: &CheckedSlab<'_>, page: &PageSource<'_>, head: &mut PageHead) -> Result<(), BucketError> {
+    fn write_text(
+        &mut self,
+        slab: &CheckedSlab<'_>,
+        page: &PageSource<'_>,
+        head: &mut PageHead,
+    ) -> Result<(), BucketError> {
         let end_of = |row: usize| slab.events.ends[row] as usize;
         let mut start = if page.start == 0 { 0 } else { end_of(page.start - 1) };
         let mut row = page.start;
@@ -278,7 +283,7 @@ impl BucketEncoder {
             }
             let offset = self.blocks.object.len() as u64;
             let stored_len = self.blocks.write(BlockKind::Text, &slab.events.raw[start..end])?;
-            head.blocks.push(BlockAt { kind: BlockKind::Text, offset, stored_len });
+            head.blocks.push(BlockRef { kind: BlockKind::Text, offset, stored_len });
             start = end;
         }
         assert_eq!(start, end_of(page.end - 1), "blocks hold all text of the page");
@@ -338,7 +343,7 @@ struct PageSource<'a> {
 fn template_slab_of(events: &EventBatch) -> Option<TemplateSlab> {
     #[cfg(test)]
     let split_slab = tests::SPLITTER.get().unwrap_or(split_slab);
-    split_slab(events).filter(|slab| can_be_written(slab, events.len()))
+    split_slab(events).filter(|slab| has_consistent_lengths(slab, events.len()))
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ pub struct BlockPosition {
 
 impl BlockPosition {
     /// A block outside any slab.
-    pub(crate) fn of(block: &'static str, offset: u64) -> BlockPosition {
+    pub(crate) fn outside_slabs(block: &'static str, offset: u64) -> BlockPosition {
         BlockPosition { slab: None, page: None, block, offset }
     }
 
@@ -102,7 +102,7 @@ impl BlockPosition {
     }
 
     /// Turns malformed data into damage at this position.
-    pub(crate) fn decoded<T>(self, outcome: Result<T, Malformed>) -> Result<T, BucketError> {
+    pub(crate) fn map_malformed<T>(self, outcome: Result<T, Malformed>) -> Result<T, BucketError> {
         outcome.map_err(|malformed| self.corrupt(malformed.0))
     }
 

@@ -16,13 +16,13 @@ use crate::error::BucketError;
 use crate::limits::{
     MAX_FIELD_BLOCK_ENTRIES, MAX_FIELD_BLOCK_NAMES, MAX_FIELD_BYTES, MAX_PAGE_EVENTS, TARGET_FIELD_BLOCK_BYTES,
 };
-use crate::wire::{Cursor, Malformed, put_run, put_varint};
+use crate::wire::{Cursor, Malformed, put_bytes, put_varint};
 
 /// Number of streams of a field block: dictionary names; rows and name numbers; value lengths; values; names beyond the
 /// dictionary.
-const STREAMS: usize = 5;
+const FIELD_STREAMS: usize = 5;
 /// Name number that marks a name beyond the dictionary.
-const BESIDE: u64 = 0;
+const INLINE_NAME: u64 = 0;
 /// Maximum decoded size of a field block: the size at which it is closed, and one more field of the greatest size.
 pub(crate) const MAX_FIELD_BLOCK_BYTES: usize =
     TARGET_FIELD_BLOCK_BYTES + MAX_FIELD_BYTES + MAX_FIELD_BLOCK_ENTRIES * 16;
@@ -36,14 +36,14 @@ pub(crate) fn write_fields(
     let mut stored = Vec::new();
     let mut left = fields;
     while !left.is_empty() {
-        let (now, later) = left.split_at(entries_of_block(left));
+        let (now, later) = left.split_at(block_entry_count(left));
         stored.push(write_block(now, first_row, blocks)?);
         left = later;
     }
     Ok(stored)
 }
 
-fn entries_of_block(fields: &[IndexedField]) -> usize {
+fn block_entry_count(fields: &[IndexedField]) -> usize {
     let mut bytes = 0;
     let fits = |field: &&IndexedField| {
         let before = bytes;
@@ -55,7 +55,7 @@ fn entries_of_block(fields: &[IndexedField]) -> usize {
 
 fn write_block(fields: &[IndexedField], first_row: u32, blocks: &mut BlockWriter) -> Result<u32, BucketError> {
     let mut numbers: HashMap<&str, u64, FixedState> = HashMap::default();
-    let [mut names, mut rows, mut lengths, mut values, mut beside] = [const { Vec::new() }; STREAMS];
+    let [mut names, mut rows, mut lengths, mut values, mut beside] = [const { Vec::new() }; FIELD_STREAMS];
     put_varint(&mut rows, fields.len() as u64);
     assert!(fields.len() <= MAX_FIELD_BLOCK_ENTRIES, "a block has no more fields");
     assert!(fields.is_sorted_by_key(|field| field.row), "fields are in the order of their events");
@@ -67,12 +67,12 @@ fn write_block(fields: &[IndexedField], first_row: u32, blocks: &mut BlockWriter
             Some(number) => *number,
             None if numbers.len() < MAX_FIELD_BLOCK_NAMES => {
                 numbers.insert(&field.name, next);
-                put_run(&mut names, field.name.as_bytes());
+                put_bytes(&mut names, field.name.as_bytes());
                 next
             }
             None => {
-                put_run(&mut beside, field.name.as_bytes());
-                BESIDE
+                put_bytes(&mut beside, field.name.as_bytes());
+                INLINE_NAME
             }
         };
         put_varint(&mut rows, u64::from(field.row - last_row));
@@ -86,12 +86,12 @@ fn write_block(fields: &[IndexedField], first_row: u32, blocks: &mut BlockWriter
 
 /// Appends the fields of one block to `fields`; `events` is the number of events of the page.
 pub(crate) fn read_fields(block: &Block<'_>, events: usize, fields: &mut Vec<IndexedField>) -> Result<(), BucketError> {
-    let streams = block.decode_parts::<STREAMS>()?;
-    block.place().decoded(parse_streams(&streams, events, fields))
+    let streams = block.decode_parts::<FIELD_STREAMS>()?;
+    block.position().map_malformed(decode_streams(&streams, events, fields))
 }
 
-fn parse_streams(
-    [names, rows, lengths, values, beside]: &[Vec<u8>; STREAMS],
+fn decode_streams(
+    [names, rows, lengths, values, beside]: &[Vec<u8>; FIELD_STREAMS],
     events: usize,
     fields: &mut Vec<IndexedField>,
 ) -> Result<(), Malformed> {
@@ -112,7 +112,7 @@ fn parse_streams(
             return Err(Malformed(format!("a field belongs to row {row} of {events}")));
         }
         let name = match rows.count("name number", dictionary.len())? as u64 {
-            BESIDE => beside.text("name of a field", MAX_FIELD_BYTES)?.into(),
+            INLINE_NAME => beside.text("name of a field", MAX_FIELD_BYTES)?.into(),
             number => dictionary[number as usize - 1].clone(),
         };
         let len = lengths.count("length of a value", MAX_FIELD_BYTES)?;
@@ -133,14 +133,14 @@ mod tests {
     use crate::error::BlockPosition;
 
     #[test]
-    fn more_names_than_the_dictionary_holds_come_back() {
+    fn names_beyond_the_dictionary_round_trip() {
         let fields: Vec<IndexedField> = (0..MAX_FIELD_BLOCK_NAMES as u32 * 2)
             .map(|at| IndexedField { row: 10 + at / 1_000, name: format!("n{at}").into(), value: "v".into() })
             .collect();
         let mut blocks = BlockWriter::new(Vec::new(), 1).unwrap();
         let stored = write_fields(&fields, 10, &mut blocks).unwrap();
         assert_eq!(stored, [u32_of(blocks.object.len())]);
-        let place = BlockPosition::of("", 0);
+        let place = BlockPosition::outside_slabs("", 0);
         let block = open_block(&blocks.object, BlockKind::Fields, place, MAX_FIELD_BLOCK_BYTES).unwrap();
         let mut back = Vec::new();
         read_fields(&block, 100, &mut back).unwrap();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn large_values_are_spread_over_blocks() {
+    fn large_values_are_split_across_blocks() {
         let value = "x".repeat(TARGET_FIELD_BLOCK_BYTES / 2);
         let field = |row| IndexedField { row, name: "n".into(), value: value.clone().into() };
         let fields: Vec<IndexedField> = (0..5).map(field).collect();
@@ -159,7 +159,9 @@ mod tests {
         let (mut back, mut at) = (Vec::new(), 0);
         for len in stored.into_iter().map(|len| len as usize) {
             let bytes = &blocks.object[at..at + len];
-            let block = open_block(bytes, BlockKind::Fields, BlockPosition::of("", 0), MAX_FIELD_BLOCK_BYTES).unwrap();
+            let block =
+                open_block(bytes, BlockKind::Fields, BlockPosition::outside_slabs("", 0), MAX_FIELD_BLOCK_BYTES)
+                    .unwrap();
             read_fields(&block, 5, &mut back).unwrap();
             at += len;
         }

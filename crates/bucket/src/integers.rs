@@ -7,28 +7,28 @@ mod bits;
 
 use bytes::Bytes;
 
-pub(crate) use bits::{PackedAt, pack, unpack, unpack_codes, width_of};
+pub(crate) use bits::{PackedReader, pack, unpack, unpack_codes, width_of};
 
 use crate::wire::{Cursor, Malformed, put_signed, put_varint};
 
-pub(crate) const CONSTANT: u8 = 0;
-pub(crate) const FRAME: u8 = 1;
-pub(crate) const DELTA: u8 = 2;
+pub(crate) const MODE_CONSTANT: u8 = 0;
+pub(crate) const MODE_FRAME: u8 = 1;
+pub(crate) const MODE_DELTA: u8 = 2;
 
 /// Appends the encoding of `values` to `out`.
 pub(crate) fn encode_integers(values: &[i64], out: &mut Vec<u8>) {
     let (min, max) = range_of(values);
     if min == max {
-        out.push(CONSTANT);
+        out.push(MODE_CONSTANT);
         put_signed(out, min);
         return;
     }
     let unit = common_unit(values, min);
-    let offsets = offsets_of(values, min, unit);
+    let offsets = unit_offsets(values, min, unit);
     let frame_width = width_of(max.wrapping_sub(min) as u64 / unit);
     match delta_range(&offsets) {
         Some((low, high)) if width_of(high.wrapping_sub(low) as u64) < frame_width => {
-            out.push(DELTA);
+            out.push(MODE_DELTA);
             put_signed(out, min);
             put_varint(out, unit);
             put_varint(out, offsets[0]);
@@ -37,7 +37,7 @@ pub(crate) fn encode_integers(values: &[i64], out: &mut Vec<u8>) {
             pack(offsets.windows(2).map(step), width_of(high.wrapping_sub(low) as u64), out);
         }
         _ => {
-            out.push(FRAME);
+            out.push(MODE_FRAME);
             put_signed(out, min);
             put_varint(out, unit);
             pack(offsets.iter().copied(), frame_width, out);
@@ -57,14 +57,14 @@ pub(crate) fn decode_integers(bytes: &[u8], count: usize) -> Result<Vec<i64>, Ma
 pub(crate) fn read_integers(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<i64>, Malformed> {
     let mode = cursor.u8("integer mode")?;
     let min = cursor.signed("integer minimum")?;
-    if mode == CONSTANT {
+    if mode == MODE_CONSTANT {
         return Ok(vec![min; count]);
     }
     let unit = cursor.varint("integer unit")?;
     let mut values = Vec::new();
     match mode {
-        FRAME => unpack(cursor, count, &mut values)?,
-        DELTA if count > 0 => {
+        MODE_FRAME => unpack(cursor, count, &mut values)?,
+        MODE_DELTA if count > 0 => {
             let first = cursor.varint("first integer")?;
             let low = cursor.signed("smallest delta")? as u64;
             values.reserve_exact(count);
@@ -86,46 +86,48 @@ pub(crate) fn read_integers(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec
 
 /// Random access to encoded integers.
 #[derive(Clone, Debug)]
-pub(crate) enum IntegersAt {
+pub(crate) enum IntegersReader {
     /// One value in every row.
     Constant(i64),
     /// Frame of reference: each value is `min` plus a multiple of `unit`.
-    Frame { min: i64, unit: u64, offsets: PackedAt },
+    Frame { min: i64, unit: u64, offsets: PackedReader },
     /// Deltas, decoded when opened because each value depends on the previous ones.
     Decoded(Vec<i64>),
 }
 
-impl IntegersAt {
+impl IntegersReader {
     /// Reads `count` integers at the position of `cursor`, which reads `chunk`.
-    pub(crate) fn read(chunk: &Bytes, cursor: &mut Cursor<'_>, count: usize) -> Result<IntegersAt, Malformed> {
+    pub(crate) fn read(chunk: &Bytes, cursor: &mut Cursor<'_>, count: usize) -> Result<IntegersReader, Malformed> {
         let mut ahead = cursor.clone();
         let mode = ahead.u8("integer mode")?;
-        if mode > FRAME {
-            return Ok(IntegersAt::Decoded(read_integers(cursor, count)?));
+        if mode > MODE_FRAME {
+            return Ok(IntegersReader::Decoded(read_integers(cursor, count)?));
         }
         *cursor = ahead;
         let min = cursor.signed("integer minimum")?;
-        if mode == CONSTANT {
-            return Ok(IntegersAt::Constant(min));
+        if mode == MODE_CONSTANT {
+            return Ok(IntegersReader::Constant(min));
         }
         let unit = cursor.varint("integer unit")?;
-        Ok(IntegersAt::Frame { min, unit, offsets: PackedAt::read(chunk, cursor, count, u64::BITS)? })
+        Ok(IntegersReader::Frame { min, unit, offsets: PackedReader::read(chunk, cursor, count, u64::BITS)? })
     }
 
     /// Integer number `at`, which must exist.
     pub(crate) fn get(&self, at: usize) -> i64 {
         match self {
-            IntegersAt::Constant(value) => *value,
-            IntegersAt::Frame { min, unit, offsets } => min.wrapping_add(offsets.get(at).wrapping_mul(*unit) as i64),
-            IntegersAt::Decoded(values) => values.get(at).copied().unwrap_or(0),
+            IntegersReader::Constant(value) => *value,
+            IntegersReader::Frame { min, unit, offsets } => {
+                min.wrapping_add(offsets.get(at).wrapping_mul(*unit) as i64)
+            }
+            IntegersReader::Decoded(values) => values.get(at).copied().unwrap_or(0),
         }
     }
 }
 
 /// Whether one of `wanted` is among `count` encoded values; `None` if the mode is not frame of reference.
-pub(crate) fn frame_holds(bytes: &[u8], count: usize, wanted: [i64; 2]) -> Result<Option<bool>, Malformed> {
+pub(crate) fn frame_contains(bytes: &[u8], count: usize, wanted: [i64; 2]) -> Result<Option<bool>, Malformed> {
     let mut cursor = Cursor::new(bytes);
-    if cursor.u8("integer mode")? != FRAME {
+    if cursor.u8("integer mode")? != MODE_FRAME {
         return Ok(None);
     }
     let min = cursor.signed("integer minimum")?;
@@ -172,14 +174,14 @@ pub(crate) fn range_of(values: &[i64]) -> (i64, i64) {
 /// often whole milliseconds or seconds.
 pub(crate) fn common_unit(values: &[i64], min: i64) -> u64 {
     // A divisor known at compile time becomes a multiplication.
-    fn divides<const UNIT: u64>(values: &[i64], min: i64) -> bool {
+    fn divides_all<const UNIT: u64>(values: &[i64], min: i64) -> bool {
         values.iter().all(|value| (value.wrapping_sub(min) as u64).is_multiple_of(UNIT))
     }
-    if !divides::<1_000>(values, min) {
+    if !divides_all::<1_000>(values, min) {
         1
-    } else if !divides::<1_000_000>(values, min) {
+    } else if !divides_all::<1_000_000>(values, min) {
         1_000
-    } else if !divides::<1_000_000_000>(values, min) {
+    } else if !divides_all::<1_000_000_000>(values, min) {
         1_000_000
     } else {
         1_000_000_000
@@ -187,7 +189,7 @@ pub(crate) fn common_unit(values: &[i64], min: i64) -> u64 {
 }
 
 /// Distance of each value from `min`, in units returned by [`common_unit`].
-pub(crate) fn offsets_of(values: &[i64], min: i64, unit: u64) -> Vec<u64> {
+pub(crate) fn unit_offsets(values: &[i64], min: i64, unit: u64) -> Vec<u64> {
     fn divided<const UNIT: u64>(values: &[i64], min: i64) -> Vec<u64> {
         values.iter().map(|value| value.wrapping_sub(min) as u64 / UNIT).collect()
     }
@@ -222,36 +224,36 @@ mod tests {
         encode_integers(values, &mut out);
         assert_eq!(decode_integers(&out, values.len()).unwrap(), values);
         let (chunk, len) = (Bytes::from(out), values.len());
-        let single = IntegersAt::read(&chunk, &mut Cursor::new(&chunk), len).unwrap();
+        let single = IntegersReader::read(&chunk, &mut Cursor::new(&chunk), len).unwrap();
         assert!((0..len).map(|at| single.get(at)).eq(values.iter().copied()));
         chunk.len()
     }
 
     proptest! {
         #[test]
-        fn any_values_come_back(values in prop::collection::vec(any::<i64>(), 0..200)) {
+        fn arbitrary_values_round_trip(values in prop::collection::vec(any::<i64>(), 0..200)) {
             round_trip(&values);
         }
 
         #[test]
-        fn near_values_come_back(start in any::<i64>(), steps in prop::collection::vec(-5i64..50, 0..200)) {
+        fn nearby_values_round_trip(start in any::<i64>(), steps in prop::collection::vec(-5i64..50, 0..200)) {
             let mut time = start;
             let values: Vec<i64> = steps.iter().map(|step| { time = time.wrapping_add(step * 1_000_000); time }).collect();
             round_trip(&values);
         }
 
         #[test]
-        fn garbage_gives_errors(bytes in prop::collection::vec(any::<u8>(), 0..64), count in 0usize..100) {
+        fn garbage_returns_errors(bytes in prop::collection::vec(any::<u8>(), 0..64), count in 0usize..100) {
             drop(decode_integers(&bytes, count));
             let chunk = Bytes::from(bytes);
-            if let Ok(single) = IntegersAt::read(&chunk, &mut Cursor::new(&chunk), count) {
+            if let Ok(single) = IntegersReader::read(&chunk, &mut Cursor::new(&chunk), count) {
                 (0..count).for_each(|at| assert!(single.get(at) == single.get(at)));
             }
         }
     }
 
     #[test]
-    fn numbers_are_found_without_decoding() {
+    fn numbers_are_found_in_packed_bits() {
         for values in
             [vec![5i64, 70_000, -3, 12, 9], vec![i64::MIN, i64::MAX, 7, 0], vec![3_000, 900_000, 5_000, 1_000]]
         {
@@ -259,7 +261,7 @@ mod tests {
             encode_integers(&values, &mut out);
             for wanted in [5, 6, -3, 12, i64::MIN, i64::MAX, 0, 7, 3_000, 3_001, 900_000, 1_000_000_000, 70_000] {
                 for other in [wanted, -4, 9] {
-                    let found = frame_holds(&out, values.len(), [wanted, other]).unwrap();
+                    let found = frame_contains(&out, values.len(), [wanted, other]).unwrap();
                     let expected = values.contains(&wanted) || values.contains(&other);
                     assert_eq!(found, Some(expected), "{wanted} or {other} in {values:?}");
                 }
@@ -267,11 +269,11 @@ mod tests {
         }
         let mut ascending = Vec::new();
         encode_integers(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], &mut ascending);
-        assert_eq!(frame_holds(&ascending, 10, [3, 3]).unwrap(), None);
+        assert_eq!(frame_contains(&ascending, 10, [3, 3]).unwrap(), None);
     }
 
     #[test]
-    fn extremes_and_small_columns() {
+    fn extreme_values_and_short_columns_round_trip() {
         round_trip(&[i64::MIN, i64::MAX, 0, -1]);
         round_trip(&[]);
         round_trip(&[7]);

@@ -43,7 +43,7 @@ mod wire;
 #[cfg(test)]
 mod mutation;
 
-pub use columns::{FEW_ROWS, TemplatePage};
+pub use columns::{POINT_READ_ROWS_MAX, TemplatePage};
 pub use encode::{BucketEncoder, EncodeOptions, EncodedBucket, Locators, SlabSource, encode, encode_slabs};
 pub use error::{BlockPosition, BucketError, ReadError};
 pub use filter::{RemoteFilter, TermFilter};

@@ -9,7 +9,7 @@ use quarry_event::{Metadata, TimeNs};
 
 use crate::limits::{MAX_METADATA_BYTES, MAX_PAGE_EVENTS, MAX_SLAB_EVENTS};
 use crate::term_dictionary::fold_case;
-use crate::wire::{Cursor, Malformed, put_run, put_varint};
+use crate::wire::{Cursor, Malformed, put_bytes, put_varint};
 
 /// A set of metadata codes: bit `i` stands for `SlabInfo::metas[i]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(crate) fn put_metas(metas: &[Metadata], out: &mut Vec<u8>) {
                 None => {
                     known.insert(text, next);
                     put_varint(out, 0);
-                    put_run(out, text.as_bytes());
+                    put_bytes(out, text.as_bytes());
                 }
             }
         }
@@ -107,7 +107,7 @@ pub(crate) fn read_meta_set(cursor: &mut Cursor<'_>, metas: usize) -> Result<Met
 }
 
 /// The text of one metadata field.
-pub(crate) fn text_of(meta: &Metadata, field: MetaField) -> &str {
+pub(crate) fn field_text(meta: &Metadata, field: MetaField) -> &str {
     match field {
         MetaField::Index => &meta.index,
         MetaField::Host => &meta.host,
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_match_as_written() {
+    fn wildcard_patterns_match_texts() {
         for (text, pattern, expected) in [
             ("Web-01", "web-01", true),
             ("web-01", "web", false),

@@ -7,7 +7,7 @@ mod mutations;
 
 use quarry_event::{EventBatch, IndexedField, Metadata};
 
-use crate::block::tests::CHECKSUMS_DECIDE;
+use crate::block::tests::ENFORCE_CHECKSUMS;
 use crate::columns::tests::{encoded_by_words, lines};
 use crate::{EncodeOptions, encode};
 
@@ -36,8 +36,8 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn decoders_bear_any_bytes() {
-    CHECKSUMS_DECIDE.set(false);
+fn decoders_do_not_panic_on_mutated_bytes() {
+    ENFORCE_CHECKSUMS.set(false);
     let seeds = seeds();
     mutations::for_each_mutation(&seeds, 4_000, entry::run);
     // Lengths are not damaged here, so that the damage reaches the decoders and not only the checks of block heads.
@@ -50,14 +50,14 @@ fn decoders_bear_any_bytes() {
             }
         }
     }
-    CHECKSUMS_DECIDE.set(true);
+    ENFORCE_CHECKSUMS.set(true);
 }
 
 /// Columns large enough for blocks of their own.
 #[test]
-fn decoders_of_columns_bear_any_bytes() {
+fn column_decoders_do_not_panic_on_mutated_bytes() {
     let seeds = [1, 3].map(|level| encoded_by_words(&[lines(4_200)], level).object.to_vec());
-    CHECKSUMS_DECIDE.set(false);
+    ENFORCE_CHECKSUMS.set(false);
     mutations::for_each_mutation(&seeds, 120, entry::run);
     for seed in &seeds {
         for at in (0..seed.len()).step_by(331) {
@@ -66,5 +66,5 @@ fn decoders_of_columns_bear_any_bytes() {
             entry::run(&changed);
         }
     }
-    CHECKSUMS_DECIDE.set(true);
+    ENFORCE_CHECKSUMS.set(true);
 }

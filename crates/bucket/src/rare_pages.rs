@@ -18,27 +18,27 @@ use crate::error::BucketError;
 use crate::reader::{BucketReader, TokenScope};
 use crate::term_dictionary::Namespace;
 use crate::term_dictionary::hash::hash_term;
-use crate::term_dictionary::rare_tokens::{RareNumbers, add_texts, is_rare_column, numbers_are_located};
+use crate::term_dictionary::rare_tokens::{RareNumbers, add_text_hashes, are_numbers_located, is_rare_column};
 use crate::term_dictionary::scan::{NumberTest, RareTest, TokenPattern};
 
 /// If other conditions leave at most this many pages, searching columns for another token costs more than reading the
 /// pages.
-const FEW_PAGES: u32 = 4;
+const REMAINING_PAGES_MAX: u32 = 4;
 
 impl BucketReader {
     /// Whether other conditions leave so few pages of a slab that searching its columns for another token does not pay
     /// off.
-    pub(crate) fn are_few(&self, slab: usize, among: PageSet) -> bool {
-        among != PageSet::first(self.slabs()[slab].pages.len()) && among.0.count_ones() <= FEW_PAGES
+    pub(crate) fn are_few_pages_left(&self, slab: usize, among: PageSet) -> bool {
+        among != PageSet::first(self.slabs()[slab].pages.len()) && among.0.count_ones() <= REMAINING_PAGES_MAX
     }
 
     /// Whether a lookup in the term dictionary is useful. It is not if all columns with the field's values are rare,
     /// because the dictionary omits their tokens. Numbers of several tokens are an exception: such tokens occur in most
     /// pages, so the lookup is made first, because it is faster than reading columns.
-    pub(crate) fn is_listed(&self, asked: TokenScope<'_>) -> Result<bool, BucketError> {
+    pub(crate) fn needs_dictionary_lookup(&self, asked: TokenScope<'_>) -> Result<bool, BucketError> {
         let (Some(within), Some(columns)) = (asked.within, self.columns(asked.slab)?) else { return Ok(true) };
         let columns = &columns.layout.template_set.columns;
-        let is_rare = |number: &u32| columns.get(*number as usize).is_some_and(is_one_rare_token);
+        let is_rare = |number: &u32| columns.get(*number as usize).is_some_and(is_single_rare_token);
         Ok(within.literals || !within.columns.iter().all(is_rare))
     }
 
@@ -68,14 +68,14 @@ impl BucketReader {
     }
 
     /// Pages of `among` with a value that passes the test of its column.
-    pub(crate) fn pages_passing(
+    pub(crate) fn pages_passing_tests(
         &self,
         slab: usize,
         tests: Vec<(u32, RareTest<'_>)>,
         among: PageSet,
     ) -> Result<u64, BucketError> {
         match self.columns(slab)? {
-            Some(columns) if !tests.is_empty() => self.look_through(slab, columns, tests, among),
+            Some(columns) if !tests.is_empty() => self.scan_pages(slab, columns, tests, among),
             _ => Ok(0),
         }
     }
@@ -94,7 +94,8 @@ impl BucketReader {
         let locator = self.locator(slab)?;
         let mut is_located = false;
         let mut tests = Vec::new();
-        let of_asked = (0u32..).zip(&columns.layout.template_set.columns).filter(|(number, _)| asked.concerns(*number));
+        let of_asked =
+            (0u32..).zip(&columns.layout.template_set.columns).filter(|(number, _)| asked.includes_column(*number));
         for (number, column) in of_asked {
             match RareTest::of(column, wanted) {
                 RareTest::Never => {}
@@ -109,15 +110,15 @@ impl BucketReader {
         if let (Some(locator), TokenPattern::Token(token), true) = (locator, wanted, is_located) {
             match locator.find(&self.source, hash_term(Namespace::Tokens, token))? {
                 Some(pages) => found = pages & among.0,
-                None => tests.extend(located_tests(&columns.layout.template_set, wanted, asked)),
+                None => tests.extend(locator_tests(&columns.layout.template_set, wanted, asked)),
             }
         }
         let left = PageSet(among.0 & !found);
-        Ok(found | if tests.is_empty() { 0 } else { self.look_through(slab, columns, tests, left)? })
+        Ok(found | if tests.is_empty() { 0 } else { self.scan_pages(slab, columns, tests, left)? })
     }
 
     /// The pages of `among` with a value that passes the test of its column.
-    fn look_through(
+    fn scan_pages(
         &self,
         slab: usize,
         columns: &Arc<SlabColumns>,
@@ -126,7 +127,7 @@ impl BucketReader {
     ) -> Result<u64, BucketError> {
         let mut looked = Vec::with_capacity(tests.len());
         for (number, test) in tests {
-            let test = ColumnTest::of(test, columns.shared(&self.source, number)?);
+            let test = ColumnTest::of(test, columns.shared_dictionary(&self.source, number)?);
             if !matches!(&test, ColumnTest::Codes(codes) if codes.is_empty()) {
                 looked.push((number, test));
             }
@@ -137,11 +138,11 @@ impl BucketReader {
         columns.fetch_ahead(&mut source, &numbers, among)?;
         let mut found = 0;
         for page in (0..self.slabs()[slab].pages.len()).filter(|page| among.contains(*page) && !tests.is_empty()) {
-            let Some(mut values) = self.template_page_of(&source, slab, page, None)? else {
+            let Some(mut values) = self.open_template_page(&source, slab, page, None)? else {
                 continue;
             };
             for (number, test) in &tests {
-                if test.is_met(*number, &mut values)? {
+                if test.passes(*number, &mut values)? {
                     found |= 1 << page;
                     break;
                 }
@@ -153,7 +154,7 @@ impl BucketReader {
     /// Reads the columns of a slab and passes the hash of every rare token to `visit`, with repetitions. With
     /// `per_page`, the token's page is passed as well if a locator covers the token. Without `texts`, only tokens of
     /// number columns are passed.
-    pub(crate) fn for_each_rare(
+    pub(crate) fn for_each_rare_token(
         &self,
         slab: usize,
         (per_page, texts): (bool, bool),
@@ -187,7 +188,7 @@ impl BucketReader {
                             of_page.finish(&mut hashes);
                         }
                     }
-                    (None, values) => add_tokens_of_texts(&values, &mut hashes),
+                    (None, values) => add_text_tokens(&values, &mut hashes),
                     _ => {}
                 }
                 hashes.drain(..).try_for_each(|hash| visit(hash, per_page.then_some(page)))?;
@@ -202,22 +203,22 @@ impl BucketReader {
 }
 
 /// Appends the hash of every rare token of a column if its values are texts.
-pub(crate) fn add_rare_texts(column: &Column, values: &ColumnValues, hashes: &mut Vec<u64>) {
+pub(crate) fn add_rare_text_tokens(column: &Column, values: &ColumnValues, hashes: &mut Vec<u64>) {
     if is_rare_column(column) {
-        add_tokens_of_texts(values, hashes);
+        add_text_tokens(values, hashes);
     }
 }
 
-fn add_tokens_of_texts(values: &ColumnValues, hashes: &mut Vec<u64>) {
+fn add_text_tokens(values: &ColumnValues, hashes: &mut Vec<u64>) {
     if let ColumnValues::Texts { bytes, ends } = values {
         let starts = std::iter::once(0).chain(ends.iter().copied());
         let text = |(start, end): (u32, &u32)| &bytes[start as usize..*end as usize];
-        add_texts(starts.zip(ends).map(text), hashes);
+        add_text_hashes(starts.zip(ends).map(text), hashes);
     }
 }
 
 /// Whether the term dictionary omits the values of a column. Number columns count only if each value is a single token.
-fn is_one_rare_token(column: &Column) -> bool {
+fn is_single_rare_token(column: &Column) -> bool {
     match column.kind {
         ColumnKind::Numbers { format, .. } => {
             matches!(format, NumberFormat::Integer | NumberFormat::Padded { .. } | NumberFormat::Hex { .. })
@@ -229,19 +230,19 @@ fn is_one_rare_token(column: &Column) -> bool {
 /// Whether a locator covers the tokens of a rare column.
 fn is_located_column(column: &Column) -> bool {
     match column.kind {
-        ColumnKind::Numbers { format, min, max } => numbers_are_located(format, min, max, column.values),
+        ColumnKind::Numbers { format, min, max } => are_numbers_located(format, min, max, column.values),
         _ => true,
     }
 }
 
 /// The tests for columns that a locator covers.
-fn located_tests<'a>(
+fn locator_tests<'a>(
     template_set: &TemplateSet,
     wanted: TokenPattern<'a>,
     asked: TokenScope<'_>,
 ) -> Vec<(u32, RareTest<'a>)> {
     let located = (0u32..).zip(&template_set.columns);
-    let located = located.filter(|(number, column)| asked.concerns(*number) && is_located_column(column));
+    let located = located.filter(|(number, column)| asked.includes_column(*number) && is_located_column(column));
     let tests = located.map(|(number, column)| (number, RareTest::of(column, wanted)));
     tests.filter(|(_, test)| !matches!(test, RareTest::Never)).collect()
 }
@@ -262,23 +263,23 @@ impl<'a> ColumnTest<'a> {
                 if let Some(numbers) = test.numbers() {
                     return ColumnTest::Codes(dictionary.codes_of(component, numbers));
                 }
-                let passes = |numbers: &[i64]| test.holds(&ColumnValues::Numbers(numbers.to_vec()));
+                let passes = |numbers: &[i64]| test.any_passes(&ColumnValues::Numbers(numbers.to_vec()));
                 ColumnTest::Codes(dictionary.codes_where(component, &passes))
             }
         }
     }
 
     /// Whether a value of this column may match.
-    fn is_met(&self, column: u32, page: &mut TemplatePage) -> Result<bool, BucketError> {
+    fn passes(&self, column: u32, page: &mut TemplatePage) -> Result<bool, BucketError> {
         match self {
             ColumnTest::Values(test) => {
                 let told = match test.numbers() {
-                    Some(numbers) => page.holds_number(column, numbers)?,
+                    Some(numbers) => page.contains_number(column, numbers)?,
                     None => None,
                 };
                 Ok(match told {
                     Some(told) => told,
-                    None => page.count(column) > 0 && test.holds(&page.values(column)?),
+                    None => page.value_count(column) > 0 && test.any_passes(&page.values(column)?),
                 })
             }
             ColumnTest::Codes(wanted) => {

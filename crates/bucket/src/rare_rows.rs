@@ -10,12 +10,12 @@ use quarry_stdx::number::u32_of;
 
 use crate::columns::TemplatePage;
 use crate::error::BucketError;
-use crate::reader::{BucketReader, TokenScope, in_order_of_rarity};
+use crate::reader::{BucketReader, TokenScope, order_by_rarity};
 use crate::term_dictionary::scan::{NumberTest, RareTest, TokenPattern};
-use crate::term_dictionary::{cut_term, field_term};
+use crate::term_dictionary::{field_term, truncate_term};
 
 /// Maximum number of conditions of a conjunction that are looked up before the rows count as unknown.
-const MOST_TOKENS: usize = 2;
+const LOOKED_UP_TOKENS_MAX: usize = 2;
 
 impl BucketReader {
     /// Rows of a page that may hold a match, ascending: a superset of the matches. `None` if that is unknown, or if
@@ -44,10 +44,10 @@ impl BucketReader {
         match query {
             TermQuery::None => Ok(Some(Vec::new())),
             TermQuery::Token(token) => {
-                self.rows_with(asked, page, TokenPattern::Token(cut_term(token.as_bytes())), most)
+                self.rows_with(asked, page, TokenPattern::Token(truncate_term(token.as_bytes())), most)
             }
             TermQuery::Prefix(prefix) => {
-                self.rows_with(asked, page, TokenPattern::Prefix(cut_term(prefix.as_bytes())), most)
+                self.rows_with(asked, page, TokenPattern::Prefix(truncate_term(prefix.as_bytes())), most)
             }
             TermQuery::Value { field, value, tokens } => {
                 let within = asked.fields.columns_of(field);
@@ -59,9 +59,9 @@ impl BucketReader {
             }
             TermQuery::Field { name, value } => self.rows_with_field(asked.slab, page, &field_term(name, value)),
             TermQuery::And(parts) => {
-                let tokens = in_order_of_rarity(parts).into_iter();
-                let tokens = tokens.filter(|part| is_of_tokens(part) || matches!(part, TermQuery::Or(_)));
-                for part in tokens.take(MOST_TOKENS) {
+                let tokens = order_by_rarity(parts).into_iter();
+                let tokens = tokens.filter(|part| is_token_query(part) || matches!(part, TermQuery::Or(_)));
+                for part in tokens.take(LOOKED_UP_TOKENS_MAX) {
                     if let Some(rows) = self.rows_of(asked, page, part, most)? {
                         return Ok(Some(rows));
                     }
@@ -71,7 +71,7 @@ impl BucketReader {
             TermQuery::Or(parts) => {
                 let mut all = Vec::new();
                 // Conditions that search columns come last; any other may end the search early.
-                let (late, early): (Vec<_>, Vec<_>) = parts.iter().partition(|part| is_of_tokens(part));
+                let (late, early): (Vec<_>, Vec<_>) = parts.iter().partition(|part| is_token_query(part));
                 for part in early.into_iter().chain(late) {
                     let Some(rows) = self.rows_of(asked, page, part, most)? else { return Ok(None) };
                     all.extend(rows);
@@ -103,7 +103,7 @@ impl BucketReader {
     ) -> Result<Option<Vec<u32>>, BucketError> {
         let slab = asked.slab;
         let Some(columns) = self.columns(slab)? else { return Ok(None) };
-        if self.is_listed(asked)?
+        if self.needs_dictionary_lookup(asked)?
             && let Some(term_dictionary) = self.term_dictionary(slab, &self.parts()[slab].tokens)?
         {
             let listed = match wanted {
@@ -114,7 +114,8 @@ impl BucketReader {
                 return Ok(None);
             }
         }
-        let of_asked = (0u32..).zip(&columns.layout.template_set.columns).filter(|(number, _)| asked.concerns(*number));
+        let of_asked =
+            (0u32..).zip(&columns.layout.template_set.columns).filter(|(number, _)| asked.includes_column(*number));
         let tests = of_asked.map(|(number, column)| (number, RareTest::of(column, wanted)));
         self.rows_passing(slab, page, tests.filter(|(_, test)| !matches!(test, RareTest::Never)).collect(), most)
     }
@@ -137,12 +138,12 @@ impl BucketReader {
             if matches!(test, RareTest::Always) {
                 return Ok(None);
             }
-            let places = self.places(*number, test, &mut values)?;
+            let places = self.passing_positions(*number, test, &mut values)?;
             if places.len() > most {
                 return Ok(None);
             }
             if !places.is_empty() {
-                rows.extend(values.rows_of_places(*number, places)?);
+                rows.extend(values.rows_of_positions(*number, places)?);
             }
         }
         rows.sort_unstable();
@@ -151,57 +152,62 @@ impl BucketReader {
     }
 
     /// Positions of the values of a column that pass its test.
-    fn places(&self, column: u32, test: &RareTest<'_>, page: &mut TemplatePage) -> Result<Vec<usize>, BucketError> {
-        if page.count(column) == 0 {
+    fn passing_positions(
+        &self,
+        column: u32,
+        test: &RareTest<'_>,
+        page: &mut TemplatePage,
+    ) -> Result<Vec<usize>, BucketError> {
+        if page.value_count(column) == 0 {
             return Ok(Vec::new());
         }
-        if let (Some(numbers), Some((dictionary, 0))) = (test.numbers(), page.shared(column)?) {
+        if let (Some(numbers), Some((dictionary, 0))) = (test.numbers(), page.shared_dictionary(column)?) {
             // Entries ascend by their first component, so the codes are found directly.
             let wanted = dictionary.codes_of(0, numbers);
             let codes = page.shared_codes(column)?;
             let (Some(first), Some(last)) = (wanted.first(), wanted.last()) else { return Ok(Vec::new()) };
             let is_wanted = |code: u32| (*first..=*last).contains(&code) && wanted.binary_search(&code).is_ok();
-            return Ok(places_where(&codes, |code| is_wanted(*code)));
+            return Ok(positions_where(&codes, |code| is_wanted(*code)));
         }
         if let Some(numbers) = test.numbers()
-            && page.holds_number(column, numbers)? == Some(false)
+            && page.contains_number(column, numbers)? == Some(false)
         {
             return Ok(Vec::new());
         }
-        Ok(test.places(&page.values(column)?))
+        Ok(test.passing_positions(&page.values(column)?))
     }
 }
 
 /// Whether a query is a condition on tokens, for which columns can be searched.
-fn is_of_tokens(query: &TermQuery) -> bool {
+fn is_token_query(query: &TermQuery) -> bool {
     matches!(query, TermQuery::Token(_) | TermQuery::Prefix(_) | TermQuery::Value { .. })
 }
 
 /// Positions of the values that pass.
-pub(crate) fn places_where<T>(values: &[T], passes: impl Fn(&T) -> bool) -> Vec<usize> {
+pub(crate) fn positions_where<T>(values: &[T], passes: impl Fn(&T) -> bool) -> Vec<usize> {
     values.iter().enumerate().filter(|(_, value)| passes(value)).map(|(at, _)| at).collect()
 }
 
 impl RareTest<'_> {
     /// Positions of the values that pass.
-    fn places(&self, values: &ColumnValues) -> Vec<usize> {
+    fn passing_positions(&self, values: &ColumnValues) -> Vec<usize> {
         match (values, self) {
             (ColumnValues::Numbers(numbers), RareTest::Numbers(NumberTest::Either(one, other))) => {
-                places_where(numbers, |number| (number == one) | (number == other))
+                positions_where(numbers, |number| (number == one) | (number == other))
             }
             (ColumnValues::Numbers(numbers), RareTest::Numbers(test)) => {
-                places_where(numbers, |number| test.holds(std::slice::from_ref(number)))
+                positions_where(numbers, |number| test.any_passes(std::slice::from_ref(number)))
             }
             (ColumnValues::Numbers(numbers), _) => (0..numbers.len()).collect(),
             (ColumnValues::Texts { bytes, ends }, _) => {
-                if !self.holds(values) {
+                if !self.any_passes(values) {
                     return Vec::new();
                 }
                 let start = |at: usize| if at == 0 { 0 } else { ends[at - 1] as usize };
                 let text = |at: usize| bytes.slice(start(at)..ends[at] as usize);
                 let holds = |at: &usize| {
                     let bytes = text(*at);
-                    self.holds(&ColumnValues::Texts { ends: vec![u32_of(bytes.len())], bytes })
+                    self.any_passes(&ColumnValues::Texts { ends: vec![u32_of(bytes.len())], bytes })
                 };
                 (0..ends.len()).filter(holds).collect()
             }

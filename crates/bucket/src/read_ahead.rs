@@ -15,18 +15,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use quarry_event::PageSet;
 
-use crate::block::{BlockAt, BlockKind};
+use crate::block::{BlockKind, BlockRef};
 
 /// Maximum bytes held for one slab; beyond that, nothing is read ahead.
 const HELD_BYTES_MAX: u64 = 64 << 20;
 /// Maximum bytes held for all slabs that share a [`ReadAheadBudget`].
 const ALL_HELD_BYTES_MAX: u64 = 256 << 20;
 /// Maximum gap between two ranges that are fetched as one, together with the gap, to save a request.
-const GAP_BYTES: u64 = 32 << 10;
+const GAP_BYTES_MAX: u64 = 32 << 10;
 /// Maximum number of pages for a search of few events, which fetches each page as a whole.
-const FEW_PAGES: u32 = 2;
+const FEW_EVENTS_PAGES_MAX: u32 = 2;
 /// Factor by which the number of pages fetched at once grows with every page opened.
-const GROWTH: usize = 4;
+const GROWTH_FACTOR: usize = 4;
 
 /// Memory budget of read-ahead, shared by all searches of a store.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +39,7 @@ pub(crate) struct ReadAhead {
     /// Whether the search is certain to read all of these pages.
     is_certain: bool,
     /// Blocks of every page of the slab.
-    blocks: Vec<Vec<BlockAt>>,
+    blocks: Vec<Vec<BlockRef>>,
     budget: ReadAheadBudget,
     state: Mutex<State>,
 }
@@ -47,7 +47,7 @@ pub(crate) struct ReadAhead {
 #[derive(Debug, Default)]
 struct State {
     /// Fetched data by start offset.
-    held: BTreeMap<u64, Bytes>,
+    fetched: BTreeMap<u64, Bytes>,
     bytes: u64,
     opened: PageSet,
     done: PageSet,
@@ -59,16 +59,16 @@ impl ReadAhead {
     pub(crate) fn new(
         pages: PageSet,
         is_certain: bool,
-        blocks: Vec<Vec<BlockAt>>,
+        blocks: Vec<Vec<BlockRef>>,
         budget: &ReadAheadBudget,
     ) -> ReadAhead {
         ReadAhead { pages, is_certain, blocks, budget: budget.clone(), state: Mutex::default() }
     }
 
     /// Notes that a page will not be read any more. After the last page, the data is dropped.
-    pub(crate) fn done_with(&self, page: usize) {
-        let mut state = self.locked();
-        state.done.0 |= PageSet::one(page).0;
+    pub(crate) fn release_page(&self, page: usize) {
+        let mut state = self.lock();
+        state.done.0 |= PageSet::single(page).0;
         if self.pages.0 & !state.done.0 == 0 {
             self.release_memory(&mut state);
         }
@@ -76,23 +76,23 @@ impl ReadAhead {
 
     /// The held bytes of a range.
     pub(crate) fn get(&self, range: &Range<u64>) -> Option<Bytes> {
-        let state = self.locked();
-        let (start, bytes) = state.held.range(..=range.start).next_back()?;
+        let state = self.lock();
+        let (start, bytes) = state.fetched.range(..=range.start).next_back()?;
         let (from, to) = ((range.start - start) as usize, (range.end - start) as usize);
         (to <= bytes.len()).then(|| bytes.slice(from..to))
     }
 
     /// The page and the pages to be fetched with it, in the order in which they are needed: earlier pages first,
     /// because searches read from newest to oldest.
-    pub(crate) fn pages_with(&self, page: usize) -> Vec<usize> {
+    pub(crate) fn pages_to_fetch(&self, page: usize) -> Vec<usize> {
         let opened = {
-            let mut state = self.locked();
-            state.opened.0 |= PageSet::one(page).0;
+            let mut state = self.lock();
+            state.opened.0 |= PageSet::single(page).0;
             state.opened.0.count_ones()
         };
         let most = match self.is_certain {
             true => self.blocks.len(),
-            false => GROWTH.saturating_pow(opened.saturating_sub(1)),
+            false => GROWTH_FACTOR.saturating_pow(opened.saturating_sub(1)),
         };
         let before = (0..page).rev();
         let behind = page + 1..self.blocks.len();
@@ -102,75 +102,77 @@ impl ReadAhead {
 
     /// Whether so few pages are read that each is better fetched as a whole.
     pub(crate) fn is_for_few_events(&self) -> bool {
-        !self.is_certain && self.pages.0.count_ones() <= FEW_PAGES
+        !self.is_certain && self.pages.0.count_ones() <= FEW_EVENTS_PAGES_MAX
     }
 
     /// The page that a search of few events reads first, until it is opened: its newest.
-    pub(crate) fn first_of_few(&self) -> Option<usize> {
+    pub(crate) fn first_page_of_few(&self) -> Option<usize> {
         let newest = self.pages.0.checked_ilog2()? as usize;
-        (self.is_for_few_events() && self.locked().opened.0 == 0).then_some(newest)
+        (self.is_for_few_events() && self.lock().opened.0 == 0).then_some(newest)
     }
 
     /// These columns and the columns read in earlier pages. The latter are omitted if the search is certain to read all
     /// pages, because they were fetched for all pages at once.
-    pub(crate) fn with_earlier(&self, columns: Vec<u32>) -> Vec<u32> {
+    pub(crate) fn with_earlier_columns(&self, columns: Vec<u32>) -> Vec<u32> {
         if self.is_certain {
             return columns;
         }
-        let mut state = self.locked();
+        let mut state = self.lock();
         state.columns.extend(columns);
         state.columns.iter().copied().collect()
     }
 
     /// Ranges of blocks of these kinds in the page and in those fetched with it.
-    pub(crate) fn blocks_with(&self, page: usize, wanted: &dyn Fn(BlockKind) -> bool) -> Vec<Range<u64>> {
-        let pages = self.pages_with(page);
+    pub(crate) fn block_ranges_to_fetch(&self, page: usize, wanted: &dyn Fn(BlockKind) -> bool) -> Vec<Range<u64>> {
+        let pages = self.pages_to_fetch(page);
         let blocks = pages.iter().filter_map(|page| self.blocks.get(*page)).flatten();
-        blocks.filter(|at| wanted(at.kind)).map(BlockAt::range).collect()
+        blocks.filter(|at| wanted(at.kind)).map(BlockRef::range).collect()
     }
 
     /// The ranges to fetch, ascending and disjoint, without those held in memory; none if they exceed the budget.
-    pub(crate) fn missing(&self, mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    pub(crate) fn missing_ranges(&self, mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
         ranges.retain(|range| !range.is_empty() && self.get(range).is_none());
         ranges.sort_unstable_by_key(|range| range.start);
         let mut merged: Vec<Range<u64>> = Vec::new();
         for range in ranges {
             match merged.last_mut() {
-                Some(last) if range.start <= last.end.saturating_add(GAP_BYTES) => last.end = last.end.max(range.end),
+                Some(last) if range.start <= last.end.saturating_add(GAP_BYTES_MAX) => {
+                    last.end = last.end.max(range.end)
+                }
                 _ => merged.push(range),
             }
         }
         let bytes: u64 = merged.iter().map(|range| range.end - range.start).sum();
         let of_all = self.budget.0.load(Ordering::Relaxed);
-        if self.locked().bytes + bytes > HELD_BYTES_MAX || of_all + bytes > ALL_HELD_BYTES_MAX {
+        if self.lock().bytes + bytes > HELD_BYTES_MAX || of_all + bytes > ALL_HELD_BYTES_MAX {
             merged.clear();
         }
         merged
     }
 
     /// Holds fetched data.
-    pub(crate) fn hold(&self, start: u64, bytes: Bytes) {
-        let mut state = self.locked();
+    pub(crate) fn insert(&self, start: u64, bytes: Bytes) {
+        let mut state = self.lock();
         let held = bytes.len() as u64;
-        let before = state.held.insert(start, bytes).map_or(0, |before| before.len() as u64);
+        let before = state.fetched.insert(start, bytes).map_or(0, |before| before.len() as u64);
         state.bytes = state.bytes + held - before;
         self.budget.0.fetch_add(held, Ordering::Relaxed);
         self.budget.0.fetch_sub(before, Ordering::Relaxed);
     }
 
     fn release_memory(&self, state: &mut State) {
-        state.held.clear();
+        state.fetched.clear();
         self.budget.0.fetch_sub(std::mem::take(&mut state.bytes), Ordering::Relaxed);
     }
 
-    fn locked(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for ReadAhead {
     fn drop(&mut self) {
-        let mut state = self.locked();
+        let mut state = self.lock();
         self.release_memory(&mut state);
     }
 }
@@ -225,49 +227,52 @@ mod tests {
     }
 
     /// All columns of some pages as `reader` reads them, and the texts of each.
-    fn all_of(reader: &BucketReader, pages: impl Iterator<Item = usize>) -> Vec<(Vec<Arc<PageColumn>>, Bytes)> {
+    fn read_all_columns(
+        reader: &BucketReader,
+        pages: impl Iterator<Item = usize>,
+    ) -> Vec<(Vec<Arc<PageColumn>>, Bytes)> {
         let columns = reader.template_set(0).unwrap().unwrap().columns.len() as u32;
         let of_page = |page: usize| {
             let mut values = reader.template_page(0, page).unwrap().unwrap();
             let read = (0..columns).map(|column| values.column(column).unwrap()).collect();
             let rows: Vec<u32> = (0..40).collect();
             let texts = values.texts(TEXT_COLUMN, &rows).unwrap().bytes;
-            reader.done_with(page);
+            reader.release_page(page);
             (read, texts)
         };
         pages.map(of_page).collect()
     }
 
     #[test]
-    fn columns_of_all_pages_come_with_those_of_the_first() {
+    fn one_read_fetches_columns_for_all_pages() {
         let (plain, requests) = bucket();
-        let expected = all_of(&plain, (0..PAGES).rev());
+        let expected = read_all_columns(&plain, (0..PAGES).rev());
         let columns = plain.template_set(0).unwrap().unwrap().columns.len();
         let without = requests.swap(0, Ordering::Relaxed);
         let (reader, requests) = bucket();
-        let ahead = reader.reading_ahead(0, PageSet::first(PAGES), true, &ReadAheadBudget::default());
+        let ahead = reader.with_read_ahead(0, PageSet::first(PAGES), true, &ReadAheadBudget::default());
         requests.store(0, Ordering::Relaxed);
-        assert_eq!(all_of(&ahead, (0..PAGES).rev()), expected);
+        assert_eq!(read_all_columns(&ahead, (0..PAGES).rev()), expected);
         let with = requests.load(Ordering::Relaxed);
         assert!(with <= columns + 3 && without > 3 * with, "{with} requests for {columns} columns, {without} without");
         // The held blocks were released with the last page.
         let (first, len) = (PAGES - 1, 16);
-        let search = ahead.source.search().unwrap();
+        let search = ahead.source.read_ahead().unwrap();
         let block = search.blocks[first].iter().find(|at| at.kind == BlockKind::Time).unwrap();
-        assert!(search.get(&(block.offset..block.offset + len)).is_none() && search.locked().bytes == 0);
+        assert!(search.get(&(block.offset..block.offset + len)).is_none() && search.lock().bytes == 0);
     }
 
     #[test]
-    fn a_search_that_may_end_takes_more_pages_the_further_it_goes() {
+    fn uncertain_searches_prefetch_more_pages_as_they_progress() {
         let (reader, requests) = bucket();
-        let expected = all_of(&reader, (0..PAGES).rev());
+        let expected = read_all_columns(&reader, (0..PAGES).rev());
         let (reader, _) = (bucket().0, requests);
-        let ahead = reader.reading_ahead(0, PageSet::first(PAGES), false, &ReadAheadBudget::default());
-        let search = Arc::clone(ahead.source.search().unwrap());
+        let ahead = reader.with_read_ahead(0, PageSet::first(PAGES), false, &ReadAheadBudget::default());
+        let search = Arc::clone(ahead.source.read_ahead().unwrap());
         let mut held = Vec::new();
         for (number, page) in (0..PAGES).rev().enumerate() {
-            assert_eq!(all_of(&ahead, std::iter::once(page)), expected[number..number + 1]);
-            held.push(search.locked().bytes);
+            assert_eq!(read_all_columns(&ahead, std::iter::once(page)), expected[number..number + 1]);
+            held.push(search.lock().bytes);
         }
         assert!(held[0] * 3 < held[1] && held[1] < held[5], "{held:?}");
         let grown = held.windows(2).filter(|pair| pair[1] > pair[0]).count();
@@ -275,9 +280,9 @@ mod tests {
     }
 
     #[test]
-    fn a_dictionary_comes_with_the_page_of_a_few() {
+    fn single_page_reads_include_the_dictionaries() {
         let (reader, requests) = bucket();
-        let ahead = reader.reading_ahead(0, PageSet::one(3), false, &ReadAheadBudget::default());
+        let ahead = reader.with_read_ahead(0, PageSet::single(3), false, &ReadAheadBudget::default());
         let columns = ahead.template_set(0).unwrap().unwrap().columns.len() as u32;
         requests.store(0, Ordering::Relaxed);
         (0..columns).for_each(|column| drop(ahead.dictionary(0, column).unwrap()));
@@ -287,10 +292,10 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_a_few_is_fetched_whole() {
+    fn single_pages_are_fetched_in_one_request() {
         let (reader, requests) = bucket();
-        let ahead = reader.reading_ahead(0, PageSet::one(3), false, &ReadAheadBudget::default());
-        let columns = all_of(&ahead, std::iter::empty());
+        let ahead = reader.with_read_ahead(0, PageSet::single(3), false, &ReadAheadBudget::default());
+        let columns = read_all_columns(&ahead, std::iter::empty());
         assert!(columns.is_empty());
         requests.store(0, Ordering::Relaxed);
         let mut values = ahead.template_page(0, 3).unwrap().unwrap();
@@ -302,44 +307,44 @@ mod tests {
     }
 
     #[test]
-    fn what_all_searches_hold_is_bounded_and_given_back() {
+    fn read_ahead_memory_is_bounded_and_released() {
         let (reader, requests) = bucket();
-        let expected = all_of(&reader, (0..PAGES).rev());
+        let expected = read_all_columns(&reader, (0..PAGES).rev());
         let budget = ReadAheadBudget::default();
         let held = || budget.0.load(Ordering::Relaxed);
-        let ahead = reader.reading_ahead(0, PageSet::first(PAGES), true, &budget);
-        assert_eq!(all_of(&ahead, std::iter::once(PAGES - 1)), expected[..1]);
+        let ahead = reader.with_read_ahead(0, PageSet::first(PAGES), true, &budget);
+        assert_eq!(read_all_columns(&ahead, std::iter::once(PAGES - 1)), expected[..1]);
         assert!(held() > 0);
         drop(ahead);
         assert_eq!(held(), 0);
         // If other searches use the whole budget, pages are read one by one.
         budget.0.store(ALL_HELD_BYTES_MAX, Ordering::Relaxed);
         requests.store(0, Ordering::Relaxed);
-        let ahead = reader.reading_ahead(0, PageSet::first(PAGES), true, &budget);
-        assert_eq!(all_of(&ahead, (0..PAGES).rev()), expected);
+        let ahead = reader.with_read_ahead(0, PageSet::first(PAGES), true, &budget);
+        assert_eq!(read_all_columns(&ahead, (0..PAGES).rev()), expected);
         assert!(held() == ALL_HELD_BYTES_MAX && requests.load(Ordering::Relaxed) > 3 * PAGES);
     }
 
     /// Fields whose values may be in any column.
-    struct Anywhere;
+    struct AllColumns;
 
-    impl FieldColumns for Anywhere {
+    impl FieldColumns for AllColumns {
         fn columns_of(&self, _: &str) -> Option<ValueColumns> {
             None
         }
     }
 
     #[test]
-    fn rows_and_pages_are_the_same_with_it() {
+    fn read_ahead_does_not_change_rows_or_pages() {
         let (reader, _) = bucket();
         for token in ["free12345", "level", "3", "user"] {
             let query = TermQuery::Token(token.into());
-            let pages = reader.candidate_pages(0, &query, &Anywhere).unwrap();
+            let pages = reader.candidate_pages(0, &query, &AllColumns).unwrap();
             for certain in [true, false] {
-                let ahead = reader.reading_ahead(0, pages, certain, &ReadAheadBudget::default());
-                assert_eq!(ahead.candidate_pages(0, &query, &Anywhere).unwrap(), pages);
+                let ahead = reader.with_read_ahead(0, pages, certain, &ReadAheadBudget::default());
+                assert_eq!(ahead.candidate_pages(0, &query, &AllColumns).unwrap(), pages);
                 for page in (0..PAGES).filter(|page| pages.contains(*page)) {
-                    let rows = |reader: &BucketReader| reader.candidate_rows(0, page, &query, &Anywhere, 16).unwrap();
+                    let rows = |reader: &BucketReader| reader.candidate_rows(0, page, &query, &AllColumns, 16).unwrap();
                     assert_eq!(rows(&ahead), rows(&reader), "{token} in page {page}");
                 }
             }

@@ -30,18 +30,18 @@ pub trait ReadAt: Send + Sync {
 
     /// Whether these ranges can be read without a network request at present. A hint, because a cache may evict them
     /// before they are read.
-    fn is_at_hand(&self, _ranges: &[Range<u64>]) -> bool {
+    fn is_cached(&self, _ranges: &[Range<u64>]) -> bool {
         false
     }
 
     /// Number of network requests sent for the object so far.
-    fn requests(&self) -> u64 {
+    fn request_count(&self) -> u64 {
         0
     }
 
     /// Returns bytes of the object's end that were received when it was opened, with their offset, so that a cache need
     /// not read them again. `None` if there are none, and on later calls.
-    fn take_end(&self) -> Option<(u64, Bytes)> {
+    fn take_tail(&self) -> Option<(u64, Bytes)> {
         None
     }
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use quarry_event::template::{ColumnValues, Dictionary, TEXT_COLUMN, TemplateSet, Texts};
 use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs, ValueColumns};
 
-use crate::block::{BlockAt, BlockKind, open_block};
+use crate::block::{BlockKind, BlockRef, open_block};
 use crate::columns::{PageFacts, SharedCache, SlabColumns, TemplatePage, TextBuffer};
 use crate::directory::{Directory, PageHead, SlabHead, TRAILER_BYTES, read_trailer};
 use crate::error::{BlockPosition, BucketError};
@@ -18,19 +18,19 @@ use crate::fields::{MAX_FIELD_BLOCK_BYTES, read_fields};
 use crate::integers::decode_integers;
 use crate::limits::{MAX_DIRECTORY_BYTES, MAX_PAGE_EVENTS, MAX_SLAB_HEAD_BYTES};
 use crate::locator::Locator;
-use crate::metas::{MetaSet, matches_pattern, text_of};
+use crate::metas::{MetaSet, field_text, matches_pattern};
 use crate::read_ahead::{ReadAhead, ReadAheadBudget};
 use crate::read_at::ReadAt;
 use crate::source::ObjectSource;
 use crate::summary::BucketSummary;
 use crate::term_dictionary::read::TermDictionary;
 use crate::term_dictionary::scan::TokenPattern;
-use crate::term_dictionary::{Namespace, cut_term, field_term};
+use crate::term_dictionary::{Namespace, field_term, truncate_term};
 
 /// Gap between blocks of a page up to which they are fetched in one read.
 const MAX_READ_GAP_BYTES: u64 = 64 << 10;
 /// Minimum length of tokens that count as equally rare.
-const LONG_TOKEN_BYTES: usize = 6;
+const LONG_TOKEN_BYTES_MIN: usize = 6;
 /// Maximum decoded bytes of an integer column of a page: 64 bits per value and a header.
 pub(crate) const MAX_INTEGER_BLOCK_BYTES: usize = MAX_PAGE_EVENTS * 8 + 64;
 
@@ -47,16 +47,16 @@ struct BucketMetadata {
     summary: BucketSummary,
     slabs: Vec<SlabInfo>,
     parts: Vec<SlabParts>,
-    directory: BlockAt,
+    directory: BlockRef,
     shared: Arc<SharedCache>,
 }
 
 /// Parts of a slab that [`SlabInfo`] does not show.
 #[derive(Debug)]
 pub(crate) struct SlabParts {
-    pub(crate) head: BlockAt,
+    pub(crate) head: BlockRef,
     /// Blocks of each page.
-    pub(crate) pages: Vec<Vec<BlockAt>>,
+    pub(crate) pages: Vec<Vec<BlockRef>>,
     pub(crate) tokens: TermDictionarySlot,
     pub(crate) fields: TermDictionarySlot,
     pub(crate) columns: ColumnsSlot,
@@ -75,14 +75,14 @@ impl SlabParts {
 /// Locator of a slab, opened on first use; `at` is `None` if it has none.
 #[derive(Debug)]
 pub(crate) struct LocatorSlot {
-    pub(crate) at: Option<BlockAt>,
+    pub(crate) at: Option<BlockRef>,
     opened: OnceLock<Locator>,
 }
 
 /// The columns of a slab, opened on first use; `at` is `None` if the pages hold plain text.
 #[derive(Debug)]
 pub(crate) struct ColumnsSlot {
-    pub(crate) at: Option<BlockAt>,
+    pub(crate) at: Option<BlockRef>,
     opened: OnceLock<Arc<SlabColumns>>,
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct ColumnsSlot {
 #[derive(Debug)]
 pub(crate) struct TermDictionarySlot {
     namespace: Namespace,
-    pub(crate) at: Option<BlockAt>,
+    pub(crate) at: Option<BlockRef>,
     opened: OnceLock<TermDictionary>,
 }
 
@@ -136,7 +136,7 @@ pub(crate) struct TokenScope<'a> {
 
 impl TokenScope<'_> {
     /// Whether the tokens may be in this column.
-    pub(crate) fn concerns(&self, column: u32) -> bool {
+    pub(crate) fn includes_column(&self, column: u32) -> bool {
         self.within.is_none_or(|within| within.columns.contains(&column))
     }
 }
@@ -145,17 +145,17 @@ impl BucketReader {
     /// Opens a bucket: reads and checks its directory, but no events.
     pub fn open(object: Arc<dyn ReadAt>) -> Result<BucketReader, BucketError> {
         let source = ObjectSource::open(object)?;
-        let trailer_at = BlockPosition::of("trailer", source.len().saturating_sub(TRAILER_BYTES as u64));
-        let trailer = source.fetch(trailer_at, TRAILER_BYTES)?;
+        let trailer_at = BlockPosition::outside_slabs("trailer", source.len().saturating_sub(TRAILER_BYTES as u64));
+        let trailer = source.fetch_block(trailer_at, TRAILER_BYTES)?;
         let (offset, stored_len) = read_trailer(&trailer, trailer_at)?;
-        let directory_at = BlockAt { kind: BlockKind::Directory, offset, stored_len };
-        let place = BlockPosition::of("directory", offset);
+        let directory_at = BlockRef { kind: BlockKind::Directory, offset, stored_len };
+        let place = BlockPosition::outside_slabs("directory", offset);
         if offset.checked_add(u64::from(stored_len)) != Some(trailer_at.offset) {
             return Err(place.corrupt("the directory does not end where the trailer starts"));
         }
-        let bytes = source.fetch(place, stored_len as usize)?;
+        let bytes = source.fetch_block(place, stored_len as usize)?;
         let raw = open_block(&bytes, BlockKind::Directory, place, MAX_DIRECTORY_BYTES)?.decode()?;
-        let directory = place.decoded(Directory::read(&raw))?;
+        let directory = place.map_malformed(Directory::read(&raw))?;
         let mut opened = BucketMetadata {
             summary: BucketSummary { object_bytes: source.len(), ..directory.summary },
             slabs: Vec::with_capacity(directory.slabs.len()),
@@ -165,7 +165,7 @@ impl BucketReader {
         };
         let mut first_row = 0;
         for (number, (offset, stored_len)) in directory.slabs.into_iter().enumerate() {
-            let head = BlockAt { kind: BlockKind::SlabHead, offset, stored_len };
+            let head = BlockRef { kind: BlockKind::SlabHead, offset, stored_len };
             first_row = opened.add_slab(&source, number, head, first_row)?;
         }
         if first_row != opened.summary.events {
@@ -178,7 +178,7 @@ impl BucketReader {
     /// The bucket for a search that is going to read these pages of a slab; `is_certain` if the search will read all of
     /// them. A request for one page also fetches the same columns and blocks of other pages, within `budget`. Panics if
     /// there is no such slab, as slice indexing does.
-    pub fn reading_ahead(
+    pub fn with_read_ahead(
         &self,
         slab: usize,
         pages: PageSet,
@@ -186,22 +186,22 @@ impl BucketReader {
         budget: &ReadAheadBudget,
     ) -> BucketReader {
         let ahead = ReadAhead::new(pages, is_certain, self.opened.parts[slab].pages.clone(), budget);
-        BucketReader { source: self.source.reading_ahead(Arc::new(ahead)), opened: Arc::clone(&self.opened) }
+        BucketReader { source: self.source.with_read_ahead(Arc::new(ahead)), opened: Arc::clone(&self.opened) }
     }
 
     /// Number of network requests sent for the bucket so far, if its object counts them.
-    pub fn requests(&self) -> u64 {
-        self.source.requests()
+    pub fn request_count(&self) -> u64 {
+        self.source.request_count()
     }
 
     /// Tells read-ahead that no more of this page will be read.
-    pub fn done_with(&self, page: usize) {
-        if let Some(search) = self.source.search() {
-            search.done_with(page);
+    pub fn release_page(&self, page: usize) {
+        if let Some(search) = self.source.read_ahead() {
+            search.release_page(page);
         }
     }
 
-    pub(crate) fn directory(&self) -> BlockAt {
+    pub(crate) fn directory_block(&self) -> BlockRef {
         self.opened.directory
     }
 }
@@ -212,11 +212,11 @@ impl BucketMetadata {
         &mut self,
         source: &ObjectSource,
         number: usize,
-        head_at: BlockAt,
+        head_at: BlockRef,
         first_row: u64,
     ) -> Result<u64, BucketError> {
-        let place = BlockPosition::of("slab head", head_at.offset).in_slab(number);
-        let bytes = source.fetch(place, head_at.stored_len as usize)?;
+        let place = BlockPosition::outside_slabs("slab head", head_at.offset).in_slab(number);
+        let bytes = source.fetch_block(place, head_at.stored_len as usize)?;
         let raw = open_block(&bytes, BlockKind::SlabHead, place, MAX_SLAB_HEAD_BYTES)?.decode()?;
         let head = SlabHead::read(&raw, place)?;
         let slot = |namespace: Namespace| TermDictionarySlot {
@@ -288,40 +288,40 @@ impl BucketReader {
         };
         let all = PageSet::first(info.pages.len());
         let asked = TokenScope { slab, fields, within: None, may_hold };
-        Ok(PageSet(self.pages_of(asked, query, all)?.0 & all.0))
+        Ok(PageSet(self.query_pages(asked, query, all)?.0 & all.0))
     }
 
     /// Pages of `among` that may match `query`.
-    fn pages_of(&self, asked: TokenScope<'_>, query: &TermQuery, among: PageSet) -> Result<PageSet, BucketError> {
+    fn query_pages(&self, asked: TokenScope<'_>, query: &TermQuery, among: PageSet) -> Result<PageSet, BucketError> {
         let slab = asked.slab;
         let parts = &self.opened.parts[slab];
         let found = match query {
             TermQuery::All => among.0,
             TermQuery::None => 0,
             TermQuery::Token(token) => {
-                self.pages_with(asked, TokenPattern::Token(cut_term(token.as_bytes())), among)?
+                self.token_pages(asked, TokenPattern::Token(truncate_term(token.as_bytes())), among)?
             }
             TermQuery::Prefix(prefix) => {
-                self.pages_with(asked, TokenPattern::Prefix(cut_term(prefix.as_bytes())), among)?
+                self.token_pages(asked, TokenPattern::Prefix(truncate_term(prefix.as_bytes())), among)?
             }
             TermQuery::Field { name, value } => match self.term_dictionary(slab, &parts.fields)? {
                 Some(term_dictionary) => term_dictionary.find(&self.source, &field_term(name, value))?,
                 None => 0,
             },
             TermQuery::Meta { field, pattern } => {
-                let matches = |meta: &Metadata| matches_pattern(text_of(meta, *field), pattern);
-                self.pages_with_meta(slab, matches)
+                let matches = |meta: &Metadata| matches_pattern(field_text(meta, *field), pattern);
+                self.metadata_pages(slab, matches)
             }
             TermQuery::Value { field, value, tokens } => {
                 let within = asked.fields.columns_of(field);
                 let asked = TokenScope { within: within.as_ref(), ..asked };
                 match self.address_tests(asked, value)? {
-                    Some(_) if self.are_few(slab, among) => among.0,
-                    Some(tests) => self.pages_passing(slab, tests, among)?,
-                    None => return self.pages_of(asked, tokens, among),
+                    Some(_) if self.are_few_pages_left(slab, among) => among.0,
+                    Some(tests) => self.pages_passing_tests(slab, tests, among)?,
+                    None => return self.query_pages(asked, tokens, among),
                 }
             }
-            TermQuery::And(queries) => return self.pages_of_all(asked, queries, among),
+            TermQuery::And(queries) => return self.conjunction_pages(asked, queries, among),
             TermQuery::Or(queries) => {
                 let mut found = 0;
                 for query in queries {
@@ -329,7 +329,7 @@ impl BucketReader {
                     if left.is_empty() {
                         break;
                     }
-                    found |= self.pages_of(asked, query, left)?.0;
+                    found |= self.query_pages(asked, query, left)?.0;
                 }
                 found
             }
@@ -339,12 +339,12 @@ impl BucketReader {
 
     /// Pages whose texts may contain the wanted token or prefix, according to the term dictionary and, for tokens that
     /// it omits, the columns.
-    fn pages_with(&self, asked: TokenScope<'_>, wanted: TokenPattern<'_>, among: PageSet) -> Result<u64, BucketError> {
+    fn token_pages(&self, asked: TokenScope<'_>, wanted: TokenPattern<'_>, among: PageSet) -> Result<u64, BucketError> {
         let slab = asked.slab;
-        if self.are_few(slab, among) && self.opened.parts[slab].columns.at.is_some() {
+        if self.are_few_pages_left(slab, among) && self.opened.parts[slab].columns.at.is_some() {
             return Ok(among.0);
         }
-        let term_dictionary = match self.is_listed(asked)? {
+        let term_dictionary = match self.needs_dictionary_lookup(asked)? {
             true => self.term_dictionary(slab, &self.opened.parts[slab].tokens)?,
             false => None,
         };
@@ -361,23 +361,23 @@ impl BucketReader {
     }
 
     /// Pages that may match all queries.
-    fn pages_of_all(
+    fn conjunction_pages(
         &self,
         asked: TokenScope<'_>,
         queries: &[TermQuery],
         among: PageSet,
     ) -> Result<PageSet, BucketError> {
         let mut found = among;
-        for query in in_order_of_rarity(queries) {
+        for query in order_by_rarity(queries) {
             if found.is_empty() {
                 break;
             }
-            found = self.pages_of(asked, query, found)?;
+            found = self.query_pages(asked, query, found)?;
         }
         Ok(found)
     }
 
-    fn pages_with_meta(&self, slab: usize, matches: impl Fn(&Metadata) -> bool) -> u64 {
+    fn metadata_pages(&self, slab: usize, matches: impl Fn(&Metadata) -> bool) -> u64 {
         let info = &self.opened.slabs[slab];
         let wanted: Vec<bool> = info.metas.iter().map(matches).collect();
         let holds = |page: &PageInfo| page.metas.iter().any(|code| wanted.get(code as usize) == Some(&true));
@@ -395,7 +395,7 @@ impl BucketReader {
         if let Some(term_dictionary) = slot.opened.get() {
             return Ok(Some(term_dictionary));
         }
-        let place = BlockPosition::of(at.kind.name(), at.offset).in_slab(slab);
+        let place = BlockPosition::outside_slabs(at.kind.name(), at.offset).in_slab(slab);
         let pages = self.opened.slabs[slab].pages.len();
         let term_dictionary = TermDictionary::open(&self.source, slot.namespace, place, at.stored_len, pages)?;
         Ok(Some(slot.opened.get_or_init(|| term_dictionary)))
@@ -410,7 +410,7 @@ impl BucketReader {
         if let Some(locator) = slot.opened.get() {
             return Ok(Some(locator));
         }
-        let place = BlockPosition::of(at.kind.name(), at.offset).in_slab(slab);
+        let place = BlockPosition::outside_slabs(at.kind.name(), at.offset).in_slab(slab);
         let locator = Locator::open(&self.source, at, place, self.opened.slabs[slab].pages.len())?;
         Ok(Some(slot.opened.get_or_init(|| locator)))
     }
@@ -441,7 +441,7 @@ impl BucketReader {
         let Some(columns) = self.columns(slab)? else { return Ok(Arc::default()) };
         // A search of few events fetches its page as a whole, with all dictionaries, so it needs no separate request
         // for this one.
-        if let Some(page) = self.source.search().and_then(|search| search.first_of_few()) {
+        if let Some(page) = self.source.read_ahead().and_then(|search| search.first_page_of_few()) {
             columns.fetch_page_for_search(&self.source, page)?;
         }
         columns.dictionary(&self.source, column)
@@ -450,7 +450,7 @@ impl BucketReader {
     /// Opens a page to read single columns; `None` if it holds plain text. Panics if there is no such page, as slice
     /// indexing does.
     pub fn template_page(&self, slab: usize, page: usize) -> Result<Option<TemplatePage>, BucketError> {
-        self.template_page_of(&self.source, slab, page, None)
+        self.open_template_page(&self.source, slab, page, None)
     }
 
     /// Rebuilds the texts of a page of a template slab; empty for any other. Passes the values of each column to
@@ -462,19 +462,19 @@ impl BucketReader {
         out: &mut TextBuffer,
         show: &mut dyn FnMut(u32, &ColumnValues),
     ) -> Result<(), BucketError> {
-        let Some(mut values) = self.template_page_of(&self.source, slab, page, Some(times.into()))? else {
+        let Some(mut values) = self.open_template_page(&self.source, slab, page, Some(times.into()))? else {
             return Ok(());
         };
-        values.fill_all_and_show(TEXT_COLUMN, out, show)?;
+        values.rebuild_all_and_visit(TEXT_COLUMN, out, show)?;
         let (found, expected) = (out.bytes().len() as u64, self.opened.slabs[slab].pages[page].raw_bytes);
         if found != expected {
-            return Err(values.place().corrupt(format!("its texts are {found} bytes, {expected} expected")));
+            return Err(values.position().corrupt(format!("its texts are {found} bytes, {expected} expected")));
         }
         Ok(())
     }
 
     /// Opens a page whose blocks come from this source.
-    pub(crate) fn template_page_of(
+    pub(crate) fn open_template_page(
         &self,
         source: &ObjectSource,
         slab: usize,
@@ -492,7 +492,7 @@ impl BucketReader {
     }
 
     /// Whether a page holds index-time fields. Panics if there is no such page, as slice indexing does.
-    pub fn holds_fields(&self, slab: usize, page: usize) -> bool {
+    pub fn page_has_fields(&self, slab: usize, page: usize) -> bool {
         self.opened.parts[slab].pages[page].iter().any(|at| at.kind == BlockKind::Fields)
     }
 
@@ -540,8 +540,8 @@ impl PageRead<'_> {
             self.text(&blocks, info, &mut page)?;
         }
         if columns.fields {
-            for (at, bytes) in of_kind(&blocks, BlockKind::Fields) {
-                let block = open_block(bytes, at.kind, self.place(at), MAX_FIELD_BLOCK_BYTES)?;
+            for (at, bytes) in blocks_of_kind(&blocks, BlockKind::Fields) {
+                let block = open_block(bytes, at.kind, self.position(at), MAX_FIELD_BLOCK_BYTES)?;
                 read_fields(&block, info.events as usize, &mut page.fields)?;
             }
             if !page.fields.is_sorted_by_key(|field| field.row) {
@@ -556,30 +556,30 @@ impl PageRead<'_> {
         self.codes(&blocks, self.reader.opened.slabs[self.slab].metas.len())
     }
 
-    fn blocks(&self) -> &[BlockAt] {
+    fn blocks(&self) -> &[BlockRef] {
         &self.reader.opened.parts[self.slab].pages[self.page]
     }
 
-    fn place(&self, at: &BlockAt) -> BlockPosition {
-        BlockPosition::of(at.kind.name(), at.offset).in_slab(self.slab).in_page(self.page)
+    fn position(&self, at: &BlockRef) -> BlockPosition {
+        BlockPosition::outside_slabs(at.kind.name(), at.offset).in_slab(self.slab).in_page(self.page)
     }
 
     fn damage(&self, kind: BlockKind, reason: impl Into<String>) -> BucketError {
         let at = self.blocks().iter().find(|at| at.kind == kind).copied();
-        self.place(&at.unwrap_or(BlockAt { kind, offset: 0, stored_len: 0 })).corrupt(reason)
+        self.position(&at.unwrap_or(BlockRef { kind, offset: 0, stored_len: 0 })).corrupt(reason)
     }
 
     /// Fetches the requested blocks; blocks close to each other are fetched in one read.
-    fn fetch(&self, wanted: &dyn Fn(BlockKind) -> bool) -> Result<Vec<(BlockAt, Bytes)>, BucketError> {
-        if let Some(search) = self.reader.source.search() {
-            self.reader.source.fetch_for_search(search.blocks_with(self.page, wanted))?;
+    fn fetch(&self, wanted: &dyn Fn(BlockKind) -> bool) -> Result<Vec<(BlockRef, Bytes)>, BucketError> {
+        if let Some(search) = self.reader.source.read_ahead() {
+            self.reader.source.fetch_for_search(search.block_ranges_to_fetch(self.page, wanted))?;
         }
-        let needed: Vec<BlockAt> = self.blocks().iter().copied().filter(|at| wanted(at.kind)).collect();
-        let near = |a: &BlockAt, b: &BlockAt| b.offset - end_of(a) <= MAX_READ_GAP_BYTES;
+        let needed: Vec<BlockRef> = self.blocks().iter().copied().filter(|at| wanted(at.kind)).collect();
+        let near = |a: &BlockRef, b: &BlockRef| b.offset - block_end(a) <= MAX_READ_GAP_BYTES;
         let mut fetched = Vec::with_capacity(needed.len());
         for run in needed.chunk_by(near) {
-            let range: Range<u64> = run[0].offset..run.last().map_or(run[0].offset, end_of);
-            let bytes = self.reader.source.fetch(self.place(&run[0]), (range.end - range.start) as usize)?;
+            let range: Range<u64> = run[0].offset..run.last().map_or(run[0].offset, block_end);
+            let bytes = self.reader.source.fetch_block(self.position(&run[0]), (range.end - range.start) as usize)?;
             for at in run {
                 let start = (at.offset - range.start) as usize;
                 fetched.push((*at, bytes.slice(start..start + at.stored_len as usize)));
@@ -588,24 +588,24 @@ impl PageRead<'_> {
         Ok(fetched)
     }
 
-    fn integers(&self, blocks: &[(BlockAt, Bytes)], kind: BlockKind) -> Result<Vec<i64>, BucketError> {
-        let mut found = of_kind(blocks, kind);
+    fn integers(&self, blocks: &[(BlockRef, Bytes)], kind: BlockKind) -> Result<Vec<i64>, BucketError> {
+        let mut found = blocks_of_kind(blocks, kind);
         let (Some((at, bytes)), None) = (found.next(), found.next()) else {
             return Err(self.damage(kind, "the page does not have exactly one"));
         };
-        let place = self.place(at);
+        let place = self.position(at);
         let raw = open_block(bytes, kind, place, MAX_INTEGER_BLOCK_BYTES)?.decode()?;
         let events = self.reader.opened.slabs[self.slab].pages[self.page].events as usize;
-        place.decoded(decode_integers(&raw, events))
+        place.map_malformed(decode_integers(&raw, events))
     }
 
-    fn codes(&self, blocks: &[(BlockAt, Bytes)], metas: usize) -> Result<Vec<u32>, BucketError> {
+    fn codes(&self, blocks: &[(BlockRef, Bytes)], metas: usize) -> Result<Vec<u32>, BucketError> {
         let code = |code: i64| u32::try_from(code).ok().filter(|code| (*code as usize) < metas);
         let codes: Option<Vec<u32>> = self.integers(blocks, BlockKind::Meta)?.into_iter().map(code).collect();
         codes.ok_or_else(|| self.damage(BlockKind::Meta, format!("a code is not below {metas}")))
     }
 
-    fn text(&self, blocks: &[(BlockAt, Bytes)], info: &PageInfo, page: &mut Page) -> Result<(), BucketError> {
+    fn text(&self, blocks: &[(BlockRef, Bytes)], info: &PageInfo, page: &mut Page) -> Result<(), BucketError> {
         let mut end = 0u64;
         for length in self.integers(blocks, BlockKind::Lengths)? {
             end = end.saturating_add_signed(length);
@@ -619,8 +619,8 @@ impl PageRead<'_> {
         }
         let mut raw = vec![0; info.raw_bytes as usize];
         let mut left = &mut raw[..];
-        for (at, bytes) in of_kind(blocks, BlockKind::Text) {
-            let block = open_block(bytes, at.kind, self.place(at), left.len())?;
+        for (at, bytes) in blocks_of_kind(blocks, BlockKind::Text) {
+            let block = open_block(bytes, at.kind, self.position(at), left.len())?;
             let (here, rest) = std::mem::take(&mut left).split_at_mut(block.raw_len());
             block.decode_into(here)?;
             left = rest;
@@ -637,22 +637,22 @@ impl PageRead<'_> {
     }
 }
 
-fn end_of(at: &BlockAt) -> u64 {
+fn block_end(at: &BlockRef) -> u64 {
     at.offset.saturating_add(u64::from(at.stored_len))
 }
 
-fn of_kind(blocks: &[(BlockAt, Bytes)], kind: BlockKind) -> impl Iterator<Item = (&BlockAt, &Bytes)> {
+fn blocks_of_kind(blocks: &[(BlockRef, Bytes)], kind: BlockKind) -> impl Iterator<Item = (&BlockRef, &Bytes)> {
     blocks.iter().filter(move |(at, _)| at.kind == kind).map(|(at, bytes)| (at, bytes))
 }
 
 /// Order in which the parts of a conjunction are looked up. Metadata queries come first: they need no read and often
 /// exclude all pages. Tokens come next, the longest first, because long tokens are in few pages. Tokens of at least
 /// [`LONG_TOKEN_BYTES`] count as equally long and keep the order of the query.
-pub(crate) fn in_order_of_rarity(queries: &[TermQuery]) -> Vec<&TermQuery> {
+pub(crate) fn order_by_rarity(queries: &[TermQuery]) -> Vec<&TermQuery> {
     let mut in_order: Vec<&TermQuery> = queries.iter().collect();
     in_order.sort_by_key(|query| match query {
         TermQuery::Meta { .. } | TermQuery::None => 0,
-        TermQuery::Token(token) => usize::MAX - token.len().min(LONG_TOKEN_BYTES),
+        TermQuery::Token(token) => usize::MAX - token.len().min(LONG_TOKEN_BYTES_MIN),
         _ => usize::MAX,
     });
     in_order

@@ -13,7 +13,7 @@ use crate::limits::{MAX_FIELD_BYTES, MAX_METADATA_BYTES, MAX_SLAB_EVENTS, MAX_SL
 pub(crate) struct CheckedSlab<'a> {
     pub(crate) events: &'a EventBatch,
     index_times: Vec<TimeNs>,
-    given: Option<&'a [TimeNs]>,
+    event_index_times: Option<&'a [TimeNs]>,
 }
 
 impl<'a> CheckedSlab<'a> {
@@ -24,12 +24,12 @@ impl<'a> CheckedSlab<'a> {
             Some(_) => Vec::new(),
             None => vec![source.events.index_time; source.events.len()],
         };
-        Ok(CheckedSlab { events: source.events, index_times, given: source.index_times })
+        Ok(CheckedSlab { events: source.events, index_times, event_index_times: source.index_times })
     }
 
     /// `_indextime` of some rows.
     pub(crate) fn index_times(&self, rows: Range<usize>) -> &[TimeNs] {
-        &self.given.unwrap_or(&self.index_times)[rows]
+        &self.event_index_times.unwrap_or(&self.index_times)[rows]
     }
 }
 
@@ -60,14 +60,14 @@ fn check_rules(source: &SlabSource<'_>) -> Result<(), BatchFault> {
 }
 
 /// Metadata of a slab without unused entries, renumbered in order of first appearance.
-pub(crate) struct MetaCodes {
+pub(crate) struct MetadataCodes {
     pub(crate) metas: Vec<Metadata>,
     /// Maps codes of the batch to codes of the slab; unused ones keep their initial value and are never read.
     code_of: Vec<u32>,
 }
 
-impl MetaCodes {
-    pub(crate) fn of(events: &EventBatch) -> MetaCodes {
+impl MetadataCodes {
+    pub(crate) fn of(events: &EventBatch) -> MetadataCodes {
         let mut metas = Vec::new();
         let mut code_of = vec![u32::MAX; events.metas.len()];
         for meta in &events.meta {
@@ -77,7 +77,7 @@ impl MetaCodes {
                 metas.push(events.metas[*meta as usize].clone());
             }
         }
-        MetaCodes { metas, code_of }
+        MetadataCodes { metas, code_of }
     }
 
     #[inline]

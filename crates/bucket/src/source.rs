@@ -35,7 +35,7 @@ impl ObjectSource {
         let tail = object.read_at(len - tail_len, tail_len as usize)?;
         if tail.len() as u64 != tail_len {
             let reason = format!("{} bytes were returned for {tail_len}", tail.len());
-            return Err(BlockPosition::of("object", len - tail_len).corrupt(reason));
+            return Err(BlockPosition::outside_slabs("object", len - tail_len).corrupt(reason));
         }
         Ok(ObjectSource { object, len, tail, ahead: Vec::new(), search: None })
     }
@@ -44,15 +44,15 @@ impl ObjectSource {
         self.len
     }
 
-    pub(crate) fn requests(&self) -> u64 {
-        self.object.requests()
+    pub(crate) fn request_count(&self) -> u64 {
+        self.object.request_count()
     }
 
     /// The ranges outside the tail; none if the object's cache is known to hold all of these.
-    pub(crate) fn not_at_hand(&self, mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    pub(crate) fn uncached_ranges(&self, mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
         let tail_start = self.len - self.tail.len() as u64;
         ranges.retain(|range| range.start < tail_start && range.end <= self.len);
-        if self.object.is_at_hand(&ranges) { Vec::new() } else { ranges }
+        if self.object.is_cached(&ranges) { Vec::new() } else { ranges }
     }
 
     /// Reads ranges only to bring them into a remote object's cache.
@@ -62,12 +62,12 @@ impl ObjectSource {
     }
 
     /// The same object, read ahead for `search`.
-    pub(crate) fn reading_ahead(&self, search: Arc<ReadAhead>) -> ObjectSource {
+    pub(crate) fn with_read_ahead(&self, search: Arc<ReadAhead>) -> ObjectSource {
         ObjectSource { search: Some(search), ..self.clone() }
     }
 
     /// The read-ahead of the search, if any.
-    pub(crate) fn search(&self) -> Option<&Arc<ReadAhead>> {
+    pub(crate) fn read_ahead(&self) -> Option<&Arc<ReadAhead>> {
         self.search.as_ref()
     }
 
@@ -80,7 +80,7 @@ impl ObjectSource {
     }
 
     /// Whether a range is available without a request.
-    pub(crate) fn is_at_hand(&self, range: &Range<u64>) -> bool {
+    pub(crate) fn is_available(&self, range: &Range<u64>) -> bool {
         range.start >= self.len - self.tail.len() as u64
             || range.is_empty()
             || self.search.as_ref().is_some_and(|search| search.get(range).is_some())
@@ -93,18 +93,18 @@ impl ObjectSource {
         // Ranges beyond the object are ignored here; the read that needs them reports the error.
         let tail_start = self.len - self.tail.len() as u64;
         ranges.retain(|range| range.start < tail_start && range.end <= self.len);
-        let missing = search.missing(ranges);
+        let missing = search.missing_ranges(ranges);
         if missing.is_empty() {
             return Ok(());
         }
         for (range, bytes) in missing.iter().zip(self.object.read_ranges(&missing)?) {
-            search.hold(range.start, bytes);
+            search.insert(range.start, bytes);
         }
         Ok(())
     }
 
     /// The `len` bytes at `place`.
-    pub(crate) fn fetch(&self, place: BlockPosition, len: usize) -> Result<Bytes, BucketError> {
+    pub(crate) fn fetch_block(&self, place: BlockPosition, len: usize) -> Result<Bytes, BucketError> {
         let offset = place.offset;
         let end = offset.checked_add(len as u64).filter(|end| *end <= self.len);
         let Some(end) = end else {

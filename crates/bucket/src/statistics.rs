@@ -1,6 +1,6 @@
 //! Storage statistics of a bucket.
 
-use crate::block::{BlockAt, BlockKind};
+use crate::block::{BlockKind, BlockRef};
 use crate::columns::Layout;
 use crate::error::BucketError;
 use crate::reader::BucketReader;
@@ -9,12 +9,12 @@ impl BucketReader {
     /// Stored bytes by kind of block of slab `slab`. Reads the term dictionary directories.
     pub fn stored_bytes_by_kind(&self, slab: usize) -> Result<Vec<(&'static str, u64)>, BucketError> {
         let parts = &self.parts()[slab];
-        let mut blocks: Vec<BlockAt> = vec![parts.head];
+        let mut blocks: Vec<BlockRef> = vec![parts.head];
         blocks.extend(parts.pages.iter().flatten());
         if let (Some(at), Some(columns)) = (parts.columns.at, self.columns(slab)?) {
             blocks.push(at);
             blocks.extend(columns.layout.blocks());
-            blocks.extend(self.first_shared(slab, &columns.layout)?);
+            blocks.extend(self.first_used_shared_blocks(slab, &columns.layout)?);
         }
         for slot in [&parts.tokens, &parts.fields] {
             blocks.extend(slot.at);
@@ -25,12 +25,12 @@ impl BucketReader {
         blocks.extend(parts.locator.at);
         blocks.extend(self.locator(slab)?.into_iter().flat_map(|locator| locator.blocks()));
         blocks.sort_unstable_by_key(|at| at.kind);
-        let of_kind = |run: &[BlockAt]| (run[0].kind.name(), run.iter().map(|at| u64::from(at.stored_len)).sum());
+        let of_kind = |run: &[BlockRef]| (run[0].kind.name(), run.iter().map(|at| u64::from(at.stored_len)).sum());
         Ok(blocks.chunk_by(|a, b| a.kind == b.kind).map(of_kind).collect())
     }
 
     /// Shared blocks of a slab that no earlier slab uses.
-    fn first_shared(&self, slab: usize, layout: &Layout) -> Result<Vec<BlockAt>, BucketError> {
+    fn first_used_shared_blocks(&self, slab: usize, layout: &Layout) -> Result<Vec<BlockRef>, BucketError> {
         let mut blocks = layout.shared_blocks();
         blocks.sort_unstable_by_key(|at| at.offset);
         blocks.dedup();
@@ -50,7 +50,7 @@ impl BucketReader {
         let Some(columns) = self.columns(slab)? else {
             return Ok(Vec::new());
         };
-        let first: Vec<BlockAt> = self.first_shared(slab, &columns.layout)?;
+        let first: Vec<BlockRef> = self.first_used_shared_blocks(slab, &columns.layout)?;
         let of_first = |kind: BlockKind| first.iter().filter(move |at| at.kind == kind);
         Ok(columns
             .layout

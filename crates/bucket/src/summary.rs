@@ -99,14 +99,14 @@ impl SummaryBuilder {
             summary.time_max = all.last;
         }
         summary.index_time_max = self.index_time_max.unwrap_or(0);
-        summary.hosts = listed(self.hosts, &mut summary.values_cut);
-        summary.sources = listed(self.sources, &mut summary.values_cut);
-        summary.sourcetypes = listed(self.sourcetypes, &mut summary.values_cut);
+        summary.hosts = most_frequent_values(self.hosts, &mut summary.values_cut);
+        summary.sources = most_frequent_values(self.sources, &mut summary.values_cut);
+        summary.sourcetypes = most_frequent_values(self.sourcetypes, &mut summary.values_cut);
         summary
     }
 }
 
-fn listed(values: Values, cut: &mut bool) -> Vec<ValueSummary> {
+fn most_frequent_values(values: Values, cut: &mut bool) -> Vec<ValueSummary> {
     let distinct = values.len();
     let mut list: Vec<ValueSummary> = values
         .into_iter()

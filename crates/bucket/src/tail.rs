@@ -8,7 +8,7 @@
 //! Not here: reading it (`crate::reader`); the layout of its blocks (`crate::directory`, `crate::locator`,
 //! `crate::columns`).
 
-use crate::block::{BlockAt, BlockKind, BlockWriter};
+use crate::block::{BlockKind, BlockRef, BlockWriter};
 use crate::directory::{Directory, SlabHead, put_trailer};
 use crate::error::BucketError;
 use crate::limits::{MAX_DIRECTORY_BYTES, MAX_SLAB_HEAD_BYTES, within};
@@ -39,7 +39,7 @@ pub(crate) struct ObjectTail {
 impl ObjectTail {
     /// Appends the tail.
     pub(crate) fn write(&self, blocks: &mut BlockWriter) -> Result<(), BucketError> {
-        let mut added: Vec<Vec<BlockAt>> = vec![Vec::new(); self.heads.len()];
+        let mut added: Vec<Vec<BlockRef>> = vec![Vec::new(); self.heads.len()];
         let of_locator = |(slab, tables): &(usize, LocatorTables)| SlabBlock {
             slab: *slab,
             kind: BlockKind::Locator,
@@ -49,7 +49,7 @@ impl ObjectTail {
         for SlabBlock { slab, kind, content } in of_locators.iter().chain(&self.directories) {
             let offset = blocks.object.len() as u64;
             let stored_len = blocks.write(*kind, content)?;
-            added[*slab].push(BlockAt { kind: *kind, offset, stored_len });
+            added[*slab].push(BlockRef { kind: *kind, offset, stored_len });
         }
         let mut directory = Directory { summary: self.summary.clone(), slabs: Vec::with_capacity(self.heads.len()) };
         let mut scratch = Vec::new();

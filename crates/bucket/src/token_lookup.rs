@@ -7,13 +7,13 @@ use std::ops::Range;
 use quarry_event::TermQuery;
 
 use crate::error::BucketError;
-use crate::reader::{BucketReader, in_order_of_rarity};
+use crate::reader::{BucketReader, order_by_rarity};
 use crate::source::ObjectSource;
 use crate::term_dictionary::hash::hash_term;
-use crate::term_dictionary::{Namespace, cut_term};
+use crate::term_dictionary::{Namespace, truncate_term};
 
 /// Minimum number of digits of a token that counts as an identifier.
-const IDENTIFIER_DIGITS: usize = 4;
+const IDENTIFIER_DIGITS_MIN: usize = 4;
 
 /// The lookup of a token in a slab: the blocks of the term dictionary and of the locator that it may read.
 pub struct TokenLookup<'a> {
@@ -36,7 +36,7 @@ impl TokenLookup<'_> {
     }
 
     /// Whether no network request is needed.
-    pub fn is_at_hand(&self) -> bool {
+    pub fn is_cached(&self) -> bool {
         self.missing.is_empty()
     }
 
@@ -50,35 +50,35 @@ impl BucketReader {
     /// The first lookup of a query in slab `slab`, if its token is an identifier (at least four digits). Identifiers
     /// are mostly stored in columns, so their lookup consults term dictionary, term filter and locator. `None` for
     /// other queries, for a slab that does not exist, and if the directories cannot be read.
-    pub fn lookup_of_identifier<'a>(&'a self, slab: usize, query: &'a TermQuery) -> Option<TokenLookup<'a>> {
+    pub fn identifier_lookup<'a>(&'a self, slab: usize, query: &'a TermQuery) -> Option<TokenLookup<'a>> {
         let parts = self.parts().get(slab)?;
         let token = first_identifier(query)?;
         // The directories are usually in the end of the object, which was read at opening; otherwise both are fetched
         // together.
-        let directories = self.source.not_at_hand(parts.unopened_directories());
+        let directories = self.source.uncached_ranges(parts.unopened_directories());
         if !directories.is_empty() {
             self.source.prefetch(&directories).ok()?;
         }
         let term_dictionary = self.term_dictionary(slab, &parts.tokens).ok()?;
-        let block = term_dictionary.and_then(|term_dictionary| term_dictionary.range_of(token));
-        let part = self.locator_part_of(slab, token)?;
-        let missing = self.source.not_at_hand(block.into_iter().chain(part).collect());
+        let block = term_dictionary.and_then(|term_dictionary| term_dictionary.block_range(token));
+        let part = self.locator_part_range(slab, token)?;
+        let missing = self.source.uncached_ranges(block.into_iter().chain(part).collect());
         Some(TokenLookup { source: &self.source, token, missing })
     }
 
     /// The lookup in slab `slab` of a token that its term dictionary lacks. `None` for a slab that does not exist, and
     /// if the locator's directory cannot be read.
-    pub fn lookup_of_unlisted<'a>(&'a self, slab: usize, token: &'a [u8]) -> Option<TokenLookup<'a>> {
+    pub fn unlisted_token_lookup<'a>(&'a self, slab: usize, token: &'a [u8]) -> Option<TokenLookup<'a>> {
         self.parts().get(slab)?;
-        let missing = self.source.not_at_hand(self.locator_part_of(slab, token)?.into_iter().collect());
+        let missing = self.source.uncached_ranges(self.locator_part_range(slab, token)?.into_iter().collect());
         Some(TokenLookup { source: &self.source, token, missing })
     }
 
     /// Range of the locator's part for a token: the inner `None` if the slab has no locator, the outer `None` if its
     /// directory cannot be read.
-    fn locator_part_of(&self, slab: usize, token: &[u8]) -> Option<Option<Range<u64>>> {
+    fn locator_part_range(&self, slab: usize, token: &[u8]) -> Option<Option<Range<u64>>> {
         let locator = self.locator(slab).ok()?;
-        Some(locator.map(|locator| locator.range_of(hash_term(Namespace::Tokens, token))))
+        Some(locator.map(|locator| locator.part_range(hash_term(Namespace::Tokens, token))))
     }
 }
 
@@ -87,12 +87,12 @@ fn first_identifier(query: &TermQuery) -> Option<&[u8]> {
     match query {
         TermQuery::Token(token) => {
             let digits = token.bytes().filter(u8::is_ascii_digit).count();
-            (digits >= IDENTIFIER_DIGITS).then(|| cut_term(token.as_bytes()))
+            (digits >= IDENTIFIER_DIGITS_MIN).then(|| truncate_term(token.as_bytes()))
         }
         TermQuery::Value { tokens, .. } => first_identifier(tokens),
         TermQuery::And(queries) => {
             let is_free = |query: &&TermQuery| matches!(query, TermQuery::Meta { .. } | TermQuery::All);
-            first_identifier(in_order_of_rarity(queries).into_iter().find(|query| !is_free(query))?)
+            first_identifier(order_by_rarity(queries).into_iter().find(|query| !is_free(query))?)
         }
         _ => None,
     }
@@ -163,12 +163,12 @@ mod tests {
     }
 
     #[test]
-    fn a_lookup_reads_what_was_foreseen_and_no_more() {
+    fn lookups_read_exactly_the_prefetched_ranges() {
         let (reader, recorded) = bucket();
         let mut looked_up = 0;
         for at in (0..EVENTS).step_by(997) {
             let query = TermQuery::And(vec![TermQuery::Token("took".into()), TermQuery::Token(id(at).into())]);
-            let lookup = reader.lookup_of_identifier(0, &query).unwrap();
+            let lookup = reader.identifier_lookup(0, &query).unwrap();
             assert_eq!(lookup.token(), id(at).as_bytes());
             assert_eq!(recorded.take(), [], "the directories came with the end of the object");
             lookup.prefetch().unwrap();
@@ -178,7 +178,7 @@ mod tests {
             let found = reader.candidate_pages(0, &query, &NoFields).unwrap();
             assert!(found.contains(at / crate::MAX_PAGE_EVENTS) && found.0.count_ones() <= 2);
             assert!(recorded.take().iter().all(|read| foreseen.contains(read)));
-            let unlisted = reader.lookup_of_unlisted(0, lookup.token()).unwrap();
+            let unlisted = reader.unlisted_token_lookup(0, lookup.token()).unwrap();
             unlisted.prefetch().unwrap();
             assert!(recorded.take().iter().all(|read| foreseen.contains(read)), "the locator alone");
         }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn words_and_unknown_slabs_have_no_lookup() {
+    fn words_and_missing_slabs_have_no_lookup() {
         let (reader, _) = bucket();
         for (slab, query) in [
             (0, TermQuery::Token("took".into())),
@@ -196,7 +196,7 @@ mod tests {
             (0, TermQuery::And(vec![TermQuery::All])),
             (1, TermQuery::Token(id(1).into())),
         ] {
-            assert!(reader.lookup_of_identifier(slab, &query).is_none(), "{query:?}");
+            assert!(reader.identifier_lookup(slab, &query).is_none(), "{query:?}");
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::columns::TextBuffer;
 use crate::encode::{EncodeOptions, EncodedBucket, SlabSource, encode_slabs};
 use crate::error::{BlockPosition, BucketError};
 use crate::filter::TermFilter;
-use crate::rare_pages::add_rare_texts;
+use crate::rare_pages::add_rare_text_tokens;
 use crate::read_at::MemoryObject;
 use crate::reader::BucketReader;
 
@@ -44,7 +44,7 @@ pub fn verify_against(encoded: &EncodedBucket, slabs: &[EventBatch]) -> Result<(
 /// Like [`verify_against`], for [`crate::encode_slabs`].
 pub fn verify_slabs(encoded: &EncodedBucket, slabs: &[SlabSource<'_>]) -> Result<(), BucketError> {
     let mut verifier = BucketVerifier::new(encoded)?;
-    slabs.iter().try_for_each(|slab| verifier.slab(slab))?;
+    slabs.iter().try_for_each(|slab| verifier.verify_next_slab(slab))?;
     verifier.finish()
 }
 
@@ -62,28 +62,28 @@ impl BucketVerifier {
         let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object.clone())))?;
         let filter = TermFilter::open(&encoded.filter)?;
         if *reader.summary() != encoded.summary {
-            return Err(differs(BlockPosition::of("directory", 0), "the summary"));
+            return Err(mismatch(BlockPosition::outside_slabs("directory", 0), "the summary"));
         }
         Ok(BucketVerifier { reader, filter, next: 0 })
     }
 
     /// Compares the next slab: every event, every term.
-    pub fn slab(&mut self, slab: &SlabSource<'_>) -> Result<(), BucketError> {
+    pub fn verify_next_slab(&mut self, slab: &SlabSource<'_>) -> Result<(), BucketError> {
         let BucketVerifier { reader, filter, next: number } = self;
         if *number >= reader.slabs().len() {
-            return Err(differs(BlockPosition::of("directory", 0), "the number of slabs"));
+            return Err(mismatch(BlockPosition::outside_slabs("directory", 0), "the number of slabs"));
         }
         let mut missing = 0;
-        let mut look_up = |hash| missing += usize::from(!filter.may_hold(*number, hash));
+        let mut look_up = |hash| missing += usize::from(!filter.may_contain(*number, hash));
         // Without a locator, the tokens of texts are looked up while the columns are decoded for comparison. With a
         // locator, their pages are checked, too, so that they are looked up later.
         let texts_first = reader.locator(*number)?.is_none();
         verify_slab(reader, *number, slab, if texts_first { Some(&mut look_up) } else { None })?;
         reader.check_term_dictionaries(*number, &mut look_up, &mut Vec::new())?;
-        reader.check_located(*number, !texts_first, &mut look_up)?;
+        reader.check_locator_covers_rare_tokens(*number, !texts_first, &mut look_up)?;
         if missing > 0 {
-            return Err(differs(
-                BlockPosition::of("filter", 0).in_slab(*number),
+            return Err(mismatch(
+                BlockPosition::outside_slabs("filter", 0).in_slab(*number),
                 format!("{missing} terms are missing"),
             ));
         }
@@ -95,12 +95,12 @@ impl BucketVerifier {
     pub fn finish(self) -> Result<(), BucketError> {
         match self.next == self.reader.slabs().len() {
             true => Ok(()),
-            false => Err(differs(BlockPosition::of("directory", 0), "the number of slabs")),
+            false => Err(mismatch(BlockPosition::outside_slabs("directory", 0), "the number of slabs")),
         }
     }
 }
 
-fn differs(place: BlockPosition, what: impl Into<String>) -> BucketError {
+fn mismatch(place: BlockPosition, what: impl Into<String>) -> BucketError {
     BucketError::Mismatch { place, what: what.into() }
 }
 
@@ -118,7 +118,7 @@ fn verify_slab(
     let mut show = |number: u32, values: &ColumnValues| {
         let column = columns.and_then(|columns| columns.get(number as usize));
         if let (Some(column), Some(visit)) = (column, &mut visit) {
-            add_rare_texts(column, values, &mut hashes);
+            add_rare_text_tokens(column, values, &mut hashes);
             hashes.drain(..).for_each(visit);
         }
     };
@@ -126,9 +126,9 @@ fn verify_slab(
     let mut start = 0;
     for at in 0..pages {
         let page = reader.read_page(number, at, PageColumns { raw: plain, ..PageColumns::ALL })?;
-        let place = BlockPosition::of("page", 0).in_slab(number).in_page(at);
+        let place = BlockPosition::outside_slabs("page", 0).in_slab(number).in_page(at);
         if start + page.len() > slab.events.len() {
-            return Err(differs(place, "the number of events"));
+            return Err(mismatch(place, "the number of events"));
         }
         let texts = if plain {
             (&page.raw[..], &page.ends[..])
@@ -136,20 +136,21 @@ fn verify_slab(
             reader.rebuild((number, at), &page.time, &mut buffer, &mut show)?;
             (buffer.bytes(), buffer.ends())
         };
-        let what = if same_texts(texts, start, slab) { difference(&page, start, slab) } else { Some("text") };
+        let what =
+            if are_texts_equal(texts, start, slab) { first_difference(&page, start, slab) } else { Some("text") };
         if let Some(what) = what {
-            return Err(differs(place, what));
+            return Err(mismatch(place, what));
         }
         start += page.len();
     }
     if start != slab.events.len() {
-        return Err(differs(BlockPosition::of("slab head", 0).in_slab(number), "the number of events"));
+        return Err(mismatch(BlockPosition::outside_slabs("slab head", 0).in_slab(number), "the number of events"));
     }
     Ok(())
 }
 
 /// Whether these texts and their ends are those of the rows of `slab` from `start`.
-fn same_texts((raw, ends): (&[u8], &[u32]), start: usize, slab: &SlabSource<'_>) -> bool {
+fn are_texts_equal((raw, ends): (&[u8], &[u32]), start: usize, slab: &SlabSource<'_>) -> bool {
     let events = slab.events;
     let Some(given) = events.ends.get(start..start + ends.len()) else { return false };
     let raw_start = if start == 0 { 0 } else { events.ends[start - 1] };
@@ -159,7 +160,7 @@ fn same_texts((raw, ends): (&[u8], &[u32]), start: usize, slab: &SlabSource<'_>)
 }
 
 /// The first column of `page`, other than the texts, that differs from the rows of `slab` from `start`.
-fn difference(page: &Page, start: usize, slab: &SlabSource<'_>) -> Option<&'static str> {
+fn first_difference(page: &Page, start: usize, slab: &SlabSource<'_>) -> Option<&'static str> {
     let events = slab.events;
     let rows = start..start + page.len();
     if page.time != events.time[rows.clone()] {
@@ -172,7 +173,7 @@ fn difference(page: &Page, start: usize, slab: &SlabSource<'_>) -> Option<&'stat
     if !same_index_times {
         return Some("index time");
     }
-    if !same_metas(page, &events.meta[rows.clone()], events) {
+    if !are_metas_equal(page, &events.meta[rows.clone()], events) {
         return Some("metadata");
     }
     let first = events.fields.partition_point(|field| (field.row as usize) < rows.start);
@@ -187,7 +188,7 @@ fn difference(page: &Page, start: usize, slab: &SlabSource<'_>) -> Option<&'stat
 
 /// Compares metadata by their texts, because the codes of batch and slab differ; each pair of codes is compared only
 /// once.
-fn same_metas(page: &Page, given: &[u32], events: &EventBatch) -> bool {
+fn are_metas_equal(page: &Page, given: &[u32], events: &EventBatch) -> bool {
     let mut code_of: Vec<Option<u32>> = vec![None; events.metas.len()];
     page.meta.iter().zip(given).all(|(read, given)| {
         let known = &mut code_of[*given as usize];

@@ -31,7 +31,7 @@ pub(crate) fn put_signed(out: &mut Vec<u8>, value: i64) {
     put_varint(out, ((value << 1) ^ (value >> 63)) as u64);
 }
 
-pub(crate) fn put_run(out: &mut Vec<u8>, run: &[u8]) {
+pub(crate) fn put_bytes(out: &mut Vec<u8>, run: &[u8]) {
     put_varint(out, run.len() as u64);
     out.extend_from_slice(run);
 }
@@ -124,13 +124,13 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads a length-prefixed run of at most `limit` bytes.
-    pub(crate) fn run(&mut self, what: &str, limit: usize) -> Result<&'a [u8], Malformed> {
+    pub(crate) fn bytes(&mut self, what: &str, limit: usize) -> Result<&'a [u8], Malformed> {
         let len = self.count(what, limit)?;
         self.take(len, what)
     }
 
     pub(crate) fn text(&mut self, what: &str, limit: usize) -> Result<&'a str, Malformed> {
-        let run = self.run(what, limit)?;
+        let run = self.bytes(what, limit)?;
         std::str::from_utf8(run).map_err(|_| Malformed(format!("{what} is not UTF-8")))
     }
 
@@ -151,7 +151,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_come_back(value in any::<u64>(), signed in any::<i64>()) {
+        fn numbers_round_trip(value in any::<u64>(), signed in any::<i64>()) {
             let mut out = Vec::new();
             put_varint(&mut out, value);
             put_signed(&mut out, signed);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overlong_varint_is_refused() {
+    fn overlong_varints_are_rejected() {
         assert!(Cursor::new(&[0xff; 11]).varint("x").is_err());
         assert!(Cursor::new(&[0x80]).varint("x").is_err());
         assert_eq!(Cursor::new(&[200, 1]).count("rows", 100), Err(Malformed("rows is 200, the limit is 100".into())));

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use quarry_bucket::{
     BucketError, BucketReader, EncodeOptions, EncodedBucket, MemoryObject, ReadAt, ReadError, TermFilter, encode,
 };
-use quarry_event::{Anywhere, PageColumns, TermQuery};
+use quarry_event::{AnyColumn, PageColumns, TermQuery};
 use support::{numbered_batch, query_for};
 
 fn sample() -> EncodedBucket {
@@ -22,12 +22,12 @@ fn check(object: Vec<u8>) -> Result<(), BucketError> {
 }
 
 /// Calls every function of the reader that a search calls; errors are allowed, panics are not.
-fn search(object: Vec<u8>) {
+fn call_search_functions(object: Vec<u8>) {
     let Ok(reader) = BucketReader::open(Arc::new(MemoryObject(object.into()))) else { return };
     let batch = numbered_batch(30);
     for slab in 0..reader.slabs().len() {
         for seed in 0..8 {
-            drop(reader.candidate_pages(slab, &query_for(&batch, seed, 1), &Anywhere));
+            drop(reader.candidate_pages(slab, &query_for(&batch, seed, 1), &AnyColumn));
         }
         for page in 0..reader.slabs()[slab].pages.len() {
             drop(reader.read_page(slab, page, PageColumns::ALL));
@@ -36,14 +36,14 @@ fn search(object: Vec<u8>) {
 }
 
 #[test]
-fn every_byte_is_watched() {
+fn every_flipped_byte_is_detected() {
     let object = encode(&[numbered_batch(40)], &EncodeOptions::default()).unwrap().object;
     check(object.to_vec()).unwrap();
     for at in 0..object.len() {
         let mut flipped = object.to_vec();
         flipped[at] ^= 1 << (at % 8);
         assert!(check(flipped.clone()).is_err(), "byte {at} of {}", object.len());
-        search(flipped);
+        call_search_functions(flipped);
     }
     for len in 0..object.len() {
         assert!(check(object[..len].to_vec()).is_err(), "cut to {len} bytes");
@@ -53,7 +53,7 @@ fn every_byte_is_watched() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn random_damage_is_seen(flips in prop::collection::vec((any::<prop::sample::Index>(), 1u8..), 1..6), cut in any::<prop::sample::Index>()) {
+    fn random_damage_is_detected(flips in prop::collection::vec((any::<prop::sample::Index>(), 1u8..), 1..6), cut in any::<prop::sample::Index>()) {
         let object = sample().object;
         let mut flipped = object.to_vec();
         for (at, bits) in &flips {
@@ -62,8 +62,8 @@ proptest! {
         if flipped[..] != object[..] {
             prop_assert!(check(flipped.clone()).is_err());
         }
-        search(flipped);
-        search(object[..cut.index(object.len())].to_vec());
+        call_search_functions(flipped);
+        call_search_functions(object[..cut.index(object.len())].to_vec());
         let mut filter = sample().filter.to_vec();
         let at = flips[0].0.index(filter.len());
         filter[at] ^= flips[0].1;
@@ -71,14 +71,14 @@ proptest! {
     }
 
     #[test]
-    fn garbage_is_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn garbage_is_rejected(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         prop_assert!(check(bytes.clone()).is_err());
         prop_assert!(TermFilter::open(&bytes).is_err());
     }
 }
 
 #[test]
-fn damage_names_its_place_and_spares_the_rest() {
+fn damage_is_reported_with_its_position_and_other_pages_stay_readable() {
     let object = sample().object;
     let mut flipped = object.to_vec();
     // Byte 40 lies in the first block, the time column of page 0.
@@ -93,7 +93,7 @@ fn damage_names_its_place_and_spares_the_rest() {
 }
 
 #[test]
-fn a_newer_version_is_named() {
+fn newer_versions_are_reported_as_unsupported() {
     let mut object = sample().object.to_vec();
     let trailer = object.len() - 32;
     object[trailer + 12] = 9;
@@ -105,12 +105,12 @@ fn a_newer_version_is_named() {
 }
 
 /// Storage that fails after some reads, or returns fewer bytes than requested.
-struct Faulty {
+struct FaultyStorage {
     bytes: Bytes,
     short: bool,
 }
 
-impl ReadAt for Faulty {
+impl ReadAt for FaultyStorage {
     fn len(&self) -> u64 {
         self.bytes.len() as u64
     }
@@ -124,11 +124,11 @@ impl ReadAt for Faulty {
 }
 
 #[test]
-fn storage_errors_are_passed_on() {
+fn storage_errors_are_returned() {
     let bytes = sample().object;
-    let error = BucketReader::open(Arc::new(Faulty { bytes: bytes.clone(), short: false })).unwrap_err();
+    let error = BucketReader::open(Arc::new(FaultyStorage { bytes: bytes.clone(), short: false })).unwrap_err();
     assert!(matches!(error, BucketError::Read(_)), "{error}");
-    let error = BucketReader::open(Arc::new(Faulty { bytes, short: true })).unwrap_err();
+    let error = BucketReader::open(Arc::new(FaultyStorage { bytes, short: true })).unwrap_err();
     assert!(matches!(error, BucketError::Corrupt { .. }), "{error}");
 }
 
@@ -147,7 +147,7 @@ fn reads_are_few_and_small() {
     let object = encode(&[numbered_batch(200_000)], &EncodeOptions::default()).unwrap().object;
     let counted = Arc::new(CountedBytes(object.clone(), Default::default()));
     let reader = BucketReader::open(counted.clone()).unwrap();
-    reader.candidate_pages(0, &TermQuery::Token("unique77".into()), &Anywhere).unwrap();
+    reader.candidate_pages(0, &TermQuery::Token("unique77".into()), &AnyColumn).unwrap();
     reader.read_page(0, 0, PageColumns { fields: false, ..PageColumns::ALL }).unwrap();
     let reads = counted.1.lock().unwrap().clone();
     // The tail, the column that is searched, then the page: its head columns and the one that is not pooled.

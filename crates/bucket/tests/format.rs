@@ -9,18 +9,18 @@ use std::sync::Arc;
 use quarry_bucket::{BucketReader, EncodeOptions, EncodedBucket, MemoryObject, TermFilter, encode, verify_against};
 use quarry_event::template::ColumnKind;
 use quarry_event::term::MetaField;
-use quarry_event::{Anywhere, TermQuery};
+use quarry_event::{AnyColumn, TermQuery};
 
 const OBJECT: &[u8] = include_bytes!("fixtures/v1.bucket");
 const FILTER: &[u8] = include_bytes!("fixtures/v1.filter");
 
-fn committed() -> BucketReader {
+fn open_fixture() -> BucketReader {
     BucketReader::open(Arc::new(MemoryObject(OBJECT.into()))).unwrap()
 }
 
 #[test]
-fn the_committed_bucket_holds_its_events() {
-    let reader = committed();
+fn the_fixture_bucket_contains_its_events() {
+    let reader = open_fixture();
     reader.check().unwrap();
     let summary = reader.summary().clone();
     assert_eq!((summary.events, summary.object_bytes), (4_105, OBJECT.len() as u64));
@@ -30,17 +30,17 @@ fn the_committed_bucket_holds_its_events() {
 
 /// The summary does not depend on the version of a compressor, so only its sizes may change.
 #[test]
-fn a_bucket_written_today_says_the_same_of_its_events() {
+fn a_newly_written_bucket_has_the_summary_of_the_fixture() {
     let written = encode(&fixture::slabs(), &EncodeOptions::default()).unwrap();
     let mut summary = written.summary;
     assert_eq!(summary.filter_bytes, written.filter.len() as u64);
     (summary.object_bytes, summary.filter_bytes) = (OBJECT.len() as u64, FILTER.len() as u64);
-    assert_eq!(&summary, committed().summary());
+    assert_eq!(&summary, open_fixture().summary());
 }
 
 #[test]
-fn the_committed_bucket_answers_look_ups() {
-    let reader = committed();
+fn the_fixture_bucket_answers_lookups() {
+    let reader = open_fixture();
     let filter = TermFilter::open(FILTER).unwrap();
     let token = |text: &str| TermQuery::Token(text.into());
     let field = |name: &str, value: &str| TermQuery::Field { name: name.into(), value: value.into() };
@@ -63,12 +63,14 @@ fn the_committed_bucket_answers_look_ups() {
         (host("host*"), [0, 1]),
         (TermQuery::And(vec![token("request"), host("host3")]), [0, 0]),
     ] {
-        let found = [0, 1].map(|slab| reader.candidate_pages(slab, &query, &Anywhere).unwrap().0);
+        let found = [0, 1].map(|slab| reader.candidate_pages(slab, &query, &AnyColumn).unwrap().0);
         assert_eq!(found, pages, "{query:?}");
         assert!(filter.may_match(&query), "{query:?}");
     }
     for absent in ["20b", "surely", "quests"] {
-        assert!([0, 1].iter().all(|slab| reader.candidate_pages(*slab, &token(absent), &Anywhere).unwrap().is_empty()));
+        assert!(
+            [0, 1].iter().all(|slab| reader.candidate_pages(*slab, &token(absent), &AnyColumn).unwrap().is_empty())
+        );
         assert!(!filter.may_match(&token(absent)), "{absent}");
     }
 }
@@ -80,7 +82,7 @@ const WITH_TEMPLATES: [(&[u8], &[u8]); 3] = [
 ];
 
 #[test]
-fn the_committed_shaped_buckets_hold_their_events() {
+fn the_template_fixture_buckets_contain_their_events() {
     for (object, filter) in WITH_TEMPLATES {
         let reader = BucketReader::open(Arc::new(MemoryObject(object.into()))).unwrap();
         reader.check().unwrap();

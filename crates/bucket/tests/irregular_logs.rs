@@ -40,7 +40,7 @@ fn percent_of_zstd(events: &[String], zstd_level: i32) -> usize {
 }
 
 #[test]
-fn irregular_logs_are_no_larger_than_zstd_makes_them() {
+fn irregular_logs_are_no_larger_than_with_zstd() {
     let mut sizes = Vec::new();
     let mut check = |name: &str, events: &[String], sealed_at_most: usize| {
         let (sealed, compacted) = (percent_of_zstd(events, 1), percent_of_zstd(events, 9));

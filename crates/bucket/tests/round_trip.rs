@@ -9,7 +9,7 @@ use quarry_bucket::{
     verify_against, verify_slabs,
 };
 use quarry_event::term::MetaField;
-use quarry_event::{Anywhere, EventBatch, IndexedField, PageColumns, TermQuery};
+use quarry_event::{AnyColumn, EventBatch, IndexedField, PageColumns, TermQuery};
 use support::{any_batch, numbered_batch, open, pages_by_brute_force, query_for};
 
 fn assert_round_trip(slabs: &[EventBatch]) -> BucketReader {
@@ -47,12 +47,12 @@ fn assert_round_trip(slabs: &[EventBatch]) -> BucketReader {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn any_batches_come_back(slabs in prop::collection::vec(any_batch(40), 0..4)) {
+    fn arbitrary_batches_round_trip(slabs in prop::collection::vec(any_batch(40), 0..4)) {
         assert_round_trip(&slabs);
     }
 
     #[test]
-    fn look_ups_lose_no_page(batch in any_batch(60), seeds in prop::collection::vec(any::<u64>(), 12)) {
+    fn candidate_pages_include_every_matching_page(batch in any_batch(60), seeds in prop::collection::vec(any::<u64>(), 12)) {
         let slabs = [batch];
         let encoded = encode(&slabs, &EncodeOptions::default()).unwrap();
         let reader = open(&encoded);
@@ -60,7 +60,7 @@ proptest! {
         for seed in seeds {
             let query = query_for(&slabs[0], seed, 2);
             let truth = pages_by_brute_force(&slabs[0], &query);
-            let found = reader.candidate_pages(0, &query, &Anywhere).unwrap();
+            let found = reader.candidate_pages(0, &query, &AnyColumn).unwrap();
             prop_assert_eq!(truth & !found.0, 0, "{:?} lost pages of {:b}", query, truth);
             prop_assert!(truth == 0 || filter.may_match(&query), "the filter denies {:?}", query);
         }
@@ -68,27 +68,27 @@ proptest! {
 }
 
 #[test]
-fn several_pages_are_distinguished() {
+fn lookups_distinguish_pages() {
     let slabs = [numbered_batch(2 * MAX_PAGE_EVENTS + 10), numbered_batch(3)];
     let reader = assert_round_trip(&slabs);
     assert_eq!(reader.slabs()[0].pages.len(), 3);
     for row in [0, MAX_PAGE_EVENTS - 1, MAX_PAGE_EVENTS, 2 * MAX_PAGE_EVENTS + 9] {
         let query = TermQuery::Token(format!("unique{row}").into());
-        assert_eq!(reader.candidate_pages(0, &query, &Anywhere).unwrap().0, 1 << (row / MAX_PAGE_EVENTS));
+        assert_eq!(reader.candidate_pages(0, &query, &AnyColumn).unwrap().0, 1 << (row / MAX_PAGE_EVENTS));
     }
-    let everywhere = reader.candidate_pages(0, &TermQuery::Prefix("uniq".into()), &Anywhere).unwrap();
+    let everywhere = reader.candidate_pages(0, &TermQuery::Prefix("uniq".into()), &AnyColumn).unwrap();
     assert_eq!(everywhere.0, 0b111);
     let host = |pattern: &str| TermQuery::Meta { field: MetaField::Host, pattern: pattern.into() };
-    assert_eq!(reader.candidate_pages(0, &host("h*st-1"), &Anywhere).unwrap().0, 0b010);
-    assert!(reader.candidate_pages(0, &host("host"), &Anywhere).unwrap().is_empty());
-    assert!(reader.candidate_pages(9, &TermQuery::All, &Anywhere).unwrap().is_empty());
+    assert_eq!(reader.candidate_pages(0, &host("h*st-1"), &AnyColumn).unwrap().0, 0b010);
+    assert!(reader.candidate_pages(0, &host("host"), &AnyColumn).unwrap().is_empty());
+    assert!(reader.candidate_pages(9, &TermQuery::All, &AnyColumn).unwrap().is_empty());
     let field = |value: &str| TermQuery::Field { name: "Row".into(), value: value.into() };
-    assert_eq!(reader.candidate_pages(0, &field("r4100"), &Anywhere).unwrap().0, 0b010);
-    assert!(reader.candidate_pages(0, &field("r4101"), &Anywhere).unwrap().is_empty());
+    assert_eq!(reader.candidate_pages(0, &field("r4100"), &AnyColumn).unwrap().0, 0b010);
+    assert!(reader.candidate_pages(0, &field("r4101"), &AnyColumn).unwrap().is_empty());
 }
 
 #[test]
-fn only_wanted_columns_are_filled() {
+fn only_requested_columns_are_filled() {
     let reader = assert_round_trip(&[numbered_batch(5)]);
     let page = reader.read_page(0, 0, PageColumns { raw: false, index_time: false, fields: true }).unwrap();
     assert!(page.raw.is_empty() && page.ends.is_empty() && page.index_time.is_empty());
@@ -97,7 +97,7 @@ fn only_wanted_columns_are_filled() {
 }
 
 #[test]
-fn a_huge_event_and_empty_ones_come_back() {
+fn huge_and_empty_events_round_trip() {
     let mut batch = numbered_batch(2);
     batch.fields.clear();
     batch.push(b"", 5, 0);
@@ -121,7 +121,7 @@ fn index_times_may_differ_by_event() {
 }
 
 #[test]
-fn verifying_sees_every_changed_column() {
+fn verification_detects_every_changed_column() {
     let batch = numbered_batch(4_100);
     let encoded = encode(std::slice::from_ref(&batch), &EncodeOptions::default()).unwrap();
     let changes: [fn(&mut EventBatch); 6] = [
@@ -140,7 +140,7 @@ fn verifying_sees_every_changed_column() {
 }
 
 #[test]
-fn broken_batches_are_refused() {
+fn invalid_batches_are_rejected() {
     let changes: [fn(&mut EventBatch); 7] = [
         |batch| batch.ends[1] = 0,
         |batch| batch.raw.push(b'x'),
@@ -159,7 +159,7 @@ fn broken_batches_are_refused() {
 }
 
 #[test]
-fn the_summary_counts_values() {
+fn the_summary_counts_metadata_values() {
     let encoded = encode(&[numbered_batch(5_000)], &EncodeOptions::default()).unwrap();
     let summary = encoded.summary;
     assert_eq!((summary.events, summary.time_min, summary.time_max), (5_000, 0, 4_999_000_000_000));
@@ -170,7 +170,7 @@ fn the_summary_counts_values() {
 }
 
 #[test]
-fn the_same_events_make_the_same_bytes() {
+fn encoding_is_deterministic() {
     let slabs = [numbered_batch(5_000)];
     let objects = [0, 1].map(|_| encode(&slabs, &EncodeOptions::default()).unwrap());
     assert_eq!(objects[0].object, objects[1].object);

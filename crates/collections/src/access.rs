@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::KEY;
 use crate::definition::Acceleration;
-use crate::entry::{BEHIND, encode, type_byte};
+use crate::entry::{PREFIX_END, encode, type_byte};
 use crate::field_path::FieldPath;
 use crate::query::{Condition, Query, Relation, Test};
 use crate::sort::Sort;
@@ -45,9 +45,9 @@ struct Plan {
     worth: u32,
 }
 
-const WORTH_OF_KEY: u32 = 1_000;
-const WORTH_OF_EQUAL: u32 = 10;
-const WORTH_OF_RANGE: u32 = 3;
+const KEY_SELECTIVITY: u32 = 1_000;
+const EQUAL_SELECTIVITY: u32 = 10;
+const RANGE_SELECTIVITY: u32 = 3;
 
 /// Probes that find all matching documents; `None` if a full scan is necessary.
 pub(crate) fn probes(query: &Query, kept: &[StoredAcceleration]) -> Option<Vec<Probe>> {
@@ -58,14 +58,14 @@ fn plan(conditions: &[Condition], kept: &[StoredAcceleration]) -> Option<Plan> {
     let mut tests = Vec::new();
     let mut alternatives = Vec::new();
     conditions.iter().for_each(|condition| collect(condition, &mut tests, &mut alternatives));
-    let mut best: Option<Plan> = keys_of(&tests);
+    let mut best: Option<Plan> = key_plan(&tests);
     let mut offer = |plan: Plan| {
         if plan.probes.len() <= PROBES_MAX && best.as_ref().is_none_or(|best| best.worth < plan.worth) {
             best = Some(plan);
         }
     };
     for kept in kept {
-        let reach = Reach::of(kept, &tests);
+        let reach = Coverage::of(kept, &tests);
         if reach.worth > 0 {
             let probes = reach.ranges(kept.id).into_iter().map(Probe::Range).collect();
             offer(Plan { probes, worth: reach.worth });
@@ -95,7 +95,7 @@ fn collect<'q>(
     }
 }
 
-fn keys_of(tests: &[(&FieldPath, &Test)]) -> Option<Plan> {
+fn key_plan(tests: &[(&FieldPath, &Test)]) -> Option<Plan> {
     let key = |value: &Value| value.as_str().map(|key| Probe::Key(key.to_owned()));
     let of = |test: &Test| match test {
         Test::Equal(value) => key(value).map(|key| vec![key]),
@@ -103,11 +103,11 @@ fn keys_of(tests: &[(&FieldPath, &Test)]) -> Option<Plan> {
         _ => None,
     };
     let probes = tests.iter().filter(|(path, _)| path.name() == KEY).find_map(|(_, test)| of(test))?;
-    (probes.len() <= PROBES_MAX).then_some(Plan { probes, worth: WORTH_OF_KEY })
+    (probes.len() <= PROBES_MAX).then_some(Plan { probes, worth: KEY_SELECTIVITY })
 }
 
 /// Part of an acceleration that a query's tests cover: equal values of its first fields, then bounds of the next one.
-struct Reach {
+struct Coverage {
     prefixes: Vec<Vec<u8>>,
     /// Number of fields with equality.
     equal: usize,
@@ -115,9 +115,9 @@ struct Reach {
     worth: u32,
 }
 
-impl Reach {
-    fn of(kept: &StoredAcceleration, tests: &[(&FieldPath, &Test)]) -> Reach {
-        let mut reach = Reach { prefixes: vec![Vec::new()], equal: 0, bounds: None, worth: 0 };
+impl Coverage {
+    fn of(kept: &StoredAcceleration, tests: &[(&FieldPath, &Test)]) -> Coverage {
+        let mut reach = Coverage { prefixes: vec![Vec::new()], equal: 0, bounds: None, worth: 0 };
         for field in &kept.acceleration.fields {
             let mut own = tests.iter().filter(|(path, _)| *path == field).map(|(_, test)| *test);
             let values = own.clone().find_map(|test| encoded_values(test, PROBES_MAX / reach.prefixes.len().max(1)));
@@ -127,7 +127,7 @@ impl Reach {
                 };
                 reach.prefixes = reach.prefixes.iter().flat_map(joined).collect();
                 reach.equal += 1;
-                reach.worth += WORTH_OF_EQUAL;
+                reach.worth += EQUAL_SELECTIVITY;
                 continue;
             }
             // Both bounds can be combined only for single values: of several values, one may satisfy the lower bound
@@ -137,7 +137,7 @@ impl Reach {
                 true => bounds.reduce(|(from, to), (other_from, other_to)| (from.max(other_from), to.min(other_to))),
                 false => bounds.take(1).next(),
             };
-            reach.worth += if reach.bounds.is_some() { WORTH_OF_RANGE } else { 0 };
+            reach.worth += if reach.bounds.is_some() { RANGE_SELECTIVITY } else { 0 };
             break;
         }
         reach
@@ -147,7 +147,7 @@ impl Reach {
         let range = |prefix: &Vec<u8>| {
             let (from, to) = match &self.bounds {
                 Some((from, to)) => ([prefix.as_slice(), from].concat(), [prefix.as_slice(), to].concat()),
-                None => (prefix.clone(), [prefix.as_slice(), &[BEHIND]].concat()),
+                None => (prefix.clone(), [prefix.as_slice(), &[PREFIX_END]].concat()),
             };
             Range { acceleration, from, to }
         };
@@ -183,7 +183,7 @@ fn bounds(test: &Test) -> Option<(Vec<u8>, Vec<u8>)> {
     Some(match relation {
         Relation::Greater | Relation::GreaterOrEqual => (bound, vec![kind + 1]),
         Relation::Less | Relation::LessOrEqual => {
-            bound.push(BEHIND);
+            bound.push(PREFIX_END);
             (vec![kind], bound)
         }
     })
@@ -198,7 +198,7 @@ pub(crate) fn sorted_range(query: &Query, sort: &Sort, kept: &[StoredAcceleratio
     let (mut tests, mut alternatives) = (Vec::new(), Vec::new());
     query.0.iter().for_each(|condition| collect(condition, &mut tests, &mut alternatives));
     let of = |kept: &StoredAcceleration| {
-        let reach = Reach::of(kept, &tests);
+        let reach = Coverage::of(kept, &tests);
         let fields = kept.acceleration.fields.get(reach.equal..)?;
         let is_order = fields.len() == sort.0.len() && fields.iter().eq(sort.0.iter().map(|field| &field.path));
         let range = reach.ranges(kept.id).into_iter().next().filter(|_| reach.prefixes.len() == 1)?;
@@ -209,7 +209,7 @@ pub(crate) fn sorted_range(query: &Query, sort: &Sort, kept: &[StoredAcceleratio
 }
 
 /// Texts that must occur in the JSON of every matching document, from the query's required field values.
-pub(crate) fn needed_texts(query: &Query) -> Vec<String> {
+pub(crate) fn required_texts(query: &Query) -> Vec<String> {
     let (mut tests, mut alternatives) = (Vec::new(), Vec::new());
     query.0.iter().for_each(|condition| collect(condition, &mut tests, &mut alternatives));
     let text = |(path, test): &(&FieldPath, &Test)| match test {

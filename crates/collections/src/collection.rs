@@ -19,17 +19,17 @@ use serde_json::Value;
 
 use crate::access::StoredAcceleration;
 use crate::definition::{Acceleration, CollectionDefinition};
-use crate::document::{Object, Prepared, TakeObject, check_key, new_key, prepare, write_answer};
-use crate::entry::{Described, entries};
+use crate::document::{Object, ObjectConsumer, PreparedDocument, check_key, new_key, prepare, write_answer};
+use crate::entry::{IndexedDocument, entries};
 use crate::error::Failure;
 use crate::field_path::FieldPath;
-use crate::find::{ALL, Find, Reading, StoredDocument};
+use crate::find::{ALL, DocumentView, Find, StoredDocument};
 use crate::{CollectionError, Query, migration};
 
 /// Timeout of a statement when another process holds the file.
 const BUSY_WAIT: Duration = Duration::from_secs(10);
 /// Reader connections kept open.
-const IDLE_MAX: usize = 2;
+const IDLE_READERS_MAX: usize = 2;
 /// Schema version of the file.
 const VERSION: i64 = 1;
 /// Page cache of the writer, in KiB.
@@ -38,7 +38,7 @@ const WRITER_KIB: i64 = 4_096;
 const READER_KIB: i64 = 1_024;
 /// Settings of the writer. Readers do not set them: the journal mode is stored in the file, and setting it would
 /// contend with the writer.
-const DURABLE: &str = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;";
+const WRITER_PRAGMAS: &str = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;";
 /// Size to which the log is truncated after a checkpoint.
 const LOG_BYTES_KEPT: i64 = 16 << 20;
 
@@ -75,7 +75,7 @@ pub struct Collection {
     name: String,
     path: PathBuf,
     /// File in the older format that may still contain documents of this collection.
-    former: PathBuf,
+    former_path: PathBuf,
     writer: Mutex<Writer>,
     /// Whether the last commit failed, so that its transaction may reappear after a crash.
     is_in_doubt: AtomicBool,
@@ -99,7 +99,7 @@ impl Collection {
         Collection {
             name: name.to_owned(),
             path,
-            former,
+            former_path: former,
             writer: Mutex::default(),
             is_in_doubt: AtomicBool::new(false),
             idle: Mutex::default(),
@@ -117,7 +117,7 @@ impl Collection {
         let prepared = prepare(document, definition)?;
         self.write(definition, |file| {
             let key = prepared.key.clone().unwrap_or_else(new_key);
-            if file.old(user, &key)?.is_some() {
+            if file.existing(user, &key)?.is_some() {
                 return Err(CollectionError::Exists.into());
             }
             file.put(user, &key, &prepared)?;
@@ -135,7 +135,7 @@ impl Collection {
     ) -> Result<(), CollectionError> {
         let prepared = prepare(document, definition)?;
         self.write(definition, |file| {
-            if file.old(user, key)?.is_none() {
+            if file.existing(user, key)?.is_none() {
                 return Err(CollectionError::Unknown.into());
             }
             file.put(user, key, &prepared)
@@ -149,7 +149,7 @@ impl Collection {
         user: &str,
         definition: &CollectionDefinition,
         removed: &Removed<'_>,
-        fill: &mut dyn FnMut(TakeObject<'_>) -> Result<(), CollectionError>,
+        fill: &mut dyn FnMut(ObjectConsumer<'_>) -> Result<(), CollectionError>,
     ) -> Result<Vec<String>, CollectionError> {
         self.write(definition, |file| {
             match removed {
@@ -178,7 +178,7 @@ impl Collection {
 
     /// Removes a document.
     pub fn remove(&self, user: &str, key: &str, definition: &CollectionDefinition) -> Result<(), CollectionError> {
-        self.write(definition, |file| match file.old(user, key)? {
+        self.write(definition, |file| match file.existing(user, key)? {
             Some((place, body)) => file.remove_at(place, user, key, &body),
             None => Err(CollectionError::Unknown.into()),
         })
@@ -195,14 +195,14 @@ impl Collection {
     }
 
     /// Brings the file's accelerations in line with a definition.
-    pub fn adopt(&self, definition: &CollectionDefinition) -> Result<(), CollectionError> {
-        if self.has_adopted(definition) || !self.exists() {
+    pub fn update_accelerations(&self, definition: &CollectionDefinition) -> Result<(), CollectionError> {
+        if self.is_up_to_date(definition) || !self.exists() {
             return Ok(());
         }
         self.write(definition, |_| Ok(()))
     }
 
-    fn has_adopted(&self, definition: &CollectionDefinition) -> bool {
+    fn is_up_to_date(&self, definition: &CollectionDefinition) -> bool {
         locked(&self.adopted).as_ref() == Some(&definition.accelerations)
     }
 
@@ -230,13 +230,13 @@ impl Collection {
     }
 
     /// Passes key and members of each document of a user to `take`, in row order.
-    pub fn each(
+    pub fn for_each(
         &self,
         user: &str,
         take: &mut dyn FnMut(&str, Object) -> Result<(), CollectionError>,
     ) -> Result<(), CollectionError> {
         self.read(&[user], |reading| {
-            reading.each_that_fits(&Query::default(), &mut |found, _| {
+            reading.for_each_match(&Query::default(), &mut |found, _| {
                 take(found.key, found.own_members()?)?;
                 Ok(ControlFlow::Continue(()))
             })
@@ -270,24 +270,24 @@ impl Collection {
     }
 
     fn exists(&self) -> bool {
-        self.path.is_file() || self.former.is_file()
+        self.path.is_file() || self.former_path.is_file()
     }
 
     /// Reads in one transaction; `None` if there is no file.
     fn read<T>(
         &self,
         users: &[&str],
-        work: impl FnOnce(&Reading<'_>) -> Result<T, Failure>,
+        work: impl FnOnce(&DocumentView<'_>) -> Result<T, Failure>,
     ) -> Result<Option<T>, CollectionError> {
         if !self.path.is_file() {
-            if !self.former.is_file() {
+            if !self.former_path.is_file() {
                 return Ok(None);
             }
             // Migrates the documents from the older format.
             self.write(&CollectionDefinition::default(), |_| Ok(()))?;
         }
         if self.is_in_doubt.load(Ordering::Acquire) {
-            self.settle(&mut locked(&self.writer))?;
+            self.clear_failed_commit(&mut locked(&self.writer))?;
         }
         // A reader must not create the file, which may have been removed.
         let existing = OpenFlags::default().difference(OpenFlags::SQLITE_OPEN_CREATE);
@@ -298,8 +298,8 @@ impl Collection {
         };
         let run = || -> Result<Option<T>, Failure> {
             let Some(transaction) = self.begin_reading(&connection)? else { return Ok(None) };
-            let kept = kept(&transaction)?;
-            let done = work(&Reading { connection: &transaction, users, kept: &kept })?;
+            let kept = stored_accelerations(&transaction)?;
+            let done = work(&DocumentView { connection: &transaction, users, accelerations: &kept })?;
             transaction.finish()?;
             Ok(Some(done))
         };
@@ -309,7 +309,7 @@ impl Collection {
             done => done.map_err(|failure| failure.at(&self.path))?,
         };
         let mut idle = locked(&self.idle);
-        if idle.len() < IDLE_MAX {
+        if idle.len() < IDLE_READERS_MAX {
             idle.push(connection);
         }
         Ok(done)
@@ -332,7 +332,7 @@ impl Collection {
         if let Some(transaction) = begin()? {
             return Ok(Some(transaction));
         }
-        if !self.former.is_file() {
+        if !self.former_path.is_file() {
             drop(locked(&self.writer));
             return Ok(begin()?);
         }
@@ -365,11 +365,12 @@ impl Collection {
             std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
             sync_folder(folder.parent()).map_err(|error| failed(&error))?;
         }
-        let mut connection = self.connect(WRITER_KIB, OpenFlags::default(), DURABLE)?;
+        let mut connection = self.connect(WRITER_KIB, OpenFlags::default(), WRITER_PRAGMAS)?;
         let is_imported = self.set_up(&mut connection).map_err(|failure| failure.at(&self.path))?;
         sync_folder(self.path.parent().filter(|_| is_new)).map_err(|error| failed(&error))?;
         if is_imported {
-            migration::forget(&self.former, &self.name).map_err(|failure| failure.at(&self.former))?;
+            migration::remove_documents(&self.former_path, &self.name)
+                .map_err(|failure| failure.at(&self.former_path))?;
         }
         Ok(connection)
     }
@@ -384,14 +385,14 @@ impl Collection {
         }
         transaction.execute_batch(SCHEMA)?;
         transaction.pragma_update(None, "user_version", VERSION)?;
-        let mut file = File { transaction: &transaction, kept: Vec::new() };
+        let mut file = FileWriter { transaction: &transaction, kept: Vec::new() };
         // The version decides, not the existence of the file: a process that died here left a file without tables.
-        let takes_over = version == 0 && self.former.is_file();
-        let documents = if takes_over { migration::documents(&self.former, &self.name)? } else { Vec::new() };
+        let takes_over = version == 0 && self.former_path.is_file();
+        let documents = if takes_over { migration::documents(&self.former_path, &self.name)? } else { Vec::new() };
         for (key, body) in &documents {
             let members: Object = serde_json::from_str(body)
                 .map_err(|error| Failure::Damage(format!("the document {key} is not JSON: {error}")))?;
-            let prepared = Prepared { key: Some(key.clone()), members, body: body.clone() };
+            let prepared = PreparedDocument { key: Some(key.clone()), members, body: body.clone() };
             file.put(crate::NOBODY, key, &prepared)?;
         }
         transaction.commit()?;
@@ -402,22 +403,22 @@ impl Collection {
     fn write<T>(
         &self,
         definition: &CollectionDefinition,
-        work: impl FnOnce(&mut File<'_>) -> Result<T, Failure>,
+        work: impl FnOnce(&mut FileWriter<'_>) -> Result<T, Failure>,
     ) -> Result<T, CollectionError> {
         let mut writer = locked(&self.writer);
         if writer.is_removed {
             return Err(CollectionError::Unknown);
         }
-        self.settle(&mut writer)?;
+        self.clear_failed_commit(&mut writer)?;
         let connection = match &mut writer.connection {
             Some(connection) => connection,
             none => none.insert(self.prepare_file()?),
         };
         let run = || -> Result<T, Failure> {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let mut file = File { kept: kept(&transaction)?, transaction: &transaction };
-            if !self.has_adopted(definition) {
-                file.adopt(&definition.accelerations)?;
+            let mut file = FileWriter { kept: stored_accelerations(&transaction)?, transaction: &transaction };
+            if !self.is_up_to_date(definition) {
+                file.update_accelerations(&definition.accelerations)?;
             }
             let done = work(&mut file)?;
             transaction.commit().inspect_err(|_| self.is_in_doubt.store(true, Ordering::Release))?;
@@ -429,7 +430,7 @@ impl Collection {
     }
 
     /// Overwrites a transaction in SQLite's log whose commit failed, if there is one.
-    fn settle(&self, writer: &mut Writer) -> Result<(), CollectionError> {
+    fn clear_failed_commit(&self, writer: &mut Writer) -> Result<(), CollectionError> {
         if !self.is_in_doubt.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -451,8 +452,9 @@ impl Collection {
         let mut writer = locked(&self.writer);
         // Removes documents in the older format, which would otherwise be migrated into the next collection of this
         // name.
-        if writer.connection.is_none() && self.former.is_file() {
-            migration::forget(&self.former, &self.name).map_err(|failure| failure.at(&self.former))?;
+        if writer.connection.is_none() && self.former_path.is_file() {
+            migration::remove_documents(&self.former_path, &self.name)
+                .map_err(|failure| failure.at(&self.former_path))?;
         }
         *writer = Writer { connection: None, is_removed: true };
         locked(&self.idle).clear();
@@ -476,7 +478,7 @@ fn sync_folder(folder: Option<&Path>) -> std::io::Result<()> {
 }
 
 /// The accelerations of a file.
-fn kept(connection: &Connection) -> Result<Vec<StoredAcceleration>, Failure> {
+fn stored_accelerations(connection: &Connection) -> Result<Vec<StoredAcceleration>, Failure> {
     let mut statement = connection.prepare_cached("SELECT id, name, fields, exact FROM accelerations ORDER BY name")?;
     let rows = statement.query_map([], |row| {
         Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?, row.get::<_, bool>(3)?))
@@ -493,23 +495,23 @@ fn kept(connection: &Connection) -> Result<Vec<StoredAcceleration>, Failure> {
 }
 
 /// A file being written.
-struct File<'t> {
+struct FileWriter<'t> {
     transaction: &'t Transaction<'t>,
     kept: Vec<StoredAcceleration>,
 }
 
-impl File<'_> {
+impl FileWriter<'_> {
     /// Row id and JSON of the existing document with this key.
-    fn old(&self, user: &str, key: &str) -> Result<Option<(i64, String)>, Failure> {
+    fn existing(&self, user: &str, key: &str) -> Result<Option<(i64, String)>, Failure> {
         let text = "SELECT place, body FROM documents WHERE user = ?1 AND key = ?2";
         let mut statement = self.transaction.prepare_cached(text)?;
         Ok(statement.query_row(params![user, key], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
     }
 
     /// Writes a document, replacing the one with its key.
-    fn put(&mut self, user: &str, key: &str, prepared: &Prepared) -> Result<(), Failure> {
+    fn put(&mut self, user: &str, key: &str, prepared: &PreparedDocument) -> Result<(), Failure> {
         check_key(key)?;
-        let place = match self.old(user, key)? {
+        let place = match self.existing(user, key)? {
             Some((place, body)) => {
                 self.remove_entries(place, user, key, &body)?;
                 let text = "UPDATE documents SET body = ?2 WHERE place = ?1";
@@ -522,14 +524,14 @@ impl File<'_> {
                 self.transaction.last_insert_rowid()
             }
         };
-        let described = Described { user, key, members: &prepared.members };
+        let described = IndexedDocument { user, key, members: &prepared.members };
         for at in 0..self.kept.len() {
             self.add_entries(at, place, described)?;
         }
         Ok(())
     }
 
-    fn add_entries(&mut self, at: usize, place: i64, document: Described<'_>) -> Result<(), Failure> {
+    fn add_entries(&mut self, at: usize, place: i64, document: IndexedDocument<'_>) -> Result<(), Failure> {
         let Some(kept) = self.kept.get_mut(at) else { return Ok(()) };
         let entries = entries(&kept.acceleration, document)?;
         let text = "INSERT OR IGNORE INTO entries (acceleration, value, place) VALUES (?1, ?2, ?3)";
@@ -548,8 +550,8 @@ impl File<'_> {
         if self.kept.is_empty() {
             return Ok(());
         }
-        let found = StoredDocument { place, user, key, body };
-        let document = Described { user, key, members: &found.own_members()? };
+        let found = StoredDocument { row_id: place, user, key, body };
+        let document = IndexedDocument { user, key, members: &found.own_members()? };
         let text = "DELETE FROM entries WHERE acceleration = ?1 AND value = ?2 AND place = ?3";
         let mut remove = self.transaction.prepare_cached(text)?;
         for kept in &self.kept {
@@ -573,12 +575,12 @@ impl File<'_> {
         query: &Query,
         is_removed: &dyn Fn(&Object) -> bool,
     ) -> Result<usize, Failure> {
-        let reading = Reading { connection: self.transaction, users: &[user], kept: &self.kept };
+        let reading = DocumentView { connection: self.transaction, users: &[user], accelerations: &self.kept };
         let mut places = Vec::new();
-        reading.each_that_fits(query, &mut |found: &StoredDocument<'_>, members| {
+        reading.for_each_match(query, &mut |found: &StoredDocument<'_>, members| {
             let members = members.map_or_else(|| found.members(), Ok)?;
             if is_removed(&members) {
-                places.push(found.place);
+                places.push(found.row_id);
             }
             Ok(ControlFlow::Continue(()))
         })?;
@@ -593,7 +595,7 @@ impl File<'_> {
     }
 
     /// Creates and drops accelerations as wanted.
-    fn adopt(&mut self, wanted: &[Acceleration]) -> Result<(), Failure> {
+    fn update_accelerations(&mut self, wanted: &[Acceleration]) -> Result<(), Failure> {
         let gone: Vec<i64> =
             self.kept.iter().filter(|kept| !wanted.contains(&kept.acceleration)).map(|kept| kept.id).collect();
         for id in &gone {
@@ -612,19 +614,23 @@ impl File<'_> {
             )?;
             let id = self.transaction.last_insert_rowid();
             self.kept.push(StoredAcceleration { id, acceleration: acceleration.clone(), is_exact: true });
-            self.fill(self.kept.len() - 1)?;
+            self.fill_acceleration(self.kept.len() - 1)?;
         }
         Ok(())
     }
 
     /// Creates the entries of an acceleration for existing documents.
-    fn fill(&mut self, at: usize) -> Result<(), Failure> {
+    fn fill_acceleration(&mut self, at: usize) -> Result<(), Failure> {
         let mut statement = self.transaction.prepare(ALL)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let found = StoredDocument::of(row)?;
             let members = found.own_members()?;
-            self.add_entries(at, found.place, Described { user: found.user, key: found.key, members: &members })?;
+            self.add_entries(
+                at,
+                found.row_id,
+                IndexedDocument { user: found.user, key: found.key, members: &members },
+            )?;
         }
         Ok(())
     }

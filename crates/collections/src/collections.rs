@@ -14,17 +14,17 @@ const OPEN_MAX: usize = 32;
 /// Maximum bytes of a file name without its extension.
 const FILE_NAME_BYTES_MAX: usize = 200;
 /// File extension.
-const ENDING: &str = ".sqlite";
+const EXTENSION: &str = ".sqlite";
 
 /// The collections of a data directory.
 #[derive(Debug)]
 pub struct Collections {
     folder: PathBuf,
-    open: Mutex<Open>,
+    open: Mutex<OpenCollections>,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenCollections {
     /// By app and name, with the sequence number of the last access.
     collections: BTreeMap<(String, String), (Arc<Collection>, u64)>,
     /// Sequence number of the last access.
@@ -33,13 +33,13 @@ struct Open {
 
 /// All instances in this process, by folder. One folder has one instance, so that the object that removes a file is the
 /// one that has it open.
-static KNOWN: Mutex<BTreeMap<PathBuf, Weak<Collections>>> = Mutex::new(BTreeMap::new());
+static INSTANCES: Mutex<BTreeMap<PathBuf, Weak<Collections>>> = Mutex::new(BTreeMap::new());
 
 impl Collections {
     /// The collections of a data directory.
     pub fn of_data_dir(data_dir: &Path) -> Arc<Collections> {
         let folder = data_dir.join(FOLDER);
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = INSTANCES.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(collections) = known.get(&folder).and_then(Weak::upgrade) {
             return collections;
         }
@@ -49,14 +49,14 @@ impl Collections {
         collections
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, OpenCollections> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The collection `name` of an app; creates no file before the first write.
     pub fn get(&self, app: &str, name: &str) -> Result<Arc<Collection>, CollectionError> {
         let (folder, file) = (file_name(app)?, file_name(name)?);
-        let mut open = self.open();
+        let mut open = self.lock();
         open.accesses += 1;
         let access = open.accesses;
         let key = (app.to_owned(), name.to_owned());
@@ -64,7 +64,7 @@ impl Collections {
             *last = access;
             return Ok(Arc::clone(collection));
         }
-        let path = self.folder.join(folder).join(format!("{file}{ENDING}"));
+        let path = self.folder.join(folder).join(format!("{file}{EXTENSION}"));
         let collection = Arc::new(Collection::new(path, name, self.folder.join(FORMER_FILE)));
         open.collections.insert(key, (Arc::clone(&collection), access));
         while open.collections.len() > OPEN_MAX {
@@ -82,7 +82,7 @@ impl Collections {
         let collection = self.get(app, name)?;
         let removed = collection.remove_file();
         let key = (app.to_owned(), name.to_owned());
-        let mut open = self.open();
+        let mut open = self.lock();
         // Another thread may have opened a new collection of this name.
         if open.collections.get(&key).is_some_and(|(known, _)| Arc::ptr_eq(known, &collection)) {
             open.collections.remove(&key);
@@ -111,21 +111,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_files() {
+    fn names_are_encoded_as_file_names() {
         assert_eq!(file_name("a_b-1").unwrap(), "a_b-1");
         assert_eq!(file_name("../ü").unwrap(), "%2e%2e%2f%c3%bc");
         assert!(file_name("").is_err() && file_name(&"a".repeat(201)).is_err());
     }
 
     #[test]
-    fn one_data_folder_has_one_set_of_collections() {
+    fn instances_are_shared_per_data_directory() {
         let folder = tempfile::tempdir().unwrap();
         let one = Collections::of_data_dir(folder.path());
         assert!(Arc::ptr_eq(&one, &Collections::of_data_dir(folder.path())));
         for name in 0..200 {
             one.get("search", &name.to_string()).unwrap();
         }
-        assert_eq!(one.open().collections.len(), OPEN_MAX);
+        assert_eq!(one.lock().collections.len(), OPEN_MAX);
         assert!(!folder.path().join(FOLDER).exists(), "nothing was written");
     }
 }

@@ -13,7 +13,7 @@ const FIELD: &str = "field.";
 /// Prefix of settings with accelerated fields.
 const ACCELERATED: &str = "accelerated_fields.";
 /// Setting that refuses values of another type instead of dropping them.
-const ENFORCED: &str = "enforceTypes";
+const ENFORCE_TYPES: &str = "enforceTypes";
 /// Maximum accelerations, regardless of limits.conf.
 const ACCELERATIONS_MAX: usize = 100;
 
@@ -34,7 +34,7 @@ pub enum FieldType {
 
 impl FieldType {
     /// Parses the type of a field; other words that Splunk accepts have no effect.
-    fn of(word: &str) -> Option<FieldType> {
+    fn parse(word: &str) -> Option<FieldType> {
         match word.trim().to_ascii_lowercase().as_str() {
             "number" => Some(FieldType::Number),
             "bool" | "boolean" => Some(FieldType::Flag),
@@ -102,18 +102,18 @@ pub struct CollectionDefinition {
 
 impl CollectionDefinition {
     /// Parses the settings of a stanza; invalid ones are skipped and reported.
-    pub fn of_settings(settings: &BTreeMap<String, String>) -> (CollectionDefinition, Vec<CollectionError>) {
+    pub fn parse_settings(settings: &BTreeMap<String, String>) -> (CollectionDefinition, Vec<CollectionError>) {
         let (mut definition, mut faults) = (CollectionDefinition::default(), Vec::new());
         for (key, value) in settings {
             if let Some(name) = key.strip_prefix(FIELD) {
                 let path = FieldPath::new(name);
-                definition.types.extend(path.and_then(|path| Some((path, FieldType::of(value)?))));
+                definition.types.extend(path.and_then(|path| Some((path, FieldType::parse(value)?))));
             } else if let Some(name) = key.strip_prefix(ACCELERATED) {
                 match acceleration(name, value) {
                     Ok(found) => definition.accelerations.extend(found),
                     Err(fault) => faults.push(fault),
                 }
-            } else if key == ENFORCED {
+            } else if key == ENFORCE_TYPES {
                 definition.enforces_types = matches!(value.trim().to_ascii_lowercase().as_str(), "1" | "t" | "true");
             }
         }
@@ -176,7 +176,7 @@ mod tests {
 
     fn definition(settings: &[(&str, &str)]) -> (CollectionDefinition, usize) {
         let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let (definition, faults) = CollectionDefinition::of_settings(&settings);
+        let (definition, faults) = CollectionDefinition::parse_settings(&settings);
         (definition, faults.len())
     }
 
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn values_become_those_of_the_types_of_their_fields() {
+    fn values_are_converted_to_their_field_types() {
         let types = [("field.n", "number"), ("field.b", "bool"), ("field.t", "string"), ("field.o.n", "number")];
         let (mut definition, _) = definition(&types);
         let given = json!({"n": "038", "b": "true", "t": 5, "o": {"n": "1.5"}, "other": "1"});

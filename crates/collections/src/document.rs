@@ -18,37 +18,37 @@ const KEY_RANDOM_BYTES: usize = 12;
 /// Members of a JSON object.
 pub type Object = Map<String, Value>;
 /// Consumer of documents.
-pub type TakeObject<'t> = &'t mut dyn FnMut(Object) -> Result<(), CollectionError>;
+pub type ObjectConsumer<'t> = &'t mut dyn FnMut(Object) -> Result<(), CollectionError>;
 
 /// A validated document.
 #[derive(Clone, Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedDocument {
     pub(crate) key: Option<String>,
     pub(crate) members: Object,
     /// Its members as JSON, without key and user.
     pub(crate) body: String,
 }
 
-fn no_json(error: &serde_json::Error) -> CollectionError {
+fn invalid_json(error: &serde_json::Error) -> CollectionError {
     CollectionError::invalid(format!("JSON in the request is invalid: {error}"))
 }
 
 /// Parses one document.
 pub fn parse_object(bytes: &[u8]) -> Result<Object, CollectionError> {
-    match serde_json::from_slice(bytes).map_err(|error| no_json(&error))? {
+    match serde_json::from_slice(bytes).map_err(|error| invalid_json(&error))? {
         Value::Object(members) => Ok(members),
         _ => Err(CollectionError::invalid("a document is a JSON object")),
     }
 }
 
 /// Parses a list of documents and passes each to `take`; stops at its first error.
-pub fn parse_objects(bytes: &[u8], take: TakeObject<'_>) -> Result<(), CollectionError> {
+pub fn parse_objects(bytes: &[u8], take: ObjectConsumer<'_>) -> Result<(), CollectionError> {
     let mut failed = None;
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let read = Documents { take, failed: &mut failed }.deserialize(&mut reader).and_then(|()| reader.end());
     match failed {
         Some(error) => Err(error),
-        None => read.map_err(|error| no_json(&error)),
+        None => read.map_err(|error| invalid_json(&error)),
     }
 }
 
@@ -84,7 +84,10 @@ impl<'de> Visitor<'de> for Documents<'_> {
 }
 
 /// Validates a document and converts it to the types of its collection's definition.
-pub(crate) fn prepare(mut members: Object, definition: &CollectionDefinition) -> Result<Prepared, CollectionError> {
+pub(crate) fn prepare(
+    mut members: Object,
+    definition: &CollectionDefinition,
+) -> Result<PreparedDocument, CollectionError> {
     let key = match members.remove(KEY) {
         None | Some(Value::Null) => None,
         Some(Value::String(key)) if key.is_empty() => None,
@@ -98,12 +101,12 @@ pub(crate) fn prepare(mut members: Object, definition: &CollectionDefinition) ->
     members.remove(USER);
     check_names(&members)?;
     definition.convert(&mut members)?;
-    let body = serde_json::to_string(&members).map_err(|error| no_json(&error))?;
+    let body = serde_json::to_string(&members).map_err(|error| invalid_json(&error))?;
     if body.len() > DOCUMENT_BYTES_MAX {
         let text = format!("a document of {} bytes is over the limit of {DOCUMENT_BYTES_MAX} bytes", body.len());
         return Err(CollectionError::Invalid(text));
     }
-    Ok(Prepared { key, members, body })
+    Ok(PreparedDocument { key, members, body })
 }
 
 pub(crate) fn check_key(key: &str) -> Result<(), CollectionError> {
@@ -166,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_texts_and_names_have_no_sign_of_an_operator() {
+    fn keys_must_be_texts_and_names_must_not_be_operators() {
         let prepared =
             |document: Value| prepare(document.as_object().cloned().unwrap(), &CollectionDefinition::default());
         let kept = prepared(json!({"_key": 7, "_user": "eva", "b": 1, "a": "x"})).unwrap();

@@ -17,7 +17,7 @@ const TEXT_BYTES_MAX: usize = 1_024;
 /// Maximum entries of one document per acceleration.
 const ENTRIES_MAX: usize = 1_000;
 /// Byte that, appended to a prefix, sorts after every entry with that prefix.
-pub(crate) const BEHIND: u8 = 0xff;
+pub(crate) const PREFIX_END: u8 = 0xff;
 /// Type byte of an empty array.
 const EMPTY: u8 = 0x08;
 const NULL: u8 = 0x10;
@@ -86,7 +86,7 @@ fn encode_text(kind: u8, text: &str, out: &mut Vec<u8>) -> bool {
     for byte in &bytes[..bytes.len().min(TEXT_BYTES_MAX)] {
         out.push(*byte);
         if *byte == 0 {
-            out.push(BEHIND);
+            out.push(PREFIX_END);
         }
     }
     out.extend([0, 0]);
@@ -95,7 +95,7 @@ fn encode_text(kind: u8, text: &str, out: &mut Vec<u8>) -> bool {
 
 /// A document to be indexed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Described<'d> {
+pub(crate) struct IndexedDocument<'d> {
     pub(crate) user: &'d str,
     pub(crate) key: &'d str,
     /// Its members, without key and user.
@@ -103,7 +103,7 @@ pub(crate) struct Described<'d> {
 }
 
 /// The entries of a document in an acceleration.
-pub(crate) fn entries(acceleration: &Acceleration, document: Described<'_>) -> Result<Entries, CollectionError> {
+pub(crate) fn entries(acceleration: &Acceleration, document: IndexedDocument<'_>) -> Result<Entries, CollectionError> {
     let mut entries = Entries { values: vec![Vec::new()], is_exact: true };
     for field in &acceleration.fields {
         let (parts, is_exact) = parts_of(field, document);
@@ -122,7 +122,7 @@ pub(crate) fn entries(acceleration: &Acceleration, document: Described<'_>) -> R
     Ok(entries)
 }
 
-fn parts_of(field: &FieldPath, document: Described<'_>) -> (Vec<Vec<u8>>, bool) {
+fn parts_of(field: &FieldPath, document: IndexedDocument<'_>) -> (Vec<Vec<u8>>, bool) {
     if matches!(field.name(), KEY | USER) {
         let mut part = Vec::new();
         let text = if field.name() == KEY { document.key } else { document.user };
@@ -181,7 +181,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn entries_sort_as_their_values(left in scalar(), right in scalar()) {
+        fn entries_sort_like_their_values(left in scalar(), right in scalar()) {
             let ((a, exact_a), (b, exact_b)) = (encoded(&left), encoded(&right));
             let order = compare(&left, &right);
             if exact_a && exact_b {
@@ -200,7 +200,7 @@ mod tests {
         };
         let of = |names: &[&str], document: &Value| {
             let members = document.as_object().unwrap();
-            entries(&acceleration(names), Described { user: "nobody", key: "k", members })
+            entries(&acceleration(names), IndexedDocument { user: "nobody", key: "k", members })
         };
         let document = json!({"n": 1, "l": [3, 2, 3], "e": [], "t": "x".repeat(2_000)});
         assert_eq!(of(&["n"], &document).unwrap(), Entries { values: vec![encoded(&json!(1)).0], is_exact: true });

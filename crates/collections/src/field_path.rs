@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_go_into_objects_and_through_arrays() {
+    fn paths_descend_into_objects_and_arrays() {
         let object = json!({"a": {"b": 1, "c": [{"d": 2}, {"d": 3}, 4]}, "x.y": 5, "l": [7, 8]});
         let object = object.as_object().unwrap();
         let values = |name: &str| FieldPath::new(name).unwrap().values(object).into_iter().cloned().collect::<Vec<_>>();

@@ -6,14 +6,14 @@ use memchr::memmem::Finder;
 use rusqlite::{Connection, Row, params};
 use serde_json::Value;
 
-use crate::access::{Probe, Range, StoredAcceleration, needed_texts, probes, sorted_range};
+use crate::access::{Probe, Range, StoredAcceleration, probes, required_texts, sorted_range};
 use crate::document::{Object, write_answer};
 use crate::error::Failure;
-use crate::sort::FirstFew;
+use crate::sort::TopK;
 use crate::{CollectionError, KEY, Projection, Query, Sort, USER};
 
 /// Maximum number of row ids collected; beyond it, all documents are read.
-const PLACES_MAX: usize = 4_000_000;
+const ROW_IDS_MAX: usize = 4_000_000;
 
 /// A find request; the default selects all documents.
 #[derive(Clone, Debug, Default)]
@@ -34,7 +34,7 @@ pub struct Find {
 
 /// A stored document.
 pub(crate) struct StoredDocument<'r> {
-    pub(crate) place: i64,
+    pub(crate) row_id: i64,
     pub(crate) user: &'r str,
     pub(crate) key: &'r str,
     pub(crate) body: &'r str,
@@ -46,7 +46,7 @@ impl<'r> StoredDocument<'r> {
             let text = row.get_ref(at)?.as_str();
             text.map_err(|error| Failure::Damage(format!("a document is not text: {error}")))
         };
-        Ok(StoredDocument { place: row.get(0)?, user: text(1)?, key: text(2)?, body: text(3)? })
+        Ok(StoredDocument { row_id: row.get(0)?, user: text(1)?, key: text(2)?, body: text(3)? })
     }
 
     /// Its members, including key and user.
@@ -65,17 +65,17 @@ impl<'r> StoredDocument<'r> {
 }
 
 /// Consumer of documents; returns whether to continue.
-type Take<'t> = &'t mut dyn FnMut(&StoredDocument<'_>) -> Result<ControlFlow<()>, Failure>;
+type DocumentConsumer<'t> = &'t mut dyn FnMut(&StoredDocument<'_>) -> Result<ControlFlow<()>, Failure>;
 
 /// Consumer of matching documents, with their members if they were parsed; returns whether to continue.
-pub(crate) type TakeFitting<'t> =
+pub(crate) type MatchConsumer<'t> =
     &'t mut dyn FnMut(&StoredDocument<'_>, Option<Object>) -> Result<ControlFlow<()>, Failure>;
 
 /// View of the documents of some users in a file.
-pub(crate) struct Reading<'c> {
+pub(crate) struct DocumentView<'c> {
     pub(crate) connection: &'c Connection,
     pub(crate) users: &'c [&'c str],
-    pub(crate) kept: &'c [StoredAcceleration],
+    pub(crate) accelerations: &'c [StoredAcceleration],
 }
 
 pub(crate) const ALL: &str = "SELECT place, user, key, body FROM documents ORDER BY place";
@@ -83,26 +83,26 @@ const ONE: &str = "SELECT place, user, key, body FROM documents WHERE place = ?1
 const BY_KEY: &str = "SELECT place, user, key, body FROM documents WHERE user = ?1 AND key = ?2";
 const PLACES: &str = "SELECT place FROM entries WHERE acceleration = ?1 AND value >= ?2 AND value < ?3";
 
-impl Reading<'_> {
+impl DocumentView<'_> {
     /// Appends the matching documents to `out` as a JSON list.
     pub(crate) fn find(&self, find: &Find, out: &mut String) -> Result<(), Failure> {
         out.push('[');
         let mut answer = Answer { find, skipped: 0, written: 0, out };
         if find.limit > 0 {
-            if find.sort.is_none() {
-                self.each_that_fits(&find.query, &mut |found, members| answer.take(found, members))?;
-            } else if let Some((range, is_descending)) = sorted_range(&find.query, &find.sort, self.kept) {
-                self.in_order_of(&range, is_descending, &find.query, &mut answer)?;
+            if find.sort.is_unsorted() {
+                self.for_each_match(&find.query, &mut |found, members| answer.take(found, members))?;
+            } else if let Some((range, is_descending)) = sorted_range(&find.query, &find.sort, self.accelerations) {
+                self.in_sorted_order(&range, is_descending, &find.query, &mut answer)?;
             } else {
                 let most = find.skip.saturating_add(find.limit);
-                let mut few = FirstFew::new(&find.sort, most);
-                self.each_that_fits(&find.query, &mut |found, members| {
+                let mut few = TopK::new(&find.sort, most);
+                self.for_each_match(&find.query, &mut |found, members| {
                     let members = members.map_or_else(|| found.members(), Ok)?;
-                    few.add(found.place, &members)?;
+                    few.add(found.row_id, &members)?;
                     Ok(ControlFlow::Continue(()))
                 })?;
-                for place in few.into_places() {
-                    if self.at(place, &mut |found| answer.take(found, None))?.is_break() {
+                for place in few.into_row_ids() {
+                    if self.read_row(place, &mut |found| answer.take(found, None))?.is_break() {
                         break;
                     }
                 }
@@ -113,44 +113,44 @@ impl Reading<'_> {
     }
 
     /// Passes each matching document to `take`, with its members if they were parsed, in row order.
-    pub(crate) fn each_that_fits(&self, query: &Query, take: TakeFitting<'_>) -> Result<(), Failure> {
+    pub(crate) fn for_each_match(&self, query: &Query, take: MatchConsumer<'_>) -> Result<(), Failure> {
         if query.is_all() {
-            return self.each(&mut |found| take(found, None));
+            return self.for_each(&mut |found| take(found, None));
         }
-        if let Some(places) = self.places(query)? {
+        if let Some(places) = self.candidate_rows(query)? {
             for place in places {
                 let fitting = &mut |found: &StoredDocument<'_>| {
                     let members = found.members()?;
-                    if query.fits(&members) { take(found, Some(members)) } else { Ok(ControlFlow::Continue(())) }
+                    if query.matches(&members) { take(found, Some(members)) } else { Ok(ControlFlow::Continue(())) }
                 };
-                if self.at(place, fitting)?.is_break() {
+                if self.read_row(place, fitting)?.is_break() {
                     break;
                 }
             }
             return Ok(());
         }
-        let texts = needed_texts(query);
+        let texts = required_texts(query);
         let finders: Vec<Finder<'_>> = texts.iter().map(Finder::new).collect();
-        self.each(&mut |found| {
+        self.for_each(&mut |found| {
             if finders.iter().any(|finder| finder.find(found.body.as_bytes()).is_none()) {
                 return Ok(ControlFlow::Continue(()));
             }
             let members = found.members()?;
-            if query.fits(&members) { take(found, Some(members)) } else { Ok(ControlFlow::Continue(())) }
+            if query.matches(&members) { take(found, Some(members)) } else { Ok(ControlFlow::Continue(())) }
         })
     }
 
-    fn is_seen(&self, user: &str) -> bool {
+    fn is_visible(&self, user: &str) -> bool {
         self.users.contains(&user)
     }
 
     /// Scans all documents of the users.
-    fn each(&self, take: Take<'_>) -> Result<(), Failure> {
+    fn for_each(&self, take: DocumentConsumer<'_>) -> Result<(), Failure> {
         let mut statement = self.connection.prepare_cached(ALL)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let found = StoredDocument::of(row)?;
-            if self.is_seen(found.user) && take(&found)?.is_break() {
+            if self.is_visible(found.user) && take(&found)?.is_break() {
                 break;
             }
         }
@@ -158,13 +158,13 @@ impl Reading<'_> {
     }
 
     /// The document with a row id, if it belongs to one of the users.
-    fn at(&self, place: i64, take: Take<'_>) -> Result<ControlFlow<()>, Failure> {
+    fn read_row(&self, place: i64, take: DocumentConsumer<'_>) -> Result<ControlFlow<()>, Failure> {
         let mut statement = self.connection.prepare_cached(ONE)?;
         let mut rows = statement.query(params![place])?;
         match rows.next()? {
             Some(row) => {
                 let found = StoredDocument::of(row)?;
-                if self.is_seen(found.user) { take(&found) } else { Ok(ControlFlow::Continue(())) }
+                if self.is_visible(found.user) { take(&found) } else { Ok(ControlFlow::Continue(())) }
             }
             None => Ok(ControlFlow::Continue(())),
         }
@@ -188,8 +188,8 @@ impl Reading<'_> {
     }
 
     /// Row ids of candidate documents in ascending order; `None` if a full scan is necessary.
-    fn places(&self, query: &Query) -> Result<Option<Vec<i64>>, Failure> {
-        let Some(probes) = probes(query, self.kept) else { return Ok(None) };
+    fn candidate_rows(&self, query: &Query) -> Result<Option<Vec<i64>>, Failure> {
+        let Some(probes) = probes(query, self.accelerations) else { return Ok(None) };
         let mut places = Vec::new();
         for probe in &probes {
             match probe {
@@ -207,7 +207,7 @@ impl Reading<'_> {
                     let mut rows = statement.query(params![range.acceleration, range.from, range.to])?;
                     while let Some(row) = rows.next()? {
                         places.push(row.get(0)?);
-                        if places.len() > PLACES_MAX {
+                        if places.len() > ROW_IDS_MAX {
                             return Ok(None);
                         }
                     }
@@ -219,7 +219,7 @@ impl Reading<'_> {
         Ok(Some(places))
     }
 
-    fn in_order_of(
+    fn in_sorted_order(
         &self,
         range: &Range,
         is_descending: bool,
@@ -231,12 +231,12 @@ impl Reading<'_> {
             self.connection.prepare_cached(&format!("{PLACES} ORDER BY value {direction}, place ASC"))?;
         let mut rows = statement.query(params![range.acceleration, range.from, range.to])?;
         while let Some(row) = rows.next()? {
-            let taken = self.at(row.get(0)?, &mut |found| {
+            let taken = self.read_row(row.get(0)?, &mut |found| {
                 if query.is_all() {
                     return answer.take(found, None);
                 }
                 let members = found.members()?;
-                if query.fits(&members) { answer.take(found, Some(members)) } else { Ok(ControlFlow::Continue(())) }
+                if query.matches(&members) { answer.take(found, Some(members)) } else { Ok(ControlFlow::Continue(())) }
             })?;
             if taken.is_break() {
                 break;
@@ -267,7 +267,7 @@ impl Answer<'_> {
             write_answer(found.user, found.key, found.body, self.out);
         } else {
             let members = members.map_or_else(|| found.members(), Ok)?;
-            self.out.push_str(&Value::Object(self.find.projection.of_document(members)).to_string());
+            self.out.push_str(&Value::Object(self.find.projection.apply(members)).to_string());
         }
         self.written += 1;
         if self.out.len() > self.find.bytes_max {

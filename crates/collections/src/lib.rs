@@ -27,7 +27,7 @@ mod value_order;
 pub use collection::{Collection, CollectionSize, Removed};
 pub use collections::Collections;
 pub use definition::{Acceleration, CollectionDefinition, FieldType};
-pub use document::{DOCUMENT_BYTES_MAX, Object, TakeObject, parse_object, parse_objects};
+pub use document::{DOCUMENT_BYTES_MAX, Object, ObjectConsumer, parse_object, parse_objects};
 pub use error::CollectionError;
 pub use field_path::{member, set_member};
 pub use find::Find;

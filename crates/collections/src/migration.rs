@@ -18,7 +18,7 @@ pub(crate) fn documents(path: &Path, collection: &str) -> Result<Vec<(String, St
 }
 
 /// Removes a collection's documents from the shared file once they are stored in the collection's own file.
-pub(crate) fn forget(path: &Path, collection: &str) -> Result<(), Failure> {
+pub(crate) fn remove_documents(path: &Path, collection: &str) -> Result<(), Failure> {
     let connection = Connection::open(path)?;
     connection.execute("DELETE FROM documents WHERE collection = ?1", params![collection])?;
     Ok(())

@@ -31,7 +31,7 @@ impl Projection {
     }
 
     /// Parses the projection of a `batch_find` query: a text, a list of names, or an object.
-    pub fn of_json(value: &Value) -> Result<Projection, CollectionError> {
+    pub fn from_json(value: &Value) -> Result<Projection, CollectionError> {
         let wrong = || CollectionError::invalid("fields: give names, as \"a,b\", [\"a\", \"b\"] or {\"a\": 1}");
         match value {
             Value::Null => Ok(Projection::default()),
@@ -76,7 +76,7 @@ impl Projection {
     }
 
     /// Applies the projection to a document whose members include key and user.
-    pub(crate) fn of_document(&self, mut document: Map<String, Value>) -> Map<String, Value> {
+    pub(crate) fn apply(&self, mut document: Map<String, Value>) -> Map<String, Value> {
         if !self.included.is_empty() {
             let mut kept = Map::new();
             for path in &self.included {
@@ -125,11 +125,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_named_or_left_out() {
+    fn fields_are_included_or_excluded() {
         let of = |text: &str| {
             let document = json!({"_key": "k", "_user": "nobody", "a": 1, "b": {"c": 2, "d": 3}});
             let Value::Object(document) = document else { panic!() };
-            Value::Object(Projection::parse(text).unwrap().of_document(document))
+            Value::Object(Projection::parse(text).unwrap().apply(document))
         };
         assert_eq!(of("a"), json!({"_key": "k", "a": 1}));
         assert_eq!(of("a,_id:0"), json!({"a": 1}));
@@ -138,14 +138,14 @@ mod tests {
         assert_eq!(of("_key:0,_user:0"), json!({"a": 1, "b": {"c": 2, "d": 3}}));
         assert!(Projection::parse("").unwrap().is_all());
         assert!(Projection::parse("a:1,b:0").is_err());
-        assert_eq!(Projection::of_json(&json!({"a": 1, "_key": 0})), Projection::parse("_key:0,a"));
-        assert_eq!(Projection::of_json(&json!(["a", "b"])), Projection::parse("a,b"));
-        assert!(Projection::of_json(&json!(1)).is_err() && Projection::of_json(&json!([1])).is_err());
+        assert_eq!(Projection::from_json(&json!({"a": 1, "_key": 0})), Projection::parse("_key:0,a"));
+        assert_eq!(Projection::from_json(&json!(["a", "b"])), Projection::parse("a,b"));
+        assert!(Projection::from_json(&json!(1)).is_err() && Projection::from_json(&json!([1])).is_err());
     }
 
     #[test]
     fn a_projection_that_is_all_is_the_default() {
-        assert_eq!(Projection::of_json(&Value::Null), Ok(Projection::default()));
+        assert_eq!(Projection::from_json(&Value::Null), Ok(Projection::default()));
         assert!(!Projection::parse("_key:0").unwrap().is_all());
     }
 }

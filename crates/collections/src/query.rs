@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::CollectionError;
 use crate::field_path::FieldPath;
-use crate::value_order::{class, compare};
+use crate::value_order::{compare, type_rank};
 
 /// Maximum conditions of a query.
 const CONDITIONS_MAX: usize = 20_000;
@@ -54,7 +54,7 @@ pub(crate) enum Relation {
 
 impl Relation {
     fn holds(self, value: &Value, than: &Value) -> bool {
-        if class(value) != class(than) {
+        if type_rank(value) != type_rank(than) {
             return false;
         }
         let order = compare(value, than);
@@ -78,12 +78,12 @@ impl Query {
             return Ok(Query::default());
         }
         let value: Value = serde_json::from_str(text).map_err(|error| invalid(format!("is not JSON: {error}")))?;
-        Query::of_json(&value)
+        Query::from_json(&value)
     }
 
     /// A query from JSON.
-    pub fn of_json(value: &Value) -> Result<Query, CollectionError> {
-        let mut reader = Reader { conditions: 0 };
+    pub fn from_json(value: &Value) -> Result<Query, CollectionError> {
+        let mut reader = QueryParser { conditions: 0 };
         match value {
             Value::Null => Ok(Query::default()),
             Value::Object(members) => reader.conditions(members, 0).map(Query),
@@ -97,7 +97,7 @@ impl Query {
     }
 
     /// Whether a document matches; its members include key and user.
-    pub(crate) fn fits(&self, document: &Map<String, Value>) -> bool {
+    pub(crate) fn matches(&self, document: &Map<String, Value>) -> bool {
         self.0.iter().all(|condition| condition.holds(document))
     }
 }
@@ -139,11 +139,11 @@ fn any_of(values: &[&Value], is_wanted: impl Fn(&Value) -> bool) -> bool {
 }
 
 /// Parser that counts conditions.
-struct Reader {
+struct QueryParser {
     conditions: usize,
 }
 
-impl Reader {
+impl QueryParser {
     fn count(&mut self, depth: usize) -> Result<(), CollectionError> {
         self.conditions += 1;
         if self.conditions > CONDITIONS_MAX {
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     fn fits(query: &Value, document: &Value) -> bool {
-        Query::of_json(query).unwrap().fits(document.as_object().unwrap())
+        Query::from_json(query).unwrap().matches(document.as_object().unwrap())
     }
 
     #[test]
@@ -344,6 +344,6 @@ mod tests {
         assert!(Query::parse(&deeper).is_err());
         assert!(Query::parse(&format!("{}1{}", "{\"a\":".repeat(1_000), "}".repeat(1_000))).is_err());
         let many = vec![json!({"a": 1}); 20_000];
-        assert!(Query::of_json(&json!({"$or": many})).is_err());
+        assert!(Query::from_json(&json!({"$or": many})).is_err());
     }
 }

@@ -39,7 +39,7 @@ impl Sort {
     }
 
     /// A sort order from a JSON object, `{"a": 1, "b": -1}`.
-    pub fn of_pairs(pairs: Pairs) -> Result<Sort, CollectionError> {
+    pub fn from_pairs(pairs: Pairs) -> Result<Sort, CollectionError> {
         Sort::of(pairs.0.into_iter().map(|(name, direction)| (name, direction.to_string())))
     }
 
@@ -61,12 +61,12 @@ impl Sort {
         Ok(Sort(sort))
     }
 
-    pub(crate) fn is_none(&self) -> bool {
+    pub(crate) fn is_unsorted(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Sort key of a document: for an array its smallest element, or its greatest when descending.
-    fn key_of(&self, document: &Object) -> Vec<Value> {
+    fn sort_key(&self, document: &Object) -> Vec<Value> {
         let of = |field: &SortField| {
             let values = field.path.values(document);
             let elements = values.iter().flat_map(|value| match value {
@@ -82,10 +82,10 @@ impl Sort {
 }
 
 /// Top-k: the row ids of the first `most` documents in an order.
-pub(crate) struct FirstFew<'s> {
+pub(crate) struct TopK<'s> {
     sort: &'s Sort,
-    most: usize,
-    kept: BinaryHeap<Ranked<'s>>,
+    rows_max: usize,
+    heap: BinaryHeap<Ranked<'s>>,
     bytes: usize,
 }
 
@@ -93,7 +93,7 @@ struct Ranked<'s> {
     sort: &'s Sort,
     key: Vec<Value>,
     bytes: usize,
-    place: i64,
+    row_id: i64,
 }
 
 impl Ord for Ranked<'_> {
@@ -103,7 +103,7 @@ impl Ord for Ranked<'_> {
             if field.is_descending { order.reverse() } else { order }
         };
         let pairs = self.key.iter().zip(&other.key).zip(&self.sort.0);
-        pairs.map(directed).find(|order| order.is_ne()).unwrap_or_else(|| self.place.cmp(&other.place))
+        pairs.map(directed).find(|order| order.is_ne()).unwrap_or_else(|| self.row_id.cmp(&other.row_id))
     }
 }
 
@@ -121,25 +121,25 @@ impl PartialEq for Ranked<'_> {
 
 impl Eq for Ranked<'_> {}
 
-impl<'s> FirstFew<'s> {
-    pub(crate) fn new(sort: &'s Sort, most: usize) -> FirstFew<'s> {
-        FirstFew { sort, most, kept: BinaryHeap::new(), bytes: 0 }
+impl<'s> TopK<'s> {
+    pub(crate) fn new(sort: &'s Sort, most: usize) -> TopK<'s> {
+        TopK { sort, rows_max: most, heap: BinaryHeap::new(), bytes: 0 }
     }
 
     /// Adds a document.
     pub(crate) fn add(&mut self, place: i64, document: &Object) -> Result<(), CollectionError> {
-        let key = self.sort.key_of(document);
+        let key = self.sort.sort_key(document);
         let bytes = key.iter().map(|value| VALUE_BYTES + value.as_str().map_or(0, str::len)).sum();
-        let ranked = Ranked { sort: self.sort, key, bytes, place };
-        if self.kept.len() >= self.most {
-            match self.kept.peek() {
+        let ranked = Ranked { sort: self.sort, key, bytes, row_id: place };
+        if self.heap.len() >= self.rows_max {
+            match self.heap.peek() {
                 Some(last) if ranked < *last => {}
                 _ => return Ok(()),
             }
-            self.bytes -= self.kept.pop().map_or(0, |last| last.bytes);
+            self.bytes -= self.heap.pop().map_or(0, |last| last.bytes);
         }
         self.bytes += ranked.bytes;
-        self.kept.push(ranked);
+        self.heap.push(ranked);
         if self.bytes > SORT_BYTES_MAX {
             return Err(CollectionError::invalid(format!(
                 "sort: needs more than {SORT_BYTES_MAX} bytes; accelerate the fields, or request fewer documents"
@@ -149,8 +149,8 @@ impl<'s> FirstFew<'s> {
     }
 
     /// The row ids in order.
-    pub(crate) fn into_places(self) -> Vec<i64> {
-        self.kept.into_sorted_vec().into_iter().map(|ranked| ranked.place).collect()
+    pub(crate) fn into_row_ids(self) -> Vec<i64> {
+        self.heap.into_sorted_vec().into_iter().map(|ranked| ranked.row_id).collect()
     }
 }
 
@@ -161,16 +161,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_few_come_in_their_order() {
+    fn top_k_returns_the_first_rows_in_order() {
         let documents =
             [json!({"a": 2}), json!({"a": 1}), json!({"a": "x"}), json!({}), json!({"a": [0, 9]}), json!({"a": 1})];
         let sorted = |sort: &str, most: usize| {
             let sort = Sort::parse(sort).unwrap();
-            let mut few = FirstFew::new(&sort, most);
+            let mut few = TopK::new(&sort, most);
             for (place, document) in (0i64..).zip(&documents) {
                 few.add(place, document.as_object().unwrap()).unwrap();
             }
-            few.into_places()
+            few.into_row_ids()
         };
         assert_eq!(sorted("a", 9), [3, 4, 1, 5, 0, 2]);
         assert_eq!(sorted("a:-1", 3), [2, 4, 0]);
@@ -179,11 +179,11 @@ mod tests {
     }
 
     #[test]
-    fn orders_are_read() {
-        assert_eq!(Sort::of_pairs(Pairs::parse("{\"b\": -1, \"a\": 1}").unwrap()), Sort::parse("b:-1, a"));
+    fn sort_orders_are_parsed() {
+        assert_eq!(Sort::from_pairs(Pairs::parse("{\"b\": -1, \"a\": 1}").unwrap()), Sort::parse("b:-1, a"));
         for wrong in ["a:2", "a:x", "a:"] {
             assert!(Sort::parse(wrong).is_err(), "{wrong}");
         }
-        assert!(Sort::parse("").unwrap().is_none());
+        assert!(Sort::parse("").unwrap().is_unsorted());
     }
 }

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use serde_json::{Number, Value};
 
 /// Rank of a type.
-pub(crate) fn class(value: &Value) -> u8 {
+pub(crate) fn type_rank(value: &Value) -> u8 {
     match value {
         Value::Null => 0,
         Value::Number(_) => 1,
@@ -35,7 +35,7 @@ pub(crate) fn compare(left: &Value, right: &Value) -> Ordering {
                 .find(|order| order.is_ne());
             first.unwrap_or_else(|| left.len().cmp(&right.len()))
         }
-        _ => class(left).cmp(&class(right)),
+        _ => type_rank(left).cmp(&type_rank(right)),
     }
 }
 
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_come_before_values() {
+    fn values_are_ordered_by_type_first() {
         let sorted = [
             json!(null),
             json!(-1.5),

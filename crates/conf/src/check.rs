@@ -9,10 +9,10 @@ use crate::settings::http_input::INPUTS;
 use crate::settings::outputs::OUTPUTS;
 use crate::settings::transforms::{ACCEPTED_KEYS, TRANSFORMS};
 use crate::spelling::nearest;
-use crate::table::{ANY_NAME, ConfTable, Kind, Row, Section, StanzaName, listed_name, name_fits};
+use crate::table::{ANY_NAME, ConfTable, Kind, Row, Section, StanzaName, listed_name, matches_name};
 use crate::text::{Conf, Setting};
 use crate::values::{self, parse_bool};
-use crate::warning::{ConfWarning, Problem, shown};
+use crate::warning::{ConfWarning, Problem, truncate};
 
 /// Setting that also accepts the keys listed in `[accepted_keys]`.
 const DEST_KEY: &str = "DEST_KEY";
@@ -21,19 +21,19 @@ const DISABLED: &str = "disabled";
 
 /// Removes bad values from `conf` and reports them; unknown and unsupported settings are reported and kept.
 pub(crate) fn check(name: &str, conf: &mut Conf, warnings: &mut Vec<ConfWarning>) {
-    warnings.extend(without_effect(name, conf));
-    let Some(table) = ConfTable::of(name) else { return };
+    warnings.extend(no_effect_warning(name, conf));
+    let Some(table) = ConfTable::find_table(name) else { return };
     let file: Arc<str> = conf.file.clone();
     let accepted = accepted_keys(name, conf);
     for stanza in &mut conf.stanzas {
         let mut warn = |line, problem| {
             warnings.push(ConfWarning { file: file.clone(), line, stanza: stanza.name.clone(), problem });
         };
-        if name == "props" && !pattern_reads(&stanza.name) {
+        if name == "props" && !is_valid_pattern(&stanza.name) {
             warn(stanza.line, Problem::StanzaPattern);
         }
         // Apps may add kinds of inputs, so unknown kinds are reported when the inputs are started.
-        let meant = if name == INPUTS.conf { None } else { stanza_kinds::meant(table, &stanza.name) };
+        let meant = if name == INPUTS.conf { None } else { stanza_kinds::suggest_name(table, &stanza.name) };
         let Some(sections) = table.sections_of(&stanza.name) else {
             let near = nearest(&stanza.name, stanza_names(table)).map(str::to_owned).or(meant);
             let is_disabled =
@@ -50,7 +50,7 @@ pub(crate) fn check(name: &str, conf: &mut Conf, warnings: &mut Vec<ConfWarning>
         if let Some(nearest) = meant {
             warn(stanza.line, Problem::UnknownStanza { nearest });
         }
-        stanza.settings.retain(|setting| match problem(table, sections, &stanza.name, setting) {
+        stanza.settings.retain(|setting| match find_problem(table, sections, &stanza.name, setting) {
             None => true,
             Some(Problem::BadValue { key, .. }) if key == DEST_KEY && accepted.contains(&setting.value) => true,
             Some(problem) => {
@@ -73,7 +73,7 @@ const SAVED_SEARCHES: &str = "savedsearches";
 const ENABLE_SCHEDULE: &str = "enableSched";
 
 /// The warning for a file that has no effect as a whole; one per file.
-fn without_effect(name: &str, conf: &Conf) -> Option<ConfWarning> {
+fn no_effect_warning(name: &str, conf: &Conf) -> Option<ConfWarning> {
     let at = |line: u32, stanza: &str, problem: Problem| {
         Some(ConfWarning { file: conf.file.clone(), line, stanza: stanza.to_owned(), problem })
     };
@@ -98,29 +98,30 @@ fn accepted_keys(name: &str, conf: &Conf) -> Vec<String> {
 }
 
 /// Whether the pattern of a `[source::…]` or `[host::…]` stanza is valid as written.
-fn pattern_reads(stanza: &str) -> bool {
+fn is_valid_pattern(stanza: &str) -> bool {
     let text = stanza.strip_prefix(SOURCE_PREFIX).or_else(|| stanza.strip_prefix(HOST_PREFIX));
-    text.is_none_or(pattern::compiles)
+    text.is_none_or(pattern::is_valid)
 }
 
-fn problem(table: &ConfTable, sections: &'static [Section], stanza: &str, setting: &Setting) -> Option<Problem> {
+fn find_problem(table: &ConfTable, sections: &'static [Section], stanza: &str, setting: &Setting) -> Option<Problem> {
     let rows = || sections.iter().flat_map(|section| section.rows);
     let listed = |entries: &'static [&str]| entries.iter().filter_map(|entry| listed_name(entry, stanza));
-    let is_listed = |entries: &'static [&'static str]| listed(entries).any(|name| name_fits(name, &setting.key));
+    let is_listed = |entries: &'static [&'static str]| listed(entries).any(|name| matches_name(name, &setting.key));
     let (is_unused, is_unsupported) = (is_listed(table.unused), is_listed(table.unsupported));
     // The row for any name applies only to settings in neither list.
     let is_named = is_unused || is_unsupported;
-    let mut fitting = rows().filter(|row| row.fits(&setting.key) && !(is_named && row.name == ANY_NAME)).peekable();
+    let mut fitting =
+        rows().filter(|row| row.matches_key(&setting.key) && !(is_named && row.name == ANY_NAME)).peekable();
     if fitting.peek().is_some() {
         // In [default], several sections may have a setting of this name; the value is valid if one of them accepts it.
         let refused: Vec<&Row> = fitting.collect();
-        if refused.iter().any(|row| row.kind.takes(&setting.value)) {
+        if refused.iter().any(|row| row.kind.accepts(&setting.value)) {
             return None;
         }
         return Some(Problem::BadValue {
             key: setting.key.clone(),
-            value: shown(&setting.value),
-            allowed: refused[0].kind.allowed(),
+            value: truncate(&setting.value),
+            allowed: refused[0].kind.describe_values(),
         });
     }
     if is_unused {
@@ -153,7 +154,7 @@ fn is_choice(word: &str, value: &str) -> bool {
 
 impl Kind {
     /// Whether a value is valid for this type.
-    pub fn takes(self, value: &str) -> bool {
+    pub fn accepts(self, value: &str) -> bool {
         value.is_empty()
             || match self {
                 Kind::Text => true,
@@ -165,7 +166,7 @@ impl Kind {
                 Kind::Zone => quarry_event::time::parse_zone(value).is_some(),
                 Kind::Delimiter => values::parse_delimiter(value).is_some() || matches!(value, "whitespace" | "ws"),
                 Kind::Age => crate::settings::index_rules::parse_age(value).is_some(),
-                Kind::Extract => values::names_a_group(props::split_extract(value).0),
+                Kind::Extract => values::has_named_group(props::split_extract(value).0),
             }
     }
 }

@@ -45,8 +45,8 @@ pub fn check_setting(key: &str, value: &str) -> Result<(), Fault> {
 /// Returns the text with these settings set in the stanza, whose other settings stay. A missing stanza is appended.
 pub fn with_settings(text: &str, stanza: &str, settings: &[(String, String)]) -> String {
     let (mut is_in, mut is_written, mut out) = (false, false, String::new());
-    let written: String = settings.iter().map(|(key, value)| format!("{key} = {}\n", continued(value))).collect();
-    for piece in pieces(text) {
+    let written: String = settings.iter().map(|(key, value)| format!("{key} = {}\n", continue_lines(value))).collect();
+    for piece in split_settings(text) {
         if let Some(name) = header(piece) {
             is_in = name == stanza;
             out.push_str(piece);
@@ -80,7 +80,7 @@ pub fn without_settings(text: &str, stanza: &str, keys: &[&str]) -> String {
         let key = piece.split_once('=').map(|(key, _)| key.trim());
         !(is_in && key.is_some_and(|key| keys.contains(&key)))
     };
-    pieces(text).into_iter().filter(stays).collect()
+    split_settings(text).into_iter().filter(stays).collect()
 }
 
 /// Returns the text without the stanza.
@@ -92,12 +92,12 @@ pub fn without_stanza(text: &str, stanza: &str) -> String {
         }
         !is_in
     };
-    pieces(text).into_iter().filter(stays).collect()
+    split_settings(text).into_iter().filter(stays).collect()
 }
 
 /// Writes a value as lines, each but the last ending with a backslash. A value that itself ends with a backslash gets a
 /// trailing blank, which the reader strips.
-fn continued(value: &str) -> String {
+fn continue_lines(value: &str) -> String {
     let mut written = value.replace("\r\n", "\n").replace('\n', "\\\n");
     if written.ends_with('\\') {
         written.push(' ');
@@ -112,7 +112,7 @@ fn header(line: &str) -> Option<&str> {
 }
 
 /// Splits a text into settings: a line that ends with a backslash includes the next line.
-fn pieces(text: &str) -> Vec<&str> {
+fn split_settings(text: &str) -> Vec<&str> {
     let (mut pieces, mut from, mut at) = (Vec::new(), 0, 0);
     if text.starts_with(BYTE_ORDER_MARK) {
         at = BYTE_ORDER_MARK.len_utf8();
@@ -140,7 +140,7 @@ fn pieces(text: &str) -> Vec<&str> {
 /// Ends the last line so that text can be appended; removes a trailing backslash, which would continue into the new
 /// text.
 fn end_text(text: &mut String) {
-    let is_setting = pieces(text).last().is_some_and(|piece| !piece.trim_start().starts_with(['#', '[']));
+    let is_setting = split_settings(text).last().is_some_and(|piece| !piece.trim_start().starts_with(['#', '[']));
     let bare = text.strip_suffix('\n').map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line));
     if is_setting && bare.ends_with('\\') {
         text.truncate(bare.len() - 1);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stanza_is_changed_where_it_stands() {
+    fn stanzas_are_changed_in_place() {
         let text = "# head\n[a]\nx = 1\ny = 2\\\n[b]\nz = 3\n# tail\n[b]\nx = 4";
         assert_eq!(
             with_settings(text, "a", &setting("y", "5")),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn any_value_reads_back_as_it_was() {
+    fn values_round_trip() {
         for value in
             ["", "one", "a\nb", "a\\\nb", "ends with \\", "a = b", "[x]\n[y]", "# no comment\n# nor this", "é \t x"]
         {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_after_a_change_is_what_was_asked_for_whatever_stood_there() {
+    fn changes_always_give_the_requested_text() {
         let odd = [
             "[p]\nk = x\\\r\r\n[q]\nl = 1\n",
             "\u{feff}[p]\nk = 1\n[q]\nl = 1\n",
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_brackets_read_back() {
+    fn names_with_brackets_round_trip() {
         for name in ["a]b", "[a", "a]", "a[b](2)", "default x", "source::/var/*"] {
             check_stanza(name).unwrap();
             let text = with_settings("", name, &setting("k", "v"));
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_refused() {
+    fn unwritable_settings_are_refused() {
         for name in ["", " a", "a ", "a\nb"] {
             assert!(check_stanza(name).is_err(), "{name:?}");
         }

@@ -25,11 +25,11 @@ pub fn check_file_name(name: &str) -> Result<(), Fault> {
     } else {
         return Ok(());
     };
-    Err(Fault::invalid(format!("`{}` cannot be the name of a file: {reason}", shown(name))))
+    Err(Fault::invalid(format!("`{}` cannot be the name of a file: {reason}", display_name(name))))
 }
 
 /// A refused name for display: truncated and without control characters.
-fn shown(name: &str) -> String {
+fn display_name(name: &str) -> String {
     let mut text: String = name.chars().take(SHOWN_CHARS).flat_map(char::escape_debug).collect();
     if name.chars().nth(SHOWN_CHARS).is_some() {
         text.push('…');

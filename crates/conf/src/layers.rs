@@ -173,7 +173,7 @@ impl MergedConf {
     }
 
     /// Merges a file over the current settings.
-    pub(crate) fn lay(&mut self, conf: Conf) {
+    pub(crate) fn merge_over(&mut self, conf: Conf) {
         for stanza in conf.stanzas {
             let next = self.stanzas.len();
             let at = *self.by_name.entry(stanza.name.clone()).or_insert(next);

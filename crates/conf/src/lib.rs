@@ -28,7 +28,7 @@ pub mod text;
 mod values;
 pub mod warning;
 
-pub use check::stanza_kinds::suggested_input;
+pub use check::stanza_kinds::suggest_input;
 pub use default_files::builtin_sources;
 pub use layers::{BtoolRow, ConfSource, Layer, Layers, MergedConf, MergedStanza};
 pub use namespace::{Namespace, Sharing, View};
@@ -50,7 +50,7 @@ pub use settings::outputs::{OutputGroup, OutputServer, OutputSettings, OutputTls
 pub use settings::program_input::{ChangeFilter, ChangeInput, ProgramInput, ProgramInputs};
 pub use settings::server::ServerSettings;
 pub use settings::tags::{EventType, Tag, event_types, tag_stanza, tagged_value, tags};
-pub use settings::transforms::{LookupDefinition, LookupTime, ReportCut, ReportRule, Transforms, missing_rules};
+pub use settings::transforms::{ExtractionMethod, LookupDefinition, LookupTime, ReportRule, Transforms, missing_rules};
 pub use settings::volumes::{
     CacheManagerSettings, RemotePathSetting, RemoteStorage, S3VolumeSettings, VolumeEncryption, VolumeKey, VolumePlace,
     VolumeSettings,

@@ -17,23 +17,23 @@ use crate::text::Conf;
 impl Layers {
     /// Merges files over the built-in defaults. The order of `sources` matters only within one folder.
     pub fn new(sources: impl IntoIterator<Item = ConfSource>) -> Layers {
-        Layers::readable(sources, &Readable::everything())
+        Layers::readable(sources, &Readable::unrestricted())
     }
 
     /// Like [`Layers::new`], without the objects that may not be read.
     pub fn readable(sources: impl IntoIterator<Item = ConfSource>, readable: &Readable) -> Layers {
-        Layers::merged(builtin_sources().into_iter().chain(sources), readable)
+        Layers::merge_sources(builtin_sources().into_iter().chain(sources), readable)
     }
 
     /// Merges files over the built-in defaults as a namespace sees them, without the objects that may not be read. User
     /// files in `sources` must all belong to the view's user.
-    pub fn of_view(sources: impl IntoIterator<Item = ConfSource>, view: &View, readable: &Readable) -> Layers {
+    pub fn for_view(sources: impl IntoIterator<Item = ConfSource>, view: &View, readable: &Readable) -> Layers {
         let sources: Vec<ConfSource> = builtin_sources().into_iter().chain(sources).collect();
-        let is_followed = |source: &&ConfSource| View::concerns(source.conf_name());
+        let is_followed = |source: &&ConfSource| View::is_namespaced(source.conf_name());
         let mut followed: Vec<ConfSource> = sources.iter().filter(is_followed).cloned().collect();
         let mut layers = Layers::without_builtin(sources);
         for (name, conf) in &mut layers.confs {
-            conf.retain(|key| !View::concerns_setting(name, key));
+            conf.retain(|key| !View::is_namespaced_setting(name, key));
         }
         let rank = |source: &ConfSource| match source.layer {
             Layer::SystemDefault => 0,
@@ -47,9 +47,9 @@ impl Layers {
         });
         for source in &followed {
             let warnings_before = layers.warnings.len();
-            layers.lay(source, |name, conf| {
-                view.keep_seen(name, source, conf);
-                readable.keep(name, source, conf);
+            layers.merge_source(source, |name, conf| {
+                view.retain_visible(name, source, conf);
+                readable.retain_readable(name, source, conf);
             });
             // All files but user files were already checked above.
             if source.layer != Layer::User {
@@ -60,11 +60,15 @@ impl Layers {
     }
 
     /// Like [`Layers::readable`], with a user's own files over all others, for the confs that searches read.
-    pub fn with_own(sources: impl IntoIterator<Item = ConfSource>, own: &[ConfSource], readable: &Readable) -> Layers {
+    pub fn with_private(
+        sources: impl IntoIterator<Item = ConfSource>,
+        own: &[ConfSource],
+        readable: &Readable,
+    ) -> Layers {
         let mut layers = Layers::readable(sources, readable);
-        for source in own.iter().filter(|source| View::concerns(source.conf_name())) {
-            layers.lay(source, |name, conf| {
-                let follows = |key: &str| View::concerns_setting(name, key);
+        for source in own.iter().filter(|source| View::is_namespaced(source.conf_name())) {
+            layers.merge_source(source, |name, conf| {
+                let follows = |key: &str| View::is_namespaced_setting(name, key);
                 conf.stanzas.iter_mut().for_each(|stanza| stanza.settings.retain(|setting| follows(&setting.key)));
             });
         }
@@ -73,10 +77,10 @@ impl Layers {
 
     /// Merges files without the built-in defaults.
     pub fn without_builtin(sources: impl IntoIterator<Item = ConfSource>) -> Layers {
-        Layers::merged(sources, &Readable::everything())
+        Layers::merge_sources(sources, &Readable::unrestricted())
     }
 
-    fn merged(sources: impl IntoIterator<Item = ConfSource>, readable: &Readable) -> Layers {
+    fn merge_sources(sources: impl IntoIterator<Item = ConfSource>, readable: &Readable) -> Layers {
         let mut sources: Vec<ConfSource> = sources.into_iter().collect();
         sources.retain(|source| source.layer != Layer::User);
         // Lowest precedence first, because later files overwrite earlier ones: within a layer, the app whose name sorts
@@ -84,7 +88,7 @@ impl Layers {
         sources.sort_by(|a, b| a.layer.cmp(&b.layer).then_with(|| b.app.cmp(&a.app)));
         let mut layers = Layers::default();
         for source in &sources {
-            layers.lay(source, |name, conf| readable.keep(name, source, conf));
+            layers.merge_source(source, |name, conf| readable.retain_readable(name, source, conf));
         }
         if let Some(conf) = layers.confs.get("indexes") {
             check_merged(conf, &mut layers.warnings);
@@ -93,11 +97,11 @@ impl Layers {
     }
 
     /// Merges a file over the current settings, after `narrow` has removed the settings that do not apply.
-    fn lay(&mut self, source: &ConfSource, narrow: impl FnOnce(&str, &mut Conf)) {
+    fn merge_source(&mut self, source: &ConfSource, narrow: impl FnOnce(&str, &mut Conf)) {
         let (mut conf, warnings) = Conf::parse(&source.file, &source.text);
         self.warnings.extend(warnings);
         check(source.conf_name(), &mut conf, &mut self.warnings);
         narrow(source.conf_name(), &mut conf);
-        self.confs.entry(source.conf_name().to_owned()).or_default().lay(conf);
+        self.confs.entry(source.conf_name().to_owned()).or_default().merge_over(conf);
     }
 }

@@ -27,7 +27,7 @@ const EXPORT: &str = "export";
 /// Value of `export` that shares the object.
 const EXPORTED: &str = "system";
 /// Confs that depend on app and user; all others are the same for the whole node.
-const SEARCH_TIME: [&str; 11] = [
+const SEARCH_TIME_CONFS: [&str; 11] = [
     "alert_actions",
     "commands",
     "datamodels",
@@ -91,7 +91,7 @@ impl Sharing {
             let (conf, _) = Conf::parse("metadata", text);
             for stanza in conf.stanzas.iter().filter(|stanza| stanza.line > 0) {
                 if let Some(value) = stanza.get(EXPORT) {
-                    exports.insert(parts_of(&stanza.name), value.eq_ignore_ascii_case(EXPORTED));
+                    exports.insert(split_name(&stanza.name), value.eq_ignore_ascii_case(EXPORTED));
                 }
             }
         }
@@ -122,7 +122,7 @@ impl Sharing {
     }
 
     /// Removes unshared settings from a stanza of another app. Returns whether any are left.
-    fn keep_shared(&self, conf: &str, stanza: &mut Stanza) -> bool {
+    fn retain_shared(&self, conf: &str, stanza: &mut Stanza) -> bool {
         let name = stanza.name.clone();
         stanza.settings.retain(|setting| self.exports(&[conf, &name, &setting.key]));
         !stanza.settings.is_empty() || self.exports(&[conf, &name])
@@ -130,13 +130,13 @@ impl Sharing {
 }
 
 /// The URL-decoded parts of a stanza's name; none for the stanza for everything.
-pub(crate) fn parts_of(name: &str) -> Vec<String> {
+pub(crate) fn split_name(name: &str) -> Vec<String> {
     let name = name.trim();
-    if name.is_empty() { Vec::new() } else { name.split('/').map(|part| decoded(part).into_owned()).collect() }
+    if name.is_empty() { Vec::new() } else { name.split('/').map(|part| decode(part).into_owned()).collect() }
 }
 
 /// A part of a stanza's name, URL-encoded: characters other than letters, digits and `-_.~` become `%XX`.
-pub(crate) fn encoded(part: &str) -> String {
+pub(crate) fn encode_part(part: &str) -> String {
     let mut out = String::with_capacity(part.len());
     for byte in part.bytes() {
         match byte {
@@ -149,7 +149,7 @@ pub(crate) fn encoded(part: &str) -> String {
 }
 
 /// A text with `%XX` decoded; invalid codes stay as they are.
-fn decoded(text: &str) -> Cow<'_, str> {
+fn decode(text: &str) -> Cow<'_, str> {
     if !text.contains('%') {
         return Cow::Borrowed(text);
     }
@@ -192,19 +192,19 @@ impl View {
     }
 
     /// Whether the namespace sees an object of `app`.
-    pub fn sees(&self, app: &str, kind: &str, name: &str) -> bool {
+    pub fn is_visible(&self, app: &str, kind: &str, name: &str) -> bool {
         app == self.namespace.app || self.others.get(app).is_some_and(|sharing| sharing.exports(&[kind, name]))
     }
 
     /// Whether the namespace sees a data model file of `app`, whose kind is `models` or `datamodels`.
-    pub fn sees_model(&self, app: &str, name: &str) -> bool {
+    pub fn is_model_visible(&self, app: &str, name: &str) -> bool {
         let shared = |sharing: &Sharing| sharing.exports_either(["models", "datamodels"], name);
         app == self.namespace.app || self.others.get(app).is_some_and(shared)
     }
 
     /// Whether a conf depends on app and user.
-    pub fn concerns(conf: &str) -> bool {
-        SEARCH_TIME.contains(&conf)
+    pub fn is_namespaced(conf: &str) -> bool {
+        SEARCH_TIME_CONFS.contains(&conf)
     }
 
     /// Precedence of an app among the app layers; the namespace's own app has the highest.
@@ -214,12 +214,12 @@ impl View {
 
     /// Whether a setting depends on app and user: in props.conf only search-time settings do. Index-time settings are
     /// the same for everyone, even where searches read them (`date_hour`, `punct`).
-    pub(crate) fn concerns_setting(conf: &str, key: &str) -> bool {
-        View::concerns(conf) && (conf != PROPS.conf || is_search_time(key))
+    pub(crate) fn is_namespaced_setting(conf: &str, key: &str) -> bool {
+        View::is_namespaced(conf) && (conf != PROPS.conf || is_search_time(key))
     }
 
     /// Removes from a file the settings that do not depend on app and user, or that the namespace does not see.
-    pub(crate) fn keep_seen(&self, name: &str, source: &ConfSource, conf: &mut Conf) {
+    pub(crate) fn retain_visible(&self, name: &str, source: &ConfSource, conf: &mut Conf) {
         let none = Sharing::default();
         let sharing = match (source.layer, source.app.as_deref()) {
             (Layer::AppDefault | Layer::AppLocal, Some(app)) if app != self.namespace.app => {
@@ -228,8 +228,8 @@ impl View {
             _ => None,
         };
         conf.stanzas.retain_mut(|stanza| {
-            stanza.settings.retain(|setting| View::concerns_setting(name, &setting.key));
-            sharing.is_none_or(|sharing| sharing.keep_shared(name, stanza))
+            stanza.settings.retain(|setting| View::is_namespaced_setting(name, &setting.key));
+            sharing.is_none_or(|sharing| sharing.retain_shared(name, stanza))
         });
     }
 }

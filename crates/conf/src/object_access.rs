@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::layers::{ConfSource, Layer};
-use crate::namespace::{View, encoded, parts_of};
+use crate::namespace::{View, encode_part, split_name};
 use crate::permissions::{ADMIN_ALL_OBJECTS, Permissions};
 use crate::text::Conf;
 
@@ -50,11 +50,11 @@ impl ObjectAccess {
         for text in [default, local] {
             let (conf, _) = Conf::parse("metadata", text);
             for stanza in conf.stanzas.iter().filter(|stanza| stanza.line > 0) {
-                let path = parts_of(&stanza.name);
-                if let Some(readers) = stanza.get(ACCESS).and_then(|text| roles_of(text, READ)) {
+                let path = split_name(&stanza.name);
+                if let Some(readers) = stanza.get(ACCESS).and_then(|text| parse_roles(text, READ)) {
                     access.readers.insert(path.clone(), readers);
                 }
-                if let Some(writers) = stanza.get(ACCESS).and_then(|text| roles_of(text, WRITE)) {
+                if let Some(writers) = stanza.get(ACCESS).and_then(|text| parse_roles(text, WRITE)) {
                     access.writers.insert(path.clone(), writers);
                 }
                 if let Some(owner) = stanza.get(OWNER).filter(|_| !path.is_empty()) {
@@ -67,12 +67,12 @@ impl ObjectAccess {
 
     /// Roles that may read the object of this kind and name; `*` is all.
     pub fn readers(&self, kind: &str, name: &str) -> Vec<String> {
-        said(&self.readers, kind, name).unwrap_or_else(|| vec![EVERYBODY.to_owned()])
+        listed_roles(&self.readers, kind, name).unwrap_or_else(|| vec![EVERYBODY.to_owned()])
     }
 
     /// Roles that may change the object of this kind and name; `*` is all.
     pub fn writers(&self, kind: &str, name: &str) -> Vec<String> {
-        said(&self.writers, kind, name).unwrap_or_else(|| WRITERS.map(str::to_owned).to_vec())
+        listed_roles(&self.writers, kind, name).unwrap_or_else(|| WRITERS.map(str::to_owned).to_vec())
     }
 
     /// Owner of the object of this kind and name, if any.
@@ -82,21 +82,21 @@ impl ObjectAccess {
 
     /// Whether a user may read the object of this kind and name.
     pub fn may_read(&self, kind: &str, name: &str, user: &Permissions) -> bool {
-        self.is_among(self.readers(kind, name), kind, name, user)
+        self.is_listed(self.readers(kind, name), kind, name, user)
     }
 
     /// Whether a user may read a setting of the object of this kind and name.
     pub fn may_read_setting(&self, kind: &str, name: &str, setting: &str, user: &Permissions) -> bool {
-        if user.holds(ADMIN_ALL_OBJECTS) {
+        if user.has_capability(ADMIN_ALL_OBJECTS) {
             return true;
         }
-        let who = Who { owner: Some(user.user.clone()), roles: user.roles.iter().cloned().collect() };
+        let who = UserProperties { owner: Some(user.user.clone()), roles: user.roles.iter().cloned().collect() };
         self.may_read_path(&[kind, name, setting], &Reader(Some(who)))
     }
 
     /// Whether a user may change the object of this kind and name.
     pub fn may_write(&self, kind: &str, name: &str, user: &Permissions) -> bool {
-        self.is_among(self.writers(kind, name), kind, name, user)
+        self.is_listed(self.writers(kind, name), kind, name, user)
     }
 
     /// Roles and users that the read permissions name.
@@ -121,19 +121,21 @@ impl ObjectAccess {
         said.is_none_or(|roles| roles.iter().any(|role| role == EVERYBODY || who.roles.contains(role)))
     }
 
-    fn is_among(&self, roles: Vec<String>, kind: &str, name: &str, user: &Permissions) -> bool {
+    fn is_listed(&self, roles: Vec<String>, kind: &str, name: &str, user: &Permissions) -> bool {
         let may = |role: &String| role == EVERYBODY || user.roles.contains(role);
-        user.holds(ADMIN_ALL_OBJECTS) || self.owner(kind, name) == Some(user.user.as_str()) || roles.iter().any(may)
+        user.has_capability(ADMIN_ALL_OBJECTS)
+            || self.owner(kind, name) == Some(user.user.as_str())
+            || roles.iter().any(may)
     }
 }
 
 /// An equivalence class of users with the same read permissions in all metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reader(Option<Who>);
+pub struct Reader(Option<UserProperties>);
 
 /// The properties of a user on which permissions in metadata depend.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Who {
+struct UserProperties {
     /// The user's name, if the user owns an object.
     owner: Option<String>,
     /// The user's roles that some metadata name.
@@ -142,7 +144,7 @@ struct Who {
 
 impl Reader {
     /// The reader that may read everything: the node itself, and administrators.
-    pub fn of_everything() -> Reader {
+    pub fn unrestricted() -> Reader {
         Reader::default()
     }
 }
@@ -162,10 +164,10 @@ impl Readership {
 
     /// The class that a user belongs to.
     pub fn reader(&self, user: &Permissions) -> Reader {
-        if self.apps.is_empty() || user.holds(ADMIN_ALL_OBJECTS) {
-            return Reader::of_everything();
+        if self.apps.is_empty() || user.has_capability(ADMIN_ALL_OBJECTS) {
+            return Reader::unrestricted();
         }
-        let mut who = Who::default();
+        let mut who = UserProperties::default();
         for access in self.apps.values() {
             let (mut roles, mut owners) = access.names_of_readers();
             who.roles.extend(roles.by_ref().filter(|role| user.roles.contains(*role)).cloned());
@@ -189,7 +191,7 @@ impl Readable {
     }
 
     /// All objects, without restriction.
-    pub fn everything() -> Readable {
+    pub fn unrestricted() -> Readable {
         Readable::default()
     }
 
@@ -201,15 +203,16 @@ impl Readable {
 
     /// Removes from an app's file the settings that searches must not see. Index-time settings stay: they are the same
     /// for everyone.
-    pub(crate) fn keep(&self, name: &str, source: &ConfSource, conf: &mut Conf) {
+    pub(crate) fn retain_readable(&self, name: &str, source: &ConfSource, conf: &mut Conf) {
         let app = source.app.as_deref().filter(|_| matches!(source.layer, Layer::AppDefault | Layer::AppLocal));
-        let Some(app) = app.filter(|app| View::concerns(name) && self.readership.apps.contains_key(*app)) else {
+        let Some(app) = app.filter(|app| View::is_namespaced(name) && self.readership.apps.contains_key(*app)) else {
             return;
         };
         conf.stanzas.retain_mut(|stanza| {
             let of_stanza = stanza.name.clone();
             stanza.settings.retain(|setting| {
-                !View::concerns_setting(name, &setting.key) || self.includes(app, &[name, &of_stanza, &setting.key])
+                !View::is_namespaced_setting(name, &setting.key)
+                    || self.includes(app, &[name, &of_stanza, &setting.key])
             });
             !stanza.settings.is_empty() || self.includes(app, &[name, &of_stanza])
         });
@@ -217,7 +220,7 @@ impl Readable {
 }
 
 /// The roles in the most specific stanza for an object; `None` if no stanza names any.
-fn said(roles: &BTreeMap<Vec<String>, Vec<String>>, kind: &str, name: &str) -> Option<Vec<String>> {
+fn listed_roles(roles: &BTreeMap<Vec<String>, Vec<String>>, kind: &str, name: &str) -> Option<Vec<String>> {
     let path = [kind.to_owned(), name.to_owned()];
     (0..=path.len()).rev().find_map(|length| roles.get(&path[..length])).cloned()
 }
@@ -228,12 +231,12 @@ pub fn access_text(readers: &[String], writers: &[String]) -> String {
 }
 
 /// The name of an object's stanza in metadata.
-pub fn stanza_of(kind: &str, name: &str) -> String {
-    format!("{}/{}", encoded(kind), encoded(name))
+pub fn stanza_name(kind: &str, name: &str) -> String {
+    format!("{}/{}", encode_part(kind), encode_part(name))
 }
 
 /// The roles listed after `word`; `None` if it is missing.
-fn roles_of(access: &str, word: &str) -> Option<Vec<String>> {
+fn parse_roles(access: &str, word: &str) -> Option<Vec<String>> {
     let (_, rest) = access.split_once(word)?;
     let (_, list) = rest.split_once('[')?;
     let (list, _) = list.split_once(']')?;
@@ -248,17 +251,17 @@ mod tests {
 
     fn of(user: &str, roles: &[&str]) -> Permissions {
         let roles = roles.iter().map(|role| (*role).to_owned()).collect();
-        Permissions::of_user(user, BTreeSet::new(), Vec::new(), Vec::new()).with_roles(roles)
+        Permissions::for_user(user, BTreeSet::new(), Vec::new(), Vec::new()).with_roles(roles)
     }
 
     #[test]
-    fn the_most_specific_stanza_says_who_may_write() {
+    fn the_most_specific_stanza_decides_write_access() {
         let default = "[]\naccess = read : [ * ], write : [ admin ]\n[lookups]\naccess = write : [team]\n\
                        [lookups/open.csv]\naccess = read : [ * ], write : [ * ]\n[lookups/own%20one.csv]\nowner = eva\n";
         let access = ObjectAccess::new(default, "[lookups/closed.csv]\naccess = read : [ * ], write : [ ]\n");
         let may = |name: &str, user: &Permissions| access.may_write("lookups", name, user);
         let (eva, tom) = (of("eva", &["user"]), of("tom", &["team"]));
-        let admin = Permissions::of_user("a", BTreeSet::from([ADMIN_ALL_OBJECTS.to_owned()]), Vec::new(), Vec::new());
+        let admin = Permissions::for_user("a", BTreeSet::from([ADMIN_ALL_OBJECTS.to_owned()]), Vec::new(), Vec::new());
         assert_eq!(
             ["a.csv", "open.csv", "own one.csv", "closed.csv"].map(|name| may(name, &eva)),
             [false, true, true, false]
@@ -274,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_of_whom_nothing_is_said_are_one_and_see_what_is_open() {
+    fn unlisted_readers_are_one_class_and_see_public_objects() {
         let restricted = ObjectAccess::new(
             "[macros/secret]\naccess = read : [ team, admin ]\nowner = eva\n[props/web/EXTRACT-card]\naccess = read : [ team ]\n",
             "",
@@ -300,15 +303,15 @@ mod tests {
         assert_eq!(sees(&nobody_knows[0]), [false, false, true, false]);
         assert_eq!(sees(&eva), [true, true, true, false]);
         assert_eq!(sees(&teammate), [true; 4]);
-        assert_eq!(sees(&Reader::of_everything()), [true; 4]);
-        let admin = Permissions::of_user("a", BTreeSet::from([ADMIN_ALL_OBJECTS.to_owned()]), Vec::new(), Vec::new());
-        assert_eq!(readership.reader(&admin), Reader::of_everything());
+        assert_eq!(sees(&Reader::unrestricted()), [true; 4]);
+        let admin = Permissions::for_user("a", BTreeSet::from([ADMIN_ALL_OBJECTS.to_owned()]), Vec::new(), Vec::new());
+        assert_eq!(readership.reader(&admin), Reader::unrestricted());
         let nothing_kept = Readership::new([("other".to_owned(), open)]);
-        assert_eq!(nothing_kept.reader(&of("tom", &[])), Reader::of_everything());
+        assert_eq!(nothing_kept.reader(&of("tom", &[])), Reader::unrestricted());
     }
 
     #[test]
-    fn administrators_and_power_users_may_write_where_nothing_is_said() {
+    fn administrators_and_power_users_may_write_by_default() {
         for text in ["", "[]\nexport = system\n", "[lookups]\naccess = read : [ user ]\n", "[]\naccess = write\n"] {
             let access = ObjectAccess::new(text, "");
             let may = |role: &str| access.may_write("lookups", "a.csv", &of("eva", &[role]));

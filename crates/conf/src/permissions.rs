@@ -73,7 +73,7 @@ pub struct SearchLimits {
 
 impl Permissions {
     /// A user with these capabilities, these allowed indexes, and these default indexes.
-    pub fn of_user(
+    pub fn for_user(
         user: &str,
         capabilities: BTreeSet<String>,
         allowed_indexes: Vec<String>,
@@ -88,12 +88,12 @@ impl Permissions {
     }
 
     /// Sets the indexes in which the user may delete events.
-    pub fn deleting_from(self, delete_indexes: Vec<String>) -> Permissions {
+    pub fn with_delete_indexes(self, delete_indexes: Vec<String>) -> Permissions {
         Permissions { delete_indexes, ..self }
     }
 
     /// Sets the indexes that the user may not search.
-    pub fn not_searching(self, disallowed_indexes: Vec<String>) -> Permissions {
+    pub fn with_disallowed_indexes(self, disallowed_indexes: Vec<String>) -> Permissions {
         Permissions { disallowed_indexes, ..self }
     }
 
@@ -120,18 +120,18 @@ impl Permissions {
     }
 
     /// Whether the user holds a capability.
-    pub fn holds(&self, capability: &str) -> bool {
+    pub fn has_capability(&self, capability: &str) -> bool {
         self.is_owner || self.capabilities.contains(capability)
     }
 
     /// Whether the user may write to an index of this name.
     pub fn may_write(&self, index: &str) -> bool {
-        !index.starts_with('_') || self.holds(INDEXES_EDIT)
+        !index.starts_with('_') || self.has_capability(INDEXES_EDIT)
     }
 
     /// Whether the user may see objects of `owner`, such as search results; `None` is an unknown owner.
     pub fn may_see(&self, owner: Option<&str>) -> bool {
-        owner == Some(self.user.as_str()) || self.holds(ADMIN_ALL_OBJECTS)
+        owner == Some(self.user.as_str()) || self.has_capability(ADMIN_ALL_OBJECTS)
     }
 }
 
@@ -140,10 +140,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_may_do_nothing_and_the_owner_everything() {
+    fn the_default_user_has_no_permissions_and_the_owner_all() {
         let (nobody, owner) = (Permissions::default(), Permissions::owner());
         for capability in [SEARCH, INDEXES_EDIT, "of_some_app"] {
-            assert!(!nobody.holds(capability) && owner.holds(capability));
+            assert!(!nobody.has_capability(capability) && owner.has_capability(capability));
         }
         assert!(nobody.may_write("main") && !nobody.may_write("_audit") && owner.may_write("_audit"));
         assert!(!nobody.may_see(None) && !nobody.may_see(Some("eva")) && owner.may_see(None));

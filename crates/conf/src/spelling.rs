@@ -35,7 +35,7 @@ mod tests {
     use super::nearest;
 
     #[test]
-    fn finds_slips_and_nothing_else() {
+    fn only_typos_are_found() {
         let known = ["TRUNCATE", "TIME_PREFIX", "TIME_FORMAT", "TZ"];
         let find = |name| nearest(name, known.into_iter());
         assert_eq!(find("TRUNCTE"), Some("TRUNCATE"));

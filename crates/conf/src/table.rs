@@ -29,7 +29,7 @@ pub struct Section {
 }
 
 /// Concatenates the sections of several modules, `N` in all, for a table.
-pub(crate) const fn joined<const N: usize>(parts: &[&'static [Section]]) -> [Section; N] {
+pub(crate) const fn concat_sections<const N: usize>(parts: &[&'static [Section]]) -> [Section; N] {
     let mut all = [Section { stanza: StanzaName::Any, rows: &[] }; N];
     let (mut part, mut count) = (0, 0);
     while part < parts.len() {
@@ -137,14 +137,14 @@ impl ConfTable {
             let from = self.sections.iter().take_while(takes_any).count();
             return self.sections.get(from..);
         }
-        let at = self.sections.iter().position(|section| section.stanza.fits(stanza))?;
+        let at = self.sections.iter().position(|section| section.stanza.matches_stanza(stanza))?;
         Some(&self.sections[at..=at])
     }
 }
 
 impl StanzaName {
     /// Whether the section applies to a stanza.
-    pub fn fits(self, stanza: &str) -> bool {
+    pub fn matches_stanza(self, stanza: &str) -> bool {
         match self {
             StanzaName::Named(name) => stanza == name,
             StanzaName::Prefix(prefix) => stanza.starts_with(prefix),
@@ -155,8 +155,8 @@ impl StanzaName {
 
 impl Row {
     /// Whether the row defines a setting.
-    pub fn fits(&self, key: &str) -> bool {
-        name_fits(self.name, key)
+    pub fn matches_key(&self, key: &str) -> bool {
+        matches_name(self.name, key)
     }
 }
 
@@ -170,14 +170,14 @@ pub(crate) fn listed_name(entry: &'static str, stanza: &str) -> Option<&'static 
 }
 
 /// Whether a name in a table, which may end in `-`, `_` or `.`, matches a setting.
-pub(crate) fn name_fits(name: &str, key: &str) -> bool {
+pub(crate) fn matches_name(name: &str, key: &str) -> bool {
     name == ANY_NAME
         || if name.ends_with(['-', '_', '.']) { key.starts_with(name) && key.len() > name.len() } else { key == name }
 }
 
 impl Kind {
     /// The valid values of the type, for messages.
-    pub fn allowed(self) -> String {
+    pub fn describe_values(self) -> String {
         match self {
             Kind::Text => "any text".to_owned(),
             Kind::Bool => "true or false".to_owned(),

@@ -32,7 +32,7 @@ pub const CONFS_WITHOUT_TABLE: &[(&str, &str)] = &[
 
 impl ConfTable {
     /// Table of a conf.
-    pub fn of(conf: &str) -> Option<&'static ConfTable> {
+    pub fn find_table(conf: &str) -> Option<&'static ConfTable> {
         TABLES.iter().find(|table| table.conf == conf).copied()
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::warning::{ConfWarning, Problem, shown};
+use crate::warning::{ConfWarning, Problem, truncate};
 
 /// Name of the stanza whose settings every stanza of its file inherits.
 pub const DEFAULT_STANZA: &str = "default";
@@ -103,7 +103,7 @@ impl Parser {
             // Text after the last bracket is not part of the name.
             Some(end) => self.current = Some(self.stanza_at(&line[1..end], number)),
             None => {
-                self.warn(number, Problem::OpenStanza { line: shown(line) });
+                self.warn(number, Problem::OpenStanza { line: truncate(line) });
                 // The settings that follow must not become part of the previous stanza.
                 self.current = Some(self.stanza_at(&line[1..], number));
             }
@@ -122,7 +122,7 @@ impl Parser {
 
     fn set(&mut self, line: &str, number: u32) {
         let Some((key, value)) = line.split_once('=') else {
-            return self.warn(number, Problem::Line { line: shown(line.trim()) });
+            return self.warn(number, Problem::Line { line: truncate(line.trim()) });
         };
         let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
         if key.is_empty() {

@@ -17,7 +17,7 @@ impl<'a> Values<'a> {
     }
 
     /// The settings of a stanza, own and inherited.
-    pub(crate) fn of_stanza(rows: &'static [Row], conf: &'a crate::MergedConf, stanza: &str) -> Values<'a> {
+    pub(crate) fn for_stanza(rows: &'static [Row], conf: &'a crate::MergedConf, stanza: &str) -> Values<'a> {
         let settings = conf.effective(stanza).into_iter();
         Values::new(rows, settings.map(|(key, setting)| (key, setting.value.as_str())).collect())
     }
@@ -73,7 +73,8 @@ impl<'a> Values<'a> {
 
 /// Rows of the section of this name.
 pub(crate) fn rows_of(sections: &'static [Section], stanza: &str) -> &'static [Row] {
-    let section = sections.iter().find(|section| section.stanza == StanzaName::Any || section.stanza.fits(stanza));
+    let section =
+        sections.iter().find(|section| section.stanza == StanzaName::Any || section.stanza.matches_stanza(stanza));
     section.map_or(&[], |section| section.rows)
 }
 
@@ -124,7 +125,7 @@ pub(crate) fn capture_groups(pattern: &str) -> Option<usize> {
             b'[' => at = class_end(bytes, at)?,
             b'(' => {
                 depth += 1;
-                groups += usize::from(captures(&bytes[at + 1..]));
+                groups += usize::from(is_capturing(&bytes[at + 1..]));
             }
             b')' => depth = depth.checked_sub(1)?,
             _ => {}
@@ -135,14 +136,14 @@ pub(crate) fn capture_groups(pattern: &str) -> Option<usize> {
 }
 
 /// Whether a pattern's parentheses balance and one of its groups is named.
-pub(crate) fn names_a_group(pattern: &str) -> bool {
+pub(crate) fn has_named_group(pattern: &str) -> bool {
     let named = ["(?<", "(?P<", "(?'"].iter().flat_map(|open| pattern.split(open).skip(1));
     let mut starts = named.filter_map(|behind| behind.chars().next());
     capture_groups(pattern).is_some() && starts.any(|first| first.is_alphabetic() || first == '_')
 }
 
 /// Whether the group whose content starts with `inside` captures.
-fn captures(inside: &[u8]) -> bool {
+fn is_capturing(inside: &[u8]) -> bool {
     match inside {
         [b'?', b'P', b'<', ..] | [b'?', b'\'', ..] => true,
         [b'?', b'<', next, ..] => !matches!(next, b'=' | b'!'),

@@ -126,7 +126,7 @@ fn nearest_hint(nearest: Option<&str>) -> String {
 const SHOWN_CHARS_MAX: usize = 80;
 
 /// A text truncated for display.
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn truncate(text: &str) -> String {
     let mut shown: String = text.chars().take(SHOWN_CHARS_MAX).collect();
     if shown.len() < text.len() {
         shown.push('…');

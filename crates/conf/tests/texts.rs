@@ -54,11 +54,11 @@ fn check(folder: &str, wants_warnings: bool) {
 }
 
 #[test]
-fn valid_texts_say_what_stands_beside_them() {
+fn valid_texts_give_the_expected_settings() {
     check("valid", false);
 }
 
 #[test]
-fn invalid_texts_are_reported_and_the_rest_holds() {
+fn invalid_texts_are_reported_and_the_rest_applies() {
     check("invalid", true);
 }

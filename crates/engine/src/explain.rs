@@ -330,7 +330,8 @@ impl Explainer {
             if self.counts { runner.pruning_steps(&scan, &planned.indexes, context)? } else { Vec::new() };
         let summaries = scan.summary.as_ref().map(|summary| ExplainedSummaries {
             object: summary.scan.object.clone(),
-            slabs: scan.snapshot.segments.iter().filter(|segment| folds && summary.holds(segment)).count() as u64,
+            slabs: scan.snapshot.segments.iter().filter(|segment| folds && summary.covers_segment(segment)).count()
+                as u64,
             slabs_total: scan.snapshot.segments.len() as u64,
         });
         Ok(ExplainedEvents {

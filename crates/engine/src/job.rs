@@ -174,7 +174,7 @@ impl Engine {
     /// Shares the memory limit, threads and partial state cache of another engine, so that the limits apply to both
     /// engines together.
     pub fn with_shared_limits(self, other: &Engine) -> Engine {
-        let states = other.states.as_ref().map(|states| states.of_another_engine());
+        let states = other.states.as_ref().map(|states| states.share_with_engine());
         Engine { dataflow: Arc::clone(&other.dataflow), threads: Arc::clone(&other.threads), states, ..self }
     }
 

@@ -105,7 +105,7 @@ impl Runner {
 
     /// Refuses a search with a command that the user may not run; otherwise returns its side effects.
     pub(crate) fn permit_all(&self, pipeline: &Pipeline) -> Result<Effects, EngineError> {
-        if !self.context.permissions.holds(SEARCH) {
+        if !self.context.permissions.has_capability(SEARCH) {
             return Err(self.forbidden("search", SEARCH, pipeline.span));
         }
         let (mut texts, mut effects) = (RunTexts::default(), Effects::default());
@@ -152,7 +152,9 @@ impl Runner {
     /// Refuses a command that the user may not run, or that writes where that is not allowed.
     pub(crate) fn permit(&self, command: &Command, span: Span) -> Result<(), EngineError> {
         let permissions = &self.context.permissions;
-        if let Some(demand) = required_capability(command).filter(|demand| !permissions.holds(demand.capability)) {
+        if let Some(demand) =
+            required_capability(command).filter(|demand| !permissions.has_capability(demand.capability))
+        {
             return Err(self.forbidden(&demand.command, demand.capability, span));
         }
         let checked = match command.effect() {

@@ -269,7 +269,7 @@ impl Runner {
             let times = bounds_of_rows(&mut events, &windows, &plan.map, &fold.commands, context)?;
             reduce.prepare(times, context);
         }
-        let commands = WindowCommands { of_events: &fold.commands, of_summary: &of_summary };
+        let commands = WindowCommands { event_commands: &fold.commands, summary_commands: &of_summary };
         let previews = previews.map(|previews| previews.of_fold(reduce));
         let previewer = previews.as_ref().map(|previews| -> &dyn Previewer { previews });
         fold_windows(&events, &windows, &commands, reduce, context, (states.as_ref(), previewer))
@@ -289,7 +289,7 @@ impl Runner {
     fn states_of(&self, plan: &Plan, reduce: &dyn Reduce, context: &CommandContext) -> Option<PlanStates> {
         let states = self.states.as_ref()?;
         let fold = reduce.fold_name(context)?;
-        states.of_plan(partial_name(plan, &fold, &context.zone)?, context.range)
+        states.states_for_plan(partial_name(plan, &fold, &context.zone)?, context.range)
     }
 
     /// The scan's reader of events.

@@ -108,7 +108,7 @@ fn node() -> (Engine, Arc<Node>) {
 fn user(capabilities: &[&str], allowed: &[&str]) -> Arc<Permissions> {
     let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let capabilities = texts(capabilities).into_iter().collect();
-    Arc::new(Permissions::of_user("eva", capabilities, texts(allowed), vec!["main".to_owned()]))
+    Arc::new(Permissions::for_user("eva", capabilities, texts(allowed), vec!["main".to_owned()]))
 }
 
 fn run_search(

@@ -58,33 +58,33 @@ pub struct EventBatch {
     /// Index-time fields, sparse.
     pub fields: Vec<IndexedField>,
     /// Lookup table for a large `metas`, used by [`EventBatch::intern`].
-    pub known: KnownMetas,
+    pub meta_index: MetadataIndex,
 }
 
 /// Number of metadata up to which a linear search is used; beyond that, [`KnownMetas`] are used.
-const FEW_METAS: usize = 32;
+const LINEAR_SEARCH_METAS_MAX: usize = 32;
 
 /// Lookup table for a batch's metadata, built if there are many, because senders may set another host for each event.
 /// It is derived from the batch, so any two compare as equal.
 #[derive(Clone, Debug, Default)]
-pub struct KnownMetas {
+pub struct MetadataIndex {
     position: BTreeMap<Metadata, u32>,
     /// Number of entries of the batch's metadata that are in the table.
     seen: usize,
 }
 
-impl PartialEq for KnownMetas {
-    fn eq(&self, _: &KnownMetas) -> bool {
+impl PartialEq for MetadataIndex {
+    fn eq(&self, _: &MetadataIndex) -> bool {
         true
     }
 }
 
-impl Eq for KnownMetas {}
+impl Eq for MetadataIndex {}
 
-impl KnownMetas {
+impl MetadataIndex {
     fn find(&mut self, metas: &[Metadata], wanted: &Metadata) -> Option<u32> {
         if self.seen > metas.len() {
-            *self = KnownMetas::default();
+            *self = MetadataIndex::default();
         }
         for (at, meta) in metas.iter().enumerate().skip(self.seen) {
             self.position.entry(meta.clone()).or_insert_with(|| u32_of(at));
@@ -95,7 +95,7 @@ impl KnownMetas {
     }
 }
 
-fn position_in(metas: &[Metadata], wanted: &Metadata) -> Option<u32> {
+fn linear_position(metas: &[Metadata], wanted: &Metadata) -> Option<u32> {
     metas.iter().position(|meta| meta == wanted).map(u32_of)
 }
 
@@ -126,14 +126,14 @@ impl EventBatch {
     }
 
     /// Whether all events belong to one index.
-    pub fn is_of_one_index(&self) -> bool {
+    pub fn has_single_index(&self) -> bool {
         let first = self.metas.first().map(|meta| &meta.index);
         self.metas.iter().all(|meta| first.is_none_or(|first| Arc::ptr_eq(first, &meta.index) || *first == meta.index))
     }
 
     /// Splits the events by index into batches, in the order in which the indexes first appear.
-    pub fn by_index(self) -> Vec<EventBatch> {
-        if self.is_of_one_index() {
+    pub fn split_by_index(self) -> Vec<EventBatch> {
+        if self.has_single_index() {
             return vec![self];
         }
         let mut parts: Vec<EventBatch> = Vec::new();
@@ -166,8 +166,8 @@ impl EventBatch {
     /// Index of `meta` in `metas`, added if new.
     pub fn intern(&mut self, meta: &Metadata) -> u32 {
         let known = match self.metas.len() {
-            ..=FEW_METAS => position_in(&self.metas, meta),
-            _ => self.known.find(&self.metas, meta),
+            ..=LINEAR_SEARCH_METAS_MAX => linear_position(&self.metas, meta),
+            _ => self.meta_index.find(&self.metas, meta),
         };
         match known {
             Some(at) => at,
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn events_lie_back_to_back() {
+    fn pushed_events_are_concatenated() {
         let mut batch = EventBatch::default();
         assert!(batch.is_empty());
         let (a, b) = (batch.intern(&metadata("a")), batch.intern(&metadata("b")));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_are_found_among_very_many_and_after_others_took_their_place() {
+    fn metadata_is_interned_once_among_many_and_after_replacement() {
         let mut batch = EventBatch::default();
         for _ in 0..2 {
             (0..50_000).for_each(|at| assert_eq!(batch.intern(&metadata(&at.to_string())), at));
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn events_of_several_indexes_are_parted_in_order() {
+    fn events_are_split_by_index_in_order() {
         let mut batch = EventBatch { index_time: 7, ..EventBatch::default() };
         let other = Metadata { index: "other".into(), ..metadata("a") };
         let (main, away) = (batch.intern(&metadata("a")), batch.intern(&other));
@@ -288,7 +288,7 @@ mod tests {
             batch.push(raw.as_bytes(), row as i64, meta);
             batch.fields.push(IndexedField { row: row as u32, name: "n".into(), value: raw.into() });
         }
-        let parts = batch.by_index();
+        let parts = batch.split_by_index();
         let texts = |part: &EventBatch| -> Vec<String> {
             let text = |row| String::from_utf8(part.raw(row).to_vec()).unwrap();
             (0..part.len()).map(text).collect()
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_gives_its_texts() {
+    fn pages_return_the_texts_of_their_rows() {
         let page =
             Page { raw: Bytes::from_static(b"abcde"), ends: vec![2, 2, 5], time: vec![1, 2, 3], ..Page::default() };
         assert_eq!((page.len(), page.is_empty()), (3, false));

@@ -19,9 +19,9 @@ pub mod term;
 pub mod time;
 pub mod value;
 
-pub use batch::{EventBatch, IndexedField, KnownMetas, Metadata, Page, PageColumns};
+pub use batch::{EventBatch, IndexedField, Metadata, MetadataIndex, Page, PageColumns};
 pub use batch_rules::BatchFault;
 pub use expression::{Expression, ExpressionCompiler, ExpressionValue};
 pub use sent_request::SentRequest;
-pub use term::{Anywhere, FieldColumns, PageSet, TermQuery, ValueColumns};
+pub use term::{AnyColumn, FieldColumns, PageSet, TermQuery, ValueColumns};
 pub use time::{TimeNs, TimeRange};

@@ -15,29 +15,29 @@ pub use pattern::{WordBound, WordPattern, contains_term, contains_word, matches_
 /// Maximum bytes of a token's lower-cased form in the index and in queries, cut at a character boundary.
 pub const MAX_TOKEN_BYTES: usize = 255;
 
-const MAJOR: u8 = 1;
-const MINOR: u8 = 2;
+const MAJOR_BREAKER: u8 = 1;
+const MINOR_BREAKER: u8 = 2;
 
 /// Breaker class of every byte. Non-ASCII bytes never break.
-static CLASS: [u8; 256] = {
+static BREAKER_CLASSES: [u8; 256] = {
     let mut class = [0u8; 256];
     let majors = b"[]<>(){}|!;,'\"*\n\r \t&?+";
     let minors = b"/:=@.-$#%\\_";
     let mut at = 0;
     while at < majors.len() {
-        class[majors[at] as usize] = MAJOR;
+        class[majors[at] as usize] = MAJOR_BREAKER;
         at += 1;
     }
     at = 0;
     while at < minors.len() {
-        class[minors[at] as usize] = MINOR;
+        class[minors[at] as usize] = MINOR_BREAKER;
         at += 1;
     }
     class
 };
 
 /// Percent-encoded major breakers without their `%`, longest first.
-const PERCENT_MAJORS: [&[u8]; 16] = [
+const PERCENT_MAJOR_BREAKERS: [&[u8]; 16] = [
     b"2526", b"2520", b"20", b"21", b"26", b"3B", b"7C", b"2B", b"3D", b"5D", b"5B", b"3A", b"0A", b"2C", b"28", b"29",
 ];
 /// Length of the longest percent-encoded major breaker.
@@ -46,21 +46,22 @@ pub(crate) const PERCENT_MAJOR_BYTES_MAX: usize = 5;
 /// Whether the byte alone is a major breaker.
 #[inline]
 pub fn is_major(byte: u8) -> bool {
-    CLASS[byte as usize] == MAJOR
+    BREAKER_CLASSES[byte as usize] == MAJOR_BREAKER
 }
 
 /// Whether the byte is a major or minor breaker.
 #[inline]
 pub fn is_breaker(byte: u8) -> bool {
-    CLASS[byte as usize] != 0
+    BREAKER_CLASSES[byte as usize] != 0
 }
 
 /// Length of the percent-encoded major breaker that starts with the `%` at `at`; 0 if none does.
 #[inline]
 pub(crate) fn percent_major_len(text: &[u8], at: usize) -> usize {
     let rest = &text[at + 1..];
-    let found =
-        PERCENT_MAJORS.iter().find(|code| rest.len() >= code.len() && rest[..code.len()].eq_ignore_ascii_case(code));
+    let found = PERCENT_MAJOR_BREAKERS
+        .iter()
+        .find(|code| rest.len() >= code.len() && rest[..code.len()].eq_ignore_ascii_case(code));
     found.map_or(0, |code| code.len() + 1)
 }
 
@@ -71,25 +72,25 @@ pub(crate) fn percent_major_len(text: &[u8], at: usize) -> usize {
 #[inline]
 pub fn for_each_token(text: &[u8], token: impl FnMut(&[u8])) {
     match text.len() {
-        0..8 => tokens_by_bytes(text, token),
-        8..16 => tokens_by_blocks::<8>(text, token),
-        16..32 => tokens_by_blocks::<16>(text, token),
-        _ => tokens_by_blocks::<32>(text, token),
+        0..8 => for_each_token_bytewise(text, token),
+        8..16 => for_each_token_blockwise::<8>(text, token),
+        16..32 => for_each_token_blockwise::<16>(text, token),
+        _ => for_each_token_blockwise::<32>(text, token),
     }
 }
 
 #[inline]
-fn tokens_by_bytes(text: &[u8], mut token: impl FnMut(&[u8])) {
+fn for_each_token_bytewise(text: &[u8], mut token: impl FnMut(&[u8])) {
     let (mut start, mut at) = (0, 0);
     while at < text.len() {
-        if CLASS[text[at] as usize] == 0 {
+        if BREAKER_CLASSES[text[at] as usize] == 0 {
             at += 1;
             continue;
         }
         if at > start {
             token(&text[start..at]);
         }
-        at = after_breaker(text, at);
+        at = end_of_breaker(text, at);
         start = at;
     }
     if start < text.len() {
@@ -99,21 +100,21 @@ fn tokens_by_bytes(text: &[u8], mut token: impl FnMut(&[u8])) {
 
 /// Like [`for_each_token`], in blocks of `BYTES` bytes, a multiple of eight; the text must have at least one block.
 #[inline]
-fn tokens_by_blocks<const BYTES: usize>(text: &[u8], mut token: impl FnMut(&[u8])) {
+fn for_each_token_blockwise<const BYTES: usize>(text: &[u8], mut token: impl FnMut(&[u8])) {
     let (mut start, mut at) = (0, 0);
     let last = text.len().saturating_sub(BYTES);
     while at < text.len() {
         // The last block overlaps the previous one; breakers in the overlap are skipped.
         let from = at.min(last);
-        let Some(block) = text[from..].first_chunk::<BYTES>() else { return tokens_by_bytes(text, token) };
-        let mut breakers = breakers_of(block) & (u64::MAX << (at - from));
+        let Some(block) = text[from..].first_chunk::<BYTES>() else { return for_each_token_bytewise(text, token) };
+        let mut breakers = breaker_mask(block) & (u64::MAX << (at - from));
         while breakers != 0 {
             let breaker = from + breakers.trailing_zeros() as usize;
             breakers &= breakers - 1;
             if breaker > start {
                 token(&text[start..breaker]);
             }
-            start = after_breaker(text, breaker);
+            start = end_of_breaker(text, breaker);
         }
         at = from + BYTES;
     }
@@ -124,16 +125,16 @@ fn tokens_by_blocks<const BYTES: usize>(text: &[u8], mut token: impl FnMut(&[u8]
 
 /// Start of the text after the breaker at `at`. A percent-encoded breaker contains no other breaker.
 #[inline(always)]
-fn after_breaker(text: &[u8], at: usize) -> usize {
+fn end_of_breaker(text: &[u8], at: usize) -> usize {
     let code = if text[at] == b'%' { percent_major_len(text, at).saturating_sub(1) } else { 0 };
     at + 1 + code
 }
 
 /// The breakers among up to 64 bytes, a multiple of eight: bit `i` is set if byte `i` is a breaker.
 #[inline(always)]
-fn breakers_of<const BYTES: usize>(block: &[u8; BYTES]) -> u64 {
+fn breaker_mask<const BYTES: usize>(block: &[u8; BYTES]) -> u64 {
     /// Multiplication by this constant gathers the flags of eight bytes in the highest byte.
-    const GATHER: u64 = 0x0102_0408_1020_4080;
+    const GATHER_MULTIPLIER: u64 = 0x0102_0408_1020_4080;
     // Comparisons instead of a table, so that the compiler can process many bytes at once.
     let is_breaker = |byte: u8| {
         let within = |first: u8, count: u8| byte.wrapping_sub(first) < count;
@@ -145,8 +146,9 @@ fn breakers_of<const BYTES: usize>(block: &[u8; BYTES]) -> u64 {
         *flag = u8::from(is_breaker(*byte));
     }
     let eights = flags.as_chunks::<8>().0.iter().enumerate();
-    eights
-        .fold(0, |bits, (number, eight)| bits | (u64::from_le_bytes(*eight).wrapping_mul(GATHER) >> 56) << (8 * number))
+    eights.fold(0, |bits, (number, eight)| {
+        bits | (u64::from_le_bytes(*eight).wrapping_mul(GATHER_MULTIPLIER) >> 56) << (8 * number)
+    })
 }
 
 /// Writes to `out` the form in which the term dictionary stores a token: lower-cased, at most [`MAX_TOKEN_BYTES`]

@@ -7,11 +7,11 @@
 use std::borrow::Cow;
 
 /// First characters that make a text a formula.
-const BEGINNINGS: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
+const FORMULA_STARTS: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
 
 /// The text in a form that no spreadsheet interprets as a formula.
-pub fn without_formula(text: &str) -> Cow<'_, str> {
-    if !text.starts_with(BEGINNINGS) || is_number(text) {
+pub fn escape_formula(text: &str) -> Cow<'_, str> {
+    if !text.starts_with(FORMULA_STARTS) || is_number(text) {
         return Cow::Borrowed(text);
     }
     Cow::Owned(format!("'{text}"))
@@ -28,14 +28,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formulas_get_an_apostrophe_and_numbers_stay() {
+    fn formulas_are_escaped_and_numbers_are_kept() {
         for text in
             ["=1+1", "+cmd|'/C calc'!A0", "-2+3", "@SUM(1)", "\t=1", "\r=1", "=", "-", "--5", "-inf", "+1-2", "- 5"]
         {
-            assert_eq!(without_formula(text), format!("'{text}"), "{text:?}");
+            assert_eq!(escape_formula(text), format!("'{text}"), "{text:?}");
         }
         for text in ["", "-5", "+5", "-1.5e-3", "-.5", "a=b", "1-2", " =1", "'=1", "größe", "5"] {
-            assert_eq!(without_formula(text), text);
+            assert_eq!(escape_formula(text), text);
         }
     }
 }

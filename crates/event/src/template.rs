@@ -84,8 +84,8 @@ impl ValueCounts {
     }
 
     /// Whether the counts of a page agree with these values of the page.
-    pub fn tell(&self, page: usize, values: &ColumnValues) -> bool {
-        let mut left: Vec<i64> = self.of_page(page).iter().map(|count| i64::from(*count)).collect();
+    pub fn matches_page(&self, page: usize, values: &ColumnValues) -> bool {
+        let mut left: Vec<i64> = self.page_counts(page).iter().map(|count| i64::from(*count)).collect();
         let mut found = |place: Option<usize>| match place.and_then(|place| left.get_mut(place)) {
             Some(count) => *count -= 1,
             None => left.push(1),
@@ -103,7 +103,7 @@ impl ValueCounts {
     }
 
     /// Count of each value in a page; empty if the page does not exist.
-    pub fn of_page(&self, page: usize) -> &[u16] {
+    pub fn page_counts(&self, page: usize) -> &[u16] {
         let len = self.values.len();
         self.counts.get(page * len..(page + 1) * len).unwrap_or_default()
     }
@@ -163,7 +163,7 @@ pub enum TemplatePart {
 
 impl Template {
     /// Whether this column is one of the template's variables.
-    pub fn names(&self, column: u32) -> bool {
+    pub fn has_variable(&self, column: u32) -> bool {
         self.variables().any(|variable| variable == column)
     }
 
@@ -257,7 +257,7 @@ impl ValueTraits {
     /// Adds another value. `first` tells whether it is the first value.
     pub fn add(&mut self, value: &[u8], first: bool) {
         self.value_set = None;
-        self.bytes.add_all(value);
+        self.bytes.insert_all(value);
         if let ([head, ..], [.., last]) = (value, value) {
             self.firsts.insert(*head);
             self.lasts.insert(*last);
@@ -303,12 +303,12 @@ impl Dictionary {
 
     /// Number of this text; `None` if the dictionary does not contain it.
     pub fn find(&self, text: &[u8]) -> Option<u32> {
-        let at = self.first_at_least(text);
+        let at = self.lower_bound(text);
         (at < self.len() as u32 && self.get(at) == text).then_some(at)
     }
 
     /// Number of the first text that is not less than `text`.
-    pub fn first_at_least(&self, text: &[u8]) -> u32 {
+    pub fn lower_bound(&self, text: &[u8]) -> u32 {
         let (mut low, mut high) = (0, self.len() as u32);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -330,7 +330,7 @@ pub struct PageColumn {
 impl PageColumn {
     /// Index of a row's value.
     #[inline]
-    pub fn place(&self, row: u32) -> Option<usize> {
+    pub fn value_index(&self, row: u32) -> Option<usize> {
         match &self.rows {
             None => Some(row as usize),
             Some(rows) => rows.binary_search(&row).ok(),

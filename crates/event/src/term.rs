@@ -82,7 +82,7 @@ impl TermQuery {
     }
 
     /// Query for a field with this value, which consists of these tokens.
-    pub fn in_value(field: &str, value: &str, tokens: TermQuery) -> TermQuery {
+    pub fn for_field_value(field: &str, value: &str, tokens: TermQuery) -> TermQuery {
         match tokens {
             TermQuery::All | TermQuery::None => tokens,
             _ => TermQuery::Value { field: field.into(), value: value.into(), tokens: Box::new(tokens) },
@@ -101,7 +101,7 @@ impl TermQuery {
                 part => kept.push(part),
             }
         }
-        let mut kept = distinct(kept);
+        let mut kept = remove_duplicates(kept);
         match kept.len() {
             0 => TermQuery::All,
             1 => kept.swap_remove(0),
@@ -121,7 +121,7 @@ impl TermQuery {
                 part => kept.push(part),
             }
         }
-        let mut kept = distinct(kept);
+        let mut kept = remove_duplicates(kept);
         match kept.len() {
             0 => TermQuery::None,
             1 => kept.swap_remove(0),
@@ -131,7 +131,7 @@ impl TermQuery {
 }
 
 /// Drops repeated parts and keeps the order. Pairs are not compared, because a list may have thousands of values.
-fn distinct(mut parts: Vec<TermQuery>) -> Vec<TermQuery> {
+fn remove_duplicates(mut parts: Vec<TermQuery>) -> Vec<TermQuery> {
     let mut seen = BTreeSet::new();
     let is_first: Vec<bool> = parts.iter().map(|part| seen.insert(part)).collect();
     let mut is_first = is_first.into_iter();
@@ -156,9 +156,9 @@ pub struct ValueColumns {
 
 /// Field columns without any knowledge: the values of a field may be anywhere.
 #[derive(Clone, Copy, Debug)]
-pub struct Anywhere;
+pub struct AnyColumn;
 
-impl FieldColumns for Anywhere {
+impl FieldColumns for AnyColumn {
     fn columns_of(&self, _field: &str) -> Option<ValueColumns> {
         None
     }
@@ -189,7 +189,7 @@ impl PageSet {
     }
 
     /// The set with page `page` only; empty if no slab can have such a page.
-    pub fn one(page: usize) -> PageSet {
+    pub fn single(page: usize) -> PageSet {
         PageSet(if page < 64 { 1 << page } else { 0 })
     }
 

@@ -15,11 +15,11 @@ pub const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 /// Number of billionths in one.
 pub(crate) const NANOS_PER_UNIT: i64 = 1_000_000_000;
 /// Number of digits up to which any decimal is recovered from its double.
-const SAFE_DIGITS: usize = 15;
+const SAFE_DIGITS_MAX: usize = 15;
 /// Smallest decimal exponent for which floats are formatted in scientific notation because they are large.
-const SCIENTIFIC_FROM: i32 = 16;
+const SCIENTIFIC_EXPONENT_MIN: i32 = 16;
 /// Decimal exponent below which floats are formatted in scientific notation because they are small.
-const SCIENTIFIC_BELOW: i32 = -4;
+const PLAIN_EXPONENT_MIN: i32 = -4;
 
 /// A parsed number.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,14 +46,14 @@ impl Number {
     }
 
     /// Total order by exact value; NaN is last.
-    pub fn order(self, other: Number) -> Ordering {
+    pub fn total_cmp(self, other: Number) -> Ordering {
         match (self, other) {
             (Number::Int(a), Number::Int(b)) | (Number::Nanos(a), Number::Nanos(b)) => a.cmp(&b),
-            (Number::Nanos(_), _) | (_, Number::Nanos(_)) => match (self.nanos(), other.nanos()) {
+            (Number::Nanos(_), _) | (_, Number::Nanos(_)) => match (self.to_nanos(), other.to_nanos()) {
                 (Some(a), Some(b)) => a.cmp(&b),
-                _ => order_floats(self.as_f64(), other.as_f64()),
+                _ => total_cmp_floats(self.as_f64(), other.as_f64()),
             },
-            _ => order_floats(self.as_f64(), other.as_f64())
+            _ => total_cmp_floats(self.as_f64(), other.as_f64())
                 .then_with(|| self.exact_integer().cmp(&other.exact_integer())),
         }
     }
@@ -68,7 +68,7 @@ impl Number {
     }
 }
 
-fn order_floats(a: f64, b: f64) -> Ordering {
+fn total_cmp_floats(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
@@ -150,7 +150,7 @@ fn write_float(value: f64, out: &mut String) {
     if value < 0.0 {
         out.push('-');
     }
-    if (SCIENTIFIC_BELOW..SCIENTIFIC_FROM).contains(&exponent) {
+    if (PLAIN_EXPONENT_MIN..SCIENTIFIC_EXPONENT_MIN).contains(&exponent) {
         write_plain(&digits, exponent, out);
         return;
     }
@@ -205,10 +205,11 @@ fn looks_numeric(text: &[u8]) -> bool {
 /// and the power of ten are exact doubles, so their quotient is the double nearest to the text. `None` if the text has
 /// another form, even if it is a number.
 #[inline]
-fn short_number(text: &[u8]) -> Option<Number> {
-    const POWERS: [f64; SAFE_DIGITS] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14];
+fn parse_short_number(text: &[u8]) -> Option<Number> {
+    const POWERS: [f64; SAFE_DIGITS_MAX] =
+        [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14];
     let digits = text.strip_prefix(b"-").unwrap_or(text);
-    if !(1..=SAFE_DIGITS).contains(&digits.len()) {
+    if !(1..=SAFE_DIGITS_MAX).contains(&digits.len()) {
         return None;
     }
     let (mut units, mut point) = (0i64, None);
@@ -227,19 +228,19 @@ fn short_number(text: &[u8]) -> Option<Number> {
 
 /// Parses a number, keeping as many digits as possible.
 #[inline]
-pub fn exact_number(text: &str) -> Option<Number> {
-    short_number(text.as_bytes()).or_else(|| any_number(text))
+pub fn parse_exact_number(text: &str) -> Option<Number> {
+    parse_short_number(text.as_bytes()).or_else(|| parse_any_number(text))
 }
 
 /// Parses any number, without the fast path of [`short_number`].
-fn any_number(text: &str) -> Option<Number> {
+fn parse_any_number(text: &str) -> Option<Number> {
     if !looks_numeric(text.as_bytes()) {
         return None;
     }
     if let Ok(value) = text.parse::<i64>() {
         return Some(Number::Int(value));
     }
-    if text.len() > SAFE_DIGITS
+    if text.len() > SAFE_DIGITS_MAX
         && let Some(ns) = parse_nanos(text)
     {
         return Some(Number::Nanos(ns));
@@ -256,7 +257,7 @@ pub(crate) fn parse_nanos(text: &str) -> Option<i64> {
     let fraction = fraction.trim_end_matches('0');
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let fits = whole.len() == WHOLE_DIGITS && !whole.starts_with('0') && fraction.len() <= FRACTION_DIGITS;
-    if !fits || whole.len() + fraction.len() <= SAFE_DIGITS || !is_digits(whole) || !is_digits(fraction) {
+    if !fits || whole.len() + fraction.len() <= SAFE_DIGITS_MAX || !is_digits(whole) || !is_digits(fraction) {
         return None;
     }
     let padding = 10i64.pow((FRACTION_DIGITS - fraction.len()) as u32);
@@ -267,7 +268,7 @@ pub(crate) fn parse_nanos(text: &str) -> Option<i64> {
 
 /// The number of a text, but only if formatting it restores exactly this text, as for `200`, but not for `007`, `1.0`,
 /// `+1` and `1e3`. Every `i64` qualifies, because integer columns are formatted exactly.
-pub fn canonical_number(text: &str) -> Option<Number> {
+pub fn parse_canonical_number(text: &str) -> Option<Number> {
     let bytes = text.as_bytes();
     let unsigned = bytes.strip_prefix(b"-").unwrap_or(bytes);
     let first = *unsigned.first()?;
@@ -285,7 +286,7 @@ pub fn canonical_number(text: &str) -> Option<Number> {
     let value = parse_number(text)?;
     let plain = unsigned[whole] == b'.' && unsigned[whole + 1..].iter().all(u8::is_ascii_digit);
     // A plain decimal as short as this is recovered digit for digit; any other number is formatted and compared.
-    if plain && unsigned.len() <= SAFE_DIGITS && first != b'0' {
+    if plain && unsigned.len() <= SAFE_DIGITS_MAX && first != b'0' {
         return (unsigned.len() > whole + 1 && unsigned.last() != Some(&b'0')).then_some(Number::Float(value));
     }
     if plain && let Some(ns) = parse_nanos(text) {
@@ -297,8 +298,8 @@ pub fn canonical_number(text: &str) -> Option<Number> {
 /// SPL comparison: numerically if both are numbers, otherwise by bytes (case-sensitive). This is not a total order over
 /// a mix of numbers and texts; sort with [`SortKey`].
 pub fn compare(a: &str, b: &str) -> Ordering {
-    match (exact_number(a), exact_number(b)) {
-        (Some(a), Some(b)) => a.order(b),
+    match (parse_exact_number(a), parse_exact_number(b)) {
+        (Some(a), Some(b)) => a.total_cmp(b),
         _ => a.as_bytes().cmp(b.as_bytes()),
     }
 }
@@ -332,10 +333,10 @@ impl PartialOrd for SortKey<'_> {
 impl Ord for SortKey<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {
-            (SortKey::Number(a), SortKey::Number(b)) => a.order(*b),
+            (SortKey::Number(a), SortKey::Number(b)) => a.total_cmp(*b),
             (SortKey::Address(a), SortKey::Address(b)) => a.cmp(b),
             (SortKey::Text(a), SortKey::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
-            _ => self.rank().cmp(&other.rank()),
+            _ => self.class_rank().cmp(&other.class_rank()),
         }
     }
 }
@@ -343,16 +344,16 @@ impl Ord for SortKey<'_> {
 impl SortKey<'_> {
     /// A number that preserves the order of keys: if the numbers of two keys differ, they order the keys; if they are
     /// equal, the keys must be compared. Most comparisons of a large sort need only this number and read no text.
-    pub fn head(&self) -> u64 {
-        self.head_behind(0)
+    pub fn order_prefix(&self) -> u64 {
+        self.order_prefix_after(0)
     }
 
     /// Like [`SortKey::head`], for keys whose texts all begin with the same `prefix` bytes, which are skipped.
-    pub fn head_behind(&self, prefix: usize) -> u64 {
+    pub fn order_prefix_after(&self, prefix: usize) -> u64 {
         const CLASS_BITS: u32 = 2;
         let within = match self {
             // Without the fraction, because the forms of a number round it differently.
-            SortKey::Number(number) => ordered_bits(number.as_f64().floor()) >> CLASS_BITS,
+            SortKey::Number(number) => to_ordered_bits(number.as_f64().floor()) >> CLASS_BITS,
             SortKey::Address(address) => u64::from(*address),
             SortKey::Text(text) => {
                 let mut first = [0; 8];
@@ -362,10 +363,10 @@ impl SortKey<'_> {
                 u64::from_be_bytes(first) >> CLASS_BITS
             }
         };
-        u64::from(self.rank()) << (u64::BITS - CLASS_BITS) | within
+        u64::from(self.class_rank()) << (u64::BITS - CLASS_BITS) | within
     }
 
-    fn rank(&self) -> u8 {
+    fn class_rank(&self) -> u8 {
         match self {
             SortKey::Number(_) => 0,
             SortKey::Address(_) => 1,
@@ -375,7 +376,7 @@ impl SortKey<'_> {
 }
 
 /// Bits whose order as unsigned numbers is that of the finite doubles; both zeros have the same bits.
-fn ordered_bits(value: f64) -> u64 {
+fn to_ordered_bits(value: f64) -> u64 {
     const SIGN: u64 = 1 << 63;
     let bits = (value + 0.0).to_bits();
     if bits & SIGN == 0 { bits | SIGN } else { !bits }
@@ -383,7 +384,7 @@ fn ordered_bits(value: f64) -> u64 {
 
 /// The automatic sort key of a text.
 pub fn sort_key(text: &str) -> SortKey<'_> {
-    if let Some(number) = exact_number(text) {
+    if let Some(number) = parse_exact_number(text) {
         return SortKey::Number(number);
     }
     parse_ipv4(text).map_or(SortKey::Text(text), SortKey::Address)

@@ -54,7 +54,7 @@ impl Balance {
     }
 
     /// A server accepted the connection.
-    pub fn connected(&mut self, server: usize, now: i64) {
+    pub fn record_connected(&mut self, server: usize, now: i64) {
         (self.since, self.sent) = (now, 0);
         if let Some(server) = self.servers.get_mut(server) {
             server.not_before = 0;
@@ -62,14 +62,14 @@ impl Balance {
     }
 
     /// A server acknowledged data, which resets its failures.
-    pub fn worked(&mut self, server: usize) {
+    pub fn record_acknowledged(&mut self, server: usize) {
         if let Some(server) = self.servers.get_mut(server) {
             server.failures = 0;
         }
     }
 
     /// A server could not be reached, or its connection ended.
-    pub fn failed(&mut self, server: usize, now: i64) {
+    pub fn record_failure(&mut self, server: usize, now: i64) {
         if let Some(server) = self.servers.get_mut(server) {
             let wait = BACKOFF_NS.0.saturating_mul(1_i64.checked_shl(server.failures.min(16)).unwrap_or(i64::MAX));
             server.not_before = now.saturating_add(wait.min(BACKOFF_NS.1));
@@ -78,12 +78,12 @@ impl Balance {
     }
 
     /// Counts bytes sent.
-    pub fn sent(&mut self, bytes: u64) {
+    pub fn record_sent(&mut self, bytes: u64) {
         self.sent = self.sent.saturating_add(bytes);
     }
 
     /// Whether to switch to another server; never if no other may be tried.
-    pub fn is_over(&self, now: i64) -> bool {
+    pub fn should_switch(&self, now: i64) -> bool {
         let seconds = i64::try_from(self.settings.seconds).unwrap_or(i64::MAX).saturating_mul(NANOS);
         let is_due =
             now.saturating_sub(self.since) >= seconds || (self.settings.bytes > 0 && self.sent >= self.settings.bytes);
@@ -101,50 +101,50 @@ mod tests {
     }
 
     #[test]
-    fn servers_come_by_turns_after_a_time_or_an_amount() {
+    fn servers_rotate_after_a_time_or_volume() {
         let mut balance = balance(3, 1_000);
         let chosen: Vec<usize> = (0..4).map(|_| balance.choose(0).unwrap()).collect();
         assert_eq!(chosen, [1, 2, 0, 1]);
-        balance.connected(1, 0);
-        assert!(!balance.is_over(29 * NANOS));
-        assert!(balance.is_over(30 * NANOS));
-        balance.sent(999);
-        assert!(!balance.is_over(1));
-        balance.sent(1);
-        assert!(balance.is_over(1));
-        balance.connected(2, 1);
-        assert!(!balance.is_over(1));
+        balance.record_connected(1, 0);
+        assert!(!balance.should_switch(29 * NANOS));
+        assert!(balance.should_switch(30 * NANOS));
+        balance.record_sent(999);
+        assert!(!balance.should_switch(1));
+        balance.record_sent(1);
+        assert!(balance.should_switch(1));
+        balance.record_connected(2, 1);
+        assert!(!balance.should_switch(1));
     }
 
     #[test]
-    fn one_that_fails_is_left_out_for_longer_and_longer() {
+    fn failed_servers_are_skipped_with_increasing_backoff() {
         let mut balance = balance(2, 0);
         let mut now = 0;
-        balance.failed(0, now);
+        balance.record_failure(0, now);
         assert_eq!([balance.choose(now), balance.choose(now)], [Ok(1), Ok(1)]);
-        balance.connected(1, now);
-        assert!(!balance.is_over(now + NANOS / 4 - 1), "there is no other");
-        balance.failed(1, now);
+        balance.record_connected(1, now);
+        assert!(!balance.should_switch(now + NANOS / 4 - 1), "there is no other");
+        balance.record_failure(1, now);
         assert_eq!(balance.choose(now), Err(NANOS / 2));
         let mut waits = Vec::new();
         for _ in 0..8 {
             now += 100 * NANOS;
-            balance.failed(0, now);
-            balance.failed(1, now);
+            balance.record_failure(0, now);
+            balance.record_failure(1, now);
             waits.push((balance.choose(now).unwrap_err() - now) / (NANOS / 2));
         }
         assert_eq!(waits, [2, 4, 8, 16, 32, 60, 60, 60]);
-        balance.worked(1);
-        balance.failed(1, now);
+        balance.record_acknowledged(1);
+        balance.record_failure(1, now);
         assert_eq!(balance.choose(now), Err(now + NANOS / 2));
     }
 
     #[test]
-    fn the_only_server_is_never_left() {
+    fn a_single_server_is_never_switched() {
         let mut balance = balance(1, 1);
         assert_eq!(balance.choose(0), Ok(0));
-        balance.connected(0, 0);
-        balance.sent(9);
-        assert!(!balance.is_over(99 * NANOS));
+        balance.record_connected(0, 0);
+        balance.record_sent(9);
+        assert!(!balance.should_switch(99 * NANOS));
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use quarry_conf::{OutputGroup, OutputServer};
 use quarry_inputs::s2s::S2sError;
 use quarry_inputs::s2s::sender::{Sender, SenderSettings, SentForm};
-use quarry_listen::{Connection, stopped};
+use quarry_listen::{Connection, wait_stopped};
 use quarry_stdx::{Fault, SharedClock, log};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
@@ -29,13 +29,13 @@ const WINDOW_BYTES: usize = 16 << 20;
 /// Small records are collected until they have this many bytes, and then written together.
 const WRITE_BYTES: usize = 256 << 10;
 /// Size of the write buffer kept for reuse.
-const KEPT_BYTES: usize = 4 << 20;
+const REUSED_BUFFER_BYTES: usize = 4 << 20;
 /// Size of the buffer for reading answers.
 const READ_BYTES: usize = 4 << 10;
 /// Interval at which timeouts are checked.
-const TICK: Duration = Duration::from_millis(250);
+const TIMEOUT_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// Maximum wait for the first answer of a server, in seconds.
-const ANSWER_SECONDS_MAX: u64 = 20;
+const ANSWER_TIMEOUT_S: u64 = 20;
 /// Idle time after which a heartbeat byte is sent.
 const HEARTBEAT_NS: i64 = 30_000_000_000;
 const NANOS: i64 = 1_000_000_000;
@@ -90,7 +90,7 @@ struct Reachability {
 }
 
 /// Reason for ending a connection without an error.
-enum Flow {
+enum ConnectionEnd {
     /// Switch to another server.
     Next,
     /// The forwarder stops.
@@ -109,8 +109,9 @@ impl Link {
             let server = match balance.choose(now) {
                 Ok(server) => server,
                 Err(until) => {
-                    let wait = Duration::from_nanos(until.saturating_sub(now).unsigned_abs()).max(TICK / 10);
-                    if tokio::time::timeout(wait, stopped(&mut self.stopping)).await.is_ok() {
+                    let wait =
+                        Duration::from_nanos(until.saturating_sub(now).unsigned_abs()).max(TIMEOUT_CHECK_INTERVAL / 10);
+                    if tokio::time::timeout(wait, wait_stopped(&mut self.stopping)).await.is_ok() {
                         return;
                     }
                     continue;
@@ -118,14 +119,14 @@ impl Link {
             };
             let mut stopping = self.stopping.clone();
             let ended = tokio::select! {
-                () = stopped(&mut stopping) => return,
+                () = wait_stopped(&mut stopping) => return,
                 ended = self.connection(server, &mut balance, &mut reader, &mut told[server]) => ended,
             };
             match ended {
-                Ok(Flow::Next) => {}
-                Ok(Flow::Stop) => return,
+                Ok(ConnectionEnd::Next) => {}
+                Ok(ConnectionEnd::Stop) => return,
                 Err(error) => {
-                    balance.failed(server, self.clock.elapsed_ns());
+                    balance.record_failure(server, self.clock.elapsed_ns());
                     if told[server].is_reached != Some(false) {
                         told[server].is_reached = Some(false);
                         let (name, address) = (&self.group.name, &self.group.servers[server].address);
@@ -142,12 +143,12 @@ impl Link {
         balance: &mut Balance,
         reader: &mut SpoolReader,
         told: &mut Reachability,
-    ) -> Result<Flow, LinkError> {
+    ) -> Result<ConnectionEnd, LinkError> {
         let place = &self.group.servers[server];
         let stream = self.connect(place).await?;
         let (mut input, mut output) = tokio::io::split(stream);
-        let sender = self.shake_hands(place.token.clone(), &mut input, &mut output).await?;
-        balance.connected(server, self.clock.elapsed_ns());
+        let sender = self.perform_handshake(place.token.clone(), &mut input, &mut output).await?;
+        balance.record_connected(server, self.clock.elapsed_ns());
         if told.is_reached != Some(true) {
             told.is_reached = Some(true);
             let form = match sender.form() {
@@ -164,7 +165,7 @@ impl Link {
         }
         reader.rewind();
         let now = self.clock.elapsed_ns();
-        let flight = Flight {
+        let flight = ActiveConnection {
             link: self,
             server,
             balance,
@@ -198,7 +199,7 @@ impl Link {
         connected.await.map_err(|_| LinkError::Unreached(longest))?
     }
 
-    async fn shake_hands(
+    async fn perform_handshake(
         &self,
         token: Option<String>,
         input: &mut ReadHalf<Box<dyn Connection>>,
@@ -213,7 +214,7 @@ impl Link {
         });
         output.write_all(&sender.hello()).await?;
         output.flush().await?;
-        let longest = self.group.read_seconds.min(ANSWER_SECONDS_MAX);
+        let longest = self.group.read_seconds.min(ANSWER_TIMEOUT_S);
         let answered = tokio::time::timeout(Duration::from_secs(longest), async {
             let mut buffer = [0; READ_BYTES];
             let mut reply = Vec::new();
@@ -251,7 +252,7 @@ fn xxhash_of(name: &str) -> u64 {
 }
 
 /// An active connection.
-struct Flight<'a> {
+struct ActiveConnection<'a> {
     link: &'a Link,
     server: usize,
     balance: &'a mut Balance,
@@ -271,12 +272,12 @@ struct Flight<'a> {
     is_leaving: bool,
 }
 
-impl Flight<'_> {
+impl ActiveConnection<'_> {
     async fn run(
         mut self,
         mut input: ReadHalf<Box<dyn Connection>>,
         mut output: WriteHalf<Box<dyn Connection>>,
-    ) -> Result<Flow, LinkError> {
+    ) -> Result<ConnectionEnd, LinkError> {
         let mut durable = self.link.spool.watch_durable();
         let mut stopping = self.link.stopping.clone();
         let mut buffer = [0; READ_BYTES];
@@ -285,23 +286,23 @@ impl Flight<'_> {
             self.fill()?;
             if self.is_leaving && self.pending.is_empty() && self.sender.waiting() == 0 {
                 output.shutdown().await?;
-                return Ok(Flow::Next);
+                return Ok(ConnectionEnd::Next);
             }
             tokio::select! {
-                () = stopped(&mut stopping) => return Ok(Flow::Stop),
+                () = wait_stopped(&mut stopping) => return Ok(ConnectionEnd::Stop),
                 wrote = output.write(&self.pending[self.written..]), if !self.pending.is_empty() => {
-                    self.note_written(wrote?);
+                    self.record_written(wrote?);
                     if self.pending.is_empty() {
                         output.flush().await?;
-                        self.settle()?;
+                        self.commit_if_idle()?;
                     }
                 }
                 read = input.read(&mut buffer) => match read? {
                     0 => return Err(LinkError::Ended),
-                    count => self.hear(&buffer[..count])?,
+                    count => self.process_answers(&buffer[..count])?,
                 },
                 _ = durable.changed(), if self.pending.is_empty() => {}
-                () = tokio::time::sleep(TICK) => {}
+                () = tokio::time::sleep(TIMEOUT_CHECK_INTERVAL) => {}
             }
             self.check_timeouts()?;
         }
@@ -313,10 +314,10 @@ impl Flight<'_> {
             return Ok(());
         }
         self.written = 0;
-        self.pending.shrink_to(KEPT_BYTES);
+        self.pending.shrink_to(REUSED_BUFFER_BYTES);
         while self.pending.len() < WRITE_BYTES && self.window.len() < WINDOW_RECORDS && self.window_bytes < WINDOW_BYTES
         {
-            let taken = match self.reader.take() {
+            let taken = match self.reader.next_record() {
                 Ok(Some(taken)) => taken,
                 Ok(None) => break,
                 Err(error) => {
@@ -335,20 +336,20 @@ impl Flight<'_> {
                 self.window.push_back((number, bytes));
                 self.window_bytes += bytes;
             }
-            self.balance.sent((self.pending.len() - before) as u64);
-            if self.balance.is_over(self.link.clock.elapsed_ns()) {
+            self.balance.record_sent((self.pending.len() - before) as u64);
+            if self.balance.should_switch(self.link.clock.elapsed_ns()) {
                 self.is_leaving = true;
                 break;
             }
         }
         self.stuck = self.link.clock.elapsed_ns();
         if self.pending.is_empty() {
-            self.settle()?;
+            self.commit_if_idle()?;
         }
         Ok(())
     }
 
-    fn note_written(&mut self, count: usize) {
+    fn record_written(&mut self, count: usize) {
         self.wrote = self.link.clock.elapsed_ns();
         self.stuck = self.wrote;
         self.written += count;
@@ -360,26 +361,26 @@ impl Flight<'_> {
 
     /// Advances the cursor if nothing is in flight: all records read from the queue were then delivered or are not for
     /// this group.
-    fn settle(&mut self) -> Result<(), LinkError> {
+    fn commit_if_idle(&mut self) -> Result<(), LinkError> {
         if self.sender.waiting() == 0 {
             self.progress = self.link.clock.elapsed_ns();
-            self.link.spool.acknowledged(self.link.number, self.reader.passed())?;
+            self.link.spool.acknowledge(self.link.number, self.reader.last_passed())?;
         }
         Ok(())
     }
 
     /// Processes answers.
-    fn hear(&mut self, bytes: &[u8]) -> Result<(), LinkError> {
+    fn process_answers(&mut self, bytes: &[u8]) -> Result<(), LinkError> {
         let before = self.sender.acknowledged();
         // After the handshake, answers need no reply.
         self.sender.take(bytes, &mut Vec::new())?;
         let Some(number) = self.sender.acknowledged().filter(|number| Some(*number) != before) else { return Ok(()) };
         self.progress = self.link.clock.elapsed_ns();
-        self.balance.worked(self.server);
+        self.balance.record_acknowledged(self.server);
         while self.window.front().is_some_and(|(first, _)| *first <= number) {
             self.window_bytes -= self.window.pop_front().map_or(0, |(_, bytes)| bytes);
         }
-        self.link.spool.acknowledged(self.link.number, number)?;
+        self.link.spool.acknowledge(self.link.number, number)?;
         Ok(())
     }
 
@@ -396,7 +397,7 @@ impl Flight<'_> {
         if !self.pending.is_empty() && is_past(self.stuck, group.write_seconds) {
             return Err(LinkError::Stuck(group.write_seconds));
         }
-        self.is_leaving |= self.balance.is_over(now);
+        self.is_leaving |= self.balance.should_switch(now);
         let speaks_packets = matches!(self.sender.form(), Some(SentForm::Batches | SentForm::Packets));
         let is_quiet = self.pending.is_empty() && now.saturating_sub(self.wrote) >= HEARTBEAT_NS;
         if speaks_packets && is_quiet && !self.is_leaving {

@@ -60,7 +60,7 @@ impl Outlet {
     }
 
     /// This outlet with the routing of one input.
-    pub fn routed(&self, routing: Option<&str>) -> Outlet {
+    pub fn with_routing(&self, routing: Option<&str>) -> Outlet {
         let (spool, routes, shared) = (Arc::clone(&self.spool), Arc::clone(&self.routes), Arc::clone(&self.shared));
         Outlet { spool, routes, routing: routing.map(str::to_owned), shared }
     }
@@ -72,7 +72,7 @@ impl Outlet {
 
     /// A sink for files.
     pub fn sink(&self) -> OutletSink {
-        OutletSink { outlet: self.routed(None), last: 0 }
+        OutletSink { outlet: self.with_routing(None), last: 0 }
     }
 
     /// The counters so far.
@@ -92,9 +92,9 @@ impl Outlet {
         let shared = &self.shared;
         shared.events.fetch_add(batch.len() as u64, Ordering::Relaxed);
         shared.bytes.fetch_add(batch.raw.len() as u64, Ordering::Relaxed);
-        let (parts, unsent) = self.routes.part(batch, self.routing.as_deref());
+        let (parts, unsent) = self.routes.split(batch, self.routing.as_deref());
         shared.unsent.fetch_add(unsent, Ordering::Relaxed);
-        let (mut packer, mut bytes) = self.packer();
+        let (mut packer, mut bytes) = self.take_packer();
         bytes.clear();
         let mut packed = Vec::new();
         for (groups, batch) in &parts {
@@ -115,15 +115,15 @@ impl Outlet {
         let records: Vec<Record<'_>> = packed.iter().map(record).collect();
         let appended = self.spool.append(&records, position);
         drop(records);
-        self.keep(packer, bytes, parts);
+        self.recycle(packer, bytes, parts);
         appended
     }
 
-    fn packer(&self) -> (BatchPacker, Vec<u8>) {
+    fn take_packer(&self) -> (BatchPacker, Vec<u8>) {
         self.shared.packers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
-    fn keep(&self, packer: BatchPacker, mut bytes: Vec<u8>, parts: Vec<(u64, EventBatch)>) {
+    fn recycle(&self, packer: BatchPacker, mut bytes: Vec<u8>, parts: Vec<(u64, EventBatch)>) {
         bytes.clear();
         bytes.shrink_to(SPARE_BYTES_MAX);
         let mut packers = self.shared.packers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -145,7 +145,7 @@ impl Outlet {
         }
     }
 
-    fn spare(&self) -> Option<EventBatch> {
+    fn take_spare(&self) -> Option<EventBatch> {
         self.shared.spares.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
@@ -195,7 +195,7 @@ impl EventStore for Outlet {
     }
 
     fn spare_batch(&self) -> Option<EventBatch> {
-        self.spare()
+        self.take_spare()
     }
 
     fn check_index(&self, index: &str) -> Result<(), Fault> {
@@ -222,7 +222,7 @@ impl Sink for OutletSink {
     }
 
     fn spare_batch(&mut self) -> Option<EventBatch> {
-        self.outlet.spare()
+        self.outlet.take_spare()
     }
 
     fn set_routing(&mut self, groups: Option<&str>) {

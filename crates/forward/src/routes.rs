@@ -46,7 +46,7 @@ impl Routes {
             filters.push((compiled?, *is_sent));
         }
         let mut routes = Routes { names, default: 0, filters, unknown: Mutex::default() };
-        routes.default = settings.default_groups.iter().filter_map(|name| routes.group(name)).sum();
+        routes.default = settings.default_groups.iter().filter_map(|name| routes.find_group(name)).sum();
         Ok(routes)
     }
 
@@ -66,16 +66,16 @@ impl Routes {
         fresh
     }
 
-    fn group(&self, name: &str) -> Option<Groups> {
+    fn find_group(&self, name: &str) -> Option<Groups> {
         self.names.iter().position(|known| known == name).map(|at| 1 << at)
     }
 
     /// The groups a text names; the default ones if it names no known group.
-    fn named(&self, text: Option<&str>) -> Groups {
+    fn parse_groups(&self, text: Option<&str>) -> Groups {
         let Some(text) = text else { return self.default };
         let mut groups = 0;
         for name in text.split([',', ' ']).filter(|name| !name.is_empty()) {
-            match self.group(name) {
+            match self.find_group(name) {
                 Some(group) => groups |= group,
                 None if name == ALL => groups |= self.all(),
                 None => self.add_unknown(name),
@@ -102,10 +102,10 @@ impl Routes {
     }
 
     /// Splits a batch by index and groups; events without a group are dropped and counted.
-    pub(crate) fn part(&self, batch: EventBatch, routing: Option<&str>) -> (Vec<(Groups, EventBatch)>, u64) {
-        let by_input = self.named(routing);
+    pub(crate) fn split(&self, batch: EventBatch, routing: Option<&str>) -> (Vec<(Groups, EventBatch)>, u64) {
+        let by_input = self.parse_groups(routing);
         let has_own = batch.fields.iter().any(|field| *field.name == *ROUTING_KEY);
-        if !has_own && batch.is_of_one_index() {
+        if !has_own && batch.has_single_index() {
             let groups = if batch.metas.first().is_none_or(|meta| self.is_sent(&meta.index)) { by_input } else { 0 };
             return if groups == 0 { (Vec::new(), batch.len() as u64) } else { (vec![(groups, batch)], 0) };
         }
@@ -117,7 +117,7 @@ impl Routes {
             let (mut own, mut groups) = (Vec::new(), by_input);
             while let Some(field) = fields.next_if(|field| field.row as usize <= row) {
                 if *field.name == *ROUTING_KEY {
-                    groups = self.named(Some(&field.value));
+                    groups = self.parse_groups(Some(&field.value));
                 } else {
                     own.push(field);
                 }
@@ -193,17 +193,17 @@ mod tests {
     const GROUPS: &str = "[tcpout:a]\nserver = x:1\n[tcpout:b]\nserver = x:2\n[tcpout:c]\nserver = x:3\n";
 
     #[test]
-    fn rules_stand_above_inputs_and_these_above_the_default() {
+    fn rules_override_inputs_and_inputs_override_the_default() {
         let routes = routes(&format!("[tcpout]\ndefaultGroup = a,b\n{GROUPS}"));
         let events = batch(&[("i", "1", None), ("i", "2", Some("c")), ("i", "3", None), ("i", "4", Some("a, c"))]);
-        assert_eq!(told(&routes.part(events.clone(), None).0), ["11 i 1,3", "100 i 2", "101 i 4"]);
-        assert_eq!(told(&routes.part(events, Some("b")).0), ["10 i 1,3", "100 i 2", "101 i 4"]);
+        assert_eq!(told(&routes.split(events.clone(), None).0), ["11 i 1,3", "100 i 2", "101 i 4"]);
+        assert_eq!(told(&routes.split(events, Some("b")).0), ["10 i 1,3", "100 i 2", "101 i 4"]);
         let crossed =
             batch(&[("i", "1", Some("a,b")), ("i", "2", Some("a")), ("i", "3", Some("a,b")), ("i", "4", Some("c"))]);
-        assert_eq!(told(&routes.part(crossed, None).0), ["11 i 1", "1 i 2", "11 i 3", "100 i 4"], "in order for a");
+        assert_eq!(told(&routes.split(crossed, None).0), ["11 i 1", "1 i 2", "11 i 3", "100 i 4"], "in order for a");
         let all = batch(&[("i", "1", Some("*")), ("j", "2", Some("*"))]);
-        assert_eq!(told(&routes.part(all, None).0), ["111 i 1", "111 j 2"]);
-        let (parts, unsent) = routes.part(batch(&[("i", "1", Some("nobody"))]), Some("b"));
+        assert_eq!(told(&routes.split(all, None).0), ["111 i 1", "111 j 2"]);
+        let (parts, unsent) = routes.split(batch(&[("i", "1", Some("nobody"))]), Some("b"));
         assert_eq!((told(&parts), unsent), (vec!["11 i 1".to_owned()], 0));
         assert_eq!((routes.take_unknown(), routes.take_unknown()), (vec!["nobody".to_owned()], vec![]));
     }
@@ -218,15 +218,15 @@ mod tests {
             ("no", "4", Some("b")),
             ("on", "5", None),
         ];
-        let (parts, unsent) = routes.part(batch(&events), None);
+        let (parts, unsent) = routes.split(batch(&events), None);
         assert_eq!((told(&parts), unsent), (vec!["1 _internal 1".to_owned(), "1 on 5".to_owned()], 3));
-        assert_eq!(routes.part(batch(&[("nope", "1", None)]), None).1, 1);
+        assert_eq!(routes.split(batch(&[("nope", "1", None)]), None).1, 1);
     }
 
     #[test]
-    fn without_a_default_only_what_is_routed_is_sent() {
+    fn without_a_default_group_only_routed_events_are_sent() {
         let routes = routes(GROUPS);
-        let (parts, unsent) = routes.part(batch(&[("i", "1", None), ("i", "2", Some("b"))]), None);
+        let (parts, unsent) = routes.split(batch(&[("i", "1", None), ("i", "2", Some("b"))]), None);
         assert_eq!((told(&parts), unsent), (vec!["10 i 2".to_owned()], 1));
     }
 }

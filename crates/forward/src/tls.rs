@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use quarry_conf::OutputTls;
-use quarry_listen::expanded;
+use quarry_listen::expand_home;
 use quarry_stdx::Fault;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -27,15 +27,15 @@ pub(super) fn connector(
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| Fault::bug(error.to_string()))?;
     let builder = if settings.verifies {
         let path = settings.roots.as_ref().ok_or_else(|| Fault::invalid("sslVerifyServerCert needs sslRootCAPath"))?;
-        builder.with_root_certificates(roots(&data_dir.join(expanded(path, data_dir)))?)
+        builder.with_root_certificates(roots(&data_dir.join(expand_home(path, data_dir)))?)
     } else {
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(Believing(provider)))
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
     };
     let config = match &settings.certificate {
         None => builder.with_no_client_auth(),
         Some(path) => {
-            let path = data_dir.join(expanded(path, data_dir));
-            let about = about(&path);
+            let path = data_dir.join(expand_home(path, data_dir));
+            let about = file_error(&path);
             let pem = std::fs::read(&path).map_err(|error| about(&error))?;
             let chain: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(&pem).collect();
             let chain = chain.map_err(|error| about(&error))?;
@@ -51,7 +51,7 @@ pub(super) fn connector(
 }
 
 fn roots(path: &Path) -> Result<RootCertStore, Fault> {
-    let about = about(path);
+    let about = file_error(path);
     let pem = std::fs::read(path).map_err(|error| about(&error))?;
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&pem) {
@@ -61,15 +61,15 @@ fn roots(path: &Path) -> Result<RootCertStore, Fault> {
 }
 
 /// Error context for a file of certificates or keys.
-fn about(path: &Path) -> impl Fn(&dyn std::fmt::Display) -> Fault {
+fn file_error(path: &Path) -> impl Fn(&dyn std::fmt::Display) -> Fault {
     move |reason| Fault::invalid(format!("{}: {reason}", path.display()))
 }
 
 /// Accepts any certificate; the handshake still proves that the server has the certificate's private key.
 #[derive(Debug)]
-struct Believing(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Believing {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,

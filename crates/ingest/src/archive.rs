@@ -109,7 +109,7 @@ fn run(data_dir: &Path, script: &str, shown: &Path) -> Result<(), Fault> {
         std::thread::park_timeout(Duration::from_millis(POLL_MS));
     }
     let in_time = group.has_ended();
-    let status = group.end();
+    let status = group.kill();
     if !in_time {
         return Err(Fault::unavailable(format!("{executable} was ended after {SCRIPT_SECS_MAX} seconds")));
     }

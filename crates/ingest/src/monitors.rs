@@ -53,7 +53,7 @@ impl Watching {
     /// If a stanza has changed, all watchers end and new ones continue where they stopped: a file belongs to the first
     /// stanza that matches it, so that each stanza depends on the others.
     pub fn apply(&mut self, settings: &Arc<InputSettings>, sinks: &Arc<dyn Sinks>) -> Result<Vec<String>, IngestError> {
-        let (mut stanzas, wrong) = MonitorSettings::all(&settings.layers);
+        let (mut stanzas, wrong) = MonitorSettings::read_all(&settings.layers);
         let mut faults: Vec<String> = wrong.iter().map(ToString::to_string).collect();
         stanzas.retain(|stanza| match settings.check_index(&stanza.index) {
             Ok(()) => true,

@@ -23,23 +23,23 @@ use crate::sockets::listen_on;
 use crate::tls;
 
 /// Interval at which idle channels are dropped.
-const IDLE_EVERY: Duration = Duration::from_secs(60);
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 /// Time that shutdown waits for senders.
-const STOP_WAIT: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// File of the next acknowledgment id, below the data directory.
 const ACK_NUMBERS: &str = "hec/next-ack-id";
 
 /// ALPN protocols of gRPC clients.
-const CALLS_PROTOCOLS: [&[u8]; 1] = [b"h2"];
+const GRPC_PROTOCOLS: [&[u8]; 1] = [b"h2"];
 
 /// Name of the collector's port in messages, and the settings of its number.
 const COLLECTOR: (&str, &str) = ("HTTP Event Collector", "--hec, or port in [http] of inputs.conf");
 /// The same for the port of OTLP over gRPC.
-const CALLS: (&str, &str) = ("OTLP over gRPC", "port in [otlp] of inputs.conf");
+const GRPC: (&str, &str) = ("OTLP over gRPC", "port in [otlp] of inputs.conf");
 
 /// Running collector ports.
-pub struct Collecting {
+pub struct RunningCollector {
     /// The collector's address.
     pub address: SocketAddr,
     /// The collector that processes requests.
@@ -63,7 +63,7 @@ pub async fn listen(
     requested: Option<SocketAddr>,
     node: &InputSettings,
     store: Arc<dyn EventStore>,
-) -> Result<Option<Collecting>, ListenError> {
+) -> Result<Option<RunningCollector>, ListenError> {
     let settings = HttpInputSettings::new(&node.layers);
     if let Some(address) = requested.filter(|address| !settings.tls && !address.ip().is_loopback()) {
         return Err(ListenError::TokensInClear(address));
@@ -87,7 +87,7 @@ pub async fn listen(
         let ssl = certificate_of(&settings, node);
         Some((
             tls::acceptor(data_dir, &node.host, &ssl, &[])?,
-            tls::acceptor(data_dir, &node.host, &ssl, &CALLS_PROTOCOLS)?,
+            tls::acceptor(data_dir, &node.host, &ssl, &GRPC_PROTOCOLS)?,
         ))
     } else {
         None
@@ -98,14 +98,14 @@ pub async fn listen(
     let body_bytes_max = LimitSettings::new(&node.layers).http_body_bytes;
     let collector = Arc::new(Collector::new(settings, body_bytes_max, numbers, store, props, clock));
     let router = Arc::clone(&collector).router();
-    let port = Port::open(COLLECTOR, address, acceptor, router, Bounds::of_collector()).await?;
+    let port = Port::open(COLLECTOR, address, acceptor, router, Bounds::for_collector()).await?;
     let bound = port.address;
     log::info(format!("quarry receives events on {scheme}://{bound}/services/collector"));
     let (mut ports, mut calls) = (vec![port], None);
     if let Some(number) = calls_port {
         let address = SocketAddr::new(address.ip(), number);
         let router = Arc::clone(&collector).calls();
-        let port = Port::open(CALLS, address, calls_acceptor, router, Bounds::of_calls()).await?;
+        let port = Port::open(GRPC, address, calls_acceptor, router, Bounds::for_grpc()).await?;
         log::info(format!("quarry receives OTLP over gRPC on {} ([otlp])", port.address));
         calls = Some(port.address);
         ports.push(port);
@@ -113,11 +113,11 @@ pub async fn listen(
     let cleaned = Arc::clone(&collector);
     let cleanup = tokio::spawn(async move {
         loop {
-            tokio::time::sleep(IDLE_EVERY).await;
+            tokio::time::sleep(IDLE_CHECK_INTERVAL).await;
             cleaned.forget_idle_channels();
         }
     });
-    Ok(Some(Collecting { address: bound, collector, calls, ports, cleanup }))
+    Ok(Some(RunningCollector { address: bound, collector, calls, ports, cleanup }))
 }
 
 /// Certificate of the collector, or the one configured for all inputs.
@@ -150,7 +150,7 @@ impl Port {
     }
 }
 
-impl Collecting {
+impl RunningCollector {
     /// Stops accepting requests and waits for running requests.
     pub async fn stop(self) {
         self.cleanup.abort();
@@ -167,7 +167,7 @@ impl Collecting {
                 drop(task.await);
             }
         };
-        if tokio::time::timeout(STOP_WAIT, ended).await.is_err() {
+        if tokio::time::timeout(STOP_TIMEOUT, ended).await.is_err() {
             log::warning("senders of events did not finish in time; they will resend requests without an answer");
         }
     }

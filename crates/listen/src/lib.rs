@@ -17,10 +17,10 @@ mod sockets;
 mod stream;
 mod tls;
 
-pub use collector::{Collecting, listen as listen_for_events};
+pub use collector::{RunningCollector, listen as listen_for_events};
 pub use error::ListenError;
 pub use http_port::{Bounds, HttpPort, Security};
-pub use network::{Listeners, raise_open_files, stopped};
+pub use network::{Listeners, raise_open_files, wait_stopped};
 pub use sockets::listen_on;
 pub use stream::Connection;
-pub use tls::expanded;
+pub use tls::expand_home;

@@ -14,8 +14,8 @@ const BACKLOG: u32 = 4_096;
 /// Keep-alive: idle time before the first probe, interval of probes, and number of unanswered probes after which a
 /// connection ends. They are needed because a machine that lost power never closes its connections.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(300);
-const KEEPALIVE_EVERY: Duration = Duration::from_secs(60);
-const KEEPALIVE_TRIES: u32 = 5;
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(60);
+const KEEPALIVE_PROBES: u32 = 5;
 
 /// Listens on an address.
 pub fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
@@ -26,8 +26,8 @@ pub fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
     // Accepted connections inherit this option.
     sockopt::set_socket_keepalive(&socket, true)?;
     sockopt::set_tcp_keepidle(&socket, KEEPALIVE_IDLE)?;
-    sockopt::set_tcp_keepintvl(&socket, KEEPALIVE_EVERY)?;
-    sockopt::set_tcp_keepcnt(&socket, KEEPALIVE_TRIES)?;
+    sockopt::set_tcp_keepintvl(&socket, KEEPALIVE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(&socket, KEEPALIVE_PROBES)?;
     socket.listen(BACKLOG)
 }
 
@@ -36,13 +36,13 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn connections_end_whose_senders_are_no_more() {
+    async fn connections_of_dead_senders_end() {
         let listener = listen_on("127.0.0.1:0".parse().unwrap()).unwrap();
         let _sender = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, _) = listener.accept().await.unwrap();
         assert!(sockopt::socket_keepalive(&stream).unwrap());
         assert_eq!(sockopt::tcp_keepidle(&stream).unwrap(), KEEPALIVE_IDLE);
-        assert_eq!(sockopt::tcp_keepintvl(&stream).unwrap(), KEEPALIVE_EVERY);
-        assert_eq!(sockopt::tcp_keepcnt(&stream).unwrap(), KEEPALIVE_TRIES);
+        assert_eq!(sockopt::tcp_keepintvl(&stream).unwrap(), KEEPALIVE_INTERVAL);
+        assert_eq!(sockopt::tcp_keepcnt(&stream).unwrap(), KEEPALIVE_PROBES);
     }
 }

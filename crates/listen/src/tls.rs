@@ -35,14 +35,14 @@ pub(crate) fn acceptor(
 
 impl Security {
     /// Security of a port that accepts TLS, and plain connections from this machine.
-    pub fn beyond(data_dir: &Path, host: &str, settings: &SslSettings) -> Result<Security, ListenError> {
+    pub fn optional_tls(data_dir: &Path, host: &str, settings: &SslSettings) -> Result<Security, ListenError> {
         acceptor(data_dir, host, settings, &[]).map(Security::TlsBeyond)
     }
 }
 
 fn config(data_dir: &Path, host: &str, settings: &SslSettings) -> Result<ServerConfig, Fault> {
     let path = match &settings.certificate {
-        Some(path) => data_dir.join(expanded(path, data_dir)),
+        Some(path) => data_dir.join(expand_home(path, data_dir)),
         None => own_certificate(data_dir, host)?,
     };
     let about = |reason: &dyn std::fmt::Display| Fault::invalid(format!("{}: {reason}", path.display()));
@@ -74,7 +74,7 @@ fn roots(data_dir: &Path, settings: &SslSettings) -> Result<Option<RootCertStore
         return Ok(None);
     }
     let path = settings.roots.as_ref().ok_or_else(|| Fault::invalid("requireClientCert needs sslRootCAPath"))?;
-    let path = data_dir.join(expanded(path, data_dir));
+    let path = data_dir.join(expand_home(path, data_dir));
     let about = |reason: &dyn std::fmt::Display| Fault::invalid(format!("{}: {reason}", path.display()));
     let pem = std::fs::read(&path).map_err(|error| about(&error))?;
     let mut roots = RootCertStore::empty();
@@ -85,7 +85,7 @@ fn roots(data_dir: &Path, settings: &SslSettings) -> Result<Option<RootCertStore
 }
 
 /// Expands `$SPLUNK_HOME` to the data directory.
-pub fn expanded(path: &str, data_dir: &Path) -> String {
+pub fn expand_home(path: &str, data_dir: &Path) -> String {
     path.replace("$SPLUNK_HOME", &data_dir.display().to_string())
 }
 
@@ -103,4 +103,4 @@ fn own_certificate(data_dir: &Path, host: &str) -> Result<PathBuf, Fault> {
 }
 
 /// Timeout of a handshake.
-pub(crate) const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use quarry_conf::PropsSettings;
 use quarry_conf::props::{DatetimeConfig, ExtraTimeFields};
-use quarry_event::time::{DateTimeParts, Format, NS_PER_SEC, ResolveContext, TimeNs, parse_zone, seconds_east};
+use quarry_event::time::{DateTimeParts, Format, NS_PER_SEC, ResolveContext, TimeNs, parse_zone, utc_offset_secs};
 
 use crate::date_orders::{DateOrders, SourceKey};
 use crate::error::PipelineError;
@@ -246,7 +246,7 @@ impl Timestamper {
         let alias = |(name, zone): &(String, String)| {
             let zone =
                 parse_zone(zone).ok_or_else(|| PipelineError::Zone { sourcetype: sourcetype(), zone: zone.clone() })?;
-            Ok((Box::from(name.as_bytes()), seconds_east(context.now, &zone)))
+            Ok((Box::from(name.as_bytes()), utc_offset_secs(context.now, &zone)))
         };
         let aliases: Arc<ZoneAliases> =
             settings.zone_aliases.iter().map(alias).collect::<Result<Vec<_>, PipelineError>>()?.into();

@@ -35,7 +35,12 @@ pub(crate) fn is_plain(name: &str) -> bool {
 }
 
 /// The file that `[script://TEXT]` runs, and the command line that runs it.
-pub(crate) fn of_script(home: &Path, stanza: &str, text: &str, by_shell: bool) -> Result<(PathBuf, Program), Fault> {
+pub(crate) fn script_program(
+    home: &Path,
+    stanza: &str,
+    text: &str,
+    by_shell: bool,
+) -> Result<(PathBuf, Program), Fault> {
     let text = text.trim().replace('\\', "/").replace(HOME, &home.display().to_string());
     let base = app_folder(home, INPUTS, stanza, None).unwrap_or_else(|| home.join("etc/system"));
     let place = |path: &str| base.join(path.strip_prefix("./").unwrap_or(path));
@@ -46,7 +51,7 @@ pub(crate) fn of_script(home: &Path, stanza: &str, text: &str, by_shell: bool) -
             (place(&words.next().unwrap_or_default()), words.collect())
         }
     };
-    let file = checked(home, &file)?;
+    let file = check_program(home, &file)?;
     let program = program(home, &file, arguments, by_shell)?;
     Ok((file, program))
 }
@@ -56,7 +61,7 @@ pub(crate) fn program(home: &Path, file: &Path, arguments: Vec<String>, by_shell
     let folder = file.parent().unwrap_or(home).to_path_buf();
     let ends_in = |ending: &str| file.extension().is_some_and(|extension| extension == ending);
     if ends_in("path") {
-        return of_path_file(home, file, arguments, folder);
+        return path_file_program(home, file, arguments, folder);
     }
     let path = file.display().to_string();
     let with = |executable: &str, first: &[&str]| {
@@ -77,7 +82,7 @@ pub(crate) fn program(home: &Path, file: &Path, arguments: Vec<String>, by_shell
     }
 }
 
-fn of_path_file(home: &Path, file: &Path, more: Vec<String>, folder: PathBuf) -> Result<Program, Fault> {
+fn path_file_program(home: &Path, file: &Path, more: Vec<String>, folder: PathBuf) -> Result<Program, Fault> {
     let text = std::fs::read_to_string(file).map_err(|error| Fault::io(file.display(), error))?;
     let line = text.lines().next().unwrap_or_default().replace(HOME, &home.display().to_string());
     let mut words = line.split_whitespace().map(str::to_owned);
@@ -90,7 +95,7 @@ fn of_path_file(home: &Path, file: &Path, more: Vec<String>, folder: PathBuf) ->
 }
 
 /// Checks that a file may be run as a program, and returns its absolute path.
-fn checked(home: &Path, file: &Path) -> Result<PathBuf, Fault> {
+fn check_program(home: &Path, file: &Path) -> Result<PathBuf, Fault> {
     let found = file.canonicalize().map_err(|error| Fault::io(file.display(), error))?;
     let home = home.canonicalize().map_err(|error| Fault::io(home.display(), error))?;
     let inside: Vec<String> = found
@@ -113,26 +118,26 @@ fn checked(home: &Path, file: &Path) -> Result<PathBuf, Fault> {
 }
 
 /// The program of a modular input scheme, and its app's folder.
-pub(crate) fn of_scheme(home: &Path, scheme: &str) -> Option<(PathBuf, PathBuf)> {
+pub(crate) fn scheme_program(home: &Path, scheme: &str) -> Option<(PathBuf, PathBuf)> {
     check_file_name(scheme).ok()?;
     let entries = std::fs::read_dir(home.join("etc/apps")).into_iter().flatten().flatten();
     let mut apps: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     apps.sort();
-    apps.into_iter().find_map(|app| Some((in_app(home, &app, scheme)?, app)))
+    apps.into_iter().find_map(|app| Some((find_in_app(home, &app, scheme)?, app)))
 }
 
 /// The program with this name in an app, with or without extension.
-pub(crate) fn in_app(home: &Path, app: &Path, name: &str) -> Option<PathBuf> {
-    of_app(home, app, &["", ".py", ".sh"].map(|ending| format!("{name}{ending}")))
+pub(crate) fn find_in_app(home: &Path, app: &Path, name: &str) -> Option<PathBuf> {
+    find_names_in_app(home, app, &["", ".py", ".sh"].map(|ending| format!("{name}{ending}")))
 }
 
 /// The file with exactly this name in an app's program folders.
-pub(crate) fn exact_in_app(home: &Path, app: &Path, name: &str) -> Option<PathBuf> {
-    of_app(home, app, &[name.to_owned()])
+pub(crate) fn find_exact_in_app(home: &Path, app: &Path, name: &str) -> Option<PathBuf> {
+    find_names_in_app(home, app, &[name.to_owned()])
 }
 
-fn of_app(home: &Path, app: &Path, names: &[String]) -> Option<PathBuf> {
+fn find_names_in_app(home: &Path, app: &Path, names: &[String]) -> Option<PathBuf> {
     let folders = [format!("linux_{}/bin", std::env::consts::ARCH), "bin".to_owned()];
     let mut all = folders.iter().flat_map(|folder| names.iter().map(move |name| app.join(folder).join(name)));
-    checked(home, &all.find(|path| path.is_file())?).ok()
+    check_program(home, &all.find(|path| path.is_file())?).ok()
 }

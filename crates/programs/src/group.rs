@@ -31,7 +31,7 @@ const STDERR_BYTES_MAX: usize = 8 << 10;
 /// Interval at which waits check for cancellation, in milliseconds.
 pub const POLL_MS: u64 = 50;
 /// Number of [`POLL_MS`] intervals within which a program must end after closing its output.
-pub(crate) const END_ROUNDS: usize = 20;
+pub(crate) const END_POLLS_MAX: usize = 20;
 
 /// Ids of the first processes of running groups; none of these is reaped yet.
 static RUNNING: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
@@ -134,7 +134,7 @@ impl ProgramGroup {
     }
 
     /// Asks the whole group to terminate.
-    pub(crate) fn ask_to_end(&self) {
+    pub(crate) fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
@@ -146,7 +146,7 @@ impl ProgramGroup {
     }
 
     /// Kills the whole group; returns the status of its first process.
-    pub fn end(&mut self) -> Option<ExitStatus> {
+    pub fn kill(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
             self.signal(Signal::KILL);
             // The id is removed first, because it may be reused once the process is reaped.
@@ -159,7 +159,7 @@ impl ProgramGroup {
 
 impl Drop for ProgramGroup {
     fn drop(&mut self) {
-        self.end();
+        self.kill();
     }
 }
 
@@ -181,11 +181,11 @@ pub fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 's
 }
 
 /// The error of a cancelled search.
-pub(crate) fn cancelled() -> Fault {
+pub(crate) fn cancelled_fault() -> Fault {
     Fault::unavailable("the search was cancelled")
 }
 
 /// The error of a timeout.
-pub(crate) fn no_answer(seconds: u64) -> Fault {
+pub(crate) fn timeout_fault(seconds: u64) -> Fault {
     Fault::unavailable(format!("its program did not answer within the limit of {seconds} seconds (maxwait)"))
 }

@@ -17,19 +17,19 @@ use quarry_event::TermQuery;
 use quarry_spl::analyse::search_fields;
 use quarry_spl::ast::{CompareOp, SearchExpr, SearchPattern};
 
-use crate::event_fields::{is_given, is_in_text};
+use crate::event_fields::{appears_verbatim, is_intrinsic_field};
 use crate::filter::{EventFilter, Origins, value_terms};
-use crate::spath::is_made_elsewhere;
+use crate::spath::is_not_from_text;
 
 /// The demands of a search.
-pub(crate) struct Demands {
-    all: Vec<Demand>,
+pub(crate) struct PushedPredicates {
+    all: Vec<PushedPredicate>,
     terms: TermQuery,
 }
 
 /// Location of a field's value in the event text, as determined by the commands that run within the scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ValueBorder {
+pub(crate) enum ValueSource {
     /// No command of the scan produces the field; rules extract it.
     Rules,
     /// A command takes the field from a capture group with these borders; if the command finds nothing, rules extract
@@ -38,40 +38,40 @@ pub(crate) enum ValueBorder {
 }
 
 /// A compiled demand.
-pub(crate) struct Demand {
+pub(crate) struct PushedPredicate {
     /// Fields that the condition tests.
     pub fields: Vec<String>,
     /// The compiled condition.
     pub filter: RowFilter,
 }
 
-impl Demands {
+impl PushedPredicates {
     /// Compiles the conditions.
     pub(crate) fn new(
         conditions: &[SearchExpr],
         filter: &EventFilter,
-        border_of: &dyn Fn(&str) -> ValueBorder,
+        border_of: &dyn Fn(&str) -> ValueSource,
         origins: &Origins<'_>,
         context: &ExprContext,
-    ) -> Result<Demands, EngineError> {
+    ) -> Result<PushedPredicates, EngineError> {
         let mut all = Vec::with_capacity(conditions.len());
         let mut terms = Vec::new();
         for condition in conditions {
-            all.push(Demand {
+            all.push(PushedPredicate {
                 fields: search_fields(condition).into_iter().collect(),
                 filter: RowFilter::new(condition, context)?,
             });
-            terms.push(terms_of(condition, border_of, origins));
+            terms.push(predicate_terms(condition, border_of, origins));
         }
         let terms = match TermQuery::and(terms) {
             TermQuery::All => TermQuery::All,
             terms => TermQuery::and([filter.terms().clone(), terms]),
         };
-        Ok(Demands { all, terms })
+        Ok(PushedPredicates { all, terms })
     }
 
     /// All demands.
-    pub(crate) fn all(&self) -> &[Demand] {
+    pub(crate) fn all(&self) -> &[PushedPredicate] {
         &self.all
     }
 
@@ -81,7 +81,7 @@ impl Demands {
     }
 
     /// The rows that meet the demands.
-    pub(crate) fn take(&self, mut rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+    pub(crate) fn filter_rows(&self, mut rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         for demand in &self.all {
             let kept = demand.filter.matches(&rows)?;
             if kept.true_count() < rows.num_rows() {
@@ -93,35 +93,39 @@ impl Demands {
 }
 
 /// The part of a demand that the term dictionary can answer.
-fn terms_of(condition: &SearchExpr, border_of: &dyn Fn(&str) -> ValueBorder, origins: &Origins<'_>) -> TermQuery {
+fn predicate_terms(
+    condition: &SearchExpr,
+    border_of: &dyn Fn(&str) -> ValueSource,
+    origins: &Origins<'_>,
+) -> TermQuery {
     match condition {
-        SearchExpr::And(parts) => TermQuery::and(parts.iter().map(|part| terms_of(part, border_of, origins))),
-        SearchExpr::Or(parts) => TermQuery::or(parts.iter().map(|part| terms_of(part, border_of, origins))),
+        SearchExpr::And(parts) => TermQuery::and(parts.iter().map(|part| predicate_terms(part, border_of, origins))),
+        SearchExpr::Or(parts) => TermQuery::or(parts.iter().map(|part| predicate_terms(part, border_of, origins))),
         SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } => {
-            terms_of_value(&field.text, value, border_of(&field.text), origins)
+            equality_terms(&field.text, value, border_of(&field.text), origins)
         }
         SearchExpr::In { field, values } => {
             let border = border_of(&field.text);
-            TermQuery::or(values.iter().map(|value| terms_of_value(&field.text, value, border, origins)))
+            TermQuery::or(values.iter().map(|value| equality_terms(&field.text, value, border, origins)))
         }
         _ => TermQuery::All,
     }
 }
 
-fn terms_of_value(field: &str, value: &SearchPattern, border: ValueBorder, origins: &Origins<'_>) -> TermQuery {
+fn equality_terms(field: &str, value: &SearchPattern, border: ValueSource, origins: &Origins<'_>) -> TermQuery {
     // A number also equals texts that spell it differently.
-    let is_anywhere = is_made_elsewhere(field) || is_given(field);
-    if is_anywhere || !is_in_text(field, value) || Literal::new(&value.text).is_number() {
+    let is_anywhere = is_not_from_text(field) || is_intrinsic_field(field);
+    if is_anywhere || !appears_verbatim(field, value) || Literal::new(&value.text).is_number() {
         return TermQuery::All;
     }
     let extracted = value_terms(field, value, origins);
     match border {
-        ValueBorder::Rules => extracted,
-        ValueBorder::Group(GroupBorders::Whole) => TermQuery::or([TermQuery::for_keyword(&value.text), extracted]),
+        ValueSource::Rules => extracted,
+        ValueSource::Group(GroupBorders::Whole) => TermQuery::or([TermQuery::for_keyword(&value.text), extracted]),
         // The text after the value may belong to the same token.
-        ValueBorder::Group(GroupBorders::Begin) => {
+        ValueSource::Group(GroupBorders::Begin) => {
             TermQuery::or([TermQuery::for_keyword(&format!("{}*", value.text)), extracted])
         }
-        ValueBorder::Group(GroupBorders::Unknown) => TermQuery::All,
+        ValueSource::Group(GroupBorders::Unknown) => TermQuery::All,
     }
 }

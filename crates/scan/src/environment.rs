@@ -9,31 +9,31 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::lookup::LookupSource;
 use quarry_store::Snapshot;
 
-use crate::demands::Demands;
-use crate::derive::{Asked, Derivations, DerivedNames, Tables};
+use crate::demands::PushedPredicates;
+use crate::derive::{DerivationRequest, Derivations, DerivedNames, Tables};
 use crate::event_scan::{EventScan, ScanProgress};
 use crate::fields::{FieldRules, Projection, ShownFields};
 use crate::filter::{EventFilter, Origins};
 use crate::labels::LabelSource;
 use crate::plan::{FieldSource, Scan};
-use crate::rexes::Rexes;
+use crate::rexes::PushedCommands;
 use crate::row_selector::RowSelector;
-use crate::summary::{SummaryRead, SummaryStore};
-use crate::template_pages::{KnownTemplates, Slabs};
+use crate::summary::{SummaryReader, SummaryStore};
+use crate::template_pages::{SlabCache, TemplateFactsCache};
 use crate::top_k::TopKThreshold;
 
 /// Field extraction rules, shared by all searches that run under the same settings.
 #[derive(Clone)]
 pub struct ScanRules {
-    search_time: Side,
-    index_time: Side,
+    search_time: RuleSet,
+    index_time: RuleSet,
 }
 
 /// Rules, and the facts about template slabs that depend on them.
 #[derive(Clone)]
-struct Side {
+struct RuleSet {
     rules: Arc<FieldRules>,
-    known_templates: Arc<KnownTemplates>,
+    facts_cache: Arc<TemplateFactsCache>,
 }
 
 impl ScanRules {
@@ -41,7 +41,7 @@ impl ScanRules {
     pub fn new(props: Arc<PropsResolver>) -> ScanRules {
         let index_time = Arc::new(FieldRules::index_time_only(Arc::clone(&props)));
         let search_time = Arc::new(FieldRules::new(props));
-        let side = |rules| Side { rules, known_templates: Arc::default() };
+        let side = |rules| RuleSet { rules, facts_cache: Arc::default() };
         ScanRules { search_time: side(search_time), index_time: side(index_time) }
     }
 
@@ -78,9 +78,9 @@ impl ScanEnvironment<'_> {
         };
         let mut projection = Projection::new(&plan.projection);
         projection.test_patterns(&plan.condition);
-        let rexes = Rexes::new(&plan.extractions, &mut projection);
+        let rexes = PushedCommands::new(&plan.extractions, &mut projection);
         let (filter, demands, derivations) = self.condition(plan, &side.rules, &projection, &rexes)?;
-        let summary = plan.summary.clone().map(|summary| SummaryRead::new(summary, Arc::clone(self.summaries)));
+        let summary = plan.summary.clone().map(|summary| SummaryReader::new(summary, Arc::clone(self.summaries)));
         Ok(EventScan {
             snapshot,
             range: plan.range,
@@ -90,9 +90,9 @@ impl ScanEnvironment<'_> {
             derivations,
             shown: ShownFields::default(),
             rexes,
-            computed_rexes: Rexes::default(),
+            computed_rexes: PushedCommands::default(),
             projection,
-            slabs: Slabs::new(Arc::clone(&side.known_templates)),
+            slabs: SlabCache::new(Arc::clone(&side.facts_cache)),
             top_k: plan.top.as_ref().map(|top| TopKThreshold::new(top, &plan.extractions)),
             first: plan.first.clone(),
             demands,
@@ -125,8 +125,8 @@ impl ScanEnvironment<'_> {
         plan: &Scan,
         rules: &FieldRules,
         projection: &Projection,
-        rexes: &Rexes,
-    ) -> Result<(EventFilter, Demands, Derivations), EngineError> {
+        rexes: &PushedCommands,
+    ) -> Result<(EventFilter, PushedPredicates, Derivations), EngineError> {
         let tables = Tables::new(Arc::clone(self.lookups));
         let derived = match plan.fields {
             FieldSource::IndexTime => DerivedNames::default(),
@@ -135,8 +135,9 @@ impl ScanEnvironment<'_> {
         let expressions = self.context.expressions();
         let origins = Origins::new(rules, &derived);
         let filter = EventFilter::new(&plan.condition, &origins, &expressions)?;
-        let demands = Demands::new(&plan.demands, &filter, &|field| rexes.border_of(field), &origins, &expressions)?;
-        let search = Asked { projection, filter: &filter, names: &derived, node: self.node.clone() };
+        let demands =
+            PushedPredicates::new(&plan.demands, &filter, &|field| rexes.value_source(field), &origins, &expressions)?;
+        let search = DerivationRequest { projection, filter: &filter, names: &derived, node: self.node.clone() };
         let messages = &self.context.messages;
         let derivations = Derivations::new(rules.props(), &search, tables, self.labels, &expressions, messages)?;
         Ok((filter, demands, derivations))

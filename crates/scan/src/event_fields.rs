@@ -8,7 +8,7 @@ use quarry_spl::ast::SearchPattern;
 use crate::plan::TEXT_VALUE_PREFIX;
 
 /// Whether a field is available without reading the event text.
-pub(crate) fn is_given(name: &str) -> bool {
+pub(crate) fn is_intrinsic_field(name: &str) -> bool {
     METADATA_FIELDS.contains(&name)
         || matches!(name, "_time" | "_raw" | "_indextime")
         || name.starts_with(TEXT_VALUE_PREFIX)
@@ -25,29 +25,29 @@ pub(crate) fn metadata_text<'a>(meta: &'a Metadata, field: &str) -> &'a str {
 }
 
 /// Suffix of the column with an event's index-time values of a field; no field name ends with it.
-const GIVEN: &str = "::";
+const INDEX_TIME_SUFFIX: &str = "::";
 
 /// Name of the column with the index-time values of a field.
-pub(crate) fn given_column(field: &str) -> String {
-    format!("{field}{GIVEN}")
+pub(crate) fn index_time_column_name(field: &str) -> String {
+    format!("{field}{INDEX_TIME_SUFFIX}")
 }
 
 /// Whether `name` is the name of such a column.
-pub(crate) fn is_given_column(name: &str) -> bool {
-    name.ends_with(GIVEN)
+pub(crate) fn is_index_time_column(name: &str) -> bool {
+    name.ends_with(INDEX_TIME_SUFFIX)
 }
 
 /// The index-time values of a field.
-pub(crate) fn given_values<'a>(events: &'a Page, row: usize, field: &'a str) -> impl Iterator<Item = &'a str> {
+pub(crate) fn index_time_values<'a>(events: &'a Page, row: usize, field: &'a str) -> impl Iterator<Item = &'a str> {
     let first = events.fields.partition_point(|given| (given.row as usize) < row);
     let of_row = events.fields[first..].iter().take_while(move |given| given.row as usize == row);
     of_row.filter(move |given| *given.name == *field).map(|given| &*given.value)
 }
 
 /// Whether every event whose field has this value contains it verbatim in its text.
-pub(crate) fn is_in_text(field: &str, value: &SearchPattern) -> bool {
+pub(crate) fn appears_verbatim(field: &str, value: &SearchPattern) -> bool {
     // The field name may be a wildcard pattern, which may match a field of any rule.
-    !is_given(field)
+    !is_intrinsic_field(field)
         && !field.contains('*')
         && network_of(&value.text).is_none()
         && !value.text.is_empty()

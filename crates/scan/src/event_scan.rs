@@ -22,23 +22,23 @@ use quarry_event::{Page, PageColumns, PageSet, TermQuery, TimeNs, TimeRange};
 use quarry_stdx::number::u32_of;
 use quarry_store::{PageInfo, SearchReads, Segment, Snapshot, StoreError};
 
-use crate::demands::Demands;
-use crate::derive::{Derivations, Way};
+use crate::demands::PushedPredicates;
+use crate::derive::{Derivations, FieldStrategy};
 use crate::event_fields;
 use crate::fields::{self, FieldRules, Projection, ShownFields, text_buffer};
 use crate::filter::EventFilter;
-use crate::page::{Demanded, PageRef};
+use crate::page::{CandidateRows, PageRef};
 use crate::partial_states::WindowPart;
 use crate::plan::FirstRows;
-use crate::rexes::Rexes;
-use crate::row_selector::{PlacedRows, RowSelector};
-use crate::summary::SummaryRead;
-use crate::template_pages::{LaterSlab, Slabs, TemplateRows};
+use crate::rexes::PushedCommands;
+use crate::row_selector::{PositionedRows, RowSelector};
+use crate::summary::SummaryReader;
+use crate::template_pages::{LazyFieldColumns, SlabCache, TemplateRows};
 use crate::top_k::TopKThreshold;
 
 /// Largest number of candidate pages in a segment for which the term dictionary looks up individual rows; a lookup
 /// costs about as much as reading a column.
-const RARE_PAGES: u32 = 4;
+const ROW_LOOKUP_PAGES_MAX: u32 = 4;
 
 /// Everything needed to read the events of one search.
 pub struct EventScan {
@@ -59,21 +59,21 @@ pub struct EventScan {
     /// Fields shown so far in the events list.
     pub(crate) shown: ShownFields,
     /// `rex` commands that run while reading.
-    pub(crate) rexes: Rexes,
+    pub(crate) rexes: PushedCommands,
     /// Extractors for patterns whose fields serve to compute other fields.
-    pub(crate) computed_rexes: Rexes,
+    pub(crate) computed_rexes: PushedCommands,
     /// Facts about template slabs, collected as needed.
-    pub(crate) slabs: Slabs,
+    pub(crate) slabs: SlabCache,
     /// Top-k threshold of a sort that keeps few rows.
     pub(crate) top_k: Option<TopKThreshold>,
     /// A `dedup` for which only the first rows of each page are read.
     pub(crate) first: Option<FirstRows>,
     /// Conditions that the commands after the scan impose on rows.
-    pub(crate) demands: Demands,
+    pub(crate) demands: PushedPredicates,
     /// Finds the rows that the first commands keep, before the other fields of the rows are extracted.
     pub(crate) selector: Option<RowSelector>,
     /// Summaries to read instead of events.
-    pub summary: Option<SummaryRead>,
+    pub summary: Option<SummaryReader>,
     /// Whether a run of identical events may be represented by its first and last event.
     pub(crate) extremes: bool,
     /// Whether events may be represented by distinct values with counts.
@@ -105,7 +105,7 @@ impl ScanProgress {
     }
 
     /// Pages that were not read because their partial states were cached.
-    pub fn pages_kept(&self) -> u64 {
+    pub fn pages_cached(&self) -> u64 {
         self.pages_kept.load(Ordering::Relaxed)
     }
 
@@ -125,12 +125,12 @@ impl ScanProgress {
     }
 
     /// Adds pages that will be read.
-    pub(crate) fn note_planned(&self, pages: u64) {
+    pub(crate) fn add_planned_pages(&self, pages: u64) {
         self.pages_total.fetch_add(pages, Ordering::Relaxed);
     }
 
     /// Counts a cached window as if it had been read.
-    pub(crate) fn note_known(&self, part: &WindowPart) {
+    pub(crate) fn count_cached_window(&self, part: &WindowPart) {
         self.pages_kept.fetch_add(part.pages, Ordering::Relaxed);
         self.pages_done.fetch_add(part.pages, Ordering::Relaxed);
         self.events_scanned.fetch_add(part.scanned, Ordering::Relaxed);
@@ -164,19 +164,19 @@ impl EventScan {
         self.report_damaged(context);
         let segments = self.snapshot.segments.iter();
         let segments: Vec<&Arc<dyn Segment>> =
-            segments.filter(|segment| self.may_match(segment) && !self.leaves_out(segment)).collect();
+            segments.filter(|segment| self.may_match(segment) && !self.skips_segment(segment)).collect();
         let mut pages = Vec::new();
         for (segment, found) in segments.iter().zip(self.pages_of_all(&segments, context)?) {
             let found = found.unwrap_or_default();
-            segment.read_ahead(page_set(&found), self.reads_all());
+            segment.read_ahead(page_set(&found), self.reads_all_pages());
             pages.extend(found);
         }
-        self.progress.note_planned(pages.len() as u64);
+        self.progress.add_planned_pages(pages.len() as u64);
         Ok(pages)
     }
 
     /// Whether all pages are read regardless of the order of rows.
-    pub(crate) fn reads_all(&self) -> bool {
+    pub(crate) fn reads_all_pages(&self) -> bool {
         self.has_threshold()
     }
 
@@ -186,16 +186,16 @@ impl EventScan {
     }
 
     /// Whether only summaries are read and this segment has none.
-    pub(crate) fn leaves_out(&self, segment: &Arc<dyn Segment>) -> bool {
-        self.summary.as_ref().is_some_and(|summary| summary.leaves_out(segment))
+    pub(crate) fn skips_segment(&self, segment: &Arc<dyn Segment>) -> bool {
+        self.summary.as_ref().is_some_and(|summary| summary.skips_segment(segment))
     }
 
     /// The rows that a summary holds for a page; `None` if the page itself must be read.
-    pub(crate) fn summarised(&self, page: &PageRef) -> Result<Option<RecordBatch>, EngineError> {
+    pub(crate) fn read_summary(&self, page: &PageRef) -> Result<Option<RecordBatch>, EngineError> {
         let Some(summary) = &self.summary else { return Ok(None) };
-        let rows = summary.page(page, &self.range)?;
+        let rows = summary.read_page(page, &self.range)?;
         if let Some(rows) = &rows {
-            self.note_read(page, rows::event_count(rows));
+            self.count_page(page, rows::event_count(rows));
         }
         Ok(rows)
     }
@@ -209,7 +209,7 @@ impl EventScan {
             page,
             info: *info,
             is_rare: false,
-            demanded: Demanded::Any,
+            candidates: CandidateRows::Any,
         };
         wanted.map(page).collect()
     }
@@ -231,10 +231,10 @@ impl EventScan {
         if self.index_range.earliest.is_some_and(is_too_old) {
             return Ok(Some(Vec::new()));
         }
-        let fields = LaterSlab { scan: self, segment, messages: &context.messages };
+        let fields = LazyFieldColumns { scan: self, segment, messages: &context.messages };
         let candidates = match segment.candidate_pages(self.filter.terms(), &fields) {
             Ok(candidates) => candidates,
-            Err(error) => return damaged_or_fail(context, error).map(|()| None),
+            Err(error) => return report_damage_or_fail(context, error).map(|()| None),
         };
         // The query may reveal damage that costs nothing yet, such as an unreadable term filter.
         if let Some(damage) = segment.damage() {
@@ -244,21 +244,21 @@ impl EventScan {
             TermQuery::All => None,
             terms => match segment.candidate_pages(terms, &fields) {
                 Ok(demanded) => Some(demanded),
-                Err(error) => return damaged_or_fail(context, error).map(|()| None),
+                Err(error) => return report_damage_or_fail(context, error).map(|()| None),
             },
         };
         let pages = segment.pages().iter().enumerate();
         let wanted = pages
             .filter(|(page, info)| candidates.contains(*page) && self.range.overlaps(info.time_min, info.time_max));
-        let is_rare = candidates.0.count_ones() <= RARE_PAGES;
+        let is_rare = candidates.0.count_ones() <= ROW_LOOKUP_PAGES_MAX;
         let demanded_of = |page: usize| match &demanded {
-            Some(demanded) if !demanded.contains(page) => Demanded::None,
-            Some(demanded) if demanded.0.count_ones() <= RARE_PAGES => Demanded::Few,
-            _ => Demanded::Any,
+            Some(demanded) if !demanded.contains(page) => CandidateRows::None,
+            Some(demanded) if demanded.0.count_ones() <= ROW_LOOKUP_PAGES_MAX => CandidateRows::Rare,
+            _ => CandidateRows::Any,
         };
         let page_ref = |(page, info): (usize, &PageInfo)| {
             let demanded = demanded_of(page);
-            PageRef { segment: Arc::clone(segment), page, info: *info, is_rare, demanded }
+            PageRef { segment: Arc::clone(segment), page, info: *info, is_rare, candidates: demanded }
         };
         Ok(Some(wanted.map(page_ref).collect()))
     }
@@ -283,9 +283,9 @@ impl EventScan {
         context: &CommandContext,
         left: &mut usize,
     ) -> Result<Option<RecordBatch>, EngineError> {
-        if coded && self.only_counts() && self.holds_whole(page) {
+        if coded && self.only_counts() && self.covers_page(page) {
             let rows = rows::batch_of(Vec::<(String, ArrayRef)>::new(), page.info.events as usize)?;
-            self.note_read(page, rows.num_rows() as u64);
+            self.count_page(page, rows.num_rows() as u64);
             return Ok(Some(rows));
         }
         self.read_as(page, coded, context, left)
@@ -309,13 +309,13 @@ impl EventScan {
                 _ => self.rows_of_page(page, coded, context, left)?,
             };
             match (coded, rows) {
-                (false, Some(placed)) => self.wanted_rows(placed.rows, left).map(Some),
+                (false, Some(placed)) => self.drop_excluded_rows(placed.rows, left).map(Some),
                 (_, rows) => Ok(rows.map(|placed| placed.rows)),
             }
         });
         context.costs.add_text_bytes(page.info.raw_bytes);
-        self.note_left(*left - before);
-        self.noted(page, rows, context)
+        self.count_excluded_rows(*left - before);
+        self.finish_read(page, rows, context)
     }
 
     /// Reads the matching rows of a page without counting it as read; adds to `left` the number of rows that the top-k
@@ -326,8 +326,8 @@ impl EventScan {
         coded: bool,
         context: &CommandContext,
         left: &mut usize,
-    ) -> Result<Option<PlacedRows>, EngineError> {
-        let way = self.derivations.way_of(&page.segment, &context.messages)?;
+    ) -> Result<Option<PositionedRows>, EngineError> {
+        let way = self.derivations.strategy_of(&page.segment, &context.messages)?;
         if way.by_text {
             return self.read_plain(page, self.all_columns(page), None, context);
         }
@@ -339,12 +339,12 @@ impl EventScan {
     }
 
     /// The matching rows of a page, coded, with their positions.
-    pub(crate) fn placed_rows(
+    pub(crate) fn positioned_rows(
         &self,
         page: &PageRef,
         context: &CommandContext,
         left: &mut usize,
-    ) -> Result<Option<PlacedRows>, EngineError> {
+    ) -> Result<Option<PositionedRows>, EngineError> {
         self.rows_of_page(page, false, context, left)
     }
 
@@ -354,11 +354,11 @@ impl EventScan {
         page: &PageRef,
         selected: Vec<u32>,
         context: &CommandContext,
-    ) -> Result<Option<PlacedRows>, EngineError> {
+    ) -> Result<Option<PositionedRows>, EngineError> {
         if selected.is_empty() {
             return Ok(None);
         }
-        let way = self.derivations.way_of(&page.segment, &context.messages)?;
+        let way = self.derivations.strategy_of(&page.segment, &context.messages)?;
         if way.by_text {
             return self.read_plain(page, self.all_columns(page), Some(selected), context);
         }
@@ -370,7 +370,7 @@ impl EventScan {
     }
 
     /// The columns of a page needed to build its rows.
-    fn columns_of_page(&self, page: &PageRef, way: &Way) -> PageColumns {
+    fn columns_of_page(&self, page: &PageRef, way: &FieldStrategy) -> PageColumns {
         PageColumns {
             raw: self.needs_raw() || way.computed.is_some(),
             index_time: self.projection.index_time
@@ -389,16 +389,16 @@ impl EventScan {
     }
 
     /// The rows that may pass the commands after the scan, as plain columns; adds the number of the others to `left`.
-    fn wanted_rows(&self, rows: RecordBatch, left: &mut usize) -> Result<RecordBatch, EngineError> {
+    fn drop_excluded_rows(&self, rows: RecordBatch, left: &mut usize) -> Result<RecordBatch, EngineError> {
         let read = rows.num_rows();
         // The same page always yields the same rows, whether or not it was prefetched.
-        let rows = self.demands.take(rows)?;
+        let rows = self.demands.filter_rows(rows)?;
         let rows = match &self.top_k {
-            Some(top_k) => top_k.take(rows)?,
+            Some(top_k) => top_k.filter_rows(rows)?,
             None => rows,
         };
         let rows = match &self.first {
-            Some(first) => first.take(rows)?,
+            Some(first) => first.filter_rows(rows)?,
             None => rows,
         };
         *left += read - rows.num_rows();
@@ -408,14 +408,14 @@ impl EventScan {
     /// The rows without columns that only the condition or a pushed-down command read.
     fn requested_columns(&self, rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
         let is_requested =
-            |name: &str| name == "_time" || (self.projection.wants(name) && !self.rexes.is_only_source(name));
+            |name: &str| name == "_time" || (self.projection.includes(name) && !self.rexes.reads_exclusively(name));
         match rows.schema_ref().fields().iter().all(|field| is_requested(field.name())) {
             true => Ok(rows.clone()),
             false => rows::drop_columns(rows, |name| !is_requested(name)),
         }
     }
 
-    fn noted(
+    fn finish_read(
         &self,
         page: &PageRef,
         rows: Result<Option<RecordBatch>, EngineError>,
@@ -423,11 +423,11 @@ impl EventScan {
     ) -> Result<Option<RecordBatch>, EngineError> {
         match rows {
             Ok(rows) => {
-                self.note_read(page, rows.as_ref().map_or(0, rows::event_count));
+                self.count_page(page, rows.as_ref().map_or(0, rows::event_count));
                 Ok(rows)
             }
             Err(EngineError::Store(error)) => {
-                damaged_or_fail(context, error)?;
+                report_damage_or_fail(context, error)?;
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -441,41 +441,41 @@ impl EventScan {
         columns: PageColumns,
         selected: Option<Vec<u32>>,
         context: &CommandContext,
-    ) -> Result<Option<PlacedRows>, EngineError> {
+    ) -> Result<Option<PositionedRows>, EngineError> {
         let events = context.costs.measure_part(ScanPart::RawData, || page.segment.read_page(page.page, columns))?;
-        let selected = selected.unwrap_or_else(|| self.in_range(&events, &page.info));
-        let found = self.matching(&events, selected, context)?;
-        Ok(found.map(|(rows, positions)| PlacedRows { rows, positions }))
+        let selected = selected.unwrap_or_else(|| self.event_rows_in_range(&events, &page.info));
+        let found = self.filter_rows(&events, selected, context)?;
+        Ok(found.map(|(rows, positions)| PositionedRows { rows, positions }))
     }
 
     /// The matching rows of a page, read as text, and their positions in the page.
-    pub fn read_placed(
+    pub fn read_with_positions(
         &self,
         page: &PageRef,
         context: &CommandContext,
     ) -> Result<Option<(RecordBatch, Vec<u32>)>, EngineError> {
         let events = match page.segment.read_page(page.page, self.all_columns(page)) {
             Ok(events) => events,
-            Err(error) => return damaged_or_fail(context, error).map(|()| None),
+            Err(error) => return report_damage_or_fail(context, error).map(|()| None),
         };
-        let found = self.matching(&events, self.in_range(&events, &page.info), context)?;
-        self.note_read(page, found.as_ref().map_or(0, |(_, rows)| rows.len() as u64));
+        let found = self.filter_rows(&events, self.event_rows_in_range(&events, &page.info), context)?;
+        self.count_page(page, found.as_ref().map_or(0, |(_, rows)| rows.len() as u64));
         Ok(found)
     }
 
     /// Counts rows that matched but were left out.
-    fn note_left(&self, rows: usize) {
+    fn count_excluded_rows(&self, rows: usize) {
         self.progress.events_matched.fetch_add(rows as u64, Ordering::Relaxed);
     }
 
-    fn note_read(&self, page: &PageRef, found: u64) {
+    fn count_page(&self, page: &PageRef, found: u64) {
         self.progress.pages_done.fetch_add(1, Ordering::Relaxed);
         self.progress.events_scanned.fetch_add(u64::from(page.info.events), Ordering::Relaxed);
         self.progress.events_matched.fetch_add(found, Ordering::Relaxed);
     }
 
     /// Reverts the counts for a page with `found` rows, which will be read again or was only prefetched.
-    pub(crate) fn forget_read(&self, page: &PageRef, found: u64) {
+    pub(crate) fn uncount_page(&self, page: &PageRef, found: u64) {
         let take_back = |count: &AtomicU64, read: u64| {
             let before = count.fetch_sub(read, Ordering::Relaxed);
             assert!(before >= read, "only what was counted as read is taken back");
@@ -486,8 +486,13 @@ impl EventScan {
     }
 
     /// Reads a page only to fetch its blocks into the cache; the page does not count as read.
-    pub(crate) fn begin(&self, page: &PageRef, coded: bool, context: &CommandContext) -> Result<(), EngineError> {
-        if coded && self.only_counts() && self.holds_whole(page) {
+    pub(crate) fn prefetch_page(
+        &self,
+        page: &PageRef,
+        coded: bool,
+        context: &CommandContext,
+    ) -> Result<(), EngineError> {
+        if coded && self.only_counts() && self.covers_page(page) {
             return Ok(());
         }
         // A selector decides only later, when the page is read, which rows to keep.
@@ -501,7 +506,7 @@ impl EventScan {
     }
 
     /// The matching rows among `selected`, and their positions.
-    pub(crate) fn matching(
+    pub(crate) fn filter_rows(
         &self,
         events: &Page,
         mut selected: Vec<u32>,
@@ -513,7 +518,7 @@ impl EventScan {
             return Ok(None);
         }
         let mut batch = self.columns(events, &selected, context)?;
-        if let Some(condition) = self.filter.exact() {
+        if let Some(condition) = self.filter.final_test() {
             let keep = context.costs.measure_part(ScanPart::Filter, || condition.matches(&batch))?;
             batch = rows::filter(&batch, &keep)?;
             let mut kept = keep.values().iter();
@@ -523,24 +528,24 @@ impl EventScan {
         if batch.num_rows() == 0 {
             return Ok(None);
         }
-        let batch = self.without_extra(batch)?;
-        let batch = self.rexes.on_texts(batch, || raw_column(events, &selected))?;
+        let batch = self.drop_filter_columns(batch)?;
+        let batch = self.rexes.extract_from_texts(batch, || raw_column(events, &selected))?;
         Ok(Some((batch, selected)))
     }
 
     /// Drops columns that only the condition needed.
-    pub(crate) fn without_extra(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
-        let extra = self.projection.extra_of(&self.filter);
+    pub(crate) fn drop_filter_columns(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let extra = self.projection.filter_only_columns(&self.filter);
         let projection = &self.projection;
-        if extra.is_empty() && projection.tested_patterns.is_empty() && self.filter.given().is_empty() {
+        if extra.is_empty() && projection.tested_patterns.is_empty() && self.filter.index_time_fields().is_empty() {
             return Ok(rows);
         }
         let is_extra = |name: &str| extra.iter().any(|drop| drop == name) || projection.is_only_tested(name);
-        rows::drop_columns(&rows, |name| event_fields::is_given_column(name) || is_extra(name))
+        rows::drop_columns(&rows, |name| event_fields::is_index_time_column(name) || is_extra(name))
     }
 
     /// Rows within the time range.
-    pub(crate) fn in_range(&self, events: &Page, info: &PageInfo) -> Vec<u32> {
+    pub(crate) fn event_rows_in_range(&self, events: &Page, info: &PageInfo) -> Vec<u32> {
         let all = 0..u32_of(events.len());
         let whole = self.range.contains(info.time_min) && self.range.contains(info.time_max);
         let mut rows: Vec<u32> = match whole {
@@ -561,9 +566,9 @@ impl EventScan {
         context: &CommandContext,
     ) -> Result<RecordBatch, EngineError> {
         let Some(wide) = self.derivations.projection_for(events, &self.projection, &context.messages)? else {
-            return self.cut_columns(events, selected, &self.projection, context);
+            return self.extract_columns(events, selected, &self.projection, context);
         };
-        let rows = self.cut_columns(events, selected, &wide, context)?;
+        let rows = self.extract_columns(events, selected, &wide, context)?;
         let rows = context
             .costs
             .measure_part(ScanPart::Rules, || self.derivations.add(rows, events, selected, &wide, &context.messages))?;
@@ -572,13 +577,17 @@ impl EventScan {
             "_time" => true,
             "_raw" => self.projection.raw || self.filter.tests_raw(),
             "_indextime" => self.projection.index_time || self.filter.names_field(name),
-            name => self.projection.wants(name) || self.filter.wants_field(name) || event_fields::is_given_column(name),
+            name => {
+                self.projection.includes(name)
+                    || self.filter.reads_field(name)
+                    || event_fields::is_index_time_column(name)
+            }
         };
         rows::drop_columns(&rows, |name| !keeps(name))
     }
 
     /// The columns of `projection` and of the condition.
-    fn cut_columns(
+    fn extract_columns(
         &self,
         events: &Page,
         selected: &[u32],
@@ -592,7 +601,7 @@ impl EventScan {
             columns.push(("_raw".into(), raw_column(events, selected)?));
         }
         for field in quarry_eval::field_names::METADATA_FIELDS {
-            if projection.wants(field) || self.filter.names_field(field) {
+            if projection.includes(field) || self.filter.names_field(field) {
                 columns.push((field.into(), metadata_column(events, selected, field)?));
             }
         }
@@ -601,19 +610,19 @@ impl EventScan {
             columns.push(("_indextime".into(), Arc::new(seconds.collect::<Int64Array>())));
         }
         if projection.needs_text() || self.filter.tests_fields() {
-            let projection = projection.with_fields_of(&self.filter);
+            let projection = projection.with_filter_fields(&self.filter);
             columns.extend(context.costs.measure_part(ScanPart::Fields, || {
-                fields::cut(events, selected, &projection, &self.rules, &self.shown, &context.messages)
+                fields::extract_fields(events, selected, &projection, &self.rules, &self.shown, &context.messages)
             })?);
         }
-        columns.extend(self.filter.given().iter().map(|field| given_column(events, selected, field)));
+        columns.extend(self.filter.index_time_fields().iter().map(|field| index_time_column(events, selected, field)));
         rows::batch_of(columns, selected.len())
     }
 }
 
 /// The set of page numbers of these pages, all of one segment.
 pub(crate) fn page_set(pages: &[PageRef]) -> PageSet {
-    PageSet(pages.iter().fold(0, |set, page| set | PageSet::one(page.page).0))
+    PageSet(pages.iter().fold(0, |set, page| set | PageSet::single(page.page).0))
 }
 
 fn raw_column(events: &Page, selected: &[u32]) -> Result<ArrayRef, EngineError> {
@@ -647,21 +656,21 @@ fn metadata_column(events: &Page, selected: &[u32], field: &str) -> Result<Array
 }
 
 /// The index-time values of a field, with the name of their column.
-fn given_column(events: &Page, selected: &[u32], field: &str) -> (String, ArrayRef) {
+fn index_time_column(events: &Page, selected: &[u32], field: &str) -> (String, ArrayRef) {
     let mut column = rows::ColumnBuilder::new(selected.len());
     for row in selected {
-        let values: Vec<&str> = event_fields::given_values(events, *row as usize, field).collect();
+        let values: Vec<&str> = event_fields::index_time_values(events, *row as usize, field).collect();
         match values.as_slice() {
             [] => column.push_null(),
             [value] => column.push_text(value),
             values => column.push_multi(values),
         }
     }
-    (event_fields::given_column(field), column.finish())
+    (event_fields::index_time_column_name(field), column.finish())
 }
 
 /// A damaged bucket makes the answer partial; any other error ends the search.
-fn damaged_or_fail(context: &CommandContext, error: StoreError) -> Result<(), EngineError> {
+fn report_damage_or_fail(context: &CommandContext, error: StoreError) -> Result<(), EngineError> {
     match error {
         StoreError::Corrupt { .. } => {
             report_damage(context, &error.to_string());

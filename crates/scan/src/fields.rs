@@ -33,8 +33,8 @@ use quarry_stdx::Fault;
 use quarry_stdx::number::u32_of;
 
 use self::reports::Report;
-use super::derive::{NamesOfRules, Scope};
-use super::event_fields::is_given;
+use super::derive::{RuleFieldNames, Scope};
+use super::event_fields::is_intrinsic_field;
 
 /// Distinct fields per page; further fields are dropped.
 const PAGE_FIELDS_MAX: usize = 1_000;
@@ -52,7 +52,7 @@ impl ShownFields {
     }
 
     /// Whether a field is admitted, either earlier or now because there is room for one more.
-    fn admits(&self, name: &str) -> bool {
+    fn try_admit(&self, name: &str) -> bool {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if names.contains(name) {
             return true;
@@ -129,20 +129,20 @@ impl Projection {
     }
 
     /// Whether a field is requested.
-    pub(crate) fn wants(&self, field: &str) -> bool {
+    pub(crate) fn includes(&self, field: &str) -> bool {
         self.all
             || self.names.iter().any(|name| name == field)
             || self.patterns.iter().any(|p| wildcard_parts(p, field).is_some())
     }
 
     /// Whether the request includes fields whose names are known only from the event texts.
-    pub(crate) fn wants_unnamed(&self) -> bool {
+    pub(crate) fn includes_unnamed(&self) -> bool {
         self.all || !self.patterns.is_empty()
     }
 
     /// Whether a requested field must be extracted from text.
     pub(crate) fn needs_text(&self) -> bool {
-        self.all || !self.patterns.is_empty() || self.names.iter().any(|name| !is_given(name))
+        self.all || !self.patterns.is_empty() || self.names.iter().any(|name| !is_intrinsic_field(name))
     }
 }
 
@@ -153,8 +153,8 @@ pub(crate) struct FieldRules {
     index_time_only: bool,
     reads_indexed_text: bool,
     /// Fields that search-time rules may produce; computed on the first request.
-    derived_names: OnceLock<Arc<NamesOfRules>>,
-    known: Mutex<HashMap<Metadata, Arc<SourceRules>, FixedState>>,
+    derived_names: OnceLock<Arc<RuleFieldNames>>,
+    cache: Mutex<HashMap<Metadata, Arc<SourceRules>, FixedState>>,
     /// Compiled patterns by text and field, shared by sources.
     extracts: Mutex<HashMap<(String, String), Arc<Extract>, FixedState>>,
     /// Compiled transforms by stanza name, shared by sources.
@@ -164,7 +164,7 @@ pub(crate) struct FieldRules {
 }
 
 /// Maximum fields whose `EXTRACT` rules are kept.
-const EXTRACTIONS_KEPT: usize = 1_024;
+const CACHED_EXTRACTIONS_MAX: usize = 1_024;
 
 /// The `EXTRACT` rules of a field, summarised by where their values begin and end in event texts.
 #[derive(Debug, Default)]
@@ -181,7 +181,7 @@ impl FieldExtraction {
     fn add(&mut self, scope: Scope, borders: GroupBorders) {
         let join = |known: &mut Option<Scope>| {
             *known = Some(match known.take() {
-                Some(known) => known.joined(scope.clone()),
+                Some(known) => known.union(scope.clone()),
                 None => scope.clone(),
             });
         };
@@ -215,7 +215,7 @@ impl Extract {
     }
 
     /// Whether the pattern produces one of these fields.
-    fn makes_any(&self, names: &[String]) -> bool {
+    fn produces_any(&self, names: &[String]) -> bool {
         self.names.iter().flatten().any(|group| names.contains(group))
     }
 
@@ -238,7 +238,7 @@ impl Extract {
 
 /// The part of a source's automatic extraction that templates can reproduce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cutting {
+pub(crate) struct AutoExtraction {
     /// Automatic extraction.
     pub kv_mode: KvMode,
     /// Whether texts that start with a brace are parsed as JSON.
@@ -249,27 +249,27 @@ pub(crate) struct Cutting {
 
 /// Extraction class: how the texts of a source are extracted.
 #[derive(Clone)]
-pub(crate) struct Class {
+pub(crate) struct ExtractionClass {
     /// Automatic extraction.
-    pub cutting: Cutting,
+    pub cutting: AutoExtraction,
     /// Patterns that read the event text and produce requested fields, in order; includes transforms that amount to a
     /// single pattern.
-    pub of_text: Vec<Arc<Extract>>,
+    pub text_patterns: Vec<Arc<Extract>>,
     /// Patterns that read another field and produce requested fields.
-    pub of_fields: Vec<Arc<Extract>>,
+    pub field_patterns: Vec<Arc<Extract>>,
     /// The other `REPORT-` transforms that produce requested fields.
     pub reports: Vec<Arc<Report>>,
 }
 
-impl Class {
+impl ExtractionClass {
     /// Whether this class extracts the same way as another.
-    pub(crate) fn extracts_like(&self, other: &Class) -> bool {
+    pub(crate) fn is_equivalent(&self, other: &ExtractionClass) -> bool {
         fn are_same<T>(a: &[Arc<T>], b: &[Arc<T>]) -> bool {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
         }
         self.cutting == other.cutting
-            && are_same(&self.of_text, &other.of_text)
-            && are_same(&self.of_fields, &other.of_fields)
+            && are_same(&self.text_patterns, &other.text_patterns)
+            && are_same(&self.field_patterns, &other.field_patterns)
             && are_same(&self.reports, &other.reports)
     }
 }
@@ -287,22 +287,22 @@ struct SourceRules {
 impl FieldRules {
     /// The rules in these settings.
     pub(crate) fn new(props: Arc<PropsResolver>) -> FieldRules {
-        FieldRules::of_props(props, false)
+        FieldRules::with_mode(props, false)
     }
 
     /// Rules that extract nothing from text, for `tstats`.
     pub(crate) fn index_time_only(props: Arc<PropsResolver>) -> FieldRules {
-        FieldRules::of_props(props, true)
+        FieldRules::with_mode(props, true)
     }
 
-    fn of_props(props: Arc<PropsResolver>, index_time_only: bool) -> FieldRules {
+    fn with_mode(props: Arc<PropsResolver>, index_time_only: bool) -> FieldRules {
         let reads_indexed_text = props.indexes_json();
         FieldRules {
             props,
             index_time_only,
             reads_indexed_text,
             derived_names: OnceLock::new(),
-            known: Mutex::default(),
+            cache: Mutex::default(),
             extracts: Mutex::default(),
             reports: Mutex::default(),
             extractions: Mutex::default(),
@@ -325,8 +325,8 @@ impl FieldRules {
     }
 
     /// Fields that search-time rules may produce.
-    pub(crate) fn derived_names(&self) -> &Arc<NamesOfRules> {
-        self.derived_names.get_or_init(|| Arc::new(NamesOfRules::new(&self.props)))
+    pub(crate) fn derived_names(&self) -> &Arc<RuleFieldNames> {
+        self.derived_names.get_or_init(|| Arc::new(RuleFieldNames::new(&self.props)))
     }
 
     /// The `EXTRACT` rules that produce this field.
@@ -349,7 +349,7 @@ impl FieldRules {
         }
         let extraction = Arc::new(extraction);
         // The filter asks again for each value of a long list, so the newest field is always kept.
-        if known.len() >= EXTRACTIONS_KEPT {
+        if known.len() >= CACHED_EXTRACTIONS_MAX {
             known.clear();
         }
         known.insert(field.to_owned(), Arc::clone(&extraction));
@@ -358,13 +358,13 @@ impl FieldRules {
 
     /// The extraction class for these fields: automatic extraction, and the rules that produce some of the fields, in
     /// order.
-    pub(super) fn cutting(&self, meta: &Metadata, names: &[String], messages: &Messages) -> Class {
+    pub(super) fn extraction_class(&self, meta: &Metadata, names: &[String], messages: &Messages) -> ExtractionClass {
         let rules = self.of(meta, messages);
         let of_fields: Vec<Arc<Extract>> =
-            (rules.extracts.iter()).filter(|rule| !rule.reads_text() && rule.makes_any(names)).cloned().collect();
+            (rules.extracts.iter()).filter(|rule| !rule.reads_text() && rule.produces_any(names)).cloned().collect();
         let is_read = |rule: &Extract| of_fields.iter().any(|other| rule.group(&other.field).is_some());
         let mut of_text: Vec<Arc<Extract>> = (rules.extracts.iter())
-            .filter(|rule| rule.reads_text() && (rule.makes_any(names) || is_read(rule)))
+            .filter(|rule| rule.reads_text() && (rule.produces_any(names) || is_read(rule)))
             .cloned()
             .collect();
         // A field produced by two patterns, or by a chain of patterns, is extracted from text only.
@@ -373,23 +373,23 @@ impl FieldRules {
             let is_made_twice = |group: &String| {
                 of_fields.iter().enumerate().any(|(other, rule)| other != at && rule.group(group).is_some())
             };
-            !is_given(&rule.field) && !is_read(rule) && !groups.any(is_made_twice)
+            !is_intrinsic_field(&rule.field) && !is_read(rule) && !groups.any(is_made_twice)
         };
         let sources: Vec<String> = of_fields.iter().map(|rule| rule.field.clone()).collect();
         let mut reports: Vec<Arc<Report>> = Vec::new();
         for report in &rules.reports {
-            match report.as_extract(names, &sources) {
-                _ if !report.makes_any(names) && !report.makes_any(&sources) => {}
+            match report.single_extract(names, &sources) {
+                _ if !report.produces_any(names) && !report.produces_any(&sources) => {}
                 // The first pattern that finds a field wins.
                 Some(extract) if reports.is_empty() => of_text.push(Arc::clone(extract)),
                 _ => reports.push(Arc::clone(report)),
             }
         }
         let are_distinct = of_text.iter().chain(&of_fields).all(|rule| rule.has_distinct_groups());
-        let are_planned = reports.iter().all(|report| report.of_text().is_some());
+        let are_planned = reports.iter().all(|report| report.text_extraction().is_some());
         let by_pattern = !are_distinct || !are_planned || !of_fields.iter().enumerate().all(is_simple);
-        let cutting = Cutting { kv_mode: rules.kv_mode, auto_json: rules.auto_json, by_pattern };
-        Class { cutting, of_text, of_fields, reports }
+        let cutting = AutoExtraction { kv_mode: rules.kv_mode, auto_json: rules.auto_json, by_pattern };
+        ExtractionClass { cutting, text_patterns: of_text, field_patterns: of_fields, reports }
     }
 
     /// A compiled transform, shared by all sources that use it.
@@ -416,7 +416,7 @@ impl FieldRules {
     }
 
     fn of(&self, meta: &Metadata, messages: &Messages) -> Arc<SourceRules> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(rules) = known.get(meta) {
             return Arc::clone(rules);
         }
@@ -474,7 +474,7 @@ fn table_rule(stanza: &TableStanza, messages: &Messages) -> Option<TableRule> {
 }
 
 /// Extracts the requested fields of the selected rows as columns.
-pub(crate) fn cut(
+pub(crate) fn extract_fields(
     events: &Page,
     selected: &[u32],
     projection: &Projection,
@@ -493,30 +493,30 @@ pub(crate) fn cut(
             rules.iter().flat_map(|rules| &rules.extracts).map(|extract| extract.regex.new_captures()).collect()
         })
         .collect();
-    let mut found = CutFields::new(projection, events);
+    let mut found = FieldExtractor::new(projection, events);
     for rules in rules.iter().flatten() {
-        found.collect_fields_read(rules);
-        found.collect_fields_reported(rules);
+        found.add_source_fields(rules);
+        found.add_report_sources(rules);
     }
     let mut indexed = events.fields.iter().peekable();
     for (place, row) in selected.iter().enumerate() {
         found.start_row(place as u32);
         while let Some(field) = indexed.next_if(|field| field.row <= *row) {
             if field.row == *row {
-                found.add_given(&field.name, &field.value);
+                found.add_index_time(&field.name, &field.value);
             }
         }
         let meta = events.meta[*row as usize] as usize;
         let Some(rules) = &rules[meta] else { continue };
         // The pipeline and the bucket's checks guarantee valid UTF-8.
         let Ok(text) = std::str::from_utf8(events.raw(*row as usize)) else { continue };
-        found.cut_row(text, &events.metas[meta], rules, &mut captures[meta]);
+        found.extract_row(text, &events.metas[meta], rules, &mut captures[meta]);
     }
     if !found.names_only {
         // All new fields of a page are admitted together, so the lock is taken once per field and page.
         let mut refused = false;
         found.values.retain(|(name, places)| {
-            let admitted = !places.is_empty() && shown.admits(name);
+            let admitted = !places.is_empty() && shown.try_admit(name);
             refused |= !admitted && !places.is_empty();
             admitted
         });
@@ -525,38 +525,38 @@ pub(crate) fn cut(
     if found.overflow {
         messages.push(format!("events have more than {SEARCH_FIELDS_MAX} different fields; the others are not shown"));
     }
-    found.columns(selected.len())
+    found.into_columns(selected.len())
 }
 
 /// An extracted value: its row, its position in the text, and the source that found it.
 #[derive(Clone, Copy)]
-struct CutValue {
+struct ExtractedValue {
     row: u32,
     start: u32,
     len: u32,
     copied: bool,
     /// Whether this is an index-time value, which hides values of the same field extracted from the text.
-    given: bool,
+    is_index_time: bool,
 }
 
-struct CutFields<'a> {
+struct FieldExtractor<'a> {
     projection: &'a Projection,
     /// Whether only named fields are requested, so that other names can be dropped without a lookup.
     names_only: bool,
     fields: HashMap<String, usize, FixedState>,
-    values: Vec<(String, Vec<CutValue>)>,
+    values: Vec<(String, Vec<ExtractedValue>)>,
     text_start: usize,
     buffer: Buffer,
     copies: Vec<u8>,
     row: u32,
     overflow: bool,
     /// For each transform: number of leading cells to read.
-    cells_wanted: Vec<(Arc<Report>, usize)>,
+    required_cells: Vec<(Arc<Report>, usize)>,
 }
 
-impl<'a> CutFields<'a> {
-    fn new(projection: &'a Projection, events: &Page) -> CutFields<'a> {
-        let mut found = CutFields {
+impl<'a> FieldExtractor<'a> {
+    fn new(projection: &'a Projection, events: &Page) -> FieldExtractor<'a> {
+        let mut found = FieldExtractor {
             projection,
             names_only: !projection.all && projection.patterns.is_empty(),
             fields: HashMap::default(),
@@ -566,9 +566,9 @@ impl<'a> CutFields<'a> {
             copies: Vec::new(),
             row: 0,
             overflow: false,
-            cells_wanted: Vec::new(),
+            required_cells: Vec::new(),
         };
-        for name in projection.names.iter().filter(|name| !is_given(name)) {
+        for name in projection.names.iter().filter(|name| !is_intrinsic_field(name)) {
             found.fields.insert(name.clone(), found.values.len());
             found.values.push((name.clone(), Vec::new()));
         }
@@ -576,10 +576,14 @@ impl<'a> CutFields<'a> {
     }
 
     /// Adds the fields from which requested fields are extracted.
-    fn collect_fields_read(&mut self, rules: &SourceRules) {
+    fn add_source_fields(&mut self, rules: &SourceRules) {
         for extract in &rules.extracts {
             let Extract { regex, field, .. } = extract.as_ref();
-            if field != "_raw" && self.wants_any(regex) && !self.fields.contains_key(field) && !is_given(field) {
+            if field != "_raw"
+                && self.requests_any_group(regex)
+                && !self.fields.contains_key(field)
+                && !is_intrinsic_field(field)
+            {
                 self.fields.insert(field.clone(), self.values.len());
                 self.values.push((field.clone(), Vec::new()));
             }
@@ -590,16 +594,16 @@ impl<'a> CutFields<'a> {
         self.row = row;
     }
 
-    fn cut_row(&mut self, text: &str, meta: &Metadata, rules: &SourceRules, captures: &mut [Captures]) {
+    fn extract_row(&mut self, text: &str, meta: &Metadata, rules: &SourceRules, captures: &mut [Captures]) {
         for (extract, captures) in rules.extracts.iter().zip(captures.iter_mut()) {
             let Extract { regex, field, .. } = extract.as_ref();
-            if field != "_raw" || !self.wants_any(regex) || !regex.captures_into(text, captures) {
+            if field != "_raw" || !self.requests_any_group(regex) || !regex.captures_into(text, captures) {
                 continue;
             }
             self.add_groups(regex, captures, text, false);
         }
         if !rules.reports.is_empty() {
-            self.cut_reports(text, meta, rules);
+            self.run_reports(text, meta, rules);
         }
         let is_json = || text.trim_start().starts_with('{');
         match rules.kv_mode {
@@ -610,7 +614,7 @@ impl<'a> CutFields<'a> {
                     self.add_copy(&clean_key(name), value, true);
                 }
             }),
-            KvMode::Json => self.cut_json(text),
+            KvMode::Json => self.extract_json(text),
             KvMode::AutoEscaped => auto_kv_escaped(text, &mut |name, value| match value {
                 Cow::Borrowed(value) => self.add(beside_own(&clean_key(name)), value, false),
                 Cow::Owned(value) => self.add_copy(beside_own(&clean_key(name)), &value, false),
@@ -620,7 +624,7 @@ impl<'a> CutFields<'a> {
             }
             KvMode::Auto => {
                 if rules.auto_json && is_json() {
-                    self.cut_json(text);
+                    self.extract_json(text);
                 } else {
                     auto_kv(text, &mut |name, value| match name.contains('-') {
                         false => self.add(beside_own(name), value, false),
@@ -629,7 +633,7 @@ impl<'a> CutFields<'a> {
                 }
             }
         }
-        self.cut_fields_of_row(text, rules, captures);
+        self.extract_from_fields(text, rules, captures);
     }
 
     /// Adds the named groups of a match. `lies_elsewhere`: `text` is not part of the page.
@@ -645,21 +649,21 @@ impl<'a> CutFields<'a> {
     }
 
     /// Runs the patterns that read a field; they come after the other patterns and automatic extraction.
-    fn cut_fields_of_row(&mut self, event: &str, rules: &SourceRules, captures: &mut [Captures]) {
+    fn extract_from_fields(&mut self, event: &str, rules: &SourceRules, captures: &mut [Captures]) {
         for (extract, captures) in rules.extracts.iter().zip(captures) {
             let Extract { regex, field, .. } = extract.as_ref();
-            if field == "_raw" || !self.wants_any(regex) {
+            if field == "_raw" || !self.requests_any_group(regex) {
                 continue;
             }
             let last = self.fields.get(field).and_then(|at| self.values[*at].1.last().copied());
             let Some(place) = last.filter(|place| place.row == self.row) else { continue };
             if place.copied {
                 // Copied, because `self.copies` may reallocate.
-                let Some(text) = self.text_of(place, event).map(str::to_owned) else { continue };
+                let Some(text) = self.value_text(place, event).map(str::to_owned) else { continue };
                 if regex.captures_into(&text, captures) {
                     self.add_groups(regex, captures, &text, true);
                 }
-            } else if let Some(text) = self.text_in_page(place, event)
+            } else if let Some(text) = self.page_value_text(place, event)
                 && regex.captures_into(text, captures)
             {
                 self.add_groups(regex, captures, text, false);
@@ -668,25 +672,25 @@ impl<'a> CutFields<'a> {
     }
 
     /// The text of a value of this row.
-    fn text_of<'t>(&'t self, place: CutValue, event: &'t str) -> Option<&'t str> {
+    fn value_text<'t>(&'t self, place: ExtractedValue, event: &'t str) -> Option<&'t str> {
         if !place.copied {
-            return self.text_in_page(place, event);
+            return self.page_value_text(place, event);
         }
         let bytes = self.copies.get(place.start as usize..(place.start + place.len) as usize)?;
         std::str::from_utf8(bytes).ok()
     }
 
     /// The text of a value of this row if it points into the event.
-    fn text_in_page<'t>(&self, place: CutValue, event: &'t str) -> Option<&'t str> {
+    fn page_value_text<'t>(&self, place: ExtractedValue, event: &'t str) -> Option<&'t str> {
         let start = place.start as usize + self.text_start - event.as_ptr() as usize;
         event.get(start..start + place.len as usize)
     }
 
-    fn wants_any(&self, regex: &Regex) -> bool {
+    fn requests_any_group(&self, regex: &Regex) -> bool {
         !self.names_only || regex.group_names().iter().flatten().any(|name| self.fields.contains_key(name.as_str()))
     }
 
-    fn cut_json(&mut self, text: &str) {
+    fn extract_json(&mut self, text: &str) {
         json_fields(text, &mut |path, value| match value {
             Cow::Borrowed(value) => self.add(beside_own(path), value, true),
             Cow::Owned(value) => self.add_copy(beside_own(path), &value, true),
@@ -694,14 +698,14 @@ impl<'a> CutFields<'a> {
     }
 
     /// Index of a field; `None` if it is not requested.
-    fn field(&mut self, name: &str) -> Option<usize> {
-        if self.names_only && self.values.len() <= SCAN_NAMES_MAX {
+    fn field_index(&mut self, name: &str) -> Option<usize> {
+        if self.names_only && self.values.len() <= LINEAR_SEARCH_NAMES_MAX {
             return self.values.iter().position(|(known, _)| known == name);
         }
         if let Some(at) = self.fields.get(name) {
             return Some(*at);
         }
-        if self.names_only || METADATA_FIELDS.contains(&name) || !self.projection.wants(name) {
+        if self.names_only || METADATA_FIELDS.contains(&name) || !self.projection.includes(name) {
             return None;
         }
         if self.values.len() >= PAGE_FIELDS_MAX {
@@ -717,61 +721,66 @@ impl<'a> CutFields<'a> {
     /// the first value stays.
     #[inline]
     fn add(&mut self, name: &str, value: &str, multiple: bool) {
-        let Some(at) = self.field(name) else { return };
-        let place = CutValue {
+        let Some(at) = self.field_index(name) else { return };
+        let place = ExtractedValue {
             row: self.row,
             start: (value.as_ptr() as usize - self.text_start) as u32,
             len: value.len() as u32,
             copied: false,
-            given: false,
+            is_index_time: false,
         };
-        self.push(at, place, multiple);
+        self.push_value(at, place, multiple);
     }
 
     fn add_copy(&mut self, name: &str, value: &str, multiple: bool) {
-        let Some(at) = self.field(name) else { return };
-        let place = self.copied(value);
-        self.push(at, place, multiple);
+        let Some(at) = self.field_index(name) else { return };
+        let place = self.copy_value(value);
+        self.push_value(at, place, multiple);
     }
 
     /// Adds an index-time value.
-    fn add_given(&mut self, name: &str, value: &str) {
-        let Some(at) = self.field(name) else { return };
-        let place = CutValue { given: true, ..self.copied(value) };
+    fn add_index_time(&mut self, name: &str, value: &str) {
+        let Some(at) = self.field_index(name) else { return };
+        let place = ExtractedValue { is_index_time: true, ..self.copy_value(value) };
         self.values[at].1.push(place);
     }
 
-    fn copied(&mut self, value: &str) -> CutValue {
+    fn copy_value(&mut self, value: &str) -> ExtractedValue {
         let start = u32_of(self.copies.len());
         self.copies.extend_from_slice(value.as_bytes());
-        CutValue { row: self.row, start, len: value.len() as u32, copied: true, given: false }
+        ExtractedValue { row: self.row, start, len: value.len() as u32, copied: true, is_index_time: false }
     }
 
     #[inline]
-    fn push(&mut self, at: usize, place: CutValue, multiple: bool) {
+    fn push_value(&mut self, at: usize, place: ExtractedValue, multiple: bool) {
         let places = &mut self.values[at].1;
         let last = places.last().filter(|last| last.row == place.row);
-        if last.is_none_or(|last| multiple && !last.given) {
+        if last.is_none_or(|last| multiple && !last.is_index_time) {
             places.push(place);
         }
     }
 
-    fn columns(self, rows: usize) -> Result<Vec<(String, ArrayRef)>, EngineError> {
+    fn into_columns(self, rows: usize) -> Result<Vec<(String, ArrayRef)>, EngineError> {
         let copies = Buffer::from(self.copies);
         let projection = self.projection;
-        let columns = self.values.into_iter().filter(|(name, places)| !places.is_empty() && projection.wants(name));
-        columns.map(|(name, places)| Ok((name, column_of(&places, rows, &self.buffer, &copies)?))).collect()
+        let columns = self.values.into_iter().filter(|(name, places)| !places.is_empty() && projection.includes(name));
+        columns.map(|(name, places)| Ok((name, build_column(&places, rows, &self.buffer, &copies)?))).collect()
     }
 }
 
 /// Number of names up to which a linear search beats hashing.
-const SCAN_NAMES_MAX: usize = 6;
+const LINEAR_SEARCH_NAMES_MAX: usize = 6;
 
-fn column_of(places: &[CutValue], rows: usize, text: &Buffer, copies: &Buffer) -> Result<ArrayRef, EngineError> {
+fn build_column(
+    places: &[ExtractedValue],
+    rows: usize,
+    text: &Buffer,
+    copies: &Buffer,
+) -> Result<ArrayRef, EngineError> {
     let is_multi = places.windows(2).any(|pair| pair[0].row == pair[1].row);
     let mut builder = StringViewBuilder::with_capacity(rows.max(places.len()));
     let blocks = (builder.append_block(text.clone()), builder.append_block(copies.clone()));
-    let append = |builder: &mut StringViewBuilder, place: &CutValue| {
+    let append = |builder: &mut StringViewBuilder, place: &ExtractedValue| {
         builder.try_append_view(if place.copied { blocks.1 } else { blocks.0 }, place.start, place.len)
     };
     let mut places = places.iter().peekable();

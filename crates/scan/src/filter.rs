@@ -17,9 +17,9 @@ use quarry_event::{Metadata, Page, TermQuery};
 use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern};
 
 use super::derive::{DerivedNames, Scope, is_default_field};
-use super::event_fields::{given_column, given_values, is_given, is_in_text};
+use super::event_fields::{appears_verbatim, index_time_column_name, index_time_values, is_intrinsic_field};
 use super::fields::{FieldExtraction, FieldRules, Projection};
-use super::template_pages::{Conditions, WrittenWords};
+use super::template_pages::{Conditions, RequiredWords};
 
 /// Origins of field values.
 pub(crate) struct Origins<'a> {
@@ -46,7 +46,7 @@ impl<'a> Origins<'a> {
 /// A compiled condition.
 pub(crate) struct EventFilter {
     terms: TermQuery,
-    early: Early,
+    early: EarlyTest,
     exact: Option<RowFilter>,
     names: BTreeSet<String>,
     given: Vec<String>,
@@ -55,22 +55,22 @@ pub(crate) struct EventFilter {
 }
 
 /// A test on raw text and metadata.
-enum Early {
+enum EarlyTest {
     /// Undecided; the final test decides.
-    Maybe,
+    Undecided,
     /// The text contains a word.
     Word(WordPattern),
     /// The text contains a value of the field, unless the value is written with escapes or the field is an index-time
     /// field.
-    Value { pattern: WordPattern, field: Box<str>, extracted: Option<Extracted> },
+    Value { pattern: WordPattern, field: Box<str>, extracted: Option<ExtractedValueTest> },
     /// A metadata field matches a pattern.
     Meta(MetaField, WordPattern),
     /// Holds if every part holds.
-    And(Vec<Early>),
+    And(Vec<EarlyTest>),
     /// Holds if some part holds.
-    Or(Vec<Early>),
+    Or(Vec<EarlyTest>),
     /// Negation; allowed only for exact tests.
-    Not(Box<Early>),
+    Not(Box<EarlyTest>),
 }
 
 impl EventFilter {
@@ -83,18 +83,18 @@ impl EventFilter {
     ) -> Result<EventFilter, EngineError> {
         let early = early_test(expr, rules);
         let mut given = Vec::new();
-        let of_columns = with_given_columns(expr, rules, &mut given);
+        let of_columns = rewrite_index_time_tests(expr, rules, &mut given);
         let exact = if early.is_exact() { None } else { Some(RowFilter::new(&of_columns, context)?) };
         let names = quarry_spl::analyse::search_fields(expr);
-        let tests_raw = exact.is_some() && (holds_words(expr) || names.contains("_raw"));
-        let written = |expr: &SearchExpr| written_values(expr, rules);
+        let tests_raw = exact.is_some() && (has_keywords(expr) || names.contains("_raw"));
+        let written = |expr: &SearchExpr| required_words(expr, rules);
         let conditions = Conditions::new(&of_columns, context, &written)?;
         Ok(EventFilter { terms: terms_of(expr, rules), early, exact, names, given, tests_raw, conditions })
     }
 
     /// Fields that the condition tests as `field::value`; the final test reads their index-time values from columns
     /// named by [`given_column`].
-    pub(crate) fn given(&self) -> &[String] {
+    pub(crate) fn index_time_fields(&self) -> &[String] {
         &self.given
     }
 
@@ -109,7 +109,7 @@ impl EventFilter {
     }
 
     /// The final test; `None` if the early tests decide.
-    pub(crate) fn exact(&self) -> Option<&RowFilter> {
+    pub(crate) fn final_test(&self) -> Option<&RowFilter> {
         self.exact.as_ref()
     }
 
@@ -125,7 +125,7 @@ impl EventFilter {
 
     /// Whether the final test reads extracted fields.
     pub(crate) fn tests_fields(&self) -> bool {
-        self.exact.is_some() && self.names.iter().any(|name| !is_given(name))
+        self.exact.is_some() && self.names.iter().any(|name| !is_intrinsic_field(name))
     }
 
     /// Whether the final test reads this field by name.
@@ -134,7 +134,7 @@ impl EventFilter {
     }
 
     /// Whether the final test reads this field, by name or by pattern.
-    pub(crate) fn wants_field(&self, field: &str) -> bool {
+    pub(crate) fn reads_field(&self, field: &str) -> bool {
         self.names().any(|name| name == field || wildcard_parts(name, field).is_some())
     }
 
@@ -174,46 +174,46 @@ fn meta_text(meta: &Metadata, field: MetaField) -> &str {
     }
 }
 
-impl Early {
+impl EarlyTest {
     /// Whether the test is exact, so that no final test is needed.
     fn is_exact(&self) -> bool {
         match self {
-            Early::Maybe | Early::Value { .. } => false,
-            Early::Word(_) | Early::Meta(..) => true,
-            Early::And(parts) | Early::Or(parts) => parts.iter().all(Early::is_exact),
-            Early::Not(part) => part.is_exact(),
+            EarlyTest::Undecided | EarlyTest::Value { .. } => false,
+            EarlyTest::Word(_) | EarlyTest::Meta(..) => true,
+            EarlyTest::And(parts) | EarlyTest::Or(parts) => parts.iter().all(EarlyTest::is_exact),
+            EarlyTest::Not(part) => part.is_exact(),
         }
     }
 
     fn reads_text(&self) -> bool {
         match self {
-            Early::Maybe | Early::Meta(..) => false,
-            Early::Word(_) | Early::Value { .. } => true,
-            Early::And(parts) | Early::Or(parts) => parts.iter().any(Early::reads_text),
-            Early::Not(part) => part.reads_text(),
+            EarlyTest::Undecided | EarlyTest::Meta(..) => false,
+            EarlyTest::Word(_) | EarlyTest::Value { .. } => true,
+            EarlyTest::And(parts) | EarlyTest::Or(parts) => parts.iter().any(EarlyTest::reads_text),
+            EarlyTest::Not(part) => part.reads_text(),
         }
     }
 
     fn allows_meta(&self, meta: &Metadata) -> bool {
         match self {
-            Early::Maybe | Early::Word(_) | Early::Value { .. } => true,
-            Early::Meta(field, pattern) => pattern.is_match(meta_text(meta, *field).as_bytes()),
-            Early::And(parts) => parts.iter().all(|part| part.allows_meta(meta)),
-            Early::Or(parts) => parts.iter().any(|part| part.allows_meta(meta)),
+            EarlyTest::Undecided | EarlyTest::Word(_) | EarlyTest::Value { .. } => true,
+            EarlyTest::Meta(field, pattern) => pattern.is_match(meta_text(meta, *field).as_bytes()),
+            EarlyTest::And(parts) => parts.iter().all(|part| part.allows_meta(meta)),
+            EarlyTest::Or(parts) => parts.iter().any(|part| part.allows_meta(meta)),
             // A negated test that reads text cannot be decided by metadata.
-            Early::Not(part) => part.reads_text() || !part.allows_meta(meta),
+            EarlyTest::Not(part) => part.reads_text() || !part.allows_meta(meta),
         }
     }
 
     fn narrow(&self, events: &Page, selected: &mut Vec<u32>) {
         match self {
-            Early::Maybe => {}
-            Early::And(parts) => {
+            EarlyTest::Undecided => {}
+            EarlyTest::And(parts) => {
                 // Metadata tests first; they cost next to nothing.
                 let (cheap, dear): (Vec<_>, Vec<_>) = parts.iter().partition(|part| !part.reads_text());
                 cheap.into_iter().chain(dear).for_each(|part| part.narrow(events, selected));
             }
-            Early::Meta(field, pattern) => {
+            EarlyTest::Meta(field, pattern) => {
                 let allowed: Vec<bool> =
                     events.metas.iter().map(|meta| pattern.is_match(meta_text(meta, *field).as_bytes())).collect();
                 selected.retain(|row| allowed[events.meta[*row as usize] as usize]);
@@ -224,91 +224,100 @@ impl Early {
 
     fn may_match(&self, events: &Page, row: usize) -> bool {
         match self {
-            Early::Maybe => true,
-            Early::Word(pattern) => pattern.is_match(events.raw(row)),
-            Early::Value { pattern, field, extracted } => {
+            EarlyTest::Undecided => true,
+            EarlyTest::Word(pattern) => pattern.is_match(events.raw(row)),
+            EarlyTest::Value { pattern, field, extracted } => {
                 let text = events.raw(row);
                 let meta = || &events.metas[events.meta[row] as usize];
                 pattern.is_match(text)
                     || extracted.as_ref().is_some_and(|extracted| extracted.may_be_in(text, meta()))
                     || memchr::memchr(b'\\', text).is_some()
-                    || is_given_at_index_time(events, row, field)
+                    || has_index_time_field(events, row, field)
             }
-            Early::Meta(field, pattern) => {
+            EarlyTest::Meta(field, pattern) => {
                 pattern.is_match(meta_text(&events.metas[events.meta[row] as usize], *field).as_bytes())
             }
-            Early::And(parts) => parts.iter().all(|part| part.may_match(events, row)),
-            Early::Or(parts) => parts.iter().any(|part| part.may_match(events, row)),
-            Early::Not(part) => !part.may_match(events, row),
+            EarlyTest::And(parts) => parts.iter().all(|part| part.may_match(events, row)),
+            EarlyTest::Or(parts) => parts.iter().any(|part| part.may_match(events, row)),
+            EarlyTest::Not(part) => !part.may_match(events, row),
         }
     }
 }
 
 /// A value that an `EXTRACT` rule may take from the text of some events, where the value need not be a whole token.
-struct Extracted {
+struct ExtractedValueTest {
     pattern: WordPattern,
     extraction: Arc<FieldExtraction>,
 }
 
-impl Extracted {
+impl ExtractedValueTest {
     fn may_be_in(&self, text: &[u8], meta: &Metadata) -> bool {
-        let is_extracted = |scope: &Scope| scope.holds_any_case(&meta.sourcetype);
+        let is_extracted = |scope: &Scope| scope.contains_ignore_case(&meta.sourcetype);
         self.extraction.scope.as_ref().is_some_and(is_extracted) && self.pattern.is_match(text)
     }
 }
 
-fn early_test(expr: &SearchExpr, rules: &Origins<'_>) -> Early {
-    let word = |pattern: &SearchPattern, bound, case| Early::Word(WordPattern::new(&pattern.text, bound, case));
+fn early_test(expr: &SearchExpr, rules: &Origins<'_>) -> EarlyTest {
+    let word = |pattern: &SearchPattern, bound, case| EarlyTest::Word(WordPattern::new(&pattern.text, bound, case));
     match expr {
-        SearchExpr::All => Early::And(Vec::new()),
-        SearchExpr::And(parts) => Early::And(parts.iter().map(|part| early_test(part, rules)).collect()),
+        SearchExpr::All => EarlyTest::And(Vec::new()),
+        SearchExpr::And(parts) => EarlyTest::And(parts.iter().map(|part| early_test(part, rules)).collect()),
         SearchExpr::Or(parts) => {
-            let parts: Vec<Early> = parts.iter().map(|part| early_test(part, rules)).collect();
-            if parts.iter().any(|part| matches!(part, Early::Maybe)) { Early::Maybe } else { Early::Or(parts) }
+            let parts: Vec<EarlyTest> = parts.iter().map(|part| early_test(part, rules)).collect();
+            if parts.iter().any(|part| matches!(part, EarlyTest::Undecided)) {
+                EarlyTest::Undecided
+            } else {
+                EarlyTest::Or(parts)
+            }
         }
         SearchExpr::Not(part) => match early_test(part, rules) {
-            test if test.is_exact() => Early::Not(Box::new(test)),
-            _ => Early::Maybe,
+            test if test.is_exact() => EarlyTest::Not(Box::new(test)),
+            _ => EarlyTest::Undecided,
         },
         SearchExpr::Keyword(pattern) => word(pattern, WordBound::Breaker, false),
         SearchExpr::Term(pattern) => word(pattern, WordBound::Major, false),
         SearchExpr::Case(pattern) => word(pattern, WordBound::Breaker, true),
         SearchExpr::Compare { field, op: CompareOp::Eq, value, case_sensitive } => match meta_field(&field.text) {
-            Some(meta) => Early::Meta(meta, WordPattern::new(&value.text, WordBound::Whole, *case_sensitive)),
+            Some(meta) => EarlyTest::Meta(meta, WordPattern::new(&value.text, WordBound::Whole, *case_sensitive)),
             None => value_test(&field.text, value, rules),
         },
         SearchExpr::Compare { field, op: CompareOp::Ne, value, case_sensitive } => match meta_field(&field.text) {
             Some(meta) => {
-                let same = Early::Meta(meta, WordPattern::new(&value.text, WordBound::Whole, *case_sensitive));
-                Early::Not(Box::new(same))
+                let same = EarlyTest::Meta(meta, WordPattern::new(&value.text, WordBound::Whole, *case_sensitive));
+                EarlyTest::Not(Box::new(same))
             }
-            None => Early::Maybe,
+            None => EarlyTest::Undecided,
         },
         SearchExpr::In { field, values } => {
             let tests = values.iter().map(|value| match meta_field(&field.text) {
-                Some(meta) => Early::Meta(meta, WordPattern::new(&value.text, WordBound::Whole, false)),
+                Some(meta) => EarlyTest::Meta(meta, WordPattern::new(&value.text, WordBound::Whole, false)),
                 None => value_test(&field.text, value, rules),
             });
-            let tests: Vec<Early> = tests.collect();
-            if tests.iter().any(|test| matches!(test, Early::Maybe)) { Early::Maybe } else { Early::Or(tests) }
+            let tests: Vec<EarlyTest> = tests.collect();
+            if tests.iter().any(|test| matches!(test, EarlyTest::Undecided)) {
+                EarlyTest::Undecided
+            } else {
+                EarlyTest::Or(tests)
+            }
         }
         SearchExpr::Indexed { field, value } => match meta_field(&field.text) {
-            Some(meta) => Early::Meta(meta, WordPattern::new(&value.text, WordBound::Whole, false)),
-            None => Early::Maybe,
+            Some(meta) => EarlyTest::Meta(meta, WordPattern::new(&value.text, WordBound::Whole, false)),
+            None => EarlyTest::Undecided,
         },
-        SearchExpr::Compare { .. } | SearchExpr::Subsearch(_) => Early::Maybe,
+        SearchExpr::Compare { .. } | SearchExpr::Subsearch(_) => EarlyTest::Undecided,
     }
 }
 
 /// Rewrites `field::value` into tests of index-time columns; their fields are added to `given`.
-fn with_given_columns(expr: &SearchExpr, rules: &Origins<'_>, given: &mut Vec<String>) -> SearchExpr {
-    let mut all = |parts: &[SearchExpr]| parts.iter().map(|part| with_given_columns(part, rules, given)).collect();
+fn rewrite_index_time_tests(expr: &SearchExpr, rules: &Origins<'_>, given: &mut Vec<String>) -> SearchExpr {
+    let mut all =
+        |parts: &[SearchExpr]| parts.iter().map(|part| rewrite_index_time_tests(part, rules, given)).collect();
     match expr {
         SearchExpr::And(parts) => SearchExpr::And(all(parts)),
         SearchExpr::Or(parts) => SearchExpr::Or(all(parts)),
-        SearchExpr::Not(part) => SearchExpr::Not(Box::new(with_given_columns(part, rules, given))),
-        SearchExpr::Indexed { field, value } if asks_given(&field.text, rules) => {
-            let name = given_column(&field.text);
+        SearchExpr::Not(part) => SearchExpr::Not(Box::new(rewrite_index_time_tests(part, rules, given))),
+        SearchExpr::Indexed { field, value } if tests_index_time(&field.text, rules) => {
+            let name = index_time_column_name(&field.text);
             if !given.contains(&field.text) {
                 given.push(field.text.clone());
             }
@@ -324,21 +333,21 @@ fn with_given_columns(expr: &SearchExpr, rules: &Origins<'_>, given: &mut Vec<St
 }
 
 /// Whether `field::value` reads index-time fields only.
-fn asks_given(field: &str, rules: &Origins<'_>) -> bool {
-    let is_known_otherwise = is_given(field) || is_default_field(field) || field.contains('*');
+fn tests_index_time(field: &str, rules: &Origins<'_>) -> bool {
+    let is_known_otherwise = is_intrinsic_field(field) || is_default_field(field) || field.contains('*');
     // Index-time fields of JSON are read from the text, and `tstats` has no other fields.
     !is_known_otherwise && !rules.is_index_time_only() && !rules.rules.reads_indexed_text()
 }
 
 /// Test that the text contains the value of `field=value`: as whole tokens if the field is extracted automatically,
 /// anywhere in the text if a pattern extracts it.
-fn value_test(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Early {
-    if rules.is_index_time_only() || !is_in_text(field, value) {
-        return Early::Maybe;
+fn value_test(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> EarlyTest {
+    if rules.is_index_time_only() || !appears_verbatim(field, value) {
+        return EarlyTest::Undecided;
     }
-    let given = rules.derived.scope_elsewhere(field);
+    let given = rules.derived.nonverbatim_scope(field);
     if given == Some(Scope::Everywhere) {
-        return Early::Maybe;
+        return EarlyTest::Undecided;
     }
     let word = |text: &str| WordPattern::new(text, WordBound::Breaker, false);
     let anywhere = || word(&format!("*{}*", value.text));
@@ -346,59 +355,61 @@ fn value_test(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Early 
     let (pattern, extracted) = match extraction.scope {
         None => (word(&value.text), None),
         Some(Scope::Everywhere) => (anywhere(), None),
-        Some(Scope::Sourcetypes(_)) => (word(&value.text), Some(Extracted { pattern: anywhere(), extraction })),
+        Some(Scope::Sourcetypes(_)) => {
+            (word(&value.text), Some(ExtractedValueTest { pattern: anywhere(), extraction }))
+        }
     };
-    let mut parts = vec![Early::Value { pattern, field: field.into(), extracted }];
+    let mut parts = vec![EarlyTest::Value { pattern, field: field.into(), extracted }];
     // Events of these sourcetypes may have the value without containing it.
     if let Some(Scope::Sourcetypes(sourcetypes)) = &given {
-        parts.extend(of_sourcetypes(sourcetypes));
+        parts.extend(sourcetype_tests(sourcetypes));
     }
-    if parts.len() == 1 { parts.swap_remove(0) } else { Early::Or(parts) }
+    if parts.len() == 1 { parts.swap_remove(0) } else { EarlyTest::Or(parts) }
 }
 
-fn of_sourcetypes(names: &[String]) -> impl Iterator<Item = Early> {
-    names.iter().map(|name| Early::Meta(MetaField::Sourcetype, WordPattern::new(name, WordBound::Whole, false)))
+fn sourcetype_tests(names: &[String]) -> impl Iterator<Item = EarlyTest> {
+    names.iter().map(|name| EarlyTest::Meta(MetaField::Sourcetype, WordPattern::new(name, WordBound::Whole, false)))
 }
 
 /// A word that the text of every event with this value of the field contains, whichever rule extracts the value.
-fn written_value(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> String {
+fn required_word(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> String {
     if rules.extraction_of(field).scope.is_some() { format!("*{}*", value.text) } else { value.text.clone() }
 }
 
 /// Words for a field test, as in [`early_test`]: the text of every event that passes the test contains at least one of
 /// them.
-fn written_values(expr: &SearchExpr, rules: &Origins<'_>) -> WrittenWords {
+fn required_words(expr: &SearchExpr, rules: &Origins<'_>) -> RequiredWords {
     let (field, values) = match expr {
         SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } => (&field.text, std::slice::from_ref(value)),
         SearchExpr::In { field, values } => (&field.text, values.as_slice()),
-        _ => return WrittenWords::default(),
+        _ => return RequiredWords::default(),
     };
-    let except = match rules.derived.scope_elsewhere(field) {
-        Some(Scope::Everywhere) => return WrittenWords::default(),
+    let except = match rules.derived.nonverbatim_scope(field) {
+        Some(Scope::Everywhere) => return RequiredWords::default(),
         Some(Scope::Sourcetypes(sourcetypes)) => sourcetypes,
         None => Vec::new(),
     };
     let is_free = rules.is_index_time_only() || meta_field(field).is_some();
-    if is_free || values.iter().any(|value| !is_in_text(field, value)) {
-        return WrittenWords::default();
+    if is_free || values.iter().any(|value| !appears_verbatim(field, value)) {
+        return RequiredWords::default();
     }
-    let words = values.iter().map(|value| written_value(field, value, rules)).collect();
-    WrittenWords { words, except }
+    let words = values.iter().map(|value| required_word(field, value, rules)).collect();
+    RequiredWords { words, except }
 }
 
 /// Whether an event has this index-time field.
-fn is_given_at_index_time(events: &Page, row: usize, field: &str) -> bool {
-    given_values(events, row, field).next().is_some()
+fn has_index_time_field(events: &Page, row: usize, field: &str) -> bool {
+    index_time_values(events, row, field).next().is_some()
 }
 
 /// Events that may have this value of a field without its tokens in their text: events with an `EXTRACT` rule that may
 /// cut inside tokens, and events with rules that derive the field. `None` if any event may.
-fn without_tokens(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Option<Vec<String>> {
-    if rules.is_index_time_only() || !is_in_text(field, value) {
+fn tokenless_sourcetypes(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Option<Vec<String>> {
+    if rules.is_index_time_only() || !appears_verbatim(field, value) {
         return None;
     }
-    let scopes = [rules.extraction_of(field).inside_tokens.clone(), rules.derived.scope_elsewhere(field)];
-    match scopes.into_iter().flatten().reduce(Scope::joined) {
+    let scopes = [rules.extraction_of(field).inside_tokens.clone(), rules.derived.nonverbatim_scope(field)];
+    match scopes.into_iter().flatten().reduce(Scope::union) {
         Some(Scope::Everywhere) => None,
         Some(Scope::Sourcetypes(sourcetypes)) => Some(sourcetypes),
         None => Some(Vec::new()),
@@ -407,17 +418,17 @@ fn without_tokens(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Op
 
 impl Projection {
     /// Adds the fields that a filter tests.
-    pub(crate) fn with_fields_of(&self, filter: &EventFilter) -> Projection {
+    pub(crate) fn with_filter_fields(&self, filter: &EventFilter) -> Projection {
         let mut projection = self.clone();
-        let more = filter.names().filter(|name| !self.wants(name)).map(str::to_owned);
+        let more = filter.names().filter(|name| !self.includes(name)).map(str::to_owned);
         projection.names.extend(more);
         projection
     }
 
     /// Columns that only the filter needs.
-    pub(crate) fn extra_of(&self, filter: &EventFilter) -> Vec<String> {
+    pub(crate) fn filter_only_columns(&self, filter: &EventFilter) -> Vec<String> {
         let mut extra: Vec<String> =
-            filter.names().filter(|name| !self.wants(name) && *name != "_time").map(str::to_owned).collect();
+            filter.names().filter(|name| !self.includes(name) && *name != "_time").map(str::to_owned).collect();
         if filter.tests_raw() && !self.raw {
             extra.push("_raw".to_owned());
         }
@@ -454,13 +465,13 @@ pub(crate) fn value_terms(field: &str, value: &SearchPattern, rules: &Origins<'_
     if let Some(meta) = meta_field(field) {
         return TermQuery::Meta { field: meta, pattern: value.text.to_lowercase().into() };
     }
-    let Some(others) = without_tokens(field, value, rules) else { return TermQuery::All };
+    let Some(others) = tokenless_sourcetypes(field, value, rules) else { return TermQuery::All };
     let others = others
         .into_iter()
         .map(|sourcetype| TermQuery::Meta { field: MetaField::Sourcetype, pattern: sourcetype.to_lowercase().into() });
-    let written = escaped_forms(&value.text);
+    let written = json_escaped_forms(&value.text);
     let in_text = written.iter().map(String::as_str).chain([value.text.as_str()]).map(TermQuery::for_keyword);
-    let in_text = TermQuery::in_value(field, &value.text, TermQuery::or(in_text));
+    let in_text = TermQuery::for_field_value(field, &value.text, TermQuery::or(in_text));
     let begun = rules.extraction_of(field).begins_tokens.then(|| TermQuery::for_keyword(&format!("{}*", value.text)));
     TermQuery::or([in_text, field_term(field, value)].into_iter().chain(begun).chain(others))
 }
@@ -474,7 +485,7 @@ fn field_term(field: &str, value: &SearchPattern) -> TermQuery {
 }
 
 /// Forms in which JSON may escape the value, if escaping changes its tokens: `Jos\u00e9`, `line1\nline2`, `a\u0026b`.
-fn escaped_forms(value: &str) -> Vec<String> {
+fn json_escaped_forms(value: &str) -> Vec<String> {
     let is_html = |letter: char| matches!(letter, '<' | '>' | '&' | '\'');
     let is_other = |letter: char| !letter.is_ascii() || letter == '\u{7f}';
     let has_control = value.contains(|letter: char| letter < ' ');
@@ -486,9 +497,9 @@ fn escaped_forms(value: &str) -> Vec<String> {
             continue;
         }
         let escape = |letter: char| (html && is_html(letter)) || (other && is_other(letter));
-        forms.push(escaped(value, escape, true));
+        forms.push(escape_json(value, escape, true));
         if has_control {
-            forms.push(escaped(value, escape, false));
+            forms.push(escape_json(value, escape, false));
         }
     }
     forms
@@ -496,7 +507,7 @@ fn escaped_forms(value: &str) -> Vec<String> {
 
 /// The text with control characters, and those selected by `is_escaped`, written as JSON escapes; `short` uses the
 /// two-character forms where they exist.
-fn escaped(text: &str, is_escaped: impl Fn(char) -> bool, short: bool) -> String {
+fn escape_json(text: &str, is_escaped: impl Fn(char) -> bool, short: bool) -> String {
     let mut out = String::with_capacity(text.len() * 2);
     for letter in text.chars() {
         match letter {
@@ -517,11 +528,11 @@ fn escaped(text: &str, is_escaped: impl Fn(char) -> bool, short: bool) -> String
 }
 
 /// Whether a condition contains keywords.
-pub fn holds_words(expr: &SearchExpr) -> bool {
+pub fn has_keywords(expr: &SearchExpr) -> bool {
     match expr {
         SearchExpr::Keyword(_) | SearchExpr::Term(_) | SearchExpr::Case(_) => true,
-        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().any(holds_words),
-        SearchExpr::Not(part) => holds_words(part),
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().any(has_keywords),
+        SearchExpr::Not(part) => has_keywords(part),
         _ => false,
     }
 }

@@ -18,11 +18,11 @@ use quarry_eval::rows::{self, ColumnReader};
 use crate::plan::FirstRows;
 
 /// Maximum number of fields whose codes form a key.
-pub const FIELDS_MAX: usize = 2;
+pub const KEY_FIELDS_MAX: usize = 2;
 
 impl FirstRows {
     /// The rows of a page that may be in the result.
-    pub(crate) fn take(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+    pub(crate) fn filter_rows(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let columns: Option<Vec<ColumnReader>> =
             self.fields.iter().map(|field| rows::column(&rows, field).map(ColumnReader::new)).collect();
         let times = rows::column(&rows, "_time").and_then(|times| times.as_primitive_opt::<TimestampNanosecondType>());
@@ -40,10 +40,10 @@ impl FirstRows {
         if !times.values().is_sorted() {
             order.sort_by_key(|row| std::cmp::Reverse(times.value(*row)));
         }
-        let mut seen: HashMap<[u32; FIELDS_MAX], usize, FixedState> = HashMap::default();
+        let mut seen: HashMap<[u32; KEY_FIELDS_MAX], usize, FixedState> = HashMap::default();
         let mut kept = vec![true; count];
         for row in order {
-            let mut key = [0; FIELDS_MAX];
+            let mut key = [0; KEY_FIELDS_MAX];
             let codes = key.iter_mut().zip(&columns);
             if codes.into_iter().any(|(place, column)| code_of(column, row).map(|code| *place = code).is_none()) {
                 kept[row] = self.keeps_empty;
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_rows_of_each_combination_stay_and_those_that_lack_a_field() {
+    fn newest_rows_per_combination_and_rows_lacking_a_field_are_kept() {
         let texts: ArrayRef = Arc::new(StringViewArray::from_iter_values(["a", "b"]));
         let codes = UInt32Array::from(vec![Some(0), Some(1), Some(0), None, Some(0), Some(1)]);
         let coded: ArrayRef = Arc::new(DictionaryArray::try_new(codes, texts).unwrap());
@@ -87,7 +87,7 @@ mod tests {
         let rows = rows::batch_of([("_time", times), ("f", coded)], 6).unwrap();
         let times_of = |count: usize, field: &str, keeps_empty: bool| -> Vec<i64> {
             let first = FirstRows { fields: vec![field.to_owned()], count, keeps_empty };
-            let kept = first.take(rows.clone()).unwrap();
+            let kept = first.filter_rows(rows.clone()).unwrap();
             kept.column(0).as_primitive::<TimestampNanosecondType>().values().to_vec()
         };
         assert_eq!(times_of(1, "f", true), [9, 5, 7]);

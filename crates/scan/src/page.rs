@@ -16,23 +16,23 @@ pub struct PageRef {
     /// Whether so few pages of the segment may hold a match that looking up the matching rows pays off.
     pub is_rare: bool,
     /// Rows that the commands after the scan may keep, according to the term dictionary.
-    pub demanded: Demanded,
+    pub candidates: CandidateRows,
 }
 
 /// Rows of a page that the commands after a scan may keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Demanded {
+pub enum CandidateRows {
     /// Any row.
     Any,
     /// So few rows that looking them up pays off.
-    Few,
+    Rare,
     /// No row; the page is read only to count its matching events.
     None,
 }
 
 impl PageRef {
     /// Tells the segment that the page has been read.
-    pub(crate) fn done(&self) {
+    pub(crate) fn release(&self) {
         self.segment.done_with(self.page);
     }
 

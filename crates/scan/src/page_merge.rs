@@ -24,15 +24,15 @@ use quarry_event::TimeNs;
 use quarry_stdx::number::u32_of;
 
 /// Maximum number of pages opened at once, per worker.
-const PAGES_AHEAD_PER_WORKER: usize = 4;
+const OPEN_PAGES_PER_WORKER_MAX: usize = 4;
 /// Rows per emitted batch.
 const BATCH_ROWS: usize = 16_384;
 /// Bytes of rows emitted at once, and of text of pages opened at once; a single row or page may exceed the limit.
 const BATCH_BYTES: usize = 2 << 20;
 /// Minimum bytes of text of a wide page; few wide pages are open at once across all searches.
-const WIDE_PAGE_BYTES: u64 = 2 << 20;
+const WIDE_PAGE_BYTES_MIN: u64 = 2 << 20;
 /// Rows per batch if the batch has many, mostly empty columns.
-const NARROW_ROWS: usize = 64;
+const MANY_COLUMNS_BATCH_ROWS: usize = 64;
 
 /// Rows of a search, newest first.
 pub struct OrderedRows {
@@ -44,14 +44,14 @@ pub struct OrderedRows {
     ready: Vec<RecordBatch>,
     ahead: usize,
     /// Remote segments prefetched so far.
-    begun: PrefetchedSegments,
+    prefetched: PrefetchedSegments,
 }
 
 #[derive(Default)]
 struct OpenPages(Mutex<Vec<OpenPage>>);
 
 impl OpenPages {
-    fn locked(&self) -> MutexGuard<'_, Vec<OpenPage>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<OpenPage>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -92,7 +92,7 @@ struct ReadPage {
     keys: Vec<(TimeNs, u64)>,
     bytes: usize,
     /// Number of matching rows that were left out.
-    left: usize,
+    excluded: usize,
 }
 
 impl PageRows {
@@ -112,11 +112,11 @@ impl OpenPage {
     }
 
     fn is_wide(&self) -> bool {
-        self.page.info.raw_bytes > WIDE_PAGE_BYTES
+        self.page.info.raw_bytes > WIDE_PAGE_BYTES_MIN
     }
 
     /// Bytes of the row that follows the next one by `after` rows.
-    fn bytes_of(&self, after: usize) -> usize {
+    fn row_bytes(&self, after: usize) -> usize {
         let bytes = self.rows.as_ref().and_then(|rows| rows.bytes.as_ref());
         bytes.and_then(|bytes| bytes.get(self.next + after)).copied().unwrap_or(self.row_bytes)
     }
@@ -155,7 +155,7 @@ impl OrderedRows {
             open,
             ready: Vec::new(),
             ahead: 1,
-            begun: PrefetchedSegments::default(),
+            prefetched: PrefetchedSegments::default(),
         })
     }
 
@@ -183,8 +183,8 @@ impl OrderedRows {
         let is_far = pages.iter().any(|page| page.segment.is_far());
         let threads = if is_far { pages.len() } else { workers.min(shared) };
         // A consumer that has read many pages will probably read the next segments too.
-        let is_long = is_far && (self.scan.reads_all() || self.ahead >= workers * PAGES_AHEAD_PER_WORKER);
-        let coming = if is_long { self.begun.of(&self.pages) } else { Vec::new() };
+        let is_long = is_far && (self.scan.reads_all_pages() || self.ahead >= workers * OPEN_PAGES_PER_WORKER_MAX);
+        let coming = if is_long { self.prefetched.of(&self.pages) } else { Vec::new() };
         let has_wide = open.iter().any(|page| page.is_wide() && page.rows.is_some());
         let todo = Mutex::new(pages);
         let opened: Mutex<Vec<OpenPage>> = Mutex::default();
@@ -217,7 +217,7 @@ impl OrderedRows {
         let rows = opened.iter().map(|page| page.keys.len()).sum::<usize>();
         let bytes = opened.iter().map(|page| page.keys.len() * page.row_bytes).sum::<usize>();
         if rows < BATCH_ROWS && bytes < BATCH_BYTES {
-            self.ahead = (self.ahead * 2).min(workers * PAGES_AHEAD_PER_WORKER);
+            self.ahead = (self.ahead * 2).min(workers * OPEN_PAGES_PER_WORKER_MAX);
         }
         open.extend(opened);
         match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -227,17 +227,17 @@ impl OrderedRows {
     }
 
     /// Takes rows that no unopened page can precede, up to the limits of a batch.
-    fn take_ready(&mut self, open: &mut Vec<OpenPage>) -> Result<(), EngineError> {
+    fn emit_ready_rows(&mut self, open: &mut Vec<OpenPage>) -> Result<(), EngineError> {
         let bound = self.pages.last().map(|page| (page.info.time_max, page.arrival() + u64::from(page.info.events)));
         let going = |page: &OpenPage| {
             let rest = &page.keys[page.next..];
             bound.map_or(rest.len(), |bound| rest.partition_point(|key| *key >= bound))
         };
         let mut counts: Vec<usize> = open.iter().map(going).collect();
-        if !self.read_again(open, &counts)? {
+        if !self.reread_due_pages(open, &counts)? {
             return Ok(());
         }
-        let is_cut = bound_bytes(open, &mut counts);
+        let is_cut = limit_batch_bytes(open, &mut counts);
         let mut parts: Vec<Vec<RecordBatch>> = Vec::new();
         let mut keys: Vec<(TimeNs, u64)> = Vec::new();
         for (page, count) in open.iter_mut().zip(counts).filter(|(_, count)| *count > 0) {
@@ -247,7 +247,7 @@ impl OrderedRows {
         open.retain(|page| {
             let is_open = page.next < page.keys.len();
             if !is_open {
-                page.page.done();
+                page.page.release();
             }
             is_open
         });
@@ -260,10 +260,10 @@ impl OrderedRows {
         let sorted = parts.len() == 1;
         let parts: Vec<RecordBatch> = parts.into_iter().flatten().collect();
         if is_narrow {
-            self.ready = if sorted { parts } else { interleaved(&parts, newest_first(&keys).values())? };
+            self.ready = if sorted { parts } else { gather_rows(&parts, newest_first_order(&keys).values())? };
         } else {
             let rows = concat_rows(parts)?;
-            let rows = if sorted { rows } else { rows::take(&rows, &newest_first(&keys))? };
+            let rows = if sorted { rows } else { rows::take(&rows, &newest_first_order(&keys))? };
             let starts = (0..rows.num_rows()).step_by(BATCH_ROWS);
             self.ready = starts.map(|start| rows.slice(start, BATCH_ROWS.min(rows.num_rows() - start))).collect();
         }
@@ -285,21 +285,21 @@ impl OrderedRows {
     }
 
     /// Reads pages again whose rows were dropped and are now due; false if the search ended before that.
-    fn read_again(&self, open: &mut [OpenPage], counts: &[usize]) -> Result<bool, EngineError> {
+    fn reread_due_pages(&self, open: &mut [OpenPage], counts: &[usize]) -> Result<bool, EngineError> {
         assert_eq!(open.len(), counts.len(), "each open page has a count");
         let mut has_wide = open.iter().any(|page| page.is_wide() && page.rows.is_some());
         for (page, count) in open.iter_mut().zip(counts) {
             if *count == 0 || page.rows.is_some() {
                 continue;
             }
-            let Some(entry) = entry(&self.context, &page.page, !has_wide) else { return Ok(false) };
+            let Some(entry) = acquire_entry(&self.context, &page.page, !has_wide) else { return Ok(false) };
             has_wide |= page.is_wide();
             let read = read_page(&self.scan, &self.context, &page.page)?;
             let read = read.filter(|read| read.keys == page.keys);
             let Some(read) = read else {
                 return Err(EngineError::invalid("events were damaged or removed while they were sent: search again"));
             };
-            self.scan.forget_read(&page.page, (read.keys.len() + read.left) as u64);
+            self.scan.uncount_page(&page.page, (read.keys.len() + read.excluded) as u64);
             page.rows = Some(PageRows::new(read.batches, read.bytes, entry));
         }
         Ok(true)
@@ -311,7 +311,7 @@ impl OrderedRows {
                 return Ok(Some(rows));
             }
             let open = Arc::clone(&self.open);
-            let mut open = open.locked();
+            let mut open = open.lock();
             if self.context.stop.is_cancelled() || (self.pages.is_empty() && open.is_empty()) {
                 return Ok(None);
             }
@@ -319,10 +319,10 @@ impl OrderedRows {
                 self.context.stop.mark_partial();
                 self.pages.clear();
             }
-            if self.pages.last().is_some_and(|page| !has_newer(&open, page)) {
+            if self.pages.last().is_some_and(|page| !has_newer_rows(&open, page)) {
                 self.open_more(&mut open)?;
             }
-            self.take_ready(&mut open)?;
+            self.emit_ready_rows(&mut open)?;
         }
     }
 }
@@ -336,14 +336,14 @@ impl Iterator for OrderedRows {
 }
 
 /// Whether rows of open pages come before all rows of this one.
-fn has_newer(open: &[OpenPage], page: &PageRef) -> bool {
+fn has_newer_rows(open: &[OpenPage], page: &PageRef) -> bool {
     let bound = (page.info.time_max, page.arrival() + u64::from(page.info.events));
     open.iter().any(|open| open.keys.get(open.next).is_some_and(|key| *key >= bound))
 }
 
 /// Reduces the number of rows taken from each page, keeping the newest across all pages, so that their bytes fit the
 /// limit; true if any were cut off.
-fn bound_bytes(open: &[OpenPage], counts: &mut [usize]) -> bool {
+fn limit_batch_bytes(open: &[OpenPage], counts: &mut [usize]) -> bool {
     let all: usize = open.iter().zip(&*counts).map(|(page, count)| page.row_bytes * count).sum();
     if all <= BATCH_BYTES {
         return false;
@@ -355,7 +355,7 @@ fn bound_bytes(open: &[OpenPage], counts: &mut [usize]) -> bool {
     let mut heap: BinaryHeap<_> = (0..open.len()).filter_map(|at| next(at, 0, counts[at])).collect();
     let (mut taken, mut bytes) = (vec![0; open.len()], 0);
     while let Some((_, at)) = heap.pop() {
-        let more = open[at].bytes_of(taken[at]);
+        let more = open[at].row_bytes(taken[at]);
         if bytes > 0 && bytes + more > BATCH_BYTES {
             break;
         }
@@ -369,8 +369,8 @@ fn bound_bytes(open: &[OpenPage], counts: &mut [usize]) -> bool {
 }
 
 /// Permission to hold the rows of a page in memory; `None` if the search ended while waiting.
-fn entry(context: &CommandContext, page: &PageRef, may_wait: bool) -> Option<Option<BytePermit>> {
-    if page.info.raw_bytes <= WIDE_PAGE_BYTES {
+fn acquire_entry(context: &CommandContext, page: &PageRef, may_wait: bool) -> Option<Option<BytePermit>> {
+    if page.info.raw_bytes <= WIDE_PAGE_BYTES_MIN {
         return Some(None);
     }
     let bytes = usize::try_from(page.info.raw_bytes).unwrap_or(usize::MAX);
@@ -383,11 +383,11 @@ fn open_page(
     page: PageRef,
     may_wait: bool,
 ) -> Result<Option<OpenPage>, EngineError> {
-    let Some(entry) = entry(context, &page, may_wait) else { return Ok(None) };
+    let Some(entry) = acquire_entry(context, &page, may_wait) else { return Ok(None) };
     match read_page(scan, context, &page)? {
         Some(read) => Ok(Some(OpenPage::new(page, read, entry))),
         None => {
-            page.done();
+            page.release();
             Ok(None)
         }
     }
@@ -400,7 +400,7 @@ fn read_page(scan: &EventScan, context: &CommandContext, page: &PageRef) -> Resu
     let Some(times) = times.as_primitive_opt::<TimestampNanosecondType>() else { return Ok(None) };
     let arrival = page.arrival();
     let keys: Vec<(TimeNs, u64)> = times.values().iter().zip(0..).map(|(time, row)| (*time, arrival + row)).collect();
-    let order = newest_first(&keys);
+    let order = newest_first_order(&keys);
     let (mut batches, mut bytes) = (Vec::new(), 0);
     for batch in rows::take_sparse(&rows, &order)? {
         let (batch, more) = compact(&batch)?;
@@ -409,11 +409,11 @@ fn read_page(scan: &EventScan, context: &CommandContext, page: &PageRef) -> Resu
     }
     let keys: Vec<(TimeNs, u64)> = order.values().iter().map(|row| keys[*row as usize]).collect();
     debug_assert!(keys.is_sorted_by(|newer, older| newer >= older), "rows of a page are newest first");
-    Ok(Some(ReadPage { batches, keys, bytes, left }))
+    Ok(Some(ReadPage { batches, keys, bytes, excluded: left }))
 }
 
 /// Rows gathered from concatenated batches at these positions, in small steps, since a wide batch is large.
-fn interleaved(parts: &[RecordBatch], places: &[u32]) -> Result<Vec<RecordBatch>, EngineError> {
+fn gather_rows(parts: &[RecordBatch], places: &[u32]) -> Result<Vec<RecordBatch>, EngineError> {
     let starts: Vec<usize> = parts
         .iter()
         .scan(0, |sum, part| {
@@ -421,8 +421,8 @@ fn interleaved(parts: &[RecordBatch], places: &[u32]) -> Result<Vec<RecordBatch>
             Some(*sum - part.num_rows())
         })
         .collect();
-    let mut all = Vec::with_capacity(places.len() / NARROW_ROWS + 1);
-    for places in places.chunks(NARROW_ROWS) {
+    let mut all = Vec::with_capacity(places.len() / MANY_COLUMNS_BATCH_ROWS + 1);
+    for places in places.chunks(MANY_COLUMNS_BATCH_ROWS) {
         let mut order: Vec<u32> = (0..u32_of(places.len())).collect();
         order.sort_unstable_by_key(|at| places[*at as usize]);
         // Rows in storage order, and the position each goes to.
@@ -444,7 +444,7 @@ fn interleaved(parts: &[RecordBatch], places: &[u32]) -> Result<Vec<RecordBatch>
 }
 
 /// Positions of the keys in descending order.
-fn newest_first(keys: &[(TimeNs, u64)]) -> UInt32Array {
+fn newest_first_order(keys: &[(TimeNs, u64)]) -> UInt32Array {
     let mut places: Vec<u32> = (0..u32_of(keys.len())).collect();
     if keys.is_sorted() {
         places.reverse();

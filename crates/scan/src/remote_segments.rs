@@ -26,14 +26,14 @@ use crate::page::PageRef;
 use crate::slices::Window;
 
 /// Segments queried or prefetched concurrently.
-const SEGMENTS_AT_ONCE: usize = 16;
+const CONCURRENT_SEGMENTS_MAX: usize = 16;
 /// Interval at which the prefetcher checks whether workers wait for a request.
-const POLL_EVERY: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// Pages examined to find the next segments: the number of pages in four slabs.
-const PAGES_LOOKED_AT: usize = 256;
+const LOOKAHEAD_PAGES: usize = 256;
 
 /// Evaluates `of` for `0..count` concurrently; results are in order.
-pub(crate) fn side_by_side<T: Send>(count: usize, of: &(dyn Fn(usize) -> T + Sync)) -> Vec<T> {
+pub(crate) fn map_concurrently<T: Send>(count: usize, of: &(dyn Fn(usize) -> T + Sync)) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, T)>> = Mutex::default();
     let some = || {
@@ -47,7 +47,7 @@ pub(crate) fn side_by_side<T: Send>(count: usize, of: &(dyn Fn(usize) -> T + Syn
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..SEGMENTS_AT_ONCE.min(count) {
+        for _ in 1..CONCURRENT_SEGMENTS_MAX.min(count) {
             // If the thread does not start, the other threads do its work.
             drop(std::thread::Builder::new().name("quarry-far".to_owned()).spawn_scoped(scope, some));
         }
@@ -75,11 +75,11 @@ pub(crate) struct SegmentPrefetch<'a> {
 }
 
 /// Signals on drop that the workers have ended, even by a panic.
-struct End<'a, 'b>(&'a SegmentPrefetch<'b>);
+struct EndSignal<'a, 'b>(&'a SegmentPrefetch<'b>);
 
-impl Drop for End<'_, '_> {
+impl Drop for EndSignal<'_, '_> {
     fn drop(&mut self) {
-        self.0.locked().ended = true;
+        self.0.lock().ended = true;
         self.0.moved.notify_all();
     }
 }
@@ -121,79 +121,81 @@ impl<'a> SegmentPrefetch<'a> {
     }
 
     /// Runs `work` while segments are prefetched, and returns its result.
-    pub(crate) fn during<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn run_with_prefetch<T>(&self, work: impl FnOnce() -> T) -> T {
         if self.pages.is_empty() {
             return work();
         }
         std::thread::scope(|scope| {
             let begin = || {
-                if !self.waits_for_network() {
+                if !self.wait_for_network() {
                     return;
                 }
-                for _ in 0..SEGMENTS_AT_ONCE.min(self.pages.len()) {
-                    let some = || self.begin_all();
+                for _ in 0..CONCURRENT_SEGMENTS_MAX.min(self.pages.len()) {
+                    let some = || self.prefetch_all();
                     drop(std::thread::Builder::new().name("quarry-far".to_owned()).spawn_scoped(scope, some));
                 }
             };
             // If the thread does not start, nothing is prefetched.
             drop(std::thread::Builder::new().name("quarry-far".to_owned()).spawn_scoped(scope, begin));
-            let _end = End(self);
+            let _end = EndSignal(self);
             work()
         })
     }
 
     /// Waits until a worker waits for a request; false if the workers end first. If all data is cached, prefetching
     /// would only cost time.
-    fn waits_for_network(&self) -> bool {
-        let mut reached = self.locked();
+    fn wait_for_network(&self) -> bool {
+        let mut reached = self.lock();
         while !reached.ended {
             // Includes segments that workers read now and a few earlier ones, because a bucket has several.
             let begun = self.pages.partition_point(|(run, _)| *run <= reached.run);
-            let mut now = begun.saturating_sub(SEGMENTS_AT_ONCE)..begun;
+            let mut now = begun.saturating_sub(CONCURRENT_SEGMENTS_MAX)..begun;
             if now.any(|at| self.pages[at].1.segment.requests() != self.requests[at]) {
                 return true;
             }
-            (reached, _) = self.moved.wait_timeout(reached, POLL_EVERY).unwrap_or_else(PoisonError::into_inner);
+            (reached, _) = self.moved.wait_timeout(reached, POLL_INTERVAL).unwrap_or_else(PoisonError::into_inner);
         }
         false
     }
 
     /// Records that a worker takes this run.
-    pub(crate) fn reach(&self, run: usize) {
+    pub(crate) fn record_taken_run(&self, run: usize) {
         if !self.pages.is_empty() {
-            let mut reached = self.locked();
+            let mut reached = self.lock();
             reached.run = reached.run.max(run);
             self.moved.notify_all();
         }
     }
 
-    fn begin_all(&self) {
+    fn prefetch_all(&self) {
         let _noted = messages::enter_scope(Some(Arc::clone(&self.context.messages)));
         let _counting = self.scan.progress.reads().count_here();
-        while let Some((at, (run, page))) = self.take() {
-            if self.is_wanted(at, *run) && !self.context.stop.should_stop_reading() {
+        while let Some((at, (run, page))) = self.take_next_segment() {
+            if self.wait_until_due(at, *run) && !self.context.stop.should_stop_reading() {
                 // Faults are reported by the worker that reads the page.
-                drop(catch_panic("a segment was prefetched", || self.scan.begin(page, self.coded, &self.context)));
+                drop(catch_panic("a segment was prefetched", || {
+                    self.scan.prefetch_page(page, self.coded, &self.context)
+                }));
             }
         }
     }
 
-    fn take(&self) -> Option<(usize, &(usize, &'a PageRef))> {
+    fn take_next_segment(&self) -> Option<(usize, &(usize, &'a PageRef))> {
         let at = self.next.fetch_add(1, Ordering::Relaxed);
         self.pages.get(at).map(|page| (at, page))
     }
 
     /// Waits until the segment is among the next ones; true if no worker has reached it yet.
-    fn is_wanted(&self, at: usize, run: usize) -> bool {
+    fn wait_until_due(&self, at: usize, run: usize) -> bool {
         let too_early = |reached: &mut WorkerProgress| {
             let begun = self.pages.partition_point(|(run, _)| *run <= reached.run);
-            !reached.ended && at > begun + SEGMENTS_AT_ONCE
+            !reached.ended && at > begun + CONCURRENT_SEGMENTS_MAX
         };
-        let reached = self.moved.wait_while(self.locked(), too_early).unwrap_or_else(PoisonError::into_inner);
+        let reached = self.moved.wait_while(self.lock(), too_early).unwrap_or_else(PoisonError::into_inner);
         !reached.ended && run >= reached.run
     }
 
-    fn locked(&self) -> MutexGuard<'_, WorkerProgress> {
+    fn lock(&self) -> MutexGuard<'_, WorkerProgress> {
         self.reached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -206,8 +208,8 @@ impl PrefetchedSegments {
     /// The first pages of the next segments not yet prefetched; `pages` are the pages still to be read, the next one
     /// last.
     pub(crate) fn of(&mut self, pages: &[PageRef]) -> Vec<PageRef> {
-        let next = pages.iter().rev().take(PAGES_LOOKED_AT).filter(|page| page.segment.is_far());
-        next.filter(|page| self.0.insert(page.segment.sequence())).take(SEGMENTS_AT_ONCE).cloned().collect()
+        let next = pages.iter().rev().take(LOOKAHEAD_PAGES).filter(|page| page.segment.is_far());
+        next.filter(|page| self.0.insert(page.segment.sequence())).take(CONCURRENT_SEGMENTS_MAX).cloned().collect()
     }
 }
 
@@ -217,7 +219,7 @@ impl EventScan {
         let context = CommandContext { messages: Arc::default(), ..context.clone() };
         let _noted = messages::enter_scope(Some(Arc::clone(&context.messages)));
         let _counting = self.progress.reads().count_here();
-        drop(catch_panic("a segment was prefetched", || self.begin(page, false, &context)));
+        drop(catch_panic("a segment was prefetched", || self.prefetch_page(page, false, &context)));
     }
 
     /// The pages that may hold a match, for several segments, as in [`EventScan::pages_of`]; remote segments are
@@ -253,7 +255,7 @@ impl EventScan {
             let _counting = self.progress.reads().count_here();
             catch_panic("remote segments were queried", || self.pages_of(far[at], context))
         };
-        let mut of_far = side_by_side(far.len(), &ask).into_iter();
+        let mut of_far = map_concurrently(far.len(), &ask).into_iter();
         let mut all = Vec::with_capacity(segments.len());
         for segment in segments {
             let pages = if segment.is_far() { of_far.next() } else { None };

@@ -22,13 +22,13 @@ use quarry_store::Segment;
 
 use super::fields::Projection;
 use super::template_pages::RexReader;
-use crate::demands::ValueBorder;
+use crate::demands::ValueSource;
 use crate::plan::{Extraction, ExtractionKind, TextValue};
-use crate::spath::{PushedPath, Spath, TEXT_FIELD, is_made_elsewhere};
-use crate::text_values::{char_counts, matches_of};
+use crate::spath::{PushedPath, Spath, TEXT_FIELD, is_not_from_text};
+use crate::text_values::{char_counts, match_flags};
 
 /// The command as an extraction, if the scan can run it.
-pub fn pushable(command: &Command) -> Option<ExtractionKind> {
+pub fn to_extraction(command: &Command) -> Option<ExtractionKind> {
     match command {
         Command::Rex(RexCommand::Extract(rex)) => PushedRex::new(rex).map(|_| ExtractionKind::Rex(rex.clone())),
         Command::Spath(spath) => PushedPath::new(spath).map(|_| ExtractionKind::Spath(spath.clone())),
@@ -38,7 +38,7 @@ pub fn pushable(command: &Command) -> Option<ExtractionKind> {
 
 /// The commands pushed down into a scan, in order.
 #[derive(Default)]
-pub(crate) struct Rexes {
+pub(crate) struct PushedCommands {
     all: Vec<PushedRex>,
     paths: Vec<PushedPath>,
     /// Fields that hold text lengths.
@@ -60,16 +60,16 @@ pub(crate) struct PushedRex {
     pub groups: Vec<(usize, String)>,
 }
 
-impl Rexes {
+impl PushedCommands {
     /// Compiles the commands for the fields in `projection`, and adds the fields they read to it.
-    pub(crate) fn new(commands: &[Extraction], projection: &mut Projection) -> Rexes {
+    pub(crate) fn new(commands: &[Extraction], projection: &mut Projection) -> PushedCommands {
         let (mut all, mut paths) = (Vec::new(), Vec::new());
         let (mut lengths, mut tests) = (Vec::new(), Vec::new());
         for extraction in commands {
             match &extraction.kind {
                 ExtractionKind::Rex(rex) => all.extend(PushedRex::new(rex)),
                 ExtractionKind::Spath(spath) => paths.extend(PushedPath::new(spath)),
-                ExtractionKind::Text { output, .. } if !projection.wants(output) => {}
+                ExtractionKind::Text { output, .. } if !projection.includes(output) => {}
                 ExtractionKind::Text { value: TextValue::Length, output } => lengths.push(output.clone()),
                 ExtractionKind::Text { value: TextValue::Match(pattern), output } => {
                     // The planner has already compiled it.
@@ -78,15 +78,15 @@ impl Rexes {
             }
         }
         for rex in &mut all {
-            rex.groups.retain(|(_, name)| projection.wants(name));
+            rex.groups.retain(|(_, name)| projection.includes(name));
         }
         all.retain(|rex| !rex.groups.is_empty());
-        paths.retain(|path| projection.wants(&path.output));
+        paths.retain(|path| projection.includes(&path.output));
         let sources: BTreeSet<&str> = all.iter().filter_map(PushedRex::source).collect();
         let only_sources: Vec<String> =
-            sources.into_iter().filter(|source| !projection.wants(source)).map(str::to_owned).collect();
+            sources.into_iter().filter(|source| !projection.includes(source)).map(str::to_owned).collect();
         projection.names.extend(only_sources.iter().cloned());
-        Rexes { all, paths, lengths, tests, only_sources, idle: Mutex::default() }
+        PushedCommands { all, paths, lengths, tests, only_sources, idle: Mutex::default() }
     }
 
     /// Whether nothing is pushed down.
@@ -100,29 +100,29 @@ impl Rexes {
     }
 
     /// Whether a field is read only by these commands.
-    pub(super) fn is_only_source(&self, name: &str) -> bool {
+    pub(super) fn reads_exclusively(&self, name: &str) -> bool {
         self.only_sources.iter().any(|source| source == name)
     }
 
     /// Location of a field's value in the event text.
-    pub(crate) fn border_of(&self, field: &str) -> ValueBorder {
-        if self.is_of_path(field) {
-            return ValueBorder::Group(GroupBorders::Unknown);
+    pub(crate) fn value_source(&self, field: &str) -> ValueSource {
+        if self.is_path_output(field) {
+            return ValueSource::Group(GroupBorders::Unknown);
         }
         let made = self.all.iter().find_map(|rex| {
             let (group, _) = rex.groups.iter().find(|(_, name)| name == field)?;
             Some(if rex.source().is_none() { rex.regex.borders_of(*group) } else { GroupBorders::Unknown })
         });
-        made.map_or(ValueBorder::Rules, ValueBorder::Group)
+        made.map_or(ValueSource::Rules, ValueSource::Group)
     }
 
     /// Whether an `spath` path produces this field.
-    pub(crate) fn is_of_path(&self, field: &str) -> bool {
+    pub(crate) fn is_path_output(&self, field: &str) -> bool {
         self.paths.iter().any(|path| path.output == field)
     }
 
     /// The fields that hold text lengths.
-    pub(super) fn lengths(&self) -> &[String] {
+    pub(super) fn length_fields(&self) -> &[String] {
         &self.lengths
     }
 
@@ -132,7 +132,7 @@ impl Rexes {
     }
 
     /// Adds the extracted fields to the rows; `text` returns their texts.
-    pub(super) fn on_texts(
+    pub(super) fn extract_from_texts(
         &self,
         rows: RecordBatch,
         text: impl FnOnce() -> Result<ArrayRef, EngineError>,
@@ -147,7 +147,7 @@ impl Rexes {
             rows = rows::with_column(&rows, output, char_counts(&texts))?;
         }
         for (regex, output) in &self.tests {
-            rows = rows::with_column(&rows, output, matches_of(regex, &texts))?;
+            rows = rows::with_column(&rows, output, match_flags(regex, &texts))?;
         }
         let mut found = rows::with_column(&rows, TEXT_FIELD, texts)?;
         for rex in &self.all {
@@ -165,10 +165,10 @@ impl Rexes {
     }
 
     /// One reader per command for a segment's pages, for one worker; preferably readers that already know the segment.
-    pub(super) fn readers(&self, segment: &Arc<dyn Segment>) -> Vec<RexReader> {
+    pub(super) fn take_readers(&self, segment: &Arc<dyn Segment>) -> Vec<RexReader> {
         let idle = {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-            let known = idle.iter().position(|readers| readers.iter().all(|reader| reader.knows(segment)));
+            let known = idle.iter().position(|readers| readers.iter().all(|reader| reader.has_read(segment)));
             known.or(idle.len().checked_sub(1)).map(|at| idle.swap_remove(at))
         };
         let tests = self.tests.iter().map(|(regex, output)| RexReader::of_test(regex, output));
@@ -176,7 +176,7 @@ impl Rexes {
     }
 
     /// Returns readers to the pool for the next page.
-    pub(super) fn give_back(&self, readers: Vec<RexReader>) {
+    pub(super) fn return_readers(&self, readers: Vec<RexReader>) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(readers);
     }
 }
@@ -189,7 +189,7 @@ impl PushedRex {
 
     /// The pushed-down form of the command, if the scan can run it.
     fn new(command: &RexExtraction) -> Option<PushedRex> {
-        let reads_given = command.field != TEXT_FIELD && is_made_elsewhere(&command.field);
+        let reads_given = command.field != TEXT_FIELD && is_not_from_text(&command.field);
         if reads_given || command.max_match != 1 || command.offset_field.is_some() {
             return None;
         }
@@ -198,7 +198,7 @@ impl PushedRex {
         let groups: Vec<(usize, String)> = names.filter_map(|(at, name)| Some((at, name.clone()?))).collect();
         let distinct =
             groups.iter().enumerate().all(|(at, (_, name))| groups[..at].iter().all(|(_, known)| known != name));
-        (distinct && !groups.iter().any(|(_, name)| is_made_elsewhere(name))).then(|| PushedRex {
+        (distinct && !groups.iter().any(|(_, name)| is_not_from_text(name))).then(|| PushedRex {
             command: Arc::new(command.clone()),
             regex,
             groups,

@@ -29,14 +29,14 @@ use crate::plan::{FirstRows, RowLimit};
 use crate::top_k::TopKThreshold;
 
 /// Maximum bytes of the combinations whose first rows are tracked across pages.
-const KEYS_BYTES_MAX: usize = 16 << 20;
+const TRACKED_KEYS_BYTES_MAX: usize = 16 << 20;
 /// Largest number of rows per combination for which combinations are tracked across pages.
-const COMBINATION_ROWS_MAX: usize = 16;
+const TRACKED_ROWS_PER_KEY_MAX: usize = 16;
 /// Hidden column with the position of a row in its page.
-const POSITION: &str = "__position";
+const POSITION_COLUMN: &str = "__position";
 
 /// Rows of a page and their positions in the page, in order of arrival.
-pub(crate) struct PlacedRows {
+pub(crate) struct PositionedRows {
     /// The rows.
     pub rows: RecordBatch,
     /// A position per row; none if a row represents several events.
@@ -53,7 +53,7 @@ pub(crate) struct RowSelector {
 
 enum Limit {
     Top(TopKThreshold),
-    First(FirstOfEach),
+    First(FirstRowTimes),
     Oldest(OldestRows),
 }
 
@@ -63,7 +63,7 @@ impl RowSelector {
         let limit = limit.map(|limit| match limit {
             // Rows are ranked by the value after the commands, so it does not matter whether the commands produce it.
             RowLimit::Top(top) => Limit::Top(TopKThreshold::new(top, &[])),
-            RowLimit::First(first) => Limit::First(FirstOfEach::new(first.clone())),
+            RowLimit::First(first) => Limit::First(FirstRowTimes::new(first.clone())),
             RowLimit::Oldest(count) => Limit::Oldest(OldestRows::new(*count)),
         });
         RowSelector { scan: Box::new(scan), commands, limit }
@@ -82,32 +82,32 @@ impl RowSelector {
         context: &CommandContext,
         left: &mut usize,
     ) -> Result<Vec<u32>, EngineError> {
-        let Some(PlacedRows { rows, positions }) = self.scan.placed_rows(page, context, left)? else {
+        let Some(PositionedRows { rows, positions }) = self.scan.positioned_rows(page, context, left)? else {
             return Ok(Vec::new());
         };
         assert_eq!(rows.num_rows(), positions.len(), "each row has its position");
         let count = positions.len();
-        let mut rows = rows::with_column(&rows, POSITION, Arc::new(UInt32Array::from(positions)))?;
+        let mut rows = rows::with_column(&rows, POSITION_COLUMN, Arc::new(UInt32Array::from(positions)))?;
         let mut commands: Vec<Box<dyn RowCommand>> = self.commands.iter().map(|make| make()).collect();
         for command in &mut commands {
             rows = command.apply(rows)?;
         }
         let rows = match &self.limit {
-            Some(Limit::Top(top)) => top.take_tightly(rows)?,
-            Some(Limit::First(first)) => first.take(rows)?,
-            Some(Limit::Oldest(oldest)) => oldest.take(rows)?,
+            Some(Limit::Top(top)) => top.filter_rows_within_batch(rows)?,
+            Some(Limit::First(first)) => first.filter_rows(rows)?,
+            Some(Limit::Oldest(oldest)) => oldest.filter_rows(rows)?,
             None => rows,
         };
-        let kept: Vec<u32> = match rows::column(&rows, POSITION).and_then(|kept| kept.as_primitive_opt::<UInt32Type>())
-        {
-            Some(kept) => kept.values().to_vec(),
-            None => {
-                return Err(EngineError::Internal {
-                    stage: "rows were selected",
-                    message: "a command removed the position of its rows".to_owned(),
-                });
-            }
-        };
+        let kept: Vec<u32> =
+            match rows::column(&rows, POSITION_COLUMN).and_then(|kept| kept.as_primitive_opt::<UInt32Type>()) {
+                Some(kept) => kept.values().to_vec(),
+                None => {
+                    return Err(EngineError::Internal {
+                        stage: "rows were selected",
+                        message: "a command removed the position of its rows".to_owned(),
+                    });
+                }
+            };
         assert!(kept.is_sorted_by(|before, after| before < after), "row commands keep the order of rows, each once");
         *left += count - kept.len();
         Ok(kept)
@@ -116,7 +116,7 @@ impl RowSelector {
 
 /// Times of the first rows of each combination of values so far. For a `dedup` that keeps N rows per combination, a
 /// row that is older than N others of its combination cannot be in the result.
-struct FirstOfEach {
+struct FirstRowTimes {
     rule: FirstRows,
     seen: Mutex<Combinations>,
 }
@@ -128,20 +128,20 @@ struct Combinations {
     times: Vec<BinaryHeap<Reverse<TimeNs>>>,
 }
 
-impl FirstOfEach {
-    fn new(rule: FirstRows) -> FirstOfEach {
-        FirstOfEach { rule, seen: Mutex::default() }
+impl FirstRowTimes {
+    fn new(rule: FirstRows) -> FirstRowTimes {
+        FirstRowTimes { rule, seen: Mutex::default() }
     }
 
     /// The rows that may be in the result.
-    fn take(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
-        let rows = self.rule.take(rows)?;
+    fn filter_rows(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let rows = self.rule.filter_rows(rows)?;
         let Some(times) =
             rows::column(&rows, "_time").and_then(|times| times.as_primitive_opt::<TimestampNanosecondType>())
         else {
             return Ok(rows);
         };
-        if self.rule.count > COMBINATION_ROWS_MAX {
+        if self.rule.count > TRACKED_ROWS_PER_KEY_MAX {
             return Ok(rows);
         }
         let readers: Vec<ColumnReader> = self.rule.fields.iter().map(|field| rows::reader(&rows, field)).collect();
@@ -157,7 +157,8 @@ impl FirstOfEach {
                         None => return Combination::Incomplete,
                     }
                 }
-                let found = if keys.bytes() < KEYS_BYTES_MAX { Some(keys.intern(&key)) } else { keys.find(&key) };
+                let found =
+                    if keys.bytes() < TRACKED_KEYS_BYTES_MAX { Some(keys.intern(&key)) } else { keys.find(&key) };
                 let Some(at) = found.map(|at| at as usize) else { return Combination::Untracked };
                 newest.resize_with(newest.len().max(at + 1), BinaryHeap::new);
                 newest[at].push(Reverse(times.value(row)));
@@ -201,7 +202,7 @@ impl OldestRows {
     }
 
     /// The rows that may be among the oldest, including those as old as the newest of the oldest rows so far.
-    fn take(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+    fn filter_rows(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let Some(times) =
             rows::column(&rows, "_time").and_then(|times| times.as_primitive_opt::<TimestampNanosecondType>())
         else {
@@ -231,17 +232,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_older_than_as_many_others_of_their_combination_are_left_out() {
+    fn rows_beyond_the_newest_n_of_a_combination_are_dropped() {
         for keeps_empty in [true, false] {
             let rule = FirstRows { fields: vec!["a".to_owned(), "b".to_owned()], count: 1, keeps_empty };
-            let first = FirstOfEach::new(rule);
+            let first = FirstRowTimes::new(rule);
             let times_of = |rows: &[(i64, Option<&str>, &str)]| -> Vec<i64> {
                 let times: ArrayRef =
                     Arc::new(TimestampNanosecondArray::from_iter_values(rows.iter().map(|(time, ..)| *time)));
                 let a: ArrayRef = Arc::new(rows.iter().map(|(_, a, _)| *a).collect::<StringViewArray>());
                 let b: ArrayRef = Arc::new(rows.iter().map(|(.., b)| Some(*b)).collect::<StringViewArray>());
                 let batch = rows::batch_of([("_time", times), ("a", a), ("b", b)], rows.len()).unwrap();
-                first.take(batch).unwrap().column(0).as_primitive::<TimestampNanosecondType>().values().to_vec()
+                first.filter_rows(batch).unwrap().column(0).as_primitive::<TimestampNanosecondType>().values().to_vec()
             };
             assert_eq!(times_of(&[(4, Some("x"), "yz"), (5, Some("x"), "yz"), (3, Some("xy"), "z")]), [5, 3]);
             assert_eq!(
@@ -254,12 +255,12 @@ mod tests {
     }
 
     #[test]
-    fn rows_newer_than_as_many_others_as_are_wanted_are_left_out() {
+    fn rows_newer_than_the_n_oldest_are_dropped() {
         let oldest = OldestRows::new(2);
         let times_of = |times: &[i64]| -> Vec<i64> {
             let times: ArrayRef = Arc::new(TimestampNanosecondArray::from(times.to_vec()));
             let count = times.len();
-            let kept = oldest.take(rows::batch_of([("_time", times)], count).unwrap()).unwrap();
+            let kept = oldest.filter_rows(rows::batch_of([("_time", times)], count).unwrap()).unwrap();
             kept.column(0).as_primitive::<TimestampNanosecondType>().values().to_vec()
         };
         assert_eq!(times_of(&[9]), [9], "there are not enough others yet");

@@ -28,17 +28,17 @@ const SLABS_PER_WORKER: usize = 4;
 /// Consumer of the rows of a worker's windows. The number of a slice is the index of its window in the list.
 pub(crate) trait SliceWork: Send {
     /// Whether the consumer accepts dictionary-coded columns, and rows without `_time` if nothing requests it.
-    fn reads_codes(&self) -> bool;
+    fn accepts_codes(&self) -> bool;
     /// Called before the rows of slice number `slice`.
-    fn begin(&mut self, slice: u64) -> Result<(), EngineError>;
+    fn begin_slice(&mut self, slice: u64) -> Result<(), EngineError>;
     /// Receives the rows of one page.
-    fn page(&mut self, rows: RecordBatch) -> Result<(), EngineError>;
+    fn process_page(&mut self, rows: RecordBatch) -> Result<(), EngineError>;
     /// Counts matching rows of a page that are not passed to the consumer.
-    fn left_out(&mut self, rows: u64);
+    fn count_excluded(&mut self, rows: u64);
     /// Receives the rows that a summary contains for one page.
-    fn summarised(&mut self, rows: RecordBatch) -> Result<(), EngineError>;
+    fn process_summary(&mut self, rows: RecordBatch) -> Result<(), EngineError>;
     /// Called when the slice is complete, or when the search stops reading.
-    fn end(&mut self) -> Result<(), EngineError>;
+    fn end_slice(&mut self) -> Result<(), EngineError>;
 }
 
 /// Pages of one segment that are read together.
@@ -48,7 +48,7 @@ pub struct Window {
     /// Cache key of the window's partial state, if the state may be cached.
     pub key: Option<PartKey>,
     /// The cached result.
-    pub known: Option<Arc<WindowPart>>,
+    pub cached: Option<Arc<WindowPart>>,
 }
 
 impl EventScan {
@@ -59,11 +59,11 @@ impl EventScan {
         let mut windows = Vec::new();
         let mut segments = Vec::new();
         for segment in &self.snapshot.segments {
-            if self.may_match(segment) && !self.leaves_out(segment) {
+            if self.may_match(segment) && !self.skips_segment(segment) {
                 segments.push((segment, self.empty_windows(segment, context, states)?));
             }
         }
-        let is_known = |windows: &[Window]| windows.iter().all(|window| window.known.is_some());
+        let is_known = |windows: &[Window]| windows.iter().all(|window| window.cached.is_some());
         let asked = segments.iter().filter(|(segment, windows)| !is_known(windows) && !self.is_summarised(segment));
         let asked: Vec<&Arc<dyn Segment>> = asked.map(|(segment, _)| *segment).collect();
         let mut pages = self.pages_of_all(&asked, context)?.into_iter();
@@ -81,19 +81,19 @@ impl EventScan {
                 false => pages.next().flatten(),
             };
             if let Some(pages) = pages {
-                add_pages(of_segment, segment, pages, context, &mut windows);
+                assign_pages(of_segment, segment, pages, context, &mut windows);
             }
         }
         assert!(pages.next().is_none(), "the answer for each segment that was asked is used");
         windows.reverse();
-        let known = windows.iter().filter_map(|window| window.known.as_ref()).map(|part| part.pages);
+        let known = windows.iter().filter_map(|window| window.cached.as_ref()).map(|part| part.pages);
         let pages = windows.iter().map(|window| window.pages.len() as u64);
-        self.progress.note_planned(known.chain(pages).sum());
+        self.progress.add_planned_pages(known.chain(pages).sum());
         Ok(windows)
     }
 
     fn is_summarised(&self, segment: &Arc<dyn Segment>) -> bool {
-        self.summary.as_ref().is_some_and(|summary| summary.holds(segment))
+        self.summary.as_ref().is_some_and(|summary| summary.covers_segment(segment))
     }
 
     /// The windows of a segment with their cached results, without pages.
@@ -105,7 +105,7 @@ impl EventScan {
     ) -> Result<Vec<Window>, EngineError> {
         // Such states are not cached: lookup tables change without notice, and computed fields may depend on the
         // current time.
-        let is_derived = self.derivations.concerns(&segment.metas(), &context.messages)?;
+        let is_derived = self.derivations.may_produce_fields(&segment.metas(), &context.messages)?;
         let states = states.filter(|_| !is_derived);
         let infos = (0u32..).zip(segment.pages().chunks(context.dataflow.window_pages()));
         let windows = infos.map(|(number, infos)| {
@@ -114,14 +114,14 @@ impl EventScan {
                 is_whole.then(|| states.key(slab, number))
             });
             let known = states.zip(key).and_then(|(states, key)| states.get(&key));
-            Window { pages: Vec::new(), key, known }
+            Window { pages: Vec::new(), key, cached: known }
         });
         Ok(windows.collect())
     }
 }
 
 /// Assigns the pages of a segment to its windows, keeping windows that are read or cached.
-fn add_pages(
+fn assign_pages(
     mut of_segment: Vec<Window>,
     segment: &Arc<dyn Segment>,
     pages: Vec<PageRef>,
@@ -134,8 +134,8 @@ fn add_pages(
     let mut read = 0;
     for page in pages {
         let window = &mut of_segment[page.page / window_pages];
-        if window.known.is_none() {
-            read |= PageSet::one(page.page).0;
+        if window.cached.is_none() {
+            read |= PageSet::single(page.page).0;
             window.pages.push(page);
         }
     }
@@ -151,9 +151,9 @@ pub(crate) fn map_slices<W: SliceWork>(
     context: &CommandContext,
     make: &(dyn Fn() -> Result<W, EngineError> + Sync),
 ) -> Result<Vec<W>, EngineError> {
-    let runs = runs_of(windows, context.dataflow.workers());
+    let runs = group_windows(windows, context.dataflow.workers());
     let is_far = windows.iter().flat_map(|window| &window.pages).any(|page| page.segment.is_far());
-    let beginnings = SegmentPrefetch::of(scan, windows, &runs, is_far && make()?.reads_codes(), context);
+    let beginnings = SegmentPrefetch::of(scan, windows, &runs, is_far && make()?.accepts_codes(), context);
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<W>> = Mutex::default();
     let failure: Mutex<Option<EngineError>> = Mutex::default();
@@ -168,7 +168,7 @@ pub(crate) fn map_slices<W: SliceWork>(
     };
     let readers = windows.iter().filter(|window| !window.pages.is_empty()).count();
     let workers = context.dataflow.workers().min(readers).max(1);
-    beginnings.during(|| {
+    beginnings.run_with_prefetch(|| {
         std::thread::scope(|scope| {
             for _ in 1..workers {
                 scope.spawn(work);
@@ -186,11 +186,11 @@ pub(crate) fn map_slices<W: SliceWork>(
 
 /// Windows that one worker reads together: all windows of a slab, if there are enough slabs to keep every worker busy.
 /// What is computed once per slab is then not repeated by other workers.
-fn runs_of(windows: &[Window], workers: usize) -> Vec<Range<usize>> {
+fn group_windows(windows: &[Window], workers: usize) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for at in 0..windows.len() {
         match runs.last_mut() {
-            Some(run) if is_of_same_slab(&windows[run.start], &windows[at]) => run.end = at + 1,
+            Some(run) if share_slab(&windows[run.start], &windows[at]) => run.end = at + 1,
             _ => runs.push(at..at + 1),
         }
     }
@@ -198,7 +198,7 @@ fn runs_of(windows: &[Window], workers: usize) -> Vec<Range<usize>> {
     if runs.len() < workers * SLABS_PER_WORKER { (0..windows.len()).map(|at| at..at + 1).collect() } else { runs }
 }
 
-fn is_of_same_slab(a: &Window, b: &Window) -> bool {
+fn share_slab(a: &Window, b: &Window) -> bool {
     match (a.pages.first(), b.pages.first()) {
         (Some(a), Some(b)) => Arc::ptr_eq(&a.segment, &b.segment),
         _ => false,
@@ -221,27 +221,27 @@ fn run_worker<W: SliceWork>(
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
         let Some(run) = runs.get(number) else { return Ok(worker) };
-        beginnings.reach(number);
+        beginnings.record_taken_run(number);
         for at in run.clone() {
-            worker.begin(at as u64)?;
+            worker.begin_slice(at as u64)?;
             for page in windows[at].pages.iter().rev() {
                 if context.stop.should_stop_reading() {
                     context.stop.mark_partial();
-                    return worker.end().map(|()| worker);
+                    return worker.end_slice().map(|()| worker);
                 }
-                if let Some(rows) = scan.summarised(page)? {
-                    worker.summarised(rows)?;
+                if let Some(rows) = scan.read_summary(page)? {
+                    worker.process_summary(rows)?;
                     continue;
                 }
                 let mut left = 0;
-                let rows = scan.read_page(page, worker.reads_codes(), context, &mut left)?;
-                page.done();
-                worker.left_out(left as u64);
+                let rows = scan.read_page(page, worker.accepts_codes(), context, &mut left)?;
+                page.release();
+                worker.count_excluded(left as u64);
                 if let Some(rows) = rows {
-                    worker.page(rows)?;
+                    worker.process_page(rows)?;
                 }
             }
-            worker.end()?;
+            worker.end_slice()?;
         }
     }
 }

@@ -13,7 +13,7 @@ use quarry_event::{FieldColumns, IndexedField, Metadata, Page, PageColumns, Page
 use quarry_store::{Damage, Deletion, PageInfo, Segment, SlabIdentity, Snapshot, StoreError, StoredSlab, TemplatePage};
 
 /// Field with the original sourcetype of an event.
-pub(crate) const ORIGINAL: &str = "_sourcetype";
+pub(crate) const ORIGINAL_SOURCETYPE_FIELD: &str = "_sourcetype";
 
 /// The snapshot with sourcetypes renamed for searching.
 pub fn with_renamed_sourcetypes(mut snapshot: Snapshot, props: &PropsResolver) -> Snapshot {
@@ -24,33 +24,33 @@ pub fn with_renamed_sourcetypes(mut snapshot: Snapshot, props: &PropsResolver) -
     for segment in &mut snapshot.segments {
         let metas = segment.metas();
         if metas.iter().any(|meta| names.contains_key(&*meta.sourcetype)) {
-            *segment = Arc::new(Renamed::new(Arc::clone(segment), &metas, &names));
+            *segment = Arc::new(RenamedSegment::new(Arc::clone(segment), &metas, &names));
         }
     }
     snapshot
 }
 
 #[derive(Debug)]
-struct Renamed {
+struct RenamedSegment {
     segment: Arc<dyn Segment>,
     metas: Arc<[Metadata]>,
     /// For each metadata code, the original name, if renamed.
     originals: Vec<Option<Box<str>>>,
 }
 
-impl Renamed {
-    fn new(segment: Arc<dyn Segment>, metas: &[Metadata], names: &BTreeMap<&str, &str>) -> Renamed {
+impl RenamedSegment {
+    fn new(segment: Arc<dyn Segment>, metas: &[Metadata], names: &BTreeMap<&str, &str>) -> RenamedSegment {
         let shown = metas.iter().map(|meta| match names.get(&*meta.sourcetype) {
             Some(shown) => Metadata { sourcetype: Arc::from(*shown), ..meta.clone() },
             None => meta.clone(),
         });
         let original = |meta: &Metadata| names.get(&*meta.sourcetype).map(|_| Box::from(&*meta.sourcetype));
-        Renamed { metas: shown.collect(), originals: metas.iter().map(original).collect(), segment }
+        RenamedSegment { metas: shown.collect(), originals: metas.iter().map(original).collect(), segment }
     }
 
     /// The page's fields, including the original names.
     fn fields(&self, page: &Page) -> Vec<IndexedField> {
-        let name: Arc<str> = ORIGINAL.into();
+        let name: Arc<str> = ORIGINAL_SOURCETYPE_FIELD.into();
         let mut given = page.fields.iter().peekable();
         let mut fields = Vec::with_capacity(page.fields.len() + page.len());
         for (row, meta) in (0..).zip(&page.meta) {
@@ -70,14 +70,14 @@ impl Renamed {
 fn without_sourcetypes(query: &TermQuery) -> TermQuery {
     match query {
         TermQuery::Meta { field: MetaField::Sourcetype, .. } => TermQuery::All,
-        TermQuery::Field { name, .. } if **name == *ORIGINAL => TermQuery::All,
+        TermQuery::Field { name, .. } if **name == *ORIGINAL_SOURCETYPE_FIELD => TermQuery::All,
         TermQuery::And(parts) => TermQuery::and(parts.iter().map(without_sourcetypes)),
         TermQuery::Or(parts) => TermQuery::or(parts.iter().map(without_sourcetypes)),
         other => other.clone(),
     }
 }
 
-impl Segment for Renamed {
+impl Segment for RenamedSegment {
     fn bucket(&self) -> &str {
         self.segment.bucket()
     }

@@ -14,7 +14,7 @@ use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, NumberH
 use quarry_pipeline::extract::JsonPath;
 use quarry_spl::ast::SpathCommand;
 
-use crate::event_fields::is_given;
+use crate::event_fields::is_intrinsic_field;
 
 /// The field that holds the event text.
 pub(crate) const TEXT_FIELD: &str = "_raw";
@@ -81,12 +81,12 @@ impl PushedPath {
     pub(crate) fn new(command: &SpathCommand) -> Option<PushedPath> {
         let text = command.path.clone().filter(|_| command.input == TEXT_FIELD)?;
         let output = command.output.clone().unwrap_or_else(|| text.clone());
-        let path = JsonPath::parse(&text).filter(|_| !is_made_elsewhere(&output))?;
+        let path = JsonPath::parse(&text).filter(|_| !is_not_from_text(&output))?;
         Some(PushedPath { command: Arc::new(command.clone()), path, text, output })
     }
 }
 
 /// Whether a field does not come from the event text.
-pub(crate) fn is_made_elsewhere(name: &str) -> bool {
-    is_given(name) || rows::is_hidden(name) || name == TEXT_FIELD
+pub(crate) fn is_not_from_text(name: &str) -> bool {
+    is_intrinsic_field(name) || rows::is_hidden(name) || name == TEXT_FIELD
 }

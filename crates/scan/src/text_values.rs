@@ -22,7 +22,7 @@ pub(crate) fn char_counts(texts: &ArrayRef) -> ArrayRef {
 }
 
 /// 1 for each text that matches, 0 for the others.
-pub(crate) fn matches_of(regex: &Regex, texts: &ArrayRef) -> ArrayRef {
+pub(crate) fn match_flags(regex: &Regex, texts: &ArrayRef) -> ArrayRef {
     let (reader, mut scratch) = (ColumnReader::new(texts), String::new());
     let is_match = |row| reader.text(row, &mut scratch).map(|text| i64::from(regex.is_match(text)));
     Arc::new((0..texts.len()).map(is_match).collect::<Int64Array>())

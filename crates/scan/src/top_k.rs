@@ -23,7 +23,7 @@ use quarry_spl::ast::{SortKey, SortKind};
 use crate::plan::{Extraction, TopK};
 
 /// Maximum number of rows that the sort keeps; the rank of each is stored.
-pub const ROWS_MAX: usize = 100_000;
+pub const TOP_ROWS_MAX: usize = 100_000;
 
 /// The ranks of the best rows so far.
 pub(crate) struct TopKThreshold {
@@ -103,13 +103,18 @@ impl TopKThreshold {
     }
 
     /// The sort field, if its values are those of the events.
-    pub(crate) fn field_of_events(&self) -> Option<&str> {
+    pub(crate) fn event_field(&self) -> Option<&str> {
         Some(self.field()).filter(|_| !self.is_made)
     }
 
     /// Mask of the rows that may be in the result, judging by their values of the field and, if known, their times;
     /// `None` if all rows may.
-    pub(crate) fn keep(&self, values: Option<&ArrayRef>, times: Option<&[TimeNs]>, count: usize) -> Option<Vec<bool>> {
+    pub(crate) fn candidate_mask(
+        &self,
+        values: Option<&ArrayRef>,
+        times: Option<&[TimeNs]>,
+        count: usize,
+    ) -> Option<Vec<bool>> {
         let worst = {
             let ranks = self.ranks.lock().unwrap_or_else(PoisonError::into_inner);
             if ranks.len() < self.count {
@@ -120,11 +125,11 @@ impl TopKThreshold {
         let times = times.filter(|_| self.is_only_key);
         let time_at = |row: usize| times.and_then(|times| times.get(row)).copied();
         if let Some(ColumnReader::Dictionary(coded)) = values.map(ColumnReader::new) {
-            let kept = self.keep_codes(&coded, &worst, time_at);
+            let kept = self.candidate_mask_of_codes(&coded, &worst, time_at);
             return kept.contains(&false).then_some(kept);
         }
         let mut kept = Vec::with_capacity(count);
-        self.each_rank(values, count, |row, class, number, text| {
+        self.ranks(values, count, |row, class, number, text| {
             kept.push(worst.compare_at(class, number, text, time_at(row)).is_ge());
         });
         assert_eq!(kept.len(), count, "each row has its rank");
@@ -132,7 +137,7 @@ impl TopKThreshold {
     }
 
     /// Mask of the rows of a coded column that may be in the result; each text is ranked once.
-    fn keep_codes(
+    fn candidate_mask_of_codes(
         &self,
         coded: &DictionaryColumn,
         worst: &Rank,
@@ -144,7 +149,7 @@ impl TopKThreshold {
             let order = coded.code(row).map_or(missing, |code| {
                 *known[code].get_or_insert_with(|| {
                     let (class, number, text) = rank(self.key.kind, Some(coded.texts.value(code)));
-                    worst.compare(self.turned(class), number, text)
+                    worst.compare(self.directed_class(class), number, text)
                 })
             });
             order.then_with(|| worst.compare_times(time_at(row))).is_ge()
@@ -153,16 +158,16 @@ impl TopKThreshold {
     }
 
     /// The class, negated if the order is descending.
-    fn turned(&self, class: i64) -> i64 {
+    fn directed_class(&self, class: i64) -> i64 {
         if self.descending && class != MISSING { -class } else { class }
     }
 
     /// Returns the rows that may be in the result; they count towards the threshold from now on.
-    pub(crate) fn take(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
-        let rows = self.kept_rows(rows)?;
+    pub(crate) fn filter_rows(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let rows = self.candidate_rows(rows)?;
         let (values, times) = (rows::column(&rows, self.field()), times_of(&rows).filter(|_| self.is_only_key));
         let mut ranks = self.ranks.lock().unwrap_or_else(PoisonError::into_inner);
-        self.each_rank(values, rows.num_rows(), |row, class, number, text| {
+        self.ranks(values, rows.num_rows(), |row, class, number, text| {
             let time = times.and_then(|times| times.get(row)).copied();
             let is_better = ranks.peek().is_none_or(|worst| worst.compare_at(class, number, text, time).is_gt());
             if ranks.len() < self.count || is_better {
@@ -178,25 +183,25 @@ impl TopKThreshold {
     }
 
     /// Like [`TopKThreshold::take`], but also drops rows that other rows of the same batch exclude.
-    pub(crate) fn take_tightly(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
-        self.kept_rows(self.take(rows)?)
+    pub(crate) fn filter_rows_within_batch(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        self.candidate_rows(self.filter_rows(rows)?)
     }
 
-    fn kept_rows(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
-        match self.keep(rows::column(&rows, self.field()), times_of(&rows), rows.num_rows()) {
+    fn candidate_rows(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        match self.candidate_mask(rows::column(&rows, self.field()), times_of(&rows), rows.num_rows()) {
             Some(kept) => rows::filter(&rows, &kept.into()),
             None => Ok(rows),
         }
     }
 
     /// Rank of each row: class, number and text of its value.
-    fn each_rank(
+    fn ranks(
         &self,
         values: Option<&ArrayRef>,
         count: usize,
         mut each: impl FnMut(usize, i64, Option<f64>, Option<&str>),
     ) {
-        let turned = |class: i64| self.turned(class);
+        let turned = |class: i64| self.directed_class(class);
         let Some(values) = values else {
             return (0..count).for_each(|row| each(row, MISSING, None, None));
         };
@@ -231,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_equal_values_the_newest_rows_are_wanted_if_no_other_key_decides() {
+    fn among_equal_values_the_newest_rows_win_without_another_key() {
         for (is_only_key, expected) in [(true, &[8, 6, 6][..]), (false, &[8, 5, 6, 6])] {
             let field = FieldPattern { text: "f".to_owned(), span: Span::default() };
             let key = SortKey { field, descending: true, kind: SortKind::Auto };
@@ -241,7 +246,7 @@ mod tests {
                 let columns: [(&str, ArrayRef); 2] =
                     [("_time", Arc::new(TimestampNanosecondArray::from(times.to_vec()))), ("f", values)];
                 let rows = rows::batch_of(columns, times.len()).unwrap();
-                times_of(&top_k.take_tightly(rows).unwrap()).unwrap().to_vec()
+                times_of(&top_k.filter_rows_within_batch(rows).unwrap()).unwrap().to_vec()
             };
             assert_eq!(kept(&[4, 8, 5, 6, 6, 9], &["2", "3", "3", "3", "3", "1"]), expected);
             assert_eq!(kept(&[3, 9], &["3", "1"]), if is_only_key { &[][..] } else { &[3] });

@@ -43,12 +43,12 @@ fn main() {
         keeper: None,
         summaries: None,
     });
-    let needles = needles_of(file);
+    let needles = read_needles(file);
     let absent: Vec<String> =
         (0..LINES).map(|at| format!("session=00000000-{at:04x}-4000-8000-000000000000")).collect();
     for (what, searches, is_there) in [("needles", &needles, true), ("absent ids", &absent, false)] {
         // A first round caches blocks and filters.
-        searches.iter().for_each(|search| assert_eq!(found(&service, search), is_there, "{search}"));
+        searches.iter().for_each(|search| assert_eq!(finds_event(&service, search), is_there, "{search}"));
         let next = AtomicUsize::new(0);
         let start = Instant::now();
         std::thread::scope(|scope| {
@@ -57,7 +57,7 @@ fn main() {
                 let work = || {
                     while start.elapsed() < seconds {
                         let search = &searches[next.fetch_add(1, Ordering::Relaxed) % searches.len()];
-                        assert_eq!(found(&service, search), is_there, "{search}");
+                        assert_eq!(finds_event(&service, search), is_there, "{search}");
                     }
                 };
                 thread.spawn_scoped(scope, work).unwrap();
@@ -68,12 +68,12 @@ fn main() {
     }
 }
 
-fn found(service: &SearchService, search: &str) -> bool {
-    let params = SearchParams { text: search.to_owned(), ..SearchParams::of_owner() };
+fn finds_event(service: &SearchService, search: &str) -> bool {
+    let params = SearchParams { text: search.to_owned(), ..SearchParams::for_owner() };
     !service.run(params).unwrap().table.is_empty()
 }
 
-fn needles_of(file: &str) -> Vec<String> {
+fn read_needles(file: &str) -> Vec<String> {
     let mut file = File::open(file).unwrap();
     let step = file.metadata().unwrap().len() / (LINES + 1);
     let mut needles = Vec::new();

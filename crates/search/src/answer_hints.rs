@@ -20,9 +20,9 @@ use crate::service::{SearchParams, SearchService};
 use crate::{ResultTable, Row};
 
 /// Maximum total time of the small searches of an answer; beyond it, they are stopped and the answer gets no hints.
-const TIME_MAX: Duration = Duration::from_millis(250);
+const PROBE_TIME_MAX: Duration = Duration::from_millis(250);
 /// Interval between two checks whether a client still waits for the hints.
-const LOOK: Duration = Duration::from_millis(25);
+const CLIENT_POLL_INTERVAL: Duration = Duration::from_millis(25);
 /// Maximum number of rows of a small search.
 const ROWS_MAX: usize = 2_000;
 
@@ -54,7 +54,7 @@ impl AnswerWatch {
     }
 
     /// Inspects the next rows. Events are only counted, because each has fields of its own.
-    pub fn see(&mut self, rows: &ResultTable) {
+    pub fn observe_rows(&mut self, rows: &ResultTable) {
         match self.is_events {
             true => self.columns.rows += rows.len(),
             false => self.columns.add(rows),
@@ -68,10 +68,10 @@ impl AnswerWatch {
 
     /// Hints on the complete answer, each as one line; none if the search found something. `is_over` returns true once
     /// no client waits for the hints any more.
-    pub fn hints(&self, is_over: &(dyn Fn() -> bool + Sync)) -> Vec<String> {
+    pub fn find_hints(&self, is_over: &(dyn Fn() -> bool + Sync)) -> Vec<String> {
         let (search, columns) = (&self.search, &self.columns);
         let now = search.service.clock().now_ns();
-        let is_about_nothing = !self.is_events && columns.is_about_nothing();
+        let is_about_nothing = !self.is_events && columns.is_empty_aggregate();
         let found = SearchOutcome {
             text: &search.text,
             rows: if is_about_nothing { 0 } else { columns.rows },
@@ -83,14 +83,14 @@ impl AnswerWatch {
             offset_s: offset_s(&search.zone, now),
             is_watched: false,
         };
-        if found.is_whole() {
+        if found.is_complete() {
             return Vec::new();
         }
         let limit = ProbeLimit::default();
         let notes = std::thread::scope(|scope| {
-            scope.spawn(|| limit.keep(is_over));
+            scope.spawn(|| limit.enforce_deadline(is_over));
             let notes = hints(&found, &mut ServiceProbes { search, now, limit: &limit });
-            limit.end();
+            limit.end_probe();
             notes
         });
         // Hints based on a small search that was stopped halfway could be wrong.
@@ -122,16 +122,16 @@ struct ProbeState {
 }
 
 impl ProbeLimit {
-    fn locked(&self) -> MutexGuard<'_, ProbeState> {
+    fn lock(&self) -> MutexGuard<'_, ProbeState> {
         // A poisoned lock is harmless: each change is complete before anything can panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the last small search has ended, and stops the current one after [`TIME_MAX`] or once `is_over` is
     /// true.
-    fn keep(&self, is_over: &(dyn Fn() -> bool + Sync)) {
-        let mut left = TIME_MAX;
-        let mut state = self.locked();
+    fn enforce_deadline(&self, is_over: &(dyn Fn() -> bool + Sync)) {
+        let mut left = PROBE_TIME_MAX;
+        let mut state = self.lock();
         while !state.has_ended {
             if left.is_zero() || is_over() {
                 state.is_reached = true;
@@ -140,26 +140,26 @@ impl ProbeLimit {
                 }
                 return;
             }
-            let waited = self.changed.wait_timeout_while(state, LOOK, |state| !state.has_ended);
+            let waited = self.changed.wait_timeout_while(state, CLIENT_POLL_INTERVAL, |state| !state.has_ended);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
-            left = left.saturating_sub(LOOK);
+            left = left.saturating_sub(CLIENT_POLL_INTERVAL);
         }
     }
 
     /// Whether a small search may run. `stopper` stops it when the time is over.
-    fn begin(&self, stopper: Stopper) -> bool {
-        let mut state = self.locked();
+    fn start_probe(&self, stopper: Stopper) -> bool {
+        let mut state = self.lock();
         state.running = Some(stopper);
         !state.is_reached
     }
 
-    fn end(&self) {
-        self.locked().has_ended = true;
+    fn end_probe(&self) {
+        self.lock().has_ended = true;
         self.changed.notify_all();
     }
 
     fn is_reached(&self) -> bool {
-        self.locked().is_reached
+        self.lock().is_reached
     }
 }
 
@@ -171,7 +171,7 @@ struct ServiceProbes<'a> {
 }
 
 impl ServiceProbes<'_> {
-    fn rows_in(&self, text: &str, range: TimeRange) -> Option<Vec<HintRow>> {
+    fn run_probe(&self, text: &str, range: TimeRange) -> Option<Vec<HintRow>> {
         let params = SearchParams {
             text: text.to_owned(),
             zone: Some(self.search.zone.clone()),
@@ -186,24 +186,25 @@ impl ServiceProbes<'_> {
         if self.limit.is_reached() {
             return None;
         }
-        let running = self.search.service.start_here(params).ok()?;
-        if !self.limit.begin(running.stopper()) {
+        let running = self.search.service.start_on_reader_thread(params).ok()?;
+        if !self.limit.start_probe(running.stopper()) {
             return None;
         }
         let table = running.finish().ok()?.table;
-        let row =
-            |row: Row<'_>| row.cells().map(|(name, value)| (name.to_owned(), value.joined(" ").into_owned())).collect();
+        let row = |row: Row<'_>| {
+            row.cells().map(|(name, value)| (name.to_owned(), value.join_values(" ").into_owned())).collect()
+        };
         Some(table.rows().map(row).collect())
     }
 }
 
 impl Probes for ServiceProbes<'_> {
     fn rows(&mut self, search: &str) -> Option<Vec<HintRow>> {
-        self.rows_in(search, self.search.range)
+        self.run_probe(search, self.search.range)
     }
 
     fn rows_of_all_time(&mut self, search: &str) -> Option<Vec<HintRow>> {
-        self.rows_in(search, TimeRange { earliest: None, latest: None })
+        self.run_probe(search, TimeRange { earliest: None, latest: None })
     }
 }
 
@@ -212,13 +213,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_searches_end_when_nobody_waits_for_hints() {
+    fn probes_stop_when_no_client_waits_for_hints() {
         let limit = ProbeLimit::default();
-        limit.keep(&|| true);
+        limit.enforce_deadline(&|| true);
         assert!(limit.is_reached());
         let limit = ProbeLimit::default();
-        limit.end();
-        limit.keep(&|| true);
+        limit.end_probe();
+        limit.enforce_deadline(&|| true);
         assert!(!limit.is_reached(), "they had ended before");
     }
 }

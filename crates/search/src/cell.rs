@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{DataType, Float64Type, Int64Type, TimeUnit, TimestampNanosecondType};
 use jiff::tz::TimeZone;
-use quarry_event::spreadsheet::without_formula;
+use quarry_event::spreadsheet::escape_formula;
 use quarry_event::time::{NS_PER_SEC, strftime};
 use quarry_event::value::{self, Number};
 
@@ -37,25 +37,25 @@ impl<'a> Cell<'a> {
             DataType::Float64 => Cow::Owned(value::format_number(column.as_primitive::<Float64Type>().value(row))),
             DataType::Boolean => Cow::Borrowed(if column.as_boolean().value(row) { "true" } else { "false" }),
             DataType::Timestamp(TimeUnit::Nanosecond, _) => {
-                return Cell::Single(Cow::Owned(timestamp(
+                return Cell::Single(Cow::Owned(format_timestamp(
                     field,
                     column.as_primitive::<TimestampNanosecondType>().value(row),
                     zone,
                 )));
             }
-            DataType::List(_) => return multi(column.as_list::<i32>().value(row).as_ref()),
+            DataType::List(_) => return from_list(column.as_list::<i32>().value(row).as_ref()),
             other => Cow::Owned(format!("<{other}>")),
         };
         if field == "_time"
-            && let Some(time_ns) = value::exact_number(&text).and_then(instant)
+            && let Some(time_ns) = value::parse_exact_number(&text).and_then(to_instant)
         {
-            return Cell::Single(Cow::Owned(iso_time(time_ns, zone)));
+            return Cell::Single(Cow::Owned(format_iso_time(time_ns, zone)));
         }
         Cell::Single(text)
     }
 
     /// The value as one text, with several values joined by `separator`; null is empty.
-    pub fn joined(&self, separator: &str) -> Cow<'_, str> {
+    pub fn join_values(&self, separator: &str) -> Cow<'_, str> {
         match self {
             Cell::Null => Cow::Borrowed(""),
             Cell::Single(text) => Cow::Borrowed(text),
@@ -65,7 +65,7 @@ impl<'a> Cell<'a> {
 }
 
 /// Values of a list cell; a list with one value is a single value.
-fn multi<'a>(values: &dyn Array) -> Cell<'a> {
+fn from_list<'a>(values: &dyn Array) -> Cell<'a> {
     let texts: Vec<Cow<'a, str>> = match values.data_type() {
         DataType::Utf8View => {
             values.as_string_view().iter().flatten().map(|text| Cow::Owned(text.to_owned())).collect()
@@ -80,9 +80,9 @@ fn multi<'a>(values: &dyn Array) -> Cell<'a> {
     }
 }
 
-fn timestamp(field: &str, time_ns: i64, zone: &TimeZone) -> String {
+fn format_timestamp(field: &str, time_ns: i64, zone: &TimeZone) -> String {
     if field == "_time" {
-        return iso_time(time_ns, zone);
+        return format_iso_time(time_ns, zone);
     }
     let mut text = String::new();
     value::write_nanos(time_ns, &mut text);
@@ -90,15 +90,15 @@ fn timestamp(field: &str, time_ns: i64, zone: &TimeZone) -> String {
 }
 
 /// Converts seconds to an instant, rounded to microseconds if the number is more precise than a decimal can be.
-fn instant(seconds: Number) -> Option<i64> {
+fn to_instant(seconds: Number) -> Option<i64> {
     const MICROS_PER_SEC: f64 = 1e6;
     const NS_PER_MICRO: i64 = NS_PER_SEC / 1_000_000;
     let rounded = || ((seconds.as_f64() * MICROS_PER_SEC).round() as i64).checked_mul(NS_PER_MICRO);
-    seconds.nanos().or_else(rounded)
+    seconds.to_nanos().or_else(rounded)
 }
 
 /// A time as Splunk outputs it, `2026-11-20T13:42:07.123+00:00`; with more decimals only if `time_ns` has them.
-pub fn iso_time(time_ns: i64, zone: &TimeZone) -> String {
+pub fn format_iso_time(time_ns: i64, zone: &TimeZone) -> String {
     let format = match time_ns.rem_euclid(NS_PER_SEC) {
         fraction if fraction % 1_000_000 == 0 => "%Y-%m-%dT%H:%M:%S.%3N%:z",
         fraction if fraction % 1_000 == 0 => "%Y-%m-%dT%H:%M:%S.%6N%:z",
@@ -123,38 +123,38 @@ pub enum JsonType {
 /// They are numbers if each is written as the number would print (`200`, `-1.5`), or if all have the same number of
 /// decimals, as `round(x, 2)` produces (`8.70`). `007`, and `1.9` next to `1.10`, are texts.
 #[derive(Clone, Copy, Debug)]
-pub struct ColumnType {
+pub struct JsonTypeDetector {
     canonical: bool,
     /// Number of decimals of every value; `None` if it differs between values or no value was seen.
     digits: Option<usize>,
     is_empty: bool,
 }
 
-impl Default for ColumnType {
-    fn default() -> ColumnType {
-        ColumnType { canonical: true, digits: None, is_empty: true }
+impl Default for JsonTypeDetector {
+    fn default() -> JsonTypeDetector {
+        JsonTypeDetector { canonical: true, digits: None, is_empty: true }
     }
 }
 
-impl ColumnType {
+impl JsonTypeDetector {
     /// Takes a value into account.
-    pub fn learn(&mut self, cell: &Cell<'_>) {
+    pub fn update(&mut self, cell: &Cell<'_>) {
         match cell {
             Cell::Null => {}
-            Cell::Single(text) => self.learn_text(text),
-            Cell::Multi(texts) => texts.iter().for_each(|text| self.learn_text(text)),
+            Cell::Single(text) => self.update_with_text(text),
+            Cell::Multi(texts) => texts.iter().for_each(|text| self.update_with_text(text)),
         }
     }
 
-    fn learn_text(&mut self, text: &str) {
+    fn update_with_text(&mut self, text: &str) {
         let digits = if self.is_empty || self.digits.is_some() { digits_after_point(text) } else { None };
         self.digits = digits.filter(|digits| self.is_empty || self.digits == Some(*digits));
-        self.canonical = self.canonical && value::canonical_number(text).is_some();
+        self.canonical = self.canonical && value::parse_canonical_number(text).is_some();
         self.is_empty = false;
     }
 
     /// JSON type of the column's values.
-    pub fn json(&self) -> JsonType {
+    pub fn json_type(&self) -> JsonType {
         if self.canonical || self.digits.is_some() { JsonType::Numbers } else { JsonType::Texts }
     }
 }
@@ -188,7 +188,7 @@ pub fn write_json(cell: &Cell<'_>, kind: JsonType, out: &mut String) {
 
 fn write_json_scalar(text: &str, kind: JsonType, out: &mut String) {
     let is_canonical =
-        || text.starts_with(|c: char| c.is_ascii_digit() || c == '-') && value::canonical_number(text).is_some();
+        || text.starts_with(|c: char| c.is_ascii_digit() || c == '-') && value::parse_canonical_number(text).is_some();
     let is_number = match kind {
         JsonType::Texts => false,
         JsonType::Mixed => is_canonical(),
@@ -240,7 +240,7 @@ impl CsvCells {
     pub fn write(self, text: &str, out: &mut String) {
         match self {
             CsvCells::Exact => write_csv(text, out),
-            CsvCells::Safe => write_csv(&without_formula(text), out),
+            CsvCells::Safe => write_csv(&escape_formula(text), out),
         }
     }
 }
@@ -270,12 +270,12 @@ mod tests {
             (&["00.5"], r#"["00.5"]"#),
             (&["1e5", "1"], r#"["1e5","1"]"#),
         ] {
-            let mut column = ColumnType::default();
-            column.learn(&Cell::Null);
-            texts.iter().for_each(|text| column.learn(&Cell::Single((*text).into())));
+            let mut column = JsonTypeDetector::default();
+            column.update(&Cell::Null);
+            texts.iter().for_each(|text| column.update(&Cell::Single((*text).into())));
             let mut out = String::new();
             let cell = Cell::Multi(texts.iter().map(|text| (*text).into()).chain([Cow::Borrowed("x")]).collect());
-            write_json(&cell, column.json(), &mut out);
+            write_json(&cell, column.json_type(), &mut out);
             assert_eq!(out, expected.replace(']', ",\"x\"]"));
         }
     }
@@ -299,9 +299,9 @@ mod tests {
     #[test]
     fn times_show_the_digits_they_have() {
         let utc = TimeZone::UTC;
-        assert_eq!(iso_time(0, &utc), "1970-01-01T00:00:00.000+00:00");
-        assert_eq!(iso_time(1_500, &utc), "1970-01-01T00:00:00.000001500+00:00");
-        assert_eq!(iso_time(12_345_000, &utc), "1970-01-01T00:00:00.012345+00:00");
+        assert_eq!(format_iso_time(0, &utc), "1970-01-01T00:00:00.000+00:00");
+        assert_eq!(format_iso_time(1_500, &utc), "1970-01-01T00:00:00.000001500+00:00");
+        assert_eq!(format_iso_time(12_345_000, &utc), "1970-01-01T00:00:00.012345+00:00");
     }
 
     #[test]

@@ -21,9 +21,9 @@ pub const DIFFERENCES_MAX: usize = 200;
 /// A field is left out if the number of its distinct values exceeds both [`DISTINCT_FEW`] and this share of its events.
 const DISTINCT_SHARE_MAX: f64 = 0.5;
 /// A field with at most this many distinct values is always compared.
-const DISTINCT_FEW: f64 = 20.0;
+const ALWAYS_COMPARED_MAX: f64 = 20.0;
 /// Name of a field that every event has, so that its count is the number of events.
-const EVERYWHERE: &str = "index";
+const UNIVERSAL_FIELD: &str = "index";
 
 /// A field value that is more frequent in one of the two ranges.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,14 +57,17 @@ struct FieldCounts {
 
 impl RangeFields {
     /// Reads the result of `fieldsummary`.
-    pub fn of_summary(outcome: &Outcome) -> RangeFields {
+    pub fn from_summary(outcome: &Outcome) -> RangeFields {
         let mut found = RangeFields::default();
         for row in outcome.table.rows() {
-            let text = |name: &str| row.named(name).joined("\n").into_owned();
+            let text = |name: &str| row.cell_by_name(name).join_values("\n").into_owned();
             let number = |name: &str| text(name).parse::<f64>().unwrap_or(0.0);
-            let counts =
-                FieldCounts { count: number("count"), distinct: number("distinct_count"), values: values(&row) };
-            if text("field") == EVERYWHERE {
+            let counts = FieldCounts {
+                count: number("count"),
+                distinct: number("distinct_count"),
+                values: parse_value_counts(&row),
+            };
+            if text("field") == UNIVERSAL_FIELD {
                 found.events = counts.count as u64;
             }
             found.fields.insert(text("field"), counts);
@@ -79,8 +82,8 @@ impl RangeFields {
     }
 }
 
-fn values(row: &Row<'_>) -> BTreeMap<String, u64> {
-    let text = row.named("values").joined("\n").into_owned();
+fn parse_value_counts(row: &Row<'_>) -> BTreeMap<String, u64> {
+    let text = row.cell_by_name("values").join_values("\n").into_owned();
     let listed: Vec<Value> = serde_json::from_str(&text).unwrap_or_default();
     let pair = |value: &Value| Some((value["value"].as_str()?.to_owned(), value["count"].as_u64()?));
     listed.iter().filter_map(pair).collect()
@@ -89,12 +92,12 @@ fn values(row: &Row<'_>) -> BTreeMap<String, u64> {
 impl FieldCounts {
     /// Whether the field has too many distinct values to compare.
     fn is_id(&self) -> bool {
-        self.distinct > DISTINCT_FEW && self.distinct > DISTINCT_SHARE_MAX * self.count
+        self.distinct > ALWAYS_COMPARED_MAX && self.distinct > DISTINCT_SHARE_MAX * self.count
     }
 }
 
 /// The differences between two ranges, the largest first.
-pub fn differences(selected: &RangeFields, baseline: &RangeFields) -> Vec<Difference> {
+pub fn find_differences(selected: &RangeFields, baseline: &RangeFields) -> Vec<Difference> {
     let mut found = Vec::new();
     let names: std::collections::BTreeSet<&String> = selected.fields.keys().chain(baseline.fields.keys()).collect();
     let is_id = |range: &RangeFields, name: &str| range.fields.get(name).is_some_and(FieldCounts::is_id);
@@ -142,22 +145,23 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_compared_and_not_counts() {
+    fn differences_compare_shares_not_counts() {
         let selected = range(10, &[("status", &[("200", 5), ("500", 5)]), ("same", &[("x", 10)])]);
         let baseline = range(100, &[("status", &[("200", 100)]), ("same", &[("x", 100)])]);
-        let found = differences(&selected, &baseline);
+        let found = find_differences(&selected, &baseline);
         let shown: Vec<(&str, f64)> = found.iter().map(|found| (found.value.as_str(), found.difference)).collect();
         assert_eq!(shown, [("200", -0.5), ("500", 0.5)]);
-        assert!(differences(&selected, &selected).is_empty());
+        assert!(find_differences(&selected, &selected).is_empty());
     }
 
     #[test]
-    fn ids_and_parts_of_the_time_are_left_out() {
+    fn ids_and_time_fields_are_excluded() {
         let names: Vec<String> = (0..40).map(|at| at.to_string()).collect();
         let values: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), 1)).collect();
-        assert!(differences(&range(40, &[("id", &values)]), &range(40, &[])).is_empty());
-        let hours = differences(&range(1, &[("date_hour", &[("7", 1)])]), &range(1, &[("date_hour", &[("8", 1)])]));
+        assert!(find_differences(&range(40, &[("id", &values)]), &range(40, &[])).is_empty());
+        let hours =
+            find_differences(&range(1, &[("date_hour", &[("7", 1)])]), &range(1, &[("date_hour", &[("8", 1)])]));
         assert!(hours.is_empty());
-        assert_eq!(differences(&range(0, &[]), &range(0, &[])), []);
+        assert_eq!(find_differences(&range(0, &[]), &range(0, &[])), []);
     }
 }

@@ -12,10 +12,10 @@ use arrow::record_batch::RecordBatch;
 use quarry_event::TimeNs;
 
 /// Maximum bytes of rows stored per search.
-pub const KEPT_BYTES_MAX: usize = 32 << 20;
+pub const STORED_BYTES_MAX: usize = 32 << 20;
 /// Maximum bytes of rows collected by all running searches of a keeper. Searches that would exceed it do not store
 /// their rows.
-pub const REMEMBERED_BYTES_MAX: usize = 64 << 20;
+pub const COLLECTED_BYTES_MAX: usize = 64 << 20;
 
 /// Number of bytes collected by running searches.
 #[derive(Debug, Default)]
@@ -23,15 +23,15 @@ pub struct CollectedBytes(AtomicUsize);
 
 impl CollectedBytes {
     /// Reserves bytes; returns false if that would exceed the limit.
-    fn take(&self, bytes: usize) -> bool {
-        let taken = self.0.fetch_add(bytes, Ordering::Relaxed) + bytes <= REMEMBERED_BYTES_MAX;
+    fn reserve(&self, bytes: usize) -> bool {
+        let taken = self.0.fetch_add(bytes, Ordering::Relaxed) + bytes <= COLLECTED_BYTES_MAX;
         if !taken {
-            self.give_back(bytes);
+            self.release(bytes);
         }
         taken
     }
 
-    fn give_back(&self, bytes: usize) {
+    fn release(&self, bytes: usize) {
         self.0.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
@@ -62,7 +62,7 @@ pub struct JobFacts {
 }
 
 /// Stores finished searches.
-pub trait JobKeeper: Send + Sync {
+pub trait JobRecorder: Send + Sync {
     /// A unique id for a search that begins now; `None` if nothing can be stored.
     fn begin(&self, now: TimeNs) -> Option<String>;
     /// Stores the outcome of a search, with its rows if given.
@@ -70,12 +70,12 @@ pub trait JobKeeper: Send + Sync {
     /// Discards a search that ended without a result.
     fn abandon(&self, sid: &str);
     /// Number of bytes collected by running searches.
-    fn remembered(&self) -> &CollectedBytes;
+    fn collected_bytes(&self) -> &CollectedBytes;
 }
 
 /// A running search whose result may be stored.
 pub(crate) struct ResultCollector {
-    keeper: Arc<dyn JobKeeper>,
+    keeper: Arc<dyn JobRecorder>,
     pub(crate) facts: JobFacts,
     /// Rows collected so far; `None` if they will not be stored.
     rows: Option<Vec<RecordBatch>>,
@@ -85,7 +85,7 @@ pub(crate) struct ResultCollector {
 
 impl ResultCollector {
     /// A search that has begun. `keeps_rows` is false if its rows are not the result of its text.
-    pub(crate) fn new(keeper: Arc<dyn JobKeeper>, facts: JobFacts, keeps_rows: bool) -> ResultCollector {
+    pub(crate) fn new(keeper: Arc<dyn JobRecorder>, facts: JobFacts, keeps_rows: bool) -> ResultCollector {
         ResultCollector { keeper, facts, rows: keeps_rows.then(Vec::new), bytes: 0, ended: false }
     }
 
@@ -93,20 +93,20 @@ impl ResultCollector {
     pub(crate) fn add(&mut self, batch: &RecordBatch) {
         self.facts.rows += batch.num_rows() as u64;
         let Some(rows) = &mut self.rows else { return };
-        let own = owned(batch);
+        let own = copy_texts(batch);
         let bytes = own.get_array_memory_size();
-        if self.bytes + bytes <= KEPT_BYTES_MAX && self.keeper.remembered().take(bytes) {
+        if self.bytes + bytes <= STORED_BYTES_MAX && self.keeper.collected_bytes().reserve(bytes) {
             self.bytes += bytes;
             rows.push(own);
         } else {
-            self.forget();
+            self.stop_collecting();
         }
     }
 
     /// Stops collecting rows.
-    fn forget(&mut self) {
+    fn stop_collecting(&mut self) {
         self.rows = None;
-        self.keeper.remembered().give_back(std::mem::take(&mut self.bytes));
+        self.keeper.collected_bytes().release(std::mem::take(&mut self.bytes));
     }
 
     /// Ends the search; its rows are stored if they are `complete`.
@@ -123,12 +123,12 @@ impl Drop for ResultCollector {
         if !self.ended {
             self.keeper.abandon(&self.facts.sid);
         }
-        self.forget();
+        self.stop_collecting();
     }
 }
 
 /// Copies the texts of rows, because texts from a scan point into pages, which would stay in memory.
-pub(crate) fn owned(batch: &RecordBatch) -> RecordBatch {
+pub(crate) fn copy_texts(batch: &RecordBatch) -> RecordBatch {
     let own = |array: &ArrayRef| -> ArrayRef {
         match array.data_type() {
             DataType::Utf8View => Arc::new(array.as_string_view().gc()),
@@ -153,7 +153,7 @@ mod tests {
         with_rows: AtomicUsize,
     }
 
-    impl JobKeeper for Counting {
+    impl JobRecorder for Counting {
         fn begin(&self, _: TimeNs) -> Option<String> {
             None
         }
@@ -164,13 +164,13 @@ mod tests {
 
         fn abandon(&self, _: &str) {}
 
-        fn remembered(&self) -> &CollectedBytes {
+        fn collected_bytes(&self) -> &CollectedBytes {
             &self.remembered
         }
     }
 
     #[test]
-    fn searches_remember_no_more_rows_together_than_the_limit_says() {
+    fn collected_rows_of_all_searches_are_bounded() {
         let keeper = Arc::new(Counting::default());
         let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, true)]));
         let batch = RecordBatch::try_new(schema, vec![Arc::new(Int64Array::from(vec![0; 1 << 20]))]).unwrap();
@@ -181,7 +181,7 @@ mod tests {
         };
         assert!(search(5).rows.is_none(), "more than one search may");
         let running: Vec<ResultCollector> = (0..64).map(|_| search(2)).collect();
-        let most = REMEMBERED_BYTES_MAX / (2 * batch.get_array_memory_size());
+        let most = COLLECTED_BYTES_MAX / (2 * batch.get_array_memory_size());
         assert_eq!(running.iter().filter(|keeping| keeping.rows.is_some()).count(), most);
         running.into_iter().for_each(|mut keeping| keeping.end(true));
         assert_eq!((keeper.with_rows.load(Ordering::Relaxed), keeper.remembered.0.load(Ordering::Relaxed)), (most, 0));

@@ -33,13 +33,13 @@ mod table;
 
 pub use answer_hints::{AnswerWatch, AnsweredSearch};
 pub use cell::Cell;
-pub use dispatch::KeptJobs;
-pub use keeper::{CollectedBytes, JobFacts, JobKeeper, KEPT_BYTES_MAX, REMEMBERED_BYTES_MAX};
+pub use dispatch::JobStore;
+pub use keeper::{COLLECTED_BYTES_MAX, CollectedBytes, JobFacts, JobRecorder, STORED_BYTES_MAX};
 pub use namespaces::{Namespaces, ReadSettings, Visibility};
 pub use rest_connection::{RestConnection, RestEntries};
 pub use result_pages::{CollectedRows, PART_BYTES, PART_ROWS};
 pub use service::{
-    Outcome, RunningSearch, SearchError, SearchParams, SearchService, SearchServiceParts, WantedSummaries,
+    ModelSummaryRequest, Outcome, RunningSearch, SearchError, SearchParams, SearchService, SearchServiceParts,
 };
-pub use setup::{DEFAULT_INDEX, RecordDeletion, SearchSettings, remove_left_spills};
+pub use setup::{DEFAULT_INDEX, RecordDeletion, SearchSettings, remove_orphaned_spills};
 pub use table::{ResultTable, Row};

@@ -14,7 +14,7 @@ use quarry_stdx::SharedClock;
 
 use crate::ResultTable;
 use crate::jobs::{ROUND_BYTES_MAX, Rounds, pause_after};
-use crate::keeper::owned;
+use crate::keeper::copy_texts;
 use crate::real_time::RealTimeWindow;
 use crate::service::{SearchError, SearchParams, SearchService};
 
@@ -42,7 +42,7 @@ impl LiveReport {
     /// Whether the rows of a search are a report.
     pub fn is_report(service: &SearchService, params: &SearchParams) -> Result<bool, SearchError> {
         let params = SearchParams { is_internal: true, ..params.clone() };
-        Ok(!service.start_here(params)?.is_events())
+        Ok(!service.start_on_reader_thread(params)?.is_events())
     }
 
     /// Checks the search, without beginning a round. With `is_backfilled`, the window includes events that arrived
@@ -76,7 +76,7 @@ impl LiveReport {
         let mut running = self.rounds.begin(self.clock.now_ns())?;
         let (mut rows, mut bytes, mut is_cut) = (Vec::new(), 0, false);
         while let Some(batch) = running.next_rows()? {
-            let batch = owned(&batch);
+            let batch = copy_texts(&batch);
             bytes += batch.get_array_memory_size();
             is_cut = bytes > ROUND_BYTES_MAX;
             if is_cut {
@@ -91,7 +91,7 @@ impl LiveReport {
             return Ok(None);
         }
         let mut messages = running.messages();
-        if is_cut || running.is_at_its_most() {
+        if is_cut || running.has_reached_row_limit() {
             messages
                 .push("the report has more rows than a real-time search keeps: the first ones are shown".to_owned());
         }

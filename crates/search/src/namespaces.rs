@@ -14,13 +14,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quarry_apps::folders::user_folder;
-use quarry_apps::objects::{APP_DEFAULT, concerns_searches};
+use quarry_apps::objects::{APP_DEFAULT, affects_searches};
 use quarry_apps::read_readership;
 use quarry_conf::{Namespace, Permissions, Reader, Readership};
 use quarry_engine::{EngineError, SnapshotSource};
 use quarry_stdx::Fault;
 
-use crate::dispatch::KeptJobs;
+use crate::dispatch::JobStore;
 use crate::jobs::Jobs;
 use crate::service::SearchService;
 use crate::setup::SearchSettings;
@@ -35,7 +35,7 @@ const NAMESPACES_MIN: usize = 16;
 
 /// Names of further configuration that affects searches: indexes shown by `rest`, and files with permissions in
 /// metadata.
-const OTHERS: [&str; 4] = ["collections", "datamodels", "indexes", "lookups"];
+const OTHER_CONFS: [&str; 4] = ["collections", "datamodels", "indexes", "lookups"];
 
 /// The part of the configuration that searches see.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub enum Visibility {
 
 impl Visibility {
     /// Namespace of the private objects that are visible in addition to the objects of all apps.
-    pub fn own(&self) -> Option<Namespace> {
+    pub fn private_namespace(&self) -> Option<Namespace> {
         match self {
             Visibility::AppsAndOwn(user) => Namespace::new(user, APP_DEFAULT).ok().flatten(),
             Visibility::Apps | Visibility::Namespace(_) => None,
@@ -76,13 +76,13 @@ pub struct Namespaces {
     data_dir: PathBuf,
     read: ReadSettings,
     source: Arc<dyn SnapshotSource>,
-    jobs: Arc<KeptJobs>,
+    jobs: Arc<JobStore>,
     /// The service whose memory and threads all others use.
     first: Arc<SearchService>,
     /// Jobs of all namespaces.
     pub lasting: Arc<Jobs>,
     /// Services, most recently used first.
-    kept: Mutex<Vec<CachedService>>,
+    cached: Mutex<Vec<CachedService>>,
     /// Generation of the configuration, incremented by each change.
     reading: AtomicU64,
     /// Read permissions from metadata, and their generation.
@@ -99,10 +99,10 @@ impl Namespaces {
         read: ReadSettings,
     ) -> Result<Namespaces, EngineError> {
         let data_dir = settings.data_dir.clone().unwrap_or_default();
-        let jobs = Arc::new(KeptJobs::of_server(&data_dir, &settings.layers, settings.clock.clone()));
+        let jobs = Arc::new(JobStore::for_server(&data_dir, &settings.layers, settings.clock.clone()));
         let first = Arc::new(settings.service_of_server(Arc::clone(&source), &jobs, None)?);
         let lasting = Arc::new(Jobs::new(Arc::clone(&jobs), settings.clock.clone()));
-        let (reader, bytes) = (Reader::of_everything(), settings.layers.text_bytes());
+        let (reader, bytes) = (Reader::unrestricted(), settings.layers.text_bytes());
         let kept =
             CachedService { visibility: Visibility::Apps, reader, reading: 0, bytes, service: Arc::clone(&first) };
         let (kept, reading) = (Mutex::new(vec![kept]), AtomicU64::new(0));
@@ -114,7 +114,7 @@ impl Namespaces {
             jobs,
             first,
             lasting,
-            kept,
+            cached: kept,
             reading,
             readership,
             services_max: NAMESPACES_MAX,
@@ -123,8 +123,8 @@ impl Namespaces {
 
     /// Notes that a conf file has changed: searches that begin later use services with the new content. Returns whether
     /// the file affects searches.
-    pub fn reread(&self, conf: &str) -> bool {
-        let is_seen = concerns_searches(conf) || OTHERS.contains(&conf);
+    pub fn mark_conf_changed(&self, conf: &str) -> bool {
+        let is_seen = affects_searches(conf) || OTHER_CONFS.contains(&conf);
         if is_seen {
             self.reading.fetch_add(1, Ordering::SeqCst);
         }
@@ -132,12 +132,12 @@ impl Namespaces {
     }
 
     /// Notes that any configuration files may have changed.
-    pub fn reread_all(&self) {
+    pub fn mark_all_changed(&self) {
         self.reading.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Objects that a user sees outside any namespace.
-    fn sight_of(&self, user: &str) -> Visibility {
+    fn user_visibility(&self, user: &str) -> Visibility {
         let own = Namespace::new(user, APP_DEFAULT).ok().flatten();
         let own = own.filter(|own| own.user().is_some() && user_folder(&self.data_dir, own).is_some());
         own.map_or(Visibility::Apps, |_| Visibility::AppsAndOwn(user.to_owned()))
@@ -153,20 +153,20 @@ impl Namespaces {
     }
 
     /// Like [`Namespaces::service_of_user`], but returns a cached service only.
-    pub fn kept_service_of_user(&self, viewer: &Permissions) -> Option<Arc<SearchService>> {
+    pub fn cached_service_of_user(&self, viewer: &Permissions) -> Option<Arc<SearchService>> {
         let reading = self.reading.load(Ordering::SeqCst);
         let known = self.readership.try_lock().ok().filter(|known| known.0 >= reading)?.1.reader(viewer);
-        self.take(&self.sight_of(&viewer.user), &known, reading)
+        self.find_cached(&self.user_visibility(&viewer.user), &known, reading)
     }
 
     /// The service without a namespace, including a user's private objects.
     pub fn service_of_user(&self, viewer: &Permissions) -> Result<Arc<SearchService>, Fault> {
-        self.of_visibility(self.sight_of(&viewer.user), viewer)
+        self.service_for_visibility(self.user_visibility(&viewer.user), viewer)
     }
 
     /// The service of all apps, without private objects.
     pub fn service_of_apps(&self, viewer: &Permissions) -> Result<Arc<SearchService>, Fault> {
-        self.of_visibility(Visibility::Apps, viewer)
+        self.service_for_visibility(Visibility::Apps, viewer)
     }
 
     /// The service of a namespace, for a viewer who need not be its user.
@@ -176,30 +176,34 @@ impl Namespaces {
             Some(_) => namespace,
             None => namespace.without_user(),
         };
-        self.of_visibility(Visibility::Namespace(namespace), viewer)
+        self.service_for_visibility(Visibility::Namespace(namespace), viewer)
     }
 
-    fn of_visibility(&self, visibility: Visibility, viewer: &Permissions) -> Result<Arc<SearchService>, Fault> {
+    fn service_for_visibility(
+        &self,
+        visibility: Visibility,
+        viewer: &Permissions,
+    ) -> Result<Arc<SearchService>, Fault> {
         // Loaded before the files are read, so that a concurrent change makes the service outdated.
         let reading = self.reading.load(Ordering::SeqCst);
         let reader = self.readership(reading).reader(viewer);
-        if let Some(kept) = self.take(&visibility, &reader, reading) {
+        if let Some(kept) = self.find_cached(&visibility, &reader, reading) {
             return Ok(kept);
         }
         // The lock is not held, so that other searches are not blocked.
         let settings = (self.read)(&visibility, &reader)?;
         let bytes = settings.layers.text_bytes();
         let made = settings.service_of_server(Arc::clone(&self.source), &self.jobs, Some(&self.first))?;
-        Ok(self.keep(CachedService { visibility, reader, reading, bytes, service: Arc::new(made) }))
+        Ok(self.cache_service(CachedService { visibility, reader, reading, bytes, service: Arc::new(made) }))
     }
 
-    fn locked(&self) -> MutexGuard<'_, Vec<CachedService>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<CachedService>> {
+        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The cached service of this generation, marked as most recently used.
-    fn take(&self, visibility: &Visibility, reader: &Reader, reading: u64) -> Option<Arc<SearchService>> {
-        let mut kept = self.locked();
+    fn find_cached(&self, visibility: &Visibility, reader: &Reader, reading: u64) -> Option<Arc<SearchService>> {
+        let mut kept = self.lock();
         let is_asked = |other: &CachedService| {
             other.reading == reading && other.visibility == *visibility && other.reader == *reader
         };
@@ -211,8 +215,8 @@ impl Namespaces {
     }
 
     /// Caches a service in place of outdated ones. Returns it, or the service that another thread created concurrently.
-    fn keep(&self, made: CachedService) -> Arc<SearchService> {
-        let mut kept = self.locked();
+    fn cache_service(&self, made: CachedService) -> Arc<SearchService> {
+        let mut kept = self.lock();
         let is_same = |other: &CachedService| other.visibility == made.visibility && other.reader == made.reader;
         let newer = kept.iter().find(|other| is_same(other) && other.reading >= made.reading);
         if let Some(newer) = newer {
@@ -223,7 +227,7 @@ impl Namespaces {
         stays.insert(0, made);
         // Never drops the service of all apps, nor the requested one.
         let may_go =
-            |kept: &CachedService| kept.visibility != Visibility::Apps || kept.reader != Reader::of_everything();
+            |kept: &CachedService| kept.visibility != Visibility::Apps || kept.reader != Reader::unrestricted();
         let is_over = |stays: &[CachedService]| {
             stays.len() > self.services_max
                 || stays.len() > NAMESPACES_MIN
@@ -247,14 +251,14 @@ mod tests {
 
     use super::*;
     use crate::service::SearchParams;
-    use crate::setup::tests::settings_of;
+    use crate::setup::tests::load_settings;
     use quarry_store::MemoryStore;
 
     fn answer(service: &SearchService, text: &str) -> Result<String, String> {
-        let params = SearchParams { text: text.to_owned(), ..SearchParams::of_owner() };
+        let params = SearchParams { text: text.to_owned(), ..SearchParams::for_owner() };
         let outcome = service.start(params).and_then(|running| running.finish()).map_err(|error| error.to_string())?;
         let row = outcome.table.rows().next().unwrap();
-        Ok(row.cell(0).joined(" ").into_owned())
+        Ok(row.cell(0).join_values(" ").into_owned())
     }
 
     fn namespace(user: &str, app: &str) -> Namespace {
@@ -264,7 +268,7 @@ mod tests {
     fn viewer(user: &str, roles: &[&str]) -> Permissions {
         let (capabilities, main) = (["search".to_owned()].into(), vec!["main".to_owned()]);
         let roles = roles.iter().map(|role| (*role).to_owned()).collect();
-        Permissions::of_user(user, capabilities, main.clone(), main).with_roles(roles)
+        Permissions::for_user(user, capabilities, main.clone(), main).with_roles(roles)
     }
 
     /// A data directory and its services.
@@ -277,10 +281,11 @@ mod tests {
         fn new(files: &[(&str, &str)]) -> World {
             let folder = tempfile::tempdir().unwrap();
             write(folder.path(), files);
-            let everything = Reader::of_everything();
-            let settings = settings_of(folder.path(), &Visibility::Apps, &everything).unwrap();
+            let everything = Reader::unrestricted();
+            let settings = load_settings(folder.path(), &Visibility::Apps, &everything).unwrap();
             let dir = folder.path().to_owned();
-            let read = Box::new(move |visibility: &Visibility, reader: &Reader| settings_of(&dir, visibility, reader));
+            let read =
+                Box::new(move |visibility: &Visibility, reader: &Reader| load_settings(&dir, visibility, reader));
             let namespaces = Namespaces::new(&settings, Arc::new(MemoryStore::new("main")), read).unwrap();
             World { folder, namespaces }
         }
@@ -310,7 +315,7 @@ mod tests {
     const WHO: &str = "| makeresults | eval who=`who` | table who";
 
     #[test]
-    fn services_are_kept_and_the_one_unused_for_longest_goes() {
+    fn services_are_cached_and_the_least_recently_used_is_evicted() {
         let apps: Vec<(String, String)> =
             (0..4).map(|app| (format!("etc/apps/app{app}/default/macros.conf"), who(&app.to_string()))).collect();
         let own = ("etc/users/eva/app0/local/macros.conf", who("100"));
@@ -334,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn many_users_with_something_of_their_own_keep_their_services() {
+    fn services_of_many_users_with_private_objects_stay_cached() {
         let users: Vec<String> = (0..60).map(|at| format!("user{at}")).collect();
         let files: Vec<(String, String)> = users
             .iter()
@@ -350,23 +355,23 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_is_read_again_and_ones_own_is_seen_without_a_namespace() {
+    fn changes_are_reread_and_private_objects_need_no_namespace() {
         let world = World::new(&[("etc/apps/a/local/macros.conf", &who("1"))]);
         let asked = |user: &str| answer(&world.of_user(user, &["user"]), WHO).unwrap();
         let in_app = || answer(&world.service("tom", "a"), WHO).unwrap();
         assert_eq!((asked("eva"), asked("tom"), in_app()), ("1".to_owned(), "1".to_owned(), "1".to_owned()));
         let own = "etc/users/eva/search/local/macros.conf";
         write(world.folder.path(), &[("etc/apps/a/local/macros.conf", &who("2")), (own, &who("3"))]);
-        world.namespaces.reread("inputs");
+        world.namespaces.mark_conf_changed("inputs");
         assert_eq!(asked("tom"), "1", "nothing that searches know has changed");
-        world.namespaces.reread("macros");
+        world.namespaces.mark_conf_changed("macros");
         assert_eq!((asked("eva"), asked("tom"), in_app()), ("3".to_owned(), "2".to_owned(), "2".to_owned()));
         let before = world.of_user("tom", &["user"]);
         assert!(Arc::ptr_eq(&before, &world.of_user("nobody", &["power"])), "it is kept");
     }
 
     #[test]
-    fn what_an_app_keeps_from_some_their_searches_do_not_see() {
+    fn searches_do_not_see_unreadable_objects() {
         let kept = "[macros/who]\naccess = read : [ team ], write : [ admin ]\nowner = ann\n";
         let world = World::new(&[
             ("etc/apps/a/local/macros.conf", &who("\"of the team\"")),
@@ -377,7 +382,7 @@ mod tests {
         let asked = |user: &str, roles: &[&str]| answer(&world.of_user(user, roles), WHO).unwrap();
         let admin = {
             let all = ["search".to_owned(), "admin_all_objects".to_owned()].into();
-            Permissions::of_user("root", all, vec!["main".to_owned()], vec!["main".to_owned()])
+            Permissions::for_user("root", all, vec!["main".to_owned()], vec!["main".to_owned()])
         };
         for _ in 0..2 {
             assert_eq!(asked("tom", &["user"]), "of z", "the next readable object");
@@ -398,7 +403,7 @@ mod tests {
         assert!(Arc::ptr_eq(&bob, &world.of_user("kim", &["team"])) && !Arc::ptr_eq(&tom, &bob));
         // A change of read permissions takes effect at once.
         write(world.folder.path(), &[("etc/apps/a/metadata/local.meta", "[macros/who]\naccess = read : [ * ]\n")]);
-        world.namespaces.reread("macros");
+        world.namespaces.mark_conf_changed("macros");
         assert_eq!(
             (asked("tom", &["user"]), in_app("tom", &["user"]).unwrap()),
             ("of the team".to_owned(), "of the team".to_owned())

@@ -14,7 +14,7 @@ use quarry_stdx::{Fault, SharedClock};
 use quarry_store::{BucketCopies, BucketListing, RemoteFigures};
 use serde_json::Value;
 
-use crate::dispatch::KeptJobs;
+use crate::dispatch::JobStore;
 use crate::rest_connection::RestConnection;
 use crate::setup::RecordDeletion;
 use crate::summaries::ModelSummaries;
@@ -71,7 +71,7 @@ pub(crate) struct NodeFacts {
     /// Names of the data models of apps.
     pub(crate) models: Vec<String>,
     /// Stored results.
-    pub(crate) jobs: Option<Arc<KeptJobs>>,
+    pub(crate) jobs: Option<Arc<JobStore>>,
     /// Summaries of data models.
     pub(crate) summaries: Arc<ModelSummaries>,
     /// Creates the audit event of a deletion.
@@ -97,11 +97,11 @@ impl NodeSource for NodeFacts {
 
     fn entries(&self, path: &str, viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault> {
         let path = path.split('?').next().unwrap_or(path).trim_end_matches('/');
-        let Some(endpoint) = below_services(path) else { return Ok(None) };
+        let Some(endpoint) = strip_services(path) else { return Ok(None) };
         let Some((_, capability)) = ENDPOINTS.iter().find(|(known, _)| *known == endpoint) else {
             return self.rest.get().map_or(Ok(None), |rest| rest.entries(path, viewer));
         };
-        if let Some(capability) = capability.filter(|capability| !viewer.holds(capability)) {
+        if let Some(capability) = capability.filter(|capability| !viewer.has_capability(capability)) {
             let user = &viewer.user;
             return Err(Fault::denied(format!(
                 "user {user} may not read {path}: it requires the capability {capability}"
@@ -111,7 +111,7 @@ impl NodeSource for NodeFacts {
             Some("server/info") => vec![server_info(self.host.clone(), self.name())],
             Some("data/indexes") => self.indexes(viewer),
             Some("data/index-volumes") => self.volumes()?,
-            Some("data/summaries") => self.summaries_of_models(),
+            Some("data/summaries") => self.model_summaries(),
             Some("saved/searches") => self.stanzas("savedsearches"),
             Some("admin/summarization") => self.summarization(),
             Some("admin/macros") => self.stanzas("macros"),
@@ -127,7 +127,7 @@ impl NodeSource for NodeFacts {
             }
             Some("data/props/extractions") => self.extractions(),
             Some("data/lookup-table-files") => {
-                let names = self.files.seen_by(viewer).names();
+                let names = self.files.visible_to(viewer).names();
                 names.into_iter().map(|name| vec![field("title", name)]).collect()
             }
             Some("datamodel/model") => self.models.iter().map(|name| vec![field("title", name)]).collect(),
@@ -141,7 +141,7 @@ impl NodeSource for NodeFacts {
     }
 
     fn saved_job(&self, name: &str, offset: usize, viewer: &Permissions) -> Option<String> {
-        self.jobs.as_ref()?.saved(name, offset, viewer)
+        self.jobs.as_ref()?.saved_search_job(name, offset, viewer)
     }
 
     fn history(&self, viewer: &Permissions) -> Option<Vec<NodeEntry>> {
@@ -157,7 +157,7 @@ impl NodeSource for NodeFacts {
 }
 
 /// The path after `/services` or `/servicesNS/USER/APP`.
-fn below_services(path: &str) -> Option<&str> {
+fn strip_services(path: &str) -> Option<&str> {
     if let Some(rest) = path.strip_prefix("/servicesNS/") {
         return rest.splitn(3, '/').nth(2);
     }
@@ -269,7 +269,7 @@ impl NodeFacts {
     }
 
     /// Disk space of the summaries of each data model.
-    fn summaries_of_models(&self) -> Vec<NodeEntry> {
+    fn model_summaries(&self) -> Vec<NodeEntry> {
         let mut models: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         for row in self.summaries.status().iter() {
             let Some(name) = row["model"].as_str() else { continue };

@@ -23,7 +23,7 @@ const COMPARED_MAX: usize = 200;
 /// Maximum number of words of a text that are compared; the rest is ignored.
 const WORDS_MAX: usize = 200;
 /// Marks after which a word ends.
-const MARKS: &str = "=:,;|\"'()[]{}<>/&?";
+const DELIMITERS: &str = "=:,;|\"'()[]{}<>/&?";
 /// Maximum bytes of a text that are compared.
 const TEXT_BYTES_MAX: usize = 4_096;
 /// Text of a variable in a pattern.
@@ -79,8 +79,8 @@ impl PatternFinder {
     pub fn add(&mut self, text: &str, time: Option<TimeNs>) {
         self.read += 1;
         let text = &text[..text.floor_char_boundary(TEXT_BYTES_MAX.min(text.len()))];
-        let (words, blanks) = words_of(text);
-        let key = (words.len(), start_of(&words));
+        let (words, blanks) = split_words(text);
+        let key = (words.len(), first_stable_word(&words));
         let near = self.by_start.get(&key).map(Vec::as_slice).unwrap_or_default();
         let is_full = self.found.len() >= PATTERNS_MAX || near.len() >= COMPARED_MAX;
         let alike = near.iter().map(|at| (self.found[*at].equal_words(&words), *at));
@@ -88,7 +88,7 @@ impl PatternFinder {
         let best = alike.max_by(|(left, a), (right, b)| left.cmp(right).then(b.cmp(a)));
         let is_enough = |equal: usize| equal as f64 >= self.threshold * words.len() as f64;
         match best.filter(|(equal, _)| is_enough(*equal)) {
-            Some((_, at)) => self.found[at].join(&words, time),
+            Some((_, at)) => self.found[at].merge(&words, time),
             None if is_full => self.without += 1,
             None => {
                 let words = words.iter().map(|word| Some((*word).to_owned())).collect();
@@ -107,7 +107,7 @@ impl PatternFinder {
 
     /// The patterns, most frequent first.
     pub fn finish(self) -> Vec<Pattern> {
-        let mut found: Vec<Pattern> = self.found.into_iter().map(Group::pattern).collect();
+        let mut found: Vec<Pattern> = self.found.into_iter().map(Group::into_pattern).collect();
         found.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.text.cmp(&b.text)));
         found
     }
@@ -118,7 +118,7 @@ impl Group {
         self.words.iter().zip(words).filter(|(own, word)| own.as_deref() == Some(**word)).count()
     }
 
-    fn join(&mut self, words: &[&str], time: Option<TimeNs>) {
+    fn merge(&mut self, words: &[&str], time: Option<TimeNs>) {
         self.count += 1;
         for (own, word) in self.words.iter_mut().zip(words) {
             if own.as_deref() != Some(*word) {
@@ -131,7 +131,7 @@ impl Group {
         }
     }
 
-    fn pattern(self) -> Pattern {
+    fn into_pattern(self) -> Pattern {
         let mut text = String::new();
         let (mut phrase, mut run) = (String::new(), String::new());
         for (at, word) in self.words.iter().enumerate() {
@@ -146,7 +146,7 @@ impl Group {
                 None => run.clear(),
             }
             // Of runs with the same number of letters, the first one.
-            if letters(&run) > letters(&phrase) {
+            if letter_count(&run) > letter_count(&phrase) {
                 phrase.clone_from(&run);
             }
         }
@@ -155,16 +155,16 @@ impl Group {
     }
 }
 
-fn letters(text: &str) -> usize {
+fn letter_count(text: &str) -> usize {
     text.chars().filter(|c| c.is_alphabetic()).count()
 }
 
 /// The words of a text, and whether a blank precedes each.
-fn words_of(text: &str) -> (Vec<&str>, Vec<bool>) {
+fn split_words(text: &str) -> (Vec<&str>, Vec<bool>) {
     let (mut words, mut blanks) = (Vec::new(), Vec::new());
     for run in text.split_whitespace() {
         let mut is_first = true;
-        for word in run.split_inclusive(|c| MARKS.contains(c)) {
+        for word in run.split_inclusive(|c| DELIMITERS.contains(c)) {
             if words.len() == WORDS_MAX {
                 return (words, blanks);
             }
@@ -177,7 +177,7 @@ fn words_of(text: &str) -> (Vec<&str>, Vec<bool>) {
 }
 
 /// The first word without a digit. Words with digits, such as times, addresses and numbers, usually vary.
-fn start_of(words: &[&str]) -> String {
+fn first_stable_word(words: &[&str]) -> String {
     let is_fixed = |word: &&&str| !word.chars().any(|c| c.is_ascii_digit());
     words.iter().find(is_fixed).copied().unwrap_or_default().to_owned()
 }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_differ_become_variable() {
+    fn differing_words_become_wildcards() {
         let texts = ["10:01 login of eva failed after 3 s", "10:02 login of tom failed after 5 s", "10:03 disk full"];
         assert_eq!(
             found(&texts),

@@ -9,22 +9,22 @@ use arrow::record_batch::RecordBatch;
 use quarry_engine::{EngineError, ResultRows, split_by_bytes};
 
 /// Maximum size of a piece, unless a single row is larger.
-const PIECE_BYTES: usize = 1 << 20;
+const CHUNK_BYTES: usize = 1 << 20;
 
-type FiledRows = Box<dyn Iterator<Item = Result<RecordBatch, EngineError>> + Send>;
+type SpilledRows = Box<dyn Iterator<Item = Result<RecordBatch, EngineError>> + Send>;
 
 /// Rows produced but not read yet.
 #[derive(Default)]
 pub(crate) struct PendingRows {
     held: VecDeque<RecordBatch>,
     /// Rows in a file, which precede those in `held`.
-    filed: Option<FiledRows>,
+    filed: Option<SpilledRows>,
 }
 
 impl PendingRows {
     /// Appends rows.
     pub(crate) fn add(&mut self, rows: &RecordBatch) {
-        self.held.extend(split_by_bytes(rows, PIECE_BYTES));
+        self.held.extend(split_by_bytes(rows, CHUNK_BYTES));
     }
 
     /// The next piece, without text that only other rows need.
@@ -39,7 +39,7 @@ impl PendingRows {
     }
 
     /// Moves the rows in `held` to a file created by `file`, if they are more than one piece.
-    pub(crate) fn leave_memory(&mut self, file: impl FnOnce() -> ResultRows) -> Result<(), EngineError> {
+    pub(crate) fn spill(&mut self, file: impl FnOnce() -> ResultRows) -> Result<(), EngineError> {
         // If a file exists already, `held` contains at most the output of one command step, which stays in memory.
         if self.held.len() < 2 || self.filed.is_some() {
             return Ok(());

@@ -93,7 +93,7 @@ impl RealTimeWindow {
 
     /// Options for the search of a job that started at time `started`. With `is_backfilled`, a window includes events
     /// that arrived before.
-    pub fn shape(&self, shape: SearchShape, started: TimeNs, is_backfilled: bool) -> SearchShape {
+    pub fn apply_to_shape(&self, shape: SearchShape, started: TimeNs, is_backfilled: bool) -> SearchShape {
         let is_limited = *self == RealTimeWindow::Arrivals || !is_backfilled;
         SearchShape { is_repeated: true, arrived_from: is_limited.then_some(started), ..shape }
     }
@@ -129,8 +129,8 @@ impl NewEvents {
             latest: None,
             ..params
         };
-        service.permit(params.clone())?;
-        let is_events = service.start_over(params.clone(), Arc::new(Arrivals::default()))?.is_events();
+        service.check_permitted(params.clone())?;
+        let is_events = service.start_with_source(params.clone(), Arc::new(Arrivals::default()))?.is_events();
         if !is_events {
             let text = "a report cannot be followed, only a search for events: a report is recomputed as a whole";
             return Err(SearchError::Engine(Fault::invalid(text).into()));
@@ -150,8 +150,8 @@ impl NewEvents {
         if followed.batches.is_empty() {
             return Ok(NewRows { rows: None, missed });
         }
-        let arrivals = Arrivals::of(&followed.batches)?;
-        let mut running = self.service.start_over(self.params.clone(), Arc::new(arrivals))?;
+        let arrivals = Arrivals::from_batches(&followed.batches)?;
+        let mut running = self.service.start_with_source(self.params.clone(), Arc::new(arrivals))?;
         let mut found = Vec::new();
         let mut bytes = 0;
         while let Some(rows) = running.next_rows()? {
@@ -173,7 +173,7 @@ impl NewEvents {
 struct Arrivals(BTreeMap<String, MemoryStore>);
 
 impl Arrivals {
-    fn of(batches: &[Arc<EventBatch>]) -> Result<Arrivals, SearchError> {
+    fn from_batches(batches: &[Arc<EventBatch>]) -> Result<Arrivals, SearchError> {
         let mut found: BTreeMap<String, MemoryStore> = BTreeMap::new();
         for batch in batches {
             let Some(index) = batch.metas.first().map(|meta| meta.index.to_string()) else { continue };
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounds_that_begin_with_rt_move_with_the_clock() {
+    fn real_time_bounds_move_with_the_clock() {
         let of = |earliest, latest, is_wanted| RealTimeWindow::of((earliest, latest), is_wanted);
         let window = |earliest: Option<&str>, latest: &str| {
             Some(RealTimeWindow::Window { earliest: earliest.map(str::to_owned), latest: latest.to_owned() })

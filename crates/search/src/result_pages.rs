@@ -61,12 +61,12 @@ impl CollectedRows {
     }
 
     /// Moves rows of more than a megabyte to a file, because a slow client may read them for a long time.
-    pub fn leave_memory(&mut self) -> Result<(), SearchError> {
+    pub fn spill(&mut self) -> Result<(), SearchError> {
         if self.bytes() > SENT_BYTES { Ok(self.rows.spill()?) } else { Ok(()) }
     }
 
     fn bytes(&self) -> usize {
-        bytes_of(&self.rows)
+        rows_memory_bytes(&self.rows)
     }
 
     /// The rows in parts of at most [`PART_ROWS`] rows and about [`PART_BYTES`]; each part has all columns.
@@ -81,13 +81,13 @@ impl CollectedRows {
 
     fn parts_of(&self, bytes: usize) -> impl Iterator<Item = Result<ResultTable, SearchError>> + '_ {
         let most = (bytes / self.rows.row_bytes().max(1)).clamp(1, PART_ROWS);
-        let slices = Slices { batches: self.rows.batches(), rest: None, most, bytes };
+        let slices = Slices { batches: self.rows.batches(), rest: None, rows_max: most, bytes };
         slices.map(|part| Ok(ResultTable::with_fields(Arc::clone(&self.fields), part?, self.zone.clone())))
     }
 }
 
 /// Approximate memory use of rows in bytes.
-pub(crate) fn bytes_of(rows: &ResultRows) -> usize {
+pub(crate) fn rows_memory_bytes(rows: &ResultRows) -> usize {
     rows.row_bytes().saturating_mul(rows.num_rows())
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn bytes_of(rows: &ResultRows) -> usize {
 struct Slices<I> {
     batches: I,
     rest: Option<RecordBatch>,
-    most: usize,
+    rows_max: usize,
     /// Size in bytes at which a slice ends, even if it has fewer rows.
     bytes: usize,
 }
@@ -104,7 +104,7 @@ impl<I: Iterator<Item = Result<RecordBatch, EngineError>>> Iterator for Slices<I
     type Item = Result<Vec<RecordBatch>, EngineError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (mut part, mut left) = (Vec::new(), self.most);
+        let (mut part, mut left) = (Vec::new(), self.rows_max);
         let mut bytes = 0;
         while left > 0 && bytes < self.bytes {
             let batch = match self.rest.take().map(Ok).or_else(|| self.batches.next()) {

@@ -20,9 +20,9 @@ use quarry_spl::macros::Expansion;
 use quarry_stdx::{ErrorKind, Fault, HasKind, SharedClock};
 use quarry_store::{Follower, IndexSelector};
 
-use crate::keeper::{JobFacts, JobKeeper, ResultCollector};
+use crate::keeper::{JobFacts, JobRecorder, ResultCollector};
 use crate::pending_rows::PendingRows;
-use crate::result_pages::{SENT_BYTES, bytes_of};
+use crate::result_pages::{SENT_BYTES, rows_memory_bytes};
 use crate::summaries::ModelSummaries;
 use crate::{CollectedRows, ResultTable};
 
@@ -64,7 +64,7 @@ pub struct SearchParams {
 
 impl SearchParams {
     /// Parameters of the data directory's owner, who has all permissions; the text is empty.
-    pub fn of_owner() -> SearchParams {
+    pub fn for_owner() -> SearchParams {
         SearchParams { permissions: Arc::new(Permissions::owner()), ..SearchParams::default() }
     }
 }
@@ -153,7 +153,7 @@ pub struct SearchServiceParts {
     /// Indexes searched by default.
     pub default_indexes: Vec<String>,
     /// Stores finished searches.
-    pub keeper: Option<Arc<dyn JobKeeper>>,
+    pub keeper: Option<Arc<dyn JobRecorder>>,
     /// Summaries of data models; none without a data directory.
     pub summaries: Option<Arc<ModelSummaries>>,
 }
@@ -163,7 +163,7 @@ pub struct SearchService(SearchServiceParts);
 
 /// The summaries of a data model that are requested.
 #[derive(Clone, Debug, Default)]
-pub struct WantedSummaries {
+pub struct ModelSummaryRequest {
     /// The model.
     pub model: String,
     /// Time from which buckets are summarised.
@@ -240,7 +240,7 @@ impl SearchService {
     /// each page is read; `false` stops the work.
     pub fn summarise(
         &self,
-        wanted: &WantedSummaries,
+        wanted: &ModelSummaryRequest,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<SummaryReport, EngineError> {
         let request = SummaryRequest {
@@ -262,12 +262,12 @@ impl SearchService {
 
     /// Starts a search that runs on the thread that reads its rows. If the stack of that thread is smaller than
     /// [`quarry_engine::STACK_BYTES`], the search runs on a larger stack.
-    pub fn start_here(&self, params: SearchParams) -> Result<RunningSearch, SearchError> {
-        self.start_over(params, Arc::clone(&self.0.source))
+    pub fn start_on_reader_thread(&self, params: SearchParams) -> Result<RunningSearch, SearchError> {
+        self.start_with_source(params, Arc::clone(&self.0.source))
     }
 
     /// Like [`SearchService::start_here`] over events of another source.
-    pub(crate) fn start_over(
+    pub(crate) fn start_with_source(
         &self,
         params: SearchParams,
         source: Arc<dyn SnapshotSource>,
@@ -284,7 +284,7 @@ impl SearchService {
 
     /// Refuses a search with a command that its user may not run. Other searches are refused when they run, but a
     /// repeated search is checked in advance, because otherwise each of its rounds would be refused.
-    pub(crate) fn permit(&self, params: SearchParams) -> Result<(), SearchError> {
+    pub(crate) fn check_permitted(&self, params: SearchParams) -> Result<(), SearchError> {
         let (request, _) = self.request(params)?;
         self.0.engine.permit(request).map_err(SearchError::Engine)
     }
@@ -360,7 +360,7 @@ impl SearchService {
 
     /// Runs a search to its end on this thread.
     pub fn run(&self, params: SearchParams) -> Result<Outcome, SearchError> {
-        self.start_here(params)?.finish()
+        self.start_on_reader_thread(params)?.finish()
     }
 }
 
@@ -426,7 +426,7 @@ impl RunningSearch {
     }
 
     /// Whether the search ended at the maximum number of rows, although there may be more.
-    pub fn is_at_its_most(&self) -> bool {
+    pub fn has_reached_row_limit(&self) -> bool {
         self.rows_left == Some(0)
     }
 
@@ -460,7 +460,7 @@ impl RunningSearch {
     /// dropped.
     pub fn release_memory(&mut self) -> Result<(), SearchError> {
         self.job.release_memory();
-        Ok(self.pending.leave_memory(|| self.job.result_rows())?)
+        Ok(self.pending.spill(|| self.job.result_rows())?)
     }
 
     /// Collects all remaining rows, shown in `zone`, within the memory limit of searches.
@@ -485,7 +485,7 @@ impl RunningSearch {
         while let Some(rows) = self.next_rows()? {
             kept.push(&rows)?;
             drop(rows);
-            if bytes_of(&kept) > SENT_BYTES
+            if rows_memory_bytes(&kept) > SENT_BYTES
                 && let Some(grow) = grow.take()
             {
                 kept.spill()?;
@@ -494,7 +494,7 @@ impl RunningSearch {
         }
         let mut rows = CollectedRows::new(kept, zone.clone());
         if !rows.is_small() {
-            rows.leave_memory()?;
+            rows.spill()?;
         }
         Ok(rows)
     }

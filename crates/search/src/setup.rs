@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use quarry_apps::{AddressDatabase, KnowledgeFiles, KnowledgePlace, LookupFiles, Lookups};
+use quarry_apps::{AddressDatabase, KnowledgeFiles, KnowledgeLocation, LookupFiles, Lookups};
 use quarry_collections::Collections;
 use quarry_conf::{Layers, LimitSettings, Namespace, PropsResolver, Readable, Transforms, View};
 use quarry_engine::{
@@ -15,8 +15,8 @@ use quarry_event::EventBatch;
 use quarry_spl::ast::PercentileMethod;
 use quarry_stdx::{NodeFiles, SharedClock, log};
 
-use crate::dispatch::{JOBS_FOLDER, KeptJobs};
-use crate::keeper::JobKeeper;
+use crate::dispatch::{JOBS_FOLDER, JobStore};
+use crate::keeper::JobRecorder;
 use crate::node_facts::NodeFacts;
 use crate::rest_connection::RestConnection;
 use crate::service::{SearchService, SearchServiceParts};
@@ -71,19 +71,19 @@ impl SearchSettings {
     }
 
     /// Stored results of the data directory.
-    fn kept_jobs(&self) -> Option<KeptJobs> {
-        self.searched_dir().map(|dir| KeptJobs::new(dir, &self.layers, self.clock.clone()))
+    fn job_store(&self) -> Option<JobStore> {
+        self.searched_dir().map(|dir| JobStore::new(dir, &self.layers, self.clock.clone()))
     }
 
     /// Lookup files visible to searches. Searches of files in place look in the working directory first.
     fn lookup_files(&self) -> LookupFiles {
         let files = match (&self.data_dir, &self.view) {
-            (data_dir, _) if self.in_place => LookupFiles::of_working_folder(data_dir.as_deref()),
-            (None, _) => LookupFiles::of_working_folder(None),
-            (Some(data_dir), None) => LookupFiles::of_data_dir(data_dir),
-            (Some(data_dir), Some(view)) => LookupFiles::of_view(data_dir, view),
+            (data_dir, _) if self.in_place => LookupFiles::for_working_folder(data_dir.as_deref()),
+            (None, _) => LookupFiles::for_working_folder(None),
+            (Some(data_dir), None) => LookupFiles::for_data_dir(data_dir),
+            (Some(data_dir), Some(view)) => LookupFiles::for_view(data_dir, view),
         };
-        files.shared_by(self.files.as_ref())
+        files.with_shared_files(self.files.as_ref())
     }
 
     /// Summaries of data models in `data_dir`, the data directory.
@@ -93,25 +93,25 @@ impl SearchSettings {
 
     /// The search service over `source`.
     pub fn service(&self, source: Arc<dyn SnapshotSource>) -> Result<SearchService, EngineError> {
-        self.service_with(source, self.kept_jobs().map(Arc::new), None)
+        self.service_with(source, self.job_store().map(Arc::new), None)
     }
 
     /// Like [`SearchSettings::service`] for the server process; `whole` is the service without a namespace.
     pub(crate) fn service_of_server(
         &self,
         source: Arc<dyn SnapshotSource>,
-        jobs: &Arc<KeptJobs>,
+        jobs: &Arc<JobStore>,
         whole: Option<&SearchService>,
     ) -> Result<SearchService, EngineError> {
         self.service_with(source, Some(Arc::clone(jobs)), whole)
     }
 
     /// Location of the knowledge files that searches use.
-    fn knowledge_place(&self) -> KnowledgePlace<'_> {
+    fn knowledge_location(&self) -> KnowledgeLocation<'_> {
         match (self.data_dir.as_deref(), self.view.as_deref()) {
-            (None, _) => KnowledgePlace::None,
-            (Some(data_dir), None) => KnowledgePlace::Apps(data_dir, self.own.as_ref()),
-            (Some(data_dir), Some(view)) => KnowledgePlace::View(data_dir, view),
+            (None, _) => KnowledgeLocation::None,
+            (Some(data_dir), None) => KnowledgeLocation::Apps(data_dir, self.own.as_ref()),
+            (Some(data_dir), Some(view)) => KnowledgeLocation::View(data_dir, view),
         }
     }
 
@@ -136,7 +136,7 @@ impl SearchSettings {
     fn service_with(
         &self,
         source: Arc<dyn SnapshotSource>,
-        jobs: Option<Arc<KeptJobs>>,
+        jobs: Option<Arc<JobStore>>,
         whole: Option<&SearchService>,
     ) -> Result<SearchService, EngineError> {
         let data_dir = self.data_dir.as_deref();
@@ -150,7 +150,7 @@ impl SearchSettings {
             addresses: data_dir.map(|dir| Arc::new(AddressDatabase::new(dir, limits.address_database.clone()))),
             dispatch: self.searched_dir().map(|dir| dir.join(JOBS_FOLDER)),
         };
-        let knowledge = KnowledgeFiles::new(&self.layers, self.knowledge_place(), &self.readable);
+        let knowledge = KnowledgeFiles::new(&self.layers, self.knowledge_location(), &self.readable);
         let models = quarry_engine::KnowledgeSource::data_models(&knowledge);
         let mut engine =
             Engine::new(&options, self.props.clone(), Arc::new(lookups))?.with_knowledge(Arc::new(knowledge));
@@ -188,7 +188,7 @@ impl SearchSettings {
             clock: self.clock.clone(),
             zone: self.zone.clone(),
             default_indexes: vec![DEFAULT_INDEX.to_owned()],
-            keeper: jobs.map(|jobs| jobs as Arc<dyn JobKeeper>),
+            keeper: jobs.map(|jobs| jobs as Arc<dyn JobRecorder>),
             summaries,
         }))
     }
@@ -206,7 +206,7 @@ fn spill_folder(data_dir: &Path) -> Option<PathBuf> {
 
 /// Removes spill files of dead processes. The caller has locked the data directory for writing, so no other process
 /// searches.
-pub fn remove_left_spills(data_dir: &Path) {
+pub fn remove_orphaned_spills(data_dir: &Path) {
     let folder = data_dir.join(SPILL_FOLDER);
     if let Err(error) = std::fs::remove_dir_all(&folder)
         && error.kind() != std::io::ErrorKind::NotFound
@@ -218,7 +218,7 @@ pub fn remove_left_spills(data_dir: &Path) {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use quarry_apps::{read_apps, read_readable, read_view, read_with_own};
+    use quarry_apps::{read_apps, read_readable, read_view, read_with_private};
     use quarry_conf::Reader;
     use quarry_stdx::{Fault, SystemClock};
 
@@ -226,12 +226,12 @@ pub(crate) mod tests {
     use crate::namespaces::Visibility;
 
     /// Settings of a data directory; fails if the namespace does not exist.
-    pub(crate) fn settings_of(dir: &Path, visibility: &Visibility, reader: &Reader) -> Result<SearchSettings, Fault> {
+    pub(crate) fn load_settings(dir: &Path, visibility: &Visibility, reader: &Reader) -> Result<SearchSettings, Fault> {
         let readable = Arc::new(read_readable(dir, reader));
-        let own = visibility.own();
+        let own = visibility.private_namespace();
         let (layers, view) = match visibility {
             Visibility::Apps => (read_apps(dir, &readable), None),
-            Visibility::AppsAndOwn(user) => (read_with_own(dir, user, &readable), None),
+            Visibility::AppsAndOwn(user) => (read_with_private(dir, user, &readable), None),
             Visibility::Namespace(namespace) => {
                 read_view(dir, namespace.clone(), &readable).map(|(layers, view)| (layers, Some(Arc::new(view))))?
             }

@@ -21,7 +21,7 @@ use crate::table::ResultTable;
 /// Maximum number of events on each side.
 pub const EVENTS_MAX: usize = 1_000;
 /// Lengths in seconds of the ranges after the event, searched one after the other; the last search has no upper limit.
-const STEPS_S: [i64; 3] = [60, 3_600, 86_400];
+const RANGE_LENGTHS_S: [i64; 3] = [60, 3_600, 86_400];
 /// Maximum number of returned events with exactly the same time.
 const SAME_TIME_MAX: usize = 1_000;
 /// Condition that all events meet.
@@ -54,7 +54,7 @@ pub struct Surroundings {
 }
 
 /// Reads the events around an event.
-pub fn surroundings(
+pub fn read_surroundings(
     service: &SearchService,
     permissions: &Arc<Permissions>,
     zone: &TimeZone,
@@ -85,7 +85,7 @@ pub fn surroundings(
     let earlier = run(newest(before), None, Some(wanted.time))?;
     let same_time = run(newest(SAME_TIME_MAX), Some(wanted.time), Some(end))?;
     let later = |latest| run(vec![TailCommand { count: after }.into()], Some(end), latest);
-    for seconds in STEPS_S {
+    for seconds in RANGE_LENGTHS_S {
         let found = later(Some(end.saturating_add(seconds * NS_PER_SEC)))?;
         if found.len() >= after {
             return Ok(Surroundings { before: earlier, same_time, after: found });

@@ -53,7 +53,7 @@ impl ResultTable {
 
     /// A table of texts received from a server. `values_of` returns the values of a cell by row and column, and no
     /// value for null.
-    pub fn of_texts<'a>(
+    pub fn from_texts<'a>(
         fields: &[String],
         rows: usize,
         zone: TimeZone,
@@ -137,7 +137,7 @@ impl<'a> Row<'a> {
     }
 
     /// Value of the named field.
-    pub fn named(&self, name: &str) -> Cell<'a> {
+    pub fn cell_by_name(&self, name: &str) -> Cell<'a> {
         self.table.fields.iter().position(|field| field == name).map_or(Cell::Null, |field| self.cell(field))
     }
 

@@ -30,7 +30,7 @@ use crate::cli::OneshotArgs;
 use crate::data_directory::{self, Settings};
 use crate::failure::{self, Failure};
 use crate::interrupt::Interrupt;
-use crate::output::line_folding::folded;
+use crate::output::line_folding::fold_text;
 use crate::remarks::Remarks;
 use crate::server_client::Remote;
 use crate::{terminal, zone};
@@ -39,7 +39,7 @@ use crate::{terminal, zone};
 const RATED_BYTES_MIN: u64 = 1_000_000;
 /// Maximum time in the future that events may have without a note: a difference between clocks is smaller, and a wrong
 /// time zone causes more.
-const AHEAD_MAX: SignedDuration = SignedDuration::from_mins(20);
+const FUTURE_TOLERANCE: SignedDuration = SignedDuration::from_mins(20);
 /// Maximum file names in the summary.
 const NAMES_MAX: usize = 5;
 /// The name of standard input.
@@ -56,7 +56,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
         return Err(wrong.swap_remove(0).into());
     }
     let settings = Settings::of_data_dir_quietly(data_dir);
-    let faults_told = settings.tell_faults(data_dir, false);
+    let faults_told = settings.report_faults(data_dir, false);
     if arguments.node.uri.is_none() {
         settings.check_index(&arguments.index)?;
     }
@@ -67,16 +67,16 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
             "--auth and --token are for a server, and none has {folder} open: leave them out, or name a node with --uri"
         )));
     }
-    let zone = zone::of_option(arguments.zone.as_deref())?;
+    let zone = zone::parse_option(arguments.zone.as_deref())?;
     // The zone is sent because the server may be in another time zone than the user and a `preview` on this machine.
     let zone_sent = arguments.zone.clone().or_else(|| zone::name(&zone::machine()));
     if files.iter().any(|file| file.as_os_str() == STDIN) && std::io::stdin().is_terminal() {
-        log::info(terminal::TYPED);
+        log::info(terminal::TYPED_INPUT_NOTE);
     }
     let started = settings.clock.elapsed_ns();
     let told = ResultReporter { files: &files, inner: Mutex::default() };
-    told.miss(&wrong);
-    let seen = |remote: &Remote| IndexesSeen::by_server(remote, &arguments.index);
+    told.report_missing(&wrong);
+    let seen = |remote: &Remote| IndexState::query_server(remote, &arguments.index);
     let [before, after] = match remote {
         Some(remote) => {
             let before = seen(&remote);
@@ -93,23 +93,26 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
         let keeps = index_settings(&settings.layers, &arguments.index).frozen_time_period_seconds;
         // The settings of another node are not known here.
         let keeps = Some(keeps).filter(|_| arguments.node.uri.is_none());
-        notes(&arguments.index, &seen, settings.clock.now_ns(), keeps).iter().for_each(|note| total.remarks.tell(note));
+        notes(&arguments.index, &seen, settings.clock.now_ns(), keeps)
+            .iter()
+            .for_each(|note| total.remarks.print(note));
     }
     if arguments.node.uri.is_none() {
         // These errors are reported each time, because the events just added were parsed without the erroneous
         // settings.
-        let faults = total.sourcetypes.iter().flat_map(|name| settings.faults_of_sourcetype(name));
+        let faults = total.sourcetypes.iter().flat_map(|name| settings.sourcetype_faults(name));
         let faults: Vec<String> = faults.filter(|fault| !faults_told.contains(fault)).collect();
-        faults.iter().for_each(|fault| total.remarks.tell(&format!("warning: {fault}")));
+        faults.iter().for_each(|fault| total.remarks.print(&format!("warning: {fault}")));
     }
     total.remarks.end();
     let seconds = (settings.clock.elapsed_ns() - started) as f64 / NS_PER_SEC as f64;
     let summary = total.summary(seconds);
-    let summary = terminal::width().map_or_else(|| summary.clone(), |columns| folded(&summary, usize::from(columns)));
+    let summary =
+        terminal::width().map_or_else(|| summary.clone(), |columns| fold_text(&summary, usize::from(columns)));
     writeln!(std::io::stdout().lock(), "{summary}")?;
     Ok(if total.failed > 0 {
         failure::STORAGE
-    } else if total.interrupted || total.is_all_left_out() {
+    } else if total.interrupted || total.is_all_skipped() {
         failure::PARTIAL
     } else {
         0
@@ -117,14 +120,14 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
 }
 
 /// Names of a node's indexes, and the times of the oldest and the newest event in one of them.
-struct IndexesSeen {
+struct IndexState {
     names: Vec<String>,
     oldest: Option<Timestamp>,
     newest: Option<Timestamp>,
 }
 
-impl IndexesSeen {
-    fn of_store(store: &Store, settings: &Settings, index: &str) -> IndexesSeen {
+impl IndexState {
+    fn from_store(store: &Store, settings: &Settings, index: &str) -> IndexState {
         let stats = store.stats();
         let of_index = stats.iter().find(|stats| stats.index == index && stats.events > 0);
         let at = |time: i64| Timestamp::from_nanosecond(time.into()).ok();
@@ -132,26 +135,26 @@ impl IndexesSeen {
         let newest = of_index.and_then(|stats| at(stats.time_max));
         let configured = IndexesConf::new(&settings.layers);
         let names = configured.names().map(str::to_owned).chain(stats.into_iter().map(|stats| stats.index)).collect();
-        IndexesSeen { names, oldest, newest }
+        IndexState { names, oldest, newest }
     }
 
     /// Queries the server; `None` if the caller may add events but not see the indexes.
-    fn by_server(remote: &Remote, index: &str) -> Option<IndexesSeen> {
+    fn query_server(remote: &Remote, index: &str) -> Option<IndexState> {
         let (names, buckets) = (remote.index_names().ok()?, remote.buckets().ok()?);
         let of_index = buckets.as_array().into_iter().flatten().filter(|bucket| bucket["index"] == index);
         let times = |name: &str| of_index.clone().filter_map(|bucket| bucket[name].as_str()?.parse().ok()).collect();
         let [earliest, latest]: [Vec<Timestamp>; 2] = ["earliest", "latest"].map(times);
-        Some(IndexesSeen { names, oldest: earliest.into_iter().min(), newest: latest.into_iter().max() })
+        Some(IndexState { names, oldest: earliest.into_iter().min(), newest: latest.into_iter().max() })
     }
 }
 
 /// Notes on an index that did not exist, on events in the future, and on events older than `keeps`, the retention of
 /// the index in seconds.
-fn notes(index: &str, (before, after): &(IndexesSeen, IndexesSeen), now: i64, keeps: Option<u64>) -> Vec<String> {
+fn notes(index: &str, (before, after): &(IndexState, IndexState), now: i64, keeps: Option<u64>) -> Vec<String> {
     let new_index = new_index_note(index, &before.names, "is new").map(|note| format!("note: {note}"));
     let now = Timestamp::from_nanosecond(now.into()).ok();
     let ahead = after.newest.filter(|newest| before.newest.is_none_or(|before| *newest > before)).zip(now);
-    let ahead = ahead.map(|(newest, now)| newest.duration_since(now)).filter(|ahead| *ahead > AHEAD_MAX);
+    let ahead = ahead.map(|(newest, now)| newest.duration_since(now)).filter(|ahead| *ahead > FUTURE_TOLERANCE);
     let future = ahead.map(|ahead| {
         format!(
             "note: the newest of these events is {:.1} h in the future: if the times in the text are of another zone, name it \
@@ -199,9 +202,9 @@ fn add_locally(
     arguments: &OneshotArgs,
     zone: Option<TimeZone>,
     told: &ResultReporter<'_>,
-) -> Result<[IndexesSeen; 2], Failure> {
+) -> Result<[IndexState; 2], Failure> {
     let store = data_directory::open_to_add(data_dir, settings)?;
-    let before = IndexesSeen::of_store(&store, settings, &arguments.index);
+    let before = IndexState::from_store(&store, settings, &arguments.index);
     let interrupt = Interrupt::install(|| log::info("stopping after this batch; press again to end at once"))?;
     let options = OneshotOptions {
         index: arguments.index.clone(),
@@ -235,7 +238,7 @@ fn add_locally(
                 Ok(report) => Ok(report),
             };
             let is_interrupted = added.as_ref().is_ok_and(|report| report.interrupted);
-            told.tell(file, added);
+            told.record_result(file, added);
             if is_interrupted {
                 return Ok(ControlFlow::Break(()));
             }
@@ -243,12 +246,12 @@ fn add_locally(
         sink.flush().map_err(|error| Failure::Storage(format!("events cannot be stored: {error}")))?;
         Ok(ControlFlow::Continue(()))
     })?;
-    let sealing = bars::sealing();
+    let sealing = bars::add_sealing_line();
     let sealed = store.seal_all();
     bars::remove(&sealing);
     sealed?;
     store.messages().iter().for_each(|message| log::warning(&message.text));
-    Ok([before, IndexesSeen::of_store(&store, settings, &arguments.index)])
+    Ok([before, IndexState::from_store(&store, settings, &arguments.index)])
 }
 
 /// Adds files through the server of this data directory, which reads them itself. Only this process can read standard
@@ -287,15 +290,15 @@ fn add_remotely(
             ];
             form.extend(named.into_iter().filter_map(|(key, value)| Some((key, value?))));
             form.push(("again", if arguments.again { "1" } else { "0" }));
-            let added = remote.add_file(&form).map(|report| of_json(&report));
-            told.tell(file, added.map_err(|failure| (interrupted_by(&failure), None)));
+            let added = remote.add_file(&form).map(|report| from_json(&report));
+            told.record_result(file, added.map_err(|failure| (interruption_text(&failure), None)));
         }
         Ok(ControlFlow::Continue(()))
     })
 }
 
 /// Text for a file whose reading the server interrupted with a failure.
-fn interrupted_by(failure: &Failure) -> String {
+fn interruption_text(failure: &Failure) -> String {
     match failure {
         Failure::Storage(text) => format!(
             "{text}; what the server had read of the file by then is indexed, and the same command continues from there"
@@ -331,13 +334,13 @@ fn send_files(
             ("again", arguments.again.then_some("1")),
         ];
         let given: Vec<(&str, &str)> = given.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
-        let sent = content_of(path).and_then(|content| remote.send_file(&given, content));
-        told.tell(file, sent.map(|report| of_json(&report)).map_err(|failure| (failure.text(), None)));
+        let sent = open_content(path).and_then(|content| remote.send_file(&given, content));
+        told.record_result(file, sent.map(|report| from_json(&report)).map_err(|failure| (failure.text(), None)));
     }
 }
 
 /// Opens the content of a file, which is read while it is sent.
-fn content_of(path: &Path) -> Result<Box<dyn Read>, Failure> {
+fn open_content(path: &Path) -> Result<Box<dyn Read>, Failure> {
     if path.as_os_str() == STDIN {
         return Ok(Box::new(std::io::stdin()));
     }
@@ -362,16 +365,16 @@ struct Results {
 
 impl ResultReporter<'_> {
     /// Reports names that match no files.
-    fn miss(&self, wrong: &[InputError]) {
+    fn report_missing(&self, wrong: &[InputError]) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         for error in wrong {
             inner.total.failed += 1;
-            inner.total.remarks.tell(&format!("error: {error}"));
+            inner.total.remarks.print(&format!("error: {error}"));
         }
     }
 
     /// Records the result of a file.
-    fn tell(&self, file: usize, added: AddResult) {
+    fn record_result(&self, file: usize, added: AddResult) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let Results { total, next, done } = &mut *inner;
         done.insert(file, added);
@@ -408,7 +411,7 @@ pub(crate) fn to_json(report: &FileReport) -> Value {
     })
 }
 
-fn of_json(report: &Value) -> FileReport {
+fn from_json(report: &Value) -> FileReport {
     let number = |key: &str| report[key].as_u64().unwrap_or(0);
     let text = |key: &str| report[key].as_str().map(str::to_owned);
     let warnings = report["warnings"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -465,7 +468,7 @@ impl Names {
     }
 
     /// Lists the first names and the number of further ones.
-    fn listed(&self) -> String {
+    fn list_names(&self) -> String {
         let rest = self.count - self.first.len();
         let more = if rest > 0 { format!(" and {} more", HumanCount(rest as u64)) } else { String::new() };
         format!("{}{more}", self.first.join(", "))
@@ -475,7 +478,7 @@ impl Names {
 impl Total {
     fn add(&mut self, path: &Path, added: AddResult) {
         match added {
-            Ok(report) => self.take(path, &report),
+            Ok(report) => self.add_report(path, &report),
             Err((text, before)) => self.fail(path, &text, before.as_ref()),
         }
     }
@@ -483,29 +486,29 @@ impl Total {
     /// Adds a failed file, with the counts of the events added before the error.
     fn fail(&mut self, path: &Path, text: &str, before: Option<&FileReport>) {
         self.failed += 1;
-        self.remarks.tell(&format!("error: {text}"));
+        self.remarks.print(&format!("error: {text}"));
         if let Some(report) = before {
-            self.take(path, report);
+            self.add_report(path, report);
         }
     }
 
     /// Adds one file and reports anything unusual about it.
-    fn take(&mut self, path: &Path, report: &FileReport) {
+    fn add_report(&mut self, path: &Path, report: &FileReport) {
         let name = path.display();
         if let Some(shrunk) = report.shrunk {
             let (expected, found) = (shrunk.expected, shrunk.found);
-            self.remarks.tell(&format!(
+            self.remarks.print(&format!(
                 "warning: {name} was truncated while it was read: {expected} bytes at first, {found} in the end; the \
                  bytes read are indexed"
             ));
         }
         if let Some(problem) = &report.problem {
-            self.remarks.tell(&format!("warning: {name}: read as plain lines: {problem}"));
+            self.remarks.print(&format!("warning: {name}: read as plain lines: {problem}"));
         }
-        report.warnings.iter().for_each(|warning| self.remarks.tell(&format!("warning: {name}: {warning}")));
+        report.warnings.iter().for_each(|warning| self.remarks.print(&format!("warning: {name}: {warning}")));
         if report.resumed_at > 0 && !report.skipped {
             self.remarks
-                .tell(&format!("{name}: continues at byte {}, where an earlier add stopped", report.resumed_at));
+                .print(&format!("{name}: continues at byte {}, where an earlier add stopped", report.resumed_at));
         }
         let is_unread = report.bytes == 0 && report.resumed_at == 0 && !report.interrupted;
         if report.skipped {
@@ -533,7 +536,7 @@ impl Total {
     }
 
     /// True if there were files and all were skipped as binary.
-    fn is_all_left_out(&self) -> bool {
+    fn is_all_skipped(&self) -> bool {
         self.binary > 0 && self.files + self.skipped.count + self.empty.count + self.failed == 0
     }
 
@@ -560,9 +563,9 @@ impl Total {
         );
         say(self.dropped_events, "events dropped by rules");
         say(self.binary as u64, &format!("{} left out as binary", plural(self.binary)));
-        say(self.empty.count as u64, &format!("{} empty: {}", plural(self.empty.count), self.empty.listed()));
+        say(self.empty.count as u64, &format!("{} empty: {}", plural(self.empty.count), self.empty.list_names()));
         let skipped = self.skipped.count;
-        let why = format!("skipped because added before (--again adds them again): {}", self.skipped.listed());
+        let why = format!("skipped because added before (--again adds them again): {}", self.skipped.list_names());
         say(skipped as u64, &format!("{} {why}", plural(skipped)));
         say(self.failed as u64, &format!("{} failed", plural(self.failed)));
         if self.interrupted {

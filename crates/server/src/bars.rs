@@ -15,16 +15,16 @@ use indicatif::{
 use quarry_inputs::file::{AddProgress, Progress};
 
 use crate::interrupt::Interrupt;
-use crate::output::line_folding::width_of_stderr;
-use crate::output::text_width::{cut, visible, width};
+use crate::output::line_folding::stderr_width;
+use crate::output::text_width::{escape_line, truncate, width};
 
 /// Maximum redraws per second.
 const DRAWS_PER_SECOND: u8 = 8;
 /// Interval between the frames of a spinner.
-const SPINNER_STEP: Duration = Duration::from_millis(120);
+const SPINNER_INTERVAL: Duration = Duration::from_millis(120);
 
 /// Assumed width of a terminal that does not report one.
-const USUAL_COLUMNS: usize = 80;
+const DEFAULT_COLUMNS: usize = 80;
 /// Columns left free at the end of a line, because the terminal echoes `^C` there, and some terminals wrap after the
 /// last column.
 const MARGIN: usize = 4;
@@ -36,7 +36,7 @@ const NAME_MIN: usize = 12;
 /// Progress lines of this process, hidden unless standard error is a terminal.
 static LINES: LazyLock<MultiProgress> = LazyLock::new(|| {
     MultiProgress::with_draw_target(match io::stderr().is_terminal() {
-        true => ProgressDrawTarget::term_like_with_hz(Box::new(Narrower(Term::stderr())), DRAWS_PER_SECOND),
+        true => ProgressDrawTarget::term_like_with_hz(Box::new(NarrowTerminal(Term::stderr())), DRAWS_PER_SECOND),
         false => ProgressDrawTarget::hidden(),
     })
 });
@@ -44,9 +44,9 @@ static LINES: LazyLock<MultiProgress> = LazyLock::new(|| {
 /// A terminal that reports a smaller width than it has. Progress lines are padded to the reported width. If they were
 /// padded to the full width, the echo of `^C` would wrap, and the wrong line would be cleared.
 #[derive(Debug)]
-struct Narrower(Term);
+struct NarrowTerminal(Term);
 
-impl TermLike for Narrower {
+impl TermLike for NarrowTerminal {
     fn width(&self) -> u16 {
         let margin = u16::try_from(MARGIN).unwrap_or(0);
         self.0.size().1.saturating_sub(margin).max(1)
@@ -120,10 +120,10 @@ pub(crate) fn bar(interrupt: Interrupt) -> Bar {
 }
 
 /// Adds a line that says that the events are in the log and are being sealed.
-pub(crate) fn sealing() -> ProgressBar {
+pub(crate) fn add_sealing_line() -> ProgressBar {
     let bar = add(ProgressBar::new_spinner().with_message("events are safe; writing buckets"));
     if !bar.is_hidden() {
-        bar.enable_steady_tick(SPINNER_STEP);
+        bar.enable_steady_tick(SPINNER_INTERVAL);
     }
     bar
 }
@@ -142,13 +142,13 @@ impl Bar {
     pub(crate) fn begin(&mut self, path: &Path) {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         // The line shows only the name until the first bytes are read, because the size is not known before.
-        self.name = visible(&name).into_owned();
+        self.name = escape_line(&name).into_owned();
         let bar = match ProgressStyle::with_template("{msg}") {
             Ok(style) => ProgressBar::no_length().with_style(style),
             Err(_) => ProgressBar::no_length(),
         };
         self.bar = add(bar);
-        self.bar.set_message(line_of(columns(), &self.name, &[]));
+        self.bar.set_message(format_line(columns(), &self.name, &[]));
         self.is_sized = false;
     }
 
@@ -173,19 +173,19 @@ impl Progress for Bar {
                 self.size(at.stored_bytes_all);
             }
             self.bar.set_position(at.stored_bytes);
-            let facts = facts_of(at, self.bar.elapsed(), self.bar.eta());
-            self.bar.set_message(line_of(columns(), &self.name, &facts));
+            let facts = progress_facts(at, self.bar.elapsed(), self.bar.eta());
+            self.bar.set_message(format_line(columns(), &self.name, &facts));
         }
         if self.interrupt.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 
 fn columns() -> usize {
-    width_of_stderr().map_or(USUAL_COLUMNS, usize::from)
+    stderr_width().map_or(DEFAULT_COLUMNS, usize::from)
 }
 
 /// Facts about a file being read, most important first.
-fn facts_of(at: &AddProgress, elapsed: Duration, left: Duration) -> Vec<String> {
+fn progress_facts(at: &AddProgress, elapsed: Duration, left: Duration) -> Vec<String> {
     let seconds = elapsed.as_secs_f64().max(0.001);
     let per_second = |count: u64| (count as f64 / seconds) as u64;
     let mut facts = Vec::new();
@@ -210,11 +210,11 @@ fn facts_of(at: &AddProgress, elapsed: Duration, left: Duration) -> Vec<String> 
 }
 
 /// Formats a line that fits the terminal: the name, truncated if necessary, and as many whole facts as fit.
-fn line_of(columns: usize, name: &str, facts: &[String]) -> String {
+fn format_line(columns: usize, name: &str, facts: &[String]) -> String {
     let room = columns.saturating_sub(MARGIN);
     // The first two facts take precedence over the rest of a long name.
     let wanted: usize = facts.iter().take(2).map(|fact| GAP.len() + width(fact)).sum();
-    let mut line = cut(name, room.saturating_sub(wanted).max(NAME_MIN)).into_owned();
+    let mut line = truncate(name, room.saturating_sub(wanted).max(NAME_MIN)).into_owned();
     for fact in facts {
         if width(&line) + GAP.len() + width(fact) > room {
             break;
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_fits_any_terminal_and_cuts_no_word() {
+    fn lines_fit_any_terminal_without_cutting_words() {
         let at = AddProgress {
             stored_bytes: 1_234_567_890,
             stored_bytes_all: 9_876_543_210,
@@ -238,20 +238,20 @@ mod tests {
             events: 12_345_678,
             bad_timestamps: 42,
         };
-        let facts = facts_of(&at, Duration::from_secs(30), Duration::from_secs(4_000));
+        let facts = progress_facts(&at, Duration::from_secs(30), Duration::from_secs(4_000));
         for name in [
             "a.log",
             "a-very-long-name-of-a-log-file-that-rotates-every-hour.log.2026-11-23-20.gz",
             "日本語のログファイル.log",
         ] {
             for columns in 40..200 {
-                let line = line_of(columns, name, &facts);
+                let line = format_line(columns, name, &facts);
                 assert!(width(&line) < columns, "{columns}: {line}");
                 let said = line.split(GAP).skip(1).count();
                 assert!(said >= 2, "{columns}: {line}");
                 assert_eq!(line.split(GAP).skip(1).collect::<Vec<_>>(), facts[..said], "{columns}");
             }
         }
-        assert!(line_of(200, "a.log", &facts).ends_with("1.23 GB of 9.88 GB"));
+        assert!(format_line(200, "a.log", &facts).ends_with("1.23 GB of 9.88 GB"));
     }
 }

@@ -19,7 +19,7 @@ use crate::output::pager::Pager;
 const CHECK: &str = "check";
 
 /// Reports that no file sets anything in a conf; an unknown conf is an error.
-fn nothing_set(conf: &str, data_dir: &Path) -> Result<u8, Failure> {
+fn report_nothing_set(conf: &str, data_dir: &Path) -> Result<u8, Failure> {
     let read = TABLES.iter().map(|table| table.conf).chain(CONFS_WITHOUT_TABLE.iter().map(|(name, _)| *name));
     let read: BTreeSet<&str> = read.collect();
     if !read.contains(conf) {
@@ -49,7 +49,7 @@ fn check(data_dir: &Path) -> Result<u8, Failure> {
     let settings = Settings::of_data_dir_quietly(data_dir);
     let mut faults = settings.faults();
     // A server reports these errors when it starts its inputs.
-    faults.extend(MonitorSettings::all(&settings.layers).1);
+    faults.extend(MonitorSettings::read_all(&settings.layers).1);
     faults.extend(input_faults(data_dir, &settings.layers));
     let mut out = std::io::stdout().lock();
     for fault in &faults {
@@ -74,7 +74,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &BtoolArgs) -> Result<u8, Failure>
     layers.warnings().iter().for_each(log::warning);
     let conf = arguments.conf.strip_suffix(".conf").unwrap_or(&arguments.conf);
     if !layers.conf_names().any(|known| known == conf) {
-        return nothing_set(conf, data_dir);
+        return report_nothing_set(conf, data_dir);
     }
     let rows = layers.btool(conf, arguments.stanza.as_deref());
     let place = |file: &str, line: u32| if line > 0 { format!("{file}:{line}") } else { file.to_owned() };

@@ -10,7 +10,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use quarry_event::value::parse_number;
 use quarry_ingest::IngestError;
-use quarry_search::cell::{iso_time, write_csv};
+use quarry_search::cell::{format_iso_time, write_csv};
 use quarry_stdx::{ErrorKind, HasKind, log};
 use quarry_store::{BucketCopies, CompactionReport, ListingState, Store};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use crate::cli::{ListForm, ThawArgs};
 use crate::data_directory::{Settings, open_existing, open_read_only};
 use crate::failure::{self, Failure};
 use crate::output::grid::{Grid, Heading};
-use crate::output::line_folding::folded;
+use crate::output::line_folding::fold_text;
 use crate::output::pager::Pager;
 use crate::output::shown_times::to_millis;
 use crate::server_client::Remote;
@@ -48,7 +48,7 @@ const COMPACT_COLUMNS: &[&str] = &["bucket", "first", "last", "parts", "events",
 pub(crate) fn list(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let rows = match Remote::find(data_dir) {
         Some(remote) => remote.buckets()?,
-        None => listing(&*open_read_only(data_dir, &Settings::of_data_dir_quietly(data_dir))?),
+        None => list_buckets(&*open_read_only(data_dir, &Settings::of_data_dir_quietly(data_dir))?),
     };
     print(&rows, LIST_COLUMNS, form)?;
     Ok(0)
@@ -58,7 +58,7 @@ pub(crate) fn list(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
 pub(crate) fn stats(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let rows = match Remote::find(data_dir) {
         Some(remote) => remote.buckets()?,
-        None => listing(&*open_read_only(data_dir, &Settings::of_data_dir_quietly(data_dir))?),
+        None => list_buckets(&*open_read_only(data_dir, &Settings::of_data_dir_quietly(data_dir))?),
     };
     print(&stats_of(&rows), STATS_COLUMNS, form)?;
     Ok(0)
@@ -70,7 +70,7 @@ pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let (rows, log) = match Remote::find(data_dir) {
         Some(remote) => (remote.verify()?, ""),
         None => match open_read_only(data_dir, &Settings::of_data_dir_quietly(data_dir)) {
-            Ok(store) => (verdicts(&store), " and the log"),
+            Ok(store) => (verify_buckets(&store), " and the log"),
             // Damage found while opening is reported like damage found by verification.
             Err(IngestError::Store(error)) if error.kind() == ErrorKind::Corrupt => {
                 log::error(error);
@@ -97,7 +97,7 @@ pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
 pub(crate) fn compact(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let report = match Remote::find(data_dir) {
         Some(remote) => remote.compact()?,
-        None => compaction(&open_existing(data_dir, &Settings::of_data_dir(data_dir))?.compact_all()?),
+        None => compaction_json(&open_existing(data_dir, &Settings::of_data_dir(data_dir))?.compact_all()?),
     };
     print(&report["merges"], COMPACT_COLUMNS, form)?;
     let [buckets, after, bytes, bytes_after] =
@@ -121,7 +121,7 @@ pub(crate) fn thaw(data_dir: &Path, arguments: &ThawArgs) -> Result<u8, Failure>
         None => {
             let settings = Settings::of_data_dir(data_dir);
             settings.check_index(index)?;
-            thawing(&open_existing(data_dir, &settings)?.thaw(index, &folder)?)
+            thaw_json(&open_existing(data_dir, &settings)?.thaw(index, &folder)?)
         }
     };
     writeln!(std::io::stdout(), "{}", text(&thawed["bucket"]))?;
@@ -129,12 +129,12 @@ pub(crate) fn thaw(data_dir: &Path, arguments: &ThawArgs) -> Result<u8, Failure>
 }
 
 /// A thawed bucket as an object.
-pub(crate) fn thawing(bucket: &str) -> Value {
+pub(crate) fn thaw_json(bucket: &str) -> Value {
     json!({ "bucket": bucket })
 }
 
 /// The report of a compaction as an object.
-pub(crate) fn compaction(report: &CompactionReport) -> Value {
+pub(crate) fn compaction_json(report: &CompactionReport) -> Value {
     let merge = |merge: &quarry_store::Merge| {
         json!({
             "bucket": merge.bucket,
@@ -158,7 +158,7 @@ pub(crate) fn compaction(report: &CompactionReport) -> Value {
 }
 
 /// Lists the buckets of an open store as rows.
-pub(crate) fn listing(store: &Store) -> Value {
+pub(crate) fn list_buckets(store: &Store) -> Value {
     let state = |state| match state {
         ListingState::Hot => "hot",
         ListingState::Sealing => "sealing",
@@ -183,15 +183,15 @@ pub(crate) fn listing(store: &Store) -> Value {
             "slabs": bucket.slabs,
             "level": bucket.level,
             "copies": copies(bucket.copies),
-            "earliest": iso_time(bucket.time_min, &zone),
-            "latest": iso_time(bucket.time_max, &zone),
+            "earliest": format_iso_time(bucket.time_min, &zone),
+            "latest": format_iso_time(bucket.time_max, &zone),
         })
     };
     store.buckets().into_iter().map(row).collect()
 }
 
 /// Verifies the buckets of an open store and returns the results as rows.
-pub(crate) fn verdicts(store: &Store) -> Value {
+pub(crate) fn verify_buckets(store: &Store) -> Value {
     let row = |verdict: quarry_store::Verdict| match verdict.result {
         Ok(()) => json!({ "bucket": verdict.bucket, "ok": true }),
         Err(reason) => json!({ "bucket": verdict.bucket, "ok": false, "reason": reason.to_string() }),
@@ -258,19 +258,19 @@ pub(crate) fn print(rows: &Value, columns: &[&str], form: ListForm) -> Result<()
             let mut grid = Grid::new(columns.iter().map(heading).collect(), terminal);
             for row in list {
                 grid.push(columns.iter().map(|column| match terminal {
-                    Some(_) => shown_text(&row[*column]),
+                    Some(_) => display_text(&row[*column]),
                     None => text(&row[*column]).into(),
                 }));
             }
             let fit = grid.fit();
             grid.write_head(&fit, false, &mut out)?;
             grid.write_rows(&fit, &|_, line| line.to_owned(), &mut out)?;
-            let left_out = grid.left_out(&fit);
+            let left_out = grid.dropped_columns(&fit);
             if !left_out.is_empty() {
                 let columns = if left_out.len() == 1 { "column" } else { "columns" };
                 let text =
                     format!("… {} more {columns}: {} (use -o csv or -o json)", left_out.len(), left_out.join(", "));
-                writeln!(out, "{}", terminal.map_or_else(|| text.clone(), |columns| folded(&text, columns)))?;
+                writeln!(out, "{}", terminal.map_or_else(|| text.clone(), |columns| fold_text(&text, columns)))?;
             }
         }
     }
@@ -288,7 +288,7 @@ fn is_numeric(value: &Value) -> bool {
 }
 
 /// Text of a cell on a terminal; times get the same precision, so that they are aligned.
-fn shown_text(value: &Value) -> Cow<'static, str> {
+fn display_text(value: &Value) -> Cow<'static, str> {
     let text = text(value);
     Cow::Owned(to_millis(&text).map_or(text, Cow::into_owned))
 }

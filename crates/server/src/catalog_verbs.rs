@@ -11,7 +11,7 @@ use quarry_stdx::log;
 use quarry_store::CatalogPlace;
 
 use crate::cli::CatalogTo;
-use crate::data_directory::{self, Settings, variables};
+use crate::data_directory::{self, Settings, environment_variables};
 use crate::failure::Failure;
 
 /// Copies the catalog, and prints its new place and the place of the former catalog.
@@ -25,7 +25,8 @@ pub(crate) fn migrate(data_dir: &Path, to: CatalogTo) -> Result<u8, Failure> {
         let settings = Settings::of_data_dir_quietly(data_dir);
         // While the store is open, no other process can change the data directory.
         let store = data_directory::open_existing(data_dir, &settings)?;
-        let shared = quarry_ingest::open_shared_files(data_dir, &settings.layers, &settings.clock, &variables());
+        let shared =
+            quarry_ingest::open_shared_files(data_dir, &settings.layers, &settings.clock, &environment_variables());
         store.close();
         Ok(shared.map(drop)?)
     };
@@ -33,7 +34,7 @@ pub(crate) fn migrate(data_dir: &Path, to: CatalogTo) -> Result<u8, Failure> {
         // This keeps the latest changes of other nodes in the data directory.
         share()?;
     }
-    let migrated = quarry_ingest::migrate_catalog_of(data_dir, &layers, &clock, &variables(), to)?;
+    let migrated = quarry_ingest::migrate_catalog_of(data_dir, &layers, &clock, &environment_variables(), to)?;
     if to == CatalogPlace::PostgreSql {
         share()?;
     }

@@ -10,7 +10,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use quarry_conf::Namespace;
 
 use crate::failure::{Failure, exit_codes};
-use crate::printed_commands::quoted;
+use crate::printed_commands::quote;
 use crate::s3_bench::S3BenchArgs;
 
 pub(crate) use objects::{AddVerb, EditVerb, ListVerb, RemoveVerb, ShowVerb};
@@ -271,7 +271,7 @@ pub(crate) struct NamespaceArgs {
 
 impl NodeArgs {
     /// Its options for a command that is printed, each with a blank before it. Secrets are left out.
-    pub(crate) fn as_typed(&self) -> String {
+    pub(crate) fn to_arguments(&self) -> String {
         let user = self.auth.as_deref().map(|auth| auth.split(':').next().unwrap_or_default());
         let ca_cert = self.ca_cert.as_ref().map(|file| file.display().to_string());
         let options = [
@@ -280,7 +280,7 @@ impl NodeArgs {
             ("--token", self.token.as_ref().map(|_| "TOKEN")),
             ("--ca-cert", ca_cert.as_deref()),
         ];
-        let typed = options.iter().filter_map(|(name, value)| Some(format!(" {name} {}", quoted((*value)?))));
+        let typed = options.iter().filter_map(|(name, value)| Some(format!(" {name} {}", quote((*value)?))));
         typed.chain(self.insecure.then(|| " --insecure".to_owned())).collect()
     }
 }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
-use quarry_apps::{read_apps, read_configuration, read_readable, read_view, read_with_own};
+use quarry_apps::{read_apps, read_configuration, read_readable, read_view, read_with_private};
 use quarry_conf::{
     ConfWarning, Layers, Namespace, PropsResolver, Readable, Reader, ServerSettings, View, missing_rules,
 };
@@ -14,7 +14,7 @@ use quarry_event::EventBatch;
 use quarry_ingest::{Deleting, IngestError, deletion_on_record};
 use quarry_inputs::{FilePosition, InputSettings, Sink, SinkError};
 use quarry_programs::CustomCommands;
-use quarry_search::{KeptJobs, SearchSettings, Visibility, remove_left_spills};
+use quarry_search::{JobStore, SearchSettings, Visibility, remove_orphaned_spills};
 use quarry_stdx::{Fault, SharedClock, SystemClock, log, private_file};
 use quarry_store::{MemoryStore, Store};
 
@@ -42,26 +42,26 @@ impl Settings {
     /// until the errors change.
     pub(crate) fn of_data_dir(data_dir: &Path) -> Settings {
         let settings = Settings::of_data_dir_quietly(data_dir);
-        settings.tell_faults(data_dir, false);
+        settings.report_faults(data_dir, false);
         settings
     }
 
     /// Like [`Settings::of_data_dir`] for a server, which reports errors at each start.
-    pub(crate) fn of_server(data_dir: &Path) -> Settings {
+    pub(crate) fn for_server(data_dir: &Path) -> Settings {
         let settings = Settings::of_data_dir_quietly(data_dir);
-        settings.tell_faults(data_dir, true);
+        settings.report_faults(data_dir, true);
         settings
     }
 
     /// Errors in the stanza of a sourcetype in props.conf.
-    pub(crate) fn faults_of_sourcetype(&self, sourcetype: &str) -> Vec<String> {
+    pub(crate) fn sourcetype_faults(&self, sourcetype: &str) -> Vec<String> {
         let is_of_it =
             |warning: &&ConfWarning| warning.stanza == sourcetype && Path::new(&*warning.file).ends_with("props.conf");
         self.layers.warnings().iter().filter(is_of_it).map(ToString::to_string).collect()
     }
 
     /// Reports the errors that were not reported before, or all errors if `again` is set; returns the reported ones.
-    pub(crate) fn tell_faults(&self, data_dir: &Path, again: bool) -> Vec<String> {
+    pub(crate) fn report_faults(&self, data_dir: &Path, again: bool) -> Vec<String> {
         let faults = self.faults();
         let (file, text) = (data_dir.join(REPORTED_FAULTS), faults.join("\n"));
         let reported = std::fs::read_to_string(&file).unwrap_or_default();
@@ -97,49 +97,51 @@ impl Settings {
     }
 
     /// The configuration visible to a namespace; fails if there is no such app.
-    pub(crate) fn of_namespace(data_dir: &Path, namespace: Namespace) -> Result<Settings, Fault> {
-        Settings::of_reader(data_dir, namespace, Readable::everything())
+    pub(crate) fn for_namespace(data_dir: &Path, namespace: Namespace) -> Result<Settings, Fault> {
+        Settings::for_reader(data_dir, namespace, Readable::unrestricted())
     }
 
-    fn of_reader(data_dir: &Path, namespace: Namespace, readable: Readable) -> Result<Settings, Fault> {
+    fn for_reader(data_dir: &Path, namespace: Namespace, readable: Readable) -> Result<Settings, Fault> {
         let (layers, view) = read_view(data_dir, namespace, &readable)?;
         Ok(Settings { view: Some(Arc::new(view)), readable: Arc::new(readable), ..Settings::of(layers) })
     }
 
     /// The configuration for the searches of `reader`; fails if the app of `visibility` does not exist.
-    pub(crate) fn of_visibility(data_dir: &Path, visibility: &Visibility, reader: &Reader) -> Result<Settings, Fault> {
+    pub(crate) fn for_visibility(data_dir: &Path, visibility: &Visibility, reader: &Reader) -> Result<Settings, Fault> {
         let readable = read_readable(data_dir, reader);
         let layers = match visibility {
             Visibility::Apps => read_apps(data_dir, &readable),
-            Visibility::AppsAndOwn(user) => read_with_own(data_dir, user, &readable),
-            Visibility::Namespace(namespace) => return Settings::of_reader(data_dir, namespace.clone(), readable),
+            Visibility::AppsAndOwn(user) => read_with_private(data_dir, user, &readable),
+            Visibility::Namespace(namespace) => return Settings::for_reader(data_dir, namespace.clone(), readable),
         };
-        Ok(Settings { own: visibility.own(), readable: Arc::new(readable), ..Settings::of(layers) })
+        Ok(Settings { own: visibility.private_namespace(), readable: Arc::new(readable), ..Settings::of(layers) })
     }
 
     /// The configuration for a search, restricted to its namespace if it has one.
-    pub(crate) fn of_search(data_dir: &Path, namespace: Option<Namespace>) -> Result<Settings, Failure> {
+    pub(crate) fn for_search(data_dir: &Path, namespace: Option<Namespace>) -> Result<Settings, Failure> {
         match namespace {
             None => Ok(Settings::of_data_dir_quietly(data_dir)),
             Some(namespace) => {
-                Settings::of_namespace(data_dir, namespace).map_err(|fault| Failure::NoApp(fault.to_string()))
+                Settings::for_namespace(data_dir, namespace).map_err(|fault| Failure::NoApp(fault.to_string()))
             }
         }
     }
 
     /// The configuration of a forwarder's data directory; errors are reported.
-    pub(crate) fn of_forwarder(data_dir: &Path) -> Settings {
-        let Settings { layers, clock, .. } = Settings::of_server(data_dir);
+    pub(crate) fn for_forwarder(data_dir: &Path) -> Settings {
+        let Settings { layers, clock, .. } = Settings::for_server(data_dir);
         let expressions = IngestExpressions::new(zone::machine(), clock.now_ns().cast_unsigned());
-        let props =
-            PropsResolver::new(&layers).with_expressions(Arc::new(expressions)).in_zone(zone::machine()).of_forwarder();
+        let props = PropsResolver::new(&layers)
+            .with_expressions(Arc::new(expressions))
+            .with_zone(zone::machine())
+            .for_forwarder();
         Settings { layers, view: None, own: None, readable: Arc::default(), props: Arc::new(props), clock }
     }
 
     fn of(layers: Layers) -> Settings {
         let clock = SystemClock::shared();
         let expressions = IngestExpressions::new(zone::machine(), clock.now_ns().cast_unsigned());
-        let props = PropsResolver::new(&layers).with_expressions(Arc::new(expressions)).in_zone(zone::machine());
+        let props = PropsResolver::new(&layers).with_expressions(Arc::new(expressions)).with_zone(zone::machine());
         Settings { layers, view: None, own: None, readable: Arc::default(), props: Arc::new(props), clock }
     }
 
@@ -166,18 +168,18 @@ impl Settings {
     }
 
     /// Opens the stored results of a data directory.
-    pub(crate) fn kept_jobs(&self, data_dir: &Path) -> KeptJobs {
-        KeptJobs::new(data_dir, &self.layers, self.clock.clone())
+    pub(crate) fn open_job_store(&self, data_dir: &Path) -> JobStore {
+        JobStore::new(data_dir, &self.layers, self.clock.clone())
     }
 
     /// Settings of searches over files in place, with the knowledge of the data directory if there is one.
-    pub(crate) fn searching_in_place(&self, data_dir: &Path) -> SearchSettings {
+    pub(crate) fn in_place_search_settings(&self, data_dir: &Path) -> SearchSettings {
         let data_dir = Some(data_dir).filter(|folder| folder.is_dir());
-        SearchSettings { in_place: true, ..self.searching(data_dir) }
+        SearchSettings { in_place: true, ..self.search_settings(data_dir) }
     }
 
     /// Settings of searches over a data directory.
-    pub(crate) fn searching(&self, data_dir: Option<&Path>) -> SearchSettings {
+    pub(crate) fn search_settings(&self, data_dir: Option<&Path>) -> SearchSettings {
         let host = host_name();
         let commands = CustomCommands::new(&self.layers, data_dir, (self.view.as_ref(), &self.readable), &host);
         SearchSettings {
@@ -207,31 +209,31 @@ fn record_deletion(user: &str, record: &DeletionRecord<'_>, host: &str, now_ns: 
 
 /// Opens the store of `data_dir` for adding, creating the folder if missing.
 pub(crate) fn open_to_add(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, Failure> {
-    let store = quarry_ingest::open_to_add(data_dir, &settings.inputs(), &variables())?;
-    remove_left_spills(data_dir);
+    let store = quarry_ingest::open_to_add(data_dir, &settings.inputs(), &environment_variables())?;
+    remove_orphaned_spills(data_dir);
     Ok(store)
 }
 
 /// Like [`open_to_add`] for a server, which merges buckets in the background.
 pub(crate) fn open_to_serve(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, Failure> {
-    let store = quarry_ingest::open_to_serve(data_dir, &settings.inputs(), &variables())?;
-    remove_left_spills(data_dir);
+    let store = quarry_ingest::open_to_serve(data_dir, &settings.inputs(), &environment_variables())?;
+    remove_orphaned_spills(data_dir);
     Ok(store)
 }
 
 /// Opens an existing store for writing.
 pub(crate) fn open_existing(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, IngestError> {
-    quarry_ingest::open_existing(data_dir, &settings.inputs(), &variables())
+    quarry_ingest::open_existing(data_dir, &settings.inputs(), &environment_variables())
 }
 
 /// Opens an existing store for reading.
 pub(crate) fn open_read_only(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, IngestError> {
-    quarry_ingest::open_read_only(data_dir, &settings.layers, &settings.clock, &variables())
+    quarry_ingest::open_read_only(data_dir, &settings.layers, &settings.clock, &environment_variables())
 }
 
 /// Variables of the environment. As with the tools of AWS and PostgreSQL, they may contain keys and passwords, and
 /// server.conf may name a variable.
-pub(crate) fn variables() -> Vec<(String, String)> {
+pub(crate) fn environment_variables() -> Vec<(String, String)> {
     let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
     std::env::vars_os().filter_map(text).collect()
 }

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use quarry_search::WantedSummaries;
-use quarry_search::summaries::rows_of;
+use quarry_search::ModelSummaryRequest;
+use quarry_search::summaries::status_rows;
 use quarry_stdx::log;
 use serde_json::Value;
 
@@ -38,7 +38,7 @@ const COLUMNS: &[&str] = &[
 /// Prints one line per object of an accelerated model.
 pub(crate) fn status(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let settings = Settings::of_data_dir_quietly(data_dir);
-    let summaries = settings.searching(Some(data_dir)).summaries(data_dir);
+    let summaries = settings.search_settings(Some(data_dir)).summaries(data_dir);
     let models = summaries.models();
     if models.is_empty() {
         log::info("no data model is accelerated: set acceleration = true under [MODEL] in datamodels.conf");
@@ -47,13 +47,13 @@ pub(crate) fn status(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
         Some(_) => summaries.status(),
         None => {
             let store = open_read_only(data_dir, &settings)?;
-            let service = settings.searching(Some(data_dir)).service(Arc::clone(&store) as _)?;
+            let service = settings.search_settings(Some(data_dir)).service(Arc::clone(&store) as _)?;
             let now = settings.clock.now_ns();
             let mut rows: Vec<Value> = Vec::new();
             for model in &models {
                 let (earliest, backfill) = summaries.bounds(&summaries.settings_of(model), now);
-                let wanted = WantedSummaries { model: model.clone(), earliest, backfill, build: false };
-                rows.extend(rows_of(model, &service.summarise(&wanted, &mut || true)?, now));
+                let wanted = ModelSummaryRequest { model: model.clone(), earliest, backfill, build: false };
+                rows.extend(status_rows(model, &service.summarise(&wanted, &mut || true)?, now));
             }
             rows
         }
@@ -64,7 +64,7 @@ pub(crate) fn status(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
 
 /// Removes the summaries of a model.
 pub(crate) fn rebuild(data_dir: &Path, model: &str) -> Result<u8, Failure> {
-    let summaries = Settings::of_data_dir_quietly(data_dir).searching(Some(data_dir)).summaries(data_dir);
+    let summaries = Settings::of_data_dir_quietly(data_dir).search_settings(Some(data_dir)).summaries(data_dir);
     let of_model = |row: &Value| {
         let folder = row["folder"].as_str().filter(|folder| !folder.is_empty())?;
         (row["model"] == model).then(|| folder.to_owned())

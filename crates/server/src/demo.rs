@@ -13,7 +13,7 @@ use crate::cli::{DemoArgs, NodeArgs, OneshotArgs, OutputForm};
 use crate::data_directory::{Settings, open_read_only};
 use crate::failure::Failure;
 use crate::output::OutputStyle;
-use crate::output::line_folding::folded;
+use crate::output::line_folding::fold_text;
 use crate::server_client::Remote;
 use crate::{add, output, search, terminal, zone};
 
@@ -24,7 +24,7 @@ struct Question {
     reading: &'static str,
 }
 
-const STORY: &[Question] = &[
+const QUESTIONS: &[Question] = &[
     Question {
         title: "Customers say they cannot pay. When did it start, and how bad is it?",
         search: r#"source=*access.log "POST /checkout/pay" earliest="11/20/2026:13:30:00" latest="11/20/2026:15:15:00"
@@ -92,10 +92,10 @@ pub(crate) fn run(arguments: &DemoArgs, data_dir: Option<&PathBuf>) -> Result<u8
         }
     }
     let settings = Settings::of_data_dir(&data);
-    let answering = Answering::of(&data, &settings)?;
-    let zone = zone::of_option(Some(ZONE))?.unwrap_or_else(zone::machine);
+    let answering = DemoRunner::of(&data, &settings)?;
+    let zone = zone::parse_option(Some(ZONE))?.unwrap_or_else(zone::machine);
     let mut out = io::stdout().lock();
-    for (at, question) in STORY.iter().enumerate() {
+    for (at, question) in QUESTIONS.iter().enumerate() {
         writeln!(
             out,
             "\n{}. {}\n   {} --data-dir {} search --zone {ZONE} '{}'\n",
@@ -118,7 +118,7 @@ pub(crate) fn run(arguments: &DemoArgs, data_dir: Option<&PathBuf>) -> Result<u8
         output::write(&table, style, &mut out)?;
         let reading = format!("   {} ({elapsed_ms:.0} ms)", question.reading);
         let columns = terminal::width().map_or(usize::MAX, usize::from);
-        writeln!(out, "\n{}", folded(&reading, columns))?;
+        writeln!(out, "\n{}", fold_text(&reading, columns))?;
     }
     let (program, data) = (program(), data.display());
     writeln!(out, "\nAsk your own: {program} --data-dir {data} search 'error | stats count by source'")?;
@@ -132,29 +132,31 @@ pub(crate) fn run(arguments: &DemoArgs, data_dir: Option<&PathBuf>) -> Result<u8
 }
 
 /// Process that answers the questions: this one, or the server that has the demo's data open.
-enum Answering {
-    Here(SearchService),
+enum DemoRunner {
+    InProcess(SearchService),
     Server(Remote),
 }
 
-impl Answering {
-    fn of(data: &Path, settings: &Settings) -> Result<Answering, Failure> {
+impl DemoRunner {
+    fn of(data: &Path, settings: &Settings) -> Result<DemoRunner, Failure> {
         Ok(match Remote::find(data) {
-            Some(remote) => Answering::Server(remote),
-            None => Answering::Here(settings.searching(Some(data)).service(open_read_only(data, settings)?)?),
+            Some(remote) => DemoRunner::Server(remote),
+            None => {
+                DemoRunner::InProcess(settings.search_settings(Some(data)).service(open_read_only(data, settings)?)?)
+            }
         })
     }
 
     /// Runs a search; returns its rows and whether they are events.
     fn answer(&self, text: &str, zone: &TimeZone) -> Result<(ResultTable, bool), Failure> {
         match self {
-            Answering::Here(service) => {
+            DemoRunner::InProcess(service) => {
                 let params =
-                    SearchParams { text: text.to_owned(), zone: Some(zone.clone()), ..SearchParams::of_owner() };
-                let outcome = search::ask(service, params)?;
+                    SearchParams { text: text.to_owned(), zone: Some(zone.clone()), ..SearchParams::for_owner() };
+                let outcome = search::run_in_process(service, params)?;
                 Ok((outcome.table, outcome.events))
             }
-            Answering::Server(remote) => remote.search_table(text, zone),
+            DemoRunner::Server(remote) => remote.search_table(text, zone),
         }
     }
 }

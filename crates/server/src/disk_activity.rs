@@ -15,11 +15,11 @@ pub(crate) fn of_folder(folder: &Path) -> Option<DiskActivity> {
     let device = rustix::fs::stat(folder).ok()?.st_dev;
     let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
     let read = |path: &str| std::fs::read_to_string(path).ok();
-    activity(&number, &read("/proc/diskstats")?, &read("/proc/self/mountinfo")?, &read("/proc/uptime")?)
+    parse_activity(&number, &read("/proc/diskstats")?, &read("/proc/self/mountinfo")?, &read("/proc/uptime")?)
 }
 
 /// The activity of the device with the number `MAJOR:MINOR`.
-fn activity(number: &str, disks: &str, mounts: &str, uptime: &str) -> Option<DiskActivity> {
+fn parse_activity(number: &str, disks: &str, mounts: &str, uptime: &str) -> Option<DiskActivity> {
     let mut disks = disks.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let disk = disks.find(|words| words.len() > 2 && format!("{}:{}", words[0], words[1]) == number)?;
     let mut mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_figures_are_those_of_the_folders_device() {
+    fn figures_describe_the_device_of_the_folder() {
         let disks = "   8       0 sda 9 0 9 9 9 0 9 9 0 9 9\n 254       0 vda 100 5 2048 40 50 6 4096 60 0 70 100\n";
         let mounts = "22 1 254:0 / / rw shared:1 - ext4 /dev/root rw\n23 22 0:5 / /proc rw - proc proc rw\n";
         let wanted = DiskActivity {
@@ -61,7 +61,7 @@ mod tests {
             busy_ms: 70,
             waited_ms: 100,
         };
-        assert_eq!(activity("254:0", disks, mounts, "200.50 300.00\n"), Some(wanted));
-        assert_eq!(activity("0:5", disks, mounts, "1 1"), None, "a file system without a device");
+        assert_eq!(parse_activity("254:0", disks, mounts, "200.50 300.00\n"), Some(wanted));
+        assert_eq!(parse_activity("0:5", disks, mounts, "1 1"), None, "a file system without a device");
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     if let Some(file) = arguments.files.first() {
         return Err(Failure::Usage(format!("{file}: a job searches the data of its server, not files")));
     }
-    let zone = zone::of_option(arguments.zone.as_deref())?.unwrap_or_else(zone::machine);
+    let zone = zone::parse_option(arguments.zone.as_deref())?.unwrap_or_else(zone::machine);
     search::check_times(arguments, &zone)?;
     let namespace = arguments.place.namespace()?;
     let Some(remote) = Remote::of(&arguments.node, &cli.data_dir)? else {
@@ -67,7 +67,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     drop(progress);
     let sid = sid?;
     if arguments.job.detach {
-        return tell_detached(&sid, arguments);
+        return report_detached(&sid, arguments);
     }
     if let Some(reason) = remote.failure_of_job(&sid)? {
         return Err(Failure::Search(reason));
@@ -82,10 +82,10 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
 }
 
 /// Prints the ID of a job that continues to run, and the commands to use it.
-fn tell_detached(sid: &str, arguments: &SearchArgs) -> Result<u8, Failure> {
+fn report_detached(sid: &str, arguments: &SearchArgs) -> Result<u8, Failure> {
     writeln!(std::io::stdout().lock(), "{sid}")?;
     if terminal::is_interactive() {
-        let node = arguments.node.as_typed();
+        let node = arguments.node.to_arguments();
         log::info(format!(
             "`quarry show jobs {sid}{node}` shows its state, `quarry search '| loadjob {sid}'{node}` its results"
         ));

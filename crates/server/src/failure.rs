@@ -11,13 +11,13 @@ use quarry_inputs::InputError;
 use quarry_listen::ListenError;
 
 use quarry_search::SearchError;
-use quarry_search::hints::NO_PLACE;
+use quarry_search::hints::NO_SPAN;
 use quarry_spl::{Diagnostic, Severity};
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 use quarry_store::StoreError;
 
-use crate::output::line_folding::{CYAN, PLAIN, RED, YELLOW, told, width_of_stderr};
-use crate::output::text_width::{char_width, cut, visible, width};
+use crate::output::line_folding::{CYAN, PLAIN, RED, YELLOW, prepare_message, stderr_width};
+use crate::output::text_width::{char_width, escape_line, truncate, width};
 
 /// Wrong usage of the command line.
 pub(crate) const USAGE: u8 = 2;
@@ -107,7 +107,7 @@ impl Failure {
         match self {
             Failure::ReaderLeft => Ok(()),
             Failure::Usage(text) | Failure::NoApp(text) | Failure::Search(text) | Failure::Storage(text) => {
-                writeln!(out, "{}", told(&format!("{red}error{plain}: {text}")))
+                writeln!(out, "{}", prepare_message(&format!("{red}error{plain}: {text}")))
             }
             Failure::Spl { text, diagnostics } => {
                 for diagnostic in diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error) {
@@ -154,7 +154,7 @@ impl From<Failure> for Fault {
 
 impl Failure {
     /// The failure of the search `text`.
-    pub(crate) fn of_search(text: &str, error: SearchError) -> Failure {
+    pub(crate) fn from_search_error(text: &str, error: SearchError) -> Failure {
         match (error.diagnostics(), error) {
             (_, error @ SearchError::Time { .. }) => Failure::Usage(error.to_string()),
             (Some(diagnostics), error) if error.kind() == ErrorKind::Invalid => {
@@ -169,7 +169,7 @@ impl Failure {
 /// Reports a note without a position.
 pub(crate) fn report_note(text: &str, out: &mut dyn Write, color: bool) -> io::Result<()> {
     let (yellow, plain) = if color { (YELLOW, PLAIN) } else { ("", "") };
-    writeln!(out, "{}", told(&format!("{yellow}note{plain}: {text}")))
+    writeln!(out, "{}", prepare_message(&format!("{yellow}note{plain}: {text}")))
 }
 
 /// Reports a message, the line of the search with carets below the position, and the hint.
@@ -181,11 +181,11 @@ pub(crate) fn report_diagnostic(
 ) -> io::Result<()> {
     let (word, marked) = if diagnostic.severity == Severity::Error { ("error", RED) } else { ("note", YELLOW) };
     let (marked, cyan, plain) = if color { (marked, CYAN, PLAIN) } else { ("", "", "") };
-    writeln!(out, "{}", told(&format!("{marked}{word}{plain}: {}", diagnostic.message)))?;
-    if diagnostic.severity == Severity::Warning && diagnostic.span == NO_PLACE {
+    writeln!(out, "{}", prepare_message(&format!("{marked}{word}{plain}: {}", diagnostic.message)))?;
+    if diagnostic.severity == Severity::Warning && diagnostic.span == NO_SPAN {
         return write_hint(diagnostic, out, (cyan, plain));
     }
-    let room = width_of_stderr().map_or(EXCERPT_COLUMNS, |width| usize::from(width) - EXCERPT_INDENT.min(width.into()));
+    let room = stderr_width().map_or(EXCERPT_COLUMNS, |width| usize::from(width) - EXCERPT_INDENT.min(width.into()));
     let excerpt = Excerpt::around(text, diagnostic.span.start, diagnostic.span.end, room.min(EXCERPT_COLUMNS));
     writeln!(out, "{:EXCERPT_INDENT$}{}", "", excerpt.line)?;
     let caret_at = EXCERPT_INDENT + excerpt.caret_at;
@@ -195,7 +195,7 @@ pub(crate) fn report_diagnostic(
 
 fn write_hint(diagnostic: &Diagnostic, out: &mut dyn Write, (cyan, plain): (&str, &str)) -> io::Result<()> {
     match &diagnostic.hint {
-        Some(hint) => writeln!(out, "{}", told(&format!("{cyan}help{plain}: {hint}"))),
+        Some(hint) => writeln!(out, "{}", prepare_message(&format!("{cyan}help{plain}: {hint}"))),
         None => Ok(()),
     }
 }
@@ -211,12 +211,13 @@ struct Excerpt {
 impl Excerpt {
     /// The line that contains byte `start`, reduced to the part around that byte if the line is wider than `columns`.
     fn around(text: &str, start: usize, end: usize, columns: usize) -> Excerpt {
-        let start = floor_border(text, start);
-        let end = floor_border(text, end.max(start));
+        let start = floor_boundary(text, start);
+        let end = floor_boundary(text, end.max(start));
         let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
         let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
-        let (before, marked) = (visible(&text[line_start..start]), visible(&text[start..end.clamp(start, line_end)]));
-        let rest = visible(&text[start..line_end]);
+        let (before, marked) =
+            (escape_line(&text[line_start..start]), escape_line(&text[start..end.clamp(start, line_end)]));
+        let rest = escape_line(&text[start..line_end]);
         let mut used = 0;
         let kept = before.char_indices().rev().take_while(|(_, c)| {
             used += char_width(*c);
@@ -227,13 +228,13 @@ impl Excerpt {
         line.push_str(&before[from..]);
         let caret_at = width(&line);
         let room = columns.saturating_sub(caret_at).max(2);
-        let shown = cut(&rest, room);
+        let shown = truncate(&rest, room);
         line.push_str(&shown);
         Excerpt { line, caret_at, carets: width(&marked).clamp(1, width(&shown).max(1)) }
     }
 }
 
-fn floor_border(text: &str, at: usize) -> usize {
+fn floor_boundary(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {
         at -= 1;
@@ -246,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_caret_stands_under_the_fault() {
+    fn carets_are_below_the_error() {
         let excerpt = Excerpt::around("index=main | stast count", 13, 18, EXCERPT_COLUMNS);
         assert_eq!((excerpt.line.as_str(), excerpt.caret_at, excerpt.carets), ("index=main | stast count", 13, 5));
         let excerpt = Excerpt::around("a\n| zzz x", 4, 7, EXCERPT_COLUMNS);
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_are_cut_and_odd_spans_are_safe() {
+    fn long_lines_are_truncated_and_odd_spans_are_safe() {
         for (filler, columns) in [("é", 100), ("日", 100), ("é", 40), ("日", 21), ("x\t", 60)] {
             let text = format!("{} bad {}", filler.repeat(300), "y".repeat(300));
             let start = filler.len() * 300 + 1;

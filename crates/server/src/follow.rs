@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::cli::{Cli, OutputForm, SearchArgs};
 use crate::failure::{self, Failure};
 use crate::output::OutputStyle;
-use crate::server_client::{AnswerRow, Remote, table_of};
+use crate::server_client::{AnswerRow, Remote, to_table};
 use crate::{output, search, terminal, zone};
 
 /// Maximum bytes read of a line; the server sends rows of at most a few megabytes.
@@ -32,7 +32,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Res
         )));
     };
     let remote = remote.in_namespace(namespace.as_ref());
-    let zone = zone::of_option(arguments.zone.as_deref())?.unwrap_or_else(zone::machine);
+    let zone = zone::parse_option(arguments.zone.as_deref())?.unwrap_or_else(zone::machine);
     let zone_name = zone::name(&zone);
     let mut form = vec![
         ("search", arguments.text.as_str()),
@@ -42,8 +42,8 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Res
         ("output_mode", "json"),
     ];
     form.extend(zone_name.as_deref().map(|zone| ("zone", zone)));
-    tell_unknown_indexes(cli, arguments, &remote, &zone)?;
-    tell_probable_mistakes(cli, arguments)?;
+    warn_unknown_indexes(cli, arguments, &remote, &zone)?;
+    warn_probable_mistakes(cli, arguments)?;
     let mut lines = std::io::BufReader::new(remote.follow(&form)?);
     if terminal::is_interactive() {
         log::info(format!("showing new events of `{}` as they arrive; Ctrl-C ends it", arguments.text));
@@ -65,7 +65,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Res
             log::note(message["text"].as_str().unwrap_or_default());
         }
         if row["preview"] == true {
-            return Err(of_table("this search"));
+            return Err(table_error("this search"));
         }
         let result = &row["result"];
         if result.is_object() {
@@ -82,7 +82,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs, out: &mut dyn Write) -> Res
 }
 
 /// The error of a search whose result is a table; `maker` is the command that makes the table.
-fn of_table(maker: &str) -> Failure {
+fn table_error(maker: &str) -> Failure {
     Failure::Usage(format!(
         "-f shows events as they arrive, and {maker} turns them into a table: leave it out, or create a job with \
          search_mode=realtime"
@@ -102,11 +102,11 @@ fn write_object(result: &Value, zone: &TimeZone, out: &mut dyn Write) -> Result<
     let row: AnswerRow = fields.iter().filter_map(|name| object.get(name)).map(|value| texts(value)).collect();
     let style =
         OutputStyle { form: OutputForm::Ndjson, has_head: false, events: true, color: false, width: terminal::width() };
-    Ok(output::write(&table_of(&fields, &[row], zone)?, style, out)?)
+    Ok(output::write(&to_table(&fields, &[row], zone)?, style, out)?)
 }
 
 /// Prints notes on probable mistakes, because a search that never ends would just find nothing.
-fn tell_probable_mistakes(cli: &Cli, arguments: &SearchArgs) -> Result<(), Failure> {
+fn warn_probable_mistakes(cli: &Cli, arguments: &SearchArgs) -> Result<(), Failure> {
     let parsed = quarry_spl::parse(&arguments.text);
     let mut remarks = parsed.diagnostics;
     remarks.retain(|remark| remark.severity == Severity::Warning);
@@ -121,9 +121,9 @@ fn tell_probable_mistakes(cli: &Cli, arguments: &SearchArgs) -> Result<(), Failu
 }
 
 /// Prints notes on indexes that do not exist, because the search would silently wait for their events.
-fn tell_unknown_indexes(cli: &Cli, arguments: &SearchArgs, remote: &Remote, zone: &TimeZone) -> Result<(), Failure> {
+fn warn_unknown_indexes(cli: &Cli, arguments: &SearchArgs, remote: &Remote, zone: &TimeZone) -> Result<(), Failure> {
     let commands = quarry_spl::parse(&arguments.text).pipeline.commands;
-    let mut ask = |text: &str| search::rows_of_server(remote, text, (None, None), zone);
+    let mut ask = |text: &str| search::server_probe_rows(remote, text, (None, None), zone);
     let mut err = std::io::stderr().lock();
     for note in quarry_search::hints::unknown_indexes(&commands, &mut ask) {
         failure::report_diagnostic(&arguments.text, &note, &mut err, terminal::colors_on_stderr(cli.color))?;
@@ -147,7 +147,7 @@ fn check(arguments: &SearchArgs) -> Result<(), Failure> {
     }
     let commands = quarry_spl::parse(&arguments.text).pipeline.commands;
     if let Some(stage) = transforming_command(&commands) {
-        return Err(of_table(&format!("`{}`", stage.command.name())));
+        return Err(table_error(&format!("`{}`", stage.command.name())));
     }
     search::check_words(arguments)
 }

@@ -12,7 +12,7 @@ use quarry_event::EventBatch;
 use quarry_forward::{GroupOptions, Link, Outlet, OutletSink, Routes, Spool, SpoolOptions};
 use quarry_ingest::{Claim, Claims, Sinks, Watching, watch_files};
 use quarry_inputs::{EventStore, FilePosition, Sink, SinkError};
-use quarry_listen::{Listeners, listen_for_events, stopped};
+use quarry_listen::{Listeners, listen_for_events, wait_stopped};
 use quarry_programs::{ProgramInputs, start_inputs};
 use quarry_stdx::{descriptors, log, private_file, private_folder, random};
 use serde_json::json;
@@ -21,16 +21,16 @@ use tokio::sync::watch;
 use crate::cli::ForwardArgs;
 use crate::data_directory::{self, Settings};
 use crate::failure::Failure;
-use crate::serve::{address_of, stop_signal};
+use crate::serve::{parse_address, stop_signal};
 
 /// Folder of the queue, relative to the data directory.
 const QUEUE_FOLDER: &str = "forward";
 /// File with the forwarder's addresses.
 const RUN_FILE: &str = "run/forward.json";
 /// Interval of reports about losses.
-const TELL_EVERY: Duration = Duration::from_secs(30);
+const LOSS_REPORT_INTERVAL: Duration = Duration::from_secs(30);
 /// Time that shutdown waits for running requests.
-const STOP_WAIT: Duration = Duration::from_secs(10);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Thread that syncs the queue.
 const SYNC_THREAD: &str = "quarry-queue";
 /// Number of network threads, which mostly wait.
@@ -44,9 +44,9 @@ struct Forwarding {
 
 /// Runs the forwarder until it is stopped.
 pub(crate) fn run(data_dir: &Path, arguments: &ForwardArgs) -> Result<u8, Failure> {
-    let hec = arguments.hec.as_deref().map(|text| address_of("--hec", text)).transpose()?;
+    let hec = arguments.hec.as_deref().map(|text| parse_address("--hec", text)).transpose()?;
     descriptors::raise();
-    let settings = Arc::new(Settings::of_forwarder(data_dir));
+    let settings = Arc::new(Settings::for_forwarder(data_dir));
     let outputs = OutputSettings::new(&settings.layers);
     outputs.faults.iter().for_each(log::warning);
     if outputs.groups.is_empty() {
@@ -60,7 +60,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ForwardArgs) -> Result<u8, Failur
     let syncing = Arc::clone(&spool);
     let thread = std::thread::Builder::new().name(SYNC_THREAD.to_owned()).spawn(move || syncing.run());
     let thread = thread.map_err(|error| Failure::Storage(format!("cannot start a thread: {error}")))?;
-    let sinks: Arc<dyn Sinks> = Arc::new(Forwarding { outlet: outlet.routed(None), claims: Arc::default() });
+    let sinks: Arc<dyn Sinks> = Arc::new(Forwarding { outlet: outlet.with_routing(None), claims: Arc::default() });
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(NETWORK_THREADS).enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Storage(format!("cannot start threads: {error}")))?;
     let node = Forwarder { data_dir, settings, outputs, spool: Arc::clone(&spool), outlet };
@@ -69,7 +69,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ForwardArgs) -> Result<u8, Failur
     // File readers and programs may be waiting for room in the queue; stopping the queue ends these waits.
     spool.stop();
     drop(reading);
-    runtime.shutdown_timeout(STOP_WAIT);
+    runtime.shutdown_timeout(STOP_TIMEOUT);
     if thread.join().is_err() {
         log::error("the queue ended by a fault of quarry; data that was not durable is read or sent again");
     }
@@ -114,8 +114,8 @@ impl Forwarder<'_> {
         reading: &mut Option<(ProgramInputs, Watching)>,
     ) -> Result<(), Failure> {
         let (data_dir, settings) = (self.data_dir, &Arc::new(self.settings.inputs()));
-        let collector = listen_for_events(data_dir, hec, settings, Arc::new(self.outlet.routed(None))).await?;
-        let stores = |routing: Option<&str>| -> Arc<dyn EventStore> { Arc::new(self.outlet.routed(routing)) };
+        let collector = listen_for_events(data_dir, hec, settings, Arc::new(self.outlet.with_routing(None))).await?;
+        let stores = |routing: Option<&str>| -> Arc<dyn EventStore> { Arc::new(self.outlet.with_routing(routing)) };
         let listeners = Listeners::start(data_dir, settings, None, &stores).await?;
         let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
         // The inputs start only now, so that a second forwarder, whose ports are in use, reads no files and runs no
@@ -131,7 +131,7 @@ impl Forwarder<'_> {
         log::info(format!("quarry forwards from {}", data_dir.display()));
         tokio::select! {
             () = stop => {}
-            () = self.tell_losses(stopping.clone()) => {}
+            () = self.report_losses(stopping.clone()) => {}
         }
         listeners.stop().await;
         if let Some(collector) = collector {
@@ -166,10 +166,10 @@ impl Forwarder<'_> {
     }
 
     /// Periodically reports dropped and unroutable events, until the forwarder stops.
-    async fn tell_losses(&self, mut stopping: watch::Receiver<bool>) {
+    async fn report_losses(&self, mut stopping: watch::Receiver<bool>) {
         let (mut unsent, mut oversized, mut dropped) = (0, 0, 0);
         let mut lost = vec![0; self.outputs.groups.len()];
-        while tokio::time::timeout(TELL_EVERY, stopped(&mut stopping)).await.is_err() {
+        while tokio::time::timeout(LOSS_REPORT_INTERVAL, wait_stopped(&mut stopping)).await.is_err() {
             let told = |now: u64, before: &mut u64, text: &str| {
                 let fresh = now.saturating_sub(std::mem::replace(before, now));
                 if fresh > 0 {
@@ -185,7 +185,7 @@ impl Forwarder<'_> {
                 let text = format!("batches for [tcpout:{}] were dropped because the queue is full", group.name);
                 told(group.lost, before, &text);
             }
-            if self.spool.lacks_space() {
+            if self.spool.is_disk_low() {
                 log::warning("the disk of the queue has less space than [diskUsage] minFreeSpace: inputs wait");
             }
             for name in self.outlet.routes().take_unknown() {

@@ -12,7 +12,7 @@ use quarry_spl::editing::functions_named;
 use crate::cli::Cli;
 use crate::failure::Failure;
 use crate::output::grid::{Grid, Heading};
-use crate::output::line_folding::folded;
+use crate::output::line_folding::fold_text;
 
 /// The manual: name and text of each page, sorted by name.
 const PAGES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/pages.rs"));
@@ -33,7 +33,7 @@ pub(crate) fn run(command: Option<&str>, columns: Option<usize>, out: &mut dyn W
         let listed = |page: &&str| !commands::is_command(page);
         let topics: Vec<&str> = PAGES.iter().map(|(page, _)| *page).filter(listed).collect();
         let also = format!("Also: quarry help {}", topics.join(" | "));
-        writeln!(out, "\n{}", columns.map_or_else(|| also.clone(), |columns| folded(&also, columns)))?;
+        writeln!(out, "\n{}", columns.map_or_else(|| also.clone(), |columns| fold_text(&also, columns)))?;
         return Ok(0);
     };
     // "stats functions" is the page stats-functions.
@@ -42,7 +42,7 @@ pub(crate) fn run(command: Option<&str>, columns: Option<usize>, out: &mut dyn W
     let help = commands::help().iter().find(|help| help.name == name);
     let page_name = help.map_or(name, |help| help.page);
     if let Some((_, page)) = PAGES.iter().find(|(page, _)| *page == page_name) {
-        out.write_all(&shown(page, columns)?)?;
+        out.write_all(&format_page(page, columns)?)?;
         return Ok(0);
     }
     match help {
@@ -81,7 +81,7 @@ fn write_functions(name: &str, out: &mut dyn Write) -> io::Result<bool> {
 
 /// Formats a page as plain text: literal blocks are indented and labelled, tables aligned, links reduced to their text.
 /// On a terminal, prose, syntax and tables are folded to `columns`.
-fn shown(page: &str, columns: Option<usize>) -> io::Result<Vec<u8>> {
+fn format_page(page: &str, columns: Option<usize>) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     let (mut in_block, mut in_syntax) = (false, false);
     let mut table: Vec<Vec<String>> = Vec::new();
@@ -92,7 +92,7 @@ fn shown(page: &str, columns: Option<usize>) -> io::Result<Vec<u8>> {
             write_prose(&std::mem::take(&mut paragraph), columns, &mut out)?;
         }
         if !in_block && line.starts_with('|') {
-            table.push(cells_of(line));
+            table.push(split_cells(line));
             continue;
         }
         write_table(&std::mem::take(&mut table), columns, &mut out)?;
@@ -114,12 +114,13 @@ fn shown(page: &str, columns: Option<usize>) -> io::Result<Vec<u8>> {
             }
         } else if in_block && in_syntax {
             let line = format!("{INDENT}{line}");
-            writeln!(out, "{}", columns.map_or_else(|| line.clone(), |columns| folded(&line, columns)))?;
+            writeln!(out, "{}", columns.map_or_else(|| line.clone(), |columns| fold_text(&line, columns)))?;
         } else if in_block {
             writeln!(out, "{INDENT}{line}")?;
         } else {
-            let text = plain(line.strip_prefix('#').map_or(line, |title| title.trim_start_matches('#').trim_start()));
-            writeln!(out, "{}", columns.map_or_else(|| text.clone(), |columns| folded(&text, columns)))?;
+            let text =
+                strip_links(line.strip_prefix('#').map_or(line, |title| title.trim_start_matches('#').trim_start()));
+            writeln!(out, "{}", columns.map_or_else(|| text.clone(), |columns| fold_text(&text, columns)))?;
         }
     }
     write_prose(&paragraph, columns, &mut out)?;
@@ -130,16 +131,16 @@ fn shown(page: &str, columns: Option<usize>) -> io::Result<Vec<u8>> {
 /// Writes a paragraph unless it is empty.
 fn write_prose(paragraph: &str, columns: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
     match columns {
-        Some(columns) if !paragraph.is_empty() => writeln!(out, "{}", folded(&plain(paragraph), columns)),
+        Some(columns) if !paragraph.is_empty() => writeln!(out, "{}", fold_text(&strip_links(paragraph), columns)),
         _ => Ok(()),
     }
 }
 
 /// Splits a table row into cells; an escaped bar is text.
-fn cells_of(line: &str) -> Vec<String> {
+fn split_cells(line: &str) -> Vec<String> {
     let line = line.replace("\\|", "\u{0}");
     let inner = line.trim().trim_start_matches('|').trim_end_matches('|');
-    inner.split('|').map(|cell| plain(cell.trim()).replace('\u{0}', "|")).collect()
+    inner.split('|').map(|cell| strip_links(cell.trim()).replace('\u{0}', "|")).collect()
 }
 
 /// Writes a table whose first row has the headings; the row of dashes is dropped.
@@ -154,7 +155,7 @@ fn write_table(table: &[Vec<String>], columns: Option<usize>, out: &mut dyn Writ
     };
     let mut grid = filled(columns);
     // All columns must be shown; if they do not fit, the terminal wraps the lines.
-    if !grid.left_out(&grid.fit()).is_empty() {
+    if !grid.dropped_columns(&grid.fit()).is_empty() {
         grid = filled(None);
     }
     let fit = grid.fit();
@@ -165,7 +166,7 @@ fn write_table(table: &[Vec<String>], columns: Option<usize>, out: &mut dyn Writ
 }
 
 /// Reduces links in prose to their text: `[words](page.md)` becomes `words`.
-fn plain(text: &str) -> String {
+fn strip_links(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, words, after)) = rest.split_once('[').and_then(|(before, link)| {
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_read_as_text() {
+    fn pages_are_formatted_as_text() {
         let page = help(Some("head"));
         assert!(page.starts_with("head\n"), "{page}");
         assert!(page.contains("    * | head 2 | table n\ngives:\n    n\n"), "{page}");
@@ -227,7 +228,7 @@ mod tests {
     #[test]
     fn a_terminal_breaks_paragraphs_at_its_own_width() {
         let page = "# t\n\nOne two\nthree [four](x.md)\n`five`.\n- six\n  seven\n\n```spl\na  b\nc\n```\n";
-        let of = |columns| String::from_utf8(shown(page, columns).unwrap()).unwrap();
+        let of = |columns| String::from_utf8(format_page(page, columns).unwrap()).unwrap();
         assert_eq!(of(Some(16)), "t\n\nOne two three\nfour `five`.\n- six seven\n\n    a  b\n    c\n");
         assert_eq!(of(None), "t\n\nOne two\nthree four\n`five`.\n- six\n  seven\n\n    a  b\n    c\n");
     }
@@ -235,14 +236,14 @@ mod tests {
     #[test]
     fn a_line_of_syntax_is_folded_and_an_example_is_not() {
         let page = "```text\nt ONE TWO [THREE]\n```\n\n```spl\n* | t one two three\n```\n";
-        let text = String::from_utf8(shown(page, Some(16)).unwrap()).unwrap();
+        let text = String::from_utf8(format_page(page, Some(16)).unwrap()).unwrap();
         assert_eq!(text, "    t ONE TWO\n    [THREE]\n\n    * | t one two three\n");
     }
 
     #[test]
-    fn every_page_fits_a_terminal_but_for_what_is_literal() {
+    fn pages_fit_a_terminal_except_literal_blocks() {
         for (name, page) in PAGES {
-            let text = String::from_utf8(shown(page, Some(80)).unwrap()).unwrap();
+            let text = String::from_utf8(format_page(page, Some(80)).unwrap()).unwrap();
             let long = text.lines().find(|line| !line.starts_with(INDENT) && width(line) > 80 && line.contains(' '));
             assert_eq!(long, None, "{name}");
         }

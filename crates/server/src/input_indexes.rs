@@ -16,10 +16,10 @@ const CREATED_BY_FIRST_EVENT: &str = "is made when the first event comes";
 pub(crate) fn notes(layers: &Layers, store: &Store) -> Vec<String> {
     let configured = IndexesConf::new(layers);
     let known = configured.names().map(str::to_owned).chain(store.stats().into_iter().map(|stats| stats.index));
-    notes_beside(layers, &known.collect::<Vec<_>>())
+    missing_index_notes(layers, &known.collect::<Vec<_>>())
 }
 
-fn notes_beside(layers: &Layers, known: &[String]) -> Vec<String> {
+fn missing_index_notes(layers: &Layers, known: &[String]) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let mut notes = Vec::new();
     for stanza in layers.conf("inputs").stanzas().iter().filter(|stanza| !is_disabled(stanza)) {
@@ -59,6 +59,6 @@ mod tests {
             "inputs.conf [http://shop]: there is no index `shpo`: it is made when the first event comes; did you mean `shop`?",
             "inputs.conf [http://shop]: there is no index `audit`: it is made when the first event comes",
         ];
-        assert_eq!(notes_beside(&layers, &known), expected);
+        assert_eq!(missing_index_notes(&layers, &known), expected);
     }
 }

@@ -31,7 +31,7 @@ impl Interrupt {
         let action = Action { interrupt: interrupt.clone(), on_first: Box::new(on_first) };
         let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
         if !HAS_HANDLER.swap(true, Ordering::SeqCst) {
-            let installed = ctrlc::set_handler(pressed);
+            let installed = ctrlc::set_handler(handle_press);
             installed.map_err(|error| Failure::Storage(format!("cannot listen to Ctrl-C: {error}")))?;
         }
         *current = Some(action);
@@ -39,7 +39,10 @@ impl Interrupt {
     }
 
     /// Runs `work`; Ctrl-C during the work calls `on_press` and ends the program.
-    pub(crate) fn ending<T>(on_press: impl Fn() + Send + 'static, work: impl FnOnce() -> T) -> Result<T, Failure> {
+    pub(crate) fn run_interruptible<T>(
+        on_press: impl Fn() + Send + 'static,
+        work: impl FnOnce() -> T,
+    ) -> Result<T, Failure> {
         let current = || CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
         let before = current().take();
         let installed = Interrupt::install(move || {
@@ -63,7 +66,7 @@ impl Interrupt {
 }
 
 /// Handles a press, in a thread of its own.
-fn pressed() {
+fn handle_press() {
     // A pager controls the terminal and handles Ctrl-C itself; the program ends with it.
     if pager::is_running() {
         return;

@@ -38,7 +38,7 @@ struct FollowState {
     /// Whether a thread owns inputs; otherwise changes take effect at the start.
     is_live: bool,
     /// Number of the last requested change, and of the last applied one.
-    asked: u64,
+    requested: u64,
     done: u64,
     is_over: bool,
     faults: Vec<(TimeNs, String)>,
@@ -58,18 +58,18 @@ pub(crate) enum Effect {
 }
 
 impl InputChanges {
-    fn locked(&self) -> MutexGuard<'_, FollowState> {
+    fn lock(&self) -> MutexGuard<'_, FollowState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Applies the changed configuration; returns when that is done, or after [`WAIT_MAX`].
-    pub(crate) fn follow(&self) {
-        let mut state = self.locked();
+    pub(crate) fn apply_and_wait(&self) {
+        let mut state = self.lock();
         if !state.is_live {
             return;
         }
-        state.asked += 1;
-        let number = state.asked;
+        state.requested += 1;
+        let number = state.requested;
         self.turned.notify_all();
         let waits = |state: &mut FollowState| state.done < number && !state.is_over;
         drop(self.turned.wait_timeout_while(state, WAIT_MAX, waits));
@@ -77,11 +77,11 @@ impl InputChanges {
 
     /// Effect of a stanza of inputs.conf.
     pub(crate) fn effect(&self, stanza: &str) -> Effect {
-        let state = self.locked();
+        let state = self.lock();
         let name = format!("[{stanza}]");
         match state.faults.iter().find(|(_, fault)| fault.contains(&name)) {
             _ if !state.is_live => Effect::AtStart,
-            _ if state.done < state.asked => Effect::Pending,
+            _ if state.done < state.requested => Effect::Pending,
             Some((_, fault)) => Effect::Fault(fault.clone()),
             None => Effect::Current,
         }
@@ -89,20 +89,20 @@ impl InputChanges {
 
     /// Faults of stanzas that have no running input, and the time at which each was found.
     pub(crate) fn faults(&self) -> Vec<(TimeNs, String)> {
-        self.locked().faults.clone()
+        self.lock().faults.clone()
     }
 
     /// Waits for a change; returns the number of the newest one, or `None` at the end.
-    fn next(&self) -> Option<u64> {
-        let state = self.locked();
-        let state = self.turned.wait_while(state, |state| state.done >= state.asked && !state.is_over);
+    fn wait_for_change(&self) -> Option<u64> {
+        let state = self.lock();
+        let state = self.turned.wait_while(state, |state| state.done >= state.requested && !state.is_over);
         let state = state.unwrap_or_else(PoisonError::into_inner);
-        (!state.is_over).then_some(state.asked)
+        (!state.is_over).then_some(state.requested)
     }
 
     /// Records that all changes up to a number are applied.
-    fn carried_out(&self, number: u64, faults: Vec<(TimeNs, String)>) {
-        let mut state = self.locked();
+    fn mark_applied(&self, number: u64, faults: Vec<(TimeNs, String)>) {
+        let mut state = self.lock();
         (state.done, state.faults) = (number, faults);
         self.turned.notify_all();
     }
@@ -129,7 +129,7 @@ impl LiveInputs {
         let followed = Arc::clone(&changes);
         let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
             let mut inputs = inputs;
-            while let Some(number) = followed.next() {
+            while let Some(number) = followed.wait_for_change() {
                 let settings = Arc::new(node.settings().inputs());
                 let (known, now) = (followed.faults(), settings.clock.now_ns());
                 let timed = |text: String| match known.iter().find(|(_, known)| *known == text) {
@@ -140,12 +140,12 @@ impl LiveInputs {
                     }
                 };
                 let faults = apply(&mut inputs, &node.ingest, &settings, &runtime);
-                followed.carried_out(number, faults.into_iter().take(FAULTS_MAX).map(timed).collect());
+                followed.mark_applied(number, faults.into_iter().take(FAULTS_MAX).map(timed).collect());
             }
             inputs
         });
         let thread = thread.map_err(|error| Fault::io("cannot start a thread", error))?;
-        changes.locked().is_live = true;
+        changes.lock().is_live = true;
         Ok(LiveInputs { changes, thread })
     }
 
@@ -159,7 +159,7 @@ impl LiveInputs {
 
     /// Ends the thread and returns the inputs. Blocks while a change is being applied.
     fn end(self) -> Option<Inputs> {
-        let mut state = self.changes.locked();
+        let mut state = self.changes.lock();
         (state.is_live, state.is_over) = (false, true);
         drop(state);
         self.changes.turned.notify_all();

@@ -66,7 +66,7 @@ use failure::Failure;
 
 fn main() -> ExitCode {
     private_folder::close_new_files();
-    log::set_layout(output::line_folding::told);
+    log::set_layout(output::line_folding::prepare_message);
     log::set_writer(bars::write_above);
     let mut cli = match Cli::try_parse_from(splunk_options::with_two_dashes(std::env::args_os())) {
         Ok(cli) => cli,
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
             // If writing to the terminal fails, the error cannot be reported either.
             let _closed = show_usage(&error);
             if error.use_stderr()
-                && let Some(instead) = splunk_verbs::instead_of(&words(), error.kind())
+                && let Some(instead) = splunk_verbs::find_equivalent(&command_words(), error.kind())
             {
                 log::info(format!("\nhere: {instead}"));
             }
@@ -100,7 +100,7 @@ fn main() -> ExitCode {
 }
 
 /// True if a data directory is not the default one.
-fn is_typed(data_dir: &Path) -> bool {
+fn is_non_default(data_dir: &Path) -> bool {
     std::path::absolute(printed_commands::DATA_DIR_DEFAULT).is_ok_and(|default| default != data_dir)
 }
 
@@ -129,13 +129,13 @@ fn keep_best_suggestion(error: &mut clap::Error) {
 fn show_usage(error: &clap::Error) -> std::io::Result<()> {
     let is_short = error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     let is_err = error.use_stderr() && (is_short || !terminal::is_interactive());
-    let columns = if is_err { output::line_folding::width_of_stderr() } else { terminal::width() };
+    let columns = if is_err { output::line_folding::stderr_width() } else { terminal::width() };
     let Some(columns) = columns else { return error.print() };
     let color = ColorChoice::Auto;
     let has_color = if is_err { terminal::colors_on_stderr(color) } else { terminal::colors(color) };
     let text = error.render();
     let text = if has_color { text.ansi().to_string() } else { text.to_string() };
-    let text = output::line_folding::folded(&text, usize::from(columns));
+    let text = output::line_folding::fold_text(&text, usize::from(columns));
     if is_err {
         return std::io::stderr().lock().write_all(text.as_bytes());
     }
@@ -156,7 +156,7 @@ fn typed_data_dir() -> PathBuf {
 }
 
 /// The arguments of this process without the global options.
-fn words() -> Vec<String> {
+fn command_words() -> Vec<String> {
     let mut words = Vec::new();
     let mut arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
     while let Some(argument) = arguments.next() {
@@ -196,7 +196,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Verb::Spl(SplVerb::Check(arguments)) => spl_check::run(arguments),
         Verb::Spl(SplVerb::Explain(arguments)) => spl_explain::run(cli, arguments),
         Verb::Preview(arguments) => preview::run(&cli.data_dir, arguments),
-        Verb::Demo(arguments) => demo::run(arguments, is_typed(&cli.data_dir).then_some(&cli.data_dir)),
+        Verb::Demo(arguments) => demo::run(arguments, is_non_default(&cli.data_dir).then_some(&cli.data_dir)),
         Verb::Bench(BenchVerb::S3(arguments)) => s3_bench::run(arguments),
         Verb::Completions { shell } => {
             completions::write(*shell, &mut std::io::stdout().lock())?;

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use jiff::tz::TimeZone;
 use quarry_api::{
-    AddFile, CollectorToken, CollectorTokens, ModularInput, ModularInputArgument, Node, NodeCondition, PreviewFile,
-    PreviewText, ReceivedText, SearchLimits, Space, TokenChange, TokenError, UPLOADS_FOLDER,
+    AddFile, CollectorToken, CollectorTokens, DiskSpace, ModularInput, ModularInputArgument, Node, NodeCondition,
+    PreviewFile, PreviewText, ReceivedText, SearchLimits, TokenChange, TokenError, UPLOADS_FOLDER,
 };
 use quarry_conf::{CollectionLimits, LimitSettings, Namespace, Permissions, Roles, ServerSettings};
 use quarry_engine::Explanation;
@@ -60,7 +60,7 @@ pub(crate) struct LocalNode {
 }
 
 /// Bytes from the line `NAME: N kB` of a proc(5) file.
-fn kilobytes(text: &str, name: &str) -> u64 {
+fn parse_kilobytes(text: &str, name: &str) -> u64 {
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     let number = value.and_then(|value| value.split_whitespace().next()?.parse::<u64>().ok());
     number.unwrap_or(0).saturating_mul(1 << 10)
@@ -104,11 +104,11 @@ impl LocalNode {
     }
 
     /// Records a change of files that are shared with other nodes.
-    pub(crate) fn files_changed(&self) {
-        self.namespaces.reread_all();
-        self.summary_signal.configuration_changed();
+    pub(crate) fn record_file_change(&self) {
+        self.namespaces.mark_all_changed();
+        self.summary_signal.notify_configuration_changed();
         self.reread_settings();
-        self.input_changes.follow();
+        self.input_changes.apply_and_wait();
     }
 
     fn reread_settings(&self) {
@@ -119,24 +119,24 @@ impl LocalNode {
     }
 
     /// Chooses the least busy set.
-    fn begin_file(&self) -> Running<'_> {
+    fn choose_set(&self) -> RunningFile<'_> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let least = running.iter_mut().enumerate().min_by_key(|(_, files)| **files);
         let set = least.map_or(0, |(set, files)| {
             *files += 1;
             set
         });
-        Running { node: self, set }
+        RunningFile { node: self, set }
     }
 }
 
 /// A file being added by a set.
-struct Running<'a> {
+struct RunningFile<'a> {
     node: &'a LocalNode,
     set: usize,
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningFile<'_> {
     fn drop(&mut self) {
         let mut running = self.node.running.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(files) = running.get_mut(self.set) {
@@ -146,9 +146,9 @@ impl Drop for Running<'_> {
 }
 
 /// Progress that stops adding a file when the client has disconnected, because the file may never end.
-struct UntilLeft<'a>(&'a AtomicBool);
+struct UntilDisconnected<'a>(&'a AtomicBool);
 
-impl Progress for UntilLeft<'_> {
+impl Progress for UntilDisconnected<'_> {
     fn reached(&mut self, _: &AddProgress) -> ControlFlow<()> {
         if self.0.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
@@ -170,7 +170,7 @@ fn not_absolute(path: &str) -> Fault {
 }
 
 impl Node for LocalNode {
-    fn search_in(&self, user: &str, app: &str, viewer: &Permissions) -> Result<Arc<SearchService>, Fault> {
+    fn search_service_in(&self, user: &str, app: &str, viewer: &Permissions) -> Result<Arc<SearchService>, Fault> {
         // An invalid name refers to no namespace.
         match Namespace::new(user, app).map_err(|fault| Fault::not_found(fault.to_string()))? {
             Some(namespace) => self.namespaces.service(namespace, viewer),
@@ -178,12 +178,12 @@ impl Node for LocalNode {
         }
     }
 
-    fn search_of(&self, viewer: &Permissions) -> Result<Arc<SearchService>, Fault> {
+    fn search_service_of(&self, viewer: &Permissions) -> Result<Arc<SearchService>, Fault> {
         self.namespaces.service_of_user(viewer)
     }
 
-    fn ready_search_of(&self, viewer: &Permissions) -> Option<Arc<SearchService>> {
-        self.namespaces.kept_service_of_user(viewer)
+    fn cached_search_service_of(&self, viewer: &Permissions) -> Option<Arc<SearchService>> {
+        self.namespaces.cached_service_of_user(viewer)
     }
 
     fn roll_hot_buckets(&self, index: &str) -> Result<(), Fault> {
@@ -191,17 +191,17 @@ impl Node for LocalNode {
         rolled.map_err(|error| Fault::unavailable(error.to_string()))
     }
 
-    fn configuration_changed(&self, conf: &str) {
-        if self.namespaces.reread(conf) {
-            self.summary_signal.configuration_changed();
+    fn notify_configuration_changed(&self, conf: &str) {
+        if self.namespaces.mark_conf_changed(conf) {
+            self.summary_signal.notify_configuration_changed();
         }
         self.reread_settings();
         if CONFS_OF_INPUTS.contains(&conf) {
-            self.input_changes.follow();
+            self.input_changes.apply_and_wait();
         }
     }
 
-    fn input_remark(&self, stanza: &str) -> Option<String> {
+    fn input_warning(&self, stanza: &str) -> Option<String> {
         match self.input_changes.effect(stanza) {
             Effect::Current => None,
             Effect::Pending => Some("The change is saved and is still being carried out.".to_owned()),
@@ -242,12 +242,12 @@ impl Node for LocalNode {
             scope: None,
             rotation: Rotation::None,
             ended: Arc::clone(has_left),
-            zone: zone::of_request(request.zone.as_deref())?,
+            zone: zone::parse_request(request.zone.as_deref())?,
             now: self.settings().clock.now_ns(),
         };
-        let running = self.begin_file();
+        let running = self.choose_set();
         let mut sink = self.ingest.file_sink(running.set);
-        let added = add_file(path, &options, &self.settings().props, &mut sink, &mut UntilLeft(has_left));
+        let added = add_file(path, &options, &self.settings().props, &mut sink, &mut UntilDisconnected(has_left));
         // Events read before an error must be durable when the error is reported.
         sink.flush().map_err(|error| Fault::unavailable(error.to_string()))?;
         let mut report = added?;
@@ -276,7 +276,7 @@ impl Node for LocalNode {
         let context = PipelineContext { now, zone: None, modified: None, orders: None };
         let invalid = |error: PipelineError| Fault::invalid(error.to_string());
         let mut pipeline = Pipeline::tolerant(info, &settings.props, context).map_err(invalid)?;
-        let running = self.begin_file();
+        let running = self.choose_set();
         let mut sink = self.ingest.file_sink(running.set);
         let mut batch = EventBatch { index_time: now, ..EventBatch::default() };
         pipeline.push(&received.text, &mut batch);
@@ -300,18 +300,18 @@ impl Node for LocalNode {
             return Err(Fault::invalid(what).at(&request.path));
         }
         let events = request.events.unwrap_or(preview::EVENTS_DEFAULT);
-        let zone = zone::of_request(request.zone.as_deref())?;
+        let zone = zone::parse_request(request.zone.as_deref())?;
         let asked = preview::PreviewRequest { path, sourcetype: request.sourcetype.clone(), host: None, zone, events };
-        let made = preview::of_file(&asked, &self.settings())?;
+        let made = preview::preview_file(&asked, &self.settings())?;
         Ok(preview::to_json(&asked, &made).to_string())
     }
 
     fn preview_text(&self, request: &PreviewText) -> Result<String, Fault> {
-        let zone = zone::of_request(request.zone.as_deref())?;
+        let zone = zone::parse_request(request.zone.as_deref())?;
         let events = request.events.unwrap_or(preview::EVENTS_DEFAULT);
         let path = Path::new(&request.source);
         let asked = preview::PreviewRequest { path, sourcetype: request.sourcetype.clone(), host: None, zone, events };
-        let made = preview::of_text(&asked, &request.text, &self.settings())?;
+        let made = preview::preview_text(&asked, &request.text, &self.settings())?;
         Ok(preview::to_json(&asked, &made).to_string())
     }
 
@@ -326,7 +326,7 @@ impl Node for LocalNode {
         zone: &TimeZone,
         is_json: bool,
     ) -> Result<String, Fault> {
-        Ok(spl_explain::shown(text, explanation, zone, is_json)?)
+        Ok(spl_explain::format_explanation(text, explanation, zone, is_json)?)
     }
 
     fn condition(&self) -> NodeCondition {
@@ -336,7 +336,7 @@ impl Node for LocalNode {
         // Values that cannot be read stay 0.
         let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let of_process = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let disk = rustix::fs::statvfs(&self.data_dir).map(|disk| Space {
+        let disk = rustix::fs::statvfs(&self.data_dir).map(|disk| DiskSpace {
             all: disk.f_blocks.saturating_mul(disk.f_frsize),
             free: disk.f_bavail.saturating_mul(disk.f_frsize),
         });
@@ -346,8 +346,11 @@ impl Node for LocalNode {
             folder: self.data_dir.display().to_string(),
             started: self.started,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
-            memory: Space { all: kilobytes(&memory, "MemTotal"), free: kilobytes(&memory, "MemAvailable") },
-            process_bytes: kilobytes(&of_process, "VmRSS"),
+            memory: DiskSpace {
+                all: parse_kilobytes(&memory, "MemTotal"),
+                free: parse_kilobytes(&memory, "MemAvailable"),
+            },
+            process_bytes: parse_kilobytes(&of_process, "VmRSS"),
             disk: disk.unwrap_or_default(),
             disk_free_min: of_server.free_bytes_min,
             disk_activity: disk_activity::of_folder(&self.data_dir),
@@ -363,7 +366,7 @@ impl Node for LocalNode {
     }
 
     fn buckets(&self) -> Result<String, Fault> {
-        Ok(bucket::listing(&self.ingest.store).to_string())
+        Ok(bucket::list_buckets(&self.ingest.store).to_string())
     }
 
     fn metrics(&self) -> String {
@@ -371,11 +374,11 @@ impl Node for LocalNode {
     }
 
     fn verify(&self) -> Result<String, Fault> {
-        Ok(bucket::verdicts(&self.ingest.store).to_string())
+        Ok(bucket::verify_buckets(&self.ingest.store).to_string())
     }
 
     fn compact(&self) -> Result<String, Fault> {
-        Ok(bucket::compaction(&self.ingest.store.compact_all()?).to_string())
+        Ok(bucket::compaction_json(&self.ingest.store.compact_all()?).to_string())
     }
 
     fn thaw(&self, index: &str, folder: &str) -> Result<String, Fault> {
@@ -383,7 +386,7 @@ impl Node for LocalNode {
         if !Path::new(folder).is_absolute() {
             return Err(not_absolute(folder));
         }
-        Ok(bucket::thawing(&self.ingest.store.thaw(index, Path::new(folder))?).to_string())
+        Ok(bucket::thaw_json(&self.ingest.store.thaw(index, Path::new(folder))?).to_string())
     }
 
     fn migrate(&self, index: &str, to: &str) -> Result<String, Fault> {
@@ -391,7 +394,7 @@ impl Node for LocalNode {
         Ok(volume_verbs::migration(&report).to_string())
     }
 
-    fn remove_events_of(&self, index: &str) -> Result<usize, Fault> {
+    fn remove_events(&self, index: &str) -> Result<usize, Fault> {
         Ok(self.ingest.store.remove_events_of(index)?.len())
     }
 

@@ -15,17 +15,17 @@ use crate::cli::NodeArgs;
 use crate::data_directory::{self, Settings};
 use crate::failure::Failure;
 use crate::open_node::{OpenNode, THREAD_STACK_BYTES};
-use crate::server_client::{Remote, credentials, message_of, read_json, unreadable};
+use crate::server_client::{Remote, credentials, parse_message, read_json, unreadable_text};
 
 /// Process that answers requests.
 pub(crate) enum NodeClient {
     Server(Remote),
     /// The node in this process.
-    Here(Box<NodeHere>),
+    InProcess(Box<InProcessNode>),
 }
 
 /// The node of a data directory, opened in this process.
-pub(crate) struct NodeHere {
+pub(crate) struct InProcessNode {
     // This field is dropped first, because its threads use the node.
     runtime: Runtime,
     open: OpenNode,
@@ -33,7 +33,7 @@ pub(crate) struct NodeHere {
     authorization: Option<String>,
 }
 
-impl Drop for NodeHere {
+impl Drop for InProcessNode {
     fn drop(&mut self) {
         let ingest = &self.open.node.ingest;
         write_audit_round(ingest, &self.open.state.auth);
@@ -56,28 +56,28 @@ impl NodeClient {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().thread_stack_size(THREAD_STACK_BYTES).build();
         let runtime = runtime.map_err(|error| Failure::Storage(format!("cannot start threads: {error}")))?;
-        Ok(NodeClient::Here(Box::new(NodeHere { runtime, open, authorization: credentials(node)? })))
+        Ok(NodeClient::InProcess(Box::new(InProcessNode { runtime, open, authorization: credentials(node)? })))
     }
 
     pub(crate) fn get(&self, path: &str) -> Result<Value, Failure> {
-        self.ask(&Method::GET, path, &[])
+        self.request(&Method::GET, path, &[])
     }
 
     /// `POST` of a form.
     pub(crate) fn post(&self, path: &str, form: &[(&str, &str)]) -> Result<Value, Failure> {
-        self.ask(&Method::POST, path, form)
+        self.request(&Method::POST, path, form)
     }
 
     pub(crate) fn delete(&self, path: &str) -> Result<Value, Failure> {
-        self.ask(&Method::DELETE, path, &[])
+        self.request(&Method::DELETE, path, &[])
     }
 
-    fn ask(&self, method: &Method, path: &str, form: &[(&str, &str)]) -> Result<Value, Failure> {
+    fn request(&self, method: &Method, path: &str, form: &[(&str, &str)]) -> Result<Value, Failure> {
         let mark = if path.contains('?') { '&' } else { '?' };
         let path = format!("{path}{mark}output_mode=json");
         let (status, body) = match self {
             NodeClient::Server(remote) => remote.request(method.as_str(), &path, form)?,
-            NodeClient::Here(here) => {
+            NodeClient::InProcess(here) => {
                 let shown = here.authorization.as_deref();
                 let answer = answer_in_process(&here.open.state, method.clone(), &path, shown, form);
                 let answer = here.runtime.block_on(answer)?;
@@ -88,7 +88,7 @@ impl NodeClient {
             return read_json(&body);
         }
         let address = if let NodeClient::Server(remote) = self { remote.address() } else { "of this process" };
-        let message = message_of(&body).unwrap_or_else(|| unreadable(address, status, &body));
+        let message = parse_message(&body).unwrap_or_else(|| unreadable_text(address, status, &body));
         Err(if status < 500 { Failure::Usage(message) } else { Failure::Storage(message) })
     }
 }

@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::node_client::NodeClient;
 use crate::password_input::new_password;
 use crate::search;
-use crate::server_client::encoded;
+use crate::server_client::encode_segment;
 use crate::user_verbs::check_known_roles;
 
 /// App of new objects unless another is named.
@@ -55,7 +55,7 @@ pub(crate) fn run(data_dir: &Path, request: &ObjectRequest) -> Result<u8, Failur
     let form: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     let answer = match (verb, name.as_deref()) {
         (ObjectVerb::Add, Some(name)) => client.post(&root, &[&[("name", name)], form.as_slice()].concat())?,
-        (ObjectVerb::Edit, Some(name)) => client.post(&one(&root, name), &form)?,
+        (ObjectVerb::Edit, Some(name)) => client.post(&entity_path(&root, name), &form)?,
         (ObjectVerb::Remove, Some(name)) => {
             if kind.word == INDEX && !request.is_confirmed {
                 confirm_removal(&client, &root, name)?;
@@ -63,7 +63,7 @@ pub(crate) fn run(data_dir: &Path, request: &ObjectRequest) -> Result<u8, Failur
             return remove(&client, kind, &root, name);
         }
         (ObjectVerb::List | ObjectVerb::Show, Some(name)) => {
-            return show(&client.get(&one(&root, name))?, request.output);
+            return show(&client.get(&entity_path(&root, name))?, request.output);
         }
         (_, None) => return list(kind, &client.get(&format!("{root}?count=0"))?, request.output),
     };
@@ -75,15 +75,15 @@ pub(crate) fn run(data_dir: &Path, request: &ObjectRequest) -> Result<u8, Failur
         // The token is printed on standard output, so that a script can read it.
         writeln!(std::io::stdout().lock(), "{token}")?;
     }
-    tell_messages(&answer);
-    tell_new_index(&client, request);
-    tell_index_moved(request);
-    tell_taken_port(*verb, kind, name.as_deref().filter(|_| request.node.uri.is_none()));
+    print_messages(&answer);
+    warn_new_index(&client, request);
+    warn_index_changed(request);
+    warn_port_in_use(*verb, kind, name.as_deref().filter(|_| request.node.uri.is_none()));
     if kind.word == SAVED_SEARCH && form.contains(&("is_scheduled", "1")) {
         log::note("schedules do not run yet: the search runs when it is dispatched");
     }
     if kind.word == "monitor" && request.node.uri.is_none() {
-        name.iter().filter(|name| is_not_there(name)).for_each(|name| {
+        name.iter().filter(|name| is_missing(name)).for_each(|name| {
             log::note(format!("{name} does not exist yet; it is watched once it does"));
         });
     }
@@ -101,7 +101,7 @@ fn check_new_user(data_dir: &Path, request: &ObjectRequest, name: &str) -> Resul
         return Err(Failure::Usage("a user has at least one role: name it with --role".to_owned()));
     }
     let client = NodeClient::of(&request.node, data_dir, true)?;
-    if client.get(&one(&root(request)?, name)).is_ok() {
+    if client.get(&entity_path(&root(request)?, name)).is_ok() {
         return Err(Failure::Usage(format!("there is a user {name} already; `quarry edit user {name}` changes it")));
     }
     Ok(())
@@ -119,7 +119,7 @@ fn check_search(data_dir: &Path, request: &ObjectRequest) -> Result<(), Failure>
 }
 
 /// Prints a note that an input with a new index reads its data again into that index.
-fn tell_index_moved(request: &ObjectRequest) {
+fn warn_index_changed(request: &ObjectRequest) {
     let is_moved = request.verb == ObjectVerb::Edit && request.kind.word == "monitor";
     if let Some((_, index)) = request.settings.iter().find(|(key, _)| is_moved && key == INDEX) {
         log::note(format!(
@@ -131,7 +131,7 @@ fn tell_index_moved(request: &ObjectRequest) {
 
 /// Prints a note if a program uses the port of a new input, because a server does not start if one of its inputs cannot
 /// listen.
-fn tell_taken_port(verb: ObjectVerb, kind: &ObjectKind, name: Option<&str>) {
+fn warn_port_in_use(verb: ObjectVerb, kind: &ObjectKind, name: Option<&str>) {
     let Some(name) = name.filter(|_| verb == ObjectVerb::Add) else { return };
     let port = name.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
     let is_taken = |port| match kind.word {
@@ -153,7 +153,7 @@ fn is_in_use<T>(bound: std::io::Result<T>) -> bool {
 }
 
 /// Prints a note if an index does not exist, because the first event creates it, which may not be intended.
-fn tell_new_index(client: &NodeClient, request: &ObjectRequest) {
+fn warn_new_index(client: &NodeClient, request: &ObjectRequest) {
     let Some((_, index)) = request.settings.iter().find(|(key, _)| key == INDEX) else { return };
     // Without the right to list indexes, the user gets no note.
     let Ok(feed) = client.get("/services/data/indexes?count=0") else { return };
@@ -164,7 +164,7 @@ fn tell_new_index(client: &NodeClient, request: &ObjectRequest) {
 }
 
 /// True if a path without wildcards does not exist on this machine.
-fn is_not_there(name: &str) -> bool {
+fn is_missing(name: &str) -> bool {
     !name.contains(['*', '?', '[']) && !name.contains("...") && !Path::new(name).exists()
 }
 
@@ -187,7 +187,7 @@ fn existing_name(client: &NodeClient, kind: &ObjectKind, root: &str, name: Strin
         return name;
     }
     let other = name.strip_suffix('/').map_or_else(|| format!("{name}/"), str::to_owned);
-    let is_there = |name: &str| client.get(&one(root, name)).is_ok();
+    let is_there = |name: &str| client.get(&entity_path(root, name)).is_ok();
     if !is_there(&name) && is_there(&other) { other } else { name }
 }
 
@@ -198,7 +198,7 @@ fn root(request: &ObjectRequest) -> Result<String, Failure> {
     let is_owners = node.auth.is_none() && node.token.is_none() && *verb == ObjectVerb::Add && kind.is_in_app;
     Ok(match place.namespace()? {
         Some(namespace) => {
-            let (user, app) = (encoded(namespace.user().unwrap_or("nobody")), encoded(namespace.app()));
+            let (user, app) = (encode_segment(namespace.user().unwrap_or("nobody")), encode_segment(namespace.app()));
             format!("/servicesNS/{user}/{app}/{}", kind.path)
         }
         None if is_owners => format!("/servicesNS/nobody/{APP_DEFAULT}/{}", kind.path),
@@ -206,13 +206,13 @@ fn root(request: &ObjectRequest) -> Result<String, Failure> {
     })
 }
 
-fn one(root: &str, name: &str) -> String {
-    format!("{root}/{}", encoded(name))
+fn entity_path(root: &str, name: &str) -> String {
+    format!("{root}/{}", encode_segment(name))
 }
 
 /// Asks for confirmation before an index is removed with its events.
 fn confirm_removal(client: &NodeClient, root: &str, name: &str) -> Result<(), Failure> {
-    let found = entries(&client.get(&one(root, name))?);
+    let found = entries(&client.get(&entity_path(root, name))?);
     let count = found.first().and_then(|entry| entry.get("totalEventCount")).map(Value::to_string).unwrap_or_default();
     let events = count.trim_matches('"');
     if matches!(events, "" | "0") {
@@ -242,11 +242,11 @@ fn remove(client: &NodeClient, kind: &ObjectKind, root: &str, name: &str) -> Res
         _ => vec![name.to_owned()],
     };
     for name in &names {
-        let answer = client.delete(&one(root, name))?;
+        let answer = client.delete(&entity_path(root, name))?;
         log::info(format!("{} {name} removed", kind.word));
         // The server's message calls every removed job cancelled, even if it had finished.
         if kind.word != "jobs" {
-            tell_messages(&answer);
+            print_messages(&answer);
         }
     }
     if names.is_empty() {
@@ -278,7 +278,7 @@ fn list(kind: &ObjectKind, feed: &Value, form: ListForm) -> Result<u8, Failure> 
         log::info(format!("no `{}` entries ({})", kind.word, kind.about.to_lowercase()));
         return Ok(0);
     }
-    print(&rows.into_iter().map(flat).collect(), kind.columns, form)?;
+    print(&rows.into_iter().map(flatten_lists).collect(), kind.columns, form)?;
     Ok(0)
 }
 
@@ -292,7 +292,7 @@ fn show(feed: &Value, form: ListForm) -> Result<u8, Failure> {
         return Ok(0);
     }
     let is_set = |value: &Value| !(value.is_null() || *value == "" || *value == json!([]) || *value == json!({}));
-    let Value::Object(members) = flat(entry) else { return Ok(0) };
+    let Value::Object(members) = flatten_lists(entry) else { return Ok(0) };
     let rows = members.into_iter().filter(|(key, value)| is_set(value) && !key.starts_with("eai:"));
     let rows: Value = rows.map(|(setting, value)| json!({ "setting": setting, "value": value })).collect();
     print(&rows, &["setting", "value"], form)?;
@@ -300,7 +300,7 @@ fn show(feed: &Value, form: ListForm) -> Result<u8, Failure> {
 }
 
 /// Joins the lists in a row to text.
-fn flat(row: Map<String, Value>) -> Value {
+fn flatten_lists(row: Map<String, Value>) -> Value {
     let text = |value: Value| match value {
         Value::Array(values) => {
             let texts = values.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
@@ -319,7 +319,7 @@ fn flat(row: Map<String, Value>) -> Value {
     row.into_iter().map(|(key, value)| (key, text(value))).collect::<Map<_, _>>().into()
 }
 
-fn tell_messages(answer: &Value) {
+fn print_messages(answer: &Value) {
     let messages = answer["messages"].as_array().into_iter().flatten();
     messages.filter_map(|message| message["text"].as_str()).for_each(log::note);
 }

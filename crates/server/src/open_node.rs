@@ -18,7 +18,7 @@ use quarry_stdx::{Fault, NodeFiles, SharedFiles, random};
 use quarry_store::Store;
 use tokio::runtime::Handle;
 
-use crate::data_directory::{Settings, variables};
+use crate::data_directory::{Settings, environment_variables};
 use crate::failure::Failure;
 use crate::node::LocalNode;
 
@@ -40,16 +40,17 @@ pub(crate) struct OpenNode {
 impl OpenNode {
     /// Opens the node over a store that is open for writing.
     pub(crate) fn new(data_dir: &Path, settings: Settings, store: Arc<Store>) -> Result<OpenNode, Failure> {
-        let shared = open_shared_files(data_dir, &settings.layers, &settings.clock, &variables())?;
+        let shared = open_shared_files(data_dir, &settings.layers, &settings.clock, &environment_variables())?;
         let is_changed = shared.as_ref().is_some_and(|shared| !shared.take_changed().is_empty());
         let settings = if is_changed { Settings::of_data_dir(data_dir) } else { settings };
         let files = NodeFiles::shared_by(data_dir, shared.clone().map(|shared| shared as Arc<dyn SharedFiles>));
         let auth = Arc::new(open_auth(&files, &settings)?);
-        settings.kept_jobs(data_dir).expire();
-        let searching = SearchSettings { files: Some(files.clone()), ..settings.searching(Some(data_dir)) };
+        settings.open_job_store(data_dir).remove_expired();
+        let searching = SearchSettings { files: Some(files.clone()), ..settings.search_settings(Some(data_dir)) };
         let (of_namespace, rest, of_searches) = (data_dir.to_owned(), Arc::clone(&searching.rest), files.clone());
         let read = move |visibility: &Visibility, reader: &Reader| -> Result<SearchSettings, Fault> {
-            let searching = Settings::of_visibility(&of_namespace, visibility, reader)?.searching(Some(&of_namespace));
+            let searching =
+                Settings::for_visibility(&of_namespace, visibility, reader)?.search_settings(Some(&of_namespace));
             Ok(SearchSettings { rest: Arc::clone(&rest), files: Some(of_searches.clone()), ..searching })
         };
         let namespaces = Namespaces::new(&searching, store.clone(), Box::new(read))?;
@@ -59,21 +60,21 @@ impl OpenNode {
         let node = Arc::new(LocalNode::new(data_dir, ingest, settings, namespaces));
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let limits = LimitSettings::new(&node.settings().layers);
-        let searches_max = (limits.searches_at_once(cpus), limits.real_time_searches_at_once(cpus));
-        let state = ApiState::new(auth, jobs, node.clone(), Objects::in_files(files), searches_max);
+        let searches_max = (limits.concurrent_searches_max(cpus), limits.concurrent_real_time_max(cpus));
+        let state = ApiState::new(auth, jobs, node.clone(), Objects::with_files(files), searches_max);
         Ok(OpenNode { state, node, searching, shared })
     }
 }
 
 /// The REST interface of a server, for searches that read its endpoints.
-pub(crate) struct OwnEntries {
+pub(crate) struct ServerEntries {
     /// State of the interface.
     pub(crate) state: ApiState,
     /// Runtime of its requests; searches wait for them on other threads.
     pub(crate) runtime: Handle,
 }
 
-impl RestEntries for OwnEntries {
+impl RestEntries for ServerEntries {
     fn entries(&self, path: &str, viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault> {
         self.runtime.block_on(listed_entries(&self.state, path, viewer))
     }
@@ -87,9 +88,9 @@ impl RestEntries for OwnEntries {
 fn open_auth(files: &NodeFiles, settings: &Settings) -> Result<Auth, Failure> {
     let file = UsersFile::of(files);
     let roles = Roles::new(&settings.layers);
-    let users = file.read_or_begin(&roles)?;
+    let users = file.read_or_create(&roles)?;
     let cannot = |error: AuthError| Failure::Storage(error.to_string());
     let clock = settings.clock.clone();
     let auth = Auth::new(users, Box::new(file), clock, Box::new(random::fill), Arc::new(roles)).map_err(cannot)?;
-    Ok(auth.with_tokens(TokensFile::of(files).read_or_begin(&random::fill)?))
+    Ok(auth.with_tokens(TokensFile::of(files).read_or_create(&random::fill)?))
 }

@@ -18,15 +18,15 @@ const END_OF_INPUT: char = '\u{4}';
 
 /// Obtains a new password, typed on a terminal or read from standard input.
 pub(crate) fn new_password(name: &str) -> Result<String, Failure> {
-    let password = if std::io::stdin().is_terminal() { typed_password(name)? } else { read_password()? };
+    let password = if std::io::stdin().is_terminal() { read_typed_password(name)? } else { read_password()? };
     check_new_password(&password).map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(password)
 }
 
-fn typed_password(name: &str) -> Result<String, Failure> {
+fn read_typed_password(name: &str) -> Result<String, Failure> {
     for _ in 0..TRIES_MAX {
-        let password = typed(&format!("new password of {name}: "))?;
-        if typed("the same once more: ")? == password {
+        let password = read_typed(&format!("new password of {name}: "))?;
+        if read_typed("the same once more: ")? == password {
             return Ok(password);
         }
         log::info("they differ; try again");
@@ -35,7 +35,7 @@ fn typed_password(name: &str) -> Result<String, Failure> {
 }
 
 /// Reads a line typed without echo. Ctrl-C ends the program and leaves the terminal as it was.
-pub(crate) fn typed(what: &str) -> Result<String, Failure> {
+pub(crate) fn read_typed(what: &str) -> Result<String, Failure> {
     let terminal = console::Term::stderr();
     terminal.write_str(what)?;
     let tty = File::options().read(true).write(true).open("/dev/tty")?;
@@ -45,7 +45,7 @@ pub(crate) fn typed(what: &str) -> Result<String, Failure> {
         // If the terminal is gone, no settings need to be restored.
         let _gone = (tcsetattr(&tty, OptionalActions::Flush, &settings), other.write_line(""));
     };
-    let line = Interrupt::ending(restore, || terminal.read_secure_line())??;
+    let line = Interrupt::run_interruptible(restore, || terminal.read_secure_line())??;
     // Ctrl-D ends the input; it cannot be part of a password.
     if line.is_empty() || line.contains(END_OF_INPUT) {
         return Err(Failure::Usage("no password was typed".to_owned()));

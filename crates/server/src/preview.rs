@@ -9,16 +9,16 @@ use jiff::tz::{Offset, TimeZone};
 use quarry_event::time::NS_PER_SEC;
 use quarry_inputs::file::{OpenFile, Packing, absolute_text, left_out_by, lines_all_over};
 use quarry_pipeline::{PipelineContext, Preview, PreviewEvent, PreviewText, SourceInfo, WrittenZone, preview};
-use quarry_search::cell::iso_time;
+use quarry_search::cell::format_iso_time;
 use serde_json::{Value, json};
 
 use crate::cli::{PreviewArgs, PreviewForm};
 use crate::data_directory::{self, Settings};
 use crate::failure::Failure;
-use crate::output::line_folding::folded;
+use crate::output::line_folding::fold_text;
 use crate::output::pager::Pager;
-use crate::output::text_width::{cut, harmless, visible};
-use crate::printed_commands::quoted;
+use crate::output::text_width::{escape_line, escape_unsafe, truncate};
+use crate::printed_commands::quote;
 use crate::{terminal, zone};
 
 /// Bytes of content examined.
@@ -33,7 +33,7 @@ const SHOWN_COLUMNS: usize = 160;
 const TEXT_INDENT: usize = 6;
 /// Maximum time in the future that is shown without a note: a difference between clocks is smaller, and a wrong time
 /// zone causes more.
-const AHEAD_NS_MAX: i64 = 20 * 60 * NS_PER_SEC;
+const FUTURE_TOLERANCE_NS: i64 = 20 * 60 * NS_PER_SEC;
 /// Maximum lines of an event shown on a terminal.
 const SHOWN_LINES: usize = 8;
 
@@ -70,12 +70,12 @@ pub(crate) struct FilePreview {
 /// Prints the preview of a file.
 pub(crate) fn run(data_dir: &Path, arguments: &PreviewArgs) -> Result<u8, Failure> {
     let settings = Settings::of_data_dir_quietly(data_dir);
-    let faults_told = settings.tell_faults(data_dir, false);
-    let zone = zone::of_option(arguments.zone.as_deref())?;
+    let faults_told = settings.report_faults(data_dir, false);
+    let zone = zone::parse_option(arguments.zone.as_deref())?;
     let sourcetype = arguments.sourcetype.clone();
     let host = arguments.host.clone();
     let request = PreviewRequest { path: &arguments.file, sourcetype, host, zone, events: arguments.events };
-    let mut made = of_file(&request, &settings)?;
+    let mut made = preview_file(&request, &settings)?;
     made.notes.retain(|note| !faults_told.iter().any(|fault| note.ends_with(fault)));
     let mut out = Pager::open(arguments.output == PreviewForm::Text);
     match arguments.output {
@@ -88,7 +88,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &PreviewArgs) -> Result<u8, Failur
 }
 
 /// Previews a file.
-pub(crate) fn of_file(request: &PreviewRequest<'_>, settings: &Settings) -> Result<FilePreview, Failure> {
+pub(crate) fn preview_file(request: &PreviewRequest<'_>, settings: &Settings) -> Result<FilePreview, Failure> {
     let path = request.path;
     let absolute = absolute_text(path);
     let mut file = OpenFile::open(path).map_err(|error| Failure::Usage(error.to_string()))?;
@@ -101,17 +101,21 @@ pub(crate) fn of_file(request: &PreviewRequest<'_>, settings: &Settings) -> Resu
     }
     let is_whole = read < HEAD_BYTES && (file.packing == Packing::None || file.fault().is_none());
     let samples = lines_all_over(path).map_err(|error| Failure::Usage(error.to_string()))?;
-    of_head(request, settings, absolute, PreviewText { head, is_whole, samples }, file.modified_ns)
+    preview_head(request, settings, absolute, PreviewText { head, is_whole, samples }, file.modified_ns)
 }
 
 /// Previews the beginning of a file that is not on this machine; `request.path` is its name.
-pub(crate) fn of_text(request: &PreviewRequest<'_>, text: &[u8], settings: &Settings) -> Result<FilePreview, Failure> {
+pub(crate) fn preview_text(
+    request: &PreviewRequest<'_>,
+    text: &[u8],
+    settings: &Settings,
+) -> Result<FilePreview, Failure> {
     let head = text[..text.len().min(HEAD_BYTES)].to_vec();
     let text = PreviewText { head, is_whole: text.len() <= HEAD_BYTES, samples: Vec::new() };
-    of_head(request, settings, request.path.display().to_string(), text, None)
+    preview_head(request, settings, request.path.display().to_string(), text, None)
 }
 
-fn of_head(
+fn preview_head(
     request: &PreviewRequest<'_>,
     settings: &Settings,
     source: String,
@@ -133,8 +137,8 @@ fn of_head(
     let made = preview(&info, &settings.props, &context, &text, request.events.min(EVENTS_MAX));
     let preview = made.map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
     let (zone, zone_reason) = zone_of(request, settings, &info, &preview);
-    let mut notes = notes_on_zone(settings, &info, &preview, context.now);
-    notes.extend(settings.faults_of_sourcetype(&preview.sourcetype).iter().map(|fault| format!("warning: {fault}")));
+    let mut notes = zone_notes(settings, &info, &preview, context.now);
+    notes.extend(settings.sourcetype_faults(&preview.sourcetype).iter().map(|fault| format!("warning: {fault}")));
     notes.extend(preview.about_dates.iter().map(|told| format!("note: {told}")));
     let bytes = text.head.len();
     if !text.is_whole {
@@ -152,7 +156,7 @@ fn zone_of(
 ) -> (String, String) {
     let Some(name) = &preview.settings.tz else {
         let reason = if request.zone.is_some() { "--zone" } else { "the machine's" };
-        return (zone::shown(&request.shown_zone()), reason.to_owned());
+        return (zone::display_name(&request.shown_zone()), reason.to_owned());
     };
     let stanza = settings.props.stanza_of("TZ", &info.source, &info.host, &preview.sourcetype).unwrap_or_default();
     let set = settings.layers.conf("props").stanza(stanza).and_then(|stanza| stanza.settings.get("TZ"));
@@ -161,7 +165,7 @@ fn zone_of(
 }
 
 /// Notes on a zone that is not used because events get their host only later, and on times in the future.
-fn notes_on_zone(settings: &Settings, info: &SourceInfo, preview: &Preview, now: i64) -> Vec<String> {
+fn zone_notes(settings: &Settings, info: &SourceInfo, preview: &Preview, now: i64) -> Vec<String> {
     let stanza_of = |host: &str| settings.props.stanza_of("TZ", &info.source, host, &preview.sourcetype);
     let used = stanza_of(&info.host);
     let later = preview.events.iter().map(|event| &*event.metadata.host).find_map(|host| {
@@ -169,10 +173,10 @@ fn notes_on_zone(settings: &Settings, info: &SourceInfo, preview: &Preview, now:
         Some(format!(
             "note: TZ of [{stanza}] is not used: times are read before the host is taken from the text. --host {} (host = in \
              inputs.conf) sets it from the start, and so does TZ for the source or sourcetype",
-            quoted(host)
+            quote(host)
         ))
     });
-    let ahead = preview.events.iter().filter(|event| event.time > now.saturating_add(AHEAD_NS_MAX)).count();
+    let ahead = preview.events.iter().filter(|event| event.time > now.saturating_add(FUTURE_TOLERANCE_NS)).count();
     let future = (ahead > 0).then(|| {
         let lie = if ahead == 1 { "lies" } else { "lie" };
         format!(
@@ -183,12 +187,12 @@ fn notes_on_zone(settings: &Settings, info: &SourceInfo, preview: &Preview, now:
 }
 
 /// Describes the time zone named by an event's text.
-fn written(zone: WrittenZone) -> String {
+fn describe_zone(zone: WrittenZone) -> String {
     match zone {
         WrittenZone::Epoch => "UTC".to_owned(),
         WrittenZone::Offset(seconds) => {
             let zone = Offset::from_seconds(seconds).map_or(TimeZone::UTC, TimeZone::fixed);
-            zone::shown(&zone)
+            zone::display_name(&zone)
         }
     }
 }
@@ -198,9 +202,9 @@ pub(crate) fn to_json(request: &PreviewRequest<'_>, made: &FilePreview) -> Value
     let (preview, shown) = (&made.preview, request.shown_zone());
     let event = |event: &PreviewEvent| {
         json!({
-            "_time": iso_time(event.time, &shown),
+            "_time": format_iso_time(event.time, &shown),
             "reason": reason(event),
-            "zone_in_text": event.zone.map(written),
+            "zone_in_text": event.zone.map(describe_zone),
             "fallback": event.reason.is_some_and(|reason| reason.is_fallback()),
             "lines": event.lines,
             "_raw": String::from_utf8_lossy(&event.raw),
@@ -250,7 +254,9 @@ fn write_text(
     terminal: Option<usize>,
     out: &mut dyn Write,
 ) -> std::io::Result<()> {
-    let told = |line: String| terminal.map_or_else(|| line.clone(), |columns| folded(&harmless(&line, false), columns));
+    let told = |line: String| {
+        terminal.map_or_else(|| line.clone(), |columns| fold_text(&escape_unsafe(&line, false), columns))
+    };
     let (preview, bytes, shown) = (&made.preview, made.bytes, request.shown_zone());
     let path = request.path.display();
     let reason_of_type = sourcetype_reason(request, preview);
@@ -271,11 +277,11 @@ fn write_text(
     let columns = terminal.map_or(SHOWN_COLUMNS, |columns| columns.saturating_sub(TEXT_INDENT));
     for (at, event) in preview.events.iter().enumerate() {
         let lines = if event.lines == 1 { String::new() } else { format!(", {} lines", event.lines) };
-        let head = format!("{:>4}  {}  {}{lines}", at + 1, iso_time(event.time, &shown), reason(event));
+        let head = format!("{:>4}  {}  {}{lines}", at + 1, format_iso_time(event.time, &shown), reason(event));
         writeln!(out, "{}", told(head))?;
         let text = String::from_utf8_lossy(&event.raw);
         for line in text.lines().take(SHOWN_LINES) {
-            writeln!(out, "{:TEXT_INDENT$}{}", "", cut(&visible(line), columns))?;
+            writeln!(out, "{:TEXT_INDENT$}{}", "", truncate(&escape_line(line), columns))?;
         }
         if event.lines > SHOWN_LINES {
             writeln!(out, "      …")?;

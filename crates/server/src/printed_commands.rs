@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 pub(crate) const DATA_DIR_DEFAULT: &str = "quarry-data";
 
 /// Commands that work on a data directory.
-const ON_DATA_DIR: &[&str] = &[
+const DATA_DIR_COMMANDS: &[&str] = &[
     "add",
     "btool",
     "bucket",
@@ -31,7 +31,7 @@ const ON_DATA_DIR: &[&str] = &[
     "user",
 ];
 /// The beginning of a command in a message.
-const BEGIN: &str = "`quarry ";
+const COMMAND_PREFIX: &str = "`quarry ";
 
 /// Option `--data-dir DIR ` of this process; empty for the default directory.
 static OPTION: OnceLock<String> = OnceLock::new();
@@ -49,11 +49,11 @@ pub(crate) fn set_data_dir(data_dir: &Path, is_server: bool) {
 }
 
 fn option_of(data_dir: &Path) -> String {
-    format!("--data-dir {} ", quoted(&data_dir.to_string_lossy()))
+    format!("--data-dir {} ", quote(&data_dir.to_string_lossy()))
 }
 
 /// Quotes a word for a shell.
-pub(crate) fn quoted(word: &str) -> Cow<'_, str> {
+pub(crate) fn quote(word: &str) -> Cow<'_, str> {
     let is_plain = |c: char| c.is_alphanumeric() || "_./-+,:@%=".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => Cow::Borrowed(word),
@@ -62,7 +62,7 @@ pub(crate) fn quoted(word: &str) -> Cow<'_, str> {
 }
 
 /// Adds the data directory to the commands in a message.
-pub(crate) fn completed(message: &str) -> Cow<'_, str> {
+pub(crate) fn add_data_dir(message: &str) -> Cow<'_, str> {
     match OPTION.get().map(String::as_str) {
         None | Some("") => Cow::Borrowed(message),
         Some(option) => with_option(message, option),
@@ -70,15 +70,15 @@ pub(crate) fn completed(message: &str) -> Cow<'_, str> {
 }
 
 fn with_option<'t>(message: &'t str, option: &str) -> Cow<'t, str> {
-    let mut parts = message.split(BEGIN);
+    let mut parts = message.split(COMMAND_PREFIX);
     let mut text = parts.next().unwrap_or_default().to_owned();
     if text.len() == message.len() {
         return Cow::Borrowed(message);
     }
     for part in parts {
-        text.push_str(BEGIN);
+        text.push_str(COMMAND_PREFIX);
         let verb = part.split(|c: char| !c.is_ascii_lowercase()).next().unwrap_or_default();
-        if ON_DATA_DIR.contains(&verb) {
+        if DATA_DIR_COMMANDS.contains(&verb) {
             text.push_str(option);
         }
         text.push_str(part);
@@ -108,16 +108,16 @@ mod tests {
             assert_eq!(with_option(message, &option), printed);
         }
         for (word, typed) in [("D", "D"), ("it's", r"'it'\''s'"), ("", "''"), ("$HOME", "'$HOME'")] {
-            assert_eq!(quoted(word), typed);
+            assert_eq!(quote(word), typed);
         }
     }
 
     #[test]
-    fn each_command_is_known_to_work_on_a_data_directory_or_not() {
+    fn every_command_is_classified_by_data_directory_use() {
         let without = ["bench", "completions", "demo", "help", "man", "spl"];
         for command in crate::cli::Cli::command().get_subcommands() {
             let name = command.get_name();
-            assert_ne!(ON_DATA_DIR.contains(&name), without.contains(&name), "{name}");
+            assert_ne!(DATA_DIR_COMMANDS.contains(&name), without.contains(&name), "{name}");
         }
     }
 
@@ -144,7 +144,7 @@ mod tests {
             let verb = command.split(' ').next().unwrap_or_default();
             // A search over files and a preview need no data directory.
             let is_of_files = verb == "search" && !line.ends_with('\'');
-            if ON_DATA_DIR.contains(&verb) && verb != "preview" && !is_of_files {
+            if DATA_DIR_COMMANDS.contains(&verb) && verb != "preview" && !is_of_files {
                 assert!(line.contains("--uri"), "{line}");
             }
             seen += usize::from(command.starts_with("--data-dir "));

@@ -28,12 +28,12 @@ use crate::dispatch;
 use crate::failure::{self, Failure};
 use crate::follow;
 use crate::interrupt::Interrupt;
-use crate::output::line_folding::told;
+use crate::output::line_folding::prepare_message;
 use crate::output::pager::Pager;
-use crate::output::{Marks, NO_WRAP, OutputStatistics, OutputStyle, OutputWriter};
+use crate::output::{HighlightTerms, NO_WRAP, OutputStatistics, OutputStyle, OutputWriter};
 use crate::remarks::Remarks;
 use crate::search_progress::SearchProgress;
-use crate::server_client::{AnswerRow, Remote, RemoteAnswer, table_of};
+use crate::server_client::{AnswerRow, Remote, RemoteAnswer, to_table};
 use crate::{terminal, zone};
 
 /// Maximum rows of a search that looks for hints.
@@ -60,7 +60,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
 
 /// Runs a search, or reads the result of a job that has ended, and shows the rows.
 pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&EndedJob>) -> Result<u8, Failure> {
-    let zone = zone::of_option(arguments.zone.as_deref())?.unwrap_or_else(zone::machine);
+    let zone = zone::parse_option(arguments.zone.as_deref())?.unwrap_or_else(zone::machine);
     let namespace = arguments.place.namespace()?;
     check_files(arguments)?;
     check_words(arguments)?;
@@ -78,7 +78,7 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&EndedJob>) ->
     let mut out = SearchOutput::new(&mut pager, clock.clone(), &stop);
     let place = Searcher::of(cli, arguments, namespace, &zone, &stop)?;
     let answer = match &place {
-        Searcher::Here { service, all_read } => stream(service, cli, arguments, &zone, &stop, &mut out)
+        Searcher::InProcess { service, all_read } => stream(service, cli, arguments, &zone, &stop, &mut out)
             .map(|answer| Answer { is_partial: answer.is_partial || !all_read, ..answer }),
         Searcher::Server(remote) => {
             // Time spent typing a password is not counted.
@@ -88,7 +88,7 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&EndedJob>) ->
                     started_ns -= job.ran_ns;
                     print_rows(remote.job_result(&job.sid, &zone)?, cli, arguments, &zone, &mut out)
                 }
-                None => ask_server(remote, cli, arguments, &zone, &stop, &mut out),
+                None => run_on_server(remote, cli, arguments, &zone, &stop, &mut out),
             }
         }
     };
@@ -108,10 +108,10 @@ pub(crate) fn show(cli: &Cli, arguments: &SearchArgs, job: Option<&EndedJob>) ->
     };
     let mut after = Vec::new();
     if terminal::is_interactive() {
-        writeln!(after, "{}", told(&summary(&answer, searched_ns)))?;
+        writeln!(after, "{}", prepare_message(&summary(&answer, searched_ns)))?;
         if pager.is_paged() {
             // A user who quits the pager on its first page has not seen this note in the last line.
-            answer.written.left_out.iter().try_for_each(|line| writeln!(after, "{}", told(line)))?;
+            answer.written.left_out.iter().try_for_each(|line| writeln!(after, "{}", prepare_message(line)))?;
         }
     }
     let is_stopped = stop.interrupt.is_set() || job.is_some_and(|job| job.is_stopped);
@@ -169,7 +169,7 @@ impl SearchOutput<'_> {
         self.is_cut.load(Ordering::Relaxed) || (self.is_watched && has_begun && self.interrupt.is_set())
     }
 
-    fn timed<T>(&mut self, write: impl FnOnce(&mut dyn Write) -> std::io::Result<T>) -> std::io::Result<T> {
+    fn write_timed<T>(&mut self, write: impl FnOnce(&mut dyn Write) -> std::io::Result<T>) -> std::io::Result<T> {
         let started_ns = self.clock.elapsed_ns();
         let written = write(self.out);
         self.spent_ns += self.clock.elapsed_ns() - started_ns;
@@ -185,7 +185,7 @@ impl Write for SearchOutput<'_> {
         }
         self.progress = None;
         let was_pressed = self.interrupt.is_set();
-        let written = self.timed(|out| out.write(bytes))?;
+        let written = self.write_timed(|out| out.write(bytes))?;
         if self.is_watched && !was_pressed {
             self.has_begun.store(true, Ordering::Relaxed);
         }
@@ -193,14 +193,14 @@ impl Write for SearchOutput<'_> {
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.timed(|out| out.flush())
+        self.write_timed(|out| out.flush())
     }
 }
 
 /// Process that runs a search.
 enum Searcher {
     /// The search runs in this process; `all_read` is false if a file could not be read.
-    Here { service: SearchService, all_read: bool },
+    InProcess { service: SearchService, all_read: bool },
     /// The server that has the data directory open.
     Server(Remote),
 }
@@ -215,11 +215,11 @@ impl Searcher {
     ) -> Result<Searcher, Failure> {
         if !arguments.files.is_empty() {
             // Sourcetypes and knowledge come from the data directory, if there is one, as for files that are added.
-            let settings = Settings::of_search(&cli.data_dir, namespace)?;
+            let settings = Settings::for_search(&cli.data_dir, namespace)?;
             let store = Arc::new(MemoryStore::new(DEFAULT_INDEX));
             let all_read = read_files(&settings, &store, arguments, zone, stop)?;
-            return Ok(Searcher::Here {
-                service: settings.searching_in_place(&cli.data_dir).service(store)?,
+            return Ok(Searcher::InProcess {
+                service: settings.in_place_search_settings(&cli.data_dir).service(store)?,
                 all_read,
             });
         }
@@ -233,12 +233,12 @@ impl Searcher {
                  them out, or name another node with --uri"
             )));
         }
-        let settings = Settings::of_search(&cli.data_dir, namespace)?;
+        let settings = Settings::for_search(&cli.data_dir, namespace)?;
         let service = match open_read_only(&cli.data_dir, &settings) {
-            Ok(store) => settings.searching(Some(&cli.data_dir)).service(store)?,
+            Ok(store) => settings.search_settings(Some(&cli.data_dir)).service(store)?,
             // A search that generates its rows needs no data.
-            Err(_) if makes_rows(&arguments.text) => {
-                settings.searching(Some(&cli.data_dir)).service(Arc::new(MemoryStore::new(DEFAULT_INDEX)))?
+            Err(_) if generates_rows(&arguments.text) => {
+                settings.search_settings(Some(&cli.data_dir)).service(Arc::new(MemoryStore::new(DEFAULT_INDEX)))?
             }
             Err(error) => {
                 if !std::io::stdin().is_terminal() {
@@ -247,18 +247,18 @@ impl Searcher {
                 return Err(error.into());
             }
         };
-        Ok(Searcher::Here { service, all_read: true })
+        Ok(Searcher::InProcess { service, all_read: true })
     }
 
     /// Runs a small search in a time range to find hints; `None` if it fails.
-    fn rows_of(
+    fn probe_rows(
         &self,
         text: &str,
         (earliest, latest): (Option<&str>, Option<&str>),
         zone: &TimeZone,
     ) -> Option<Vec<HintRow>> {
         match self {
-            Searcher::Here { service, .. } => {
+            Searcher::InProcess { service, .. } => {
                 let params = SearchParams {
                     text: text.to_owned(),
                     earliest: earliest.map(str::to_owned),
@@ -266,39 +266,39 @@ impl Searcher {
                     zone: Some(zone.clone()),
                     rows_max: Some(HINT_ROWS_MAX),
                     is_narrowed: true,
-                    ..SearchParams::of_owner()
+                    ..SearchParams::for_owner()
                 };
                 let table = service.run(params).ok()?.table;
                 let row = |row: Row<'_>| {
-                    row.cells().map(|(name, value)| (name.to_owned(), value.joined(" ").into_owned())).collect()
+                    row.cells().map(|(name, value)| (name.to_owned(), value.join_values(" ").into_owned())).collect()
                 };
                 Some(table.rows().map(row).collect())
             }
-            Searcher::Server(remote) => rows_of_server(remote, text, (earliest, latest), zone),
+            Searcher::Server(remote) => server_probe_rows(remote, text, (earliest, latest), zone),
         }
     }
 }
 
 /// Searches that look for hints about a search of the command line.
-struct ProbesBeside<'a> {
+struct CommandLineProbes<'a> {
     searcher: &'a Searcher,
     arguments: &'a SearchArgs,
     zone: &'a TimeZone,
 }
 
-impl Probes for ProbesBeside<'_> {
+impl Probes for CommandLineProbes<'_> {
     fn rows(&mut self, search: &str) -> Option<Vec<HintRow>> {
         let range = (self.arguments.earliest.as_deref(), self.arguments.latest.as_deref());
-        self.searcher.rows_of(search, range, self.zone)
+        self.searcher.probe_rows(search, range, self.zone)
     }
 
     fn rows_of_all_time(&mut self, search: &str) -> Option<Vec<HintRow>> {
-        self.searcher.rows_of(search, (None, None), self.zone)
+        self.searcher.probe_rows(search, (None, None), self.zone)
     }
 }
 
 /// Runs a small search on a server to find hints; `None` if it fails.
-pub(crate) fn rows_of_server(
+pub(crate) fn server_probe_rows(
     remote: &Remote,
     text: &str,
     (earliest, latest): (Option<&str>, Option<&str>),
@@ -341,7 +341,7 @@ fn write_notes(
         let columns = &answer.written.columns;
         let found = SearchOutcome {
             text,
-            rows: if answer.written.is_about_nothing() { 0 } else { columns.rows },
+            rows: if answer.written.is_empty_aggregate() { 0 } else { columns.rows },
             empty: &columns.empty,
             filled: &columns.filled,
             zeros: &columns.zeros,
@@ -350,7 +350,7 @@ fn write_notes(
             has_range: arguments.earliest.is_some() || arguments.latest.is_some(),
             is_watched: crate::terminal::is_interactive(),
         };
-        remarks.extend(hints(&found, &mut ProbesBeside { searcher: place, arguments, zone }));
+        remarks.extend(hints(&found, &mut CommandLineProbes { searcher: place, arguments, zone }));
     }
     let color = terminal::colors_on_stderr(cli.color);
     for remark in &remarks {
@@ -404,7 +404,7 @@ fn style(cli: &Cli, arguments: &SearchArgs, events: bool) -> OutputStyle {
 }
 
 /// True if a search generates its rows and reads no events.
-fn makes_rows(text: &str) -> bool {
+fn generates_rows(text: &str) -> bool {
     !quarry_spl::analyse::begins_with_events(&quarry_spl::parse(text).pipeline.commands)
 }
 
@@ -437,7 +437,7 @@ impl SearchStop {
         // If output has begun, the message starts on a new line.
         let tell = move || {
             if !shows.load(Ordering::Relaxed) {
-                tell_stopping()
+                report_stopping()
             }
         };
         let interrupt = Interrupt::install(move || match &*current.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -465,7 +465,7 @@ impl SearchStop {
     }
 }
 
-fn tell_stopping() {
+fn report_stopping() {
     if terminal::is_interactive() {
         log::info("stopping: no further events are read; the results so far follow. Ctrl-C again ends at once");
     }
@@ -512,15 +512,15 @@ fn stream(
     stop: &SearchStop,
     out: &mut SearchOutput<'_>,
 ) -> Result<Answer, Failure> {
-    let failed = |error| Failure::of_search(&arguments.text, error);
+    let failed = |error| Failure::from_search_error(&arguments.text, error);
     let mut running = service.start(params(arguments, zone)).map_err(failed)?;
     stop.set(StopAction::Finish(running.stopper()));
     out.progress = Some(SearchProgress::start(Some(running.shared_progress()), &stop.interrupt));
     let style = style(cli, arguments, running.is_events());
     let cut = Arc::clone(&out.is_cut);
     let is_cut = || cut.load(Ordering::Relaxed);
-    let mut writer = OutputWriter::new(style, Marks::of(&arguments.text, style), out);
-    if OutputWriter::takes_rows_as_they_come(style) {
+    let mut writer = OutputWriter::new(style, HighlightTerms::of(&arguments.text, style), out);
+    if OutputWriter::can_stream(style) {
         while let Some(part) = running.next_table(zone).map_err(failed)? {
             writer.write(&part)?;
             if is_cut() {
@@ -530,10 +530,10 @@ fn stream(
     } else {
         let rows = running.collect_rows(zone).map_err(failed)?;
         writer.begin(rows.fields())?;
-        writer.expect(rows.len());
-        if writer.looks_ahead() {
+        writer.set_expected_rows(rows.len());
+        if writer.requires_inspection() {
             for part in rows.parts() {
-                writer.learn(&part.map_err(failed)?);
+                writer.inspect(&part.map_err(failed)?);
             }
         }
         for part in rows.parts() {
@@ -590,7 +590,7 @@ pub(crate) fn check_words(arguments: &SearchArgs) -> Result<(), Failure> {
     if arguments.files.is_empty() && text.contains('/') && is_file(text) {
         return Err(Failure::Usage(format!("`{text}` is a file, and the search is missing: quarry search '*' {text}")));
     }
-    if let Some(whole) = expanded_star(text, &arguments.files) {
+    if let Some(whole) = explain_expanded_star(text, &arguments.files) {
         return Err(Failure::Usage(whole));
     }
     let is_word = |word: &String| word != "-" && !word.contains(['/', '*', '?', '[', '.']) && !Path::new(word).exists();
@@ -612,7 +612,7 @@ pub(crate) fn check_words(arguments: &SearchArgs) -> Result<(), Failure> {
 
 /// Explains that the shell has expanded `*` to the names in the working directory, so that the search is one of these
 /// names.
-fn expanded_star(text: &str, files: &[String]) -> Option<String> {
+fn explain_expanded_star(text: &str, files: &[String]) -> Option<String> {
     let is_there = |word: &str| Path::new(word).symlink_metadata().is_ok();
     if files.is_empty() || text.contains(char::is_whitespace) || !is_there(text) {
         return None;
@@ -639,8 +639,8 @@ pub(crate) fn check(text: &str, data_dir: &Path, namespace: Option<Namespace>) -
     let parsed = quarry_spl::parse_with_unknown_macros(text);
     if !parsed.is_ok() && !parsed.unsupported.is_empty() {
         // With the commands of apps, the engine also reports errors in other commands.
-        let custom = Settings::of_search(data_dir, namespace)?
-            .searching(Some(data_dir))
+        let custom = Settings::for_search(data_dir, namespace)?
+            .search_settings(Some(data_dir))
             .commands
             .map(|commands| commands.names())
             .unwrap_or_default();
@@ -694,17 +694,17 @@ fn params(arguments: &SearchArgs, zone: &TimeZone) -> SearchParams {
         latest: arguments.latest.clone(),
         zone: Some(zone.clone()),
         rows_max: None,
-        ..SearchParams::of_owner()
+        ..SearchParams::for_owner()
     }
 }
 
 /// Runs a search in this process. Ctrl-C stops reading; the rows found so far are the result.
-pub(crate) fn ask(service: &SearchService, params: SearchParams) -> Result<Outcome, Failure> {
+pub(crate) fn run_in_process(service: &SearchService, params: SearchParams) -> Result<Outcome, Failure> {
     let text = params.text.clone();
-    let running = service.start(params).map_err(|error| Failure::of_search(&text, error))?;
+    let running = service.start(params).map_err(|error| Failure::from_search_error(&text, error))?;
     let stopper = running.stopper();
     let _interrupt = Interrupt::install(move || stopper.finish_early());
-    running.finish().map_err(|error| Failure::of_search(&text, error))
+    running.finish().map_err(|error| Failure::from_search_error(&text, error))
 }
 
 /// Reads the named files into memory; returns false if a file could not be read completely.
@@ -739,7 +739,7 @@ fn read_files(
         options.source = is_stdin.then(|| "stdin".to_owned());
         match is_stdin && std::io::stdin().is_terminal() {
             // A progress line would be drawn over the typed text.
-            true => log::info(terminal::TYPED),
+            true => log::info(terminal::TYPED_INPUT_NOTE),
             false => bar.begin(&path),
         }
         let read = add_file(&path, &options, &settings.props, &mut MemorySink(store), &mut bar);
@@ -747,7 +747,7 @@ fn read_files(
         match read {
             Ok(report) => {
                 let warnings = report.warnings.iter();
-                warnings.for_each(|warning| remarks.tell(&format!("warning: {}: {warning}", path.display())));
+                warnings.for_each(|warning| remarks.print(&format!("warning: {}: {warning}", path.display())));
                 if report.bytes == 0 && report.warnings.is_empty() && !report.interrupted {
                     empty.push(if is_stdin { "standard input".to_owned() } else { path.display().to_string() });
                 }
@@ -759,15 +759,15 @@ fn read_files(
                     }
                     error => error.to_string(),
                 };
-                remarks.tell(&format!("error: {told}"));
+                remarks.print(&format!("error: {told}"));
                 all_read = false;
             }
         }
     }
     match empty.as_slice() {
         [] => {}
-        [only] => remarks.tell(&format!("note: {only} is empty")),
-        [first, ..] => remarks.tell(&format!("note: {} files are empty, the first is {first}", empty.len())),
+        [only] => remarks.print(&format!("note: {only} is empty")),
+        [first, ..] => remarks.print(&format!("note: {} files are empty, the first is {first}", empty.len())),
     }
     remarks.end();
     Ok(all_read && !stop.interrupt.is_set())
@@ -781,7 +781,7 @@ pub(crate) fn new_id() -> String {
 }
 
 /// Runs the search on the server and prints its rows as they arrive; returns its messages and whether data is missing.
-fn ask_server(
+fn run_on_server(
     remote: &Remote,
     cli: &Cli,
     arguments: &SearchArgs,
@@ -813,7 +813,7 @@ fn print_rows(
     let (is_partial, is_events) = (answer.partial, answer.events);
     let style = style(cli, arguments, is_events);
     let cut = Arc::clone(&out.is_cut);
-    let mut writer = OutputWriter::new(style, Marks::of(&arguments.text, style), out);
+    let mut writer = OutputWriter::new(style, HighlightTerms::of(&arguments.text, style), out);
     // One part is held back, because the writer must know whether another part follows.
     let mut held: Option<ResultTable> = None;
     let mut parts = 0;
@@ -825,16 +825,16 @@ fn print_rows(
             writer.begin(fields)?;
         }
         parts += 1;
-        if let Some(before) = held.replace(table_of(fields, rows, zone)?) {
-            writer.take(before)?;
+        if let Some(before) = held.replace(to_table(fields, rows, zone)?) {
+            writer.take_rows(before)?;
         }
         Ok(())
     })?;
     if let Some(last) = held {
         if parts == 1 {
-            writer.expect(last.len());
+            writer.set_expected_rows(last.len());
         }
-        writer.take(last)?;
+        writer.take_rows(last)?;
     }
     let written = writer.end()?;
     Ok(Answer { messages, is_partial, is_events, written })

@@ -16,9 +16,9 @@ use crate::interrupt::Interrupt;
 use crate::{bars, terminal};
 
 /// Time before the line appears.
-const QUIET: Duration = Duration::from_millis(700);
+const APPEAR_DELAY: Duration = Duration::from_millis(700);
 /// Interval of redraws.
-const STEP: Duration = Duration::from_millis(150);
+const REDRAW_INTERVAL: Duration = Duration::from_millis(150);
 
 /// The progress line, shown until this value is dropped.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl SearchProgress {
         let (end, ended) = channel::<()>();
         let interrupt = interrupt.clone();
         let draw = move || {
-            if ended.recv_timeout(QUIET) != Err(RecvTimeoutError::Timeout) {
+            if ended.recv_timeout(APPEAR_DELAY) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
             let bar = bars::add(ProgressBar::new_spinner());
@@ -50,7 +50,7 @@ impl SearchProgress {
                 }
                 bar.set_message(text(figures.as_ref().map(|figures| figures.events_scanned()), is_stopping));
                 bar.tick();
-                if ended.recv_timeout(STEP) != Err(RecvTimeoutError::Timeout) {
+                if ended.recv_timeout(REDRAW_INTERVAL) != Err(RecvTimeoutError::Timeout) {
                     break;
                 }
             }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_says_how_much_is_read() {
+    fn the_line_shows_the_events_read() {
         assert_eq!([None, Some(0)].map(|events| text(events, false)), ["searching", "searching"]);
         assert_eq!(text(Some(1_234_567), false), "searching: 1,234,567 events read");
         assert_eq!([None, Some(1_234)].map(|events| text(events, true)), ["finishing", "finishing with 1,234 events"]);

@@ -35,17 +35,17 @@ use crate::failure::Failure;
 use crate::input_indexes;
 use crate::live_inputs::{Inputs, LiveInputs};
 use crate::node::LocalNode;
-use crate::open_node::{OpenNode, OwnEntries, THREAD_STACK_BYTES};
+use crate::open_node::{OpenNode, ServerEntries, THREAD_STACK_BYTES};
 use crate::server_client::Remote;
 
 /// Interval of maintenance.
-const MAINTENANCE_EVERY: Duration = Duration::from_secs(60);
+const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(60);
 /// Interval of job maintenance.
-const JOBS_EVERY: Duration = Duration::from_secs(2);
+const JOB_MAINTENANCE_INTERVAL: Duration = Duration::from_secs(2);
 /// Interval at which shared files are checked for changes by other nodes.
-const OTHER_NODES_EVERY: Duration = Duration::from_secs(2);
+const SHARED_FILES_POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Time that shutdown waits for running requests.
-const STOP_WAIT: Duration = Duration::from_secs(10);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum blocking threads besides those of running searches. They serve logins, inputs that wait for the disk, long
 /// answers, and searches that are paused or queued.
 const OTHER_THREADS_MAX: usize = 640;
@@ -53,14 +53,14 @@ const OTHER_THREADS_MAX: usize = 640;
 /// Runs the server until it is stopped.
 pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure> {
     log::keep();
-    let address = address_of("--mgmt", &arguments.mgmt)?;
-    let s2s = arguments.s2s.as_deref().map(|text| address_of("--s2s", text)).transpose()?;
-    let hec = arguments.hec.as_deref().map(|text| address_of("--hec", text)).transpose()?;
+    let address = parse_address("--mgmt", &arguments.mgmt)?;
+    let s2s = arguments.s2s.as_deref().map(|text| parse_address("--s2s", text)).transpose()?;
+    let hec = arguments.hec.as_deref().map(|text| parse_address("--hec", text)).transpose()?;
     if let Some(address) = &arguments.web {
         log::note(format!("--web {address}: this version has no such service; the port is not opened"));
     }
     descriptors::raise();
-    let settings = Settings::of_server(data_dir);
+    let settings = Settings::for_server(data_dir);
     let tls = ServerSettings::new(&settings.layers).tls.filter(|_| !arguments.insecure);
     if tls.is_none() && !address.ip().is_loopback() {
         return Err(Failure::Usage(format!(
@@ -70,7 +70,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     }
     if !data_dir.exists() {
         // Ports are tried first, so that a server that cannot start creates nothing.
-        std::net::TcpListener::bind(address).map_err(|error| cannot_listen(address, error))?;
+        std::net::TcpListener::bind(address).map_err(|error| listen_error(address, error))?;
     }
     let store = data_directory::open_to_serve(data_dir, &settings).map_err(|failure| match Remote::find(data_dir) {
         Some(remote) => {
@@ -79,9 +79,9 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
         None => failure,
     })?;
     // The folder is locked, so an existing run file was left by a dead server.
-    RunFile::remove_left(data_dir);
+    RunFile::remove_stale(data_dir);
     let open = OpenNode::new(data_dir, settings, store)?;
-    tell_first_password(&open.state.auth);
+    report_first_password(&open.state.auth);
     let OpenNode { state, node, searching, shared } = open;
     input_indexes::notes(&node.ingest.settings.layers, &node.ingest.store).iter().for_each(log::note);
     let jobs = Arc::clone(&state.jobs);
@@ -98,22 +98,22 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     let _outlives_requests = state.clone();
     let listen = ListenAddresses { management: address, tls, hec, s2s };
     let rest = Arc::clone(&searching.rest);
-    rest.connect(Arc::new(OwnEntries { state: state.clone(), runtime: runtime.handle().clone() }));
+    rest.connect(Arc::new(ServerEntries { state: state.clone(), runtime: runtime.handle().clone() }));
     let following = shared.map(|shared| follow_other_nodes(shared, node.clone(), Arc::clone(&state.auth)));
     let following = following.map(|following| runtime.spawn(following));
     let served = runtime.block_on(serve(data_dir, listen, state, node.clone()));
     following.inspect(JoinHandle::abort);
-    jobs.leave();
+    jobs.shut_down();
     // The REST interface keeps the searches alive, and these keep the connection; disconnecting breaks the cycle.
     rest.disconnect();
     drop(building);
-    runtime.shutdown_timeout(STOP_WAIT);
+    runtime.shutdown_timeout(STOP_TIMEOUT);
     node.ingest.store.close();
     served.map(|()| 0)
 }
 
 /// Reports the initial password at each start until it is changed.
-fn tell_first_password(auth: &Auth) {
+fn report_first_password(auth: &Auth) {
     let (name, password) = FIRST_USER;
     match auth.has_first_password() {
         Ok(false) => {}
@@ -126,7 +126,7 @@ fn tell_first_password(auth: &Auth) {
     }
 }
 
-pub(crate) fn address_of(option: &str, text: &str) -> Result<SocketAddr, Failure> {
+pub(crate) fn parse_address(option: &str, text: &str) -> Result<SocketAddr, Failure> {
     let parsed = text.parse::<SocketAddr>();
     parsed.map_err(|_| Failure::Usage(format!("{option} {text}: give an address and a port, as in 127.0.0.1:8089")))
 }
@@ -143,9 +143,9 @@ struct ListenAddresses {
 async fn serve(data_dir: &Path, listen: ListenAddresses, state: ApiState, node: Arc<LocalNode>) -> Result<(), Failure> {
     let address = listen.management;
     raise_open_files();
-    let cannot = |error: std::io::Error| cannot_listen(address, error);
+    let cannot = |error: std::io::Error| listen_error(address, error);
     let security = match &listen.tls {
-        Some(tls) => Security::beyond(data_dir, &node.ingest.settings.host, tls)?,
+        Some(tls) => Security::optional_tls(data_dir, &node.ingest.settings.host, tls)?,
         None => Security::Clear,
     };
     let scheme = if listen.tls.is_some() { "https" } else { "http" };
@@ -167,18 +167,18 @@ async fn serve(data_dir: &Path, listen: ListenAddresses, state: ApiState, node: 
     let programs = start_inputs(data_dir, inputs, Some(address), &|_| Arc::clone(&events))?;
     let hec = collector.as_ref().map(|collector| collector.address);
     let run_file = RunFile::write(data_dir, addresses(address, hec, &listeners, state.auth.local_token()))?;
-    let logged_until = tell_messages(&node, 0);
+    let logged_until = log_store_messages(&node, 0);
     log::info(format!("quarry serves {} on {scheme}://{address}", data_dir.display()));
     let (figured, folder) = (Arc::clone(ingest), data_dir.to_path_buf());
     let counts = (state.auth.users().len(), node.settings().pipeline_sets(), state.searches_max());
-    let texts = started(data_dir, &format!("{scheme}://{address}"), hec, &listeners, counts);
+    let texts = start_messages(data_dir, &format!("{scheme}://{address}"), hec, &listeners, counts);
     write_messages(ingest, data_dir, texts.iter().map(|text| ("INFO", text.as_str())));
     let live = LiveInputs::start(Inputs { listeners, watching, programs }, &node)?;
     let logged = tokio::spawn(write_log(Arc::clone(ingest), data_dir.to_path_buf()));
     let figures = tokio::spawn(async move { write_figures(figured, &folder).await });
     let maintenance = tokio::spawn(maintain(Arc::clone(&node), data_dir.to_path_buf(), logged_until));
     let auth = Arc::clone(&state.auth);
-    let jobs = tokio::spawn(look_after_jobs(Arc::clone(&state.jobs)));
+    let jobs = tokio::spawn(maintain_jobs(Arc::clone(&state.jobs)));
     let audit = tokio::spawn(write_audit_events(Arc::clone(ingest), Arc::clone(&auth)));
     let stop = {
         let state = state.clone();
@@ -188,7 +188,7 @@ async fn serve(data_dir: &Path, listen: ListenAddresses, state: ApiState, node: 
         }
     };
     let (name, router) = (format!("management port {address}"), quarry_api::router(state));
-    HttpPort { name, listener, security, router, bounds: Bounds::of_management() }.serve(stop).await;
+    HttpPort { name, listener, security, router, bounds: Bounds::for_management() }.serve(stop).await;
     maintenance.abort();
     figures.abort();
     audit.abort();
@@ -212,12 +212,12 @@ async fn serve(data_dir: &Path, listen: ListenAddresses, state: ApiState, node: 
 }
 
 /// The error of a management port that cannot be opened.
-fn cannot_listen(address: SocketAddr, source: std::io::Error) -> ListenError {
+fn listen_error(address: SocketAddr, source: std::io::Error) -> ListenError {
     ListenError::Address { name: "management port".to_owned(), setting: "--mgmt", address, source }
 }
 
 /// Messages about the start of the node.
-fn started(
+fn start_messages(
     data_dir: &Path,
     management: &str,
     hec: Option<SocketAddr>,
@@ -233,8 +233,8 @@ fn started(
         format!("users {users}"),
         format!("concurrent searches {searches}"),
         format!("pipeline sets {pipelines}"),
-        format!("maintenance every {} s", MAINTENANCE_EVERY.as_secs()),
-        format!("job maintenance every {} s", JOBS_EVERY.as_secs()),
+        format!("maintenance every {} s", MAINTENANCE_INTERVAL.as_secs()),
+        format!("job maintenance every {} s", JOB_MAINTENANCE_INTERVAL.as_secs()),
     ];
     lines.extend(hec.map(|address| format!("event collector http://{address}/services/collector")));
     lines.extend(listeners.addresses.iter().map(|(what, address)| format!("input {what} on {address}")));
@@ -258,17 +258,17 @@ pub(crate) fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send +
 /// Periodically applies the changes of other nodes to shared files.
 async fn follow_other_nodes(shared: Arc<SharedFolder>, node: Arc<LocalNode>, auth: Arc<Auth>) {
     loop {
-        tokio::time::sleep(OTHER_NODES_EVERY).await;
+        tokio::time::sleep(SHARED_FILES_POLL_INTERVAL).await;
         let (shared, node, auth) = (Arc::clone(&shared), node.clone(), Arc::clone(&auth));
         let round = tokio::task::spawn_blocking(move || {
             shared.poll();
             if shared.take_changed().is_empty() {
                 return;
             }
-            if let Err(fault) = auth.reread() {
+            if let Err(fault) = auth.reload() {
                 log::warning(fault);
             }
-            node.files_changed();
+            node.record_file_change();
             auth.set_roles(|| node.roles());
         });
         // If this fails, the next round tries again.
@@ -277,12 +277,12 @@ async fn follow_other_nodes(shared: Arc<SharedFolder>, node: Arc<LocalNode>, aut
 }
 
 /// Periodically ends abandoned searches and removes expired jobs.
-async fn look_after_jobs(jobs: Arc<Jobs>) {
+async fn maintain_jobs(jobs: Arc<Jobs>) {
     loop {
-        tokio::time::sleep(JOBS_EVERY).await;
+        tokio::time::sleep(JOB_MAINTENANCE_INTERVAL).await;
         let jobs = Arc::clone(&jobs);
         // If this fails, the next round tries again.
-        drop(tokio::task::spawn_blocking(move || jobs.look_after()).await);
+        drop(tokio::task::spawn_blocking(move || jobs.enforce_lifetimes()).await);
     }
 }
 
@@ -292,12 +292,12 @@ async fn maintain(node: Arc<LocalNode>, data_dir: PathBuf, mut logged_until: i64
     loop {
         let (node, data_dir) = (node.clone(), data_dir.clone());
         let round = tokio::task::spawn_blocking(move || {
-            node.settings().kept_jobs(&data_dir).expire();
+            node.settings().open_job_store(&data_dir).remove_expired();
             maintenance_round(&node, &data_dir, logged_until)
         });
         let round = round.await;
         logged_until = round.unwrap_or(logged_until);
-        tokio::time::sleep(MAINTENANCE_EVERY).await;
+        tokio::time::sleep(MAINTENANCE_INTERVAL).await;
     }
 }
 
@@ -332,11 +332,11 @@ fn maintenance_round(node: &LocalNode, data_dir: &Path, logged_until: i64) -> i6
         }
         Err(error) => log::warning(format!("thawed buckets cannot be listed: {error}")),
     }
-    tell_messages(node, logged_until)
+    log_store_messages(node, logged_until)
 }
 
 /// Logs messages of the store newer than `logged_until`; returns the time of the newest.
-fn tell_messages(node: &LocalNode, logged_until: i64) -> i64 {
+fn log_store_messages(node: &LocalNode, logged_until: i64) -> i64 {
     let fresh = node.ingest.store.messages().into_iter().filter(|message| message.time > logged_until);
     let fresh: Vec<_> = fresh.collect();
     fresh.iter().for_each(|message| log::warning(&message.text));

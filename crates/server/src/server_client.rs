@@ -21,7 +21,7 @@ use ureq::http::StatusCode;
 
 use crate::cli::NodeArgs;
 use crate::failure::Failure;
-use crate::output::text_width::{cut, visible};
+use crate::output::text_width::{escape_line, truncate};
 use crate::zone;
 
 pub(crate) use address::authorization as credentials;
@@ -37,7 +37,7 @@ const PAGE_ROWS: usize = 50_000;
 /// Message shown for wrong credentials instead of the server's answer, which has Splunk's words.
 const LOGIN_FAILED: &str = "login failed: wrong user name or password, or the session has ended";
 /// Connection timeout.
-const CONNECT_WAIT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A running server.
 #[derive(Clone)]
@@ -65,7 +65,7 @@ impl Remote {
             root: SERVICES.to_owned(),
         };
         let address = address.parse().ok()?;
-        std::net::TcpStream::connect_timeout(&address, CONNECT_WAIT).ok().map(|_| remote)
+        std::net::TcpStream::connect_timeout(&address, CONNECT_TIMEOUT).ok().map(|_| remote)
     }
 
     /// The server to send requests to, if any: the server that the command line names, or else the server of the data
@@ -77,7 +77,7 @@ impl Remote {
             return Ok(found
                 .map(|found| Remote { authorization: shown.unwrap_or_else(|| found.authorization.clone()), ..found }));
         };
-        let base = address::base_of(uri)?;
+        let base = address::parse_base(uri)?;
         let authorization = shown.ok_or_else(|| {
             Failure::Usage(format!("{base} requires a login: give --auth USER (it asks for the password) or --token"))
         })?;
@@ -91,7 +91,7 @@ impl Remote {
     /// Returns this server for searches in a namespace.
     pub(crate) fn in_namespace(self, namespace: Option<&Namespace>) -> Remote {
         let Some(namespace) = namespace else { return self };
-        let (user, app) = (encoded(namespace.user().unwrap_or("nobody")), encoded(namespace.app()));
+        let (user, app) = (encode_segment(namespace.user().unwrap_or("nobody")), encode_segment(namespace.app()));
         Remote { root: format!("{SERVICES}NS/{user}/{app}"), ..self }
     }
 
@@ -102,7 +102,7 @@ impl Remote {
 
     /// Sends the content of a file to be indexed, with its metadata in `given`; returns the report.
     pub(crate) fn send_file(&self, given: &[(&str, &str)], content: Box<dyn Read>) -> Result<Value, Failure> {
-        let given: Vec<String> = given.iter().map(|(key, value)| format!("{key}={}", encoded(value))).collect();
+        let given: Vec<String> = given.iter().map(|(key, value)| format!("{key}={}", encode_segment(value))).collect();
         let path = format!("{}/api/v1/ingest/file?output_mode=json&{}", self.base, given.join("&"));
         let request = self.agent.post(path).header("Authorization", &self.authorization);
         let request = request.header("Content-Type", "application/octet-stream");
@@ -143,30 +143,30 @@ impl Remote {
 
     /// Explains a search; returns printable text.
     pub(crate) fn explain(&self, form: &[(&str, &str)]) -> Result<String, Failure> {
-        self.post(&format!("{}/quarry/explain", self.root), &typed(form))
+        self.post(&format!("{}/quarry/explain", self.root), &with_typed_search(form))
     }
 
     /// Runs a search to its end.
     pub(crate) fn search(&self, form: &[(&str, &str)]) -> Result<RemoteAnswer, Failure> {
-        let mut answer = self.answer(self.send(&format!("{}/search/jobs", self.root), &unhinted(form)))?;
+        let mut answer = self.answer(self.send(&format!("{}/search/jobs", self.root), &without_hints(form)))?;
         if !answer.status().is_success() {
-            return Err(self.refusal(&mut answer));
+            return Err(self.read_refusal(&mut answer));
         }
         Ok(rows_of(answer, None))
     }
 
     /// Reads the result of a finished job.
     pub(crate) fn job_result(&self, sid: &str, zone: &TimeZone) -> Result<RemoteAnswer, Failure> {
-        let zone = zone::name(zone).map(|zone| format!("&zone={}", encoded(&zone))).unwrap_or_default();
+        let zone = zone::name(zone).map(|zone| format!("&zone={}", encode_segment(&zone))).unwrap_or_default();
         let path = format!(
             "{}/search/v2/jobs/{}/results?output_mode=json_rows&count={PAGE_ROWS}{zone}",
             self.root,
-            encoded(sid)
+            encode_segment(sid)
         );
         let remote = self.clone();
         let page = move |offset: usize| {
             let mut answer = remote.answer(remote.get(&format!("{path}&offset={offset}")))?;
-            if answer.status().is_success() { Ok(answer) } else { Err(remote.refusal(&mut answer)) }
+            if answer.status().is_success() { Ok(answer) } else { Err(remote.read_refusal(&mut answer)) }
         };
         let first = page(0)?;
         Ok(rows_of(first, Some(Box::new(move |offset| Ok(body_of(page(offset)?))))))
@@ -174,7 +174,8 @@ impl Remote {
 
     /// Finalizes the search that has the ID `id`; it then returns the rows found so far.
     pub(crate) fn finalize(&self, id: &str) -> Result<(), Failure> {
-        self.post(&format!("{SERVICES}/search/jobs/{}/control", encoded(id)), &[("action", "finalize")]).map(drop)
+        self.post(&format!("{SERVICES}/search/jobs/{}/control", encode_segment(id)), &[("action", "finalize")])
+            .map(drop)
     }
 
     /// Runs a search with a small result; returns its rows and whether they are events.
@@ -189,21 +190,22 @@ impl Remote {
             found.extend_from_slice(rows);
             Ok(())
         })?;
-        Ok((table_of(&names, &found, zone)?, events))
+        Ok((to_table(&names, &found, zone)?, events))
     }
 
     /// Runs a search that does not end; returns its answer as a stream.
     pub(crate) fn follow(&self, form: &[(&str, &str)]) -> Result<impl Read, Failure> {
-        let mut answer = self.answer(self.send(&format!("{}/search/jobs/export", self.root), &typed(form)))?;
+        let mut answer =
+            self.answer(self.send(&format!("{}/search/jobs/export", self.root), &with_typed_search(form)))?;
         if !answer.status().is_success() {
-            return Err(self.refusal(&mut answer));
+            return Err(self.read_refusal(&mut answer));
         }
         Ok(answer.into_body().into_with_config().limit(u64::MAX).reader())
     }
 
     /// Begins a job, and waits for its end if the form says so; returns its id.
     pub(crate) fn begin_job(&self, form: &[(&str, &str)]) -> Result<String, Failure> {
-        let form = [typed(form), vec![("output_mode", "json")]].concat();
+        let form = [with_typed_search(form), vec![("output_mode", "json")]].concat();
         let answer = read_json(&self.post(&format!("{}/search/jobs", self.root), &form)?)?;
         let no_id = || Failure::Storage(format!("server {}: its answer names no job", self.address()));
         answer["sid"].as_str().map(str::to_owned).ok_or_else(no_id)
@@ -211,7 +213,7 @@ impl Remote {
 
     /// Reason why a job failed, if it did.
     pub(crate) fn failure_of_job(&self, sid: &str) -> Result<Option<String>, Failure> {
-        let path = format!("{}/search/jobs/{}?output_mode=json", self.root, encoded(sid));
+        let path = format!("{}/search/jobs/{}?output_mode=json", self.root, encode_segment(sid));
         let answer = read_json(&self.read(self.get(&path))?)?;
         let content = &answer["entry"][0]["content"];
         let reason = content["messages"]["fatal"][0].as_str().unwrap_or("the search failed");
@@ -254,7 +256,7 @@ impl Remote {
     fn read(&self, answer: Result<Response, ureq::Error>) -> Result<String, Failure> {
         let mut answer = self.answer(answer)?;
         if !answer.status().is_success() {
-            return Err(self.refusal(&mut answer));
+            return Err(self.read_refusal(&mut answer));
         }
         self.body(&mut answer)
     }
@@ -265,17 +267,18 @@ impl Remote {
     }
 
     fn failure_of(&self, error: &ureq::Error) -> Failure {
-        let hint = if address::is_about_certificates(error) { address::CERTIFICATE_HINT } else { "" };
+        let hint = if address::is_certificate_error(error) { address::CERTIFICATE_HINT } else { "" };
         Failure::Storage(format!("server {}: {error}{hint}", self.address()))
     }
 
     /// Converts the server's error to a failure.
-    fn refusal(&self, answer: &mut Response) -> Failure {
+    fn read_refusal(&self, answer: &mut Response) -> Failure {
         let body = match self.body(answer) {
             Ok(body) => body,
             Err(failure) => return failure,
         };
-        let message = message_of(&body).unwrap_or_else(|| unreadable(self.address(), answer.status().as_u16(), &body));
+        let message =
+            parse_message(&body).unwrap_or_else(|| unreadable_text(self.address(), answer.status().as_u16(), &body));
         match answer.status() {
             StatusCode::NOT_FOUND => Failure::NoApp(message),
             // This is not an error in the search: the caller is refused.
@@ -299,26 +302,26 @@ fn body_of(answer: Response) -> Box<dyn Read> {
 }
 
 /// Rows of an answer as a table.
-pub(crate) fn table_of(fields: &[String], rows: &[AnswerRow], zone: &TimeZone) -> Result<ResultTable, Failure> {
+pub(crate) fn to_table(fields: &[String], rows: &[AnswerRow], zone: &TimeZone) -> Result<ResultTable, Failure> {
     let values_of = |row: usize, column: usize| rows[row].get(column).map(Vec::as_slice).unwrap_or_default();
-    let table = ResultTable::of_texts(fields, rows.len(), zone.clone(), values_of);
+    let table = ResultTable::from_texts(fields, rows.len(), zone.clone(), values_of);
     table.map_err(|error| Failure::Storage(format!("the server's answer cannot be shown: {error}")))
 }
 
 type Response = ureq::http::Response<ureq::Body>;
 
 /// Adds to a form that its search was typed on a command line, and so may begin with search terms.
-fn typed<'f>(form: &[(&'f str, &'f str)]) -> Vec<(&'f str, &'f str)> {
+fn with_typed_search<'f>(form: &[(&'f str, &'f str)]) -> Vec<(&'f str, &'f str)> {
     form.iter().copied().chain([("implied_search", "1")]).collect()
 }
 
 /// Like [`typed`], for a client that looks for hints itself.
-fn unhinted<'f>(form: &[(&'f str, &'f str)]) -> Vec<(&'f str, &'f str)> {
-    typed(form).into_iter().chain([("hints", "0")]).collect()
+fn without_hints<'f>(form: &[(&'f str, &'f str)]) -> Vec<(&'f str, &'f str)> {
+    with_typed_search(form).into_iter().chain([("hints", "0")]).collect()
 }
 
 /// Encodes a name as a path segment.
-pub(crate) fn encoded(name: &str) -> String {
+pub(crate) fn encode_segment(name: &str) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(byte);
     name.bytes()
         .map(|byte| if is_plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
@@ -330,7 +333,7 @@ pub(crate) fn read_json(body: &str) -> Result<Value, Failure> {
 }
 
 /// The text of an error in Splunk's format: JSON if the request asked for it, else XML.
-pub(crate) fn message_of(body: &str) -> Option<String> {
+pub(crate) fn parse_message(body: &str) -> Option<String> {
     match serde_json::from_str::<Value>(body) {
         Ok(value) => Some(value["messages"][0]["text"].as_str()?.to_owned()),
         Err(_) => message_of_xml(body),
@@ -338,13 +341,13 @@ pub(crate) fn message_of(body: &str) -> Option<String> {
 }
 
 /// Text for an error response without a message, such as that of a proxy; an HTML page is not printed.
-pub(crate) fn unreadable(address: &str, status: u16, body: &str) -> String {
+pub(crate) fn unreadable_text(address: &str, status: u16, body: &str) -> String {
     let first = body.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let is_page = first.starts_with(['<', '{', '[']);
     let what = if is_page || first.is_empty() {
         "no message".to_owned()
     } else {
-        cut(&visible(first), REASON_COLUMNS).into_owned()
+        truncate(&escape_line(first), REASON_COLUMNS).into_owned()
     };
     format!("server {address} answers with HTTP status {status}: {what}")
 }
@@ -363,7 +366,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_message_is_taken_out_of_either_form() {
+    fn messages_are_parsed_from_json_and_xml() {
         for (body, message) in [
             (r#"{"messages":[{"type":"WARN","text":"login failed"}]}"#, Some("login failed")),
             (
@@ -374,7 +377,7 @@ mod tests {
             ("{}", None),
             ("Bad Gateway", None),
         ] {
-            assert_eq!(message_of(body).as_deref(), message, "{body}");
+            assert_eq!(parse_message(body).as_deref(), message, "{body}");
         }
     }
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::bucket;
 use crate::cli::{ListForm, SplCheckArgs};
 use crate::failure::Failure;
-use crate::spl_execute::{ExecutionFailure, executed};
+use crate::spl_execute::{ExecutionFailure, execute};
 use crate::spl_tokens;
 
 /// Beginning of the parser's message about known but unsupported features.
@@ -69,13 +69,13 @@ fn check(line: usize, search: &str, arguments: &SplCheckArgs, counts: &mut Count
     let needs = Dependencies::of(&parsed.pipeline);
     if arguments.execute && parsed.is_ok() {
         counts.executed += 1;
-        let failures = executed(parsed.pipeline, &text, &needs)?;
+        let failures = execute(parsed.pipeline, &text, &needs)?;
         counts.failed += u64::from(!failures.is_empty());
         counts.failures.extend(failures.into_iter().map(|failure| (line, failure)));
     }
     let mut missing: BTreeSet<String> = expansion.missing.into_iter().collect();
     missing.extend(needs.map_texts.iter().flat_map(|text| expand(text, &NoMacros).missing));
-    counts.need(&needs, missing);
+    counts.record_dependencies(&needs, missing);
     if replaced {
         *counts.needs.entry("tokens".to_owned()).or_default() += 1;
     }
@@ -83,8 +83,8 @@ fn check(line: usize, search: &str, arguments: &SplCheckArgs, counts: &mut Count
 }
 
 fn report(counts: Counts, arguments: &SplCheckArgs) -> Result<u8, Failure> {
-    let features = listed(&counts.unsupported);
-    let needs = listed(&counts.needs);
+    let features = counts_json(&counts.unsupported);
+    let needs = counts_json(&counts.needs);
     match arguments.output {
         ListForm::Json => {
             let failures = failures_of(&counts, None);
@@ -176,7 +176,7 @@ impl Counts {
     }
 
     /// Records the names in a search that stand-ins replace.
-    fn need(&mut self, needs: &Dependencies, macros: BTreeSet<String>) {
+    fn record_dependencies(&mut self, needs: &Dependencies, macros: BTreeSet<String>) {
         let named = |kind: &'static str, names: &BTreeSet<String>| {
             names.iter().map(|name| format!("{kind}:{name}")).collect::<Vec<_>>()
         };
@@ -192,7 +192,7 @@ impl Counts {
 }
 
 /// Names with the number of searches that contain them.
-fn listed(counts: &BTreeMap<String, u64>) -> Value {
+fn counts_json(counts: &BTreeMap<String, u64>) -> Value {
     let mut names: Vec<(&String, &u64)> = counts.iter().collect();
     names.sort_by_key(|(_, searches)| std::cmp::Reverse(**searches));
     names.into_iter().map(|(name, searches)| json!({ "feature": name, "searches": searches })).collect()

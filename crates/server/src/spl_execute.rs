@@ -33,7 +33,7 @@ const ROWS_MAX: usize = 10_000;
 /// The time of every search: 2026-11-20T15:00:00Z.
 const NOW: i64 = 1_795_186_800 * NS_PER_SEC;
 /// Default value of a field.
-const ANY: &str = "1";
+const DEFAULT_VALUE: &str = "1";
 
 /// A failed run of a search.
 pub(crate) struct ExecutionFailure {
@@ -44,7 +44,7 @@ pub(crate) struct ExecutionFailure {
 
 /// Runs a search on no events and on a matching event. `text` is the text of the search, from which the fields of data
 /// models are guessed.
-pub(crate) fn executed(pipeline: Pipeline, text: &str, needs: &Dependencies) -> Result<Vec<ExecutionFailure>, Failure> {
+pub(crate) fn execute(pipeline: Pipeline, text: &str, needs: &Dependencies) -> Result<Vec<ExecutionFailure>, Failure> {
     let stand_ins = Arc::new(StandIns { needs: needs.clone(), words: words_of(text) });
     let props = Arc::new(PropsResolver::new(&Layers::new([])));
     let options = EngineOptions { memory_bytes: MEMORY_BYTES, partial_state_bytes: 0, ..EngineOptions::default() };
@@ -108,11 +108,11 @@ fn event_for(pipeline: &Pipeline) -> EventBatch {
     if let Some((first, rest)) = pipeline.commands.split_first() {
         let needs = required_fields(rest);
         let named = needs.fields.iter().filter(|name| !name.starts_with('_') && is_plain(name));
-        fields.extend(named.map(|name| (name.clone(), ANY.to_owned())));
-        fields.extend(mapped_fields(rest).into_iter().map(|name| (name, ANY.to_owned())));
+        fields.extend(named.map(|name| (name.clone(), DEFAULT_VALUE.to_owned())));
+        fields.extend(mapped_fields(rest).into_iter().map(|name| (name, DEFAULT_VALUE.to_owned())));
         match &first.command {
-            Command::Search(search) => ask(&search.expr, &mut fields, &mut words),
-            Command::Tstats(tstats) => ask(&tstats.filter, &mut fields, &mut words),
+            Command::Search(search) => collect_requirements(&search.expr, &mut fields, &mut words),
+            Command::Tstats(tstats) => collect_requirements(&tstats.filter, &mut fields, &mut words),
             _ => {}
         }
     }
@@ -146,14 +146,14 @@ fn is_plain(name: &str) -> bool {
 }
 
 /// Collects the fields and words that an event needs to satisfy a condition; of alternatives, only the first.
-fn ask(expr: &SearchExpr, fields: &mut BTreeMap<String, String>, words: &mut Vec<String>) {
+fn collect_requirements(expr: &SearchExpr, fields: &mut BTreeMap<String, String>, words: &mut Vec<String>) {
     let value = |text: &str| {
         let text = text.replace('*', "");
-        if text.is_empty() { ANY.to_owned() } else { text }
+        if text.is_empty() { DEFAULT_VALUE.to_owned() } else { text }
     };
     match expr {
-        SearchExpr::And(parts) => parts.iter().for_each(|part| ask(part, fields, words)),
-        SearchExpr::Or(parts) => parts.iter().take(1).for_each(|part| ask(part, fields, words)),
+        SearchExpr::And(parts) => parts.iter().for_each(|part| collect_requirements(part, fields, words)),
+        SearchExpr::Or(parts) => parts.iter().take(1).for_each(|part| collect_requirements(part, fields, words)),
         SearchExpr::Keyword(pattern) | SearchExpr::Term(pattern) | SearchExpr::Case(pattern) => {
             words.push(value(&pattern.text));
         }
@@ -166,7 +166,7 @@ fn ask(expr: &SearchExpr, fields: &mut BTreeMap<String, String>, words: &mut Vec
             fields.insert(field.text.clone(), wanted);
         }
         SearchExpr::In { field, values } if is_plain(&field.text) => {
-            let wanted = values.first().map_or_else(|| ANY.to_owned(), |asked| value(&asked.text));
+            let wanted = values.first().map_or_else(|| DEFAULT_VALUE.to_owned(), |asked| value(&asked.text));
             fields.insert(field.text.clone(), wanted);
         }
         SearchExpr::Indexed { field, value: asked } => {
@@ -211,7 +211,7 @@ impl NodeSource for StandIns {
     }
 
     fn saved_job(&self, _: &str, _: usize, _: &Permissions) -> Option<String> {
-        Some(ANY.to_owned())
+        Some(DEFAULT_VALUE.to_owned())
     }
 
     fn history(&self, _: &Permissions) -> Option<Vec<NodeEntry>> {
@@ -220,13 +220,13 @@ impl NodeSource for StandIns {
 }
 
 /// A custom command's program that returns its rows unchanged.
-struct PassesRows {
+struct EchoProgram {
     makes_rows: bool,
 }
 
 impl CommandSource for StandIns {
     fn start(&self, _: &str, is_first: bool) -> Result<Box<dyn CommandProcess>, Fault> {
-        Ok(Box::new(PassesRows { makes_rows: is_first }))
+        Ok(Box::new(EchoProgram { makes_rows: is_first }))
     }
 
     /// Every alert action exists, but none is run.
@@ -235,7 +235,7 @@ impl CommandSource for StandIns {
     }
 }
 
-impl CommandProcess for PassesRows {
+impl CommandProcess for EchoProgram {
     fn exchange(&mut self, chunk: &CommandChunk, _: &dyn Fn() -> bool) -> Result<CommandChunk, Fault> {
         let metadata: serde_json::Value =
             serde_json::from_str(&chunk.metadata).map_err(|error| Fault::bug(error.to_string()))?;
@@ -255,7 +255,7 @@ impl LookupSource for StandIns {
         };
         let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
         let header = columns.iter().map(|column| quoted(column)).collect::<Vec<_>>().join(",");
-        let row = vec![ANY; columns.len()].join(",");
+        let row = vec![DEFAULT_VALUE; columns.len()].join(",");
         Ok(Some(LookupTable::of_csv(format!("{header}\n{row}\n"))))
     }
 
@@ -318,7 +318,7 @@ impl KnowledgeSource for StandIns {
     fn table_rule(&self, _: &str) -> Option<BTreeMap<String, String>> {
         Some(BTreeMap::from([
             ("header.linecount".to_owned(), "1".to_owned()),
-            ("body.linecount".to_owned(), ANY.to_owned()),
+            ("body.linecount".to_owned(), DEFAULT_VALUE.to_owned()),
         ]))
     }
 

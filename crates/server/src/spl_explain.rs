@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use crate::cli::{Cli, ExplainForm, SplExplainArgs};
 use crate::data_directory::{Settings, open_read_only};
 use crate::failure::Failure;
-use crate::output::line_folding::folded;
+use crate::output::line_folding::fold_text;
 use crate::output::pager::Pager;
 use crate::server_client::Remote;
 use crate::{search, terminal, zone};
@@ -32,7 +32,7 @@ const TIME_FORMAT: &str = "%Y-%m-%dT%H:%M:%S.%3N%:z";
 
 /// Explains a search and prints the explanation.
 pub(crate) fn run(cli: &Cli, arguments: &SplExplainArgs) -> Result<u8, Failure> {
-    let zone = zone::of_option(arguments.zone.as_deref())?.unwrap_or_else(zone::machine);
+    let zone = zone::parse_option(arguments.zone.as_deref())?.unwrap_or_else(zone::machine);
     let namespace = arguments.place.namespace()?;
     if let Some(remote) = Remote::find(&cli.data_dir) {
         search::check(&arguments.text, &cli.data_dir, namespace.clone())?;
@@ -46,9 +46,9 @@ pub(crate) fn run(cli: &Cli, arguments: &SplExplainArgs) -> Result<u8, Failure> 
         ];
         let mut form = vec![("search", arguments.text.as_str())];
         form.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value?))));
-        return write_shown(&remote.explain(&form)?, arguments.output);
+        return write_explanation(&remote.explain(&form)?, arguments.output);
     }
-    let settings = Settings::of_search(&cli.data_dir, namespace)?;
+    let settings = Settings::for_search(&cli.data_dir, namespace)?;
     let mut messages = Vec::new();
     // If another process has the folder open, or it is missing, only its configuration is used.
     let store = match open_read_only(&cli.data_dir, &settings) {
@@ -62,7 +62,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SplExplainArgs) -> Result<u8, Failure> 
         Some(store) => Arc::<quarry_store::Store>::clone(store),
         None => Arc::new(MemoryStore::new(DEFAULT_INDEX)),
     };
-    let service = settings.searching(Some(&cli.data_dir)).service(source)?;
+    let service = settings.search_settings(Some(&cli.data_dir)).service(source)?;
     let params = SearchParams {
         text: arguments.text.clone(),
         earliest: arguments.earliest.clone(),
@@ -70,26 +70,31 @@ pub(crate) fn run(cli: &Cli, arguments: &SplExplainArgs) -> Result<u8, Failure> 
         zone: Some(zone.clone()),
         rows_max: None,
         is_narrowed: false,
-        ..SearchParams::of_owner()
+        ..SearchParams::for_owner()
     };
     let explained = service.explain(params, store.is_some());
-    let mut explanation = explained.map_err(|error| Failure::of_search(&arguments.text, error))?;
+    let mut explanation = explained.map_err(|error| Failure::from_search_error(&arguments.text, error))?;
     explanation.messages.extend(messages);
     let is_json = arguments.output == ExplainForm::Json;
-    write_shown(&shown(&arguments.text, &explanation, &zone, is_json)?, arguments.output)
+    write_explanation(&format_explanation(&arguments.text, &explanation, &zone, is_json)?, arguments.output)
 }
 
 /// Writes an explanation, folded and paged on a terminal.
-fn write_shown(text: &str, form: ExplainForm) -> Result<u8, Failure> {
+fn write_explanation(text: &str, form: ExplainForm) -> Result<u8, Failure> {
     let columns = terminal::width().filter(|_| form == ExplainForm::Text).map(usize::from);
     let mut out = Pager::open(form == ExplainForm::Text);
-    out.write_all(columns.map_or_else(|| text.to_owned(), |columns| folded(text, columns)).as_bytes())?;
+    out.write_all(columns.map_or_else(|| text.to_owned(), |columns| fold_text(text, columns)).as_bytes())?;
     out.close()?;
     Ok(0)
 }
 
 /// Formats an explanation as text or JSON.
-pub(crate) fn shown(text: &str, explanation: &Explanation, zone: &TimeZone, is_json: bool) -> Result<String, Failure> {
+pub(crate) fn format_explanation(
+    text: &str,
+    explanation: &Explanation,
+    zone: &TimeZone,
+    is_json: bool,
+) -> Result<String, Failure> {
     if is_json {
         return Ok(format!("{}\n", json_of(text, explanation, zone)));
     }

@@ -25,27 +25,29 @@ pub(crate) struct ExpandedSearch {
 pub(crate) fn read(text: &str) -> ExpandedSearch {
     let parsed = parse_with_unknown_macros(text);
     let as_written = || ExpandedSearch { parsed: parsed.clone(), text: text.to_owned(), replaced: false };
-    if fault_of(&parsed).is_none() || tokens(text).is_empty() {
+    if first_error_offset(&parsed).is_none() || tokens(text).is_empty() {
         return as_written();
     }
     let mut best = without_filters(text);
     for _ in 0..TOKENS_MAX {
         let parsed = parse_with_unknown_macros(&best);
-        let Some(fault) = fault_of(&parsed) else { return ExpandedSearch { parsed, text: best, replaced: true } };
-        let Some(next) = further(&best, fault) else { return as_written() };
+        let Some(fault) = first_error_offset(&parsed) else {
+            return ExpandedSearch { parsed, text: best, replaced: true };
+        };
+        let Some(next) = replace_token_near(&best, fault) else { return as_written() };
         best = next;
     }
     as_written()
 }
 
 /// Offset of the first error, if any.
-fn fault_of(parsed: &ParsedSearch) -> Option<usize> {
+fn first_error_offset(parsed: &ParsedSearch) -> Option<usize> {
     let faults = parsed.diagnostics.iter().filter(|remark| remark.severity == Severity::Error);
     faults.map(|remark| remark.span.start).min()
 }
 
 /// Replaces one token near the error, so that the first error comes later.
-fn further(text: &str, fault: usize) -> Option<String> {
+fn replace_token_near(text: &str, fault: usize) -> Option<String> {
     let mut near = tokens(text);
     near.sort_by_key(|(start, end)| if *end <= fault { fault - *end } else { start.saturating_sub(fault) });
     for (start, end) in near {
@@ -53,7 +55,7 @@ fn further(text: &str, fault: usize) -> Option<String> {
             let mut filled = text.to_owned();
             filled.replace_range(start..end, stand_in);
             let moved = (end - start) as i64 - stand_in.len() as i64;
-            match fault_of(&parse_with_unknown_macros(&filled)) {
+            match first_error_offset(&parse_with_unknown_macros(&filled)) {
                 None => return Some(filled),
                 Some(place) if place as i64 > fault as i64 - if end <= fault { moved } else { 0 } => {
                     return Some(filled);
@@ -106,7 +108,7 @@ mod tests {
     use super::read;
 
     #[test]
-    fn tokens_stand_for_what_they_must() {
+    fn tokens_are_replaced_by_valid_stand_ins() {
         for search in [
             "index=a host=$host|s$ | timechart span=$span$ $func$($field$) by $by$",
             "index=a | top limit=$limit$ x | dedup $n$ y",

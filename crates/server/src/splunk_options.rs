@@ -30,7 +30,7 @@ pub(crate) fn with_two_dashes(arguments: impl Iterator<Item = OsString>) -> Vec<
         }
         if let Some(named) = TypedOption::of(command, text) {
             let takes_next = named.option.get_action().takes_values() && !text.contains('=');
-            let next = arguments.next_if(|_| takes_next && !named.waits_for_equals());
+            let next = arguments.next_if(|_| takes_next && !named.requires_equals());
             match (named.is_splunks, next.or_else(|| arguments.next_if(|next| named.is_splunks && is_bool(next)))) {
                 (true, Some(value)) => {
                     let mut joined = OsString::from(format!("-{text}="));
@@ -88,7 +88,7 @@ impl TypedOption<'_> {
     }
 
     /// True if the value must follow an equals sign.
-    fn waits_for_equals(&self) -> bool {
+    fn requires_equals(&self) -> bool {
         self.option.is_require_equals_set()
     }
 }
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn one_dash_before_a_long_name_is_two() {
+    fn single_dashes_before_long_options_become_double() {
         for (typed, meant) in [
             ("search error -maxout 5 -output rawdata", "search error --maxout=5 --output=rawdata"),
             ("search -earliest_time -24h error", "search --earliest_time=-24h error"),

@@ -65,7 +65,7 @@ const SEARCH_OPTIONS: &[(&str, &str)] = &[
 ];
 
 /// The equivalent of these arguments, if they were refused because only Splunk has them.
-pub(crate) fn instead_of(arguments: &[String], refused: ErrorKind) -> Option<String> {
+pub(crate) fn find_equivalent(arguments: &[String], refused: ErrorKind) -> Option<String> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     if matches!(words.first(), Some(&"search" | &"dispatch")) {
         let said: Vec<String> = SEARCH_OPTIONS
@@ -90,20 +90,20 @@ mod tests {
     use crate::cli::Cli;
 
     #[test]
-    fn every_verb_is_one_that_is_not_here_and_has_an_answer() {
+    fn listed_verbs_are_unsupported_and_have_an_equivalent() {
         for (verb, _) in VERBS {
             let line = std::iter::once("quarry").chain(verb.iter().copied()).chain(["x"]);
             let refused = Cli::try_parse_from(line).err().map(|error| error.kind());
             assert_eq!(refused, Some(ErrorKind::InvalidSubcommand), "{verb:?} is a verb here");
             let arguments: Vec<String> = verb.iter().map(|word| (*word).to_owned()).collect();
-            assert!(instead_of(&arguments, ErrorKind::InvalidSubcommand).is_some());
-            assert_eq!(instead_of(&arguments, ErrorKind::UnknownArgument), None);
+            assert!(find_equivalent(&arguments, ErrorKind::InvalidSubcommand).is_some());
+            assert_eq!(find_equivalent(&arguments, ErrorKind::UnknownArgument), None);
         }
         for (option, _) in SEARCH_OPTIONS {
             assert!(Cli::try_parse_from(["quarry", "search", "error", option, "1"]).is_err(), "{option}");
             let arguments = ["search", "error", option].map(str::to_owned);
-            assert!(instead_of(&arguments, ErrorKind::UnknownArgument).is_some());
+            assert!(find_equivalent(&arguments, ErrorKind::UnknownArgument).is_some());
         }
-        assert_eq!(instead_of(&["nonsense".to_owned()], ErrorKind::InvalidSubcommand), None);
+        assert_eq!(find_equivalent(&["nonsense".to_owned()], ErrorKind::InvalidSubcommand), None);
     }
 }

@@ -17,10 +17,10 @@ pub(crate) fn colors(choice: ColorChoice) -> bool {
 }
 
 /// Note to a user whose lines are read from the terminal.
-pub(crate) const TYPED: &str = "reading lines from the terminal; Ctrl-D on an empty line ends the input";
+pub(crate) const TYPED_INPUT_NOTE: &str = "reading lines from the terminal; Ctrl-D on an empty line ends the input";
 
 /// Assumed width of a terminal that does not report it.
-const COLUMNS: u16 = 80;
+const DEFAULT_COLUMNS: u16 = 80;
 
 /// Width of the terminal on standard output; `None` for a pipe or file.
 #[expect(clippy::disallowed_methods, reason = "the server crate is where the environment is read")]
@@ -29,12 +29,12 @@ pub(crate) fn width() -> Option<u16> {
         return None;
     }
     let columns = console::Term::stdout().size_checked().map(|(_, columns)| columns).filter(|&columns| columns > 0);
-    let columns = columns.unwrap_or(COLUMNS);
+    let columns = columns.unwrap_or(DEFAULT_COLUMNS);
     std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).or(Some(columns))
 }
 
 /// Lines and columns of the terminal on standard output; `None` for a pipe or file.
-pub(crate) fn screen() -> Option<(usize, usize)> {
+pub(crate) fn screen_size() -> Option<(usize, usize)> {
     let columns = width()?;
     let (lines, _) = console::Term::stdout().size_checked()?;
     Some((usize::from(lines), usize::from(columns)))

@@ -18,7 +18,7 @@ use crate::cli::{ListForm, NodeArgs, UserVerb};
 use crate::failure::Failure;
 use crate::node_client::NodeClient;
 use crate::password_input::new_password;
-use crate::server_client::encoded;
+use crate::server_client::encode_segment;
 
 /// Path of the users.
 const USERS: &str = "/services/authentication/users";
@@ -26,7 +26,7 @@ const USERS: &str = "/services/authentication/users";
 /// Runs the verb.
 pub(crate) fn run(data_dir: &Path, verb: &UserVerb) -> Result<u8, Failure> {
     let client = |writes: bool| NodeClient::of(&NodeArgs::default(), data_dir, writes);
-    let one = |name: &str| format!("{USERS}/{}", encoded(name));
+    let one = |name: &str| format!("{USERS}/{}", encode_segment(name));
     let (name, done) = match verb {
         UserVerb::List(arguments) => return list(&client(false)?, arguments.output),
         UserVerb::Add { name, roles } => {

@@ -6,14 +6,14 @@
 use std::io::Write;
 use std::path::Path;
 
-use quarry_search::cell::iso_time;
+use quarry_search::cell::format_iso_time;
 use quarry_stdx::log;
 use quarry_store::Migrated;
 use serde_json::{Value, json};
 
 use crate::bucket::print;
 use crate::cli::{MigrateArgs, RebuildCatalogArgs};
-use crate::data_directory::{Settings, open_existing, variables};
+use crate::data_directory::{Settings, environment_variables, open_existing};
 use crate::failure::{self, Failure};
 use crate::server_client::Remote;
 use crate::zone;
@@ -66,14 +66,14 @@ pub(crate) fn migration(report: &Migrated) -> Value {
 pub(crate) fn rebuild_catalog(data_dir: &Path, arguments: &RebuildCatalogArgs) -> Result<u8, Failure> {
     let Settings { layers, clock, .. } = Settings::of_data_dir(data_dir);
     let Some(id) = &arguments.store else {
-        let found = quarry_ingest::data_directories_on_volumes(&layers, &clock, &variables())?;
+        let found = quarry_ingest::data_directories_on_volumes(&layers, &clock, &environment_variables())?;
         let zone = zone::machine();
         let row = |store: quarry_store::StoreOnVolumes| {
             let places: Vec<String> = store.places.into_iter().collect();
             json!({
                 "store": store.id,
                 "buckets": store.buckets,
-                "newest": iso_time(store.newest_ns, &zone),
+                "newest": format_iso_time(store.newest_ns, &zone),
                 "places": places.join(" "),
             })
         };
@@ -84,7 +84,7 @@ pub(crate) fn rebuild_catalog(data_dir: &Path, arguments: &RebuildCatalogArgs) -
         );
         return Ok(failure::USAGE);
     };
-    let rebuilt = quarry_ingest::rebuild_catalog_of(data_dir, &layers, &clock, &variables(), id)?;
+    let rebuilt = quarry_ingest::rebuild_catalog_of(data_dir, &layers, &clock, &environment_variables(), id)?;
     writeln!(std::io::stdout(), "{} buckets with {} events", rebuilt.buckets, rebuilt.events)?;
     if rebuilt.replaced > 0 {
         log::info(format!("{} more were merged into these; the server deletes them", rebuilt.replaced));

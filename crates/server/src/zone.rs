@@ -36,19 +36,19 @@ fn read() -> TimeZone {
 }
 
 /// The zone of `--zone`, if given.
-pub(crate) fn of_option(name: Option<&str>) -> Result<Option<TimeZone>, Failure> {
-    named(name)
+pub(crate) fn parse_option(name: Option<&str>) -> Result<Option<TimeZone>, Failure> {
+    resolve_zone(name)
         .map_err(|name| Failure::Usage(format!("--zone {name}: no such time zone; use a name such as Europe/Berlin")))
 }
 
 /// The zone of a request, if given.
-pub(crate) fn of_request(name: Option<&str>) -> Result<Option<TimeZone>, Fault> {
+pub(crate) fn parse_request(name: Option<&str>) -> Result<Option<TimeZone>, Fault> {
     let name = name.filter(|name| !name.is_empty());
-    named(name)
+    resolve_zone(name)
         .map_err(|name| Fault::invalid(format!("zone={name}: no such time zone; use a name such as Europe/Berlin")))
 }
 
-fn named(name: Option<&str>) -> Result<Option<TimeZone>, &str> {
+fn resolve_zone(name: Option<&str>) -> Result<Option<TimeZone>, &str> {
     name.map(|name| parse_zone(name).ok_or(name)).transpose()
 }
 
@@ -64,6 +64,6 @@ pub(crate) fn name(zone: &TimeZone) -> Option<String> {
 }
 
 /// Display name of a zone.
-pub(crate) fn shown(zone: &TimeZone) -> String {
+pub(crate) fn display_name(zone: &TimeZone) -> String {
     name(zone).unwrap_or_else(|| "a zone without a name".to_owned())
 }

@@ -61,15 +61,15 @@ struct FolderState {
 impl SharedFolder {
     /// Opens the shared files at `place`, and brings those of `data_dir` up to date.
     pub fn open(data_dir: &Path, place: &PostgreSqlPlace, clock: &SharedClock) -> Result<Arc<SharedFolder>, Fault> {
-        let table = SharedFileTable::open(place, clock).map_err(fault_of)?;
-        let manifest = Manifest::read(data_dir, table.id().map_err(fault_of)?);
+        let table = SharedFileTable::open(place, clock).map_err(to_fault)?;
+        let manifest = Manifest::read(data_dir, table.id().map_err(to_fault)?);
         let state =
             FolderState { manifest, edits: EditedFiles::default(), changed: BTreeSet::new(), is_unreachable: false };
         let (data_dir, clock) = (data_dir.to_owned(), clock.clone());
         let folder = SharedFolder { data_dir, table, clock, state: Mutex::new(state) };
         let _alone = node_files::alone();
         folder.begin(folder.now())?;
-        let joined = folder.restore_missing().and_then(|()| folder.adopt());
+        let joined = folder.restore_missing().and_then(|()| folder.share_edits());
         folder.end();
         joined.map(|()| Arc::new(folder))
     }
@@ -77,8 +77,8 @@ impl SharedFolder {
     /// Applies the changes of other nodes, and shares files edited here by hand. While the database does not answer,
     /// which is logged once, nothing changes.
     pub fn poll(&self) {
-        let done = self.look();
-        let mut state = self.locked();
+        let done = self.poll_database();
+        let mut state = self.lock();
         match done {
             Ok(()) if state.is_unreachable => {
                 state.is_unreachable = false;
@@ -95,13 +95,13 @@ impl SharedFolder {
     /// Paths, relative to the data directory, of files that have changed since the last call other than by requests to
     /// this node.
     pub fn take_changed(&self) -> BTreeSet<String> {
-        std::mem::take(&mut self.locked().changed)
+        std::mem::take(&mut self.lock().changed)
     }
 
-    fn look(&self) -> Result<(), Fault> {
-        let seen = self.locked().manifest.seen;
-        let (last, _) = self.table.newer_than(seen, None).map_err(fault_of)?;
-        let is_edited = !self.edited().is_empty();
+    fn poll_database(&self) -> Result<(), Fault> {
+        let seen = self.lock().manifest.seen;
+        let (last, _) = self.table.newer_than(seen, None).map_err(to_fault)?;
+        let is_edited = !self.edited_files().is_empty();
         if last == seen && !is_edited {
             return Ok(());
         }
@@ -110,19 +110,19 @@ impl SharedFolder {
             return self.refresh(None);
         }
         self.begin(self.now())?;
-        let adopted = self.adopt();
+        let adopted = self.share_edits();
         self.end();
         adopted
     }
 
-    fn locked(&self) -> MutexGuard<'_, FolderState> {
+    fn lock(&self) -> MutexGuard<'_, FolderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Applies the changes of other nodes to the files here.
     fn refresh(&self, since: Option<i64>) -> Result<(), Fault> {
-        let seen = self.locked().manifest.seen;
-        let (last, rows) = self.table.newer_than(seen, since).map_err(fault_of)?;
+        let seen = self.lock().manifest.seen;
+        let (last, rows) = self.table.newer_than(seen, since).map_err(to_fault)?;
         if last < seen {
             return Err(Fault::corrupt(format!(
                 "the database with the shared files knows {last} changes, and this node has seen {seen}: it is an older \
@@ -132,12 +132,12 @@ impl SharedFolder {
             )));
         }
         for row in rows {
-            if row.version > self.locked().manifest.version_of(&row.path) {
+            if row.version > self.lock().manifest.version_of(&row.path) {
                 self.apply(&row.path, since)?;
             }
         }
         if last > seen {
-            self.locked().manifest.seen = last;
+            self.lock().manifest.seen = last;
             self.write_manifest();
         }
         Ok(())
@@ -149,12 +149,12 @@ impl SharedFolder {
             log::warning(format!("the database has a shared file {path}, which nodes do not share: it is left out"));
             return Ok(());
         }
-        let Some(file) = self.table.file(path, since).map_err(fault_of)? else { return Ok(()) };
+        let Some(file) = self.table.file(path, since).map_err(to_fault)? else { return Ok(()) };
         let here = self.data_dir.join(path);
         let old = read(&here)?;
-        let mut state = self.locked();
+        let mut state = self.lock();
         if old != file.content {
-            if let Some(edited) = old.filter(|old| !state.manifest.is_known(path, old)) {
+            if let Some(edited) = old.filter(|old| !state.manifest.matches_digest(path, old)) {
                 let aside = here.with_added_extension(scope::REPLACED);
                 private_file::write_bytes(&aside, &edited)?;
                 log::warning(format!(
@@ -194,7 +194,7 @@ impl SharedFolder {
 
     /// Restores files that the manifest lists but that are missing here.
     fn restore_missing(&self) -> Result<(), Fault> {
-        let known: Vec<String> = self.locked().manifest.present().map(str::to_owned).collect();
+        let known: Vec<String> = self.lock().manifest.existing_paths().map(str::to_owned).collect();
         for path in known.iter().filter(|path| !self.data_dir.join(path).exists()) {
             self.apply(path, Some(self.now()))?;
         }
@@ -202,21 +202,21 @@ impl SharedFolder {
     }
 
     /// Files edited here by hand: their content differs from the manifest.
-    fn edited(&self) -> Vec<String> {
-        let mut state = self.locked();
+    fn edited_files(&self) -> Vec<String> {
+        let mut state = self.lock();
         let FolderState { manifest, edits, .. } = &mut *state;
         edits.list(&self.data_dir, manifest)
     }
 
     /// Shares files that were edited here. The caller has begun a change and holds its lock.
-    fn adopt(&self) -> Result<(), Fault> {
-        for path in self.edited() {
+    fn share_edits(&self) -> Result<(), Fault> {
+        for path in self.edited_files() {
             let Some(content) = read(&self.data_dir.join(&path))? else { continue };
-            let known = self.locked().manifest.version_of(&path);
+            let known = self.lock().manifest.version_of(&path);
             let change = SharedFileChange { path: &path, known, content: Some(&content) };
             // If two nodes share an edited file at once, the second one finds the first one's version at its next poll.
-            if let SharedPut::Done(version) = self.table.put(&[change]).map_err(fault_of)? {
-                let mut state = self.locked();
+            if let SharedPut::Done(version) = self.table.put(&[change]).map_err(to_fault)? {
+                let mut state = self.lock();
                 state.manifest.set(&path, version, Some(&content));
                 state.changed.insert(path);
             }
@@ -227,7 +227,7 @@ impl SharedFolder {
 
     /// A failure is harmless: the manifest may be older than the files.
     fn write_manifest(&self) {
-        if let Err(fault) = self.locked().manifest.write() {
+        if let Err(fault) = self.lock().manifest.write() {
             log::warning(fault);
         }
     }
@@ -237,7 +237,7 @@ impl SharedFolder {
         path.strip_prefix(&self.data_dir).ok()?.to_str().filter(|path| scope::is_shared(path))
     }
 
-    fn write_here(&self, path: &Path, content: Option<&[u8]>) -> Result<(), Fault> {
+    fn write_local(&self, path: &Path, content: Option<&[u8]>) -> Result<(), Fault> {
         match content {
             Some(content) => private_file::write_bytes(path, content),
             None => fs::remove_file(path)
@@ -253,7 +253,7 @@ impl SharedFiles for SharedFolder {
     }
 
     fn begin(&self, since: i64) -> Result<(), Fault> {
-        self.table.lock(since).map_err(fault_of)?;
+        self.table.lock(since).map_err(to_fault)?;
         self.refresh(Some(since)).inspect_err(|_| self.end())
     }
 
@@ -268,7 +268,7 @@ impl SharedFiles for SharedFolder {
                     )));
                 }
                 Some(name) => {
-                    let known = self.locked().manifest.version_of(name);
+                    let known = self.lock().manifest.version_of(name);
                     if content.is_some() || known > 0 {
                         shared.push((path, SharedFileChange { path: name, known, content: *content }));
                     }
@@ -277,7 +277,7 @@ impl SharedFiles for SharedFolder {
             }
         }
         let rows: Vec<SharedFileChange<'_>> = shared.iter().map(|(_, change)| *change).collect();
-        let first = match self.table.put(&rows).map_err(fault_of)? {
+        let first = match self.table.put(&rows).map_err(to_fault)? {
             SharedPut::Done(first) => first,
             SharedPut::Conflict => {
                 self.refresh(Some(self.now()))?;
@@ -286,9 +286,9 @@ impl SharedFiles for SharedFolder {
             }
         };
         for (path, content) in changes {
-            self.write_here(path, *content)?;
+            self.write_local(path, *content)?;
         }
-        let mut state = self.locked();
+        let mut state = self.lock();
         for ((_, change), version) in shared.iter().zip(first..) {
             state.manifest.set(change.path, version, change.content);
         }
@@ -307,7 +307,7 @@ impl SharedFiles for SharedFolder {
 }
 
 /// Converts an error; an unreachable or locked database counts as busy, so that the request is retried.
-fn fault_of(error: CatalogError) -> Fault {
+fn to_fault(error: CatalogError) -> Fault {
     match error {
         CatalogError::Unreachable { .. } => Fault::new(ErrorKind::Busy, error.to_string()),
         CatalogError::Busy { place } => {

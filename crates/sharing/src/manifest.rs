@@ -16,7 +16,7 @@ const FILE: &str = "etc/shared_files.json";
 
 /// The entry of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct ManifestEntry {
     /// Version that was last written here.
     pub(crate) version: i64,
     /// Digest of the file's content; `None` if the file was removed.
@@ -31,7 +31,7 @@ pub(crate) struct Manifest {
     id: i64,
     /// Number of the last change, of any file, that this node has processed.
     pub(crate) seen: i64,
-    files: BTreeMap<String, Known>,
+    files: BTreeMap<String, ManifestEntry>,
 }
 
 pub(crate) fn digest(content: &[u8]) -> u64 {
@@ -44,7 +44,7 @@ impl Manifest {
         let path = data_dir.join(FILE);
         let empty = Manifest { path: path.clone(), id, seen: 0, files: BTreeMap::new() };
         let Ok(text) = std::fs::read_to_string(&path) else { return empty };
-        match parsed(&text) {
+        match parse(&text) {
             Some((found, seen, files)) if found == id => Manifest { seen, files, ..empty },
             Some(_) => {
                 log::warning(format!("{}: the files were shared in another database before", path.display()));
@@ -59,12 +59,12 @@ impl Manifest {
 
     /// Writes the manifest.
     pub(crate) fn write(&self) -> Result<(), Fault> {
-        let file = |known: &Known| json!([known.version, known.digest.map(|digest| format!("{digest:016x}"))]);
+        let file = |known: &ManifestEntry| json!([known.version, known.digest.map(|digest| format!("{digest:016x}"))]);
         let files: Map<String, Value> = self.files.iter().map(|(path, known)| (path.clone(), file(known))).collect();
         private_file::write(&self.path, &json!({ "id": self.id, "seen": self.seen, "files": files }).to_string())
     }
 
-    pub(crate) fn get(&self, path: &str) -> Option<Known> {
+    pub(crate) fn get(&self, path: &str) -> Option<ManifestEntry> {
         self.files.get(path).copied()
     }
 
@@ -74,28 +74,28 @@ impl Manifest {
     }
 
     /// Whether a file's content has the digest in the manifest.
-    pub(crate) fn is_known(&self, path: &str, content: &[u8]) -> bool {
+    pub(crate) fn matches_digest(&self, path: &str, content: &[u8]) -> bool {
         self.get(path).is_some_and(|known| known.digest == Some(digest(content)))
     }
 
     pub(crate) fn set(&mut self, path: &str, version: i64, content: Option<&[u8]>) {
-        self.files.insert(path.to_owned(), Known { version, digest: content.map(digest) });
+        self.files.insert(path.to_owned(), ManifestEntry { version, digest: content.map(digest) });
     }
 
     /// Paths of files that were not removed.
-    pub(crate) fn present(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn existing_paths(&self) -> impl Iterator<Item = &str> {
         self.files.iter().filter(|(_, known)| known.digest.is_some()).map(|(path, _)| path.as_str())
     }
 }
 
-fn parsed(text: &str) -> Option<(i64, i64, BTreeMap<String, Known>)> {
+fn parse(text: &str) -> Option<(i64, i64, BTreeMap<String, ManifestEntry>)> {
     let value: Value = serde_json::from_str(text).ok()?;
     let known = |value: &Value| {
         let digest = match &value[1] {
             Value::Null => None,
             digits => Some(u64::from_str_radix(digits.as_str()?, 16).ok()?),
         };
-        Some(Known { version: value[0].as_i64()?, digest })
+        Some(ManifestEntry { version: value[0].as_i64()?, digest })
     };
     let files = value["files"].as_object()?.iter().map(|(path, value)| Some((path.clone(), known(value)?)));
     Some((value["id"].as_i64()?, value["seen"].as_i64()?, files.collect::<Option<_>>()?))
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_known_is_read_back_for_the_same_database() {
+    fn manifests_are_read_only_for_the_same_database() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("etc")).unwrap();
         let mut manifest = Manifest::read(folder.path(), -5);
@@ -116,8 +116,10 @@ mod tests {
         manifest.write().unwrap();
         let read = Manifest::read(folder.path(), -5);
         assert_eq!((read.seen, read.version_of("a"), read.version_of("b"), read.version_of("c")), (9, 3, 8, 0));
-        assert!(read.is_known("a", b"text") && !read.is_known("a", b"other") && !read.is_known("b", b""));
-        assert_eq!(read.present().collect::<Vec<_>>(), ["a"]);
+        assert!(
+            read.matches_digest("a", b"text") && !read.matches_digest("a", b"other") && !read.matches_digest("b", b"")
+        );
+        assert_eq!(read.existing_paths().collect::<Vec<_>>(), ["a"]);
         assert_eq!(Manifest::read(folder.path(), 6).seen, 0, "another database");
         std::fs::write(folder.path().join(FILE), "{\"id\": -5").unwrap();
         assert_eq!(Manifest::read(folder.path(), -5).seen, 0, "unreadable");

@@ -56,7 +56,7 @@ impl EditedFiles {
             }
             // A file that was just removed does not count as edited.
             let Ok(content) = fs::read(data_dir.join(&path)) else { continue };
-            if manifest.is_known(&path, &content) {
+            if manifest.matches_digest(&path, &content) {
                 self.known.insert(path, stamp);
             } else {
                 edited.push(path);
@@ -75,7 +75,7 @@ fn shared_files(data_dir: &Path) -> Vec<String> {
         for _ in 0..depth {
             places = places.iter().flat_map(|place| folders_in(place)).collect();
         }
-        folders.extend(places.iter().flat_map(|place| scope::folders_of_a_place().map(|folder| place.join(folder))));
+        folders.extend(places.iter().flat_map(|place| scope::place_folders().map(|folder| place.join(folder))));
     }
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {

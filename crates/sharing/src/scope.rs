@@ -8,8 +8,8 @@ const USER_FILES: [&str; 2] = ["etc/passwd", "etc/auth/tokens.jsonl"];
 /// Conf files that configure a single node and are never shared, whatever their folder.
 const NODE_CONFS: [&str; 7] = ["deploymentclient", "indexes", "inputs", "limits", "outputs", "server", "web"];
 /// Folder of an app's local changes, and the file with their permissions.
-const CHANGES: &str = "local";
-const PERMISSIONS: [&str; 2] = ["metadata", "local.meta"];
+const LOCAL_FOLDER: &str = "local";
+const PERMISSIONS_FILE: [&str; 2] = ["metadata", "local.meta"];
 /// Folder of lookup files and models.
 const LOOKUPS: &str = "lookups";
 /// Extension of a local file that was replaced by another node's.
@@ -29,13 +29,13 @@ pub(crate) fn single_files() -> impl Iterator<Item = &'static str> {
 }
 
 /// Folders of a place that contain shared files.
-pub(crate) fn folders_of_a_place() -> [&'static str; 3] {
-    [CHANGES, PERMISSIONS[0], LOOKUPS]
+pub(crate) fn place_folders() -> [&'static str; 3] {
+    [LOCAL_FOLDER, PERMISSIONS_FILE[0], LOOKUPS]
 }
 
 /// Whether nodes share the file of this path, relative to the data directory.
 pub(crate) fn is_shared(path: &str) -> bool {
-    USER_FILES.contains(&path) || is_plain(path) && is_in_a_place(path)
+    USER_FILES.contains(&path) || is_plain(path) && is_in_shared_folder(path)
 }
 
 /// Whether every part is an ordinary name, so that a path from the database cannot lead outside the data directory.
@@ -55,14 +55,14 @@ fn is_plain(path: &str) -> bool {
         && !is_left_out
 }
 
-fn is_in_a_place(path: &str) -> bool {
+fn is_in_shared_folder(path: &str) -> bool {
     let below = ROOTS.iter().find_map(|(root, depth)| {
         let rest = path.strip_prefix(root)?.strip_prefix('/')?;
         rest.splitn(depth + 1, '/').nth(*depth)
     });
     match below.and_then(|below| below.split_once('/')) {
-        Some((CHANGES, file)) => file.strip_suffix(".conf").is_none_or(|conf| !NODE_CONFS.contains(&conf)),
-        Some((folder, file)) => [folder, file] == PERMISSIONS || folder == LOOKUPS && !file.contains('/'),
+        Some((LOCAL_FOLDER, file)) => file.strip_suffix(".conf").is_none_or(|conf| !NODE_CONFS.contains(&conf)),
+        Some((folder, file)) => [folder, file] == PERMISSIONS_FILE || folder == LOOKUPS && !file.contains('/'),
         None => false,
     }
 }
@@ -72,7 +72,7 @@ mod tests {
     use super::is_shared;
 
     #[test]
-    fn what_users_make_is_shared_and_what_a_node_is_is_not() {
+    fn user_files_are_shared_and_node_files_are_not() {
         for shared in [
             "etc/passwd",
             "etc/auth/tokens.jsonl",

@@ -88,7 +88,7 @@ fn some(text: &str) -> Option<String> {
 }
 
 #[test]
-fn a_node_with_an_empty_folder_gets_all_files_and_each_sees_the_changes_of_the_other() {
+fn new_nodes_get_all_files_and_changes_propagate() {
     let place = place(Server::shared(), Duration::from_secs(60));
     let a = Node::started(&place);
     a.write(PASSWD, "eva:power:hash\n").unwrap();
@@ -119,7 +119,7 @@ fn a_node_with_an_empty_folder_gets_all_files_and_each_sees_the_changes_of_the_o
 }
 
 #[test]
-fn a_node_that_dies_between_database_and_file_has_the_change_at_its_next_start() {
+fn changes_interrupted_by_a_crash_are_applied_at_the_next_start() {
     let place = place(Server::shared(), Duration::from_secs(60));
     let mut a = Node::started(&place);
     a.write(PASSWD, "one").unwrap();
@@ -139,7 +139,7 @@ fn a_node_that_dies_between_database_and_file_has_the_change_at_its_next_start()
 }
 
 #[test]
-fn an_edited_file_is_shared_unless_another_node_has_changed_it_which_keeps_both() {
+fn edited_files_are_shared_and_conflicts_keep_both() {
     let place = place(Server::shared(), Duration::from_secs(60));
     let (mut a, b) = (Node::started(&place), Node::started(&place));
     a.edit(MACROS, "[by hand]\n");
@@ -175,7 +175,7 @@ fn an_edited_file_is_shared_unless_another_node_has_changed_it_which_keeps_both(
 }
 
 #[test]
-fn a_node_that_lost_its_lock_overwrites_nothing() {
+fn nodes_without_the_lock_overwrite_nothing() {
     let server = Server::start();
     let place = place(&server, Duration::from_secs(60));
     let (a, b) = (Node::started(&place), Node::started(&place));
@@ -196,7 +196,7 @@ fn a_node_that_lost_its_lock_overwrites_nothing() {
 }
 
 #[test]
-fn without_its_database_a_node_changes_nothing_and_reads_what_it_has() {
+fn nodes_are_read_only_without_their_database() {
     let mut server = Server::start();
     let place = place(&server, Duration::from_millis(300));
     let mut a = Node::started(&place);
@@ -217,7 +217,7 @@ fn without_its_database_a_node_changes_nothing_and_reads_what_it_has() {
 }
 
 #[test]
-fn a_node_that_does_not_finish_is_waited_for_so_long_and_no_longer() {
+fn waits_for_other_nodes_are_bounded() {
     let place = place(Server::shared(), Duration::from_millis(300));
     let (a, b) = (Node::started(&place), Node::started(&place));
     a.shared().begin(a.shared().now()).unwrap();
@@ -228,7 +228,7 @@ fn a_node_that_does_not_finish_is_waited_for_so_long_and_no_longer() {
 }
 
 #[test]
-fn a_path_that_leads_elsewhere_is_left_out() {
+fn paths_outside_the_folder_are_ignored() {
     let server = Server::shared();
     let place = place(server, Duration::from_secs(60));
     let a = Node::started(&place);

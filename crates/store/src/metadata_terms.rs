@@ -58,7 +58,9 @@ fn without(query: &TermQuery, is_absent: &dyn Fn(MetaField, &str) -> bool) -> Te
         TermQuery::Meta { field, pattern } if is_absent(*field, pattern) => TermQuery::None,
         TermQuery::And(parts) => TermQuery::and(of_all(parts)),
         TermQuery::Or(parts) => TermQuery::or(of_all(parts)),
-        TermQuery::Value { field, value, tokens } => TermQuery::in_value(field, value, without(tokens, is_absent)),
+        TermQuery::Value { field, value, tokens } => {
+            TermQuery::for_field_value(field, value, without(tokens, is_absent))
+        }
         other => other.clone(),
     }
 }

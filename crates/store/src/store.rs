@@ -240,11 +240,11 @@ impl Store {
     /// before a crash is not stored again.
     pub fn append_sent(&self, set: usize, batch: EventBatch, request: &SentRequest) -> Result<Ticket, StoreError> {
         let mut before = Vec::new();
-        let parts = if batch.is_of_one_index() {
+        let parts = if batch.has_single_index() {
             vec![batch]
         } else {
             admission::check_rows(&batch)?;
-            batch.by_index()
+            batch.split_by_index()
         };
         for batch in parts {
             let begun = self.shared.gaps.begin();
@@ -299,13 +299,13 @@ impl Store {
     /// Queues the events, with one part for each index. The checkpoint belongs to the last part, so that it never
     /// covers events that are not stored. After a crash between two parts, the caller may append the first part again.
     fn queue_parts(&self, set: usize, request: AppendRequest, begun: u64) -> Result<Ticket, StoreError> {
-        if request.batch.is_of_one_index() {
+        if request.batch.has_single_index() {
             return self.queue(set, request, None, begun, None);
         }
         let AppendRequest { batch, checkpoint } = request;
         admission::check_rows(&batch)?;
         let rows = batch.len();
-        let mut parts = batch.by_index();
+        let mut parts = batch.split_by_index();
         assert_eq!(parts.iter().map(|part| part.len()).sum::<usize>(), rows, "each event is in one part");
         // Either all parts are admitted or none.
         parts.iter().try_for_each(|part| self.admit(part))?;

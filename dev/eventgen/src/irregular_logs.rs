@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn same_seed_same_events() {
+    fn equal_seeds_give_equal_events() {
         for kind in Irregular::ALL {
             let events = made(kind, 5);
             assert_eq!(events, made(kind, 5));

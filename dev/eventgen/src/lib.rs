@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn same_seed_same_bytes() {
+    fn equal_seeds_give_equal_bytes() {
         for file in LogFile::ALL {
             assert_eq!(generate(file, 3), generate(file, 3));
             assert_ne!(generate(file, 3).0, generate(file, 4).0);

@@ -21,7 +21,7 @@ const ROLE: &str = "quarry";
 /// Shell script that ends the server and removes its folder when the test's process ends for any reason, because its
 /// standard input is closed then. After a line on standard input, which means that the server was stopped on purpose,
 /// the folder is kept.
-const GUARD: &str = r#"
+const WATCHDOG_SCRIPT: &str = r#"
     exec 3<&0
     folder=$1
     shift
@@ -108,7 +108,7 @@ impl PostgreSql {
         let errors = log.try_clone().expect("a log of PostgreSQL");
         let mut guard = Command::new("sh");
         guard
-            .args(["-c", GUARD, "sh"])
+            .args(["-c", WATCHDOG_SCRIPT, "sh"])
             .arg(self.folder.path())
             .arg(self.programs.join("postgres"))
             .arg("-D")

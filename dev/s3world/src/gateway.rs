@@ -23,9 +23,9 @@ pub const SECRET: &str = "a secret of no worth";
 /// Environment variable that chooses the server: `versitygw`, which is the default, or `minio`.
 const SERVER_VARIABLE: &str = "QUARRY_S3_SERVER";
 /// Maximum number of ports to try, because another process may take a free port first.
-const PORTS_TRIED: usize = 20;
+const PORT_ATTEMPTS_MAX: usize = 20;
 /// Maximum checks whether the server listens; each check takes the time of a refused connection and a yield.
-const LOOKS_MAX: usize = 200_000;
+const READY_CHECKS_MAX: usize = 200_000;
 
 /// A running server; it stops when the value is dropped.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ enum Product {
 
 impl Product {
     #[allow(clippy::disallowed_methods, reason = "a test is told its server by the environment")]
-    fn chosen() -> Product {
+    fn from_environment() -> Product {
         match env::var(SERVER_VARIABLE).as_deref() {
             Err(_) | Ok("versitygw") => Product::Versitygw,
             Ok("minio") => Product::Minio,
@@ -100,7 +100,7 @@ impl Product {
 /// Installs the server that tests use with `go install`, unless it is installed: versitygw takes two minutes to build,
 /// MinIO eight. Without go or a network, a message says so, and tests report that they are skipped.
 pub fn install() {
-    let product = Product::chosen();
+    let product = Product::from_environment();
     if program(product).is_some() {
         return;
     }
@@ -124,7 +124,7 @@ impl Gateway {
     }
 
     fn start_with(certificate: Option<&ServerCertificate>) -> Option<Gateway> {
-        let product = Product::chosen();
+        let product = Product::from_environment();
         let Some(program) = program(product) else {
             eprintln!("skipped: {} is not installed (go install {})", product.name(), product.module());
             return None;
@@ -139,10 +139,10 @@ impl Gateway {
             }
         }
         let has_tls = certificate.is_some();
-        for _ in 0..PORTS_TRIED {
+        for _ in 0..PORT_ATTEMPTS_MAX {
             let address = free_address();
             let mut server = spawn(product, &program, folder.path(), &address, has_tls);
-            if listens(&mut server, &address) {
+            if wait_until_listening(&mut server, &address) {
                 let gateway = Gateway { product, server, folder, address, has_tls };
                 gateway.wait_until_ready();
                 return Some(gateway);
@@ -157,7 +157,7 @@ impl Gateway {
             return;
         }
         let request = format!("GET /minio/health/cluster HTTP/1.0\r\nHost: {}\r\n\r\n", self.address);
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..READY_CHECKS_MAX {
             let mut answer = String::new();
             let asked = TcpStream::connect(&self.address).and_then(|mut stream| {
                 stream.write_all(request.as_bytes())?;
@@ -243,8 +243,8 @@ fn spawn(product: Product, program: &Path, folder: &Path, address: &str, has_tls
         .unwrap_or_else(|error: io::Error| panic!("cannot start {}: {error}", program.display()))
 }
 
-fn listens(server: &mut Child, address: &str) -> bool {
-    for _ in 0..LOOKS_MAX {
+fn wait_until_listening(server: &mut Child, address: &str) -> bool {
+    for _ in 0..READY_CHECKS_MAX {
         if TcpStream::connect(address).is_ok() {
             return true;
         }

@@ -62,7 +62,7 @@ enum Fault {
 }
 
 impl Faults {
-    fn of(&self, request: &str, times: u64) -> Fault {
+    fn choose(&self, request: &str, times: u64) -> Fault {
         let drawn = xxh3_64_with_seed(format!("{request} {times}").as_bytes(), self.seed) % 1000;
         let kinds = [
             (self.refused, Fault::Refused),
@@ -177,7 +177,7 @@ impl FaultProxy {
     }
 
     /// Requests received so far.
-    pub fn seen(&self) -> Vec<ProxiedRequest> {
+    pub fn requests(&self) -> Vec<ProxiedRequest> {
         lock(&self.shared.seen).clone()
     }
 }
@@ -216,13 +216,13 @@ impl Shared {
         let _open = OpenRequest { shared: self, number };
         let mut body = vec![0; length(&head).unwrap_or(0)];
         reader.read_exact(&mut body)?;
-        let (faults, fault) = self.judge(&head);
+        let (faults, fault) = self.choose_fault(&head);
         self.pause(faults.latency);
         match fault {
             Fault::ResetBefore => client.shutdown(Shutdown::Both),
             Fault::Refused => refuse(client, 503, "SlowDown"),
             Fault::Stalled => {
-                self.wait_for_the_end();
+                self.wait_for_stop();
                 Ok(())
             }
             _ => self.forward(client, &head, &body, fault, &faults),
@@ -230,12 +230,12 @@ impl Shared {
     }
 
     #[expect(clippy::disallowed_methods, reason = "a benchmark lists when requests arrived")]
-    fn judge(&self, head: &str) -> (Faults, Fault) {
+    fn choose_fault(&self, head: &str) -> (Faults, Fault) {
         let faults = lock(&self.faults).clone();
         let line = head.lines().next().unwrap_or_default();
         let request = format!("{line} {}", header(head, "range").unwrap_or_default());
         let times = *lock(&self.times).entry(request.clone()).and_modify(|times| *times += 1).or_insert(1);
-        let fault = faults.of(&request, times);
+        let fault = faults.choose(&request, times);
         let (head, arrived) = (head.to_owned(), Instant::now());
         lock(&self.seen).push(ProxiedRequest { head, arrived, faulty: fault != Fault::None });
         (faults, fault)
@@ -243,7 +243,7 @@ impl Shared {
 
     fn forward(&self, client: TcpStream, head: &str, body: &[u8], fault: Fault, faults: &Faults) -> io::Result<()> {
         let mut server = TcpStream::connect(&self.server)?;
-        server.write_all(closing(head).as_bytes())?;
+        server.write_all(with_connection_close(head).as_bytes())?;
         server.write_all(body)?;
         let mut answer = BufReader::new(server);
         let answer_head = read_head(&mut answer)?;
@@ -265,7 +265,7 @@ impl Shared {
             _ => {}
         }
         self.answered_bytes.fetch_add(answer_body.len() as u64, Ordering::Relaxed);
-        client.write_all(closing(&answer_head).as_bytes())?;
+        client.write_all(with_connection_close(&answer_head).as_bytes())?;
         if fault == Fault::Slow {
             for piece in answer_body.chunks(SLOW_BYTES) {
                 client.write_all(piece)?;
@@ -273,7 +273,7 @@ impl Shared {
             }
         } else if faults.bytes_per_second > 0 {
             for piece in answer_body.chunks(LINK_BYTES) {
-                self.pass(piece.len(), faults.bytes_per_second);
+                self.throttle(piece.len(), faults.bytes_per_second);
                 client.write_all(piece)?;
             }
         } else {
@@ -284,7 +284,7 @@ impl Shared {
 
     /// Waits until this number of bytes has passed the link that all answers share.
     #[expect(clippy::disallowed_methods, reason = "a link of limited bandwidth takes time")]
-    fn pass(&self, bytes: usize, bytes_per_second: u64) {
+    fn throttle(&self, bytes: usize, bytes_per_second: u64) {
         let now = Instant::now();
         let wait = {
             let mut passed = lock(&self.passed);
@@ -303,7 +303,7 @@ impl Shared {
         }
     }
 
-    fn wait_for_the_end(&self) {
+    fn wait_for_stop(&self) {
         drop(self.end.1.wait_while(lock(&self.end.0), |ended| !*ended));
     }
 }
@@ -333,7 +333,7 @@ fn length(head: &str) -> Option<usize> {
 }
 
 /// Sets `Connection: close` in a message head.
-fn closing(head: &str) -> String {
+fn with_connection_close(head: &str) -> String {
     let kept = head.trim_end().lines().filter(|line| !line.to_ascii_lowercase().starts_with("connection:"));
     kept.map(|line| format!("{line}\r\n")).collect::<String>() + "Connection: close\r\n\r\n"
 }

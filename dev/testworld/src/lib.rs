@@ -83,9 +83,9 @@ pub fn lines(batches: &[RecordBatch]) -> Vec<String> {
 
 /// A snapshot that does not change.
 #[derive(Debug)]
-pub struct Frozen(pub Vec<Arc<dyn Segment>>);
+pub struct FixedSnapshot(pub Vec<Arc<dyn Segment>>);
 
-impl SnapshotSource for Frozen {
+impl SnapshotSource for FixedSnapshot {
     fn snapshot(&self, _: &IndexSelector, _: &TimeRange) -> Result<Snapshot, StoreError> {
         Ok(Snapshot { segments: self.0.clone(), damaged: Vec::new() })
     }
@@ -138,7 +138,7 @@ impl SummaryFile for MemorySummary {
 
 /// Options of a store whose sealed buckets are uploaded to a volume in memory; the cache has no room for local copies
 /// or for blocks read from the volume.
-pub fn far_away(options: StoreOptions) -> StoreOptions {
+pub fn on_memory_volume(options: StoreOptions) -> StoreOptions {
     on_volume(options, Arc::new(Memory::default()))
 }
 
@@ -274,7 +274,7 @@ impl Interruption {
 }
 
 /// Deletion of all rows of an index whose position in their page is a multiple of `by`.
-pub fn every(store: &Store, index: &str, by: usize) -> Deletion {
+pub fn deletion_of_every(store: &Store, index: &str, by: usize) -> Deletion {
     let mut deletion = Deletion::default();
     for segment in store.snapshot(&IndexSelector::new([index]), &TimeRange::ALL).segments {
         for page in 0..segment.pages().len() {

@@ -44,7 +44,7 @@ impl Recorder {
         self.effects.lock().unwrap().clone()
     }
 
-    fn note(&self, effect: String) {
+    fn record_effect(&self, effect: String) {
         self.effects.lock().unwrap().push(effect);
     }
 }
@@ -64,7 +64,7 @@ impl LookupSource for Recorder {
     }
 
     fn write(&self, name: &str, _: Option<TableContext>, fill: FillTable<'_>) -> Result<(), Fault> {
-        self.note(format!("table {name}"));
+        self.record_effect(format!("table {name}"));
         let mut csv = Vec::new();
         fill(&mut csv)?;
         self.tables.lock().unwrap().insert(name.to_owned(), csv);
@@ -72,7 +72,7 @@ impl LookupSource for Recorder {
     }
 
     fn dump_file(&self, _: &str, path: &str) -> Result<Box<dyn Write + Send>, Fault> {
-        self.note(format!("dump {path}"));
+        self.record_effect(format!("dump {path}"));
         Ok(Box::new(std::io::sink()))
     }
 
@@ -81,13 +81,13 @@ impl LookupSource for Recorder {
     }
 
     fn write_model(&self, name: &str, _: bool, bytes: &[u8]) -> Result<(), Fault> {
-        self.note(format!("model {name}"));
+        self.record_effect(format!("model {name}"));
         self.models.lock().unwrap().insert(name.to_owned(), bytes.to_vec());
         Ok(())
     }
 
     fn remove_model(&self, name: &str, _: bool) -> Result<bool, Fault> {
-        self.note(format!("model {name} removed"));
+        self.record_effect(format!("model {name} removed"));
         Ok(self.models.lock().unwrap().remove(name).is_some())
     }
 }
@@ -98,7 +98,7 @@ impl CommandSource for Recorder {
     }
 
     fn start(&self, name: &str, _: bool) -> Result<Box<dyn CommandProcess>, Fault> {
-        self.note(format!("program {name}"));
+        self.record_effect(format!("program {name}"));
         Err(Fault::invalid("it was begun"))
     }
 
@@ -126,7 +126,7 @@ impl SnapshotSource for Recorder {
     }
 
     fn store_events(&self, events: EventBatch) -> Result<(), Fault> {
-        self.note(format!("events in {}", events.metas[0].index));
+        self.record_effect(format!("events in {}", events.metas[0].index));
         Ok(())
     }
 }

@@ -29,7 +29,7 @@ pub(crate) fn run() -> Result<(), String> {
         cargo(&["test", "--release", "--locked", "--workspace"])?;
     }
     crate::storms::run(&[])?;
-    crate::soak_node::of_rounds(crate::soak_node::ROUNDS_OF_CI, 1)
+    crate::soak_node::run_rounds(crate::soak_node::ROUNDS_OF_CI, 1)
 }
 
 /// Licences, sources and bans, checked with cargo-deny if it is installed (CI installs it).

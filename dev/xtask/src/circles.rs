@@ -16,7 +16,7 @@ use syn::visit::Visit;
 use crate::root;
 
 /// Maximum files of a cycle.
-const CIRCLE_FILES_MAX: usize = 8;
+const CYCLE_FILES_MAX: usize = 8;
 /// List of crates over the limit with their allowed sizes.
 const RATCHET: &str = "dev/xtask/circles.txt";
 /// Longest chain of re-exports that is followed.
@@ -33,15 +33,15 @@ pub(crate) fn run(update: bool) -> Result<(), String> {
     folders.sort();
     for folder in folders {
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let Some(largest) = CrateFiles::read(&folder.join("src"))?.circles().into_iter().max_by_key(Vec::len) else {
+        let Some(largest) = CrateFiles::read(&folder.join("src"))?.cycles().into_iter().max_by_key(Vec::len) else {
             continue;
         };
         largest_of_all = largest_of_all.max(largest.len());
-        let allowed = ratchet.get(&name).copied().unwrap_or(CIRCLE_FILES_MAX).max(CIRCLE_FILES_MAX);
+        let allowed = ratchet.get(&name).copied().unwrap_or(CYCLE_FILES_MAX).max(CYCLE_FILES_MAX);
         if largest.len() > allowed {
             let files = largest.join(", ");
             faults.push(format!("{name}: {} files import one another, {allowed} may: {files}", largest.len()));
-        } else if largest.len() > CIRCLE_FILES_MAX {
+        } else if largest.len() > CYCLE_FILES_MAX {
             kept.push_str(&format!("{} {name}\n", largest.len()));
         }
     }
@@ -58,8 +58,8 @@ pub(crate) fn run(update: bool) -> Result<(), String> {
 /// Prints which files of the largest cycle of a crate import which, to help break it.
 pub(crate) fn show(name: &str) -> Result<(), String> {
     let files = CrateFiles::read(&root().join("crates").join(name).join("src"))?;
-    let largest = files.circles().into_iter().max_by_key(Vec::len).unwrap_or_default();
-    for (from, to) in files.arrows().into_iter().filter(|(from, _)| largest.iter().any(|file| file == from)) {
+    let largest = files.cycles().into_iter().max_by_key(Vec::len).unwrap_or_default();
+    for (from, to) in files.import_edges().into_iter().filter(|(from, _)| largest.iter().any(|file| file == from)) {
         let to: Vec<&str> = to.into_iter().filter(|to| largest.iter().any(|file| file == to)).collect();
         println!("{from}: {}", to.join(" "));
     }
@@ -212,7 +212,7 @@ impl CrateFiles {
     }
 
     /// Files that each file imports.
-    fn arrows(&self) -> BTreeMap<&str, BTreeSet<&str>> {
+    fn import_edges(&self) -> BTreeMap<&str, BTreeSet<&str>> {
         let mut arrows: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for (module, path) in &self.named {
             let (Some(from), Some(to)) = (self.file_of.get(module), self.file_defining(path, 0)) else { continue };
@@ -224,9 +224,10 @@ impl CrateFiles {
     }
 
     /// Groups of files that import one another, each sorted by name.
-    fn circles(&self) -> Vec<Vec<String>> {
-        let arrows = self.arrows();
-        let reached: BTreeMap<&str, BTreeSet<&str>> = arrows.keys().map(|file| (*file, reach(file, &arrows))).collect();
+    fn cycles(&self) -> Vec<Vec<String>> {
+        let arrows = self.import_edges();
+        let reached: BTreeMap<&str, BTreeSet<&str>> =
+            arrows.keys().map(|file| (*file, reachable_files(file, &arrows))).collect();
         let (mut circles, mut seen) = (Vec::new(), BTreeSet::new());
         for (file, reaches) in &reached {
             if reaches.contains(file) && seen.insert(*file) {
@@ -240,7 +241,7 @@ impl CrateFiles {
     }
 }
 
-fn reach<'a>(from: &'a str, arrows: &BTreeMap<&'a str, BTreeSet<&'a str>>) -> BTreeSet<&'a str> {
+fn reachable_files<'a>(from: &'a str, arrows: &BTreeMap<&'a str, BTreeSet<&'a str>>) -> BTreeSet<&'a str> {
     let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
     while let Some(next) = open.pop() {
         for to in arrows.get(next).into_iter().flatten() {
@@ -372,11 +373,11 @@ mod tests {
         for (name, tree) in &trees {
             read.note_items(&module_of(name), &tree.items);
         }
-        read.circles()
+        read.cycles()
     }
 
     #[test]
-    fn files_that_import_one_another_are_a_circle() {
+    fn mutually_importing_files_are_a_cycle() {
         let files = [
             ("lib.rs", "mod a; mod b;"),
             ("a.rs", "use crate::b::B; pub struct A;"),
@@ -392,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_facade_ties_nobody_together() {
+    fn facades_do_not_create_cycles() {
         let facade = "mod a; mod b; pub(crate) use a::A; pub use b::B;";
         let files = [("lib.rs", facade), ("a.rs", "pub struct A;"), ("b.rs", "use crate::A; pub struct B;")];
         assert!(circles(&files).is_empty());
@@ -402,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_see_an_item_is_no_import() {
+    fn visibility_paths_are_not_imports() {
         let files = [
             ("lib.rs", "mod a;"),
             ("a/mod.rs", "mod b; pub(crate) use b::B; fn f() { b::g() }"),

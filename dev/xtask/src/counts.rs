@@ -12,7 +12,7 @@ use crate::root;
 
 /// Maximum ratio of a count to the saved one; more is not random variation.
 const TOLERANCE: f64 = 1.05;
-const KEPT: &str = "dev/xtask/counts.txt";
+const BASELINE: &str = "dev/xtask/counts.txt";
 const RUNNER: &str = r#"target."cfg(unix)".runner = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=parts::counted*"]"#;
 
 /// Counts every part.
@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         Some(other) => return Err(format!("{other}: usage: cargo xtask counts [--save]")),
     };
     let listed = bench(&[], &["--list-parts"])?;
-    let kept = std::fs::read_to_string(root().join(KEPT)).unwrap_or_default();
+    let kept = std::fs::read_to_string(root().join(BASELINE)).unwrap_or_default();
     let kept: BTreeMap<&str, u64> = kept.lines().filter_map(|line| line.rsplit_once('\t')).filter_map(number).collect();
     let (mut file, mut grown) = (String::new(), Vec::new());
     println!("{:<18} {:>14} {:>10} {:>8}", "part", "instructions", "of each", "to kept");
@@ -43,12 +43,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         }
     }
     if save {
-        return std::fs::write(root().join(KEPT), file).map_err(|error| format!("{KEPT}: {error}"));
+        return std::fs::write(root().join(BASELINE), file).map_err(|error| format!("{BASELINE}: {error}"));
     }
     if grown.is_empty() {
         return Ok(());
     }
-    Err(format!("more instructions than {KEPT} has: {}; mend it, or keep the new counts with --save", grown.join(", ")))
+    Err(format!(
+        "more instructions than {BASELINE} has: {}; mend it, or keep the new counts with --save",
+        grown.join(", ")
+    ))
 }
 
 fn number<'a>((name, count): (&'a str, &str)) -> Option<(&'a str, u64)> {

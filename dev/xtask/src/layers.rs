@@ -149,7 +149,7 @@ fn check_package(package: &Value, graph: &BTreeMap<String, BTreeSet<String>>, fa
         }
     }
     if PURE.contains(&short) {
-        let reached = reach(&full, graph);
+        let reached = reachable_packages(&full, graph);
         for impure in IMPURE.iter().filter(|impure| reached.contains(**impure)) {
             faults.push(format!("{short} is pure and must not reach {impure}"));
         }
@@ -190,7 +190,7 @@ fn short_name(full: &str) -> Option<&str> {
     if full == "quarry" { Some("server") } else { full.strip_prefix("quarry-") }
 }
 
-fn reach(from: &str, graph: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
+fn reachable_packages(from: &str, graph: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
     let mut seen = BTreeSet::new();
     let mut open = vec![from.to_owned()];
     while let Some(next) = open.pop() {
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_nothing_needs_are_reported() {
+    fn unused_rows_are_reported() {
         let packages = [package("quarry", &["quarry-api", "clap"]), package("quarry-api", &[]), package("clap", &[])];
         let reported = |edges: Table<'_>, owners: Table<'_>| {
             let mut faults = Vec::new();

@@ -22,21 +22,21 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         _ => return Err("usage: cargo xtask quick [--since COMMIT]".to_owned()),
     };
     let changed = changed_crates(&changed_files(base)?);
-    timed("format", || cargo(&["fmt", "--all", "--check"]))?;
-    timed("tidy", || crate::tidy::run(false))?;
-    timed("layers", || crate::layers::run().and_then(|()| crate::circles::run(false)))?;
+    run_timed("format", || cargo(&["fmt", "--all", "--check"]))?;
+    run_timed("tidy", || crate::tidy::run(false))?;
+    run_timed("layers", || crate::layers::run().and_then(|()| crate::circles::run(false)))?;
     if changed.is_empty() {
         println!("no crate changed since {base}");
         return Ok(());
     }
     println!("changed since {base}: {}", changed.iter().cloned().collect::<Vec<_>>().join(", "));
-    timed("check", || cargo(&["check", "--workspace", "--locked", "--quiet"]))?;
+    run_timed("check", || cargo(&["check", "--workspace", "--locked", "--quiet"]))?;
     let packages: Vec<&str> = changed.iter().flat_map(|package| ["-p", package.as_str()]).collect();
     let clippy =
         [&["clippy", "--locked", "--quiet"], &packages[..], &["--all-targets", "--", "-D", "warnings"]].concat();
-    timed("clippy", || cargo(&clippy))?;
+    run_timed("clippy", || cargo(&clippy))?;
     let tests = [&["test", "--locked", "--quiet"], &packages[..], &["--lib", "--bins"]].concat();
-    timed("unit tests", || cargo(&tests))
+    run_timed("unit tests", || cargo(&tests))
 }
 
 /// Files that differ from `base`, committed or not.
@@ -61,7 +61,7 @@ fn changed_crates(files: &[String]) -> BTreeSet<String> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a tool that measures itself needs no seam")]
-fn timed(step: &str, work: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+fn run_timed(step: &str, work: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     let start = std::time::Instant::now();
     let outcome = work();
     let took: Duration = start.elapsed();
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_lead_to_their_packages() {
+    fn files_map_to_their_packages() {
         let files = ["crates/spl/src/lib.rs", "crates/server/src/main.rs", "dev/xtask/src/ci.rs", "docs/README.md"];
         let files: Vec<String> = files.iter().map(|file| (*file).to_owned()).collect();
         let expected: Vec<String> = ["quarry", "quarry-spl", "xtask"].map(str::to_owned).to_vec();

@@ -18,5 +18,5 @@ pub(crate) fn run() -> Result<(), String> {
     tests.extend(NAMES);
     cargo(&tests)?;
     crate::python::DIFFERENTIAL.run_on_s3()?;
-    crate::soak_node::on_volumes(ROUNDS, 1)
+    crate::soak_node::run_on_volumes(ROUNDS, 1)
 }

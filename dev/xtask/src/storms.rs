@@ -51,7 +51,7 @@ const WAIT_MAX_OF_OTHERS: Duration = Duration::from_secs(2);
 const OTHER: (&str, &str) = ("other", "a password of storms");
 /// Maximum wait for the server.
 const START_MAX: Duration = Duration::from_secs(60);
-const POLL_EVERY: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Assembly of lines into events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ fn storms(binary: &Path, folder: &Path) -> Result<(), String> {
                 at % 7,
                 200 + at % 5,
                 at * 37 % 100_000,
-                filling(at, wide)
+                filler_text(at, wide)
             )
         };
         std::fs::write(&log, (0..events).map(line).collect::<String>()).map_err(cannot)?;
@@ -137,7 +137,7 @@ fn add_user(binary: &Path, data: &Path) -> Result<(), String> {
 }
 
 /// Meaningless words of the given length, different for each event.
-fn filling(at: usize, bytes: usize) -> String {
+fn filler_text(at: usize, bytes: usize) -> String {
     let mut text = String::with_capacity(bytes + 24);
     let mut state = at as u64 + 1;
     while text.len() < bytes {
@@ -183,13 +183,13 @@ impl Server {
                 (server.address, server.token) = (text_of("mgmt"), text_of("token"));
                 return server.log_in();
             }
-            std::thread::park_timeout(POLL_EVERY);
+            std::thread::park_timeout(POLL_INTERVAL);
         }
         Err("the server does not start".to_owned())
     }
 
     /// Peak memory, in MB.
-    fn most_mb(&self) -> Result<u64, String> {
+    fn peak_mb(&self) -> Result<u64, String> {
         let status = format!("/proc/{}/status", self.child.id());
         let text = std::fs::read_to_string(&status).map_err(|error| format!("{status}: {error}"))?;
         let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
@@ -246,7 +246,7 @@ impl Server {
 
 fn login_storm(server: &Server) -> Result<Option<String>, String> {
     let quiet = server.search()?;
-    let before = server.most_mb()?;
+    let before = server.peak_mb()?;
     let is_over = AtomicBool::new(false);
     let (statuses, worst) = std::thread::scope(|scope| {
         let others = Others::begin(scope, server, &is_over);
@@ -282,7 +282,7 @@ fn login_storm(server: &Server) -> Result<Option<String>, String> {
 
 /// Kinds of requests that the clients send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asks {
+enum RequestKind {
     Exports,
     Oneshots,
     /// Jobs, whose rows they read when they are done.
@@ -293,18 +293,18 @@ enum Asks {
 
 /// Pace at which clients read answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reads {
+enum ReadPace {
     AtOnce,
     Stalled,
 }
 
-const STORMS: [(Asks, Reads); 6] = [
-    (Asks::Exports, Reads::Stalled),
-    (Asks::Oneshots, Reads::AtOnce),
-    (Asks::Oneshots, Reads::Stalled),
-    (Asks::Jobs, Reads::AtOnce),
-    (Asks::Pages, Reads::AtOnce),
-    (Asks::Pages, Reads::Stalled),
+const STORMS: [(RequestKind, ReadPace); 6] = [
+    (RequestKind::Exports, ReadPace::Stalled),
+    (RequestKind::Oneshots, ReadPace::AtOnce),
+    (RequestKind::Oneshots, ReadPace::Stalled),
+    (RequestKind::Jobs, ReadPace::AtOnce),
+    (RequestKind::Pages, ReadPace::AtOnce),
+    (RequestKind::Pages, ReadPace::Stalled),
 ];
 
 /// Number of events in an answer other than an export if each has this many added bytes.
@@ -324,42 +324,42 @@ impl Server {
     }
 
     /// Requests an answer with rows and reads its beginning; `page` is the job whose pages all clients read.
-    fn rows(&self, asks: Asks, wide: usize, page: &str) -> Result<TcpStream, String> {
+    fn rows(&self, asks: RequestKind, wide: usize, page: &str) -> Result<TcpStream, String> {
         let rows = rows_of_answer(wide);
         let results = |sid: &str| format!("/services/search/jobs/{sid}/results");
         let (path, body) = match asks {
-            Asks::Exports => {
+            RequestKind::Exports => {
                 ("/services/search/jobs/export".to_owned(), "search=search+*&output_mode=json&preview=0".to_owned())
             }
-            Asks::Oneshots => (
+            RequestKind::Oneshots => (
                 "/services/search/jobs".to_owned(),
                 format!("exec_mode=oneshot&search=search+*&output_mode=json&count={rows}"),
             ),
-            Asks::Jobs => (results(&self.job(rows)?), format!("output_mode=json&count={rows}")),
-            Asks::Pages => (results(page), format!("output_mode=json&count={rows}")),
+            RequestKind::Jobs => (results(&self.job(rows)?), format!("output_mode=json&count={rows}")),
+            RequestKind::Pages => (results(page), format!("output_mode=json&count={rows}")),
         };
         let failed = |error: std::io::Error| format!("an answer does not begin: {error}");
         self.send(&path, &self.authorization(), &body).map_err(failed)
     }
 }
 
-fn reader_storm(server: &Server, wide: usize, asks: Asks, reads: Reads) -> Result<Option<String>, String> {
+fn reader_storm(server: &Server, wide: usize, asks: RequestKind, reads: ReadPace) -> Result<Option<String>, String> {
     let quiet = server.search()?;
-    let page = if asks == Asks::Pages { server.job(rows_of_answer(wide))? } else { String::new() };
-    let before = server.most_mb()?;
+    let page = if asks == RequestKind::Pages { server.job(rows_of_answer(wide))? } else { String::new() };
+    let before = server.peak_mb()?;
     let is_over = AtomicBool::new(false);
     let read = |number: usize| -> Result<TcpStream, String> {
         let failed = |error: std::io::Error| format!("an answer ends early: {error}");
         let mut stream = server.rows(asks, wide, &page)?;
         let sink = &mut std::io::sink();
-        if reads == Reads::AtOnce {
+        if reads == ReadPace::AtOnce {
             let bytes = std::io::copy(&mut stream, sink).map_err(failed)?;
             let least = (rows_of_answer(wide).min(server.events) * wide) as u64;
             if bytes <= least {
                 return Err(format!("an answer has {bytes} bytes, where its rows have {least}"));
             }
         } else if number.is_multiple_of(READ_EVERY) {
-            let bytes = if asks == Asks::Exports { READ_BYTES } else { READ_BYTES_OF_ANSWER };
+            let bytes = if asks == RequestKind::Exports { READ_BYTES } else { READ_BYTES_OF_ANSWER };
             std::io::copy(&mut (&mut stream).take(bytes), sink).map_err(failed)?;
         }
         Ok(stream)
@@ -419,7 +419,7 @@ struct Waits {
 
 /// Reports the cost of a storm; returns a message if it exceeds a limit.
 fn verdict(what: &str, server: &Server, before: u64, quiet: Duration, worst: Waits) -> Result<Option<String>, String> {
-    let most = server.most_mb()?;
+    let most = server.peak_mb()?;
     let reported = format!(
         "{what}: {most} MB at most ({before} before), another search of the same user {} ms at worst, of another user {} ms \
          ({} ms in quiet)",

@@ -30,14 +30,14 @@ pub(crate) async fn authorise(
     next: Next,
 ) -> Response {
     let method = if request.method() == Method::HEAD { Method::GET } else { request.method().clone() };
-    let Some(row) = row_of(&method, path.as_str()) else {
-        return refused_method(&state, &method, path.as_str(), request).await;
+    let Some(row) = find_row(&method, path.as_str()) else {
+        return reject_method(&state, &method, path.as_str(), request).await;
     };
     if row.access == Access::Open {
         return next.run(request).await;
     }
     let (mut parts, body) = request.into_parts();
-    let caller = match admitted(&state, row, &mut parts).await {
+    let caller = match admit(&state, row, &mut parts).await {
         Ok(caller) => caller,
         Err(error) => {
             note_unread_form(Request::from_parts(parts, body)).await;
@@ -53,14 +53,14 @@ pub(crate) async fn authorise(
     }
     if let Some((operation, Caller { identity, origin, .. }, path)) = changed.filter(|_| answer.status().is_success()) {
         let path = answer.extensions().get::<EntryPath>().map_or(path, |entry| entry.0.clone());
-        state.auth.note_change(&identity, &origin, operation, path);
+        state.auth.record_change(&identity, &origin, operation, path);
     }
     answer
 }
 
 /// The answer for a method that a path does not support. Clients that are not logged in do not learn the supported
 /// methods, unless the path is open.
-async fn refused_method(state: &ApiState, method: &Method, path: &str, request: Request) -> Response {
+async fn reject_method(state: &ApiState, method: &Method, path: &str, request: Request) -> Response {
     let (mut parts, body) = request.into_parts();
     let is_open = ENDPOINTS.iter().any(|row| row.access == Access::Open && row_path(path) == row.path);
     let caller = if is_open { Ok(()) } else { Caller::from_request_parts(&mut parts, state).await.map(drop) };
@@ -91,33 +91,33 @@ pub(crate) async fn not_found(request: Request) -> ApiError {
 }
 
 /// The caller of a request, if the row admits it.
-async fn admitted(state: &ApiState, row: &EndpointRow, parts: &mut Parts) -> Result<Caller, ApiError> {
+async fn admit(state: &ApiState, row: &EndpointRow, parts: &mut Parts) -> Result<Caller, ApiError> {
     let caller = Caller::from_request_parts(parts, state).await?;
     if let Access::Capability(capability) = row.access
-        && !holds(&caller, capability)
+        && !has_capability(&caller, capability)
     {
-        return Err(ApiError::requires(&caller.identity.user, capability));
+        return Err(ApiError::missing_capability(&caller.identity.user, capability));
     }
     check_query(parts.uri.query().unwrap_or_default())?;
     Ok(caller)
 }
 
 /// Whether a caller has a capability, or the `_all` form of an `_own` capability.
-fn holds(caller: &Caller, capability: &str) -> bool {
-    let of_all = capability.strip_suffix(OWN).map(|stem| format!("{stem}{ALL}"));
-    caller.permissions.holds(capability) || of_all.is_some_and(|all| caller.permissions.holds(&all))
+fn has_capability(caller: &Caller, capability: &str) -> bool {
+    let of_all = capability.strip_suffix(OWN_SUFFIX).map(|stem| format!("{stem}{ALL_SUFFIX}"));
+    caller.permissions.has_capability(capability) || of_all.is_some_and(|all| caller.permissions.has_capability(&all))
 }
 
 /// Suffix of capabilities for one's own objects.
-const OWN: &str = "_own";
+const OWN_SUFFIX: &str = "_own";
 /// Suffix of capabilities for everyone's objects.
-const ALL: &str = "_all";
+const ALL_SUFFIX: &str = "_all";
 
 /// The audited operation of a request. `None` if the request changes nothing, or changes something that is audited
 /// elsewhere or not at all: events, logins, users, documents of collections.
 fn operation_of(row: &EndpointRow) -> Option<&'static str> {
     let path = row.path.strip_prefix(SERVICES)?.trim_start_matches('/');
-    if row.method == Method::GET || NO_CHANGES.iter().any(|begin| path.starts_with(begin)) {
+    if row.method == Method::GET || UNAUDITED_PREFIXES.iter().any(|begin| path.starts_with(begin)) {
         return None;
     }
     Some(match (row.method == Method::DELETE, path.contains('{')) {
@@ -129,7 +129,7 @@ fn operation_of(row: &EndpointRow) -> Option<&'static str> {
 
 /// Path prefixes of requests that are not audited here, because they change no configuration object or write their own
 /// audit events.
-const NO_CHANGES: [&str; 10] = [
+const UNAUDITED_PREFIXES: [&str; 10] = [
     "auth/",
     "authentication/",
     "authorization/tokens",
@@ -146,7 +146,7 @@ const NO_CHANGES: [&str; 10] = [
 static ROWS: LazyLock<BTreeMap<(&'static str, &'static str), &'static EndpointRow>> =
     LazyLock::new(|| ENDPOINTS.iter().map(|row| ((row.path.as_str(), row.method.as_str()), row)).collect());
 
-fn row_of(method: &Method, path: &str) -> Option<&'static EndpointRow> {
+fn find_row(method: &Method, path: &str) -> Option<&'static EndpointRow> {
     let row = ROWS.get(&(row_path(path).as_ref(), method.as_str())).copied();
     row.filter(|row| !path.starts_with(NAMESPACE) || row.is_namespaced)
 }

@@ -49,12 +49,12 @@ impl Content {
     }
 
     /// Content of the entities of a collection of stanzas.
-    pub(crate) fn of_stanza(path: &str, fields: Fields) -> Content {
-        Content::of_path(path, Shape::of_stanza(fields))
+    pub(crate) fn for_stanza(path: &str, fields: Fields) -> Content {
+        Content::for_path(path, Shape::of_stanza(fields))
     }
 
     /// Content of the entities of the collection at `path`.
-    pub(crate) fn of_path(path: &str, shape: Shape) -> Content {
+    pub(crate) fn for_path(path: &str, shape: Shape) -> Content {
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
         let name = path.replace('/', ".").chars().filter(|letter| is_plain(*letter)).collect::<String>();
         Content { name: Cow::Owned(name), shape }
@@ -98,7 +98,7 @@ macro_rules! rows_with {
 }
 
 /// Named schemas of all answers.
-pub(super) const NAMED: &[Member] = &[
+pub(super) const NAMED_SCHEMAS: &[Member] = &[
     ("Message", MESSAGE),
     ("Messages", Shape::Object(&[("messages", Shape::List(&Shape::Named("Message")))])),
     (
@@ -174,7 +174,7 @@ pub(super) const NAMED: &[Member] = &[
 /// Rows in each of the formats that are one JSON document.
 const ROWS: Shape = Shape::Either(&[Shape::Named("Rows"), Shape::Named("RowsAsArrays"), Shape::Named("Columns")]);
 /// A line of an export.
-const EXPORTED: Shape = Shape::Either(&[
+const EXPORT_LINE: Shape = Shape::Either(&[
     Shape::Named("ExportedRow"),
     Shape::Named("ExportedMessages"),
     Shape::Named("RowsAsArrays"),
@@ -183,12 +183,12 @@ const EXPORTED: Shape = Shape::Either(&[
 
 impl AnswerShape {
     /// The OpenAPI description of the answer; `is_whole` is whether entities have all their members.
-    pub(super) fn described(&self, is_whole: bool) -> Value {
+    pub(super) fn to_openapi(&self, is_whole: bool) -> Value {
         let mut content = Map::new();
         let mut json = |schema: Value| drop(content.insert(JSON.to_owned(), json!({ "schema": schema })));
         let texts: &[&str] = match self {
             AnswerShape::Entities(of) => {
-                json(of.feed(is_whole));
+                json(of.feed_schema(is_whole));
                 &[XML]
             }
             AnswerShape::Json(shape) => {
@@ -204,7 +204,7 @@ impl AnswerShape {
                 &["text/plain"]
             }
             AnswerShape::Rows | AnswerShape::Lines => {
-                json(if *self == AnswerShape::Rows { ROWS } else { EXPORTED }.schema(true));
+                json(if *self == AnswerShape::Rows { ROWS } else { EXPORT_LINE }.schema(true));
                 &[XML, ROWS_AS_TEXT[0], ROWS_AS_TEXT[1]]
             }
             AnswerShape::Texts(types) => types,
@@ -230,7 +230,7 @@ impl AnswerShape {
 }
 
 /// The OpenAPI description of a refusal, which has the same form everywhere.
-pub(super) fn refusal() -> Value {
+pub(super) fn refusal_openapi() -> Value {
     json!({
         "description": "Refused, with messages that say why.",
         "content": { JSON: { "schema": MESSAGES.schema(true) }, XML: { "schema": { "type": "string" } } },
@@ -243,7 +243,7 @@ pub(super) fn schema_name(name: &str, is_whole: bool) -> String {
 }
 
 impl Content {
-    fn feed(&self, is_whole: bool) -> Value {
+    fn feed_schema(&self, is_whole: bool) -> Value {
         let content = json!({ "$ref": format!("{SCHEMAS}{}", schema_name(&self.name, is_whole)) });
         let entry = json!({ "properties": { "content": content } });
         json!({

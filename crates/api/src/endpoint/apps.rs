@@ -15,12 +15,12 @@ use serde_json::{Map, Value};
 
 use super::answer_shape::{AnswerShape, Content};
 use super::entities::{change, with_objects};
-use super::listing::{LISTED, page};
+use super::listing::{LIST_PARAMETERS, page};
 use super::row::{Access, EDIT_APPS, Endpoint, REST_APPS, entities};
 use super::search_jobs::PathParts;
 use super::shape::{SETTING, Shape};
 use crate::ApiState;
-use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
+use crate::atom::{Acl, Entry, Feed, Fields, Form, escape_segment};
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameter_types::parse_flag;
@@ -58,7 +58,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     )
     .answers(AnswerShape::Texts(&[PACKAGE_TYPE]));
     let rows = vec![
-        Endpoint::new(Method::GET, COLLECTION, read, "Lists apps.", get(list)).takes(LISTED),
+        Endpoint::new(Method::GET, COLLECTION, read, "Lists apps.", get(list)).takes(LIST_PARAMETERS),
         Endpoint::new(Method::POST, COLLECTION, write, "Creates an app.", post(create))
             .needs(&["name"])
             .takes(FIELDS.optional),
@@ -107,8 +107,8 @@ const APP: Content = Content::new(
 );
 
 fn entry(app: &LocalApp, viewer: &Permissions) -> Entry {
-    let path = format!("/servicesNS/{NOBODY}/system/{COLLECTION}/{}", escaped(&app.name));
-    let may = viewer.holds(EDIT_APPS);
+    let path = format!("/servicesNS/{NOBODY}/system/{COLLECTION}/{}", escape_segment(&app.name));
+    let may = viewer.has_capability(EDIT_APPS);
     let value = |(member, value): (&String, &String)| {
         let flag = parse_flag(value).filter(|_| FLAGS.contains(&member.as_str()));
         (member.clone(), flag.map_or_else(|| Value::from(value.as_str()), Value::from))
@@ -146,7 +146,7 @@ fn name_of(parts: &PathParts) -> String {
 
 fn members_of(parameters: &Parameters) -> Vec<(String, String)> {
     let is_member = |key: &str| !matches!(key, "output_mode" | "name" | "template" | "explicit_appname" | "filename");
-    parameters.clone().all().into_iter().filter(|(key, _)| is_member(key)).collect()
+    parameters.clone().into_pairs().into_iter().filter(|(key, _)| is_member(key)).collect()
 }
 
 async fn list(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
@@ -194,7 +194,7 @@ async fn remove(
     let name = name_of(&parts);
     // Reported as a change of props.conf, so that searches reload everything cached for the app.
     change(&state, &caller, "props", move |objects, _| objects.remove_app(&name)).await?;
-    list(State(state), caller, parameters.only("output_mode")).await
+    list(State(state), caller, parameters.keep_only("output_mode")).await
 }
 
 /// Packs an app. `GET` is accepted as well, because Splunk's clients send it.
@@ -208,17 +208,18 @@ async fn pack(
     let name = name_of(&parts);
     let package = with_objects(&state, &caller, move |objects, _| objects.pack_app(&name)).await?;
     let entries = vec![package_entry(&package, &headers)];
-    let path = format!("/services/{COLLECTION}/{}/package", escaped(&package.app));
+    let path = format!("/services/{COLLECTION}/{}/package", escape_segment(&package.app));
     Ok(Feed::of(TITLE, path, entries).answer(Form::of(parameters.get("output_mode"))))
 }
 
 /// A package as an entity, with the path of its file and the URL from which clients can download it.
 fn package_entry(package: &AppPackage, headers: &HeaderMap) -> Entry {
-    let path = format!("/servicesNS/{NOBODY}/system/{COLLECTION}/{}/package", escaped(&package.app));
+    let path = format!("/servicesNS/{NOBODY}/system/{COLLECTION}/{}/package", escape_segment(&package.app));
     let file = package.path.file_name().unwrap_or_default().to_string_lossy();
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     // The URL is scheme-relative, because a proxy may have changed the scheme.
-    let url = format!("//{host}/services/{COLLECTION}/{}/package/{}", escaped(&package.app), escaped(&file));
+    let url =
+        format!("//{host}/services/{COLLECTION}/{}/package/{}", escape_segment(&package.app), escape_segment(&file));
     let content = [
         ("name", package.app.clone()),
         ("path", package.path.to_string_lossy().into_owned()),

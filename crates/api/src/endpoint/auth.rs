@@ -14,10 +14,10 @@ use quarry_event::time::strftime;
 use serde_json::Value;
 
 use super::answer_shape::{AnswerShape, Content, MESSAGES};
-use super::listing::{LISTED, page};
+use super::listing::{LIST_PARAMETERS, page};
 use super::row::{Access, Endpoint, entities};
 use super::shape::Shape;
-use super::{blocking, json};
+use super::{json_response, run_blocking};
 use crate::ApiState;
 use crate::atom::{Acl, Entry};
 use crate::caller::{Caller, RequestOrigin, session_cookie};
@@ -27,38 +27,38 @@ use crate::parameters::Parameters;
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let own = Access::LoggedIn;
     let shown = vec![
-        Endpoint::new(Method::GET, SESSIONS, own, "Lists the user's open sessions, or all.", get(sessions))
-            .of_node()
-            .takes(LISTED),
-        Endpoint::new(Method::GET, ONE_SESSION, own, "Shows an open session.", get(sessions)).of_node(),
+        Endpoint::new(Method::GET, SESSIONS_PATH, own, "Lists the user's open sessions, or all.", get(sessions))
+            .without_namespace()
+            .takes(LIST_PARAMETERS),
+        Endpoint::new(Method::GET, SESSION_PATH, own, "Shows an open session.", get(sessions)).without_namespace(),
     ];
-    let mut rows = entities(shown, &Content::of_path(SESSIONS, SHOWN_SESSION));
+    let mut rows = entities(shown, &Content::for_path(SESSIONS_PATH, SHOWN_SESSION));
     rows.extend([
         Endpoint::new(Method::POST, "auth/login", Access::Open, "Opens a session and returns its key.", post(login))
-            .of_node()
+            .without_namespace()
             .needs(&["username", "password"])
             .takes(&["cookie"])
             .answers(AnswerShape::JsonOrXml(SESSION)),
         Endpoint::new(Method::POST, "auth/logout", own, "Ends the session of the request.", post(logout))
-            .of_node()
+            .without_namespace()
             .answers(AnswerShape::Json(MESSAGES)),
         Endpoint::new(
             Method::DELETE,
-            ONE_SESSION,
+            SESSION_PATH,
             own,
             "Ends a session of the user; administrators can end any.",
             delete(end_session),
         )
-        .of_node()
+        .without_namespace()
         .answers(AnswerShape::Json(MESSAGES)),
     ]);
     rows
 }
 
 /// Open sessions.
-const SESSIONS: &str = "authentication/httpauth-tokens";
+const SESSIONS_PATH: &str = "authentication/httpauth-tokens";
 /// One session, by its key or its id.
-const ONE_SESSION: &str = "authentication/httpauth-tokens/{key}";
+const SESSION_PATH: &str = "authentication/httpauth-tokens/{key}";
 /// Splunk's format of the time of the last use.
 const TIME_FORMAT: &str = "%a %b %e %H:%M:%S %Y";
 /// Content of a session.
@@ -84,12 +84,12 @@ async fn sessions(
             return Err(ApiError::with_status(StatusCode::NOT_FOUND, NO_SESSION));
         }
     }
-    let place = format!("/services/{SESSIONS}");
+    let place = format!("/services/{SESSIONS_PATH}");
     let entry = |ShownSession { id, user, last_use_ns }: ShownSession| {
         let (path, time) = (format!("{place}/{id}"), strftime(last_use_ns, TIME_FORMAT, &jiff::tz::TimeZone::UTC));
         let members = [("authString", id.as_str()), ("searchId", ""), ("timeAccessed", &time), ("userName", &user)];
         let content = members.into_iter().map(|(name, text)| (name.to_owned(), Value::from(text))).collect();
-        let (acl, links) = (Acl::of_user(&user, true), vec![("list", path.clone()), ("remove", path.clone())]);
+        let (acl, links) = (Acl::for_user(&user, true), vec![("list", path.clone()), ("remove", path.clone())]);
         let app = APP_SYSTEM.to_owned();
         Entry { name: id, path, author: user, app, acl, fields: None, updated: last_use_ns, links, content }
     };
@@ -108,14 +108,13 @@ async fn login(
 ) -> Result<Response, ApiError> {
     let auth = state.auth.clone();
     let (user, password) = (parameters.required("username")?.to_owned(), parameters.required("password")?.to_owned());
-    let key = blocking(move || auth.login(&user, &password, &origin)).await??;
+    let key = run_blocking(move || auth.login(&user, &password, &origin)).await??;
     // The cookie is not sent with cross-site requests and not readable by scripts.
     let cookie = session_cookie(&headers, &key);
     let cookie = parameters.is_set("cookie").then_some([(header::SET_COOKIE, cookie)]);
     if parameters.get("output_mode") == Some("json") {
-        return Ok(
-            (cookie, json(format!("{{\"sessionKey\":\"{key}\",\"message\":\"\",\"code\":\"\"}}"))).into_response()
-        );
+        return Ok((cookie, json_response(format!("{{\"sessionKey\":\"{key}\",\"message\":\"\",\"code\":\"\"}}")))
+            .into_response());
     }
     let body = format!(
         "<response>\n  <sessionKey>{key}</sessionKey>\n  <messages>\n    <msg code=\"\"></msg>\n  </messages>\n</response>\n"
@@ -139,7 +138,7 @@ async fn end_session(
 
 fn ended_or(ended: bool, otherwise: &str) -> Result<Response, ApiError> {
     if ended {
-        Ok(json("{\"messages\":[]}".to_owned()))
+        Ok(json_response("{\"messages\":[]}".to_owned()))
     } else {
         Err(ApiError::with_status(StatusCode::NOT_FOUND, otherwise))
     }

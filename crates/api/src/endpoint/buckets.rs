@@ -10,7 +10,7 @@ use quarry_conf::permissions::INDEXES_EDIT;
 use super::answer_shape::AnswerShape;
 use super::row::{Access, Endpoint, LIST_INTROSPECTION};
 use super::shape::Shape;
-use super::{blocking, json};
+use super::{json_response, run_blocking};
 use crate::ApiState;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
@@ -21,9 +21,11 @@ const PROMETHEUS_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (look, change) = (Access::Capability(LIST_INTROSPECTION), Access::Capability(INDEXES_EDIT));
     vec![
-        Endpoint::new(Method::GET, "quarry/buckets", look, "Lists buckets.", get(list)).of_node().answers(BUCKETS),
+        Endpoint::new(Method::GET, "quarry/buckets", look, "Lists buckets.", get(list))
+            .without_namespace()
+            .answers(BUCKETS),
         Endpoint::new(Method::GET, "quarry/metrics", look, "Shows metrics in the format of Prometheus.", get(metrics))
-            .of_node()
+            .without_namespace()
             .answers(AnswerShape::Texts(&["text/plain"])),
         Endpoint::new(
             Method::POST,
@@ -32,13 +34,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             "Verifies every block of every bucket.",
             post(verify),
         )
-        .of_node()
+        .without_namespace()
         .answers(VERDICTS),
         Endpoint::new(Method::POST, "quarry/buckets/compact", change, "Merges small buckets.", post(compact))
-            .of_node()
+            .without_namespace()
             .answers(COMPACTION),
         Endpoint::new(Method::POST, "quarry/buckets/thaw", change, "Thaws an archived bucket.", post(thaw))
-            .of_node()
+            .without_namespace()
             .needs(&["index", "folder"])
             .answers(AnswerShape::Json(Shape::Object(&[("bucket", Shape::Text)]))),
         Endpoint::new(
@@ -48,7 +50,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             "Moves the buckets of an index to the volume configured for it, or back from one.",
             post(migrate),
         )
-        .of_node()
+        .without_namespace()
         .needs(&["index", "to"])
         .answers(MIGRATION),
     ]
@@ -74,7 +76,7 @@ const VERDICTS: AnswerShape = AnswerShape::Json(Shape::List(&Shape::Object(&[
     ("reason", Shape::Optional(&Shape::Text)),
 ])));
 /// Buckets that were left unchanged, each with the reason.
-const LEFT: Shape = Shape::List(&Shape::Object(&[("bucket", Shape::Text), ("reason", Shape::Text)]));
+const SKIPPED_BUCKETS: Shape = Shape::List(&Shape::Object(&[("bucket", Shape::Text), ("reason", Shape::Text)]));
 const COMPACTION: AnswerShape = AnswerShape::Json(Shape::Object(&[
     ("buckets_before", Shape::Count),
     ("buckets_after", Shape::Count),
@@ -92,42 +94,42 @@ const COMPACTION: AnswerShape = AnswerShape::Json(Shape::Object(&[
             ("bytes_after", Shape::Count),
         ])),
     ),
-    ("skipped", LEFT),
+    ("skipped", SKIPPED_BUCKETS),
 ]));
 const MIGRATION: AnswerShape = AnswerShape::Json(Shape::Object(&[
     ("moved", Shape::Count),
     ("bytes", Shape::Count),
     ("there", Shape::Count),
     ("waiting", Shape::Count),
-    ("left", LEFT),
+    ("left", SKIPPED_BUCKETS),
 ]));
 
 async fn list(State(state): State<ApiState>) -> Result<Response, ApiError> {
     let node = state.node.clone();
-    blocking(move || node.buckets()).await?.map(json).map_err(ApiError::from)
+    run_blocking(move || node.buckets()).await?.map(json_response).map_err(ApiError::from)
 }
 
 async fn metrics(State(state): State<ApiState>) -> Result<Response, ApiError> {
     let node = state.node.clone();
-    let page = blocking(move || node.metrics()).await?;
+    let page = run_blocking(move || node.metrics()).await?;
     Ok(([(header::CONTENT_TYPE, PROMETHEUS_TEXT)], page).into_response())
 }
 
 async fn verify(State(state): State<ApiState>) -> Result<Response, ApiError> {
     let node = state.node.clone();
-    blocking(move || node.verify()).await?.map(json).map_err(ApiError::from)
+    run_blocking(move || node.verify()).await?.map(json_response).map_err(ApiError::from)
 }
 
 async fn compact(State(state): State<ApiState>) -> Result<Response, ApiError> {
     let node = state.node.clone();
-    blocking(move || node.compact()).await?.map(json).map_err(ApiError::from)
+    run_blocking(move || node.compact()).await?.map(json_response).map_err(ApiError::from)
 }
 
 /// Moves buckets of an index; `to` is the name of a volume, or `local`.
 async fn migrate(State(state): State<ApiState>, parameters: Parameters) -> Result<Response, ApiError> {
     let (index, to) = (parameters.required("index")?.to_owned(), parameters.required("to")?.to_owned());
     let node = state.node.clone();
-    blocking(move || node.migrate(&index, &to)).await?.map(json).map_err(ApiError::from)
+    run_blocking(move || node.migrate(&index, &to)).await?.map(json_response).map_err(ApiError::from)
 }
 
 /// Thaws a bucket; `name` is the folder of the archived bucket.
@@ -135,6 +137,6 @@ async fn thaw(State(state): State<ApiState>, parameters: Parameters) -> Result<R
     let folder = parameters.required("name")?.to_owned();
     let index = parameters.text("index").unwrap_or_else(|| "main".to_owned());
     let node = state.node.clone();
-    let thawed = blocking(move || node.thaw(&index, &folder)).await?;
-    thawed.map(json).map_err(|error| ApiError::bad_request(error.to_string()))
+    let thawed = run_blocking(move || node.thaw(&index, &folder)).await?;
+    thawed.map(json_response).map_err(|error| ApiError::bad_request(error.to_string()))
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use quarry_apps::objects::{ConfObject, NOBODY};
 use quarry_collections::CollectionDefinition;
 
-use super::entities::{Kind, KindOf, kind, rows};
+use super::entities::{Kind, KindLookup, kind, rows};
 use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
 use super::search_jobs::PathParts;
 use crate::ApiState;
@@ -39,13 +39,13 @@ const FIELDS: Fields = Fields {
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let access = [Access::Capability(REST_PROPERTIES), Access::Capability(REST_PROPERTIES_SET)];
-    rows(PATH, access, FIELDS, KindOf::Path(Arc::new(kind_of)))
+    rows(PATH, access, FIELDS, KindLookup::Path(Arc::new(kind_of)))
 }
 
 fn kind_of(parts: &PathParts) -> Result<Kind, ApiError> {
     match parts.get("user").map(String::as_str) {
         None | Some(NOBODY | ALL) => {
-            Ok(Kind { refuse, before_removal, ..kind(PATH, "collections-conf", CONF, FIELDS) })
+            Ok(Kind { validate: validate_settings, before_removal, ..kind(PATH, "collections-conf", CONF, FIELDS) })
         }
         Some(user) => {
             Err(ApiError::bad_request(format!("collections belong to apps: give {NOBODY} for the user, not {user}")))
@@ -53,8 +53,13 @@ fn kind_of(parts: &PathParts) -> Result<Kind, ApiError> {
     }
 }
 
-fn refuse(state: &ApiState, _: &Kind, _: Option<&str>, settings: &[(String, String)]) -> Result<(), ApiError> {
-    let (definition, faults) = CollectionDefinition::of_settings(&settings.iter().cloned().collect());
+fn validate_settings(
+    state: &ApiState,
+    _: &Kind,
+    _: Option<&str>,
+    settings: &[(String, String)],
+) -> Result<(), ApiError> {
+    let (definition, faults) = CollectionDefinition::parse_settings(&settings.iter().cloned().collect());
     if let Some(fault) = faults.into_iter().next() {
         return Err(fault.into());
     }

@@ -13,12 +13,12 @@ use quarry_apps::objects::NOBODY;
 use serde_json::{Map, Value};
 
 use super::answer_shape::Content;
-use super::blocking;
-use super::listing::{LISTED, page};
+use super::listing::{LIST_PARAMETERS, page};
 use super::row::{Access, EDIT_TOKENS, Endpoint, entities};
+use super::run_blocking;
 use super::search_jobs::PathParts;
 use super::shape::Shape;
-use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
+use crate::atom::{Acl, Entry, Feed, Fields, Form, escape_segment};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 use crate::{ApiState, CollectorToken, TokenChange, TokenError};
@@ -32,7 +32,7 @@ const PATH: &str = "/services/data/inputs/http";
 /// Prefix of tokens' names in answers, as in their stanzas.
 const PREFIX: &str = "http://";
 /// Message if no collector listens.
-const FROM_START: &str = "The HTTP Event Collector does not listen until the next start of the node.";
+const NOT_LISTENING_MESSAGE: &str = "The HTTP Event Collector does not listen until the next start of the node.";
 /// Settings of a token.
 const SETTINGS: &[&str] = &["token", "index", "indexes", "host", "source", "sourcetype", "disabled", "useACK"];
 /// Parameters that affect only the answer's form.
@@ -44,7 +44,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(method, path, Access::Capability(EDIT_TOKENS), summary, serve)
     };
     let rows = vec![
-        row(Method::GET, tokens, "Lists tokens of the HTTP Event Collector.", get(list)).takes(LISTED),
+        row(Method::GET, tokens, "Lists tokens of the HTTP Event Collector.", get(list)).takes(LIST_PARAMETERS),
         row(Method::POST, tokens, "Creates a token of the HTTP Event Collector.", post(create))
             .needs(&["name"])
             .takes(SETTINGS),
@@ -88,15 +88,15 @@ impl From<TokenError> for ApiError {
     }
 }
 
-async fn known(state: &ApiState) -> Result<Vec<CollectorToken>, ApiError> {
+async fn list_tokens(state: &ApiState) -> Result<Vec<CollectorToken>, ApiError> {
     let node = state.node.clone();
-    Ok(blocking(move || node.collector_tokens()).await??)
+    Ok(run_blocking(move || node.collector_tokens()).await??)
 }
 
 /// The answer to a change.
-fn changed(state: &ApiState, token: &CollectorToken, parameters: &Parameters) -> Response {
-    let told = if state.node.collector_listens() { None } else { Some(FROM_START) };
-    answer(Feed { told: told.map(Cow::Borrowed), ..feed_of(token) }, parameters)
+fn change_response(state: &ApiState, token: &CollectorToken, parameters: &Parameters) -> Response {
+    let told = if state.node.collector_listens() { None } else { Some(NOT_LISTENING_MESSAGE) };
+    answer(Feed { notice: told.map(Cow::Borrowed), ..feed_of(token) }, parameters)
 }
 
 fn feed_of(token: &CollectorToken) -> Feed {
@@ -108,26 +108,26 @@ fn answer(feed: Feed, parameters: &Parameters) -> Response {
 }
 
 async fn list(State(state): State<ApiState>, parameters: Parameters) -> Result<Response, ApiError> {
-    page(TITLE, PATH.to_owned(), known(&state).await?.iter().map(entry).collect(), &parameters)
+    page(TITLE, PATH.to_owned(), list_tokens(&state).await?.iter().map(entry).collect(), &parameters)
 }
 
 async fn create(State(state): State<ApiState>, form: Parameters) -> Result<Response, ApiError> {
     let mut settings = settings_of(form.clone());
     let at = settings.iter().position(|(name, _)| name == "name");
     let name = at.map(|at| settings.remove(at).1).ok_or_else(|| ApiError::bad_request("name is missing"))?;
-    let made = write(&state, TokenChange { name: bare(&name).to_owned(), is_new: true, settings }).await?;
-    Ok((StatusCode::CREATED, changed(&state, &made, &form)).into_response())
+    let made = write(&state, TokenChange { name: strip_scheme(&name).to_owned(), is_new: true, settings }).await?;
+    Ok((StatusCode::CREATED, change_response(&state, &made, &form)).into_response())
 }
 
 async fn show(State(state): State<ApiState>, parts: PathParts, parameters: Parameters) -> Result<Response, ApiError> {
     let name = name_of(&parts);
-    let found = known(&state).await?.into_iter().find(|token| token.name == name);
+    let found = list_tokens(&state).await?.into_iter().find(|token| token.name == name);
     Ok(answer(feed_of(&found.ok_or(TokenError::Unknown { name })?), &parameters))
 }
 
 async fn change(State(state): State<ApiState>, parts: PathParts, form: Parameters) -> Result<Response, ApiError> {
     let change = TokenChange { name: name_of(&parts), is_new: false, settings: settings_of(form.clone()) };
-    Ok(changed(&state, &write(&state, change).await?, &form))
+    Ok(change_response(&state, &write(&state, change).await?, &form))
 }
 
 async fn switch(State(state): State<ApiState>, parts: PathParts, form: Parameters) -> Result<Response, ApiError> {
@@ -138,37 +138,37 @@ async fn switch(State(state): State<ApiState>, parts: PathParts, form: Parameter
     };
     let settings = vec![("disabled".to_owned(), disabled.to_owned())];
     let change = TokenChange { name: name_of(&parts), is_new: false, settings };
-    Ok(changed(&state, &write(&state, change).await?, &form))
+    Ok(change_response(&state, &write(&state, change).await?, &form))
 }
 
 async fn remove(State(state): State<ApiState>, parts: PathParts, form: Parameters) -> Result<Response, ApiError> {
     let (node, name) = (state.node.clone(), name_of(&parts));
-    blocking(move || node.remove_collector_token(&name)).await??;
-    let entries = known(&state).await?.iter().map(entry).collect();
-    page(TITLE, PATH.to_owned(), entries, &form.only("output_mode"))
+    run_blocking(move || node.remove_collector_token(&name)).await??;
+    let entries = list_tokens(&state).await?.iter().map(entry).collect();
+    page(TITLE, PATH.to_owned(), entries, &form.keep_only("output_mode"))
 }
 
 async fn write(state: &ApiState, change: TokenChange) -> Result<CollectorToken, ApiError> {
     let node = state.node.clone();
-    Ok(blocking(move || node.write_collector_token(&change)).await??)
+    Ok(run_blocking(move || node.write_collector_token(&change)).await??)
 }
 
 fn name_of(parts: &PathParts) -> String {
-    bare(parts.get("name").map_or("", String::as_str)).to_owned()
+    strip_scheme(parts.get("name").map_or("", String::as_str)).to_owned()
 }
 
 /// A token's name, with or without the scheme of its stanza.
-fn bare(name: &str) -> &str {
+fn strip_scheme(name: &str) -> &str {
     name.strip_prefix(PREFIX).unwrap_or(name)
 }
 
 fn settings_of(parameters: Parameters) -> Vec<(String, String)> {
-    parameters.all().into_iter().filter(|(name, _)| !PRESENTATION.contains(&name.as_str())).collect()
+    parameters.into_pairs().into_iter().filter(|(name, _)| !PRESENTATION.contains(&name.as_str())).collect()
 }
 
 fn entry(token: &CollectorToken) -> Entry {
     let name = format!("{PREFIX}{}", token.name);
-    let path = format!("/servicesNS/{NOBODY}/{APP}/data/inputs/http/{}", escaped(&name));
+    let path = format!("/servicesNS/{NOBODY}/{APP}/data/inputs/http/{}", escape_segment(&name));
     let switch = if token.disabled { "enable" } else { "disable" };
     let mut links = ["list", "edit", "remove"].map(|link| (link, path.clone())).to_vec();
     links.push((switch, format!("{path}/{switch}")));
@@ -183,7 +183,7 @@ fn entry(token: &CollectorToken) -> Entry {
         content.extend(value.as_deref().map(|value| (key.to_owned(), value.into())));
     }
     let fields = Some(Fields { required: &[], optional: SETTINGS, wildcard: &[] });
-    let acl = Acl { can_write: true, can_remove: true, ..Acl::of_node() };
+    let acl = Acl { can_write: true, can_remove: true, ..Acl::for_node() };
     let (author, app) = (NOBODY.to_owned(), APP.to_owned());
     Entry { name, path, author, app, acl, fields, updated: 0, links, content }
 }

@@ -16,14 +16,14 @@ use quarry_conf::Permissions;
 use serde_json::Map;
 
 use super::answer_shape::{AnswerShape, Content, MESSAGES, NO_CONTENT};
-use super::entities::{Kind, KindOf, change, rows, scope_of, with_objects};
-use super::jobs::told;
-use super::listing::{LISTED, page};
+use super::entities::{Kind, KindLookup, change, rows, scope_of, with_objects};
+use super::jobs::message_response;
+use super::listing::{LIST_PARAMETERS, page};
 use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
 use super::search_jobs::PathParts;
 use super::shape::Shape;
 use crate::ApiState;
-use crate::atom::{Acl, Entry, Fields, Form, escaped};
+use crate::atom::{Acl, Entry, Fields, Form, escape_segment};
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::{Parameters, Settings};
@@ -31,7 +31,7 @@ use crate::parameters::{Parameters, Settings};
 /// Prefix of a conf's name in `configs`.
 const PREFIX: &str = "conf-";
 /// Parameters of a stanza: any setting.
-const ANY: Fields = Fields { required: &[], optional: &[], wildcard: &["*"] };
+const ANY_SETTING: Fields = Fields { required: &[], optional: &[], wildcard: &["*"] };
 /// The collection of confs by stanza.
 const CONFIGS: &str = "configs";
 /// The collection of confs by setting.
@@ -39,26 +39,26 @@ const PROPERTIES: &str = "properties";
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (read, write) = (Access::Capability(REST_PROPERTIES), Access::Capability(REST_PROPERTIES_SET));
-    let mut endpoints = rows("configs/{file}", [read, write], ANY, KindOf::Path(Arc::new(kind_of)));
+    let mut endpoints = rows("configs/{file}", [read, write], ANY_SETTING, KindLookup::Path(Arc::new(kind_of)));
     let (conf, stanza, key) = ("properties/{file}", "properties/{file}/{name}", "properties/{file}/{name}/{key}");
     let names = [
-        Endpoint::new(Method::GET, CONFIGS, read, "Lists conf files.", get(conf_files)).takes(LISTED),
-        Endpoint::new(Method::GET, PROPERTIES, read, "Lists conf files.", get(confs)).takes(LISTED),
-        Endpoint::new(Method::GET, conf, read, "Lists the stanzas of a conf.", get(stanzas)).takes(LISTED),
+        Endpoint::new(Method::GET, CONFIGS, read, "Lists conf files.", get(conf_files)).takes(LIST_PARAMETERS),
+        Endpoint::new(Method::GET, PROPERTIES, read, "Lists conf files.", get(confs)).takes(LIST_PARAMETERS),
+        Endpoint::new(Method::GET, conf, read, "Lists the stanzas of a conf.", get(stanzas)).takes(LIST_PARAMETERS),
     ];
     endpoints.extend(entities(names.to_vec(), &NO_CONTENT));
     let value_of = Content::new("properties", Shape::Object(&[("value", Shape::Text)]));
     endpoints.extend([
-        Endpoint::new(Method::POST, PROPERTIES, write, "Creates an empty conf file.", post(make_conf))
+        Endpoint::new(Method::POST, PROPERTIES, write, "Creates an empty conf file.", post(create_conf))
             .needs(&["__conf"])
             .answers_with(StatusCode::CREATED, AnswerShape::JsonOrXml(MESSAGES)),
-        Endpoint::new(Method::POST, conf, write, "Creates a stanza.", post(make_stanza))
+        Endpoint::new(Method::POST, conf, write, "Creates a stanza.", post(create_stanza))
             .needs(&["__stanza"])
             .answers_with(StatusCode::CREATED, AnswerShape::JsonOrXml(MESSAGES)),
         Endpoint::new(Method::GET, stanza, read, "Lists the settings of a stanza.", get(settings))
-            .takes(LISTED)
+            .takes(LIST_PARAMETERS)
             .answers(AnswerShape::Entities(value_of)),
-        Endpoint::new(Method::POST, stanza, write, "Changes settings of a stanza.", post(set))
+        Endpoint::new(Method::POST, stanza, write, "Changes settings of a stanza.", post(set_settings))
             .answers(AnswerShape::JsonOrXml(MESSAGES)),
         Endpoint::new(Method::GET, key, read, "Returns the value of a setting as text.", get(value))
             .answers(AnswerShape::Texts(&["text/plain"])),
@@ -79,7 +79,7 @@ fn kind_of(parts: &PathParts) -> Result<Kind, ApiError> {
         title: Cow::Owned(file.to_owned()),
         conf: Cow::Owned(conf),
         is_by_name: true,
-        ..super::entities::kind("", "", "", ANY)
+        ..super::entities::kind("", "", "", ANY_SETTING)
     })
 }
 
@@ -99,9 +99,9 @@ impl SettingPath {
 }
 
 /// An entity with only a name.
-fn named(place: &str, name: &str) -> Entry {
-    let (path, author) = (format!("{place}/{}", escaped(name)), NOBODY.to_owned());
-    let (app, acl) = (super::jobs::APP.to_owned(), Acl::of_node());
+fn name_entry(place: &str, name: &str) -> Entry {
+    let (path, author) = (format!("{place}/{}", escape_segment(name)), NOBODY.to_owned());
+    let (app, acl) = (super::jobs::APP.to_owned(), Acl::for_node());
     let links = vec![("list", path.clone())];
     Entry { name: name.to_owned(), path, author, app, acl, fields: None, updated: 0, links, content: Map::new() }
 }
@@ -113,7 +113,7 @@ async fn confs(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let place = format!("/services/{PROPERTIES}");
-    let entries = conf_names(&state, &parts, &caller).await?.iter().map(|name| named(&place, name)).collect();
+    let entries = conf_names(&state, &parts, &caller).await?.iter().map(|name| name_entry(&place, name)).collect();
     // Not paged, because clients look for a conf on the first page.
     page(PROPERTIES, place, entries, &parameters.unpaged())
 }
@@ -125,7 +125,7 @@ async fn conf_files(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let (place, names) = (format!("/services/{CONFIGS}"), conf_names(&state, &parts, &caller).await?);
-    let entries = names.iter().map(|name| named(&place, &format!("{PREFIX}{name}"))).collect();
+    let entries = names.iter().map(|name| name_entry(&place, &format!("{PREFIX}{name}"))).collect();
     page(CONFIGS, place, entries, &parameters.unpaged())
 }
 
@@ -134,7 +134,7 @@ async fn conf_names(state: &ApiState, parts: &PathParts, caller: &Caller) -> Res
     with_objects(state, caller, move |objects, _| Ok(objects.conf_names(&scope))).await
 }
 
-async fn make_conf(
+async fn create_conf(
     State(state): State<ApiState>,
     parts: PathParts,
     caller: Caller,
@@ -144,7 +144,10 @@ async fn make_conf(
     let name = conf.clone();
     let make = move |objects: &Objects, viewer: &Permissions| objects.create_conf(&name, &scope, viewer);
     change(&state, &caller, &conf, make).await?;
-    Ok((StatusCode::CREATED, told(Form::of(form.get("output_mode")), "The configuration file was created."))
+    Ok((
+        StatusCode::CREATED,
+        message_response(Form::of(form.get("output_mode")), "The configuration file was created."),
+    )
         .into_response())
 }
 
@@ -155,16 +158,21 @@ async fn stanzas(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let SettingPath { conf, scope, .. } = SettingPath::of(&parts, &caller)?;
-    let place = format!("/services/{PROPERTIES}/{}", escaped(&conf));
+    let place = format!("/services/{PROPERTIES}/{}", escape_segment(&conf));
     let objects = with_objects(&state, &caller, move |objects, viewer| {
-        objects.check_there(&conf, &scope)?;
+        objects.check_conf_exists(&conf, &scope)?;
         objects.list(&conf, &scope, viewer)
     });
     let objects = objects.await?;
-    page(PROPERTIES, place.clone(), objects.iter().map(|object| named(&place, &object.name)).collect(), &parameters)
+    page(
+        PROPERTIES,
+        place.clone(),
+        objects.iter().map(|object| name_entry(&place, &object.name)).collect(),
+        &parameters,
+    )
 }
 
-async fn make_stanza(
+async fn create_stanza(
     State(state): State<ApiState>,
     parts: PathParts,
     caller: Caller,
@@ -174,10 +182,11 @@ async fn make_stanza(
     let (name, file) = (form.required("__stanza")?.to_owned(), conf.clone());
     let make = move |objects: &Objects, viewer: &Permissions| objects.create(&file, &name, &[], &scope, viewer);
     change(&state, &caller, &conf, make).await?;
-    Ok((StatusCode::CREATED, told(Form::of(form.get("output_mode")), "The stanza was created.")).into_response())
+    Ok((StatusCode::CREATED, message_response(Form::of(form.get("output_mode")), "The stanza was created."))
+        .into_response())
 }
 
-async fn shown(state: &ApiState, caller: &Caller, named: SettingPath) -> Result<ConfObject, ApiError> {
+async fn find_stanza(state: &ApiState, caller: &Caller, named: SettingPath) -> Result<ConfObject, ApiError> {
     let SettingPath { conf, stanza, scope, .. } = named;
     with_objects(state, caller, move |objects, viewer| objects.get(&conf, &stanza, &scope, viewer)).await
 }
@@ -189,31 +198,31 @@ async fn settings(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let asked = SettingPath::of(&parts, &caller)?;
-    let place = format!("/services/{PROPERTIES}/{}/{}", escaped(&asked.conf), escaped(&asked.stanza));
-    let object = shown(&state, &caller, asked).await?;
+    let place = format!("/services/{PROPERTIES}/{}/{}", escape_segment(&asked.conf), escape_segment(&asked.stanza));
+    let object = find_stanza(&state, &caller, asked).await?;
     let entry = |(key, value): (&String, &String)| {
         let content = Map::from_iter([("value".to_owned(), value.as_str().into())]);
-        Entry { content, ..named(&place, key) }
+        Entry { content, ..name_entry(&place, key) }
     };
     page(PROPERTIES, place.clone(), object.settings.iter().map(entry).collect(), &parameters)
 }
 
-async fn set(
+async fn set_settings(
     State(state): State<ApiState>,
     parts: PathParts,
     caller: Caller,
     Settings(form): Settings,
 ) -> Result<Response, ApiError> {
     let mode = Form::of(form.get("output_mode"));
-    let settings = form.all().into_iter().filter(|(key, _)| key != "output_mode").collect();
+    let settings = form.into_pairs().into_iter().filter(|(key, _)| key != "output_mode").collect();
     write(&state, &caller, SettingPath::of(&parts, &caller)?, settings).await?;
-    Ok(told(mode, "The stanza was changed."))
+    Ok(message_response(mode, "The stanza was changed."))
 }
 
 async fn value(State(state): State<ApiState>, parts: PathParts, caller: Caller) -> Result<Response, ApiError> {
     let asked = SettingPath::of(&parts, &caller)?;
     let key = asked.key.clone();
-    let mut object = shown(&state, &caller, asked).await?;
+    let mut object = find_stanza(&state, &caller, asked).await?;
     let missing = || ApiError::with_status(StatusCode::NOT_FOUND, format!("Could not find object id={key}"));
     let value = object.settings.remove(&key).ok_or_else(missing)?;
     Ok(([(header::CONTENT_TYPE, "text/plain; charset=UTF-8")], value).into_response())
@@ -228,7 +237,7 @@ async fn set_value(
     let asked = SettingPath::of(&parts, &caller)?;
     let setting = (asked.key.clone(), form.required("value")?.to_owned());
     write(&state, &caller, asked, vec![setting]).await?;
-    Ok(told(Form::of(form.get("output_mode")), "The setting was changed."))
+    Ok(message_response(Form::of(form.get("output_mode")), "The setting was changed."))
 }
 
 async fn write(

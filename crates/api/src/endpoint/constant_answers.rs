@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::answer_shape::Content;
 use super::entities::{scope_of, with_objects};
-use super::listing::{LISTED, page};
+use super::listing::{LIST_PARAMETERS, page};
 use super::row::{
     Access, EDIT_DEPLOYMENT_SERVER, EDIT_INDEXER_CLUSTER, EDIT_SEARCH_HEAD_CLUSTERING, EDIT_SEARCH_SERVER, EDIT_SERVER,
     Endpoint, LICENSE_EDIT, LIST_INDEXER_CLUSTER, LIST_INTROSPECTION, RESTART, entities,
@@ -23,7 +23,7 @@ use super::row::{
 use super::search_jobs::PathParts;
 use super::shape::Shape;
 use crate::ApiState;
-use crate::atom::{Acl, Entry, escaped};
+use crate::atom::{Acl, Entry, escape_segment};
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
@@ -105,8 +105,8 @@ const NO_REPLICAS: &str = "KV store replication is not enabled on this node: its
 
 /// Endpoints that need a cluster: folder, names in it, error.
 const UNAVAILABLE: &[(&str, &[&str], &str)] = &[
-    ("cluster/manager", OF_MANAGER, NO_CLUSTER),
-    ("cluster/master", OF_MANAGER, NO_CLUSTER),
+    ("cluster/manager", MANAGER_ENDPOINTS, NO_CLUSTER),
+    ("cluster/master", MANAGER_ENDPOINTS, NO_CLUSTER),
     ("cluster/peer", &["buckets", "info"], NO_CLUSTER),
     ("cluster/searchhead", &["generation", "searchheadconfig"], NO_CLUSTER),
     ("cluster/slave", &["buckets", "info"], NO_CLUSTER),
@@ -116,7 +116,7 @@ const UNAVAILABLE: &[(&str, &[&str], &str)] = &[
     ("shcluster/member", &["artifacts", "info", "members"], NO_HEADS),
 ];
 /// Endpoints of the manager of an indexer cluster.
-const OF_MANAGER: &[&str] =
+const MANAGER_ENDPOINTS: &[&str] =
     &["buckets", "fixup", "generation", "health", "indexes", "info", "peers", "redundancy", "sites", "status"];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
@@ -130,7 +130,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 "Answers for compatibility: the node has few or no entries.",
                 get(show),
             )
-            .takes(LISTED),
+            .takes(LIST_PARAMETERS),
             Endpoint::new(
                 Method::GET,
                 format!("{path}/{{name}}"),
@@ -140,7 +140,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             ),
         ];
         let members: BTreeSet<&str> = facts.iter().flat_map(|(_, members)| *members).map(|(name, _)| *name).collect();
-        entities(rows, &Content::of_path(path, Shape::Texts(members.into_iter().collect())))
+        entities(rows, &Content::for_path(path, Shape::Texts(members.into_iter().collect())))
     };
     let unavailable = UNAVAILABLE.iter().flat_map(|(folder, names, why)| {
         let refuse = move || async { ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, *why) };
@@ -227,11 +227,21 @@ async fn show(
 }
 
 fn entry(collection: &str, (name, members): &Fact) -> Entry {
-    let path = format!("/servicesNS/{NOBODY}/{APP_SYSTEM}/{collection}/{}", escaped(name));
+    let path = format!("/servicesNS/{NOBODY}/{APP_SYSTEM}/{collection}/{}", escape_segment(name));
     let content: Map<String, Value> =
         members.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))).collect();
     let (author, app, links) = (NOBODY.to_owned(), APP_SYSTEM.to_owned(), vec![("list", path.clone())]);
-    Entry { name: (*name).to_owned(), path, author, app, acl: Acl::of_node(), fields: None, updated: 0, links, content }
+    Entry {
+        name: (*name).to_owned(),
+        path,
+        author,
+        app,
+        acl: Acl::for_node(),
+        fields: None,
+        updated: 0,
+        links,
+        content,
+    }
 }
 
 #[cfg(test)]
@@ -239,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn collections_are_there_once_and_in_order() {
+    fn collections_are_unique_and_sorted() {
         assert!(FACTS.windows(2).all(|pair| pair[0].0 < pair[1].0));
         assert!(UNAVAILABLE.windows(2).all(|pair| pair[0].0 < pair[1].0));
         assert!(REFUSALS.windows(2).all(|pair| pair[0].0 < pair[1].0));

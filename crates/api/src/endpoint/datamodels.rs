@@ -22,7 +22,7 @@ use super::object_request::ObjectRequest;
 use super::permissions::{acl_change, acl_entry};
 use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
 use super::shape::Shape;
-use crate::atom::{Acl, Entry, Fields, escaped};
+use crate::atom::{Acl, Entry, Fields, escape_segment};
 use crate::message::ApiError;
 use crate::parameter_types::parse_flag;
 
@@ -46,7 +46,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let one = format!("{PATH}/{{name}}");
     let acl = format!("{one}/acl");
     let rows = vec![
-        Endpoint::new(Method::GET, PATH, read, "Lists data models.", get(list)).takes(LISTED_MODELS),
+        Endpoint::new(Method::GET, PATH, read, "Lists data models.", get(list)).takes(LIST_PARAMETERS),
         Endpoint::new(Method::POST, PATH, write, "Creates a data model.", post(create))
             .needs(&["name"])
             .takes(FIELDS.optional),
@@ -86,10 +86,10 @@ const MODEL: Content = Content::new(
 );
 
 /// Parameters of the list.
-const LISTED_MODELS: &[&str] =
+const LIST_PARAMETERS: &[&str] =
     &["count", "offset", "search", "sort_key", "sort_dir", "sort_mode", "f", "summarize", "concise"];
 
-fn shown() -> Kind {
+fn model_kind() -> Kind {
     Kind { verbs: &[], ..kind(PATH, TITLE, MODELS, FIELDS) }
 }
 
@@ -103,7 +103,7 @@ struct Model {
 }
 
 impl Model {
-    fn of_object(object: ConfObject, acceleration: Option<ConfObject>) -> Model {
+    fn from_object(object: ConfObject, acceleration: Option<ConfObject>) -> Model {
         let text = object.get(TEXT).unwrap_or_default().to_owned();
         Model { name: object.name.clone(), text, acceleration, object: Some(object) }
     }
@@ -131,12 +131,12 @@ impl Model {
             }
         }
         let Some(object) = &self.object else {
-            let path = format!("/servicesNS/{NOBODY}/system/{PATH}/{}", escaped(&self.name));
+            let path = format!("/servicesNS/{NOBODY}/system/{PATH}/{}", escape_segment(&self.name));
             let (author, app, links) = (NOBODY.to_owned(), "system".to_owned(), vec![("list", path.clone())]);
-            let (name, fields, acl) = (self.name.clone(), Some(FIELDS), Acl::of_node());
+            let (name, fields, acl) = (self.name.clone(), Some(FIELDS), Acl::for_node());
             return Entry { name, path, author, app, acl, fields, updated: 0, links, content };
         };
-        let mut made = entry(&shown(), object);
+        let mut made = entry(&model_kind(), object);
         for name in ["eai:appName", "eai:userName"] {
             content.extend(made.content.remove(name).map(|value| (name.to_owned(), value)));
         }
@@ -169,7 +169,7 @@ fn models(objects: &Objects, scope: &Scope, viewer: &Permissions) -> Result<Vec<
     let mut found: Vec<Model> = Vec::new();
     for object in objects.texts(MODELS, scope, viewer)? {
         let acceleration = of_model(&object.name);
-        found.push(Model::of_object(object, acceleration));
+        found.push(Model::from_object(object, acceleration));
     }
     let bundled = bundled_models().filter(|(name, _)| found.iter().all(|known| known.name != *name));
     let bundled: Vec<(&str, &str)> = bundled.collect();
@@ -187,7 +187,7 @@ fn model(objects: &Objects, name: &str, scope: &Scope, viewer: &Permissions) -> 
 }
 
 /// The name of the model that a request names, and whether it is accelerated.
-pub(super) async fn model_of(request: &ObjectRequest) -> Result<(String, bool), ApiError> {
+pub(super) async fn requested_model(request: &ObjectRequest) -> Result<(String, bool), ApiError> {
     let (name, scope) = (request.name.clone(), request.scope.clone());
     let found = request.with(move |objects, viewer| model(objects, &name, &scope, viewer)).await?;
     let is_accelerated = found.acceleration()["enabled"] == true;
@@ -233,11 +233,11 @@ impl Change {
             None => None,
             Some(text) => Some(stored_model(name, text)?),
         };
-        let acceleration = given("acceleration").map(accelerated).transpose()?.unwrap_or_default();
+        let acceleration = given("acceleration").map(parse_acceleration).transpose()?.unwrap_or_default();
         if text.is_none() && acceleration.is_empty() {
             return Err(ApiError::bad_request("nothing to change: give description or acceleration"));
         }
-        if !acceleration.is_empty() && !request.permissions().holds(ACCELERATE) {
+        if !acceleration.is_empty() && !request.permissions().has_capability(ACCELERATE) {
             let user = &request.permissions().user;
             return Err(ApiError::forbidden(format!(
                 "user {user} may not accelerate a data model: it requires the capability {ACCELERATE}"
@@ -248,7 +248,7 @@ impl Change {
 }
 
 /// Settings of datamodels.conf for an acceleration: a flag, or a JSON object with its members.
-fn accelerated(text: &str) -> Result<Vec<(String, String)>, ApiError> {
+fn parse_acceleration(text: &str) -> Result<Vec<(String, String)>, ApiError> {
     let wrong = || {
         ApiError::bad_request(format!(
             "acceleration={text}: give a JSON object as in {{\"enabled\": true, \"earliest_time\": \"-1mon\"}}"
@@ -299,7 +299,7 @@ async fn put(request: &ObjectRequest, name: String, change: Change, is_new: bool
 }
 
 async fn create(request: ObjectRequest) -> Result<Response, ApiError> {
-    request.parameters.refuse_others(&[&["name", "concise"], FIELDS.optional])?;
+    request.parameters.reject_unknown(&[&["name", "concise"], FIELDS.optional])?;
     let name = request.parameters.required("name")?.to_owned();
     let change = Change::of(&request, &name, true)?;
     check(&request, &name, change.text.as_deref()).await?;
@@ -313,7 +313,7 @@ async fn create(request: ObjectRequest) -> Result<Response, ApiError> {
 }
 
 async fn edit(request: ObjectRequest) -> Result<Response, ApiError> {
-    request.parameters.refuse_others(&[&["concise"], FIELDS.optional])?;
+    request.parameters.reject_unknown(&[&["concise"], FIELDS.optional])?;
     let name = request.name.clone();
     let change = Change::of(&request, &name, false)?;
     check(&request, &name, change.text.as_deref()).await?;
@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn an_acceleration_is_a_flag_or_an_object() {
-        let of = |text: &str| accelerated(text).unwrap();
+        let of = |text: &str| parse_acceleration(text).unwrap();
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(of("1"), [pair("acceleration", "true")]);
         let both = of(r#"{"enabled": true, "earliest_time": "-2mon", "max_time": 60, "x": null}"#);
@@ -386,7 +386,7 @@ mod tests {
         ];
         assert!(wanted.iter().all(|pair| both.contains(pair)) && both.len() == 3, "{both:?}");
         for wrong in ["yes please", "[]", r#"{"enabled": "maybe"}"#, r#"{"enabled": {}}"#] {
-            assert!(accelerated(wrong).is_err(), "{wrong}");
+            assert!(parse_acceleration(wrong).is_err(), "{wrong}");
         }
     }
 }

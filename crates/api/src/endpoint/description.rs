@@ -12,8 +12,8 @@ use axum::response::Response;
 use axum::routing::get;
 use serde_json::{Map, Value, json};
 
-use super::answer_shape::{AnswerShape, NAMED, refusal, schema_name};
-use super::json as answer;
+use super::answer_shape::{AnswerShape, NAMED_SCHEMAS, refusal_openapi, schema_name};
+use super::json_response as answer;
 use super::row::{Access, Endpoint, EndpointRow, RequestBody};
 use super::shape::Shape;
 use super::table::ENDPOINTS;
@@ -26,7 +26,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let summary = "Describes all endpoints as an OpenAPI document.";
     vec![
         Endpoint::new(Method::GET, "quarry/openapi.json", Access::LoggedIn, summary, get(show))
-            .of_node()
+            .without_namespace()
             .answers(AnswerShape::Json(Shape::Map(&Shape::Any))),
     ]
 }
@@ -47,7 +47,7 @@ fn document() -> Value {
         "openapi": OPENAPI,
         "info": { "title": "Quarry", "version": env!("CARGO_PKG_VERSION"), "license": { "name": "Apache-2.0" } },
         "paths": paths,
-        "components": { "schemas": schemas(), "responses": { REFUSED: refusal() }, "securitySchemes": {
+        "components": { "schemas": schemas(), "responses": { REFUSED: refusal_openapi() }, "securitySchemes": {
             "basic": { "type": "http", "scheme": "basic" },
             "session": { "type": "apiKey", "in": "header", "name": "Authorization", "description": "Splunk KEY" },
         } },
@@ -64,7 +64,7 @@ fn is_whole(row: &EndpointRow) -> bool {
 
 /// The schemas that answers refer to.
 fn schemas() -> BTreeMap<String, Value> {
-    let named = NAMED.iter().map(|(name, shape)| ((*name).to_owned(), shape.schema(true)));
+    let named = NAMED_SCHEMAS.iter().map(|(name, shape)| ((*name).to_owned(), shape.schema(true)));
     let mut schemas: BTreeMap<String, Value> = named.collect();
     for row in ENDPOINTS.iter() {
         for (name, shape) in row.answers.iter().flatten().filter_map(|(_, answer)| answer.content()) {
@@ -80,7 +80,7 @@ fn schemas() -> BTreeMap<String, Value> {
 fn responses(row: &EndpointRow) -> Map<String, Value> {
     let answers = row.answers.iter().flatten();
     let mut responses: Map<String, Value> =
-        answers.map(|(status, answer)| (status.as_str().to_owned(), answer.described(is_whole(row)))).collect();
+        answers.map(|(status, answer)| (status.as_str().to_owned(), answer.to_openapi(is_whole(row)))).collect();
     let refused = [
         (row.access != Access::Open, StatusCode::UNAUTHORIZED),
         (matches!(row.access, Access::Capability(_)), StatusCode::FORBIDDEN),

@@ -13,11 +13,11 @@ use quarry_conf::permissions::SEARCH;
 
 use super::answer_shape::Content;
 use super::entities::{KINDS, entry};
-use super::listing::{LISTED, page};
+use super::listing::{LIST_PARAMETERS, page};
 use super::object_request::ObjectRequest;
 use super::row::{Access, Endpoint, REST_PROPERTIES, entities};
 use super::shape::{Member, SETTING, Settings, Shape};
-use super::views::shown;
+use super::views::view_kind;
 use crate::atom::{Entry, Fields};
 use crate::message::ApiError;
 
@@ -28,11 +28,11 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let read = Access::Capability(REST_PROPERTIES);
     let one = format!("{PATH}/{{name}}");
     let rows = vec![
-        Endpoint::new(Method::GET, PATH, read, "Lists the objects of all kinds.", get(list)).takes(LISTED),
+        Endpoint::new(Method::GET, PATH, read, "Lists the objects of all kinds.", get(list)).takes(LIST_PARAMETERS),
         Endpoint::new(Method::GET, one, read, "Shows the objects of a name.", get(show)),
     ];
     let located = Settings { fields: Fields { required: &[], optional: &[], wildcard: &[] }, more: LOCATED };
-    entities(rows, &Content::of_path(PATH, Shape::Settings(located)))
+    entities(rows, &Content::for_path(PATH, Shape::Settings(located)))
 }
 
 /// Members of every object.
@@ -52,7 +52,7 @@ fn located(mut entry: Entry, collection: &str, title: &str) -> Entry {
 
 fn all(objects: &Objects, scope: &Scope, viewer: &Permissions) -> Result<Vec<Entry>, ObjectError> {
     // The collection of saved searches requires a capability; here its entries are omitted without it.
-    let may_read = |path: &str| path != "saved/searches" || viewer.holds(SEARCH);
+    let may_read = |path: &str| path != "saved/searches" || viewer.has_capability(SEARCH);
     let mut entries = Vec::new();
     for kind in KINDS.iter().filter(|kind| may_read(&kind.path)) {
         let found = objects.list(&kind.conf, scope, viewer)?;
@@ -60,7 +60,7 @@ fn all(objects: &Objects, scope: &Scope, viewer: &Permissions) -> Result<Vec<Ent
         entries.extend(found.map(|object| located(entry(kind, object), &kind.path, &kind.title)));
     }
     for text in TEXTS {
-        let kind = shown(text);
+        let kind = view_kind(text);
         let found = objects.texts(text, scope, viewer)?;
         entries.extend(found.iter().map(|object| located(entry(&kind, object), &kind.path, &kind.title)));
     }
@@ -80,5 +80,5 @@ async fn show(request: ObjectRequest) -> Result<Response, ApiError> {
     if entries.is_empty() {
         return Err(ObjectError::Unknown(name).into());
     }
-    page(PATH, format!("/services/{PATH}"), entries, &request.parameters.only("output_mode"))
+    page(PATH, format!("/services/{PATH}"), entries, &request.parameters.keep_only("output_mode"))
 }

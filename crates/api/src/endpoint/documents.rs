@@ -29,7 +29,7 @@ use super::collection_entities::CONF;
 use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, RequestBody};
 use super::search_jobs::PathParts;
 use super::shape::Shape;
-use super::{blocking, json as json_answer};
+use super::{json_response as json_answer, run_blocking};
 use crate::ApiState;
 use crate::caller::Caller;
 use crate::message::ApiError;
@@ -129,7 +129,7 @@ impl Target {
     }
 
     /// A query with the limits applied.
-    fn bounded(&self, find: Find) -> Find {
+    fn with_limits(&self, find: Find) -> Find {
         let most = self.limits.documents_per_query;
         let limit = if find.limit == 0 { most } else { find.limit.min(most) };
         Find { limit, bytes_max: self.limits.result_bytes, ..find }
@@ -144,12 +144,12 @@ async fn with_target<T: Send + 'static>(
     is_change: bool,
     work: impl FnOnce(&Target) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
-    let _turn = turn_of(&state.document_turns).await?;
+    let _turn = acquire_permit(&state.document_turns).await?;
     let (state, caller) = (state.clone(), caller.clone());
-    blocking(move || work(&target(&state, &parts, &caller, is_change)?)).await?
+    run_blocking(move || work(&target(&state, &parts, &caller, is_change)?)).await?
 }
 
-async fn turn_of(turns: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ApiError> {
+async fn acquire_permit(turns: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ApiError> {
     let turn = Arc::clone(turns).acquire_owned().await;
     turn.map_err(|error| ApiError::internal(format!("no slot for a request for documents: {error}")))
 }
@@ -172,7 +172,7 @@ fn target(
         return Err(ApiError::forbidden(format!("user {me} may not see the documents of {user}")));
     }
     let (name, app) = (part("collection"), parts.get("app").map_or(ALL, String::as_str));
-    let scope = Scope::of_namespace(NOBODY, app)?;
+    let scope = Scope::for_namespace(NOBODY, app)?;
     let object = state.objects.get(CONF, &name, &scope, &caller.permissions).map_err(|error| match error {
         ObjectError::Unknown(_) => ApiError::from(CollectionError::Unknown),
         other => other.into(),
@@ -185,30 +185,35 @@ fn target(
         return Err(ApiError::forbidden(format!("user {me} may not change the documents of the collection {name}")));
     }
     // Errors in the conf are reported where it is loaded.
-    let (definition, _) = CollectionDefinition::of_settings(&object.settings);
+    let (definition, _) = CollectionDefinition::parse_settings(&object.settings);
     let collection = state.collections.get(object.place.app(), &name)?;
-    collection.adopt(&definition)?;
+    collection.update_accelerations(&definition)?;
     let limits = state.node.collection_limits();
     Ok(Target { collection, definition, user: user.to_owned(), key: part("key"), limits })
 }
 
 /// The documents of a request.
-struct Arrived {
+struct ReceivedDocuments {
     bytes: Bytes,
     /// Permit of a large body, released with the documents.
     _place: Option<OwnedSemaphorePermit>,
 }
 
 /// Reads the documents of a request; large ones wait for a permit.
-async fn body_of(state: &ApiState, body: Body, most: usize, limit: &str) -> Result<Arrived, ApiError> {
+async fn receive_documents(
+    state: &ApiState,
+    body: Body,
+    most: usize,
+    limit: &str,
+) -> Result<ReceivedDocuments, ApiError> {
     let is_small = body.size_hint().upper().is_some_and(|bytes| bytes <= SMALL_BYTES_MAX);
-    let place = if is_small { None } else { Some(turn_of(&state.document_bodies).await?) };
+    let place = if is_small { None } else { Some(acquire_permit(&state.document_bodies).await?) };
     let read = tokio::time::timeout(BODY_WAIT, to_bytes(body, most)).await;
     let late = |_| ApiError::with_status(StatusCode::REQUEST_TIMEOUT, "the documents took too long to arrive");
     let over = |_| {
         ApiError::bad_request(format!("the body is over the limit of {most} bytes ({limit}), or was not sent whole"))
     };
-    Ok(Arrived { bytes: read.map_err(late)?.map_err(over)?, _place: place })
+    Ok(ReceivedDocuments { bytes: read.map_err(late)?.map_err(over)?, _place: place })
 }
 
 fn key_answer(status: StatusCode, key: &str) -> Response {
@@ -233,7 +238,7 @@ async fn find(
     let with_shared = parameters.is_set("shared");
     let found = with_target(&state, parts, &caller, false, move |target| {
         let mut out = String::new();
-        target.collection.find(&target.users(with_shared), &target.bounded(find), &mut out)?;
+        target.collection.find(&target.users(with_shared), &target.with_limits(find), &mut out)?;
         Ok(out)
     });
     Ok(json_answer(found.await?))
@@ -258,7 +263,7 @@ async fn insert(
     caller: Caller,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let body = body_of(&state, request.into_body(), DOCUMENT_BYTES_MAX, "a document").await?;
+    let body = receive_documents(&state, request.into_body(), DOCUMENT_BYTES_MAX, "a document").await?;
     let key = with_target(&state, parts, &caller, true, move |target| {
         Ok(target.collection.insert(&target.user, parse_object(&body.bytes)?, &target.definition)?)
     });
@@ -271,7 +276,7 @@ async fn replace(
     caller: Caller,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let body = body_of(&state, request.into_body(), DOCUMENT_BYTES_MAX, "a document").await?;
+    let body = receive_documents(&state, request.into_body(), DOCUMENT_BYTES_MAX, "a document").await?;
     let key = with_target(&state, parts, &caller, true, move |target| {
         let mut document = parse_object(&body.bytes)?;
         document.remove(quarry_collections::KEY);
@@ -310,7 +315,7 @@ async fn save(
     request: Request,
 ) -> Result<Response, ApiError> {
     let most = state.node.collection_limits().save_bytes;
-    let body = body_of(&state, request.into_body(), most, "max_size_per_batch_save_mb").await?;
+    let body = receive_documents(&state, request.into_body(), most, "max_size_per_batch_save_mb").await?;
     let keys = with_target(&state, parts, &caller, true, move |target| {
         let (most, mut count) = (target.limits.documents_per_save, 0);
         let mut fill = |take: &mut dyn FnMut(_) -> Result<(), CollectionError>| {
@@ -332,11 +337,11 @@ async fn save(
 /// A query of `batch_find`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct AskedFind {
+struct FindRequest {
     #[serde(default)]
     query: Value,
     #[serde(default)]
-    sort: AskedSort,
+    sort: SortRequest,
     #[serde(default)]
     fields: Value,
     #[serde(default)]
@@ -350,31 +355,31 @@ struct AskedFind {
 /// A sort order as a text or an object.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum AskedSort {
+enum SortRequest {
     Text(String),
     Fields(Pairs),
 }
 
-impl Default for AskedSort {
-    fn default() -> AskedSort {
-        AskedSort::Text(String::new())
+impl Default for SortRequest {
+    fn default() -> SortRequest {
+        SortRequest::Text(String::new())
     }
 }
 
-impl AskedFind {
-    fn find(self) -> Result<(Find, bool), CollectionError> {
+impl FindRequest {
+    fn into_find(self) -> Result<(Find, bool), CollectionError> {
         let find = Find {
             query: match &self.query {
                 Value::String(text) => Query::parse(text)?,
-                query => Query::of_json(query)?,
+                query => Query::from_json(query)?,
             },
             sort: match self.sort {
-                AskedSort::Text(text) => Sort::parse(&text)?,
-                AskedSort::Fields(pairs) => Sort::of_pairs(pairs)?,
+                SortRequest::Text(text) => Sort::parse(&text)?,
+                SortRequest::Fields(pairs) => Sort::from_pairs(pairs)?,
             },
             skip: self.skip,
             limit: self.limit,
-            projection: Projection::of_json(&self.fields)?,
+            projection: Projection::from_json(&self.fields)?,
             bytes_max: 0,
         };
         Ok((find, self.shared))
@@ -387,10 +392,10 @@ async fn find_all(
     caller: Caller,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let body = body_of(&state, request.into_body(), QUERIES_BYTES_MAX, "batch_find").await?;
+    let body = receive_documents(&state, request.into_body(), QUERIES_BYTES_MAX, "batch_find").await?;
     let found = with_target(&state, parts, &caller, false, move |target| {
         let wrong = |error| ApiError::bad_request(format!("JSON in the request is invalid: {error}"));
-        let asked: Vec<AskedFind> = serde_json::from_slice(&body.bytes).map_err(wrong)?;
+        let asked: Vec<FindRequest> = serde_json::from_slice(&body.bytes).map_err(wrong)?;
         let limits = &target.limits;
         if asked.len() > limits.queries_per_batch {
             let most = limits.queries_per_batch;
@@ -403,8 +408,8 @@ async fn find_all(
             if at > 0 {
                 out.push_str(",\n");
             }
-            let (find, with_shared) = asked.find()?;
-            let find = target.bounded(find);
+            let (find, with_shared) = asked.into_find()?;
+            let find = target.with_limits(find);
             let bytes_max = find.bytes_max.saturating_add(out.len());
             target.collection.find(&target.users(with_shared), &Find { bytes_max, ..find }, &mut out)?;
             if out.len() > limits.batch_result_bytes {

@@ -21,44 +21,44 @@ use quarry_conf::{Permissions, parse_bool};
 use serde_json::{Map, Value};
 
 use super::answer_shape::{AnswerShape, Content, NO_CONTENT};
-use super::blocking;
 use super::entity_kinds::{GLOBAL_BANNER, OTHER_PATHS, RELOAD, SHOWN_KINDS, VERBS};
-pub(super) use super::entity_kinds::{KINDS, Kind, Refuse, kind};
-use super::listing::{LISTED, page, page_of};
+pub(super) use super::entity_kinds::{KINDS, Kind, ValidateSettings, kind};
+use super::listing::{LIST_PARAMETERS, page, select_page};
 use super::permissions::{acl_change, acl_entry};
 use super::row::{Access, EDIT_SERVER, EDIT_STATSD, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
+use super::run_blocking;
 use super::search_jobs::PathParts;
 use super::shape::STANZA_FLAGS;
 use crate::ApiState;
-use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
+use crate::atom::{Acl, Entry, Feed, Fields, Form, escape_segment};
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::{Parameters, Settings};
 
 /// Finds a collection by the path of a request.
-type OfPath = dyn Fn(&PathParts) -> Result<Kind, ApiError> + Send + Sync;
+type ResolveKind = dyn Fn(&PathParts) -> Result<Kind, ApiError> + Send + Sync;
 
 /// Lookup of the collection of a request.
 #[derive(Clone)]
-pub(super) enum KindOf {
+pub(super) enum KindLookup {
     /// The kind follows from the path.
-    Path(Arc<OfPath>),
+    Path(Arc<ResolveKind>),
     /// The node determines the kind, which may take time.
     Node(fn(&ApiState, &PathParts) -> Result<Kind, ApiError>),
 }
 
-impl KindOf {
+impl KindLookup {
     /// A lookup that returns the same kind for every request.
-    pub(super) fn always(kind: Kind) -> KindOf {
-        KindOf::Path(Arc::new(move |_| Ok(kind.clone())))
+    pub(super) fn always(kind: Kind) -> KindLookup {
+        KindLookup::Path(Arc::new(move |_| Ok(kind.clone())))
     }
 
     async fn find(&self, state: &ApiState, parts: &PathParts) -> Result<Kind, ApiError> {
         match self {
-            KindOf::Path(of) => of(parts),
-            KindOf::Node(of) => {
+            KindLookup::Path(of) => of(parts),
+            KindLookup::Node(of) => {
                 let (of, state, parts) = (*of, state.clone(), Path(parts.0.clone()));
-                blocking(move || of(&state, &parts)).await?
+                run_blocking(move || of(&state, &parts)).await?
             }
         }
     }
@@ -73,7 +73,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             }
             _ => [Access::Capability(REST_PROPERTIES), Access::Capability(REST_PROPERTIES_SET)],
         };
-        rows(&kind.path, access, kind.fields, KindOf::always(kind.clone()))
+        rows(&kind.path, access, kind.fields, KindLookup::always(kind.clone()))
     };
     let shown = |kind: &'static Kind| {
         // Alert actions may contain passwords.
@@ -102,8 +102,8 @@ macro_rules! serve {
 }
 
 /// The rows of a collection and its entities; `access` is required for reading and for changing.
-pub(super) fn rows(path: &str, access: [Access; 2], fields: Fields, kind: KindOf) -> Vec<Endpoint> {
-    let content = Content::of_stanza(path, fields);
+pub(super) fn rows(path: &str, access: [Access; 2], fields: Fields, kind: KindLookup) -> Vec<Endpoint> {
+    let content = Content::for_stanza(path, fields);
     let mut rows = collection_rows(path, access, (fields, &content), &kind);
     rows.extend(entity_rows(&format!("{path}/{{name}}"), access, (fields, &content), &kind));
     rows
@@ -111,13 +111,13 @@ pub(super) fn rows(path: &str, access: [Access; 2], fields: Fields, kind: KindOf
 
 /// The rows of a collection that cannot be changed, and its entities.
 fn read_only_rows(kind: &Kind, read: Access) -> Vec<Endpoint> {
-    let content = Content::of_stanza(&kind.path, kind.fields);
-    let (path, kind) = (kind.path.clone(), &KindOf::always(kind.clone()));
+    let content = Content::for_stanza(&kind.path, kind.fields);
+    let (path, kind) = (kind.path.clone(), &KindLookup::always(kind.clone()));
     let one = format!("{path}/{{name}}");
     let shown = "Shows the permissions of an entity.";
     let mut rows = entities(
         vec![
-            Endpoint::new(Method::GET, path, read, "Lists entities.", serve!(kind, get, list)).takes(LISTED),
+            Endpoint::new(Method::GET, path, read, "Lists entities.", serve!(kind, get, list)).takes(LIST_PARAMETERS),
             Endpoint::new(Method::GET, one.as_str(), read, "Shows an entity.", serve!(kind, get, show)).takes(&["f"]),
         ],
         &content,
@@ -131,29 +131,29 @@ fn read_only_rows(kind: &Kind, read: Access) -> Vec<Endpoint> {
 
 /// The rows of a collection with a single entity.
 pub(super) fn single_rows(kind: &Kind, [read, write]: [Access; 2]) -> Vec<Endpoint> {
-    let (one, fields, of) = (format!("{}/{{name}}", kind.path), kind.fields, &KindOf::always(kind.clone()));
+    let (one, fields, of) = (format!("{}/{{name}}", kind.path), kind.fields, &KindLookup::always(kind.clone()));
     let mut rows = read_only_rows(kind, read);
     rows.push(
         Endpoint::new(Method::POST, one, write, "Changes an entity.", serve!(of, post, edit))
             .takes(fields.optional)
-            .answers(AnswerShape::Entities(Content::of_stanza(&kind.path, fields))),
+            .answers(AnswerShape::Entities(Content::for_stanza(&kind.path, fields))),
     );
     rows
 }
 
 /// Help text of `POST …/_new`.
-const NEW_POSTED: &str = "Creates an entity; without a name it shows the possible settings.";
+const NEW_HELP: &str = "Creates an entity; without a name it shows the possible settings.";
 
 fn collection_rows(
     path: &str,
     [read, write]: [Access; 2],
     (fields, content): (Fields, &Content),
-    kind: &KindOf,
+    kind: &KindLookup,
 ) -> Vec<Endpoint> {
     let below = |name: &str| format!("{path}/{name}");
     let (new, reload_all) = ("Shows the possible settings of a new entity.", "Reloads changed files.");
     let mut rows = vec![
-        Endpoint::new(Method::GET, path, read, "Lists entities.", serve!(kind, get, list)).takes(LISTED),
+        Endpoint::new(Method::GET, path, read, "Lists entities.", serve!(kind, get, list)).takes(LIST_PARAMETERS),
         Endpoint::new(Method::POST, path, write, "Creates an entity.", serve!(kind, post, create))
             .needs(&["name"])
             .takes(fields.optional),
@@ -164,7 +164,7 @@ fn collection_rows(
     rows = entities(rows, content);
     let answer = AnswerShape::Entities(content.clone());
     rows.push(
-        Endpoint::new(Method::POST, below("_new"), write, NEW_POSTED, serve!(kind, post, create_named))
+        Endpoint::new(Method::POST, below("_new"), write, NEW_HELP, serve!(kind, post, create_named))
             .takes(fields.optional)
             .answers(answer.clone())
             .or_answers(StatusCode::CREATED, answer),
@@ -176,7 +176,7 @@ fn entity_rows(
     path: &str,
     [read, write]: [Access; 2],
     (fields, content): (Fields, &Content),
-    kind: &KindOf,
+    kind: &KindLookup,
 ) -> Vec<Endpoint> {
     let below = |name: &str| format!("{path}/{name}");
     let (acl, change_acl) = ("Shows the permissions of an entity.", "Changes the permissions of an entity.");
@@ -187,7 +187,8 @@ fn entity_rows(
         Endpoint::new(Method::DELETE, path, write, "Deletes an entity.", serve!(kind, delete, remove)),
         Endpoint::new(Method::POST, below("enable"), write, "Enables an entity.", serve!(kind, post, enable)),
         Endpoint::new(Method::POST, below("disable"), write, "Disables an entity.", serve!(kind, post, disable)),
-        Endpoint::new(Method::POST, below("move"), write, give, serve!(kind, post, give_away)).takes(&["app", "user"]),
+        Endpoint::new(Method::POST, below("move"), write, give, serve!(kind, post, change_owner))
+            .takes(&["app", "user"]),
     ];
     rows = entities(rows, content);
     rows.extend(entities(
@@ -218,7 +219,7 @@ pub(super) struct Request {
 impl Request {
     async fn of(
         state: &ApiState,
-        kind: &KindOf,
+        kind: &KindLookup,
         parts: PathParts,
         caller: Caller,
         parameters: Parameters,
@@ -231,7 +232,7 @@ impl Request {
     /// The settings in the request.
     fn settings(&self) -> Vec<(String, String)> {
         let is_setting = |key: &str| !matches!(key, "output_mode" | "name" | "namespace");
-        let given = self.parameters.clone().all().into_iter().filter(|(key, _)| is_setting(key));
+        let given = self.parameters.clone().into_pairs().into_iter().filter(|(key, _)| is_setting(key));
         // Clients expect `iseval` as 1 or 0, as Splunk stores it, however it was sent.
         let stored = |(key, value): (String, String)| match parse_bool(&value).filter(|_| key == "iseval") {
             Some(is_set) => (key, u8::from(is_set).to_string()),
@@ -250,15 +251,15 @@ impl Request {
     fn answer(&self, state: &ApiState, object: &ConfObject) -> Response {
         let form = Form::of(self.parameters.get("output_mode"));
         let feed = Feed::of(self.kind.title.clone(), format!("/services/{}", self.kind.path), vec![self.entry(object)]);
-        Feed { told: self.kind.told.about(state, &object.name), ..feed }.answer(form)
+        Feed { notice: self.kind.notice.about(state, &object.name), ..feed }.answer(form)
     }
 }
 
 /// The scope of a request; only the user and administrators may see a user's private objects.
 pub(super) fn scope_of(Path(parts): &PathParts, caller: &Caller) -> Result<Scope, ApiError> {
     match (parts.get("user"), parts.get("app")) {
-        (Some(user), Some(app)) => Ok(Scope::of_namespace(user, app)?),
-        _ => Ok(Scope::of_caller(&caller.identity.user)),
+        (Some(user), Some(app)) => Ok(Scope::for_namespace(user, app)?),
+        _ => Ok(Scope::for_caller(&caller.identity.user)),
     }
 }
 
@@ -283,7 +284,7 @@ pub(super) async fn with_objects<T: Send + 'static>(
     work: impl FnOnce(&Objects, &Permissions) -> Result<T, ObjectError> + Send + 'static,
 ) -> Result<T, ApiError> {
     let (objects, permissions) = (Arc::clone(&state.objects), Arc::clone(&caller.permissions));
-    Ok(blocking(move || work(&objects, &permissions)).await??)
+    Ok(run_blocking(move || work(&objects, &permissions)).await??)
 }
 
 /// Like [`with_objects`], for changes of a conf.
@@ -294,15 +295,15 @@ pub(super) async fn change<T: Send + 'static>(
     work: impl FnOnce(&Objects, &Permissions) -> Result<T, ObjectError> + Send + 'static,
 ) -> Result<T, ApiError> {
     let made = with_objects(state, caller, work).await?;
-    changed(state, conf).await?;
+    notify_changed(state, conf).await?;
     Ok(made)
 }
 
 /// Notifies the node that a conf has changed. Changed roles apply at once to all sessions.
-async fn changed(state: &ApiState, conf: &str) -> Result<(), ApiError> {
+async fn notify_changed(state: &ApiState, conf: &str) -> Result<(), ApiError> {
     let (node, auth, conf) = (state.node.clone(), Arc::clone(&state.auth), conf.to_owned());
-    blocking(move || {
-        node.configuration_changed(&conf);
+    run_blocking(move || {
+        node.notify_configuration_changed(&conf);
         if conf == AUTHORIZE_CONF {
             auth.set_roles(|| node.roles());
         }
@@ -311,33 +312,33 @@ async fn changed(state: &ApiState, conf: &str) -> Result<(), ApiError> {
 }
 
 async fn list(state: ApiState, request: Request) -> Result<Response, ApiError> {
-    Ok(listed(&state, &request).await?.answer(Form::of(request.parameters.get("output_mode"))))
+    Ok(list_feed(&state, &request).await?.answer(Form::of(request.parameters.get("output_mode"))))
 }
 
-async fn listed(state: &ApiState, request: &Request) -> Result<Feed, ApiError> {
+async fn list_feed(state: &ApiState, request: &Request) -> Result<Feed, ApiError> {
     let (scope, kind) = (request.scope.clone(), request.kind.clone());
     let (conf, is_by_name) = (kind.conf.clone(), kind.is_by_name);
     let objects = with_objects(state, &request.caller, move |objects, viewer| {
         if is_by_name {
-            objects.check_there(&conf, &scope)?;
+            objects.check_conf_exists(&conf, &scope)?;
         }
         objects.list(&conf, &scope, viewer)
     });
     let mut objects = objects.await?;
     objects.retain(|object| kind.includes(object));
     if objects.is_empty() {
-        objects.extend(kind.without_stanza(&request.caller.permissions));
+        objects.extend(kind.default_entity(&request.caller.permissions));
     }
     let entries = objects.iter().map(|object| entry(&kind, object)).collect();
-    page_of(kind.title.clone(), format!("/services/{}", kind.path), entries, &request.parameters)
+    select_page(kind.title.clone(), format!("/services/{}", kind.path), entries, &request.parameters)
 }
 
-async fn found(state: &ApiState, request: &Request) -> Result<ConfObject, ApiError> {
+async fn find_object(state: &ApiState, request: &Request) -> Result<ConfObject, ApiError> {
     let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
     let show = move |objects: &Objects, viewer: &Permissions| {
         let object = match objects.get(&kind.conf, &name, &scope, viewer) {
             Err(ObjectError::Unknown(_)) if kind.only.is_some_and(|(_, stanza)| stanza == name) => {
-                return kind.without_stanza(viewer).ok_or(ObjectError::Unknown(name));
+                return kind.default_entity(viewer).ok_or(ObjectError::Unknown(name));
             }
             found => found?,
         };
@@ -349,8 +350,8 @@ async fn found(state: &ApiState, request: &Request) -> Result<ConfObject, ApiErr
 }
 
 /// The objects that a request means: one, or all of its name if the namespace is that of all users or apps.
-async fn meant(state: &ApiState, request: &Request) -> Result<Vec<ConfObject>, ApiError> {
-    if request.scope.sees_namesakes() {
+async fn find_targets(state: &ApiState, request: &Request) -> Result<Vec<ConfObject>, ApiError> {
+    if request.scope.includes_shadowed() {
         let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
         let of_conf = kind.conf.clone();
         let listed =
@@ -361,16 +362,16 @@ async fn meant(state: &ApiState, request: &Request) -> Result<Vec<ConfObject>, A
             return Ok(objects);
         }
     }
-    Ok(vec![found(state, request).await?])
+    Ok(vec![find_object(state, request).await?])
 }
 
 async fn show(state: ApiState, request: Request) -> Result<Response, ApiError> {
-    let objects = meant(&state, &request).await?;
+    let objects = find_targets(&state, &request).await?;
     let path = format!("/services/{}", request.kind.path);
     let chosen: Vec<(String, String)> = request
         .parameters
         .clone()
-        .all()
+        .into_pairs()
         .into_iter()
         .filter(|(key, _)| matches!(key.as_str(), "f" | "output_mode"))
         .collect();
@@ -389,18 +390,18 @@ async fn create_named(state: ApiState, request: Request) -> Result<Response, Api
 
 /// The defaults of a new entity. They cannot be changed, because that would change all other entities.
 async fn template(state: ApiState, request: Request) -> Result<Response, ApiError> {
-    let default = found(&state, &Request { name: DEFAULT_STANZA.to_owned(), ..request.clone() }).await?;
+    let default = find_object(&state, &Request { name: DEFAULT_STANZA.to_owned(), ..request.clone() }).await?;
     let content = request.entry(&default).content;
     let (path, name) = (format!("/services/{}/_new", request.kind.path), "_new".to_owned());
     let (author, app) = (request.caller.identity.user.clone(), super::jobs::APP.to_owned());
-    let acl = Acl { can_write: true, ..Acl::of_node() };
+    let acl = Acl { can_write: true, ..Acl::for_node() };
     let (fields, links) = (Some(request.kind.fields), Vec::new());
     let entry = Entry { name, path: path.clone(), author, app, acl, fields, updated: 0, links, content };
     Ok(Feed::of(request.kind.title.clone(), path, vec![entry]).answer(Form::of(request.parameters.get("output_mode"))))
 }
 
 async fn reload(state: ApiState, request: Request) -> Result<Response, ApiError> {
-    changed(&state, &request.kind.conf).await?;
+    notify_changed(&state, &request.kind.conf).await?;
     let feed = Feed::of(request.kind.title.clone(), format!("/services/{}", request.kind.path), Vec::new());
     Ok(feed.answer(Form::of(request.parameters.get("output_mode"))))
 }
@@ -409,15 +410,15 @@ async fn create(state: ApiState, request: Request) -> Result<Response, ApiError>
     let name = request.parameters.required("name")?.to_owned();
     let (scope, kind, mut settings) = (request.scope.clone(), request.kind.clone(), request.settings());
     kind.check(&settings)?;
-    let name = (kind.named)(&kind, &name, &mut settings)?;
-    (kind.refuse)(&state, &kind, Some(&name), &settings)?;
+    let name = (kind.make_name)(&kind, &name, &mut settings)?;
+    (kind.validate)(&state, &kind, Some(&name), &settings)?;
     let name = kind.stanza(&name);
     if let Some(missing) = kind.fields.required.iter().find(|key| !settings.iter().any(|(given, _)| given == *key)) {
         return Err(ApiError::bad_request(format!("The following required arguments are missing: {missing}.")));
     }
     let conf = kind.conf.clone();
     let make = move |objects: &Objects, viewer: &Permissions| {
-        if let Some(beside) = kind.beside {
+        if let Some(beside) = kind.check_conflict {
             beside(&kind, &name, &objects.list(&kind.conf, &scope, viewer)?)?;
         }
         let made = objects.create(&kind.conf, &name, &settings, &scope, viewer)?;
@@ -438,7 +439,7 @@ async fn create(state: ApiState, request: Request) -> Result<Response, ApiError>
 async fn edit(state: ApiState, request: Request) -> Result<Response, ApiError> {
     let settings = request.settings();
     request.kind.check(&settings)?;
-    (request.kind.refuse)(&state, &request.kind, None, &settings)?;
+    (request.kind.validate)(&state, &request.kind, None, &settings)?;
     write(state, request, settings).await
 }
 
@@ -468,21 +469,21 @@ async fn disable(state: ApiState, request: Request) -> Result<Response, ApiError
 async fn remove(state: ApiState, request: Request) -> Result<Response, ApiError> {
     let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
     let conf = kind.conf.clone();
-    let object = found(&state, &request).await?;
+    let object = find_object(&state, &request).await?;
     if object.can_write && object.is_local {
         let (state, before) = (state.clone(), kind.before_removal);
-        blocking(move || before(&state, &object)).await??;
+        run_blocking(move || before(&state, &object)).await??;
     }
     let gone = move |objects: &Objects, viewer: &Permissions| objects.remove(&kind.conf, &name, &scope, viewer);
     change(&state, &request.caller, &conf, gone).await?;
-    let request = Request { parameters: request.parameters.only("output_mode"), ..request };
-    let told = request.kind.told.about(&state, &request.name);
-    let feed = Feed { told, ..listed(&state, &request).await? };
+    let request = Request { parameters: request.parameters.keep_only("output_mode"), ..request };
+    let told = request.kind.notice.about(&state, &request.name);
+    let feed = Feed { notice: told, ..list_feed(&state, &request).await? };
     Ok(feed.answer(Form::of(request.parameters.get("output_mode"))))
 }
 
 async fn show_acl(state: ApiState, request: Request) -> Result<Response, ApiError> {
-    let object = found(&state, &request).await?;
+    let object = find_object(&state, &request).await?;
     Ok(acl_answer(&request, &object))
 }
 
@@ -497,11 +498,11 @@ async fn set_acl(state: ApiState, request: Request) -> Result<Response, ApiError
     if asked == AclChange::default() {
         return Err(ApiError::bad_request("nothing to change: give owner, sharing, perms.read or perms.write"));
     }
-    let object = acl_changed(&state, &request, asked).await?;
+    let object = apply_acl_change(&state, &request, asked).await?;
     Ok(acl_answer(&request, &object))
 }
 
-async fn acl_changed(state: &ApiState, request: &Request, asked: AclChange) -> Result<ConfObject, ApiError> {
+async fn apply_acl_change(state: &ApiState, request: &Request, asked: AclChange) -> Result<ConfObject, ApiError> {
     let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
     let conf = kind.conf.clone();
     let make =
@@ -511,8 +512,8 @@ async fn acl_changed(state: &ApiState, request: &Request, asked: AclChange) -> R
 
 /// Changes the owner of an entity; the owner `nobody` makes it the app's. Moving an entity to another app is not
 /// supported.
-async fn give_away(state: ApiState, request: Request) -> Result<Response, ApiError> {
-    let object = found(&state, &request).await?;
+async fn change_owner(state: ApiState, request: Request) -> Result<Response, ApiError> {
+    let object = find_object(&state, &request).await?;
     let app = request.parameters.get("app").unwrap_or(object.place.app());
     if app != object.place.app() {
         return Err(ApiError::bad_request(format!(
@@ -526,16 +527,16 @@ async fn give_away(state: ApiState, request: Request) -> Result<Response, ApiErr
             AclChange { sharing: Some(ObjectSharing::User), owner: Some(user.to_owned()), ..AclChange::default() }
         }
     };
-    let moved = acl_changed(&state, &request, asked).await?;
+    let moved = apply_acl_change(&state, &request, asked).await?;
     Ok(request.answer(&state, &moved))
 }
 
 /// An object as an entity of a collection.
 pub(super) fn entry(kind: &Kind, object: &ConfObject) -> Entry {
     let (owner, app) = (object.place.user().unwrap_or(NOBODY), object.place.app());
-    let collection = format!("/servicesNS/{}/{}/{}", escaped(owner), escaped(app), kind.path);
+    let collection = format!("/servicesNS/{}/{}/{}", escape_segment(owner), escape_segment(app), kind.path);
     let name = kind.entity(&object.name).to_owned();
-    let path = format!("{collection}/{}", escaped(&name));
+    let path = format!("{collection}/{}", escape_segment(&name));
     let mut links = vec![("list", path.clone()), (RELOAD, format!("{collection}/{RELOAD}"))];
     if object.can_write {
         links.push(("edit", path.clone()));

@@ -32,7 +32,7 @@ pub(super) struct Kind {
     /// Whether the request names the conf, so that an unknown conf is answered with 404.
     pub(super) is_by_name: bool,
     /// Whether a stanza is an entity of the collection.
-    pub(super) holds: fn(&ConfObject) -> bool,
+    pub(super) is_entity: fn(&ConfObject) -> bool,
     /// The supported subset of [`VERBS`].
     pub(super) verbs: &'static [&'static str],
     /// Further actions of an entity, as links.
@@ -44,48 +44,48 @@ pub(super) struct Kind {
     /// Further parameters of an entity, known only at run time.
     pub(super) more_fields: Arc<[String]>,
     /// A message that accompanies changes, if any.
-    pub(super) told: Told,
+    pub(super) notice: ChangeNotice,
     /// Makes the name of a new entity, which may contain a setting of the request (`restrictToHost`).
-    pub(super) named: Named,
+    pub(super) make_name: MakeName,
     /// Checks a new entity against the others of its conf, if the kind has such a rule.
-    pub(super) beside: Option<Beside>,
+    pub(super) check_conflict: Option<ConflictCheck>,
     /// Adds settings to those shown.
     pub(super) fill: fn(&Kind, &ConfObject, &mut BTreeMap<String, String>),
     /// Replaces parameters that stand for settings; takes the stanza as well, which is empty for a new one.
     pub(super) expand: fn(&str, &mut Vec<(String, String)>),
     /// Validates settings.
-    pub(super) refuse: Refuse,
+    pub(super) validate: ValidateSettings,
     /// Called before an entity is removed, to remove its other data.
     pub(super) before_removal: fn(&ApiState, &ConfObject) -> Result<(), ApiError>,
 }
 
 /// A message that accompanies changes.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Told {
+pub(super) enum ChangeNotice {
     Nothing,
     Always(&'static str),
     /// The effect on the running inputs, which the node knows.
-    OfInput,
+    InputEffect,
 }
 
-impl Told {
+impl ChangeNotice {
     /// The message about a stanza.
     pub(super) fn about(self, state: &ApiState, stanza: &str) -> Option<Cow<'static, str>> {
         match self {
-            Told::Nothing => None,
-            Told::Always(text) => Some(Cow::Borrowed(text)),
-            Told::OfInput => state.node.input_remark(stanza).map(Cow::Owned),
+            ChangeNotice::Nothing => None,
+            ChangeNotice::Always(text) => Some(Cow::Borrowed(text)),
+            ChangeNotice::InputEffect => state.node.input_warning(stanza).map(Cow::Owned),
         }
     }
 }
 
 /// Makes the name of a new entity; may remove settings that are part of the name.
-pub(super) type Named = fn(&Kind, &str, &mut Vec<(String, String)>) -> Result<String, ApiError>;
+pub(super) type MakeName = fn(&Kind, &str, &mut Vec<(String, String)>) -> Result<String, ApiError>;
 /// Checks a new stanza against those that exist.
-pub(super) type Beside = fn(&Kind, &str, &[ConfObject]) -> Result<(), ObjectError>;
+pub(super) type ConflictCheck = fn(&Kind, &str, &[ConfObject]) -> Result<(), ObjectError>;
 
 /// The name in the request.
-fn as_given(_: &Kind, name: &str, _: &mut Vec<(String, String)>) -> Result<String, ApiError> {
+fn name_as_given(_: &Kind, name: &str, _: &mut Vec<(String, String)>) -> Result<String, ApiError> {
     Ok(name.to_owned())
 }
 
@@ -101,15 +101,15 @@ pub(super) const VERBS: &[&str] = &[RELOAD, "disable", "enable", "move"];
 pub(super) const RELOAD: &str = "_reload";
 
 /// Validates settings, and the names of new entities.
-pub(super) type Refuse = fn(&ApiState, &Kind, Option<&str>, &[(String, String)]) -> Result<(), ApiError>;
+pub(super) type ValidateSettings = fn(&ApiState, &Kind, Option<&str>, &[(String, String)]) -> Result<(), ApiError>;
 
 /// Accepts everything.
-pub(super) fn take_all(_: &ApiState, _: &Kind, _: Option<&str>, _: &[(String, String)]) -> Result<(), ApiError> {
+pub(super) fn accept_all(_: &ApiState, _: &Kind, _: Option<&str>, _: &[(String, String)]) -> Result<(), ApiError> {
     Ok(())
 }
 
 /// No cleanup, for kinds whose entities consist of a stanza only.
-pub(super) fn nothing_besides(_: &ApiState, _: &ConfObject) -> Result<(), ApiError> {
+pub(super) fn no_cleanup(_: &ApiState, _: &ConfObject) -> Result<(), ApiError> {
     Ok(())
 }
 
@@ -135,19 +135,19 @@ pub(super) fn kind(path: &'static str, title: &'static str, conf: &'static str, 
         conf: Cow::Borrowed(conf),
         fields,
         is_by_name: false,
-        holds: always,
+        is_entity: always,
         verbs: VERBS,
         more: &[],
         prefix: Cow::Borrowed(""),
         only: None,
         more_fields: Arc::default(),
-        told: Told::Nothing,
-        named: as_given,
-        beside: None,
+        notice: ChangeNotice::Nothing,
+        make_name: name_as_given,
+        check_conflict: None,
         fill: as_set,
         expand: as_sent,
-        refuse: take_all,
-        before_removal: nothing_besides,
+        validate: accept_all,
+        before_removal: no_cleanup,
     }
 }
 
@@ -257,7 +257,7 @@ pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
         kind("saved/eventtypes", "eventtypes", "eventtypes", EVENT_TYPE),
         kind("admin/macros", "macros", "macros", MACRO),
         Kind {
-            holds: is_lookup,
+            is_entity: is_lookup,
             ..kind(
                 "data/transforms/lookups",
                 "transforms-lookup",
@@ -290,7 +290,7 @@ pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
             )
         },
         Kind {
-            holds: is_extraction,
+            is_entity: is_extraction,
             ..kind(
                 "data/transforms/extractions",
                 "transforms-extract",
@@ -320,7 +320,7 @@ pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
         },
         Kind {
             prefix: Cow::Borrowed("statsd-dims:"),
-            told: Told::Always(
+            notice: ChangeNotice::Always(
                 "The change is saved and has no effect: metrics by statsd have the dimensions that the sender names.",
             ),
             ..kind(
@@ -350,7 +350,7 @@ pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
             },
         ),
         Kind {
-            holds: |object| object.settings.keys().any(|key| key.starts_with("METRIC-SCHEMA-")),
+            is_entity: |object| object.settings.keys().any(|key| key.starts_with("METRIC-SCHEMA-")),
             ..kind(
                 "data/transforms/metric-schema",
                 "metric-schema",
@@ -383,11 +383,11 @@ impl Kind {
     pub(super) fn includes(&self, object: &ConfObject) -> bool {
         object.name.starts_with(self.prefix.as_ref())
             && self.only.is_none_or(|(_, stanza)| stanza == object.name)
-            && (self.holds)(object)
+            && (self.is_entity)(object)
     }
 
     /// The collection's only entity, if it has no stanza yet.
-    pub(super) fn without_stanza(&self, viewer: &Permissions) -> Option<ConfObject> {
+    pub(super) fn default_entity(&self, viewer: &Permissions) -> Option<ConfObject> {
         let (_, stanza) = self.only?;
         let roles = [ANYONE.to_owned()];
         Some(ConfObject {
@@ -399,7 +399,7 @@ impl Kind {
             sharing: ObjectSharing::System,
             readers: roles.to_vec(),
             writers: vec![ADMIN_ROLE.to_owned()],
-            can_write: viewer.holds(ADMIN_ALL_OBJECTS),
+            can_write: viewer.has_capability(ADMIN_ALL_OBJECTS),
             is_local: false,
         })
     }

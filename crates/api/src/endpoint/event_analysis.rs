@@ -14,16 +14,16 @@ use quarry_conf::permissions::SEARCH;
 use quarry_engine::SearchShape;
 use quarry_event::TimeNs;
 use quarry_event::time::parse_time;
-use quarry_search::cell::iso_time;
-use quarry_search::comparison::{self, RangeFields, VALUES_MAX, differences};
+use quarry_search::cell::format_iso_time;
+use quarry_search::comparison::{self, RangeFields, VALUES_MAX, find_differences};
 use quarry_search::patterns::{PatternFinder, SAMPLE_MAX, SENSITIVITY};
-use quarry_search::surroundings::{EVENTS_MAX, SurroundingsQuery, surroundings};
+use quarry_search::surroundings::{EVENTS_MAX, SurroundingsQuery, read_surroundings};
 use quarry_search::{Cell, Outcome, ResultTable, SearchError, SearchParams, SearchService};
 use quarry_spl::ast::{Command, FieldSummaryCommand, FieldsCommand, NodeBuilder, Span};
 use serde_json::{Value, json};
 
 use super::answer_shape::{AnswerShape, ROW};
-use super::json as answer;
+use super::json_response as answer;
 use super::row::{Access, Endpoint};
 use super::search_call::SearchCall;
 use super::shape::Shape;
@@ -31,18 +31,18 @@ use crate::message::ApiError;
 use crate::wire::OutputMode;
 
 /// Default number of events on each side.
-const AROUND: usize = 20;
+const SURROUNDING_EVENTS: usize = 20;
 /// Fields whose values the surrounding events can be required to share.
-const PLACED_BY: [&str; 4] = ["index", "host", "source", "sourcetype"];
+const SHARED_FIELDS: [&str; 4] = ["index", "host", "source", "sourcetype"];
 /// Default and maximum number of patterns in an answer.
-const PATTERNS: usize = 50;
+const PATTERNS_DEFAULT: usize = 50;
 const PATTERNS_MAX: usize = 1_000;
 /// Default number of differences in an answer.
-const DIFFERENCES: usize = 50;
+const DIFFERENCES_DEFAULT: usize = 50;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let row = |path: &str, summary, serve| {
-        Endpoint::new(Method::POST, path, Access::Capability(SEARCH), summary, serve).of_api()
+        Endpoint::new(Method::POST, path, Access::Capability(SEARCH), summary, serve).in_quarry_api()
     };
     vec![
         row("context", "Returns the events before and after an event.", post(context))
@@ -104,21 +104,22 @@ async fn context(request: SearchCall) -> Result<Response, ApiError> {
     let given = |name: &&str| Some(((*name).to_owned(), parameters.text(name).filter(|text| !text.is_empty())?));
     let wanted = SurroundingsQuery {
         time,
-        alike: PLACED_BY.iter().filter_map(given).collect(),
+        alike: SHARED_FIELDS.iter().filter_map(given).collect(),
         condition: parameters.text("condition"),
-        before: parameters.number("before")?.unwrap_or(AROUND).min(EVENTS_MAX),
-        after: parameters.number("after")?.unwrap_or(AROUND).min(EVENTS_MAX),
+        before: parameters.number("before")?.unwrap_or(SURROUNDING_EVENTS).min(EVENTS_MAX),
+        after: parameters.number("after")?.unwrap_or(SURROUNDING_EVENTS).min(EVENTS_MAX),
     };
     let permissions = Arc::clone(&request.caller.permissions);
     let condition = wanted.condition.clone().unwrap_or_default();
-    let found = request.search(&condition, move |service| surroundings(service, &permissions, &zone, &wanted)).await?;
+    let found =
+        request.search(&condition, move |service| read_surroundings(service, &permissions, &zone, &wanted)).await?;
     let lists = [("before", &found.before), ("same_time", &found.same_time), ("after", &found.after)];
     let mut out = "{".to_owned();
     for (at, (name, rows)) in lists.into_iter().enumerate() {
         out.push_str(if at == 0 { "\"" } else { ",\"" });
         out.push_str(name);
         out.push_str("\":[");
-        rows.rows().enumerate().for_each(|(at, row)| OutputMode::Json.row(row, at, at == 0, &mut out));
+        rows.rows().enumerate().for_each(|(at, row)| OutputMode::Json.write_row(row, at, at == 0, &mut out));
         out.push(']');
     }
     out.push('}');
@@ -152,7 +153,7 @@ async fn patterns(request: SearchCall) -> Result<Response, ApiError> {
     if sensitivity > 1.0 {
         return Err(ApiError::bad_request(format!("sensitivity={sensitivity}: give a number from 0 to 1")));
     }
-    let most = parameters.number("count")?.filter(|count| *count > 0).unwrap_or(PATTERNS).min(PATTERNS_MAX);
+    let most = parameters.number("count")?.filter(|count| *count > 0).unwrap_or(PATTERNS_DEFAULT).min(PATTERNS_MAX);
     let text = params.text.clone();
     let found = request.search(&text, move |service| {
         let make = NodeBuilder::at(Span::default());
@@ -167,7 +168,7 @@ async fn patterns(request: SearchCall) -> Result<Response, ApiError> {
     let found = finder.finish();
     let total = found.len();
     let shown = found.into_iter().take(most).map(|pattern| {
-        let times = pattern.times.map(|(first, last)| [iso_time(first, &zone), iso_time(last, &zone)]);
+        let times = pattern.times.map(|(first, last)| [format_iso_time(first, &zone), format_iso_time(last, &zone)]);
         json!({
             "pattern": pattern.text, "count": pattern.count, "share": pattern.count as f64 / events.max(1) as f64,
             "example": pattern.example, "phrase": pattern.phrase, "times": times,
@@ -183,7 +184,7 @@ async fn patterns(request: SearchCall) -> Result<Response, ApiError> {
 
 fn add_rows(table: &ResultTable, zone: &TimeZone, finder: &mut PatternFinder) {
     for row in table.rows() {
-        let (Cell::Single(text), time) = (row.named("_raw"), row.named("_time")) else { continue };
+        let (Cell::Single(text), time) = (row.cell_by_name("_raw"), row.cell_by_name("_time")) else { continue };
         let time: Option<TimeNs> = match time {
             Cell::Single(time) => parse_time(&time, 0, zone).ok(),
             _ => None,
@@ -202,17 +203,17 @@ async fn compare(request: SearchCall) -> Result<Response, ApiError> {
         latest: text("baseline_latest_time"),
         ..selected.clone()
     };
-    let most = parameters.number("count")?.filter(|count| *count > 0).unwrap_or(DIFFERENCES);
+    let most = parameters.number("count")?.filter(|count| *count > 0).unwrap_or(DIFFERENCES_DEFAULT);
     let shown = selected.text.clone();
     let summaries = [selected, baseline].map(|range| {
         move |service: &SearchService| {
             let summary = FieldSummaryCommand { values_max: VALUES_MAX, fields: Vec::new() };
             let summary = run(service, &range, vec![summary.into()])?;
-            Ok(RangeFields::of_summary(&summary))
+            Ok(RangeFields::from_summary(&summary))
         }
     });
     let (selected, baseline) = request.search_both(&shown, summaries).await?;
-    let found = differences(&selected, &baseline);
+    let found = find_differences(&selected, &baseline);
     let one = |found: &comparison::Difference| {
         json!({
             "field": found.field, "value": found.value, "selected": found.selected, "baseline": found.baseline,

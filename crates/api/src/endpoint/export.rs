@@ -15,20 +15,21 @@ use quarry_conf::permissions::SEARCH;
 use quarry_search::{AnswerWatch, AnsweredSearch, ResultTable, Row, RunningSearch, SearchError};
 
 use super::answer_shape::AnswerShape;
-use super::blocking;
-use super::job_arguments::told_of;
-use super::real_time::{export_real_time, is_backfilled, window_of};
+use super::job_arguments::argument_messages;
+use super::real_time::{export_real_time, is_backfilled, parse_window};
 use super::row::{Access, Endpoint};
+use super::run_blocking;
 use super::search_jobs::{
-    Answer, DisconnectGuard, Ended, PathParts, SEARCHED, SID_HEADER, Shown, TimeBound, body_of, mode_of, params_of,
-    release_memory, remarks, send_collected, service_of, tell, wants_hints, warnings,
+    AnswerBody, DisconnectGuard, PathParts, RowPresentation, SEARCH_PARAMETERS, SID_HEADER, TimeBound, WriteError,
+    body_of, hint_messages, mode_of, params_of, release_memory, send_collected, send_messages, service_of, wants_hints,
+    warning_messages,
 };
 use crate::ApiState;
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::outlet::Outlet;
 use crate::parameters::Parameters;
-use crate::turns::Use;
+use crate::turns::SlotPurpose;
 use crate::wire::{OutputMode, ResultsHead, WireMessage, export_row};
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
@@ -37,7 +38,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         [(Method::GET, get(export)), (Method::POST, post(export))].map(|(method, serve)| {
             Endpoint::new(method, path.as_str(), Access::Capability(SEARCH), summary, serve)
                 .needs(&["search"])
-                .takes(SEARCHED)
+                .takes(SEARCH_PARAMETERS)
                 .answers(AnswerShape::Lines)
         })
     };
@@ -45,7 +46,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 }
 
 /// A search whose rows are sent as they are found.
-struct Streamed {
+struct StreamedSearch {
     running: RunningSearch,
     /// Observes the rows, if hints are wanted.
     watch: Option<AnswerWatch>,
@@ -65,37 +66,37 @@ async fn export(
     let service = service_of(&state, &caller, &place).await?;
     let mode = mode_of(&parameters)?;
     let params = params_of(&parameters, &caller, parameters.number("count")?)?;
-    if let Some(window) = window_of(&state, &caller, &parameters)? {
+    if let Some(window) = parse_window(&state, &caller, &parameters)? {
         let is_backfilled = is_backfilled(&parameters);
         return export_real_time(&state, service, &caller, params, (window, is_backfilled, mode)).await;
     }
     let (text, zone) = (params.text.clone(), params.zone.clone().unwrap_or_else(|| service.zone()));
     let has_hints = wants_hints(&parameters) && mode.has_messages() && params.shape.sample <= 1;
     let searched = Arc::clone(&service);
-    let answer_place = state.answer_place()?;
-    let turn = state.turn(&caller, Use::Stream).await?;
+    let answer_place = state.acquire_answer_permit()?;
+    let turn = state.acquire_slot(&caller, SlotPurpose::Stream).await?;
     // Rows are produced only when they can be sent, so that none accumulate for a slow client.
-    let running = blocking(move || service.start_here(params)).await?;
-    let running = running.map_err(|error| ApiError::of_search(&text, error))?;
+    let running = run_blocking(move || service.start_on_reader_thread(params)).await?;
+    let running = running.map_err(|error| ApiError::from_search_error(&text, error))?;
     let sid = running.id().to_owned();
     let attendance = DisconnectGuard::of(&running);
     let bound = TimeBound::of(&caller, &attendance);
-    let (mut outlet, chunks) = Outlet::new(&state.turns, &caller.identity.user, Some(turn), answer_place);
+    let (mut outlet, chunks) = Outlet::new(&state.slots, &caller.identity.user, Some(turn), answer_place);
     let watch = has_hints.then(|| {
         let (permissions, range) = (Arc::clone(&caller.permissions), running.range());
         let search = AnsweredSearch { service: searched, text: text.clone(), range, zone: zone.clone(), permissions };
         AnswerWatch::new(search, running.is_events())
     });
-    let streamed = Streamed { running, watch, told: told_of(&parameters), bound, mode, zone };
+    let streamed = StreamedSearch { running, watch, told: argument_messages(&parameters), bound, mode, zone };
     tokio::task::spawn_blocking(move || streamed.send(&mut outlet));
-    let mut answer = Answer { chunks, attendance: Some(attendance) };
+    let mut answer = AnswerBody { chunks, attendance: Some(attendance) };
     // A search that fails before its first row gets an error status.
-    let first = answer.next().await.transpose().map_err(|error| ApiError::of_search(&text, error))?;
+    let first = answer.next().await.transpose().map_err(|error| ApiError::from_search_error(&text, error))?;
     let headers = [(header::CONTENT_TYPE, mode.content_type()), (SID_HEADER, sid.as_str())];
     Ok((headers, body_of(first, answer)).into_response())
 }
 
-impl Streamed {
+impl StreamedSearch {
     /// Sends rows as they are found.
     fn send(mut self, outlet: &mut Outlet) {
         let sent = match self.mode {
@@ -105,7 +106,7 @@ impl Streamed {
                     Ok(rows) => {
                         let seen = match &mut self.watch {
                             Some(watch) if rows.is_small() => {
-                                rows.parts().try_for_each(|part| part.map(|part| watch.see(&part)))
+                                rows.parts().try_for_each(|part| part.map(|part| watch.observe_rows(&part)))
                             }
                             _ => {
                                 self.watch = None;
@@ -113,7 +114,7 @@ impl Streamed {
                             }
                         };
                         let messages = self.messages();
-                        let shown = Shown::all(self.mode);
+                        let shown = RowPresentation::all(self.mode);
                         drop(self);
                         return match seen {
                             Ok(()) => send_collected(&rows, &messages, &shown, outlet),
@@ -126,8 +127,8 @@ impl Streamed {
             }
             OutputMode::Xml | OutputMode::Json | OutputMode::Raw => match self.send_tables(outlet) {
                 Ok(()) => Ok(()),
-                Err(Ended::Failed(error)) => outlet.fail(error),
-                Err(Ended::Left(gone)) => Err(gone),
+                Err(WriteError::Failed(error)) => outlet.fail(error),
+                Err(WriteError::Disconnected(gone)) => Err(gone),
             },
         };
         if sent.is_err() {
@@ -138,16 +139,16 @@ impl Streamed {
     /// The messages of the search, once all rows have been seen.
     fn messages(&self) -> Vec<WireMessage> {
         let running = &self.running;
-        let told = running.messages().into_iter().chain(self.bound.told()).chain(self.told.iter().cloned());
-        let is_whole = !running.is_partial() && !running.is_at_its_most();
+        let told = running.messages().into_iter().chain(self.bound.timeout_message()).chain(self.told.iter().cloned());
+        let is_whole = !running.is_partial() && !running.has_reached_row_limit();
         let watch = self.watch.as_ref().filter(|_| is_whole);
-        let hints = watch.map(|watch| watch.hints(&|| false)).unwrap_or_default();
-        warnings(told.collect()).into_iter().chain(remarks(hints)).collect()
+        let hints = watch.map(|watch| watch.find_hints(&|| false)).unwrap_or_default();
+        warning_messages(told.collect()).into_iter().chain(hint_messages(hints)).collect()
     }
 
     /// Sends each batch as it is found, except for its last row, which is held back because the last row of all is
     /// marked.
-    fn send_tables(&mut self, outlet: &mut Outlet) -> Result<(), Ended> {
+    fn send_tables(&mut self, outlet: &mut Outlet) -> Result<(), WriteError> {
         let mode = self.mode;
         let mut offset = 0;
         let mut table = self.next_rows()?;
@@ -173,7 +174,7 @@ impl Streamed {
             table = next?;
         }
         let messages = self.messages();
-        Ok(tell(&messages, (offset, has_rows), mode, outlet)?)
+        Ok(send_messages(&messages, (offset, has_rows), mode, outlet)?)
     }
 
     /// The next rows, at least one.
@@ -183,7 +184,7 @@ impl Streamed {
                 Some(rows) if rows.is_empty() => {}
                 Some(rows) => {
                     if let Some(watch) = &mut self.watch {
-                        watch.see(&rows);
+                        watch.observe_rows(&rows);
                     }
                     return Ok(Some(rows));
                 }
@@ -196,20 +197,20 @@ impl Streamed {
 /// Begins a batch of rows.
 fn begin(mode: OutputMode, head: &ResultsHead<'_>, out: &mut String) {
     if mode == OutputMode::Xml {
-        mode.head(head, out);
+        mode.write_head(head, out);
     }
 }
 
 /// Ends a batch of rows.
 fn end(mode: OutputMode, out: &mut String) {
     if mode == OutputMode::Xml {
-        mode.end(out);
+        mode.write_end(out);
     }
 }
 
 fn write_row(row: Row<'_>, offset: usize, is_last: bool, mode: OutputMode, out: &mut String) {
     match mode {
         OutputMode::Json => export_row(row, offset, is_last, out),
-        _ => mode.row(row, offset, false, out),
+        _ => mode.write_row(row, offset, false, out),
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::answer_shape::AnswerShape;
 use super::row::{Access, Endpoint};
 use super::shape::Shape;
-use super::{blocking, json as answer};
+use super::{json_response as answer, run_blocking};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
@@ -30,7 +30,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let summary = "Suggests regular expressions for a value marked in sample texts.";
     vec![
         Endpoint::new(Method::POST, "extract/suggest", Access::Capability(SEARCH), summary, post(suggest))
-            .of_api()
+            .in_quarry_api()
             .needs(&["field", "sample", "mark"])
             .takes(&["counterexample"])
             .answers(SUGGESTIONS),
@@ -53,7 +53,7 @@ async fn suggest(parameters: Parameters) -> Result<Response, ApiError> {
         )));
     }
     let all = |name: &str| -> Vec<String> {
-        let named = parameters.clone().all().into_iter().filter(|(other, _)| other == name);
+        let named = parameters.clone().into_pairs().into_iter().filter(|(other, _)| other == name);
         named.map(|(_, value)| value).collect()
     };
     let (samples, marks, counterexamples) = (all("sample"), all("mark"), all("counterexample"));
@@ -69,7 +69,7 @@ async fn suggest(parameters: Parameters) -> Result<Response, ApiError> {
     if examples.is_empty() {
         return Err(ApiError::bad_request("mark a value: give mark=START-END for a sample"));
     }
-    let found = blocking(move || {
+    let found = run_blocking(move || {
         let patterns = patterns_of(&field, &examples, &counterexamples, SUGGESTIONS_MAX);
         let one = |pattern: &String| {
             let values: Vec<Value> = samples.iter().map(|sample| json!(find_value(pattern, sample))).collect();

@@ -15,11 +15,11 @@ use quarry_apps::objects::{APP_SYSTEM, NOBODY};
 use serde_json::Map;
 
 use super::answer_shape::{AnswerShape, NO_CONTENT};
-use super::blocking;
-use super::listing::{LISTED, page};
+use super::listing::{LIST_PARAMETERS, page};
 use super::row::{Access, Endpoint, LIST_INPUTS, SERVICES};
+use super::run_blocking;
 use crate::ApiState;
-use crate::atom::{Acl, Entry, escaped};
+use crate::atom::{Acl, Entry, escape_segment};
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
@@ -39,7 +39,7 @@ pub(crate) fn endpoints(served: &[Endpoint]) -> Vec<Endpoint> {
             list(state, caller, parameters, Arc::clone(&place), Arc::clone(&children))
         };
         Endpoint::new(Method::GET, path, Access::LoggedIn, "Lists the paths below.", get(list))
-            .takes(LISTED)
+            .takes(LIST_PARAMETERS)
             .answers(AnswerShape::Entities(NO_CONTENT))
     };
     children(served).into_iter().map(of).collect()
@@ -91,9 +91,9 @@ async fn list(
     children: Arc<[Child]>,
 ) -> Result<Response, ApiError> {
     let mut children = children.to_vec();
-    if folder.as_ref() == INPUTS && caller.permissions.holds(LIST_INPUTS) {
+    if folder.as_ref() == INPUTS && caller.permissions.has_capability(LIST_INPUTS) {
         let node = state.node.clone();
-        let kinds = blocking(move || node.modular_inputs()).await?;
+        let kinds = run_blocking(move || node.modular_inputs()).await?;
         children.extend(kinds.iter().map(|kind| Child { has_template: true, ..Child::collection(&kind.scheme) }));
     }
     links(&folder, children.iter(), parameters)
@@ -107,14 +107,14 @@ pub(super) fn links<'c>(
 ) -> Result<Response, ApiError> {
     let place = if folder.is_empty() { SERVICES.to_owned() } else { format!("{SERVICES}/{folder}") };
     let entry = |Child { name, is_collection, has_template }: &Child| {
-        let path = format!("{place}/{}", escaped(name));
+        let path = format!("{place}/{}", escape_segment(name));
         let (author, app) = (NOBODY.to_owned(), APP_SYSTEM.to_owned());
         let mut links = vec![("list", path.clone())];
         if *is_collection {
             let create = if *has_template { format!("{path}/{TEMPLATE}") } else { path.clone() };
             links.push(("create", create));
         }
-        let (acl, content) = (Acl::of_node(), Map::new());
+        let (acl, content) = (Acl::for_node(), Map::new());
         Entry { name: name.clone(), path, author, app, acl, fields: None, updated: 0, links, content }
     };
     let entries = children.map(entry).collect();
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_has_what_is_served_below_it_and_is_served_by_nobody_else() {
+    fn folders_list_their_endpoints_and_have_no_other_handler() {
         let endpoint = |method: Method, path: &str| {
             Endpoint::new(method, path, Access::LoggedIn, "Does something.", get(|| async { "" }))
         };

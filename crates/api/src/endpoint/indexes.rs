@@ -16,14 +16,14 @@ use quarry_conf::text::DEFAULT_STANZA;
 use serde_json::{Map, Value};
 
 use super::answer_shape::Content;
-use super::blocking;
 use super::entities::{change, scope_of, with_objects};
-use super::listing::{LISTED, page};
+use super::listing::{LIST_PARAMETERS, page};
 use super::row::{Access, Endpoint, entities};
+use super::run_blocking;
 use super::search_jobs::PathParts;
 use super::shape::{Member, Settings as StanzaShape, Shape};
 use crate::ApiState;
-use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
+use crate::atom::{Acl, Entry, Feed, Fields, Form, escape_segment};
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameter_types::parse_flag;
@@ -125,7 +125,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let below = |name: &str| format!("{one}/{name}");
     let rows = vec![
         Endpoint::new(Method::GET, COLLECTION, own, "Lists the indexes that the user may search.", get(list))
-            .takes(LISTED),
+            .takes(LIST_PARAMETERS),
         Endpoint::new(Method::POST, COLLECTION, edit_indexes, "Creates an index.", post(create))
             .needs(&["name"])
             .takes(FIELDS.optional),
@@ -143,7 +143,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::POST, below("enable"), edit_indexes, "Enables an index.", post(enable)),
         Endpoint::new(Method::POST, below("disable"), edit_indexes, "Disables an index.", post(disable)),
     ];
-    entities(rows, &Content::of_path(COLLECTION, Shape::Settings(StanzaShape { fields: FIELDS, more: INDEX })))
+    entities(rows, &Content::for_path(COLLECTION, Shape::Settings(StanzaShape { fields: FIELDS, more: INDEX })))
 }
 
 /// Members of an index besides its settings.
@@ -163,13 +163,13 @@ const INDEX: &[Member] = &[
 ];
 
 /// The indexes the caller may search, by name.
-async fn known(state: &ApiState, caller: &Caller) -> Result<Vec<Entry>, ApiError> {
+async fn searchable_entries(state: &ApiState, caller: &Caller) -> Result<Vec<Entry>, ApiError> {
     let (node, permissions) = (state.node.clone(), caller.permissions.clone());
     let path = format!("/services/{COLLECTION}");
-    let facts = blocking(move || node.search_of(&permissions)?.node_entries(&path, &permissions)).await??;
+    let facts = run_blocking(move || node.search_service_of(&permissions)?.node_entries(&path, &permissions)).await??;
     let facts = facts.unwrap_or_default();
     let settings = with_objects(state, caller, |objects, _| {
-        let all = objects.list(CONF, &Scope::of_namespace("-", "-")?, &Permissions::owner())?;
+        let all = objects.list(CONF, &Scope::for_namespace("-", "-")?, &Permissions::owner())?;
         let mut settings: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
         // Highest precedence first, because settings already present are kept.
         for object in all {
@@ -180,7 +180,7 @@ async fn known(state: &ApiState, caller: &Caller) -> Result<Vec<Entry>, ApiError
         }
         Ok(settings)
     });
-    let (settings, may) = (settings.await?, caller.permissions.holds(INDEXES_EDIT));
+    let (settings, may) = (settings.await?, caller.permissions.has_capability(INDEXES_EDIT));
     let entry = |node: quarry_engine::NodeEntry| {
         let mut content = Map::new();
         let mut name = String::new();
@@ -201,14 +201,14 @@ async fn known(state: &ApiState, caller: &Caller) -> Result<Vec<Entry>, ApiError
             let said = content.get(flag).and_then(Value::as_str).and_then(parse_flag);
             content.insert(flag.to_owned(), said.unwrap_or(otherwise).into());
         }
-        let path = format!("/servicesNS/{NOBODY}/search/{COLLECTION}/{}", escaped(&name));
+        let path = format!("/servicesNS/{NOBODY}/search/{COLLECTION}/{}", escape_segment(&name));
         let is_off = content.get("disabled") == Some(&Value::Bool(true));
         let mut links = vec![("list", path.clone())];
         if may {
             let switch = if is_off { "enable" } else { "disable" };
             links.extend([("edit", path.clone()), (switch, format!("{path}/{switch}"))]);
         }
-        let acl = Acl { can_write: may, ..Acl::of_node() };
+        let acl = Acl { can_write: may, ..Acl::for_node() };
         let (author, app) = (NOBODY.to_owned(), "search".to_owned());
         Entry { name, path, author, app, acl, fields: Some(FIELDS), updated: 0, links, content }
     };
@@ -216,11 +216,11 @@ async fn known(state: &ApiState, caller: &Caller) -> Result<Vec<Entry>, ApiError
 }
 
 async fn list(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
-    page(TITLE, format!("/services/{COLLECTION}"), known(&state, &caller).await?, &parameters)
+    page(TITLE, format!("/services/{COLLECTION}"), searchable_entries(&state, &caller).await?, &parameters)
 }
 
 async fn one(state: &ApiState, caller: &Caller, name: &str, parameters: &Parameters) -> Result<Response, ApiError> {
-    let found = known(state, caller).await?.into_iter().find(|entry| entry.name == *name);
+    let found = searchable_entries(state, caller).await?.into_iter().find(|entry| entry.name == *name);
     let entry = found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))?;
     let form = Form::of(parameters.get("output_mode"));
     Ok(Feed::of(TITLE, format!("/services/{COLLECTION}"), vec![entry]).answer(form))
@@ -249,13 +249,14 @@ async fn roll(
     let name = name_of(&parts);
     let answer = one(&state, &caller, &name, &parameters).await?;
     let node = state.node.clone();
-    blocking(move || node.roll_hot_buckets(&name)).await??;
+    run_blocking(move || node.roll_hot_buckets(&name)).await??;
     Ok(answer)
 }
 
 fn settings_of(form: &Parameters) -> Result<Vec<(String, String)>, ApiError> {
     let is_setting = |key: &str| !matches!(key, "output_mode" | "name");
-    let settings: Vec<(String, String)> = form.clone().all().into_iter().filter(|(key, _)| is_setting(key)).collect();
+    let settings: Vec<(String, String)> =
+        form.clone().into_pairs().into_iter().filter(|(key, _)| is_setting(key)).collect();
     for (key, value) in settings.iter().filter(|(key, _)| NUMBERS.contains(&key.as_str())) {
         if value.trim().parse::<u64>().is_err() {
             return Err(ApiError::bad_request(format!("{key}={value}: give a whole number from 0")));
@@ -277,8 +278,8 @@ async fn create(
     let name = form.required("name")?.to_owned();
     let settings = settings_of(&form)?;
     let (node, checked) = (state.node.clone(), name.clone());
-    blocking(move || node.check_index_name(&checked)).await??;
-    if known(&state, &caller).await?.iter().any(|entry| entry.name == name) {
+    run_blocking(move || node.check_index_name(&checked)).await??;
+    if searchable_entries(&state, &caller).await?.iter().any(|entry| entry.name == name) {
         return Err(ObjectError::Exists(name).into());
     }
     write(&state, &caller, &parts, &name, settings).await?;
@@ -319,7 +320,7 @@ async fn remove(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let (name, scope) = (name_of(&parts), scope_of(&parts, &caller)?);
-    let is_known = known(&state, &caller).await?.iter().any(|entry| entry.name == name);
+    let is_known = searchable_entries(&state, &caller).await?.iter().any(|entry| entry.name == name);
     if !is_known {
         return Err(ObjectError::Unknown(name).into());
     }
@@ -341,8 +342,13 @@ async fn remove(
     };
     change(&state, &caller, CONF, gone).await?;
     let node = state.node.clone();
-    blocking(move || node.remove_events_of(&name)).await??;
-    page(TITLE, format!("/services/{COLLECTION}"), known(&state, &caller).await?, &parameters.only("output_mode"))
+    run_blocking(move || node.remove_events(&name)).await??;
+    page(
+        TITLE,
+        format!("/services/{COLLECTION}"),
+        searchable_entries(&state, &caller).await?,
+        &parameters.keep_only("output_mode"),
+    )
 }
 
 async fn enable(

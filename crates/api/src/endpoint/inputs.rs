@@ -20,14 +20,14 @@ use quarry_conf::text::DEFAULT_STANZA;
 use quarry_conf::{ConfSource, Layer, Layers, Problem};
 
 use super::answer_shape::Content;
-use super::blocking;
-use super::entities::{Kind, KindOf, entry, kind, rows, scope_of, single_rows, with_objects};
-use super::entity_kinds::Told;
-use super::listing::{LISTED, page};
+use super::entities::{Kind, KindLookup, entry, kind, rows, scope_of, single_rows, with_objects};
+use super::entity_kinds::ChangeNotice;
+use super::listing::{LIST_PARAMETERS, page};
 use super::row::{
     Access, EDIT_MONITOR, EDIT_SCRIPTED, EDIT_SPLUNKTCP, EDIT_SPLUNKTCP_SSL, EDIT_SPLUNKTCP_TOKEN, EDIT_TCP, EDIT_UDP,
     Endpoint, entities,
 };
+use super::run_blocking;
 use super::search_jobs::PathParts;
 use super::shape::{Member, SETTING, Settings, Shape};
 use crate::ApiState;
@@ -39,7 +39,7 @@ use crate::parameters::Parameters;
 /// Path of the collection of all inputs.
 const ALL: &str = "data/inputs/all";
 /// Path of the inputs of a kind that an app defines.
-const OF_SCHEME: &str = "data/inputs/{scheme}";
+const SCHEME_PATH: &str = "data/inputs/{scheme}";
 /// Settings of every modular input.
 const MODULAR: Fields = Fields {
     required: &[],
@@ -133,12 +133,18 @@ const SCRIPT: &[&str] = &["disabled", "host", "index", "interval", "passAuth", "
 static KINDS: LazyLock<Vec<(Kind, &'static str)>> = LazyLock::new(|| {
     let of = |path, title, prefix, optional| {
         let fields = Fields { required: &[], optional, wildcard: &[] };
-        let told = Told::OfInput;
-        let kind = Kind { prefix: Cow::Borrowed(prefix), told, refuse, fill, ..kind(path, title, CONF, fields) };
+        let told = ChangeNotice::InputEffect;
+        let kind = Kind {
+            prefix: Cow::Borrowed(prefix),
+            notice: told,
+            validate: validate_settings,
+            fill: fill_defaults,
+            ..kind(path, title, CONF, fields)
+        };
         if !optional.contains(&RESTRICTED) {
             return kind;
         }
-        Kind { named, beside: Some(beside), expand: leave_host, ..kind }
+        Kind { make_name: port_name, check_conflict: Some(check_port_conflict), expand: drop_host, ..kind }
     };
     vec![
         (of("data/inputs/monitor", "monitor", "monitor://", MONITOR), EDIT_MONITOR),
@@ -153,27 +159,33 @@ static KINDS: LazyLock<Vec<(Kind, &'static str)>> = LazyLock::new(|| {
 /// The certificate of all ports with TLS.
 static CERTIFICATE: LazyLock<Kind> = LazyLock::new(|| {
     let fields = Fields { required: &[], optional: SSL, wildcard: &[] };
-    let (only, told) = (Some(("ssl", "SSL")), Told::OfInput);
-    Kind { only, told, verbs: &[], refuse, ..kind("data/inputs/tcp/ssl", "ssl", CONF, fields) }
+    let (only, told) = (Some(("ssl", "SSL")), ChangeNotice::InputEffect);
+    Kind {
+        only,
+        notice: told,
+        verbs: &[],
+        validate: validate_settings,
+        ..kind("data/inputs/tcp/ssl", "ssl", CONF, fields)
+    }
 });
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let of = |(kind, edit): &'static (Kind, &'static str)| {
         // Reading requires the same capability, because the conf may contain passwords.
-        rows(&kind.path, [Access::Capability(edit); 2], kind.fields, KindOf::always(kind.clone()))
+        rows(&kind.path, [Access::Capability(edit); 2], kind.fields, KindLookup::always(kind.clone()))
     };
     let mut endpoints: Vec<Endpoint> = KINDS.iter().flat_map(of).collect();
     endpoints.extend(single_rows(&CERTIFICATE, [Access::Capability(EDIT_SPLUNKTCP_SSL); 2]));
-    endpoints.extend(rows(OF_SCHEME, [Access::Capability(EDIT_SCRIPTED); 2], MODULAR, KindOf::Node(of_scheme)));
+    endpoints.extend(rows(SCHEME_PATH, [Access::Capability(EDIT_SCRIPTED); 2], MODULAR, KindLookup::Node(scheme_kind)));
     // The conf may contain passwords.
     let read = Access::Capability(ADMIN_ALL_OBJECTS);
     let (list, one) = ("Lists the inputs that the user may read.", "Shows an input that the user may read.");
     let all = vec![
-        Endpoint::new(Method::GET, ALL, read, list, get(list_all)).takes(LISTED),
+        Endpoint::new(Method::GET, ALL, read, list, get(list_all)).takes(LIST_PARAMETERS),
         Endpoint::new(Method::GET, format!("{ALL}/{{name}}"), read, one, get(show_one)),
     ];
     let located = Settings { fields: MODULAR, more: LOCATED };
-    endpoints.extend(entities(all, &Content::of_path(ALL, Shape::Settings(located))));
+    endpoints.extend(entities(all, &Content::for_path(ALL, Shape::Settings(located))));
     endpoints
 }
 
@@ -186,7 +198,7 @@ const LOCATED: &[Member] = &[
 ];
 
 /// The collection of a modular input's stanzas. Its program describes the settings.
-fn of_scheme(state: &ApiState, Path(parts): &PathParts) -> Result<Kind, ApiError> {
+fn scheme_kind(state: &ApiState, Path(parts): &PathParts) -> Result<Kind, ApiError> {
     let scheme = parts.get("scheme").map_or("", String::as_str);
     let found = state.node.modular_inputs().into_iter().find(|known| known.scheme == scheme);
     let missing = || ApiError::with_status(StatusCode::NOT_FOUND, "Not Found");
@@ -196,27 +208,28 @@ fn of_scheme(state: &ApiState, Path(parts): &PathParts) -> Result<Kind, ApiError
         title: scheme.to_owned().into(),
         prefix: format!("{scheme}://").into(),
         more_fields: arguments.into_iter().map(|argument| argument.name).collect(),
-        told: Told::OfInput,
-        refuse,
-        fill,
+        notice: ChangeNotice::InputEffect,
+        validate: validate_settings,
+        fill: fill_defaults,
         ..kind("", "", CONF, MODULAR)
     })
 }
 
 /// The inputs of all kinds that the caller may read, each as in its own collection.
-async fn readable(state: &ApiState, parts: &PathParts, caller: &Caller) -> Result<Vec<Entry>, ApiError> {
+async fn readable_entries(state: &ApiState, parts: &PathParts, caller: &Caller) -> Result<Vec<Entry>, ApiError> {
     let scope = scope_of(parts, caller)?;
     let objects = with_objects(state, caller, move |objects, viewer| objects.list(CONF, &scope, viewer)).await?;
     let mut kinds: Vec<Kind> = Vec::new();
-    kinds.extend(KINDS.iter().filter(|(_, edit)| caller.permissions.holds(edit)).map(|(kind, _)| kind.clone()));
-    if caller.permissions.holds(EDIT_SCRIPTED) {
+    kinds
+        .extend(KINDS.iter().filter(|(_, edit)| caller.permissions.has_capability(edit)).map(|(kind, _)| kind.clone()));
+    if caller.permissions.has_capability(EDIT_SCRIPTED) {
         let node = state.node.clone();
         let of = |scheme: String| Kind {
             path: format!("data/inputs/{scheme}").into(),
             prefix: format!("{scheme}://").into(),
             ..kind("", "", CONF, MODULAR)
         };
-        kinds.extend(blocking(move || node.modular_inputs()).await?.into_iter().map(|known| of(known.scheme)));
+        kinds.extend(run_blocking(move || node.modular_inputs()).await?.into_iter().map(|known| of(known.scheme)));
     }
     let as_input = |object: &ConfObject| {
         let kind = kinds.iter().find(|kind| kind.includes(object))?;
@@ -233,7 +246,7 @@ async fn list_all(
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    page("all", format!("/services/{ALL}"), readable(&state, &parts, &caller).await?, &parameters)
+    page("all", format!("/services/{ALL}"), readable_entries(&state, &parts, &caller).await?, &parameters)
 }
 
 async fn show_one(
@@ -243,13 +256,13 @@ async fn show_one(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let name = parts.get("name").cloned().unwrap_or_default();
-    let found = readable(&state, &parts, &caller).await?.into_iter().find(|entry| entry.name == name);
+    let found = readable_entries(&state, &parts, &caller).await?.into_iter().find(|entry| entry.name == name);
     let entry = found.ok_or(ObjectError::Unknown(name))?;
-    page("all", format!("/services/{ALL}"), vec![entry], &parameters.only("output_mode"))
+    page("all", format!("/services/{ALL}"), vec![entry], &parameters.keep_only("output_mode"))
 }
 
 /// Settings that an input has without setting them.
-fn fill(kind: &Kind, object: &ConfObject, settings: &mut BTreeMap<String, String>) {
+fn fill_defaults(kind: &Kind, object: &ConfObject, settings: &mut BTreeMap<String, String>) {
     if kind.prefix == TOKEN || object.name == DEFAULT_STANZA {
         return;
     }
@@ -269,7 +282,7 @@ fn fill(kind: &Kind, object: &ConfObject, settings: &mut BTreeMap<String, String
 }
 
 /// The name of a new port: `HOST:PORT` for one of TCP that is restricted.
-fn named(kind: &Kind, name: &str, settings: &mut Vec<(String, String)>) -> Result<String, ApiError> {
+fn port_name(kind: &Kind, name: &str, settings: &mut Vec<(String, String)>) -> Result<String, ApiError> {
     settings.retain(|(key, value)| key != RESTRICTED || !value.trim().is_empty());
     let prefix = kind.prefix.as_ref();
     if !TCP_PREFIXES.contains(&prefix) {
@@ -286,7 +299,7 @@ fn named(kind: &Kind, name: &str, settings: &mut Vec<(String, String)>) -> Resul
 }
 
 /// Drops the host that a changed input over TCP has in its name: clients send it with every change.
-fn leave_host(stanza: &str, settings: &mut Vec<(String, String)>) {
+fn drop_host(stanza: &str, settings: &mut Vec<(String, String)>) {
     let name = TCP_PREFIXES.iter().find_map(|prefix| stanza.strip_prefix(prefix));
     if let Some((host, _)) = name.and_then(|name| name.rsplit_once(':')) {
         settings.retain(|(key, value)| key != RESTRICTED || !value.trim().eq_ignore_ascii_case(host));
@@ -294,7 +307,7 @@ fn leave_host(stanza: &str, settings: &mut Vec<(String, String)>) {
 }
 
 /// Refuses a port that another input of the kind has: with the same host, or if one of the two takes any host.
-fn beside(kind: &Kind, stanza: &str, others: &[ConfObject]) -> Result<(), ObjectError> {
+fn check_port_conflict(kind: &Kind, stanza: &str, others: &[ConfObject]) -> Result<(), ObjectError> {
     let parts = |stanza: &str| -> Option<(Option<String>, String)> {
         let name = stanza.strip_prefix(kind.prefix.as_ref())?;
         let (host, port) = name.rsplit_once(':').map_or((None, name), |(host, port)| (Some(host), port));
@@ -313,7 +326,12 @@ fn beside(kind: &Kind, stanza: &str, others: &[ConfObject]) -> Result<(), Object
     }
 }
 
-fn refuse(state: &ApiState, kind: &Kind, name: Option<&str>, settings: &[(String, String)]) -> Result<(), ApiError> {
+fn validate_settings(
+    state: &ApiState,
+    kind: &Kind,
+    name: Option<&str>,
+    settings: &[(String, String)],
+) -> Result<(), ApiError> {
     let prefix = kind.prefix.as_ref();
     let name = name.map(|name| name.strip_prefix(prefix).unwrap_or(name));
     if let Some(name) = name {
@@ -332,7 +350,7 @@ fn refuse(state: &ApiState, kind: &Kind, name: Option<&str>, settings: &[(String
         }
     }
     // Validates the stanza as the node would.
-    let stanza = kind.stanza(name.or(kind.only.map(|(only, _)| only)).unwrap_or(sample(prefix)));
+    let stanza = kind.stanza(name.or(kind.only.map(|(only, _)| only)).unwrap_or(sample_name(prefix)));
     let lines: String = settings.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
     let source = ConfSource {
         layer: Layer::AppLocal,
@@ -340,19 +358,19 @@ fn refuse(state: &ApiState, kind: &Kind, name: Option<&str>, settings: &[(String
         file: format!("{CONF}.conf"),
         text: format!("[{stanza}]\n{lines}"),
     };
-    match Layers::without_builtin([source]).warnings().iter().find(|warning| is_wrong(&warning.problem)) {
+    match Layers::without_builtin([source]).warnings().iter().find(|warning| is_error(&warning.problem)) {
         Some(warning) => Err(ApiError::bad_request(warning.to_string())),
         None => Ok(()),
     }
 }
 
 /// Whether a problem makes a stanza invalid; settings without effect are allowed.
-fn is_wrong(problem: &Problem) -> bool {
+fn is_error(problem: &Problem) -> bool {
     !matches!(problem, Problem::Unsupported { .. } | Problem::UnknownSetting { .. } | Problem::FileWithoutEffect { .. })
 }
 
 /// A valid name of an entity whose stanza has this prefix.
-fn sample(prefix: &str) -> &'static str {
+fn sample_name(prefix: &str) -> &'static str {
     match prefix {
         "monitor://" | "script://" => "/a",
         _ => "1",

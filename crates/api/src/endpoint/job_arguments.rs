@@ -10,9 +10,9 @@ use crate::message::ApiError;
 use crate::parameters::Parameters;
 
 /// Arguments that select events and their fields.
-pub(super) const SHAPED: [&str; 3] = ["sample_ratio", "dispatch.sample_ratio", "adhoc_search_level"];
+pub(super) const SHAPE_ARGUMENTS: [&str; 3] = ["sample_ratio", "dispatch.sample_ratio", "adhoc_search_level"];
 /// Search arguments with an effect, in addition to [`SHAPED`].
-const KNOWN: &[&str] = &[
+const EFFECTIVE_ARGUMENTS: &[&str] = &[
     "auto_cancel",
     "count",
     "csv_safe",
@@ -44,7 +44,7 @@ const KNOWN: &[&str] = &[
 ];
 /// Splunk's arguments that cannot change an answer here, because they concern Splunk's processes or are only stored for
 /// its user interface.
-const IDLE: &[&str] = &[
+const IGNORED_ARGUMENTS: &[&str] = &[
     "allow_partial_results",
     "check_risky_command",
     "force_bundle_replication",
@@ -76,14 +76,14 @@ const IDLE: &[&str] = &[
     "workload_pool",
 ];
 /// Prefixes of arguments that only store something with a job.
-const IDLE_BEGINNINGS: [&str; 4] = ["custom.", "data.", "display.", "request."];
+const IGNORED_PREFIXES: [&str; 4] = ["custom.", "data.", "display.", "request."];
 /// Maximum arguments reported.
-const TOLD_MAX: usize = 20;
+const REPORTED_MAX: usize = 20;
 /// Maximum characters of a reported name.
 const NAME_CHARS_MAX: usize = 80;
 
 /// Reads the arguments that shape the search, and its mode.
-pub(super) fn shape_of(parameters: &Parameters) -> Result<(SearchShape, SearchLevel), ApiError> {
+pub(super) fn parse_shape(parameters: &Parameters) -> Result<(SearchShape, SearchLevel), ApiError> {
     let level = match parameters.get("adhoc_search_level").map(str::trim) {
         Some("fast") => SearchLevel::Fast,
         Some("verbose") => SearchLevel::Verbose,
@@ -91,7 +91,7 @@ pub(super) fn shape_of(parameters: &Parameters) -> Result<(SearchShape, SearchLe
     };
     let given =
         ["sample_ratio", "dispatch.sample_ratio"].into_iter().find_map(|name| Some((name, parameters.get(name)?)));
-    let sample = given.filter(|(_, text)| !text.trim().is_empty()).map(|(name, text)| sample_ratio(name, text));
+    let sample = given.filter(|(_, text)| !text.trim().is_empty()).map(|(name, text)| parse_sample_ratio(name, text));
     let sample = sample.transpose()?.unwrap_or(1);
     let shape = SearchShape {
         sample,
@@ -105,19 +105,19 @@ pub(super) fn shape_of(parameters: &Parameters) -> Result<(SearchShape, SearchLe
 }
 
 /// Parses a ratio: one in N events.
-pub(super) fn sample_ratio(name: &str, text: &str) -> Result<u32, ApiError> {
+pub(super) fn parse_sample_ratio(name: &str, text: &str) -> Result<u32, ApiError> {
     let ratio = text.trim().parse::<u32>().ok().filter(|ratio| *ratio > 0);
     ratio
         .ok_or_else(|| ApiError::bad_request(format!("{name}={text}: give a whole number from 1, as in 100 for 1:100")))
 }
 
 /// Messages about arguments that are unknown, or that would change the answer in Splunk but do not here.
-pub(super) fn told_of(parameters: &Parameters) -> Vec<String> {
+pub(super) fn argument_messages(parameters: &Parameters) -> Vec<String> {
     let is_quiet = |name: &str| {
-        let lists = [KNOWN, &SHAPED, IDLE];
-        lists.iter().any(|list| list.contains(&name)) || IDLE_BEGINNINGS.iter().any(|begin| name.starts_with(begin))
+        let lists = [EFFECTIVE_ARGUMENTS, &SHAPE_ARGUMENTS, IGNORED_ARGUMENTS];
+        lists.iter().any(|list| list.contains(&name)) || IGNORED_PREFIXES.iter().any(|begin| name.starts_with(begin))
     };
-    let mut names: Vec<String> = parameters.clone().all().into_iter().map(|(name, _)| name).collect();
+    let mut names: Vec<String> = parameters.clone().into_pairs().into_iter().map(|(name, _)| name).collect();
     names.sort();
     names.dedup();
     names.retain(|name| !is_quiet(name));
@@ -125,7 +125,7 @@ pub(super) fn told_of(parameters: &Parameters) -> Vec<String> {
         let shown: String = name.chars().take(NAME_CHARS_MAX).flat_map(char::escape_debug).collect();
         format!("Argument \"{shown}\" is not supported by this handler: it has no effect.")
     };
-    names.iter().take(TOLD_MAX).map(told).collect()
+    names.iter().take(REPORTED_MAX).map(told).collect()
 }
 
 #[cfg(test)]
@@ -139,16 +139,16 @@ mod tests {
     #[test]
     fn ratios_are_numbers_from_one() {
         for (text, ratio) in [("1", 1), ("100", 100), ("", 1)] {
-            assert_eq!(shape_of(&of(&[("sample_ratio", text)])).unwrap().0.sample, ratio, "{text}");
+            assert_eq!(parse_shape(&of(&[("sample_ratio", text)])).unwrap().0.sample, ratio, "{text}");
         }
         for wrong in ["0", "-1", "1:100", "1.5"] {
-            assert!(shape_of(&of(&[("dispatch.sample_ratio", wrong)])).is_err(), "{wrong}");
+            assert!(parse_shape(&of(&[("dispatch.sample_ratio", wrong)])).is_err(), "{wrong}");
         }
     }
 
     #[test]
-    fn arguments_that_do_nothing_are_told_and_those_that_change_no_answer_are_not() {
-        let told = told_of(&of(&[
+    fn unsupported_arguments_are_reported_unless_they_cannot_change_answers() {
+        let told = argument_messages(&of(&[
             ("search", "x"),
             ("custom.a", "b"),
             ("rf", "a"),

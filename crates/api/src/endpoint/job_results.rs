@@ -19,36 +19,36 @@ use quarry_conf::permissions::SEARCH;
 use quarry_engine::SearchShape;
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, parse_zone};
-use quarry_search::cell::iso_time;
+use quarry_search::cell::format_iso_time;
 use quarry_search::jobs::{FieldSummary, JobState, JobStatus, JobSummary, ReadFigures, RowsView, SearchJob, Timeline};
 use quarry_search::{SearchError, SearchParams};
 use serde_json::{Map, Value, json};
 
 use super::answer_shape::AnswerShape;
-use super::blocking;
 use super::job_costs::cost_lines;
-use super::jobs::{COLLECTIONS, job_of, unread};
+use super::jobs::{COLLECTIONS, find_job, unreadable_rows};
 use super::row::{Access, Endpoint};
+use super::run_blocking;
 use super::search_jobs::{
-    Answer, EVENTS_HEADER, PARTIAL_HEADER, PathParts, Shown, answered, body_of, explicit, flag, mode_of, remarks,
-    service_of, warnings,
+    AnswerBody, EVENTS_HEADER, PARTIAL_HEADER, PathParts, RowPresentation, body_of, flag, hint_messages, mode_of,
+    respond_with_rows, service_of, warning_messages, with_pipe,
 };
 use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::Form;
 use crate::caller::Caller;
-use crate::message::{ApiError, xml_text};
-use crate::outlet::{Gone, Outlet};
+use crate::message::{ApiError, escape_xml};
+use crate::outlet::{ClientGone, Outlet};
 use crate::parameters::Parameters;
 use crate::wire::{OutputMode, ResultsHead, WireMessage, column_cell};
 
 /// Default rows of a page.
-const COUNT: usize = 100;
+const COUNT_DEFAULT: usize = 100;
 /// Maximum rows of a page (limits.conf `[restapi] maxresultrows`).
 pub(crate) const COUNT_MAX: usize = 50_000;
 
 /// Parameters that select rows and columns.
-const ROWS: &[&str] = &["count", "offset", "f", "field_list", "search"];
+const ROW_PARAMETERS: &[&str] = &["count", "offset", "f", "field_list", "search"];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let search = Access::Capability(SEARCH);
@@ -56,7 +56,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         let path = |name: &str| format!("{jobs}/{{sid}}/{name}");
         let row = |method, name, summary, serve| Endpoint::new(method, path(name), search, summary, serve);
         let rows = |method, name, summary, serve| {
-            let row = row(method, name, summary, serve).takes(ROWS).answers(AnswerShape::Rows);
+            let row = row(method, name, summary, serve).takes(ROW_PARAMETERS).answers(AnswerShape::Rows);
             // The job may not have rows yet; the answer is then 204.
             if name == "events" { row } else { row.or_answers(StatusCode::NO_CONTENT, AnswerShape::Nothing) }
         };
@@ -82,15 +82,15 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 /// Counts of events over time.
 const TIMELINE: Shape = Shape::Object(&[
     ("event_count", Shape::Count),
-    ("cursor_time", Shape::Whole),
+    ("cursor_time", Shape::Integer),
     (
         "buckets",
         Shape::List(&Shape::Object(&[
             ("total_count", Shape::Count),
             ("available_count", Shape::Count),
             ("earliest_time", Shape::Number),
-            ("earliest_time_offset", Shape::Whole),
-            ("latest_time_offset", Shape::Whole),
+            ("earliest_time_offset", Shape::Integer),
+            ("latest_time_offset", Shape::Integer),
             ("duration", Shape::Number),
             ("is_finalized", Shape::Flag),
             ("earliest_strftime", Shape::Text),
@@ -102,9 +102,9 @@ const STATISTIC: Shape = Shape::Optional(&Shape::Nullable(&Shape::Number));
 /// Statistics of fields.
 const SUMMARY: Shape = Shape::Object(&[
     ("event_count", Shape::Count),
-    ("earliest_time", Shape::Whole),
-    ("latest_time", Shape::Whole),
-    ("duration", Shape::Whole),
+    ("earliest_time", Shape::Integer),
+    ("latest_time", Shape::Integer),
+    ("duration", Shape::Integer),
     (
         "fields",
         Shape::Map(&Shape::Object(&[
@@ -136,7 +136,7 @@ async fn results(
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let job = job_of(&state, &caller, &parts).await?;
+    let job = find_job(&state, &caller, &parts).await?;
     if !job.state().is_over() {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
@@ -150,7 +150,7 @@ async fn preview(
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let job = job_of(&state, &caller, &parts).await?;
+    let job = find_job(&state, &caller, &parts).await?;
     if matches!(job.state(), JobState::Queued) {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
@@ -165,7 +165,7 @@ async fn events(
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let job = job_of(&state, &caller, &parts).await?;
+    let job = find_job(&state, &caller, &parts).await?;
     if job.is_events() {
         return rows_of(&state, &caller, (&job, &parts), &parameters, SearchJob::rows).await;
     }
@@ -174,15 +174,15 @@ async fn events(
         if parameters.get("search").is_some_and(|text| !text.trim().is_empty()) {
             return Err(ApiError::bad_request("search= is not supported for the events of a report: run a new search"));
         }
-        let (offset, count, fields) = wanted_of(&parameters)?;
+        let (offset, count, fields) = requested_page(&parameters)?;
         let most = offset.saturating_add(count).min(COUNT_MAX);
-        let params = job.events_behind(Arc::clone(&caller.permissions), most);
+        let params = job.source_events_search(Arc::clone(&caller.permissions), most);
         let service = service_of(&state, &caller, &parts).await?;
-        let shown = Shown::page(mode, offset, count, fields);
-        return answered(state.clone(), service, caller.clone(), params, (shown, None)).await;
+        let shown = RowPresentation::page(mode, offset, count, fields);
+        return respond_with_rows(state.clone(), service, caller.clone(), params, (shown, None)).await;
     }
     let mut body = String::new();
-    mode.head(
+    mode.write_head(
         &ResultsHead {
             is_preview: !job.state().is_over(),
             offset: 0,
@@ -192,7 +192,7 @@ async fn events(
         },
         &mut body,
     );
-    mode.end(&mut body);
+    mode.write_end(&mut body);
     Ok(([(header::CONTENT_TYPE, mode.content_type())], body).into_response())
 }
 
@@ -208,20 +208,20 @@ async fn rows_of(
 ) -> Result<Response, ApiError> {
     let mode = mode_of(parameters)?;
     if let Some(text) = parameters.get("search").filter(|text| !text.trim().is_empty()) {
-        return post_processed(state, caller, (job, place), parameters, text).await;
+        return post_process(state, caller, (job, place), parameters, text).await;
     }
     let zone = zone_of(parameters, job)?;
-    let (offset, count, wanted) = wanted_of(parameters)?;
+    let (offset, count, wanted) = requested_page(parameters)?;
     let status = job.status();
     let read = Arc::clone(job);
-    let view = blocking(move || rows(&read, offset, count)).await?;
-    let view = view.map_err(|error| unread(job, &error))?.with_fields(&wanted);
+    let view = run_blocking(move || rows(&read, offset, count)).await?;
+    let view = view.map_err(|error| unreadable_rows(job, &error))?.with_fields(&wanted);
     let page = Page { view, messages: messages_of(&status), is_preview: !status.state.is_over(), mode, zone };
-    let (mut outlet, chunks) = Outlet::new(&state.turns, &caller.identity.user, None, state.answer_place()?);
+    let (mut outlet, chunks) = Outlet::new(&state.slots, &caller.identity.user, None, state.acquire_answer_permit()?);
     tokio::task::spawn_blocking(move || page.send(&mut outlet));
-    let mut answer = Answer { chunks, attendance: None };
+    let mut answer = AnswerBody { chunks, attendance: None };
     // A page that cannot be read at all gets an error status.
-    let first = answer.next().await.transpose().map_err(|error| unread(job, &error))?;
+    let first = answer.next().await.transpose().map_err(|error| unreadable_rows(job, &error))?;
     let headers = [
         (header::CONTENT_TYPE, mode.content_type()),
         (PARTIAL_HEADER, flag(status.is_partial)),
@@ -231,9 +231,9 @@ async fn rows_of(
 }
 
 /// Requested offset, count and columns.
-fn wanted_of(parameters: &Parameters) -> Result<(usize, usize, Vec<String>), ApiError> {
+fn requested_page(parameters: &Parameters) -> Result<(usize, usize, Vec<String>), ApiError> {
     let offset = parameters.number("offset")?.unwrap_or(0);
-    let count = parameters.number("count")?.unwrap_or(COUNT);
+    let count = parameters.number("count")?.unwrap_or(COUNT_DEFAULT);
     let mut wanted = parameters.list("f");
     wanted.extend(parameters.list("field_list"));
     Ok((offset, if count == 0 { COUNT_MAX } else { count.min(COUNT_MAX) }, wanted))
@@ -241,7 +241,7 @@ fn wanted_of(parameters: &Parameters) -> Result<(usize, usize, Vec<String>), Api
 
 /// Runs further commands over the rows of a job, in the request's namespace. `search` begins with a command; its syntax
 /// tree continues from the job's rows.
-async fn post_processed(
+async fn post_process(
     state: &ApiState,
     caller: &Caller,
     (job, place): (&Arc<SearchJob>, &PathParts),
@@ -253,9 +253,9 @@ async fn post_processed(
             "search= is for rows of a job that is done: wait for it, or leave search= out",
         ));
     }
-    let (offset, count, fields) = wanted_of(parameters)?;
+    let (offset, count, fields) = requested_page(parameters)?;
     let params = SearchParams {
-        text: explicit(text),
+        text: with_pipe(text),
         zone: Some(zone_of(parameters, job)?),
         rows_max: Some(COUNT_MAX),
         permissions: Arc::clone(&caller.permissions),
@@ -263,8 +263,8 @@ async fn post_processed(
         ..SearchParams::default()
     };
     let service = service_of(state, caller, place).await?;
-    let shown = Shown::page(mode_of(parameters)?, offset, count, fields).post_processed();
-    answered(state.clone(), service, caller.clone(), params, (shown, None)).await
+    let shown = RowPresentation::page(mode_of(parameters)?, offset, count, fields).post_processed();
+    respond_with_rows(state.clone(), service, caller.clone(), params, (shown, None)).await
 }
 
 pub(super) fn zone_of(parameters: &Parameters, job: &SearchJob) -> Result<TimeZone, ApiError> {
@@ -276,7 +276,7 @@ pub(super) fn zone_of(parameters: &Parameters, job: &SearchJob) -> Result<TimeZo
 
 fn messages_of(status: &JobStatus) -> Vec<WireMessage> {
     let failure = status.failure.iter().map(|failure| ("FATAL", failure.clone()));
-    failure.chain(warnings(status.messages.clone())).chain(remarks(status.hints.clone())).collect()
+    failure.chain(warning_messages(status.messages.clone())).chain(hint_messages(status.hints.clone())).collect()
 }
 
 /// Rows to be sent.
@@ -289,20 +289,20 @@ struct Page {
 }
 
 /// Reason why a page was not sent completely.
-enum Ended {
+enum SendError {
     Unread(SearchError),
-    Left,
+    Disconnected,
 }
 
-impl From<SearchError> for Ended {
-    fn from(error: SearchError) -> Ended {
-        Ended::Unread(error)
+impl From<SearchError> for SendError {
+    fn from(error: SearchError) -> SendError {
+        SendError::Unread(error)
     }
 }
 
-impl From<Gone> for Ended {
-    fn from(_: Gone) -> Ended {
-        Ended::Left
+impl From<ClientGone> for SendError {
+    fn from(_: ClientGone) -> SendError {
+        SendError::Disconnected
     }
 }
 
@@ -313,21 +313,21 @@ impl Page {
         let _left = match sent {
             Ok(()) => outlet.flush(&mut || {}),
             // If nothing has been sent yet, the error becomes the status of the answer.
-            Err(Ended::Unread(error)) => outlet.fail_at_once(error),
-            Err(Ended::Left) => Err(Gone),
+            Err(SendError::Unread(error)) => outlet.fail_at_once(error),
+            Err(SendError::Disconnected) => Err(ClientGone),
         };
     }
 
-    fn write(&self, outlet: &mut Outlet) -> Result<(), Ended> {
+    fn write(&self, outlet: &mut Outlet) -> Result<(), SendError> {
         let (fields, offset) = (self.view.fields(), self.view.offset());
         let head =
             ResultsHead { is_preview: self.is_preview, offset, fields, messages: &self.messages, post_processed: None };
         // Reads the first rows before the head is sent, so that a missing file is answered with an error status.
         let mut tables = self.view.tables(&self.zone).peekable();
         if let Some(Err(_)) = tables.peek() {
-            return tables.next().transpose().map(drop).map_err(Ended::Unread);
+            return tables.next().transpose().map(drop).map_err(SendError::Unread);
         }
-        outlet.write(|out| self.mode.head(&head, out), &mut || {})?;
+        outlet.write(|out| self.mode.write_head(&head, out), &mut || {})?;
         if self.mode == OutputMode::JsonCols {
             drop(tables);
             (0..fields.len()).try_for_each(|column| self.write_column(column, outlet))?;
@@ -335,15 +335,15 @@ impl Page {
             let mut at = offset;
             for table in tables {
                 for row in table?.rows() {
-                    outlet.write(|out| self.mode.row(row, at, at == offset, out), &mut || {})?;
+                    outlet.write(|out| self.mode.write_row(row, at, at == offset, out), &mut || {})?;
                     at += 1;
                 }
             }
         }
-        Ok(outlet.write(|out| self.mode.end(out), &mut || {})?)
+        Ok(outlet.write(|out| self.mode.write_end(out), &mut || {})?)
     }
 
-    fn write_column(&self, column: usize, outlet: &mut Outlet) -> Result<(), Ended> {
+    fn write_column(&self, column: usize, outlet: &mut Outlet) -> Result<(), SendError> {
         outlet.write(|out| out.push_str(if column == 0 { "[" } else { ",[" }), &mut || {})?;
         let mut is_first = true;
         for table in self.view.tables(&self.zone) {
@@ -363,7 +363,7 @@ async fn timeline(
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let job = job_of(&state, &caller, &parts).await?;
+    let job = find_job(&state, &caller, &parts).await?;
     let (timeline, is_final) = (job.timeline(), job.state().is_over());
     let form = Form::of(parameters.get("output_mode"));
     Ok(form.answer(match form {
@@ -409,7 +409,7 @@ fn timeline_json(timeline: &Timeline, is_final: bool, zone: &TimeZone) -> Value 
             json!({
                 "total_count": count, "available_count": count, "earliest_time": start, "earliest_time_offset": 0,
                 "latest_time_offset": 0, "duration": duration, "is_finalized": is_final,
-                "earliest_strftime": iso_time(time, zone),
+                "earliest_strftime": format_iso_time(time, zone),
             })
         })
         .collect();
@@ -427,7 +427,7 @@ fn timeline_xml(timeline: &Timeline, is_final: bool, zone: &TimeZone) -> String 
         out.push_str(&format!(
             "<bucket c=\"{count}\" a=\"{count}\" t=\"{start}\" d=\"{duration}\" f=\"{}\" etz=\"0\" ltz=\"0\">{}</bucket>\n",
             u8::from(is_final),
-            iso_time(time, zone),
+            format_iso_time(time, zone),
         ));
     }
     out.push_str("</timeline>\n");
@@ -442,14 +442,14 @@ async fn summary(
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let job = job_of(&state, &caller, &parts).await?;
+    let job = find_job(&state, &caller, &parts).await?;
     let mut wanted = parameters.list("f");
     wanted.extend(parameters.list("field_list"));
     let most = parameters.number("top_count")?.unwrap_or(TOP_COUNT);
     let least = parameters.get("min_freq").and_then(|share| share.parse::<f64>().ok()).unwrap_or(0.0);
     let read = Arc::clone(&job);
-    let summary = blocking(move || read.summary()).await?;
-    let mut summary = summary.map_err(|error| unread(&job, &error))?;
+    let summary = run_blocking(move || read.summary()).await?;
+    let mut summary = summary.map_err(|error| unreadable_rows(&job, &error))?;
     let rows = summary.rows as f64;
     summary.fields.retain(|name, field| {
         (wanted.is_empty() || wanted.contains(name)) && field.count as f64 >= least * rows && field.count > 0
@@ -509,7 +509,7 @@ fn summary_xml(summary: &JobSummary) -> String {
         let is_exact = u8::from(field.is_exact);
         out.push_str(&format!(
             "<field k=\"{}\" c=\"{}\" nc=\"{}\" dc=\"{}\" exact=\"{is_exact}\" relevant=\"0\">\n",
-            xml_text(name),
+            escape_xml(name),
             field.count,
             field.numbers,
             field.distinct
@@ -522,7 +522,7 @@ fn summary_xml(summary: &JobSummary) -> String {
         }
         out.push_str("<modes>\n");
         for value in &field.values {
-            let (count, text) = (value.count, xml_text(&value.value));
+            let (count, text) = (value.count, escape_xml(&value.value));
             out.push_str(&format!("<value c=\"{count}\" exact=\"{is_exact}\"><text>{text}</text></value>\n"));
         }
         out.push_str("</modes>\n</field>\n");
@@ -533,10 +533,10 @@ fn summary_xml(summary: &JobSummary) -> String {
 
 /// The job's log, one line per event.
 async fn log(State(state): State<ApiState>, parts: PathParts, caller: Caller) -> Result<Response, ApiError> {
-    let job = job_of(&state, &caller, &parts).await?;
+    let job = find_job(&state, &caller, &parts).await?;
     let status = job.status();
     let record = &status.record;
-    let began = iso_time(record.began_ns(), job.zone());
+    let began = format_iso_time(record.began_ns(), job.zone());
     let mut lines = vec![
         format!("{began} INFO  job {} of user {} in app {}", record.sid(), record.user(), record.app()),
         format!("{began} INFO  search: {}", record.search()),

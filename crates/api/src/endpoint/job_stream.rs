@@ -24,10 +24,10 @@ use quarry_search::jobs::{JobState, JobStatus, RowsView, SearchJob};
 use serde_json::json;
 
 use super::answer_shape::AnswerShape;
-use super::blocking;
 use super::job_results::zone_of;
-use super::jobs::job_of;
+use super::jobs::find_job;
 use super::row::{Access, Endpoint};
+use super::run_blocking;
 use super::search_jobs::PathParts;
 use crate::ApiState;
 use crate::caller::Caller;
@@ -36,11 +36,11 @@ use crate::parameters::Parameters;
 use crate::wire::{OutputMode, ResultsHead};
 
 /// Polling interval.
-const POLL_EVERY: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Number of polls without news after which a comment is sent as a heartbeat (ten seconds).
-const SILENT_LOOKS_MAX: u32 = 100;
+const IDLE_POLLS_MAX: u32 = 100;
 /// Default and maximum rows of `rows` and `preview`.
-const COUNT: usize = 100;
+const COUNT_DEFAULT: usize = 100;
 const COUNT_MAX: usize = 1_000;
 
 /// Maximum number of streams of all users and of one user; limited because each stream polls its job.
@@ -53,32 +53,32 @@ pub(crate) struct Streams(Arc<Mutex<BTreeMap<String, usize>>>);
 
 /// Permit of a stream, released when dropped.
 #[derive(Debug)]
-struct StreamPlace {
+struct StreamPermit {
     streams: Streams,
     user: String,
 }
 
 impl Streams {
-    fn locked(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
         // A poisoned lock is safe to use, because each change is a single number.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A permit for one more stream of a user, if available.
-    fn take(&self, user: &str) -> Option<StreamPlace> {
-        let mut of_users = self.locked();
+    fn try_acquire(&self, user: &str) -> Option<StreamPermit> {
+        let mut of_users = self.lock();
         let own = of_users.get(user).copied().unwrap_or(0);
         if own >= STREAMS_PER_USER_MAX || of_users.values().sum::<usize>() >= STREAMS_MAX {
             return None;
         }
         of_users.insert(user.to_owned(), own + 1);
-        Some(StreamPlace { streams: self.clone(), user: user.to_owned() })
+        Some(StreamPermit { streams: self.clone(), user: user.to_owned() })
     }
 }
 
-impl Drop for StreamPlace {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
-        let mut of_users = self.streams.locked();
+        let mut of_users = self.streams.lock();
         let left = of_users.get(&self.user).map_or(0, |own| own.saturating_sub(1));
         match left {
             0 => of_users.remove(&self.user),
@@ -91,7 +91,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (access, summary) = (Access::Capability(SEARCH), "Streams the progress of a job as server-sent events.");
     vec![
         Endpoint::new(Method::GET, "jobs/{sid}/stream", access, summary, get(stream))
-            .of_api()
+            .in_quarry_api()
             .takes(&["count", "zone"])
             .answers(AnswerShape::Texts(&["text/event-stream"])),
     ]
@@ -103,15 +103,15 @@ async fn stream(
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let job = job_of(&state, &caller, &parts).await?;
+    let job = find_job(&state, &caller, &parts).await?;
     let zone = zone_of(&parameters, &job)?;
-    let count = parameters.number("count")?.unwrap_or(COUNT).min(COUNT_MAX);
-    let place = state.streams.take(&caller.identity.user).ok_or_else(|| {
+    let count = parameters.number("count")?.unwrap_or(COUNT_DEFAULT).min(COUNT_MAX);
+    let place = state.streams.try_acquire(&caller.identity.user).ok_or_else(|| {
         ApiError::too_many(format!(
             "too many open streams: at most {STREAMS_PER_USER_MAX} per user and {STREAMS_MAX} in all; close one"
         ))
     })?;
-    let watch = Watch { told: StreamState::new(zone, count), job, is_over: false, _place: place };
+    let watch = Watch { sent: StreamState::new(zone, count), job, is_over: false, _place: place };
     let body = Body::from_stream(futures::stream::unfold(watch, Watch::next));
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     Ok((headers, body).into_response())
@@ -120,9 +120,9 @@ async fn stream(
 /// A client watching a job.
 struct Watch {
     job: Arc<SearchJob>,
-    told: StreamState,
+    sent: StreamState,
     is_over: bool,
-    _place: StreamPlace,
+    _place: StreamPermit,
 }
 
 impl Watch {
@@ -131,21 +131,21 @@ impl Watch {
         if self.is_over {
             return None;
         }
-        for _ in 0..SILENT_LOOKS_MAX {
-            let (job, mut told) = (Arc::clone(&self.job), self.told);
+        for _ in 0..IDLE_POLLS_MAX {
+            let (job, mut told) = (Arc::clone(&self.job), self.sent);
             // Rows may have to be read from a file.
-            let looked = blocking(move || {
-                let news = told.news(&job);
+            let looked = run_blocking(move || {
+                let news = told.pending_events(&job);
                 (told, news)
             });
             // The server is stopping.
             let (told, news) = looked.await.ok()?;
-            self.told = told;
+            self.sent = told;
             self.is_over = news.is_last;
             if !news.text.is_empty() {
                 return Some((Ok(news.text), self));
             }
-            tokio::time::sleep(POLL_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Some((Ok(":\n\n".to_owned()), self))
     }
@@ -163,7 +163,7 @@ struct StreamState {
 }
 
 /// Events to send.
-struct News {
+struct PendingEvents {
     text: String,
     is_last: bool,
 }
@@ -174,26 +174,26 @@ impl StreamState {
     }
 
     /// Events that the client has not received yet.
-    fn news(&mut self, job: &SearchJob) -> News {
+    fn pending_events(&mut self, job: &SearchJob) -> PendingEvents {
         // A stream counts as an access, so that the job does not expire.
-        job.note_seen();
+        job.record_access();
         // The state is read first: if it says that the job is over, all rows and counts read after it are final.
         let status = job.status();
         let mut text = String::new();
-        self.tell_state(&status, &mut text);
-        self.tell_timeline(job, &mut text);
-        if let Err(error) = self.tell_rows(job, &status, &mut text) {
-            event("error", &json!({ "text": error.to_string() }).to_string(), &mut text);
-            return News { text, is_last: true };
+        self.write_state(&status, &mut text);
+        self.write_timeline(job, &mut text);
+        if let Err(error) = self.write_rows(job, &status, &mut text) {
+            write_event("error", &json!({ "text": error.to_string() }).to_string(), &mut text);
+            return PendingEvents { text, is_last: true };
         }
         let is_last = status.state.is_over();
         if is_last {
-            event("end", &json!({ "state": status.state.name() }).to_string(), &mut text);
+            write_event("end", &json!({ "state": status.state.name() }).to_string(), &mut text);
         }
-        News { text, is_last }
+        PendingEvents { text, is_last }
     }
 
-    fn tell_state(&mut self, status: &JobStatus, out: &mut String) {
+    fn write_state(&mut self, status: &JobStatus, out: &mut String) {
         let done = if status.state.is_over() { 1.0 } else { status.done };
         let messages: Vec<&String> = status.messages.iter().chain(&status.hints).collect();
         let state = json!({
@@ -203,12 +203,12 @@ impl StreamState {
         });
         let state = state.to_string();
         if state != self.state {
-            event("state", &state, out);
+            write_event("state", &state, out);
             self.state = state;
         }
     }
 
-    fn tell_timeline(&mut self, job: &SearchJob, out: &mut String) {
+    fn write_timeline(&mut self, job: &SearchJob, out: &mut String) {
         let timeline = job.timeline();
         let seconds = timeline.spans().next().map_or(0, |span| span.seconds);
         let is_wider = seconds != self.spans.0;
@@ -220,15 +220,15 @@ impl StreamState {
         let news: Vec<[i64; 2]> =
             news.map(|span| [span.start, i64::try_from(span.count).unwrap_or(i64::MAX)]).collect();
         if !news.is_empty() {
-            event("timeline", &json!({ "seconds": seconds, "anew": is_wider, "spans": news }).to_string(), out);
+            write_event("timeline", &json!({ "seconds": seconds, "anew": is_wider, "spans": news }).to_string(), out);
         }
     }
 
-    fn tell_rows(&mut self, job: &SearchJob, status: &JobStatus, out: &mut String) -> Result<(), SearchError> {
+    fn write_rows(&mut self, job: &SearchJob, status: &JobStatus, out: &mut String) -> Result<(), SearchError> {
         if status.previews > self.previews && !status.state.is_over() && status.rows == 0 {
             self.previews = status.previews;
             let view = job.preview(0, self.count)?;
-            event("preview", &self.page(&view, true)?, out);
+            write_event("preview", &self.page(&view, true)?, out);
         } else if status.state == JobState::Running && !status.is_events {
             // A stream requests the next preview.
             job.preview(0, 0)?;
@@ -237,7 +237,7 @@ impl StreamState {
         if rows > self.rows || (status.state == JobState::Done && self.rows == 0) {
             let view = job.rows(self.rows, rows - self.rows)?;
             self.rows = rows;
-            event("rows", &self.page(&view, false)?, out);
+            write_event("rows", &self.page(&view, false)?, out);
         }
         Ok(())
     }
@@ -247,21 +247,21 @@ impl StreamState {
         let (mode, offset, fields) = (OutputMode::JsonRows, view.offset(), view.fields());
         let head = ResultsHead { is_preview, offset, fields, messages: &[], post_processed: None };
         let mut out = String::new();
-        mode.head(&head, &mut out);
+        mode.write_head(&head, &mut out);
         let mut at = offset;
         for table in view.tables(&self.zone) {
             for row in table?.rows() {
-                mode.row(row, at, at == offset, &mut out);
+                mode.write_row(row, at, at == offset, &mut out);
                 at += 1;
             }
         }
-        mode.end(&mut out);
+        mode.write_end(&mut out);
         Ok(out)
     }
 }
 
 /// Writes an event; each line of its data is a separate field.
-fn event(name: &str, data: &str, out: &mut String) {
+fn write_event(name: &str, data: &str, out: &mut String) {
     // Writing to a string cannot fail.
     let _written = writeln!(out, "event: {name}");
     data.lines().for_each(|line| {
@@ -275,23 +275,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_has_all_places() {
+    fn users_cannot_hold_all_streams() {
         let streams = Streams::default();
-        let own: Vec<StreamPlace> = (0..STREAMS_PER_USER_MAX).filter_map(|_| streams.take("eva")).collect();
-        assert!(own.len() == STREAMS_PER_USER_MAX && streams.take("eva").is_none());
-        let others: Vec<StreamPlace> = (0..STREAMS_MAX).filter_map(|at| streams.take(&(at % 20).to_string())).collect();
+        let own: Vec<StreamPermit> = (0..STREAMS_PER_USER_MAX).filter_map(|_| streams.try_acquire("eva")).collect();
+        assert!(own.len() == STREAMS_PER_USER_MAX && streams.try_acquire("eva").is_none());
+        let others: Vec<StreamPermit> =
+            (0..STREAMS_MAX).filter_map(|at| streams.try_acquire(&(at % 20).to_string())).collect();
         assert_eq!(own.len() + others.len(), STREAMS_MAX);
         drop(own);
-        assert!(streams.take("eva").is_some());
+        assert!(streams.try_acquire("eva").is_some());
         drop(others);
-        assert!(streams.locked().is_empty());
+        assert!(streams.lock().is_empty());
     }
 
     #[test]
-    fn lines_of_data_are_lines_of_the_event() {
+    fn each_data_line_is_a_line_of_the_event() {
         let mut out = String::new();
-        event("rows", "{\"a\":\n1}", &mut out);
-        event("end", "{}", &mut out);
+        write_event("rows", "{\"a\":\n1}", &mut out);
+        write_event("end", "{}", &mut out);
         assert_eq!(out, "event: rows\ndata: {\"a\":\ndata: 1}\n\nevent: end\ndata: {}\n\n");
     }
 }

@@ -16,7 +16,7 @@ use axum::routing::{delete, get, post};
 use quarry_conf::permissions::SEARCH;
 use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
-use quarry_search::cell::iso_time;
+use quarry_search::cell::format_iso_time;
 use quarry_search::jobs::{
     CreateError, JobFolderError, JobOptions, JobState, JobStatus, ROWS_MAX, SAVED_TTL_S, SearchJob, StartedJob, TTL_S,
 };
@@ -25,22 +25,22 @@ use quarry_stdx::{Fault, log};
 use serde_json::{Map, Value, json};
 
 use super::answer_shape::{AnswerShape, Content, MESSAGES, NO_CONTENT, SID};
-use super::blocking;
-use super::job_arguments::{shape_of, told_of};
+use super::job_arguments::{argument_messages, parse_shape};
 use super::job_costs::performance;
 use super::job_results::COUNT_MAX;
-use super::listing::{LISTED, page_in_order};
+use super::listing::{LIST_PARAMETERS, page_in_order};
 use super::permissions::acl_entry;
-use super::real_time::{is_backfilled, refuse_window, window_of};
+use super::real_time::{is_backfilled, parse_window, reject_window};
 use super::row::{Access, Endpoint};
+use super::run_blocking;
 use super::search_jobs::{PathParts, SID_HEADER, oneshot, params_of, service_of, wants_hints};
 use super::shape::Shape;
 use crate::ApiState;
-use crate::atom::{Acl, Entry, Feed, Form, escaped};
+use crate::atom::{Acl, Entry, Feed, Form, escape_segment};
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
-use crate::turns::{Turns, Use};
+use crate::turns::{SlotPool, SlotPurpose};
 
 /// Paths of the collection after the root.
 pub(super) const COLLECTIONS: [&str; 2] = ["search/jobs", "search/v2/jobs"];
@@ -54,7 +54,7 @@ const PRIORITY_MAX: u8 = 10;
 /// Answer to `action=finalize`.
 const FINALIZED: &str = "Search job finalized.";
 /// Parameters of a new job, in addition to those of its search.
-const CREATED: &[&str] = &[
+const CREATE_PARAMETERS: &[&str] = &[
     "earliest_time",
     "latest_time",
     "zone",
@@ -83,11 +83,11 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         let acl = format!("{one}/acl");
         [
             Endpoint::new(Method::GET, jobs, search, "Lists jobs, newest first.", get(list))
-                .takes(LISTED)
+                .takes(LIST_PARAMETERS)
                 .answers(AnswerShape::Entities(JOB)),
             Endpoint::new(Method::POST, jobs, search, "Starts a search job.", post(create))
                 .needs(&["search"])
-                .takes(CREATED)
+                .takes(CREATE_PARAMETERS)
                 .answers_with(StatusCode::CREATED, AnswerShape::JsonOrXml(SID))
                 .or_answers(StatusCode::OK, AnswerShape::Rows),
             Endpoint::new(Method::GET, one.as_str(), search, "Shows a job.", get(show))
@@ -116,7 +116,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 pub(super) const JOB: Content = Content::new(
     "search.jobs",
     Shape::Object(&[
-        ("auto_cancel", Shape::Whole),
+        ("auto_cancel", Shape::Integer),
         ("canSummarize", Shape::Flag),
         ("cursorTime", Shape::Text),
         ("defaultSaveTTL", Shape::Text),
@@ -174,20 +174,20 @@ pub(super) const JOB: Content = Content::new(
         ("scanCount", Shape::Count),
         ("search", Shape::Text),
         ("searchCanBeEventType", Shape::Flag),
-        ("searchEarliestTime", Shape::Whole),
-        ("searchLatestTime", Shape::Optional(&Shape::Whole)),
+        ("searchEarliestTime", Shape::Integer),
+        ("searchLatestTime", Shape::Optional(&Shape::Integer)),
         ("searchProviders", Shape::List(&Shape::Text)),
         ("sid", Shape::Text),
         ("statusBuckets", Shape::Count),
-        ("ttl", Shape::Whole),
+        ("ttl", Shape::Integer),
     ]),
 );
 
 /// The job named by a path, if the caller may see it.
-pub(super) async fn job_of(state: &ApiState, caller: &Caller, parts: &PathParts) -> Result<Arc<SearchJob>, ApiError> {
+pub(super) async fn find_job(state: &ApiState, caller: &Caller, parts: &PathParts) -> Result<Arc<SearchJob>, ApiError> {
     let sid = parts.get("sid").cloned().unwrap_or_default();
     let (jobs, permissions) = (Arc::clone(&state.jobs), Arc::clone(&caller.permissions));
-    let found = blocking(move || jobs.get(&sid, &permissions)).await?;
+    let found = run_blocking(move || jobs.get(&sid, &permissions)).await?;
     found.ok_or_else(unknown_sid)
 }
 
@@ -196,7 +196,7 @@ fn unknown_sid() -> ApiError {
 }
 
 /// The answer if the rows of a job cannot be read. A job removed during the read is reported as unknown.
-pub(super) fn unread(job: &SearchJob, error: &SearchError) -> ApiError {
+pub(super) fn unreadable_rows(job: &SearchJob, error: &SearchError) -> ApiError {
     if job.is_removed() { unknown_sid() } else { ApiError::internal(error.to_string()) }
 }
 
@@ -210,23 +210,23 @@ async fn create(
     let service = service_of(&state, &caller, &place).await?;
     let mode = parameters.get("exec_mode");
     if mode == Some("oneshot") {
-        refuse_window(&state, &caller, &parameters, "exec_mode=oneshot")?;
+        reject_window(&state, &caller, &parameters, "exec_mode=oneshot")?;
         return oneshot(state, service, caller, parameters).await;
     }
     if mode == Some("blocking") {
-        refuse_window(&state, &caller, &parameters, "exec_mode=blocking")?;
+        reject_window(&state, &caller, &parameters, "exec_mode=blocking")?;
     }
-    let real_time = window_of(&state, &caller, &parameters)?;
+    let real_time = parse_window(&state, &caller, &parameters)?;
     let most = parameters.number("max_count")?.filter(|count| *count > 0).map_or(ROWS_MAX, |count| count.min(ROWS_MAX));
     let params = params_of(&parameters, &caller, Some(most))?;
     let is_not_backfilled = !is_backfilled(&parameters);
-    let asked = JobOptions { real_time, is_not_backfilled, ..asked_of(&parameters, &place)? };
+    let asked = JobOptions { real_time, is_not_backfilled, ..parse_options(&parameters, &place)? };
     let is_waited_for = mode == Some("blocking");
-    begin(&state, &caller, &service, params, asked, (is_waited_for, Form::of(parameters.get("output_mode")))).await
+    start_job(&state, &caller, &service, params, asked, (is_waited_for, Form::of(parameters.get("output_mode")))).await
 }
 
 /// Starts a job, waits for its end if requested, and returns its name.
-pub(super) async fn begin(
+pub(super) async fn start_job(
     state: &ApiState,
     caller: &Caller,
     service: &Arc<SearchService>,
@@ -235,15 +235,15 @@ pub(super) async fn begin(
     (is_waited_for, form): (bool, Form),
 ) -> Result<Response, ApiError> {
     let (text, jobs, service) = (params.text.clone(), Arc::clone(&state.jobs), Arc::clone(service));
-    let started = blocking(move || jobs.create(&service, params, asked)).await?;
+    let started = run_blocking(move || jobs.create(&service, params, asked)).await?;
     let started = started.map_err(|error| refusal(&text, error))?;
     let sid = started.job().sid().to_owned();
     let limits = &caller.permissions.limits;
     let (turns, quota) = match started.job().is_real_time() {
         true => (&state.real_time_turns, limits.real_time_jobs),
-        false => (&state.turns, limits.jobs),
+        false => (&state.slots, limits.jobs),
     };
-    turns.limit(&caller.identity.user, quota);
+    turns.set_quota(&caller.identity.user, quota);
     let running = tokio::spawn(run(Arc::clone(turns), caller.identity.user.clone(), started));
     if is_waited_for {
         running.await.map_err(|error| ApiError::internal(format!("the job's task ended early: {error}")))?;
@@ -262,7 +262,7 @@ pub(super) async fn begin(
 
 fn refusal(text: &str, error: CreateError) -> ApiError {
     match error {
-        CreateError::Search(error) => ApiError::of_search(text, error),
+        CreateError::Search(error) => ApiError::from_search_error(text, error),
         CreateError::TooMany | CreateError::TooManyKept | CreateError::TooLarge => {
             ApiError::too_many(error.to_string())
         }
@@ -273,7 +273,7 @@ fn refusal(text: &str, error: CreateError) -> ApiError {
 }
 
 /// Reads the job options of a request.
-fn asked_of(parameters: &Parameters, Path(parts): &PathParts) -> Result<JobOptions, ApiError> {
+fn parse_options(parameters: &Parameters, Path(parts): &PathParts) -> Result<JobOptions, ApiError> {
     let text = |name: &str| parameters.text(name).filter(|text| !text.is_empty());
     let seconds = |name: &str| -> Result<Option<i64>, ApiError> {
         Ok(parameters.number(name)?.map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX)))
@@ -289,14 +289,14 @@ fn asked_of(parameters: &Parameters, Path(parts): &PathParts) -> Result<JobOptio
         ttl_s: seconds("timeout")?,
         auto_cancel_s: seconds("auto_cancel")?.unwrap_or(0),
         time_max_s: seconds("max_time")?.unwrap_or(0),
-        priority: priority_of(parameters)?.unwrap_or(PRIORITY),
-        level: shape_of(parameters)?.1,
-        notes: told_of(parameters),
+        priority: parse_priority(parameters)?.unwrap_or(PRIORITY),
+        level: parse_shape(parameters)?.1,
+        notes: argument_messages(parameters),
         has_hints: wants_hints(parameters),
     })
 }
 
-fn priority_of(parameters: &Parameters) -> Result<Option<u8>, ApiError> {
+fn parse_priority(parameters: &Parameters) -> Result<Option<u8>, ApiError> {
     let priority = parameters.number("priority")?;
     let wrong = |_| ApiError::bad_request(format!("priority: give a whole number from 0 to {PRIORITY_MAX}"));
     let priority = priority.map(u8::try_from).transpose().map_err(wrong)?;
@@ -304,8 +304,8 @@ fn priority_of(parameters: &Parameters) -> Result<Option<u8>, ApiError> {
 }
 
 /// Runs a job when it gets a slot.
-async fn run(turns: Arc<Turns>, user: String, started: StartedJob) {
-    let turn = turns.take(&user, Use::Search).await;
+async fn run(turns: Arc<SlotPool>, user: String, started: StartedJob) {
+    let turn = turns.acquire(&user, SlotPurpose::Search).await;
     let work = tokio::task::spawn_blocking(move || match turn {
         Ok(turn) => started.run(Some(Box::new(turn))),
         Err(error) => started.refuse(error.text()),
@@ -315,12 +315,12 @@ async fn run(turns: Arc<Turns>, user: String, started: StartedJob) {
 }
 
 /// Resumes a paused job as soon as there is a slot.
-fn resume(turns: Arc<Turns>, job: Arc<SearchJob>) {
+fn resume(turns: Arc<SlotPool>, job: Arc<SearchJob>) {
     if !job.resume_unless_begun() {
         return;
     }
     tokio::spawn(async move {
-        match turns.take(job.user(), Use::Search).await {
+        match turns.acquire(job.user(), SlotPurpose::Search).await {
             Ok(turn) => job.resume(Some(Box::new(turn))),
             Err(error) => log::warning(format!("job {} stays paused: {}", job.sid(), error.text())),
         }
@@ -331,7 +331,7 @@ async fn list(State(state): State<ApiState>, caller: Caller, parameters: Paramet
     let form = Form::of(parameters.get("output_mode"));
     let (jobs, permissions) = (Arc::clone(&state.jobs), Arc::clone(&caller.permissions));
     let path = format!("/services/{}", COLLECTIONS[0]);
-    let feed = blocking(move || {
+    let feed = run_blocking(move || {
         let entries = jobs.list(&permissions).iter().map(|job| entry(&job.status(), &caller)).collect();
         page_in_order("jobs", path, entries, &parameters)
     });
@@ -344,7 +344,7 @@ async fn show(
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let job = job_of(&state, &caller, &parts).await?;
+    let job = find_job(&state, &caller, &parts).await?;
     Ok(entry(&job.status(), &caller).answer("jobs", Form::of(parameters.get("output_mode"))))
 }
 
@@ -354,7 +354,7 @@ async fn show_acl(
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let job = job_of(&state, &caller, &parts).await?;
+    let job = find_job(&state, &caller, &parts).await?;
     let shown = acl_entry(entry(&job.status(), &caller));
     Ok(Feed::of("jobs", shown.path.clone(), vec![shown]).answer(Form::of(parameters.get("output_mode"))))
 }
@@ -367,7 +367,7 @@ async fn refuse_acl(
     caller: Caller,
     _: Parameters,
 ) -> Result<Response, ApiError> {
-    let job = job_of(&state, &caller, &parts).await?;
+    let job = find_job(&state, &caller, &parts).await?;
     let user = job.user();
     Err(ApiError::bad_request(format!(
         "the job of {user} is visible to {user} and administrators only and cannot be shared: save its search and \
@@ -381,10 +381,10 @@ async fn remove(
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let job = job_of(&state, &caller, &parts).await?;
+    let job = find_job(&state, &caller, &parts).await?;
     let jobs = Arc::clone(&state.jobs);
-    blocking(move || jobs.remove(&job)).await?;
-    Ok(told(Form::of(parameters.get("output_mode")), "Search job cancelled."))
+    run_blocking(move || jobs.remove(&job)).await?;
+    Ok(message_response(Form::of(parameters.get("output_mode")), "Search job cancelled."))
 }
 
 /// Controls a job; the parameter `action` selects the operation.
@@ -396,15 +396,15 @@ async fn control(
 ) -> Result<Response, ApiError> {
     let action = parameters.required("action")?.to_owned();
     let sid = parts.get("sid").map(String::as_str).unwrap_or_default();
-    if action == "finalize" && state.attended.finalize(&caller.identity.user, sid) {
-        return Ok(told(Form::of(parameters.get("output_mode")), FINALIZED));
+    if action == "finalize" && state.oneshots.finalize(&caller.identity.user, sid) {
+        return Ok(message_response(Form::of(parameters.get("output_mode")), FINALIZED));
     }
-    let job = job_of(&state, &caller, &parts).await?;
+    let job = find_job(&state, &caller, &parts).await?;
     let ttl = parameters.number("ttl")?.map(|ttl| i64::try_from(ttl).unwrap_or(i64::MAX));
-    let priority = priority_of(&parameters)?;
-    let turns = if job.is_real_time() { &state.real_time_turns } else { &state.turns };
+    let priority = parse_priority(&parameters)?;
+    let turns = if job.is_real_time() { &state.real_time_turns } else { &state.slots };
     let (jobs, turns) = (Arc::clone(&state.jobs), Arc::clone(turns));
-    let text = blocking(move || -> Result<&str, ApiError> {
+    let text = run_blocking(move || -> Result<&str, ApiError> {
         let missing = |name: &str| ApiError::bad_request(format!("action={action} needs the parameter {name}"));
         Ok(match action.as_str() {
             "pause" => {
@@ -440,7 +440,7 @@ async fn control(
                 "The search job's time was changed."
             }
             "enablepreview" | "disablepreview" => {
-                job.show_previews(action == "enablepreview");
+                job.set_previews_shown(action == "enablepreview");
                 "The previews of the search job were switched on or off."
             }
             other => {
@@ -453,11 +453,11 @@ async fn control(
         })
     })
     .await??;
-    Ok(told(Form::of(parameters.get("output_mode")), text))
+    Ok(message_response(Form::of(parameters.get("output_mode")), text))
 }
 
 /// An answer with only a message.
-pub(super) fn told(form: Form, text: &str) -> Response {
+pub(super) fn message_response(form: Form, text: &str) -> Response {
     form.answer(match form {
         Form::Json => json!({ "messages": [{ "type": "INFO", "text": text }] }).to_string(),
         Form::Atom => format!(
@@ -470,7 +470,7 @@ pub(super) fn told(form: Form, text: &str) -> Response {
 /// The job as an entity.
 pub(super) fn entry(status: &JobStatus, caller: &Caller) -> Entry {
     let record = &status.record;
-    let path = format!("/services/{}/{}", COLLECTIONS[0], escaped(record.sid()));
+    let path = format!("/services/{}/{}", COLLECTIONS[0], escape_segment(record.sid()));
     let below = |name: &str| format!("{path}/{name}");
     let links = vec![
         ("search.log", below("search.log")),
@@ -486,7 +486,7 @@ pub(super) fn entry(status: &JobStatus, caller: &Caller) -> Entry {
         path: path.clone(),
         author: record.user().to_owned(),
         app: record.app().to_owned(),
-        acl: Acl::of_user(record.user(), caller.permissions.may_see(Some(record.user()))),
+        acl: Acl::for_user(record.user(), caller.permissions.may_see(Some(record.user()))),
         fields: None,
         updated: status.updated_ns,
         links,
@@ -495,7 +495,7 @@ pub(super) fn entry(status: &JobStatus, caller: &Caller) -> Entry {
 }
 
 fn time(time: TimeNs) -> Value {
-    Value::String(iso_time(time, &jiff::tz::TimeZone::UTC))
+    Value::String(format_iso_time(time, &jiff::tz::TimeZone::UTC))
 }
 
 /// Members as in Splunk's `search/jobs/{search_id}`.
@@ -583,7 +583,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_search_is_cut_before_its_report() {
+    fn searches_are_split_before_the_report() {
         for (text, events, report) in [
             ("search error | head 5", "search error | head 5", ""),
             ("search error | stats count by host | sort - count", "search error", "stats count by host | sort - count"),

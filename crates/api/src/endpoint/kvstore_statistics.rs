@@ -14,11 +14,11 @@ use quarry_event::time::NS_PER_SEC;
 use serde_json::{Map, Value, json};
 
 use super::answer_shape::Content;
-use super::blocking;
 use super::collection_entities::CONF;
 use super::entities::with_objects;
 use super::listing::page;
 use super::row::{Access, Endpoint, LIST_INTROSPECTION, entities};
+use super::run_blocking;
 use super::shape::Shape;
 use crate::ApiState;
 use crate::atom::{Acl, Entry};
@@ -38,7 +38,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         row(PROCESS, "Shows the state of the KV store.", get(process)),
         row(COLLECTIONS, "Shows the size of each collection.", get(collections)),
     ];
-    entities(rows, &Content::of_path(FOLDER, Shape::Object(&[("data", Shape::List(&Shape::Text))])))
+    entities(rows, &Content::for_path(FOLDER, Shape::Object(&[("data", Shape::List(&Shape::Text))])))
 }
 
 fn answer(name: &'static str, data: &[Value], parameters: Parameters) -> Result<Response, ApiError> {
@@ -46,14 +46,14 @@ fn answer(name: &'static str, data: &[Value], parameters: Parameters) -> Result<
     let texts: Vec<String> = data.iter().map(Value::to_string).collect();
     let content = Map::from_iter([("data".to_owned(), texts.into())]);
     let (author, app, links) = (NOBODY.to_owned(), APP_SYSTEM.to_owned(), vec![("list", path.clone())]);
-    let (entity, place, acl) = (name.to_owned(), path.clone(), Acl::of_node());
+    let (entity, place, acl) = (name.to_owned(), path.clone(), Acl::for_node());
     let entry = Entry { name: entity, path, author, app, acl, fields: None, updated: 0, links, content };
-    page(name, place, vec![entry], &parameters.only("output_mode"))
+    page(name, place, vec![entry], &parameters.keep_only("output_mode"))
 }
 
 async fn process(State(state): State<ApiState>, parameters: Parameters) -> Result<Response, ApiError> {
     let (node, now) = (state.node.clone(), state.auth.now());
-    let condition = blocking(move || node.condition()).await?;
+    let condition = run_blocking(move || node.condition()).await?;
     let uptime = now.saturating_sub(condition.started).div_euclid(NS_PER_SEC);
     let status = json!({
         "host": condition.host, "version": env!("CARGO_PKG_VERSION"), "process": "quarry", "pid": std::process::id(),
@@ -68,9 +68,9 @@ async fn collections(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let listed =
-        with_objects(&state, &caller, |objects, viewer| objects.list(CONF, &Scope::of_namespace("-", "-")?, viewer));
+        with_objects(&state, &caller, |objects, viewer| objects.list(CONF, &Scope::for_namespace("-", "-")?, viewer));
     let (listed, collections) = (listed.await?, state.collections.clone());
-    let sizes = blocking(move || {
+    let sizes = run_blocking(move || {
         let of_object = |object: ConfObject| {
             let (app, name) = (object.place.app(), &object.name);
             let CollectionSize { documents, bytes } = collections.get(app, name)?.size()?;

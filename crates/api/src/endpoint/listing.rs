@@ -15,9 +15,9 @@ use crate::message::ApiError;
 use crate::parameters::Parameters;
 
 /// Default page size (Splunk's).
-const PAGE: usize = 30;
+const PAGE_SIZE_DEFAULT: usize = 30;
 /// Parameters of every collection.
-pub(crate) const LISTED: &[&str] = &["count", "offset", "search", "sort_key", "sort_dir", "sort_mode", "f"];
+pub(crate) const LIST_PARAMETERS: &[&str] = &["count", "offset", "search", "sort_key", "sort_dir", "sort_mode", "f"];
 
 /// The requested entities as an answer.
 pub(super) fn page(
@@ -26,11 +26,11 @@ pub(super) fn page(
     entries: Vec<Entry>,
     parameters: &Parameters,
 ) -> Result<Response, ApiError> {
-    Ok(page_of(title, path, entries, parameters)?.answer(Form::of(parameters.get("output_mode"))))
+    Ok(select_page(title, path, entries, parameters)?.answer(Form::of(parameters.get("output_mode"))))
 }
 
 /// The requested entities.
-pub(super) fn page_of(
+pub(super) fn select_page(
     title: impl Into<Cow<'static, str>>,
     path: String,
     mut entries: Vec<Entry>,
@@ -52,18 +52,19 @@ pub(super) fn page_in_order(
     if parameters.get("sort_key").is_some_and(|key| !key.is_empty()) {
         sort(&mut entries, parameters);
     }
-    let terms = terms(parameters.get("search").unwrap_or_default());
-    entries.retain(|entry| terms.iter().all(|term| holds(entry, term)));
-    let (count, offset) = (parameters.number("count")?.unwrap_or(PAGE), parameters.number("offset")?.unwrap_or(0));
+    let terms = parse_terms(parameters.get("search").unwrap_or_default());
+    entries.retain(|entry| terms.iter().all(|term| matches_term(entry, term)));
+    let (count, offset) =
+        (parameters.number("count")?.unwrap_or(PAGE_SIZE_DEFAULT), parameters.number("offset")?.unwrap_or(0));
     let total = entries.len();
     let per_page = if count == 0 { total } else { count };
     let mut entries: Vec<Entry> = entries.into_iter().skip(offset).take(per_page).collect();
-    choose_members(&mut entries, &parameters.list("f"));
+    select_members(&mut entries, &parameters.list("f"));
     Ok(Feed { total, offset, per_page, ..Feed::of(title, path, entries) })
 }
 
 /// Keeps only the requested members, if any are named.
-fn choose_members(entries: &mut [Entry], wanted: &[String]) {
+fn select_members(entries: &mut [Entry], wanted: &[String]) {
     if !wanted.is_empty() {
         for entry in entries {
             entry.content.retain(|name, _| wanted.iter().any(|pattern| matches(pattern, name)));
@@ -78,7 +79,7 @@ struct Term {
 }
 
 /// Parses a filter into terms, separated by blanks outside quotes.
-fn terms(text: &str) -> Vec<Term> {
+fn parse_terms(text: &str) -> Vec<Term> {
     let (mut terms, mut word, mut is_quoted) = (Vec::new(), String::new(), false);
     for character in text.chars().chain([' ']) {
         match character {
@@ -100,7 +101,7 @@ fn terms(text: &str) -> Vec<Term> {
     terms
 }
 
-fn holds(entry: &Entry, Term { member, pattern }: &Term) -> bool {
+fn matches_term(entry: &Entry, Term { member, pattern }: &Term) -> bool {
     let is_met = |value: &Value| texts(value).iter().any(|text| matches(pattern, text));
     match member.as_deref() {
         None => matches(pattern, &entry.name) || entry.content.values().any(is_met),
@@ -173,25 +174,25 @@ mod tests {
     fn entry(name: &str, content: Value) -> Entry {
         let Value::Object(content) = content else { panic!("an object") };
         let (path, author, app) = (format!("/x/{name}"), "eva".to_owned(), "search".to_owned());
-        let acl = Acl::of_user("eva", true);
+        let acl = Acl::for_user("eva", true);
         Entry { name: name.to_owned(), path, author, app, acl, fields: None, updated: 0, links: Vec::new(), content }
     }
 
     fn names(text: &str) -> Vec<String> {
-        let terms = terms(text);
+        let terms = parse_terms(text);
         let entries = [
             entry("Errors in the last hour", json!({ "search": "error OR failed", "disabled": false, "n": 10 })),
             entry("b", json!({ "search": "index=web", "disabled": true, "n": 9 })),
         ];
         entries
             .iter()
-            .filter(|entry| terms.iter().all(|term| holds(entry, term)))
+            .filter(|entry| terms.iter().all(|term| matches_term(entry, term)))
             .map(|entry| entry.name.clone())
             .collect()
     }
 
     #[test]
-    fn a_filter_is_words_and_pairs() {
+    fn filters_consist_of_words_and_pairs() {
         let errors = ["Errors in the last hour"];
         for text in
             ["error", "ERROR", "name=err*", "name=*hour", "\"last hour\"", "search=*failed", "disabled=0 error", "n=10"]

@@ -13,7 +13,7 @@ use quarry_conf::Permissions;
 
 use super::answer_shape::{Content, NO_CONTENT};
 use super::entities::{Kind, entry, kind};
-use super::listing::{LISTED, page};
+use super::listing::{LIST_PARAMETERS, page};
 use super::object_request::ObjectRequest;
 use super::permissions::{acl_change, acl_entry};
 use super::row::{Access, Endpoint, REST_PROPERTIES, UPLOAD_LOOKUPS, entities};
@@ -32,7 +32,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let one = format!("{PATH}/{{name}}");
     let acl = format!("{one}/acl");
     let rows = vec![
-        Endpoint::new(Method::GET, PATH, read, "Lists lookup files.", get(list)).takes(LISTED),
+        Endpoint::new(Method::GET, PATH, read, "Lists lookup files.", get(list)).takes(LIST_PARAMETERS),
         Endpoint::new(Method::POST, PATH, write, "Creates a lookup file.", post(create)).needs(&["name", TEXT]),
         Endpoint::new(Method::GET, one.as_str(), read, "Shows the path of a lookup file.", get(show)),
         Endpoint::new(Method::POST, one.as_str(), write, "Replaces the content of a lookup file.", post(edit))
@@ -44,7 +44,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::POST, acl.as_str(), write, "Changes the permissions of a lookup file.", post(set_acl))
             .takes(&["owner", "sharing", "perms.read", "perms.write"]),
     ];
-    let mut rows = entities(rows, &Content::of_stanza(PATH, FIELDS));
+    let mut rows = entities(rows, &Content::for_stanza(PATH, FIELDS));
     rows.extend(entities(permissions, &NO_CONTENT));
     rows
 }
@@ -74,7 +74,7 @@ async fn show(request: ObjectRequest) -> Result<Response, ApiError> {
 }
 
 async fn put(request: &ObjectRequest, name: String, is_new: bool) -> Result<Response, ApiError> {
-    let (content, scope) = (TableContent::of(request.parameters.required(TEXT)?), request.scope.clone());
+    let (content, scope) = (TableContent::parse(request.parameters.required(TEXT)?), request.scope.clone());
     let put = move |objects: &Objects, viewer: &Permissions| objects.put_table(&name, &content, is_new, &scope, viewer);
     Ok(answer(request, entry(&shown(), &request.with(put).await?)))
 }

@@ -19,7 +19,7 @@ use super::listing::page;
 use super::row::{Access, Endpoint, entities};
 use super::search_call::SearchCall;
 use super::search_jobs::PathParts;
-use crate::atom::{Acl, Entry, escaped};
+use crate::atom::{Acl, Entry, escape_segment};
 use crate::message::ApiError;
 
 const METRICS: &str = "catalog/metricstore/metrics";
@@ -27,14 +27,14 @@ const DIMENSIONS: &str = "catalog/metricstore/dimensions";
 /// Field with a listed name.
 const NAME: &str = "name";
 /// The search shown in messages.
-const SHOWN: &str = "| mcatalog";
+const SHOWN_SEARCH: &str = "| mcatalog";
 /// Parameters of the lists, and parameters that select data points.
-const TAKEN: &[&str] =
+const LIST_PARAMETERS: &[&str] =
     &["count", "offset", "search", "sort_key", "sort_dir", "sort_mode", "earliest", "latest", "filter", "metric_name"];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let row = |path: &str, summary, serve| {
-        Endpoint::new(Method::GET, path, Access::Capability(SEARCH), summary, serve).takes(TAKEN)
+        Endpoint::new(Method::GET, path, Access::Capability(SEARCH), summary, serve).takes(LIST_PARAMETERS)
     };
     let metrics = |request| list(request, METRICS.to_owned(), MeasurementsCommand::METRIC.to_owned());
     let dimensions = |request| list(request, DIMENSIONS.to_owned(), MeasurementsCommand::DIMENSIONS.to_owned());
@@ -49,7 +49,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 
 async fn dimension_values(parts: PathParts, request: SearchCall) -> Result<Response, ApiError> {
     let name = parts.get("name").cloned().unwrap_or_default();
-    let place = format!("{DIMENSIONS}/{}/values", escaped(&name));
+    let place = format!("{DIMENSIONS}/{}/values", escape_segment(&name));
     list(request, place, name).await
 }
 
@@ -60,28 +60,28 @@ async fn list(request: SearchCall, place: String, field: String) -> Result<Respo
     let make = NodeBuilder::at(Span::default());
     let mut conditions = vec![make.equals("index", "*")];
     if let Some(filter) = given("filter") {
-        conditions.push(comparisons(&filter)?);
+        conditions.push(parse_filter(&filter)?);
     }
     if let Some(metric) = given("metric_name") {
         conditions.push(make.equals(MeasurementsCommand::METRIC, &metric));
     }
     let commands = metric_values(make, &field, NAME, SearchExpr::conjunction(conditions));
-    let params = request.params_of(SHOWN, make.pipeline(commands));
+    let params = request.params_of(SHOWN_SEARCH, make.pipeline(commands));
     let params = SearchParams { earliest: given("earliest"), latest: given("latest"), ..params };
-    let found = request.search(SHOWN, move |service| service.run(params)).await?;
+    let found = request.search(SHOWN_SEARCH, move |service| service.run(params)).await?;
     let entry = |name: String| {
-        let path = format!("/servicesNS/{NOBODY}/{APP_SYSTEM}/{place}/{}", escaped(&name));
+        let path = format!("/servicesNS/{NOBODY}/{APP_SYSTEM}/{place}/{}", escape_segment(&name));
         let (author, app, links) = (NOBODY.to_owned(), APP_SYSTEM.to_owned(), vec![("list", path.clone())]);
-        let (acl, content) = (Acl::of_node(), Map::new());
+        let (acl, content) = (Acl::for_node(), Map::new());
         Entry { name, path, author, app, acl, fields: None, updated: 0, links, content }
     };
-    let names = found.table.rows().map(|row| row.named(NAME).joined("\n").into_owned());
+    let names = found.table.rows().map(|row| row.cell_by_name(NAME).join_values("\n").into_owned());
     let entries = names.filter(|name| !name.is_empty()).map(entry).collect();
     page("metricstore", format!("/services/{place}"), entries, parameters)
 }
 
 /// Parses a filter, which may contain comparisons only, no subsearch.
-fn comparisons(filter: &str) -> Result<SearchExpr, ApiError> {
+fn parse_filter(filter: &str) -> Result<SearchExpr, ApiError> {
     let condition = parse_condition(filter).ok().filter(|condition| condition.subsearches().is_empty());
     condition.ok_or_else(|| {
         let shown = filter.escape_debug();
@@ -94,10 +94,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_has_comparisons_only() {
-        assert!(comparisons("index=a AND (host=b* OR host=\"c d\")").is_ok());
+    fn filters_contain_only_comparisons() {
+        assert!(parse_filter("index=a AND (host=b* OR host=\"c d\")").is_ok());
         for wrong in ["x=1 | delete", "[search x]", "`macro`", "a=1) BY x (b=1", "(a=1"] {
-            assert!(comparisons(wrong).is_err(), "{wrong}");
+            assert!(parse_filter(wrong).is_err(), "{wrong}");
         }
     }
 }

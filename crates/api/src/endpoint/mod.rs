@@ -70,13 +70,13 @@ use axum::response::{IntoResponse, Response};
 use crate::message::ApiError;
 
 /// Runs blocking work off the async threads.
-pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+pub(crate) async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
     tokio::task::spawn_blocking(work)
         .await
         .map_err(|error| ApiError::internal(format!("the request's task ended early: {error}")))
 }
 
 /// A JSON answer.
-pub(crate) fn json(body: String) -> Response {
+pub(crate) fn json_response(body: String) -> Response {
     ([(header::CONTENT_TYPE, "application/json; charset=UTF-8")], body).into_response()
 }

@@ -11,12 +11,12 @@ use quarry_apps::objects::NOBODY;
 use serde_json::{Map, Value, json};
 
 use super::answer_shape::Content;
-use super::blocking;
-use super::listing::{LISTED, page};
+use super::listing::{LIST_PARAMETERS, page};
 use super::row::{Access, Endpoint, LIST_INPUTS, entities};
+use super::run_blocking;
 use super::search_jobs::PathParts;
 use super::shape::Shape;
-use crate::atom::{Acl, Entry, Feed, Form, escaped};
+use crate::atom::{Acl, Entry, Feed, Form, escape_segment};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 use crate::{ApiState, ModularInput};
@@ -29,7 +29,7 @@ const TITLE: &str = "modular-inputs";
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let read = Access::Capability(LIST_INPUTS);
     let rows = vec![
-        Endpoint::new(Method::GET, PATH, read, "Lists the kinds of modular inputs.", get(list)).takes(LISTED),
+        Endpoint::new(Method::GET, PATH, read, "Lists the kinds of modular inputs.", get(list)).takes(LIST_PARAMETERS),
         Endpoint::new(
             Method::GET,
             format!("{PATH}/{{name}}"),
@@ -38,7 +38,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             get(show),
         ),
     ];
-    entities(rows, &Content::of_path(PATH, KIND))
+    entities(rows, &Content::for_path(PATH, KIND))
 }
 
 /// Content of a kind.
@@ -60,7 +60,7 @@ const ARGUMENT: Shape = Shape::Object(&[
 
 async fn kinds(state: &ApiState) -> Result<Vec<ModularInput>, ApiError> {
     let node = state.node.clone();
-    blocking(move || node.modular_inputs()).await
+    run_blocking(move || node.modular_inputs()).await
 }
 
 async fn list(State(state): State<ApiState>, parameters: Parameters) -> Result<Response, ApiError> {
@@ -93,7 +93,7 @@ fn entry(kind: ModularInput) -> Entry {
         "streaming_mode": if is_xml { "xml" } else { "simple" }, "use_single_instance": is_single,
     });
     let content = if let Value::Object(members) = content { members } else { Map::new() };
-    let path = format!("/servicesNS/{NOBODY}/{}/{PATH}/{}", escaped(&app), escaped(&scheme));
+    let path = format!("/servicesNS/{NOBODY}/{}/{PATH}/{}", escape_segment(&app), escape_segment(&scheme));
     let (author, links) = (NOBODY.to_owned(), vec![("list", path.clone())]);
-    Entry { name: scheme, path, author, app, acl: Acl::of_node(), fields: None, updated: 0, links, content }
+    Entry { name: scheme, path, author, app, acl: Acl::for_node(), fields: None, updated: 0, links, content }
 }

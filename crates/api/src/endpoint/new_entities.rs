@@ -58,7 +58,7 @@ async fn template(matched: MatchedPath, caller: Caller, parameters: Parameters) 
         path: path.clone(),
         author: caller.identity.user.clone(),
         app: APP_SYSTEM.to_owned(),
-        acl: Acl { can_write: true, ..Acl::of_node() },
+        acl: Acl { can_write: true, ..Acl::for_node() },
         fields: Some(*fields),
         updated: 0,
         links: Vec::new(),

@@ -14,12 +14,12 @@ use quarry_engine::NodeEntry;
 use serde_json::{Map, Value};
 
 use super::answer_shape::{AnswerShape, Content};
-use super::blocking;
-use super::listing::{LISTED, page};
+use super::listing::{LIST_PARAMETERS, page};
 use super::row::{Access, Endpoint, LIST_INTROSPECTION, REST_PROPERTIES, entities};
+use super::run_blocking;
 use super::shape::Shape;
 use crate::ApiState;
-use crate::atom::{Acl, Entry, Feed, Form, escaped};
+use crate::atom::{Acl, Entry, Feed, Form, escape_segment};
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
@@ -38,10 +38,11 @@ const SERVER_INFO: (&str, &str, Access) = ("server/info", "server-info", Access:
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let of = |(path, _, access): &(&'static str, &'static str, Access)| {
         let rows = vec![
-            Endpoint::new(Method::GET, *path, *access, "Lists the entries of the node.", get(list)).takes(LISTED),
+            Endpoint::new(Method::GET, *path, *access, "Lists the entries of the node.", get(list))
+                .takes(LIST_PARAMETERS),
             Endpoint::new(Method::GET, format!("{path}/{{name}}"), *access, "Shows an entry of the node.", get(list)),
         ];
-        entities(rows, &Content::of_path(path, Shape::Map(&Shape::Text)))
+        entities(rows, &Content::for_path(path, Shape::Map(&Shape::Text)))
     };
     let info = |path: String| {
         Endpoint::new(Method::GET, path, SERVER_INFO.2, "Shows the version and identity of the node.", get(list))
@@ -95,7 +96,8 @@ async fn list(
     };
     let (node, permissions) = (state.node.clone(), caller.permissions.clone());
     let asked = format!("/services/{collection}");
-    let entries = blocking(move || node.search_of(&permissions)?.node_entries(&asked, &permissions)).await?;
+    let entries =
+        run_blocking(move || node.search_service_of(&permissions)?.node_entries(&asked, &permissions)).await?;
     let entries = entries?.unwrap_or_default();
     let place = format!("/servicesNS/{NOBODY}/{APP_SYSTEM}/{collection}");
     let entries: Vec<Entry> = entries.into_iter().map(|node| entry(node, &place)).collect();
@@ -116,8 +118,8 @@ fn entry(node: NodeEntry, place: &str) -> Entry {
             _ => drop(content.insert(field, Value::from(values))),
         }
     }
-    let path = format!("{place}/{}", escaped(&name));
+    let path = format!("{place}/{}", escape_segment(&name));
     let links = vec![("list", path.clone())];
     let (author, app) = (NOBODY.to_owned(), APP_SYSTEM.to_owned());
-    Entry { name, path, author, app, acl: Acl::of_node(), fields: None, updated: 0, links, content }
+    Entry { name, path, author, app, acl: Acl::for_node(), fields: None, updated: 0, links, content }
 }

@@ -11,8 +11,8 @@ use quarry_apps::objects::{ObjectError, Objects, Scope};
 use quarry_conf::Permissions;
 use quarry_search::SearchService;
 
-use super::blocking;
 use super::entities::{change, scope_of, with_objects};
+use super::run_blocking;
 use super::search_jobs::{PathParts, service_of};
 use crate::ApiState;
 use crate::atom::{Entry, Feed, Form};
@@ -64,7 +64,7 @@ impl ObjectRequest {
     ) -> Result<T, ApiError> {
         let service = service_of(&self.state, &self.caller, &self.parts).await?;
         let viewer = Arc::clone(&self.caller.permissions);
-        blocking(move || work(&service, &viewer)).await
+        run_blocking(move || work(&service, &viewer)).await
     }
 
     /// The caller's permissions.
@@ -84,7 +84,7 @@ impl ObjectRequest {
     /// The request without parameters other than the answer's format, for answering a removal with the list of
     /// remaining objects.
     pub(super) fn without_parameters(self) -> ObjectRequest {
-        ObjectRequest { parameters: self.parameters.only("output_mode"), ..self }
+        ObjectRequest { parameters: self.parameters.keep_only("output_mode"), ..self }
     }
 
     /// An object as an answer.

@@ -11,7 +11,7 @@ use axum::routing::post;
 use super::answer_shape::AnswerShape;
 use super::row::{Access, EDIT_MONITOR, Endpoint};
 use super::shape::Shape;
-use super::{blocking, json};
+use super::{json_response, run_blocking};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 use crate::{AddFile, ApiState};
@@ -26,7 +26,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             "Indexes a file on the node's machine once.",
             post(add),
         )
-        .of_node()
+        .without_namespace()
         .needs(&["name"])
         .takes(&["index", "host", "rename-source", "sourcetype", "again", "zone"])
         .answers(ADDED),
@@ -80,6 +80,6 @@ async fn add(State(state): State<ApiState>, parameters: Parameters) -> Result<Re
     let node = state.node.clone();
     let has_left = Arc::<AtomicBool>::default();
     let _attendance = DisconnectGuard::of(&has_left);
-    let report = blocking(move || node.add_file(&request, &has_left)).await?;
-    report.map(json).map_err(|error| ApiError::bad_request(error.to_string()))
+    let report = run_blocking(move || node.add_file(&request, &has_left)).await?;
+    report.map(json_response).map_err(|error| ApiError::bad_request(error.to_string()))
 }

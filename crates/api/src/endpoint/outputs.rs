@@ -18,14 +18,14 @@ use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
 use super::answer_shape::Content;
-use super::entities::{Kind, KindOf, change, kind, rows, scope_of, with_objects};
-use super::entity_kinds::Told;
-use super::listing::{LISTED, page};
+use super::entities::{Kind, KindLookup, change, kind, rows, scope_of, with_objects};
+use super::entity_kinds::ChangeNotice;
+use super::listing::{LIST_PARAMETERS, page};
 use super::row::{Access, EDIT_FORWARDERS, Endpoint, entities};
 use super::search_jobs::PathParts;
 use super::shape::{Member, Shape};
 use crate::ApiState;
-use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
+use crate::atom::{Acl, Entry, Feed, Fields, Form, escape_segment};
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::{Parameters, Settings};
@@ -45,14 +45,14 @@ const SERVER: &str = "tcpout-server://";
 /// Splunk's name of the default group.
 const GROUP_DEFAULT: &str = "default-autolb-group";
 /// Message after a change.
-const FROM_START: &str = "The change is saved and takes effect at the next start of `quarry forward`.";
+const RESTART_MESSAGE: &str = "The change is saved and takes effect at the next start of `quarry forward`.";
 /// Prefix of stanzas of syslog receivers.
 const SYSLOG_GROUP: &str = "syslog:";
 /// Message after a change of a syslog receiver.
 const NOT_SENT: &str =
     "The change is saved and has no effect: `quarry forward` sends to indexers, not to syslog receivers.";
 /// Settings of a syslog receiver.
-const OF_SYSLOG: &[&str] = &[
+const SYSLOG_SETTINGS: &[&str] = &[
     "disabled",
     "dropEventsOnQueueFull",
     "maxEventSize",
@@ -63,7 +63,7 @@ const OF_SYSLOG: &[&str] = &[
     "type",
 ];
 /// Settings of one server.
-const OF_SERVER: &[&str] = &[
+const SERVER_SETTINGS: &[&str] = &[
     "clientCert",
     "connectionTimeout",
     "disabled",
@@ -79,7 +79,7 @@ const OF_SERVER: &[&str] = &[
     "writeTimeout",
 ];
 /// Settings of a group.
-const OF_GROUP: &[&str] = &[
+const GROUP_SETTINGS: &[&str] = &[
     "autoLBFrequency",
     "autoLBVolume",
     "blockOnCloning",
@@ -101,7 +101,7 @@ const OF_GROUP: &[&str] = &[
 ];
 
 /// Settings of all groups.
-const OF_ALL: &[&str] = &[
+const ALL_GROUPS_SETTINGS: &[&str] = &[
     "autoLBFrequency",
     "autoLBVolume",
     "blockOnCloning",
@@ -125,39 +125,39 @@ const OF_ALL: &[&str] = &[
 ];
 
 /// Serializes changes of server lists, which are read, modified and written.
-static CHANGING: LazyLock<Mutex<()>> = LazyLock::new(Mutex::default);
+static CHANGE_LOCK: LazyLock<Mutex<()>> = LazyLock::new(Mutex::default);
 
 /// The collection of groups.
 static GROUPS: LazyLock<Kind> = LazyLock::new(|| {
-    let fields = Fields { required: &[], optional: OF_GROUP, wildcard: &[] };
+    let fields = Fields { required: &[], optional: GROUP_SETTINGS, wildcard: &[] };
     Kind {
         prefix: GROUP.into(),
-        told: Told::Always(FROM_START),
+        notice: ChangeNotice::Always(RESTART_MESSAGE),
         ..kind("data/outputs/tcp/group", "tcpout-group", CONF, fields)
     }
 });
 
 /// The stanza with the settings of all groups, as a collection with one entity.
 static ALL_GROUPS: LazyLock<Kind> = LazyLock::new(|| {
-    let fields = Fields { required: &[], optional: OF_ALL, wildcard: &[] };
+    let fields = Fields { required: &[], optional: ALL_GROUPS_SETTINGS, wildcard: &[] };
     let only = Some((TCPOUT, TCPOUT));
-    let refuse: super::entities::Refuse = |_, _, name, _| match name {
+    let refuse: super::entities::ValidateSettings = |_, _, name, _| match name {
         Some(name) if name != TCPOUT => Err(ApiError::bad_request(format!("name={name}: the only one is {TCPOUT}"))),
         _ => Ok(()),
     };
     Kind {
-        told: Told::Always(FROM_START),
+        notice: ChangeNotice::Always(RESTART_MESSAGE),
         only,
-        refuse,
+        validate: refuse,
         ..kind("data/outputs/tcp/default", "tcpout-default", CONF, fields)
     }
 });
 
 /// The collection of syslog receivers.
 static SYSLOG: LazyLock<Kind> = LazyLock::new(|| {
-    let fields = Fields { required: &[], optional: OF_SYSLOG, wildcard: &[] };
+    let fields = Fields { required: &[], optional: SYSLOG_SETTINGS, wildcard: &[] };
     let prefix = SYSLOG_GROUP.into();
-    Kind { prefix, told: Told::Always(NOT_SENT), ..kind("data/outputs/tcp/syslog", "syslog", CONF, fields) }
+    Kind { prefix, notice: ChangeNotice::Always(NOT_SENT), ..kind("data/outputs/tcp/syslog", "syslog", CONF, fields) }
 });
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
@@ -166,21 +166,23 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let one = format!("{SERVERS}/{{name}}");
     let kinds = [&*GROUPS, &*ALL_GROUPS, &*SYSLOG].into_iter();
     let mut endpoints: Vec<Endpoint> =
-        kinds.flat_map(|kind| rows(&kind.path, [access; 2], kind.fields, KindOf::always(kind.clone()))).collect();
+        kinds.flat_map(|kind| rows(&kind.path, [access; 2], kind.fields, KindLookup::always(kind.clone()))).collect();
     let servers = vec![
-        Endpoint::new(Method::GET, SERVERS, access, "Lists the servers of all groups.", get(list)).takes(LISTED),
+        Endpoint::new(Method::GET, SERVERS, access, "Lists the servers of all groups.", get(list))
+            .takes(LIST_PARAMETERS),
         Endpoint::new(Method::POST, SERVERS, access, "Adds a server to a group.", post(create))
             .needs(&["name"])
-            .takes(OF_SERVER),
+            .takes(SERVER_SETTINGS),
         Endpoint::new(Method::GET, one.as_str(), access, "Shows a server.", get(show)),
-        Endpoint::new(Method::POST, one.as_str(), access, "Changes settings of a server.", post(edit)).takes(OF_SERVER),
+        Endpoint::new(Method::POST, one.as_str(), access, "Changes settings of a server.", post(edit))
+            .takes(SERVER_SETTINGS),
         Endpoint::new(Method::DELETE, one, access, "Removes a server from all groups.", delete(remove)),
     ];
-    let fields = Fields { required: &[], optional: OF_SERVER, wildcard: &[] };
+    let fields = Fields { required: &[], optional: SERVER_SETTINGS, wildcard: &[] };
     let members: &[Member] = &[("group", Shape::Text), ("disabled", Shape::Flag)];
     endpoints.extend(entities(
         servers,
-        &Content::of_path(SERVERS, Shape::Settings(super::shape::Settings { fields, more: members })),
+        &Content::for_path(SERVERS, Shape::Settings(super::shape::Settings { fields, more: members })),
     ));
     endpoints
 }
@@ -226,20 +228,20 @@ fn servers_of(stanzas: &[ConfObject]) -> Vec<Server> {
 }
 
 fn entry(server: Server) -> Entry {
-    let path = format!("/services/{SERVERS}/{}", escaped(&server.address));
+    let path = format!("/services/{SERVERS}/{}", escape_segment(&server.address));
     let links = ["list", "edit", "remove"].map(|name| (name, path.clone())).to_vec();
     let mut content = server.settings;
     let groups: Vec<&str> = server.groups.iter().map(String::as_str).filter(|group| !group.is_empty()).collect();
     content.insert("group".to_owned(), groups.join(", ").into());
     let is_disabled = content.get("disabled").and_then(Value::as_str).and_then(crate::parameter_types::parse_flag);
     content.insert("disabled".to_owned(), is_disabled.unwrap_or(false).into());
-    let acl = Acl { can_write: true, can_remove: true, ..Acl::of_node() };
-    let fields = Some(Fields { required: &[], optional: OF_SERVER, wildcard: &[] });
+    let acl = Acl { can_write: true, can_remove: true, ..Acl::for_node() };
+    let fields = Some(Fields { required: &[], optional: SERVER_SETTINGS, wildcard: &[] });
     let (author, app) = (NOBODY.to_owned(), super::jobs::APP.to_owned());
     Entry { name: server.address, path, author, app, acl, fields, updated: 0, links, content }
 }
 
-async fn known(state: &ApiState, caller: &Caller, parts: &PathParts) -> Result<Vec<Entry>, ApiError> {
+async fn readable_entries(state: &ApiState, caller: &Caller, parts: &PathParts) -> Result<Vec<Entry>, ApiError> {
     let scope = scope_of(parts, caller)?;
     let found = with_objects(state, caller, move |objects, _| Ok(servers_of(&stanzas(objects, &scope)?))).await?;
     Ok(found.into_iter().map(entry).collect())
@@ -251,7 +253,7 @@ async fn list(
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    page(TITLE, format!("/services/{SERVERS}"), known(&state, &caller, &parts).await?, &parameters)
+    page(TITLE, format!("/services/{SERVERS}"), readable_entries(&state, &caller, &parts).await?, &parameters)
 }
 
 async fn answer(
@@ -261,10 +263,10 @@ async fn answer(
     (name, told): (&str, Option<&'static str>),
     parameters: &Parameters,
 ) -> Result<Response, ApiError> {
-    let found = known(state, caller, parts).await?.into_iter().find(|entry| entry.name == name);
+    let found = readable_entries(state, caller, parts).await?.into_iter().find(|entry| entry.name == name);
     let entry = found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))?;
     let feed = Feed::of(TITLE, format!("/services/{SERVERS}"), vec![entry]);
-    Ok(Feed { told: told.map(Cow::Borrowed), ..feed }.answer(Form::of(parameters.get("output_mode"))))
+    Ok(Feed { notice: told.map(Cow::Borrowed), ..feed }.answer(Form::of(parameters.get("output_mode"))))
 }
 
 fn name_of(parts: &PathParts) -> String {
@@ -286,11 +288,11 @@ struct ServerForm {
     settings: Vec<(String, String)>,
 }
 
-fn asked_of(form: &Parameters) -> Result<ServerForm, ApiError> {
+fn parse_form(form: &Parameters) -> Result<ServerForm, ApiError> {
     let mut asked = ServerForm { group: form.text("group"), settings: Vec::new() };
-    let given = form.clone().all().into_iter();
+    let given = form.clone().into_pairs().into_iter();
     for (key, value) in given.filter(|(key, _)| !matches!(key.as_str(), "output_mode" | "name" | "group")) {
-        if !OF_SERVER.contains(&key.as_str()) {
+        if !SERVER_SETTINGS.contains(&key.as_str()) {
             return Err(ApiError::bad_request(format!("Argument \"{key}\" is not supported by this handler.")));
         }
         match (key.as_str(), value.as_str()) {
@@ -354,9 +356,9 @@ async fn create(
 ) -> Result<Response, ApiError> {
     let name = form.required("name")?.to_owned();
     check_address(&name)?;
-    let (asked, scope) = (asked_of(&form)?, scope_of(&parts, &caller)?);
-    let alone = CHANGING.lock().await;
-    if known(&state, &caller, &parts).await?.iter().any(|entry| entry.name == name) {
+    let (asked, scope) = (parse_form(&form)?, scope_of(&parts, &caller)?);
+    let alone = CHANGE_LOCK.lock().await;
+    if readable_entries(&state, &caller, &parts).await?.iter().any(|entry| entry.name == name) {
         return Err(ObjectError::Exists(name).into());
     }
     let address = name.clone();
@@ -382,7 +384,8 @@ async fn create(
     };
     change(&state, &caller, CONF, join).await?;
     drop(alone);
-    Ok((StatusCode::CREATED, answer(&state, &caller, &parts, (&name, Some(FROM_START)), &form).await?).into_response())
+    Ok((StatusCode::CREATED, answer(&state, &caller, &parts, (&name, Some(RESTART_MESSAGE)), &form).await?)
+        .into_response())
 }
 
 async fn edit(
@@ -391,7 +394,7 @@ async fn edit(
     caller: Caller,
     Settings(form): Settings,
 ) -> Result<Response, ApiError> {
-    let (name, asked, scope) = (name_of(&parts), asked_of(&form)?, scope_of(&parts, &caller)?);
+    let (name, asked, scope) = (name_of(&parts), parse_form(&form)?, scope_of(&parts, &caller)?);
     if asked.group.is_some() {
         return Err(ApiError::bad_request("group: remove the server and add it to the other group instead"));
     }
@@ -399,7 +402,7 @@ async fn edit(
     let stanza = format!("{SERVER}{name}");
     let set = move |objects: &Objects, viewer: &Permissions| write(objects, viewer, &scope, &stanza, &asked.settings);
     change(&state, &caller, CONF, set).await?;
-    answer(&state, &caller, &parts, (&name, Some(FROM_START)), &form).await
+    answer(&state, &caller, &parts, (&name, Some(RESTART_MESSAGE)), &form).await
 }
 
 async fn remove(
@@ -409,7 +412,7 @@ async fn remove(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let (name, scope) = (name_of(&parts), scope_of(&parts, &caller)?);
-    let alone = CHANGING.lock().await;
+    let alone = CHANGE_LOCK.lock().await;
     answer(&state, &caller, &parts, (&name, None), &parameters).await?;
     let leave = move |objects: &Objects, viewer: &Permissions| {
         let mut emptied = Vec::new();
@@ -444,9 +447,9 @@ async fn remove(
     };
     change(&state, &caller, CONF, leave).await?;
     drop(alone);
-    let entries = known(&state, &caller, &parts).await?;
+    let entries = readable_entries(&state, &caller, &parts).await?;
     let feed = Feed::of(TITLE, format!("/services/{SERVERS}"), entries);
-    Ok(Feed { told: Some(Cow::Borrowed(FROM_START)), ..feed }.answer(Form::of(parameters.get("output_mode"))))
+    Ok(Feed { notice: Some(Cow::Borrowed(RESTART_MESSAGE)), ..feed }.answer(Form::of(parameters.get("output_mode"))))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::answer_shape::Content;
 use super::entities::{Kind, entry};
-use super::listing::{LISTED, page};
+use super::listing::{LIST_PARAMETERS, page};
 use super::object_request::ObjectRequest;
 use super::row::{Access, EDIT_PASSWORDS, Endpoint, LIST_PASSWORDS, entities};
 use super::shape::Shape;
@@ -36,7 +36,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let of = |path: &'static str| {
         let one = format!("{path}/{{name}}");
         let rows = vec![
-            Endpoint::new(Method::GET, path, read, "Lists stored passwords of apps.", get(list)).takes(LISTED),
+            Endpoint::new(Method::GET, path, read, "Lists stored passwords of apps.", get(list)).takes(LIST_PARAMETERS),
             Endpoint::new(Method::POST, path, write, "Stores a password.", post(create))
                 .needs(&["name", "password"])
                 .takes(&["realm"]),
@@ -73,12 +73,12 @@ fn kind() -> Kind {
 }
 
 /// Escapes a part of a name.
-fn escaped(part: &str) -> String {
+fn escape(part: &str) -> String {
     part.replace('\\', "\\\\").replace(':', "\\:")
 }
 
 /// Splits a name into realm and user.
-fn parts_of(name: &str) -> Option<(String, String)> {
+fn split_name(name: &str) -> Option<(String, String)> {
     let (mut parts, mut part, mut letters) = (Vec::new(), String::new(), name.chars());
     while let Some(letter) = letters.next() {
         match letter {
@@ -94,14 +94,14 @@ fn parts_of(name: &str) -> Option<(String, String)> {
 }
 
 /// The name in a request, whose last colon may be missing.
-fn requested(request: &ObjectRequest) -> String {
+fn requested_name(request: &ObjectRequest) -> String {
     let whole = format!("{}:", request.name);
-    if parts_of(&request.name).is_none() && parts_of(&whole).is_some() { whole } else { request.name.clone() }
+    if split_name(&request.name).is_none() && split_name(&whole).is_some() { whole } else { request.name.clone() }
 }
 
-fn shown(object: &ConfObject, secret: &Secret) -> Option<Entry> {
+fn password_entry(object: &ConfObject, secret: &Secret) -> Option<Entry> {
     let name = object.name.strip_prefix(STANZA)?.to_owned();
-    let (realm, user) = parts_of(&name)?;
+    let (realm, user) = split_name(&name)?;
     let mut entry = entry(&kind(), &ConfObject { name: name.clone(), ..object.clone() });
     let sealed = object.get("password").unwrap_or_default();
     entry.content.clear();
@@ -111,7 +111,7 @@ fn shown(object: &ConfObject, secret: &Secret) -> Option<Entry> {
         entry.content.insert(key.to_owned(), value.into());
     }
     // A password that cannot be decrypted is still listed, so that it can be removed.
-    entry.content.insert("clear_password".to_owned(), secret.open(sealed).map_or(Value::Null, Value::from));
+    entry.content.insert("clear_password".to_owned(), secret.decrypt(sealed).map_or(Value::Null, Value::from));
     Some(entry)
 }
 
@@ -119,12 +119,16 @@ async fn list(request: ObjectRequest) -> Result<Response, ApiError> {
     let scope = request.scope.clone();
     let entries = request.with(move |objects, viewer| {
         let secret = objects.secret()?;
-        Ok(objects.list(CONF, &scope, viewer)?.iter().filter_map(|object| shown(object, &secret)).collect::<Vec<_>>())
+        Ok(objects
+            .list(CONF, &scope, viewer)?
+            .iter()
+            .filter_map(|object| password_entry(object, &secret))
+            .collect::<Vec<_>>())
     });
     page(CONF, format!("/services/{}", COLLECTIONS[0]), entries.await?, &request.parameters)
 }
 
-async fn one(request: &ObjectRequest, name: String) -> Result<Entry, ApiError> {
+async fn find_entry(request: &ObjectRequest, name: String) -> Result<Entry, ApiError> {
     let scope = request.scope.clone();
     let one = request.with(move |objects, viewer| {
         let object = objects.get(CONF, &format!("{STANZA}{name}"), &scope, viewer);
@@ -132,7 +136,7 @@ async fn one(request: &ObjectRequest, name: String) -> Result<Entry, ApiError> {
             ObjectError::Unknown(_) => ObjectError::Unknown(name.clone()),
             other => other,
         })?;
-        shown(&object, &objects.secret()?).ok_or(ObjectError::Unknown(name))
+        password_entry(&object, &objects.secret()?).ok_or(ObjectError::Unknown(name))
     });
     one.await
 }
@@ -142,7 +146,7 @@ fn answer(request: &ObjectRequest, entry: Entry) -> Response {
 }
 
 async fn show(request: ObjectRequest) -> Result<Response, ApiError> {
-    Ok(answer(&request, one(&request, requested(&request)).await?))
+    Ok(answer(&request, find_entry(&request, requested_name(&request)).await?))
 }
 
 async fn create(request: ObjectRequest) -> Result<Response, ApiError> {
@@ -151,34 +155,34 @@ async fn create(request: ObjectRequest) -> Result<Response, ApiError> {
     let missing = |name: &str| ApiError::bad_request(format!("The following required arguments are missing: {name}."));
     let user = given("name").ok_or_else(|| missing("name"))?;
     let password = given("password").ok_or_else(|| missing("password"))?;
-    let name = format!("{}:{}:", escaped(parameters.get("realm").unwrap_or_default()), escaped(&user));
+    let name = format!("{}:{}:", escape(parameters.get("realm").unwrap_or_default()), escape(&user));
     let (scope, stanza) = (request.scope.clone(), format!("{STANZA}{name}"));
     let create = request.change(CONF, move |objects: &Objects, viewer: &Permissions| {
         if objects.get(CONF, &stanza, &scope, viewer).is_ok() {
             return Err(ObjectError::Exists(stanza));
         }
-        let settings = [("password".to_owned(), objects.secret()?.seal(&password)?)];
+        let settings = [("password".to_owned(), objects.secret()?.encrypt(&password)?)];
         objects.create(CONF, &stanza, &settings, &scope, viewer)
     });
     create.await?;
-    let made = one(&request, name).await?;
+    let made = find_entry(&request, name).await?;
     Ok((StatusCode::CREATED, answer(&request, made)).into_response())
 }
 
 async fn edit(request: ObjectRequest) -> Result<Response, ApiError> {
     let password = request.parameters.required("password")?.to_owned();
-    let (stanza, scope) = (format!("{STANZA}{}", requested(&request)), request.scope.clone());
+    let (stanza, scope) = (format!("{STANZA}{}", requested_name(&request)), request.scope.clone());
     let edit = request.change(CONF, move |objects: &Objects, viewer: &Permissions| {
-        let settings = [("password".to_owned(), objects.secret()?.seal(&password)?)];
+        let settings = [("password".to_owned(), objects.secret()?.encrypt(&password)?)];
         objects.edit(CONF, &stanza, &settings, &scope, viewer)
     });
     edit.await?;
-    Ok(answer(&request, one(&request, requested(&request)).await?))
+    Ok(answer(&request, find_entry(&request, requested_name(&request)).await?))
 }
 
 async fn remove(request: ObjectRequest) -> Result<Response, ApiError> {
-    one(&request, requested(&request)).await?;
-    let (stanza, scope) = (format!("{STANZA}{}", requested(&request)), request.scope.clone());
+    find_entry(&request, requested_name(&request)).await?;
+    let (stanza, scope) = (format!("{STANZA}{}", requested_name(&request)), request.scope.clone());
     request.change(CONF, move |objects, viewer| objects.remove(CONF, &stanza, &scope, viewer)).await?;
     list(request.without_parameters()).await
 }
@@ -188,13 +192,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_come_apart_as_they_were_put_together() {
+    fn password_names_round_trip() {
         for (realm, user) in [("", "eva"), ("r", "eva"), ("a:b", "c\\d"), ("\\", ":"), ("/x", "ü &lt;")] {
-            let name = format!("{}:{}:", escaped(realm), escaped(user));
-            assert_eq!(parts_of(&name), Some((realm.to_owned(), user.to_owned())), "{name}");
+            let name = format!("{}:{}:", escape(realm), escape(user));
+            assert_eq!(split_name(&name), Some((realm.to_owned(), user.to_owned())), "{name}");
         }
         for name in ["", "a", "a:b", "a:b:c", "a:b:c:"] {
-            assert_eq!(parts_of(name), None, "{name}");
+            assert_eq!(split_name(name), None, "{name}");
         }
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn acl_entry(mut entry: Entry) -> Entry {
 /// The requested change of an ACL.
 pub(super) fn acl_change(form: &Parameters) -> Result<AclChange, ApiError> {
     let sharing = form.get("sharing").map(|word| {
-        ObjectSharing::of(word)
+        ObjectSharing::from_word(word)
             .ok_or_else(|| ApiError::bad_request(format!("sharing={word}: give user, app, global or system")))
     });
     let roles = |name: &str| form.get(name).map(|_| form.list(name));

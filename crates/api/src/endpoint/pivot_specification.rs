@@ -28,7 +28,7 @@ const FUNCTIONS: [(&str, &str); 13] = [
     ("values", "values"),
 ];
 /// Further functions that have the same name in both.
-const SAME: [&str; 3] = ["avg", "sum", "median"];
+const SAME_NAMED_FUNCTIONS: [&str; 3] = ["avg", "sum", "median"];
 /// Values of boolean fields that count as true, and as false.
 const TRUE: &str = "(\"true\", \"1\", \"t\")";
 const FALSE: &str = "(\"false\", \"0\", \"f\")";
@@ -78,11 +78,11 @@ enum Filter {
     Limit(String),
 }
 
-fn quoted(text: &str) -> String {
+fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-fn wrong(what: &str) -> ApiError {
+fn invalid_specification(what: &str) -> ApiError {
     ApiError::bad_request(format!("In handler 'datamodelpivot': pivot_json: {what}"))
 }
 
@@ -93,7 +93,7 @@ fn text<'j>(json: &'j Value, key: &str) -> Option<&'j str> {
 fn parts<'j>(json: &'j Value, key: &str) -> Result<&'j [Value], ApiError> {
     let list = json[key].as_array().map(Vec::as_slice).unwrap_or_default();
     if list.len() > PARTS_MAX {
-        return Err(wrong(&format!("{key} has {} elements, more than {PARTS_MAX}", list.len())));
+        return Err(invalid_specification(&format!("{key} has {} elements, more than {PARTS_MAX}", list.len())));
     }
     Ok(list)
 }
@@ -109,9 +109,9 @@ impl Field {
     }
 
     fn named(name: Option<&str>, owner: Option<&str>) -> Result<Field, ApiError> {
-        let name = name.ok_or_else(|| wrong("a field has no fieldName"))?;
+        let name = name.ok_or_else(|| invalid_specification("a field has no fieldName"))?;
         if name.chars().any(char::is_control) {
-            return Err(wrong(&format!("{} is not a field name", name.escape_debug())));
+            return Err(invalid_specification(&format!("{} is not a field name", name.escape_debug())));
         }
         let is_of_object = owner.is_none_or(|owner| !owner.starts_with("Base"));
         Ok(Field { name: name.to_owned(), is_of_object: is_of_object && !name.starts_with('_') })
@@ -123,25 +123,27 @@ impl Field {
 
     /// The field's name in `tstats`.
     fn full_name(&self, object: &str) -> String {
-        if self.is_of_object { quoted(&format!("{object}.{}", self.name)) } else { quoted(&self.name) }
+        if self.is_of_object { quote(&format!("{object}.{}", self.name)) } else { quote(&self.name) }
     }
 }
 
 impl PivotSpecification {
     /// Reads a specification for a model.
-    pub(super) fn of_json(model: &str, given: &str) -> Result<PivotSpecification, ApiError> {
-        let json: Value = serde_json::from_str(given).map_err(|error| wrong(&format!("it is not JSON: {error}")))?;
+    pub(super) fn from_json(model: &str, given: &str) -> Result<PivotSpecification, ApiError> {
+        let json: Value =
+            serde_json::from_str(given).map_err(|error| invalid_specification(&format!("it is not JSON: {error}")))?;
         if let Some(other) = text(&json, "dataModel").filter(|other| *other != model) {
-            return Err(wrong(&format!("it is for the data model {other}, not for {model}")));
+            return Err(invalid_specification(&format!("it is for the data model {other}, not for {model}")));
         }
-        let object = text(&json, "baseClass").ok_or_else(|| wrong("baseClass names no object"))?.to_owned();
+        let object =
+            text(&json, "baseClass").ok_or_else(|| invalid_specification("baseClass names no object"))?.to_owned();
         let cells = parts(&json, "cells")?.iter().map(|cell| Cell::of(cell, &object)).collect::<Result<Vec<_>, _>>()?;
         let rows = parts(&json, "rows")?.iter().map(Split::of).collect::<Result<Vec<_>, _>>()?;
         let mut columns = parts(&json, "columns")?.iter().map(Split::of).collect::<Result<Vec<_>, _>>()?;
         let filters =
             parts(&json, "filters")?.iter().map(|json| Filter::of(json, &object)).collect::<Result<Vec<_>, _>>()?;
         if columns.len() > 1 {
-            return Err(wrong("a pivot has one column split at most"));
+            return Err(invalid_specification("a pivot has one column split at most"));
         }
         if cells.is_empty() && rows.is_empty() {
             return Err(ApiError::bad_request(EMPTY));
@@ -151,10 +153,10 @@ impl PivotSpecification {
 
     /// Arguments of the `pivot` command.
     pub(super) fn arguments(&self) -> String {
-        let mut out = format!("{} {}", quoted(&self.model), quoted(&self.object));
+        let mut out = format!("{} {}", quote(&self.model), quote(&self.object));
         for cell in &self.cells {
             let field = cell.field.as_ref().map_or(self.object.as_str(), |field| &field.name);
-            out.push_str(&format!(" {}({}) AS {}", cell.function, argument(field), quoted(&cell.label)));
+            out.push_str(&format!(" {}({}) AS {}", cell.function, argument(field), quote(&cell.label)));
         }
         if self.cells.is_empty() {
             out.push_str(&format!(" count({}) AS count", argument(&self.object)));
@@ -163,7 +165,7 @@ impl PivotSpecification {
         self.column.iter().for_each(|column| out.push_str(&format!(" SPLITCOL {}", column.arguments())));
         for filter in &self.filters {
             match filter {
-                Filter::Rule { field, text, .. } => out.push_str(&format!(" FILTER {} {text}", quoted(&field.name))),
+                Filter::Rule { field, text, .. } => out.push_str(&format!(" FILTER {} {text}", quote(&field.name))),
                 Filter::Limit(text) => out.push_str(&format!(" LIMIT {text}")),
             }
         }
@@ -177,8 +179,8 @@ impl PivotSpecification {
             return None;
         }
         let cell = |cell: &Cell| match &cell.field {
-            None => format!("count AS {}", quoted(&cell.label)),
-            Some(field) => format!("{}({}) AS {}", cell.function, field.full_name(&self.object), quoted(&cell.label)),
+            None => format!("count AS {}", quote(&cell.label)),
+            Some(field) => format!("{}({}) AS {}", cell.function, field.full_name(&self.object), quote(&cell.label)),
         };
         let cells: Vec<String> = self.cells.iter().map(cell).collect();
         let mut conditions = Vec::new();
@@ -197,8 +199,8 @@ impl PivotSpecification {
         for row in &self.rows {
             let label = row.label.as_ref().unwrap_or(&row.field.name);
             let field = row.field.full_name(&self.object);
-            if field != quoted(label) {
-                out.push_str(&format!(" | rename {field} AS {}", quoted(label)));
+            if field != quote(label) {
+                out.push_str(&format!(" | rename {field} AS {}", quote(label)));
             }
         }
         Some(out)
@@ -208,24 +210,24 @@ impl PivotSpecification {
 /// A field as the argument of a function.
 fn argument(field: &str) -> String {
     let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '.');
-    if field.chars().all(is_plain) { field.to_owned() } else { quoted(field) }
+    if field.chars().all(is_plain) { field.to_owned() } else { quote(field) }
 }
 
 impl Cell {
     fn of(json: &Value, object: &str) -> Result<Cell, ApiError> {
         let name = text(json, "value").unwrap_or("count");
-        let same = SAME.iter().find(|known| **known == name).copied();
+        let same = SAME_NAMED_FUNCTIONS.iter().find(|known| **known == name).copied();
         let known = FUNCTIONS.iter().find(|(known, _)| *known == name).map(|(_, function)| *function).or(same);
         let function = known.ok_or_else(|| {
-            let names: Vec<&str> = FUNCTIONS.iter().map(|(name, _)| *name).chain(SAME).collect();
-            wrong(&format!("the value of a cell is {name}: give one of {}", names.join(", ")))
+            let names: Vec<&str> = FUNCTIONS.iter().map(|(name, _)| *name).chain(SAME_NAMED_FUNCTIONS).collect();
+            invalid_specification(&format!("the value of a cell is {name}: give one of {}", names.join(", ")))
         })?;
         let field = Field::of(json)?;
         let is_count = matches!(text(json, "type"), Some("objectCount" | "childCount")) || field.name == object;
         let label = text(json, "label").map_or_else(|| format!("{function}({})", field.name), str::to_owned);
         match is_count {
             true if function == "count" => Ok(Cell { function, field: None, label }),
-            true => Err(wrong(&format!("{} is counted; {name} is not one of its values", field.name))),
+            true => Err(invalid_specification(&format!("{} is counted; {name} is not one of its values", field.name))),
             false => Ok(Cell { function, field: Some(field), label }),
         }
     }
@@ -250,9 +252,9 @@ impl Split {
     }
 
     fn arguments(&self) -> String {
-        let mut out = quoted(&self.field.name);
+        let mut out = quote(&self.field.name);
         let mut add = |keyword: &str, value: &Option<String>| {
-            value.iter().for_each(|value| out.push_str(&format!(" {keyword} {}", quoted(value))));
+            value.iter().for_each(|value| out.push_str(&format!(" {keyword} {}", quote(value))));
         };
         add("AS", &self.label);
         add("PERIOD", &self.period);
@@ -288,13 +290,14 @@ impl Filter {
             return Filter::limit(json, &field, object);
         }
         let rule = &json["rule"];
-        let comparator = text(rule, "comparator").ok_or_else(|| wrong("the rule of a filter has no comparator"))?;
+        let comparator =
+            text(rule, "comparator").ok_or_else(|| invalid_specification("the rule of a filter has no comparator"))?;
         let value = match &rule["compareTo"] {
             Value::String(text) => text.clone(),
             Value::Null => String::new(),
             other => other.to_string(),
         };
-        let same = |value: &str| format!("{{}}={}", quoted(value));
+        let same = |value: &str| format!("{{}}={}", quote(value));
         let lower = comparator.to_ascii_lowercase();
         let (text, condition) = match lower.as_str() {
             "isnull" => ("isNull".to_owned(), Some("NOT {}=*".to_owned())),
@@ -303,25 +306,26 @@ impl Filter {
                 let is_true = matches!(value.to_ascii_lowercase().as_str(), "true" | "1" | "t");
                 (format!("in {}", if is_true { TRUE } else { FALSE }), None)
             }
-            "=" | "is" => (format!("is {}", quoted(&value)), (!value.contains('*')).then(|| same(&value))),
-            "!=" | "isnot" => (format!("isNot {}", quoted(&value)), None),
+            "=" | "is" => (format!("is {}", quote(&value)), (!value.contains('*')).then(|| same(&value))),
+            "!=" | "isnot" => (format!("isNot {}", quote(&value)), None),
             "contains" => {
-                (format!("contains {}", quoted(&value)), (!value.contains('*')).then(|| same(&format!("*{value}*"))))
+                (format!("contains {}", quote(&value)), (!value.contains('*')).then(|| same(&format!("*{value}*"))))
             }
-            "doesnotcontain" => (format!("doesNotContain {}", quoted(&value)), None),
+            "doesnotcontain" => (format!("doesNotContain {}", quote(&value)), None),
             "startswith" => {
-                (format!("startsWith {}", quoted(&value)), (!value.contains('*')).then(|| same(&format!("{value}*"))))
+                (format!("startsWith {}", quote(&value)), (!value.contains('*')).then(|| same(&format!("{value}*"))))
             }
             "endswith" => {
-                (format!("endsWith {}", quoted(&value)), (!value.contains('*')).then(|| same(&format!("*{value}"))))
+                (format!("endsWith {}", quote(&value)), (!value.contains('*')).then(|| same(&format!("*{value}"))))
             }
             "<" | "<=" | ">" | ">=" => {
-                let bound = number(&rule["compareTo"])
-                    .ok_or_else(|| wrong(&format!("compareTo={value}: give a number for {comparator}")))?;
+                let bound = number(&rule["compareTo"]).ok_or_else(|| {
+                    invalid_specification(&format!("compareTo={value}: give a number for {comparator}"))
+                })?;
                 (format!("{lower} {bound}"), Some(format!("{{}}{lower}{bound}")))
             }
             _ => {
-                return Err(wrong(&format!(
+                return Err(invalid_specification(&format!(
                     "comparator={comparator}: give one of is, isNot, contains, doesNotContain, startsWith, endsWith, \
                      isNull, isNotNull, =, !=, <, <=, > and >="
                 )));
@@ -332,7 +336,7 @@ impl Filter {
 
     fn limit(json: &Value, field: &Field, object: &str) -> Result<Filter, ApiError> {
         let amount = number(&json["limitAmount"]).filter(|amount| amount.fract() == 0.0 && (1.0..1e9).contains(amount));
-        let amount = amount.ok_or_else(|| wrong("limitAmount: give a whole number from 1"))?;
+        let amount = amount.ok_or_else(|| invalid_specification("limitAmount: give a whole number from 1"))?;
         let attribute = Field::named(text(json, "attributeName"), text(json, "attributeOwner"))?;
         let value = serde_json::json!({
             "fieldName": attribute.name, "value": text(json, "statsFn").unwrap_or("count"),
@@ -342,7 +346,7 @@ impl Filter {
         let counted = cell.field.as_ref().map_or(object, |field| &field.name);
         Ok(Filter::Limit(format!(
             "{} BY {ranked} {amount} {}({})",
-            quoted(&field.name),
+            quote(&field.name),
             cell.function,
             argument(counted)
         )))
@@ -354,11 +358,11 @@ mod tests {
     use super::*;
 
     fn of(given: &str) -> Result<PivotSpecification, String> {
-        PivotSpecification::of_json("Shop", given).map_err(|error| error.text())
+        PivotSpecification::from_json("Shop", given).map_err(|error| error.text())
     }
 
     #[test]
-    fn a_specification_is_a_command() {
+    fn specifications_become_pivot_commands() {
         let given = r#"{"dataModel": "Shop", "baseClass": "Orders",
             "cells": [{"fieldName": "Orders", "type": "objectCount", "value": "count", "label": "Orders"},
                       {"fieldName": "price", "owner": "Orders", "type": "number", "value": "average", "label": "Mean \"price\""}],
@@ -380,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn simple_specifications_are_also_tstats() {
+    fn simple_specifications_become_tstats_searches() {
         let given = r#"{"baseClass": "Orders", "cells": [{"fieldName": "price", "owner": "Orders", "value": "sum", "label": "Sum"}],
             "rows": [{"fieldName": "_time", "owner": "BaseEvent", "period": "day"}, {"fieldName": "item", "owner": "Orders", "label": "Item"}],
             "filters": [{"fieldName": "item", "owner": "Orders", "type": "string", "rule": {"comparator": "contains", "compareTo": "a\"b"}}]}"#;
@@ -394,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told() {
+    fn invalid_specifications_are_reported() {
         for (given, says) in [
             ("{", "not JSON"),
             ("{}", "baseClass"),

@@ -10,12 +10,12 @@ use quarry_spl::commands::pivot_searches;
 use serde_json::{Map, Value};
 
 use super::answer_shape::{AnswerShape, Content};
-use super::datamodels::model_of;
+use super::datamodels::requested_model;
 use super::object_request::ObjectRequest;
 use super::pivot_specification::PivotSpecification;
 use super::row::{Access, Endpoint, REST_PROPERTIES};
 use super::shape::Shape;
-use crate::atom::{Acl, Entry, escaped};
+use crate::atom::{Acl, Entry, escape_segment};
 use crate::message::ApiError;
 
 /// Path of the collection after the root.
@@ -47,11 +47,11 @@ const PIVOT: Content = Content::new(
 );
 
 async fn show(request: ObjectRequest) -> Result<Response, ApiError> {
-    let (name, is_accelerated) = model_of(&request).await?;
+    let (name, is_accelerated) = requested_model(&request).await?;
     let given = |name: &str| request.parameters.get(name).map(str::trim).filter(|text| !text.is_empty());
     let (arguments, specification) = match (given("pivot_json"), given("pivot_search")) {
         (Some(json), None) => {
-            let specification = PivotSpecification::of_json(&name, json)?;
+            let specification = PivotSpecification::from_json(&name, json)?;
             (specification.arguments(), Some(specification))
         }
         (None, Some(search)) => (arguments_of(search)?.to_owned(), None),
@@ -75,9 +75,9 @@ async fn show(request: ObjectRequest) -> Result<Response, ApiError> {
         let tstats = specification.and_then(|specification| specification.tstats());
         content.extend(tstats.map(|tstats| ("tstats_search".to_owned(), tstats.into())));
     }
-    let path = format!("/servicesNS/{NOBODY}/{APP_SYSTEM}/{PATH}/{}", escaped(&name));
+    let path = format!("/servicesNS/{NOBODY}/{APP_SYSTEM}/{PATH}/{}", escape_segment(&name));
     let (author, app, links) = (NOBODY.to_owned(), APP_SYSTEM.to_owned(), vec![("list", path.clone())]);
-    let entry = Entry { name, path, author, app, acl: Acl::of_node(), fields: None, updated: 0, links, content };
+    let entry = Entry { name, path, author, app, acl: Acl::for_node(), fields: None, updated: 0, links, content };
     Ok(request.answer(TITLE, format!("/services/{PATH}"), entry))
 }
 

@@ -10,7 +10,7 @@ use axum::routing::post;
 use super::answer_shape::AnswerShape;
 use super::row::{Access, EDIT_MONITOR, Endpoint, RequestBody};
 use super::shape::Shape;
-use super::{blocking, json};
+use super::{json_response, run_blocking};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 use crate::{ApiState, PreviewFile, PreviewText};
@@ -19,7 +19,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (access, summary) = (Access::Capability(EDIT_MONITOR), "Previews the events of a file on the node's machine.");
     vec![
         Endpoint::new(Method::POST, "indexing/preview", access, summary, post(preview))
-            .of_node()
+            .without_namespace()
             .needs(&["name"])
             .takes(&["sourcetype", "zone", "count"])
             .answers(PREVIEW),
@@ -30,7 +30,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             "Previews the events of a text, which is the request's body; parameters are in the URL.",
             post(preview_text),
         )
-        .of_api()
+        .in_quarry_api()
         .body(RequestBody::Bytes)
         .takes(&["source", "sourcetype", "zone", "count"])
         .answers(PREVIEW),
@@ -71,7 +71,7 @@ const PREVIEW: AnswerShape = AnswerShape::Json(Shape::Object(&[
 const SOURCE: &str = "preview";
 
 async fn preview_text(State(state): State<ApiState>, uri: Uri, body: Bytes) -> Result<Response, ApiError> {
-    let parameters = Parameters::of_query(uri.query().unwrap_or_default());
+    let parameters = Parameters::from_query(uri.query().unwrap_or_default());
     if body.is_empty() {
         return Err(ApiError::bad_request("there is no text: send the beginning of a file as the body of the request"));
     }
@@ -83,8 +83,8 @@ async fn preview_text(State(state): State<ApiState>, uri: Uri, body: Bytes) -> R
         events: parameters.number("count")?,
     };
     let node = state.node.clone();
-    let made = blocking(move || node.preview_text(&request)).await?;
-    made.map(json).map_err(|error| ApiError::bad_request(error.to_string()))
+    let made = run_blocking(move || node.preview_text(&request)).await?;
+    made.map(json_response).map_err(|error| ApiError::bad_request(error.to_string()))
 }
 
 async fn preview(State(state): State<ApiState>, parameters: Parameters) -> Result<Response, ApiError> {
@@ -95,6 +95,6 @@ async fn preview(State(state): State<ApiState>, parameters: Parameters) -> Resul
         events: parameters.number("count")?,
     };
     let node = state.node.clone();
-    let made = blocking(move || node.preview(&request)).await?;
-    made.map(json).map_err(|error| ApiError::bad_request(error.to_string()))
+    let made = run_blocking(move || node.preview(&request)).await?;
+    made.map(json_response).map_err(|error| ApiError::bad_request(error.to_string()))
 }

@@ -15,11 +15,11 @@ use serde_json::{Map, Value};
 
 use super::answer_shape::Content;
 use super::entities::{Kind, entry, kind};
-use super::listing::{LISTED, page};
+use super::listing::{LIST_PARAMETERS, page};
 use super::object_request::ObjectRequest;
 use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
 use super::shape::{Member, Settings, Shape};
-use crate::atom::{Entry, Fields, escaped};
+use crate::atom::{Entry, Fields, escape_segment};
 use crate::message::ApiError;
 use crate::parameter_types::parse_flag;
 use crate::parameters::Parameters;
@@ -27,7 +27,7 @@ use crate::parameters::Parameters;
 /// The conf that contains the settings.
 const CONF: &str = "props";
 /// Separator of stanza and setting in a name.
-const BETWEEN: &str = " : ";
+const SEPARATOR: &str = " : ";
 /// Maximum fields of an alias or a lookup.
 const FIELDS_MAX: usize = 1_000;
 
@@ -51,14 +51,14 @@ impl Attribute {
     }
 
     /// Parameters of a change: those that determine the value, not the setting's place.
-    fn changed(&self) -> &'static [&'static str] {
+    fn value_parameters(&self) -> &'static [&'static str] {
         let required = self.fields.required;
         let places = required.iter().take_while(|name| matches!(**name, "name" | "stanza")).count();
         required.get(places..).unwrap_or_default()
     }
 
     /// Whether a setting is of this kind.
-    fn has(&self, key: &str) -> bool {
+    fn matches_key(&self, key: &str) -> bool {
         self.prefixes.iter().any(|prefix| match prefix.ends_with('-') {
             true => key.len() > prefix.len() && key.starts_with(prefix),
             false => key == *prefix,
@@ -67,20 +67,22 @@ impl Attribute {
 
     /// Name of the entity.
     fn name(&self, stanza: &str, key: &str) -> String {
-        if self.is_single() { stanza.to_owned() } else { format!("{stanza}{BETWEEN}{key}") }
+        if self.is_single() { stanza.to_owned() } else { format!("{stanza}{SEPARATOR}{key}") }
     }
 
     /// Stanza and setting of an entity's name.
-    fn place(&self, name: &str) -> Result<(String, String), ObjectError> {
+    fn parse_name(&self, name: &str) -> Result<(String, String), ObjectError> {
         if self.is_single() {
             return Ok((name.to_owned(), self.prefixes.concat()));
         }
-        let parts = name.rsplit_once(BETWEEN).map(|(stanza, key)| (stanza.trim().to_owned(), key.trim().to_owned()));
-        parts.filter(|(stanza, key)| !stanza.is_empty() && self.has(key)).ok_or(ObjectError::Unknown(name.to_owned()))
+        let parts = name.rsplit_once(SEPARATOR).map(|(stanza, key)| (stanza.trim().to_owned(), key.trim().to_owned()));
+        parts
+            .filter(|(stanza, key)| !stanza.is_empty() && self.matches_key(key))
+            .ok_or(ObjectError::Unknown(name.to_owned()))
     }
 
     /// Stanza and setting of a new entity.
-    fn place_of_new(&self, form: &Parameters) -> Result<(String, String), ApiError> {
+    fn new_place(&self, form: &Parameters) -> Result<(String, String), ApiError> {
         let name = form.required("name")?;
         if self.is_single() {
             return Ok((name.to_owned(), self.prefixes.concat()));
@@ -116,8 +118,8 @@ impl Attribute {
         content.insert("value".to_owned(), value.into());
         (self.members)(key, value, &mut content);
         let name = self.name(&stanza.name, key);
-        let of_stanza = escaped(&stanza.name);
-        let path = format!("{}{}", shown.path.trim_end_matches(&of_stanza), escaped(&name));
+        let of_stanza = escape_segment(&stanza.name);
+        let path = format!("{}{}", shown.path.trim_end_matches(&of_stanza), escape_segment(&name));
         for (_, link) in &mut shown.links {
             *link = path.clone();
         }
@@ -131,7 +133,7 @@ const ATTRIBUTES: [Attribute; 5] = [
         title: "props-extract",
         prefixes: &["EXTRACT-", "REPORT-"],
         fields: Fields { required: &["name", "stanza", "type", "value"], optional: &[], wildcard: &[] },
-        value: one_value,
+        value: required_value,
         members: |key, _, content| {
             let kind = if key.starts_with("EXTRACT-") { "Inline" } else { "Uses transform" };
             content.insert("type".to_owned(), kind.into());
@@ -142,11 +144,11 @@ const ATTRIBUTES: [Attribute; 5] = [
         title: "props-fieldalias",
         prefixes: &["FIELDALIAS-"],
         fields: Fields { required: &["name", "stanza"], optional: &[], wildcard: &["alias.*"] },
-        value: |form| Ok(pairs_of(form, "alias.")?.join(" ")),
+        value: |form| Ok(alias_pairs(form, "alias.")?.join(" ")),
         members: |_, value, content| {
             let words: Vec<&str> = value.split_whitespace().collect();
             for alias in words.chunks(3).filter(|words| words.len() == 3) {
-                content.insert(format!("alias.{}", unquoted(alias[0])), unquoted(alias[2]).into());
+                content.insert(format!("alias.{}", unquote(alias[0])), unquote(alias[2]).into());
             }
         },
     },
@@ -156,7 +158,7 @@ const ATTRIBUTES: [Attribute; 5] = [
         prefixes: &["EVAL-"],
         fields: Fields { required: &["name", "stanza", "value"], optional: &[], wildcard: &[] },
         value: |form| {
-            let value = one_value(form)?;
+            let value = required_value(form)?;
             let checked = quarry_spl::parse_expression(&value);
             checked.map(|_| value).map_err(|faults| {
                 ApiError::bad_request(format!("value: {}", faults.first().map(ToString::to_string).unwrap_or_default()))
@@ -188,13 +190,13 @@ const ATTRIBUTES: [Attribute; 5] = [
         title: "sourcetype-rename",
         prefixes: &["rename"],
         fields: Fields { required: &["name", "value"], optional: &[], wildcard: &[] },
-        value: one_value,
+        value: required_value,
         members: |_, _, _| {},
     },
 ];
 
 /// The parameter `value`.
-fn one_value(form: &Parameters) -> Result<String, ApiError> {
+fn required_value(form: &Parameters) -> Result<String, ApiError> {
     let value = form.required("value")?.trim();
     match value.is_empty() {
         true => Err(ApiError::bad_request("value is empty: give the value of the setting")),
@@ -203,8 +205,8 @@ fn one_value(form: &Parameters) -> Result<String, ApiError> {
 }
 
 /// `FIELD AS OTHER` for each parameter with a prefix, in the order of the request.
-fn pairs_of(form: &Parameters, prefix: &str) -> Result<Vec<String>, ApiError> {
-    let given = form.clone().all().into_iter();
+fn alias_pairs(form: &Parameters, prefix: &str) -> Result<Vec<String>, ApiError> {
+    let given = form.clone().into_pairs().into_iter();
     let pairs = given.filter_map(|(key, value)| Some((key.strip_prefix(prefix)?.to_owned(), value)));
     let pairs: Vec<(String, String)> = pairs.collect();
     if pairs.is_empty() || pairs.len() > FIELDS_MAX {
@@ -213,7 +215,7 @@ fn pairs_of(form: &Parameters, prefix: &str) -> Result<Vec<String>, ApiError> {
     let is_name = |name: &str| !name.trim().is_empty() && !name.contains(['"', '\n', '\r']);
     match pairs.iter().find(|(field, other)| !is_name(field) || !is_name(other)) {
         Some((field, other)) => Err(ApiError::bad_request(format!("{prefix}{field}={other}: give names of fields"))),
-        None => Ok(pairs.iter().map(|(field, other)| format!("{} AS {}", quoted(field), quoted(other))).collect()),
+        None => Ok(pairs.iter().map(|(field, other)| format!("{} AS {}", quote(field), quote(other))).collect()),
     }
 }
 
@@ -223,23 +225,23 @@ fn lookup_value(form: &Parameters) -> Result<String, ApiError> {
     if transform.is_empty() || transform.contains(char::is_whitespace) {
         return Err(ApiError::bad_request(format!("transform={transform}: give the name of a lookup")));
     }
-    let inputs = pairs_of(form, "lookup.field.input.")?.join(" ");
-    let has_outputs = form.clone().all().iter().any(|(key, _)| key.starts_with("lookup.field.output."));
+    let inputs = alias_pairs(form, "lookup.field.input.")?.join(" ");
+    let has_outputs = form.clone().into_pairs().iter().any(|(key, _)| key.starts_with("lookup.field.output."));
     if !has_outputs {
         return Ok(format!("{transform} {inputs}"));
     }
-    let outputs = pairs_of(form, "lookup.field.output.")?.join(" ");
+    let outputs = alias_pairs(form, "lookup.field.output.")?.join(" ");
     let is_kept = form.get("overwrite").and_then(parse_flag) == Some(false);
     Ok(format!("{transform} {inputs} {} {outputs}", if is_kept { "OUTPUTNEW" } else { "OUTPUT" }))
 }
 
 /// A field name as props.conf writes it.
-fn quoted(name: &str) -> String {
+fn quote(name: &str) -> String {
     let name = name.trim();
     if name.contains(char::is_whitespace) { format!("\"{name}\"") } else { name.to_owned() }
 }
 
-fn unquoted(name: &str) -> &str {
+fn unquote(name: &str) -> &str {
     name.trim_matches('"')
 }
 
@@ -250,11 +252,11 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 fn rows(attribute: &'static Attribute) -> Vec<Endpoint> {
     let (read, write) = (Access::Capability(REST_PROPERTIES), Access::Capability(REST_PROPERTIES_SET));
     let (path, one) = (attribute.path, format!("{}/{{name}}", attribute.path));
-    let changed = attribute.changed();
-    let settings = Settings { fields: attribute.fields, more: OF_EVERY_ATTRIBUTE };
+    let changed = attribute.value_parameters();
+    let settings = Settings { fields: attribute.fields, more: COMMON_MEMBERS };
     let rows = vec![
         Endpoint::new(Method::GET, path, read, "Lists entities.", get(move |request| list(attribute, request)))
-            .takes(LISTED),
+            .takes(LIST_PARAMETERS),
         Endpoint::new(Method::POST, path, write, "Creates an entity.", post(move |request| create(attribute, request)))
             .needs(attribute.fields.required)
             .takes(attribute.fields.optional),
@@ -281,11 +283,11 @@ fn rows(attribute: &'static Attribute) -> Vec<Endpoint> {
             delete(move |request| remove(attribute, request)),
         ),
     ];
-    entities(rows, &Content::of_path(path, Shape::Settings(settings)))
+    entities(rows, &Content::for_path(path, Shape::Settings(settings)))
 }
 
 /// Members of every setting as an entity.
-const OF_EVERY_ATTRIBUTE: &[Member] = &[
+const COMMON_MEMBERS: &[Member] = &[
     ("eai:appName", Shape::Text),
     ("eai:userName", Shape::Text),
     ("stanza", Shape::Text),
@@ -302,14 +304,14 @@ async fn list(attribute: &'static Attribute, request: ObjectRequest) -> Result<R
     let scope = request.scope.clone();
     let stanzas = request.with(move |objects, viewer| objects.list(CONF, &scope, viewer)).await?;
     let entries = stanzas.iter().flat_map(|stanza| {
-        let keys = stanza.settings.keys().filter(|key| attribute.has(key));
+        let keys = stanza.settings.keys().filter(|key| attribute.matches_key(key));
         keys.map(|key| attribute.entry(stanza, key)).collect::<Vec<_>>()
     });
     page(attribute.title, path_of(attribute), entries.collect(), &request.parameters)
 }
 
 /// Finds the stanza that has a setting.
-fn holder(
+fn find_stanza(
     objects: &Objects,
     (stanza, key): (&str, &str),
     scope: &Scope,
@@ -318,25 +320,25 @@ fn holder(
     let found = objects.get(CONF, stanza, scope, viewer)?;
     match found.get(key) {
         Some(_) => Ok(found),
-        None => Err(ObjectError::Unknown(format!("{stanza}{BETWEEN}{key}"))),
+        None => Err(ObjectError::Unknown(format!("{stanza}{SEPARATOR}{key}"))),
     }
 }
 
 async fn show(attribute: &'static Attribute, request: ObjectRequest) -> Result<Response, ApiError> {
-    let (stanza, key) = attribute.place(&request.name)?;
+    let (stanza, key) = attribute.parse_name(&request.name)?;
     let (scope, of_entry) = (request.scope.clone(), key.clone());
-    let found = request.with(move |objects, viewer| holder(objects, (&stanza, &key), &scope, viewer)).await?;
+    let found = request.with(move |objects, viewer| find_stanza(objects, (&stanza, &key), &scope, viewer)).await?;
     Ok(request.answer(attribute.title, path_of(attribute), attribute.entry(&found, &of_entry)))
 }
 
 async fn create(attribute: &'static Attribute, request: ObjectRequest) -> Result<Response, ApiError> {
     let Fields { required, optional, wildcard } = attribute.fields;
-    request.parameters.refuse_others(&[required, optional, wildcard])?;
-    let (stanza, key) = attribute.place_of_new(&request.parameters)?;
+    request.parameters.reject_unknown(&[required, optional, wildcard])?;
+    let (stanza, key) = attribute.new_place(&request.parameters)?;
     let (value, scope, of_entry) = ((attribute.value)(&request.parameters)?, request.scope.clone(), key.clone());
     let made = request.change(CONF, move |objects, viewer| {
-        match holder(objects, (&stanza, &key), &scope, viewer) {
-            Ok(_) => return Err(ObjectError::Exists(format!("{stanza}{BETWEEN}{key}"))),
+        match find_stanza(objects, (&stanza, &key), &scope, viewer) {
+            Ok(_) => return Err(ObjectError::Exists(format!("{stanza}{SEPARATOR}{key}"))),
             Err(ObjectError::Unknown(_)) => {}
             Err(error) => return Err(error),
         }
@@ -352,21 +354,25 @@ async fn create(attribute: &'static Attribute, request: ObjectRequest) -> Result
 }
 
 async fn edit(attribute: &'static Attribute, request: ObjectRequest) -> Result<Response, ApiError> {
-    request.parameters.refuse_others(&[attribute.changed(), attribute.fields.optional, attribute.fields.wildcard])?;
-    let (stanza, key) = attribute.place(&request.name)?;
+    request.parameters.reject_unknown(&[
+        attribute.value_parameters(),
+        attribute.fields.optional,
+        attribute.fields.wildcard,
+    ])?;
+    let (stanza, key) = attribute.parse_name(&request.name)?;
     let (value, scope, of_entry) = ((attribute.value)(&request.parameters)?, request.scope.clone(), key.clone());
     let changed = request.change(CONF, move |objects, viewer| {
-        holder(objects, (&stanza, &key), &scope, viewer)?;
+        find_stanza(objects, (&stanza, &key), &scope, viewer)?;
         objects.edit(CONF, &stanza, &[(key, value)], &scope, viewer)
     });
     Ok(request.answer(attribute.title, path_of(attribute), attribute.entry(&changed.await?, &of_entry)))
 }
 
 async fn remove(attribute: &'static Attribute, request: ObjectRequest) -> Result<Response, ApiError> {
-    let (stanza, key) = attribute.place(&request.name)?;
+    let (stanza, key) = attribute.parse_name(&request.name)?;
     let scope = request.scope.clone();
     let gone = request.change(CONF, move |objects, viewer| {
-        holder(objects, (&stanza, &key), &scope, viewer)?;
+        find_stanza(objects, (&stanza, &key), &scope, viewer)?;
         objects.remove_setting(CONF, &stanza, &key, &scope, viewer)
     });
     gone.await?;
@@ -382,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_become_the_value_of_a_setting_and_back() {
+    fn parameters_and_setting_values_round_trip() {
         let [extraction, alias, calculated, lookup, rename] = &ATTRIBUTES;
         let of = |attribute: &Attribute, pairs: &[(&str, &str)]| (attribute.value)(&form(pairs));
         assert_eq!(of(alias, &[("alias.a", "b"), ("alias.c d", "e")]).unwrap(), "a AS b \"c d\" AS e");
@@ -397,16 +403,16 @@ mod tests {
         assert!(of(calculated, &[("value", "a+")]).is_err() && of(calculated, &[("value", "a+1")]).is_ok());
         assert!(of(rename, &[("value", " ")]).is_err());
         let new = form(&[("name", "x"), ("stanza", "s"), ("type", "report")]);
-        assert_eq!(extraction.place_of_new(&new).unwrap(), ("s".to_owned(), "REPORT-x".to_owned()));
-        assert!(extraction.place_of_new(&form(&[("name", "x"), ("stanza", "s"), ("type", "no")])).is_err());
+        assert_eq!(extraction.new_place(&new).unwrap(), ("s".to_owned(), "REPORT-x".to_owned()));
+        assert!(extraction.new_place(&form(&[("name", "x"), ("stanza", "s"), ("type", "no")])).is_err());
     }
 
     #[test]
     fn names_of_entities_are_stanzas_and_settings() {
         let [extraction, .., rename] = &ATTRIBUTES;
         let place = ("a : b".to_owned(), "EXTRACT-x".to_owned());
-        assert_eq!(extraction.place(&extraction.name("a : b", "EXTRACT-x")).unwrap(), place);
-        assert!(extraction.place("a : EVAL-x").is_err() && extraction.place("a").is_err());
-        assert_eq!(rename.place("old").unwrap(), ("old".to_owned(), "rename".to_owned()));
+        assert_eq!(extraction.parse_name(&extraction.name("a : b", "EXTRACT-x")).unwrap(), place);
+        assert!(extraction.parse_name("a : EVAL-x").is_err() && extraction.parse_name("a").is_err());
+        assert_eq!(rename.parse_name("old").unwrap(), ("old".to_owned(), "rename".to_owned()));
     }
 }

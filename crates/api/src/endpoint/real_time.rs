@@ -18,30 +18,30 @@ use quarry_search::live_report::{LiveReport, ReportRows};
 use quarry_search::real_time::{NewEvents, NewRows, RealTimeWindow};
 use quarry_search::{SearchError, SearchParams, SearchService};
 
-use super::blocking;
-use super::search_jobs::{Answer, body_of, tell, warnings};
+use super::run_blocking;
+use super::search_jobs::{AnswerBody, body_of, send_messages, warning_messages};
 use crate::ApiState;
 use crate::caller::Caller;
 use crate::message::ApiError;
-use crate::outlet::{Gone, Outlet};
+use crate::outlet::{ClientGone, Outlet};
 use crate::parameters::Parameters;
-use crate::turns::{Turn, Turns, Use};
+use crate::turns::{SlotPermit, SlotPool, SlotPurpose};
 use crate::wire::{OutputMode, ResultsHead, export_preview_row, export_row};
 
 /// The capability that real-time searches require.
 const RTSEARCH: &str = "rtsearch";
 /// Interval at which an idle export checks whether its client has disconnected.
-const POLL_EVERY: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The real-time window of a request; `None` for a historical search. Refuses callers without the capability.
-pub(super) fn window_of(
+pub(super) fn parse_window(
     state: &ApiState,
     caller: &Caller,
     parameters: &Parameters,
 ) -> Result<Option<RealTimeWindow>, ApiError> {
     let is_wanted = parameters.get("search_mode").map(str::trim) == Some("realtime");
     let window = RealTimeWindow::of((parameters.get("earliest_time"), parameters.get("latest_time")), is_wanted)?;
-    if window.is_some() && !caller.permissions.holds(RTSEARCH) {
+    if window.is_some() && !caller.permissions.has_capability(RTSEARCH) {
         let user = &caller.identity.user;
         return Err(ApiError::forbidden(format!(
             "user {user} may not run real-time searches: they require the capability {RTSEARCH}, which none of the \
@@ -61,13 +61,13 @@ pub(super) fn is_backfilled(parameters: &Parameters) -> bool {
 }
 
 /// Refuses a real-time window at endpoints that support only historical searches.
-pub(super) fn refuse_window(
+pub(super) fn reject_window(
     state: &ApiState,
     caller: &Caller,
     parameters: &Parameters,
     what: &str,
 ) -> Result<(), ApiError> {
-    match window_of(state, caller, parameters)? {
+    match parse_window(state, caller, parameters)? {
         None => Ok(()),
         Some(_) => Err(ApiError::bad_request(format!(
             "{what} ends when it has read everything, and a real-time search does not end: leave exec_mode out"
@@ -76,14 +76,14 @@ pub(super) fn refuse_window(
 }
 
 /// Waits for a slot for a caller's real-time search.
-pub(super) async fn real_time_turn(state: &ApiState, caller: &Caller) -> Result<Turn, ApiError> {
+pub(super) async fn acquire_real_time_slot(state: &ApiState, caller: &Caller) -> Result<SlotPermit, ApiError> {
     let user = &caller.identity.user;
-    state.real_time_turns.limit(user, caller.permissions.limits.real_time_jobs);
-    state.real_time_turns.take(user, Use::Search).await
+    state.real_time_turns.set_quota(user, caller.permissions.limits.real_time_jobs);
+    state.real_time_turns.acquire(user, SlotPurpose::Search).await
 }
 
 /// Data that an export sends.
-enum Exported {
+enum ExportSource {
     Events(NewEvents),
     Report(LiveReport),
 }
@@ -103,12 +103,12 @@ pub(super) async fn export_real_time(
         ));
     }
     let text = params.text.clone();
-    let answer_place = state.answer_place()?;
-    let turn = real_time_turn(state, caller).await?;
-    let exported = blocking(move || exported(service, params, &window, is_backfilled)).await?;
-    let exported = exported.map_err(|error| ApiError::of_search(&text, error))?;
+    let answer_place = state.acquire_answer_permit()?;
+    let turn = acquire_real_time_slot(state, caller).await?;
+    let exported = run_blocking(move || export_source(service, params, &window, is_backfilled)).await?;
+    let exported = exported.map_err(|error| ApiError::from_search_error(&text, error))?;
     match &exported {
-        Some(Exported::Report(_)) if mode == OutputMode::Raw => {
+        Some(ExportSource::Report(_)) if mode == OutputMode::Raw => {
             return Err(ApiError::bad_request("rows of a report have no raw text: give output_mode=json or xml"));
         }
         None => {
@@ -122,36 +122,37 @@ pub(super) async fn export_real_time(
     let (mut outlet, chunks) = Outlet::new(&state.real_time_turns, user, Some(turn), answer_place);
     let turns = Arc::clone(&state.real_time_turns);
     tokio::task::spawn_blocking(move || match exported {
-        Some(Exported::Events(events)) => send(&events, mode, &turns, &mut outlet),
-        Some(Exported::Report(report)) => send_report(report, mode, &turns, &mut outlet),
+        Some(ExportSource::Events(events)) => send(&events, mode, &turns, &mut outlet),
+        Some(ExportSource::Report(report)) => send_report(report, mode, &turns, &mut outlet),
         None => {}
     });
     let headers = [(header::CONTENT_TYPE, mode.content_type())];
-    Ok((headers, body_of(None, Answer { chunks, attendance: None })).into_response())
+    Ok((headers, body_of(None, AnswerBody { chunks, attendance: None })).into_response())
 }
 
 /// The data to export; `None` for the events of a window, which only a job can show.
-fn exported(
+fn export_source(
     service: Arc<SearchService>,
     params: SearchParams,
     window: &RealTimeWindow,
     is_backfilled: bool,
-) -> Result<Option<Exported>, SearchError> {
+) -> Result<Option<ExportSource>, SearchError> {
     // The time range is the window, so the request's bounds are removed.
     let params = SearchParams { earliest: None, latest: None, ..params };
     if LiveReport::is_report(&service, &params)? {
-        return LiveReport::new(&service, params, window, is_backfilled).map(|report| Some(Exported::Report(report)));
+        return LiveReport::new(&service, params, window, is_backfilled)
+            .map(|report| Some(ExportSource::Report(report)));
     }
     match window {
-        RealTimeWindow::Arrivals => NewEvents::new(service, params).map(|events| Some(Exported::Events(events))),
+        RealTimeWindow::Arrivals => NewEvents::new(service, params).map(|events| Some(ExportSource::Events(events))),
         RealTimeWindow::Window { .. } => Ok(None),
     }
 }
 
 /// Sends a report each time it has changed.
-fn send_report(mut report: LiveReport, mode: OutputMode, turns: &Turns, outlet: &mut Outlet) {
+fn send_report(mut report: LiveReport, mode: OutputMode, turns: &SlotPool, outlet: &mut Outlet) {
     while !outlet.is_closed() && !turns.is_ending() {
-        let sent = match report.next(POLL_EVERY) {
+        let sent = match report.next(POLL_INTERVAL) {
             Ok(None) => Ok(()),
             Ok(Some(found)) => send_preview(&found, mode, outlet),
             Err(error) => {
@@ -167,16 +168,16 @@ fn send_report(mut report: LiveReport, mode: OutputMode, turns: &Turns, outlet: 
 }
 
 /// Sends all rows of a report.
-fn send_preview(found: &ReportRows, mode: OutputMode, outlet: &mut Outlet) -> Result<(), Gone> {
+fn send_preview(found: &ReportRows, mode: OutputMode, outlet: &mut Outlet) -> Result<(), ClientGone> {
     let release_memory = &mut || {};
-    let (rows, messages) = (&found.rows, warnings(found.messages.clone()));
+    let (rows, messages) = (&found.rows, warning_messages(found.messages.clone()));
     if mode == OutputMode::Xml {
         let fields = rows.fields();
         let head = ResultsHead { is_preview: true, offset: 0, fields, messages: &messages, post_processed: None };
-        outlet.write(|out| mode.head(&head, out), release_memory)?;
+        outlet.write(|out| mode.write_head(&head, out), release_memory)?;
     } else {
         for told in found.messages.clone() {
-            tell(&warnings(vec![told]), (0, true), mode, outlet)?;
+            send_messages(&warning_messages(vec![told]), (0, true), mode, outlet)?;
         }
         if rows.is_empty() {
             // Without this line, a client would keep showing the previous rows.
@@ -188,22 +189,22 @@ fn send_preview(found: &ReportRows, mode: OutputMode, outlet: &mut Outlet) -> Re
         outlet.write(
             |out| match mode {
                 OutputMode::Json => export_preview_row(row, at, is_last, out),
-                _ => mode.row(row, at, false, out),
+                _ => mode.write_row(row, at, false, out),
             },
             release_memory,
         )?;
     }
     if mode == OutputMode::Xml {
-        outlet.write(|out| mode.end(out), release_memory)?;
+        outlet.write(|out| mode.write_end(out), release_memory)?;
     }
     outlet.flush(release_memory)
 }
 
 /// Sends events as they arrive.
-fn send(events: &NewEvents, mode: OutputMode, turns: &Turns, outlet: &mut Outlet) {
+fn send(events: &NewEvents, mode: OutputMode, turns: &SlotPool, outlet: &mut Outlet) {
     let mut offset = 0;
     while !outlet.is_closed() && !turns.is_ending() {
-        let sent = match events.next(POLL_EVERY) {
+        let sent = match events.next(POLL_INTERVAL) {
             Ok(found) => send_rows(&found, mode, &mut offset, outlet),
             Err(error) => {
                 // A client that disconnected cannot receive an error.
@@ -217,36 +218,36 @@ fn send(events: &NewEvents, mode: OutputMode, turns: &Turns, outlet: &mut Outlet
     }
 }
 
-fn send_rows(found: &NewRows, mode: OutputMode, offset: &mut usize, outlet: &mut Outlet) -> Result<(), Gone> {
+fn send_rows(found: &NewRows, mode: OutputMode, offset: &mut usize, outlet: &mut Outlet) -> Result<(), ClientGone> {
     let release_memory = &mut || {};
     let missed = found.missed;
     let told = (missed > 0).then(|| format!("{missed} events arrived faster than they were read and were dropped"));
     let Some(rows) = found.rows.as_ref() else {
         return match told {
-            Some(told) => tell(&warnings(vec![told]), (0, true), mode, outlet),
+            Some(told) => send_messages(&warning_messages(vec![told]), (0, true), mode, outlet),
             None => Ok(()),
         };
     };
     if mode == OutputMode::Xml && !rows.is_empty() {
-        let (fields, messages) = (rows.fields(), warnings(told.into_iter().collect()));
+        let (fields, messages) = (rows.fields(), warning_messages(told.into_iter().collect()));
         let head =
             ResultsHead { is_preview: false, offset: *offset, fields, messages: &messages, post_processed: None };
-        outlet.write(|out| mode.head(&head, out), release_memory)?;
+        outlet.write(|out| mode.write_head(&head, out), release_memory)?;
     } else if let Some(told) = told {
-        tell(&warnings(vec![told]), (0, true), mode, outlet)?;
+        send_messages(&warning_messages(vec![told]), (0, true), mode, outlet)?;
     }
     for row in rows.rows() {
         outlet.write(
             |out| match mode {
                 OutputMode::Json => export_row(row, *offset, false, out),
-                _ => mode.row(row, *offset, false, out),
+                _ => mode.write_row(row, *offset, false, out),
             },
             release_memory,
         )?;
         *offset += 1;
     }
     if mode == OutputMode::Xml && !rows.is_empty() {
-        outlet.write(|out| mode.end(out), release_memory)?;
+        outlet.write(|out| mode.write_end(out), release_memory)?;
     }
     outlet.flush(release_memory)
 }

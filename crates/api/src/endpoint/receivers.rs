@@ -17,37 +17,37 @@ use quarry_apps::objects::NOBODY;
 use serde_json::json;
 
 use super::answer_shape::AnswerShape;
-use super::blocking;
 use super::row::{Access, EDIT_TCP, Endpoint, RequestBody};
+use super::run_blocking;
 use super::shape::Shape;
 use crate::atom::Form;
 use crate::caller::Caller;
-use crate::message::{ApiError, xml_text};
+use crate::message::{ApiError, escape_xml};
 use crate::parameters::Parameters;
 use crate::{ApiState, ReceivedText};
 
 /// Default index.
 const INDEX: &str = "main";
 /// Default source and sourcetype, by the last part of the path.
-const NAMES: [(&str, &str); 2] = [("simple", "http-simple"), ("stream", "http-stream")];
+const DEFAULT_NAMES: [(&str, &str); 2] = [("simple", "http-simple"), ("stream", "http-stream")];
 /// Header field and value of a request whose body lasts until its connection ends.
 const MODE: (&str, &str) = ("x-splunk-input-mode", "streaming");
 /// Number of received bytes of such a body at which they are stored.
-const STREAM_BYTES: usize = 1 << 20;
+const STREAM_BATCH_BYTES: usize = 1 << 20;
 /// Idle time of such a body after which complete lines are stored.
 const STREAM_IDLE: Duration = Duration::from_millis(500);
 /// Parameters.
-const TAKEN: &[&str] = &["index", "host", "source", "sourcetype"];
+const METADATA_PARAMETERS: &[&str] = &["index", "host", "source", "sourcetype"];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let row = |(name, _): &(&str, &str)| {
         let (path, access) = (format!("receivers/{name}"), Access::Capability(EDIT_TCP));
         Endpoint::new(Method::POST, path, access, "Indexes the request's body.", post(receive))
             .body(RequestBody::Bytes)
-            .takes(TAKEN)
+            .takes(METADATA_PARAMETERS)
             .answers(AnswerShape::JsonOrXml(RECEIVED))
     };
-    NAMES.iter().map(row).collect()
+    DEFAULT_NAMES.iter().map(row).collect()
 }
 
 const RECEIVED: Shape = Shape::Object(&[
@@ -64,8 +64,8 @@ async fn receive(
     uri: Uri,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let parameters = Parameters::of_query(uri.query().unwrap_or_default());
-    let mut received = metadata_of(&parameters, &caller, uri.path());
+    let parameters = Parameters::from_query(uri.query().unwrap_or_default());
+    let mut received = parse_metadata(&parameters, &caller, uri.path());
     let mode = request.headers().get(MODE.0).and_then(|value| value.to_str().ok());
     if mode.is_some_and(|mode| mode.eq_ignore_ascii_case(MODE.1)) {
         check(&received, &caller)?;
@@ -81,7 +81,7 @@ async fn receive(
     }
     check(&received, &caller)?;
     let (node, taken) = (state.node.clone(), received.clone());
-    blocking(move || node.receive(&taken)).await??;
+    run_blocking(move || node.receive(&taken)).await??;
     Ok(answer(&received, received.text.len(), &parameters))
 }
 
@@ -104,9 +104,9 @@ async fn receive_stream(state: &ApiState, metadata: &ReceivedText, body: Body) -
             Err(_) => true,
         };
         let lines = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        let due = match (is_open, is_idle || text.len() >= STREAM_BYTES) {
+        let due = match (is_open, is_idle || text.len() >= STREAM_BATCH_BYTES) {
             (false, _) => text.len(),
-            (true, true) if lines == 0 && text.len() >= STREAM_BYTES => text.len(),
+            (true, true) if lines == 0 && text.len() >= STREAM_BATCH_BYTES => text.len(),
             (true, true) => lines,
             (true, false) => 0,
         };
@@ -114,7 +114,7 @@ async fn receive_stream(state: &ApiState, metadata: &ReceivedText, body: Body) -
             let rest = text.split_off(due);
             let taken = ReceivedText { text: std::mem::replace(&mut text, rest), ..metadata.clone() };
             let node = state.node.clone();
-            blocking(move || node.receive(&taken)).await??;
+            run_blocking(move || node.receive(&taken)).await??;
             bytes += due;
         }
     }
@@ -122,8 +122,8 @@ async fn receive_stream(state: &ApiState, metadata: &ReceivedText, body: Body) -
 }
 
 /// Index, host, source and sourcetype of the events of a request.
-fn metadata_of(parameters: &Parameters, caller: &Caller, path: &str) -> ReceivedText {
-    let otherwise = NAMES.iter().find(|(name, _)| path.ends_with(name)).map_or(NOBODY, |(_, name)| name);
+fn parse_metadata(parameters: &Parameters, caller: &Caller, path: &str) -> ReceivedText {
+    let otherwise = DEFAULT_NAMES.iter().find(|(name, _)| path.ends_with(name)).map_or(NOBODY, |(_, name)| name);
     let text = |name: &str, otherwise: &str| {
         parameters.text(name).filter(|text| !text.is_empty()).unwrap_or_else(|| otherwise.to_owned())
     };
@@ -164,7 +164,7 @@ fn answer(received: &ReceivedText, bytes: usize, parameters: &Parameters) -> Res
         .to_string(),
         Form::Atom => {
             let field = |(name, value): &(&str, String)| {
-                format!("      <field k='{name}'><value><text>{}</text></value></field>\n", xml_text(value))
+                format!("      <field k='{name}'><value><text>{}</text></value></field>\n", escape_xml(value))
             };
             let fields: String = fields.iter().map(field).collect();
             format!("<response>\n  <results>\n    <result>\n{fields}    </result>\n  </results>\n</response>\n")

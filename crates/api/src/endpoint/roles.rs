@@ -18,12 +18,12 @@ use serde_json::{Map, Value, json};
 
 use super::answer_shape::Content;
 use super::entities::change;
-use super::listing::{LISTED, page};
+use super::listing::{LIST_PARAMETERS, page};
 use super::row::{Access, Endpoint, entities};
 use super::search_jobs::PathParts;
 use super::shape::Shape;
 use crate::ApiState;
-use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
+use crate::atom::{Acl, Entry, Feed, Fields, Form, escape_segment};
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::{Parameters, Settings};
@@ -33,17 +33,17 @@ const ROLES: &str = "authorization/roles";
 const CAPABILITIES: &str = "authorization/capabilities";
 /// Collection with the capabilities that the caller may grant.
 const GRANTABLE: &str = "authorization/grantable_capabilities";
-const MAY_GRANT: &str = "Lists the capabilities that the user may grant.";
+const GRANTABLE_HELP: &str = "Lists the capabilities that the user may grant.";
 /// Maximum characters of a role's name.
 const NAME_CHARS_MAX: usize = 100;
 /// Maximum roles.
 const ROLES_MAX: usize = 1_000;
 /// Parameters that are stored without effect, and the message about them.
 const WITHOUT_EFFECT: [&str; 3] = ["cumulativeRTSrchJobsQuota", "cumulativeSrchJobsQuota", "defaultApp"];
-const KEPT_ONLY: &str =
+const WITHOUT_EFFECT_MESSAGE: &str =
     "cumulativeSrchJobsQuota, cumulativeRTSrchJobsQuota and defaultApp of roles are stored but have no effect.";
 /// Capabilities that the administrator role must keep, because nobody could grant them again.
-const KEPT_BY_ADMIN: [&str; 4] = [ADMIN_ALL_OBJECTS, EDIT_ROLES, EDIT_USER, SEARCH];
+const REQUIRED_BY_ADMIN: [&str; 4] = [ADMIN_ALL_OBJECTS, EDIT_ROLES, EDIT_USER, SEARCH];
 
 /// Parameters of a role.
 pub(super) const FIELDS: Fields = Fields {
@@ -93,7 +93,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let one = format!("{ROLES}/{{name}}");
     let capability = "Lists all capabilities.";
     let roles = vec![
-        Endpoint::new(Method::GET, ROLES, own, "Lists roles.", get(list)).takes(LISTED),
+        Endpoint::new(Method::GET, ROLES, own, "Lists roles.", get(list)).takes(LIST_PARAMETERS),
         Endpoint::new(Method::POST, ROLES, edit, "Creates a role.", post(create))
             .needs(&["name"])
             .takes(FIELDS.optional),
@@ -104,11 +104,11 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let capabilities = vec![
         Endpoint::new(Method::GET, CAPABILITIES, own, capability, get(capabilities)),
         Endpoint::new(Method::GET, format!("{CAPABILITIES}/capabilities"), own, capability, get(capabilities)),
-        Endpoint::new(Method::GET, GRANTABLE, own, MAY_GRANT, get(grantable)),
-        Endpoint::new(Method::GET, format!("{GRANTABLE}/capabilities"), own, MAY_GRANT, get(grantable)),
+        Endpoint::new(Method::GET, GRANTABLE, own, GRANTABLE_HELP, get(list_grantable)),
+        Endpoint::new(Method::GET, format!("{GRANTABLE}/capabilities"), own, GRANTABLE_HELP, get(list_grantable)),
     ];
-    let mut rows = entities(roles, &Content::of_path(ROLES, ROLE));
-    rows.extend(entities(capabilities, &Content::of_path(CAPABILITIES, Shape::Object(&[("capabilities", TEXTS)]))));
+    let mut rows = entities(roles, &Content::for_path(ROLES, ROLE));
+    rows.extend(entities(capabilities, &Content::for_path(CAPABILITIES, Shape::Object(&[("capabilities", TEXTS)]))));
     rows
 }
 
@@ -127,7 +127,7 @@ const ROLE: Shape = Shape::Object(&[
     ("imported_srchIndexesDefault", TEXTS),
     ("imported_srchIndexesDisallowed", TEXTS),
     ("imported_srchJobsQuota", Shape::Count),
-    ("imported_srchTimeWin", Shape::Whole),
+    ("imported_srchTimeWin", Shape::Integer),
     ("rtSrchJobsQuota", Shape::Count),
     ("srchDiskQuota", Shape::Count),
     ("srchFilter", Shape::Text),
@@ -136,18 +136,18 @@ const ROLE: Shape = Shape::Object(&[
     ("srchIndexesDisallowed", TEXTS),
     ("srchJobsQuota", Shape::Count),
     ("srchMaxTime", Shape::Text),
-    ("srchTimeWin", Shape::Whole),
+    ("srchTimeWin", Shape::Integer),
 ]);
 
 fn entity(collection: &str, name: &str, content: Value, may_change: bool) -> Entry {
-    let path = format!("/services/{collection}/{}", escaped(name));
+    let path = format!("/services/{collection}/{}", escape_segment(name));
     let mut links = vec![("list", path.clone())];
     if may_change {
         links.extend([("edit", path.clone()), ("remove", path.clone())]);
     }
     let (author, app) = (NOBODY.to_owned(), APP_SYSTEM.to_owned());
     let content = if let Value::Object(members) = content { members } else { Map::new() };
-    let acl = Acl { can_write: may_change, can_remove: may_change, ..Acl::of_node() };
+    let acl = Acl { can_write: may_change, can_remove: may_change, ..Acl::for_node() };
     let fields = may_change.then_some(FIELDS);
     Entry { name: name.to_owned(), path, author, app, acl, fields, updated: 0, links, content }
 }
@@ -167,7 +167,7 @@ fn entry(known: &Roles, role: &RoleSettings, caller: &Caller) -> Entry {
         "srchJobsQuota": role.jobs_quota, "imported_srchJobsQuota": imported.limits.jobs.unwrap_or(0), "defaultApp": "",
         "rtSrchJobsQuota": role.real_time_quota, "imported_rtSrchJobsQuota": imported.limits.real_time_jobs.unwrap_or(0),
     });
-    entity(ROLES, &role.name, content, caller.permissions.holds(EDIT_ROLES))
+    entity(ROLES, &role.name, content, caller.permissions.has_capability(EDIT_ROLES))
 }
 
 async fn list(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
@@ -176,7 +176,7 @@ async fn list(State(state): State<ApiState>, caller: Caller, parameters: Paramet
     page("roles", format!("/services/{ROLES}"), entries, &parameters)
 }
 
-fn named(known: &Roles, name: &str) -> Result<RoleSettings, ApiError> {
+fn find_role(known: &Roles, name: &str) -> Result<RoleSettings, ApiError> {
     let missing = || ApiError::with_status(StatusCode::NOT_FOUND, format!("Could not find object id={name}"));
     known.get(name).cloned().ok_or_else(missing)
 }
@@ -197,10 +197,10 @@ async fn show(
 
 fn answer(state: &ApiState, caller: &Caller, name: &str, parameters: &Parameters) -> Result<Response, ApiError> {
     let known = state.auth.roles();
-    let role = named(&known, name)?;
-    let told = WITHOUT_EFFECT.iter().any(|name| parameters.get(name).is_some()).then_some(KEPT_ONLY);
+    let role = find_role(&known, name)?;
+    let told = WITHOUT_EFFECT.iter().any(|name| parameters.get(name).is_some()).then_some(WITHOUT_EFFECT_MESSAGE);
     let feed = Feed::of("roles", format!("/services/{ROLES}"), vec![entry(&known, &role, caller)]);
-    Ok(Feed { told: told.map(Cow::Borrowed), ..feed }.answer(Form::of(parameters.get("output_mode"))))
+    Ok(Feed { notice: told.map(Cow::Borrowed), ..feed }.answer(Form::of(parameters.get("output_mode"))))
 }
 
 async fn create(State(state): State<ApiState>, caller: Caller, Settings(form): Settings) -> Result<Response, ApiError> {
@@ -229,7 +229,7 @@ async fn edit_role(
     Settings(form): Settings,
 ) -> Result<Response, ApiError> {
     let (name, known) = (name_of(&parts), state.auth.roles());
-    let settings = settings_of(&form, &known, &named(&known, &name)?)?;
+    let settings = settings_of(&form, &known, &find_role(&known, &name)?)?;
     put(&state, &caller, &name, settings).await?;
     answer(&state, &caller, &name, &form)
 }
@@ -241,18 +241,18 @@ async fn remove(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let name = name_of(&parts);
-    named(&state.auth.roles(), &name)?;
-    let (stanza, scope) = (format!("{ROLE_PREFIX}{name}"), Scope::of_namespace(NOBODY, APP_SYSTEM)?);
+    find_role(&state.auth.roles(), &name)?;
+    let (stanza, scope) = (format!("{ROLE_PREFIX}{name}"), Scope::for_namespace(NOBODY, APP_SYSTEM)?);
     let gone = move |objects: &Objects, _: &Permissions| {
         objects.remove(AUTHORIZE_CONF, &stanza, &scope, &Permissions::owner())
     };
     change(&state, &caller, AUTHORIZE_CONF, gone).await?;
-    list(State(state), caller, parameters.only("output_mode")).await
+    list(State(state), caller, parameters.keep_only("output_mode")).await
 }
 
 /// Writes settings of a role; access was checked against the table of endpoints.
 async fn put(state: &ApiState, caller: &Caller, name: &str, settings: Vec<(String, String)>) -> Result<(), ApiError> {
-    let (stanza, scope) = (format!("{ROLE_PREFIX}{name}"), Scope::of_namespace(NOBODY, APP_SYSTEM)?);
+    let (stanza, scope) = (format!("{ROLE_PREFIX}{name}"), Scope::for_namespace(NOBODY, APP_SYSTEM)?);
     let made = move |objects: &Objects, _: &Permissions| {
         objects.put(AUTHORIZE_CONF, &stanza, &settings, &scope, &Permissions::owner())
     };
@@ -271,7 +271,7 @@ fn check_name(name: &str) -> Result<(), ApiError> {
 
 /// The settings that a request sets, given the current `role`.
 fn settings_of(form: &Parameters, known: &Roles, role: &RoleSettings) -> Result<Vec<(String, String)>, ApiError> {
-    let given: Vec<(String, String)> = form.clone().all();
+    let given: Vec<(String, String)> = form.clone().into_pairs();
     let is_known = |key: &str| matches!(key, "output_mode" | "name") || FIELDS.optional.contains(&key);
     if let Some((key, _)) = given.iter().find(|(key, _)| !is_known(key)) {
         return Err(ApiError::bad_request(format!("Argument \"{key}\" is not supported by this handler.")));
@@ -337,7 +337,7 @@ fn capability_settings(
         )));
     }
     if role.name == ADMIN_ROLE
-        && let Some(kept) = KEPT_BY_ADMIN
+        && let Some(kept) = REQUIRED_BY_ADMIN
             .iter()
             .find(|name| role.capabilities.contains(**name) && !wanted.iter().any(|wanted| wanted == *name))
     {
@@ -371,18 +371,18 @@ fn check_imports(names: &[String], known: &Roles, of: &str) -> Result<(), ApiErr
 async fn capabilities(State(state): State<ApiState>, parameters: Parameters) -> Result<Response, ApiError> {
     let content = json!({ "capabilities": state.auth.roles().capabilities() });
     let entries = vec![entity(CAPABILITIES, "capabilities", content, false)];
-    page("capabilities", format!("/services/{CAPABILITIES}"), entries, &parameters.only("output_mode"))
+    page("capabilities", format!("/services/{CAPABILITIES}"), entries, &parameters.keep_only("output_mode"))
 }
 
 /// All capabilities for a caller who may edit roles, else none.
-async fn grantable(
+async fn list_grantable(
     State(state): State<ApiState>,
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let roles = state.auth.roles();
-    let all = roles.capabilities().iter().filter(|_| caller.permissions.holds(EDIT_ROLES));
+    let all = roles.capabilities().iter().filter(|_| caller.permissions.has_capability(EDIT_ROLES));
     let content = json!({ "capabilities": all.collect::<Vec<_>>() });
     let entries = vec![entity(GRANTABLE, "capabilities", content, false)];
-    page("grantable_capabilities", format!("/services/{GRANTABLE}"), entries, &parameters.only("output_mode"))
+    page("grantable_capabilities", format!("/services/{GRANTABLE}"), entries, &parameters.keep_only("output_mode"))
 }

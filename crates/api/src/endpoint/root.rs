@@ -6,7 +6,7 @@ use axum::routing::get;
 
 use super::answer_shape::AnswerShape;
 use super::row::{Access, Endpoint};
-use crate::message::xml_text;
+use crate::message::escape_xml;
 
 /// Host in the examples if the request names none.
 const HOST: &str = "127.0.0.1:8089";
@@ -16,7 +16,7 @@ const HOST_CHARS_MAX: usize = 100;
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     vec![
         Endpoint::new(Method::GET, "", Access::Open, "Shows a page with links to the endpoints.", get(page))
-            .of_root()
+            .at_root()
             .answers(AnswerShape::Texts(&["text/html", "text/plain"])),
     ]
 }
@@ -58,7 +58,7 @@ fn text(host: &str) -> String {
 }
 
 fn html(host: &str) -> String {
-    let (version, example) = (env!("CARGO_PKG_VERSION"), xml_text(&example(host)));
+    let (version, example) = (env!("CARGO_PKG_VERSION"), escape_xml(&example(host)));
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Quarry {version}</title></head>\n<body>\n\
          <h1>Quarry {version}</h1>\n<p>This is the management port of a node. It speaks Splunk's REST interface; there is no web \
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_has_a_line_to_copy_and_fits_a_terminal() {
+    fn the_page_has_an_example_and_fits_a_terminal() {
         let page = text("127.0.0.1:8089");
         assert!(page.lines().all(|line| line.len() <= 80), "{page}");
         assert!(text("127.0.0.1:8089").contains("curl -u admin http://127.0.0.1:8089/services/search/jobs/export"));

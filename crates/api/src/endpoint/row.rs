@@ -165,18 +165,18 @@ impl Endpoint {
     }
 
     /// Restricts the endpoint to `/services`, without a namespace.
-    pub(crate) fn of_node(self) -> Endpoint {
+    pub(crate) fn without_namespace(self) -> Endpoint {
         Endpoint { is_namespaced: false, ..self }
     }
 
     /// Serves the endpoint at its absolute path.
-    pub(crate) fn of_root(self) -> Endpoint {
-        Endpoint { root: "", path: String::new(), ..self.of_node() }
+    pub(crate) fn at_root(self) -> Endpoint {
+        Endpoint { root: "", path: String::new(), ..self.without_namespace() }
     }
 
     /// Serves the endpoint as part of Quarry's own interface.
-    pub(crate) fn of_api(self) -> Endpoint {
-        Endpoint { root: API, ..self.of_node() }
+    pub(crate) fn in_quarry_api(self) -> Endpoint {
+        Endpoint { root: API, ..self.without_namespace() }
     }
 
     /// Sets the optional parameters.
@@ -224,23 +224,23 @@ impl Endpoint {
     /// Adds the endpoint to a router.
     pub(super) fn mount(self, router: Router<ApiState>) -> Router<ApiState> {
         let router = match self.is_namespaced {
-            true => router.route(&joined(NAMESPACE, &self.path), self.serve.clone()),
+            true => router.route(&join_path(NAMESPACE, &self.path), self.serve.clone()),
             false => router,
         };
-        router.route(&joined(self.root, &self.path), self.serve)
+        router.route(&join_path(self.root, &self.path), self.serve)
     }
 
     /// The row without its handler.
     pub(super) fn row(&self) -> EndpointRow {
         let Endpoint { method, root, path, access, is_namespaced, takes, needs, body, answers, summary, serve: _ } =
             self.clone();
-        let path = joined(root, &path);
+        let path = join_path(root, &path);
         EndpointRow { method, path, access, is_namespaced, takes, needs, body, answers, summary }
     }
 }
 
 /// A path joined to its root.
-fn joined(root: &str, path: &str) -> String {
+fn join_path(root: &str, path: &str) -> String {
     if path.is_empty() && !root.is_empty() { root.to_owned() } else { format!("{root}/{path}") }
 }
 

@@ -22,16 +22,16 @@ use quarry_search::jobs::{JobOptions, JobStatus, ROWS_MAX};
 use serde_json::{Map, Value, json};
 
 use super::answer_shape::{AnswerShape, Content, NO_CONTENT, SID};
-use super::blocking;
 use super::entities::{scope_of, with_objects};
-use super::job_arguments::sample_ratio;
-use super::jobs::{APP, JOB, PRIORITY, begin, entry};
-use super::listing::{LISTED, page};
+use super::job_arguments::parse_sample_ratio;
+use super::jobs::{APP, JOB, PRIORITY, entry, start_job};
+use super::listing::{LIST_PARAMETERS, page};
 use super::row::{Access, Endpoint};
+use super::run_blocking;
 use super::search_jobs::{PathParts, service_of};
 use super::shape::Shape;
 use crate::ApiState;
-use crate::atom::{Acl, Entry, Feed, Form, escaped};
+use crate::atom::{Acl, Entry, Feed, Form, escape_segment};
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameter_types::parse_flag;
@@ -42,11 +42,11 @@ const COLLECTION: &str = "saved/searches";
 /// The conf of saved searches.
 const CONF: &str = "savedsearches";
 /// The sampling ratio.
-const SAMPLE: &str = "dispatch.sample_ratio";
+const SAMPLE_RATIO: &str = "dispatch.sample_ratio";
 /// Maximum scheduled times listed.
 const TIMES_MAX: usize = 1_000;
 /// Prefix of arguments.
-const ARGUMENT: &str = "args.";
+const ARGUMENT_PREFIX: &str = "args.";
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let search = Access::Capability(SEARCH);
@@ -61,14 +61,14 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 "dispatch.buckets",
                 "dispatch.max_count",
                 "dispatch.max_time",
-                SAMPLE,
+                SAMPLE_RATIO,
                 "dispatch.ttl",
                 "force_dispatch",
                 "trigger_actions",
             ])
             .answers_with(StatusCode::CREATED, AnswerShape::JsonOrXml(SID)),
         Endpoint::new(Method::GET, path("history"), search, "Lists the jobs that ran a saved search.", get(history))
-            .takes(LISTED)
+            .takes(LIST_PARAMETERS)
             .answers(AnswerShape::Entities(JOB)),
         Endpoint::new(Method::GET, path("suppress"), search, "Shows whether alerts are suppressed.", get(suppress))
             .answers(AnswerShape::Entities(SUPPRESSION)),
@@ -95,7 +95,7 @@ const SUPPRESSION: Content =
     Content::new("suppress", Shape::Object(&[("suppressed", Shape::Text), ("expiration", Shape::Text)]));
 /// Scheduled times in seconds.
 const TIMES: Content =
-    Content::new("scheduled_times", Shape::Object(&[("scheduled_times", Shape::List(&Shape::Whole))]));
+    Content::new("scheduled_times", Shape::Object(&[("scheduled_times", Shape::List(&Shape::Integer))]));
 
 async fn saved(state: &ApiState, caller: &Caller, parts: &PathParts) -> Result<ConfObject, ApiError> {
     let (scope, name) = (scope_of(parts, caller)?, parts.get("name").cloned().unwrap_or_default());
@@ -127,7 +127,7 @@ async fn dispatch(
         rows_max: Some(most),
         permissions: Arc::clone(&caller.permissions),
         shape: SearchShape {
-            sample: option(SAMPLE).map_or(Ok(1), |text| sample_ratio(SAMPLE, text))?,
+            sample: option(SAMPLE_RATIO).map_or(Ok(1), |text| parse_sample_ratio(SAMPLE_RATIO, text))?,
             ..SearchShape::default()
         },
         ..SearchParams::default()
@@ -147,13 +147,13 @@ async fn dispatch(
         has_hints: true,
         ..JobOptions::default()
     };
-    begin(&state, &caller, &service, params, asked, (false, Form::of(form.get("output_mode")))).await
+    start_job(&state, &caller, &service, params, asked, (false, Form::of(form.get("output_mode")))).await
 }
 
 /// The text of a saved search with the request's arguments inserted.
 fn with_arguments(text: &str, form: &Parameters) -> String {
-    let arguments = form.clone().all().into_iter();
-    arguments.fold(text.to_owned(), |text, (name, value)| match name.strip_prefix(ARGUMENT) {
+    let arguments = form.clone().into_pairs().into_iter();
+    arguments.fold(text.to_owned(), |text, (name, value)| match name.strip_prefix(ARGUMENT_PREFIX) {
         Some(name) => text.replace(&format!("${name}$"), &value),
         None => text,
     })
@@ -167,13 +167,13 @@ async fn history(
 ) -> Result<Response, ApiError> {
     let object = saved(&state, &caller, &parts).await?;
     let (jobs, permissions, name) = (Arc::clone(&state.jobs), Arc::clone(&caller.permissions), object.name.clone());
-    let ran = blocking(move || {
+    let ran = run_blocking(move || {
         let statuses = jobs.list(&permissions).into_iter().map(|job| job.status());
         statuses.filter(|status| status.record.saved() == Some(name.as_str())).collect::<Vec<_>>()
     });
     let named = |status: &JobStatus| Entry { name: status.record.sid().to_owned(), ..entry(status, &caller) };
     let entries: Vec<Entry> = ran.await?.iter().map(named).collect();
-    let path = format!("/services/{COLLECTION}/{}/history", escaped(&object.name));
+    let path = format!("/services/{COLLECTION}/{}/history", escape_segment(&object.name));
     page("savedsearch", path, entries, &parameters)
 }
 
@@ -186,7 +186,7 @@ async fn suppress(
 ) -> Result<Response, ApiError> {
     let object = saved(&state, &caller, &parts).await?;
     let told = "Scheduled searches do not run yet: no alert fires, so none is suppressed.";
-    Ok(told_of(&object, "suppress", json!({ "suppressed": "0", "expiration": "0" }), told, &parameters))
+    Ok(message_response(&object, "suppress", json!({ "suppressed": "0", "expiration": "0" }), told, &parameters))
 }
 
 async fn acknowledge(
@@ -197,7 +197,7 @@ async fn acknowledge(
 ) -> Result<Response, ApiError> {
     let object = saved(&state, &caller, &parts).await?;
     let told = "Scheduled searches do not run yet: no alert has fired that could be acknowledged.";
-    Ok(told_of(&object, "acknowledge", json!({}), told, &parameters))
+    Ok(message_response(&object, "acknowledge", json!({}), told, &parameters))
 }
 
 /// The scheduled times between two instants, in seconds since 1970.
@@ -227,18 +227,24 @@ async fn scheduled(
         at = next;
     }
     let told = "Scheduled searches do not run yet: these are the times at which they would run.";
-    Ok(told_of(&object, "scheduled_times", json!({ "scheduled_times": times }), told, &parameters))
+    Ok(message_response(&object, "scheduled_times", json!({ "scheduled_times": times }), told, &parameters))
 }
 
 /// An answer about a saved search with an additional message.
-fn told_of(object: &ConfObject, below: &str, content: Value, told: &'static str, parameters: &Parameters) -> Response {
-    let path = format!("/services/{COLLECTION}/{}/{below}", escaped(&object.name));
+fn message_response(
+    object: &ConfObject,
+    below: &str,
+    content: Value,
+    told: &'static str,
+    parameters: &Parameters,
+) -> Response {
+    let path = format!("/services/{COLLECTION}/{}/{below}", escape_segment(&object.name));
     let content = if let Value::Object(members) = content { members } else { Map::new() };
     let (author, app, links) = (object.owner.clone(), object.place.app().to_owned(), Vec::new());
-    let (name, acl) = (object.name.clone(), Acl::of_node());
+    let (name, acl) = (object.name.clone(), Acl::for_node());
     let entry = Entry { name, path: path.clone(), author, app, acl, fields: None, updated: 0, links, content };
     let feed = Feed::of("savedsearch", path, vec![entry]);
-    Feed { told: Some(Cow::Borrowed(told)), ..feed }.answer(Form::of(parameters.get("output_mode")))
+    Feed { notice: Some(Cow::Borrowed(told)), ..feed }.answer(Form::of(parameters.get("output_mode")))
 }
 
 #[cfg(test)]
@@ -246,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_stand_where_the_search_names_them() {
+    fn arguments_replace_their_placeholders() {
         let form = |pairs: &[(&str, &str)]| {
             Parameters::of(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
         };

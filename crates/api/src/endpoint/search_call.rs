@@ -13,13 +13,13 @@ use quarry_event::time::parse_zone;
 use quarry_search::{SearchError, SearchParams, SearchService};
 use quarry_spl::ast::Pipeline;
 
-use super::blocking;
+use super::run_blocking;
 use super::search_jobs::{PathParts, params_of, required_search, service_of};
 use crate::ApiState;
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
-use crate::turns::Use;
+use crate::turns::SlotPurpose;
 
 /// A request with the search service that answers it.
 pub(super) struct SearchCall {
@@ -78,16 +78,16 @@ impl SearchCall {
         work: impl FnOnce(&SearchService) -> T + Send + 'static,
     ) -> Result<T, ApiError> {
         let service = Arc::clone(&self.service);
-        blocking(move || work(&service)).await
+        run_blocking(move || work(&service)).await
     }
 
     /// Like [`SearchCall::with`], for work that fails with a search error; `text` is the search shown with the error.
-    pub(super) async fn ask<T: Send + 'static>(
+    pub(super) async fn analyse<T: Send + 'static>(
         &self,
         text: &str,
         work: impl FnOnce(&SearchService) -> Result<T, SearchError> + Send + 'static,
     ) -> Result<T, ApiError> {
-        self.with(work).await?.map_err(|error| ApiError::of_search(text, error))
+        self.with(work).await?.map_err(|error| ApiError::from_search_error(text, error))
     }
 
     /// Like [`SearchCall::ask`], in a search slot.
@@ -96,13 +96,13 @@ impl SearchCall {
         text: &str,
         work: impl FnOnce(&SearchService) -> Result<T, SearchError> + Send + 'static,
     ) -> Result<T, ApiError> {
-        let turn = self.state.turn(&self.caller, Use::Search).await?;
+        let turn = self.state.acquire_slot(&self.caller, SlotPurpose::Search).await?;
         let in_turn = move |service: &SearchService| {
             let found = work(service);
             drop(turn);
             found
         };
-        self.ask(text, in_turn).await
+        self.analyse(text, in_turn).await
     }
 
     /// Like [`SearchCall::search`], for two concurrent pieces of work, which share a slot because they are parts of one
@@ -113,7 +113,7 @@ impl SearchCall {
         works: [impl FnOnce(&SearchService) -> Result<T, SearchError> + Send + 'static; 2],
     ) -> Result<(T, T), ApiError> {
         // The slot is held until both have ended, even if one fails or the client disconnects earlier.
-        let turn = Arc::new(self.state.turn(&self.caller, Use::Search).await?);
+        let turn = Arc::new(self.state.acquire_slot(&self.caller, SlotPurpose::Search).await?);
         let [first, second] = works.map(|work| {
             let turn = Arc::clone(&turn);
             let in_turn = move |service: &SearchService| {
@@ -121,7 +121,7 @@ impl SearchCall {
                 drop(turn);
                 found
             };
-            self.ask(text, in_turn)
+            self.analyse(text, in_turn)
         });
         tokio::try_join!(first, second)
     }

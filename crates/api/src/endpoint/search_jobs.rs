@@ -25,26 +25,26 @@ use quarry_stdx::log;
 use tokio::task::JoinHandle;
 
 use super::answer_shape::AnswerShape;
-use super::blocking;
-use super::job_arguments::{shape_of, told_of};
+use super::job_arguments::{argument_messages, parse_shape};
 use super::plan_shape::EXPLAINED;
 use super::row::{Access, Endpoint};
+use super::run_blocking;
 use crate::ApiState;
 use crate::caller::Caller;
 use crate::message::ApiError;
-use crate::outlet::{Chunks, Gone, Outlet};
+use crate::outlet::{Chunks, ClientGone, Outlet};
 use crate::parameters::Parameters;
-use crate::turns::Use;
+use crate::turns::SlotPurpose;
 use crate::wire::{OutputMode, ResultsHead, WireMessage, column_cell};
 
 /// Default number of rows of a oneshot answer, as in Splunk.
 const COUNT_DEFAULT: usize = 100;
 
 /// Names in paths that mean all users and no user.
-const NOT_USERS: [&str; 2] = ["-", "nobody"];
+const RESERVED_USERS: [&str; 2] = ["-", "nobody"];
 
 /// Parameters that select the events searched.
-pub(super) const SEARCHED: &[&str] = &[
+pub(super) const SEARCH_PARAMETERS: &[&str] = &[
     "earliest_time",
     "latest_time",
     "rt_backfill",
@@ -77,17 +77,17 @@ pub(super) async fn service_of(
 ) -> Result<Arc<SearchService>, ApiError> {
     let identity = &caller.identity;
     let (Some(user), Some(app)) = (parts.get("user").cloned(), parts.get("app").cloned()) else {
-        if let Some(service) = state.node.ready_search_of(&caller.permissions) {
+        if let Some(service) = state.node.cached_search_service_of(&caller.permissions) {
             return Ok(service);
         }
         let (node, viewer) = (state.node.clone(), Arc::clone(&caller.permissions));
-        return Ok(blocking(move || node.search_of(&viewer)).await??);
+        return Ok(run_blocking(move || node.search_service_of(&viewer)).await??);
     };
-    if !NOT_USERS.contains(&user.as_str()) && !caller.permissions.may_see(Some(&user)) {
+    if !RESERVED_USERS.contains(&user.as_str()) && !caller.permissions.may_see(Some(&user)) {
         return Err(ApiError::forbidden(format!("user {} may not search as {user}", identity.user)));
     }
     let (node, viewer) = (state.node.clone(), Arc::clone(&caller.permissions));
-    Ok(blocking(move || node.search_in(&user, &app, &viewer)).await??)
+    Ok(run_blocking(move || node.search_service_in(&user, &app, &viewer)).await??)
 }
 
 /// Search parameters: Splunk's, and `zone`, the time zone for parsing and showing times. Other parameters are ignored.
@@ -101,7 +101,7 @@ pub(super) fn params_of(
     };
     let text = |name: &str| parameters.text(name).filter(|text| !text.is_empty());
     let zone = text("zone").map(|name| parse_zone(&name).ok_or_else(|| unknown(&name))).transpose()?;
-    let shape = shape_of(parameters)?.0;
+    let shape = parse_shape(parameters)?.0;
     Ok(SearchParams {
         text: search_text(parameters)?,
         is_narrowed: shape.is_for_output(),
@@ -120,11 +120,11 @@ pub(super) fn params_of(
 /// terms.
 fn search_text(parameters: &Parameters) -> Result<String, ApiError> {
     let text = required_search(parameters)?;
-    Ok(if parameters.is_set("implied_search") { text } else { explicit(&text) })
+    Ok(if parameters.is_set("implied_search") { text } else { with_pipe(&text) })
 }
 
 /// Prefixes a search with `|`, so that its first word is a command.
-pub(super) fn explicit(text: &str) -> String {
+pub(super) fn with_pipe(text: &str) -> String {
     let first = text.trim_start();
     let word = first.split(|letter: char| letter.is_whitespace() || letter == '|').next().unwrap_or_default();
     let is_whole = first.starts_with(['|', '`', '[']) || word.eq_ignore_ascii_case("search");
@@ -150,7 +150,7 @@ pub(super) async fn explain(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let params = params_of(&parameters, &caller, None)?;
-    explained(state, place, caller, parameters, params).await
+    explain_text(state, place, caller, parameters, params).await
 }
 
 /// Like [`explain`], for a search that may begin with search terms, as in a search bar.
@@ -161,10 +161,10 @@ pub(super) async fn explain_typed(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let params = SearchParams { text: required_search(&parameters)?, ..params_of(&parameters, &caller, None)? };
-    explained(state, place, caller, parameters, params).await
+    explain_text(state, place, caller, parameters, params).await
 }
 
-async fn explained(
+async fn explain_text(
     state: ApiState,
     place: PathParts,
     caller: Caller,
@@ -176,8 +176,8 @@ async fn explained(
     let zone = params.zone.clone().unwrap_or_else(|| service.zone());
     let is_json = parameters.get("output_mode") != Some("text");
     let text = params.text.clone();
-    let explained = blocking(move || {
-        let explanation = service.explain(params, true).map_err(|error| ApiError::of_search(&text, error))?;
+    let explained = run_blocking(move || {
+        let explanation = service.explain(params, true).map_err(|error| ApiError::from_search_error(&text, error))?;
         node.explanation(&text, &explanation, &zone, is_json).map_err(ApiError::from)
     })
     .await??;
@@ -195,12 +195,12 @@ pub(super) async fn oneshot(
     let params = params_of(&parameters, &caller, Some(parameters.number("count")?.unwrap_or(COUNT_DEFAULT)))?;
     let mode = mode_of(&parameters)?;
     let has_hints = wants_hints(&parameters) && mode.has_messages();
-    let shown = Shown { told: told_of(&parameters), has_hints, ..Shown::all(mode) };
-    answered(state, service, caller, params, (shown, parameters.get("id").map(str::to_owned))).await
+    let shown = RowPresentation { told: argument_messages(&parameters), has_hints, ..RowPresentation::all(mode) };
+    respond_with_rows(state, service, caller, params, (shown, parameters.get("id").map(str::to_owned))).await
 }
 
 /// Presentation of a search's rows.
-pub(super) struct Shown {
+pub(super) struct RowPresentation {
     /// Format of the answer.
     mode: OutputMode,
     /// Number of the first row returned.
@@ -217,10 +217,10 @@ pub(super) struct Shown {
     has_hints: bool,
 }
 
-impl Shown {
+impl RowPresentation {
     /// Shows all rows in this format.
-    pub(super) fn all(mode: OutputMode) -> Shown {
-        Shown {
+    pub(super) fn all(mode: OutputMode) -> RowPresentation {
+        RowPresentation {
             mode,
             offset: 0,
             count: usize::MAX,
@@ -232,21 +232,21 @@ impl Shown {
     }
 
     /// Shows a page of rows.
-    pub(super) fn page(mode: OutputMode, offset: usize, count: usize, fields: Vec<String>) -> Shown {
-        Shown { offset, count, fields, ..Shown::all(mode) }
+    pub(super) fn page(mode: OutputMode, offset: usize, count: usize, fields: Vec<String>) -> RowPresentation {
+        RowPresentation { offset, count, fields, ..RowPresentation::all(mode) }
     }
 
     /// Shows the post-processed rows of a job.
-    pub(super) fn post_processed(self) -> Shown {
-        Shown { is_post_processed: true, ..self }
+    pub(super) fn post_processed(self) -> RowPresentation {
+        RowPresentation { is_post_processed: true, ..self }
     }
 
     /// Passes the selected rows with their numbers to the consumer until it fails.
-    fn each(
+    fn for_each_row(
         &self,
         rows: &CollectedRows,
-        mut take: impl FnMut(Row<'_>, usize) -> Result<(), Ended>,
-    ) -> Result<(), Ended> {
+        mut take: impl FnMut(Row<'_>, usize) -> Result<(), WriteError>,
+    ) -> Result<(), WriteError> {
         let end = self.offset.saturating_add(self.count);
         let mut at = 0;
         for part in rows.parts_to_send() {
@@ -265,34 +265,34 @@ impl Shown {
 }
 
 /// Answers with the rows of a search. While it runs, the client can end it by the ID that it has chosen for it.
-pub(super) async fn answered(
+pub(super) async fn respond_with_rows(
     state: ApiState,
     service: Arc<SearchService>,
     caller: Caller,
     params: SearchParams,
-    (shown, id): (Shown, Option<String>),
+    (shown, id): (RowPresentation, Option<String>),
 ) -> Result<Response, ApiError> {
     let mode = shown.mode;
     let zone = params.zone.clone().unwrap_or_else(|| service.zone());
     let text = params.text.clone();
-    let turn = state.turn(&caller, Use::Search).await?;
+    let turn = state.acquire_slot(&caller, SlotPurpose::Search).await?;
     let attendance = DisconnectGuard::default();
     let attended = Arc::clone(&attendance.search);
     let bound = TimeBound::of(&caller, &attendance);
-    let (named, user) = (Arc::clone(&state.attended), caller.identity.user.clone());
+    let (named, user) = (Arc::clone(&state.oneshots), caller.identity.user.clone());
     let permissions = Arc::clone(&caller.permissions);
     let has_hints = shown.has_hints && params.shape.sample <= 1;
     let searched = text.clone();
-    let collected = blocking(move || {
-        let mut running = service.start_here(params)?;
-        begin_attended(&attended, &running);
+    let collected = run_blocking(move || {
+        let mut running = service.start_on_reader_thread(params)?;
+        register_search(&attended, &running);
         let _named = id.and_then(|id| named.add(&user, &id, running.stopper()));
         let mut turn = Some(turn);
         let rows = running.collect_rows_to_send(&zone, |running| {
             turn = turn.take().and_then(|turn| turn.grow(|| release_memory(running)));
         })?;
         let mut hints = Vec::new();
-        if has_hints && !running.is_partial() && rows.is_small() && !running.is_at_its_most() {
+        if has_hints && !running.is_partial() && rows.is_small() && !running.has_reached_row_limit() {
             let range = running.range();
             let search = AnsweredSearch { service, text: searched, range, zone, permissions };
             hints = hints_on(&rows, AnswerWatch::new(search, running.is_events()))?;
@@ -300,7 +300,7 @@ pub(super) async fn answered(
         drop(turn);
         Ok::<_, SearchError>((rows, running, hints))
     });
-    let (rows, running, hints) = collected.await?.map_err(|error| ApiError::of_search(&text, error))?;
+    let (rows, running, hints) = collected.await?.map_err(|error| ApiError::from_search_error(&text, error))?;
     let rows = rows.with_fields(&shown.fields);
     attendance.end();
     let content_type = (header::CONTENT_TYPE, mode.content_type());
@@ -311,8 +311,8 @@ pub(super) async fn answered(
         (EVENTS_HEADER, flag(running.is_events())),
         (SID_HEADER, sid.as_str()),
     ];
-    let told = running.messages().into_iter().chain(bound.told()).chain(shown.told.clone());
-    let messages: Vec<WireMessage> = warnings(told.collect()).into_iter().chain(remarks(hints)).collect();
+    let told = running.messages().into_iter().chain(bound.timeout_message()).chain(shown.told.clone());
+    let messages: Vec<WireMessage> = warning_messages(told.collect()).into_iter().chain(hint_messages(hints)).collect();
     drop(running);
     let body = if rows.is_small() {
         let mut body = String::new();
@@ -322,39 +322,40 @@ pub(super) async fn answered(
         });
         match written {
             Ok(()) => Body::from(body),
-            Err(Ended::Failed(error)) => return Err(ApiError::of_search(&text, error)),
+            Err(WriteError::Failed(error)) => return Err(ApiError::from_search_error(&text, error)),
             // Writing into a string never fails.
-            Err(Ended::Left(Gone)) => Body::empty(),
+            Err(WriteError::Disconnected(ClientGone)) => Body::empty(),
         }
     } else {
-        let (mut outlet, chunks) = Outlet::new(&state.turns, &caller.identity.user, None, state.answer_place()?);
+        let (mut outlet, chunks) =
+            Outlet::new(&state.slots, &caller.identity.user, None, state.acquire_answer_permit()?);
         tokio::task::spawn_blocking(move || send_collected(&rows, &messages, &shown, &mut outlet));
-        body_of(None, Answer { chunks, attendance: None })
+        body_of(None, AnswerBody { chunks, attendance: None })
     };
     Ok((flags, body).into_response())
 }
 
 /// Hints on a small answer.
 fn hints_on(rows: &CollectedRows, mut watch: AnswerWatch) -> Result<Vec<String>, SearchError> {
-    rows.parts().try_for_each(|part| part.map(|part| watch.see(&part)))?;
-    Ok(watch.hints(&|| false))
+    rows.parts().try_for_each(|part| part.map(|part| watch.observe_rows(&part)))?;
+    Ok(watch.find_hints(&|| false))
 }
 
 /// The running search that a client waits for; `None` if the client disconnected before the search began.
-type Attended = OnceLock<Option<Stopper>>;
+type AttendedSearch = OnceLock<Option<Stopper>>;
 
 /// Guard: stops the search if its client disconnects. A failed send would reveal that too late, because nothing may be
 /// sent for a long time.
 #[derive(Default)]
 pub(super) struct DisconnectGuard {
-    search: Arc<Attended>,
+    search: Arc<AttendedSearch>,
     is_over: bool,
 }
 
 impl DisconnectGuard {
     pub(super) fn of(running: &RunningSearch) -> DisconnectGuard {
         let attendance = DisconnectGuard::default();
-        begin_attended(&attendance.search, running);
+        register_search(&attendance.search, running);
         attendance
     }
 
@@ -398,7 +399,7 @@ impl TimeBound {
         TimeBound { seconds, work, has_come }
     }
 
-    pub(super) fn told(&self) -> Option<String> {
+    pub(super) fn timeout_message(&self) -> Option<String> {
         let seconds = self.seconds;
         let is_over = self.has_come.load(Ordering::Relaxed);
         is_over.then(|| format!("the search was ended after {seconds} s, its time limit (srchMaxTime)"))
@@ -414,19 +415,19 @@ impl Drop for TimeBound {
 }
 
 /// Registers the running search, unless its client has disconnected.
-fn begin_attended(attended: &Attended, running: &RunningSearch) {
+fn register_search(attended: &AttendedSearch, running: &RunningSearch) {
     if attended.get_or_init(|| Some(running.stopper())).is_none() {
         running.cancel();
     }
 }
 
 /// Chunks of a body, and the guard of the waiting client.
-pub(super) struct Answer {
+pub(super) struct AnswerBody {
     pub(super) chunks: Chunks,
     pub(super) attendance: Option<DisconnectGuard>,
 }
 
-impl Answer {
+impl AnswerBody {
     pub(super) async fn next(&mut self) -> Option<Result<Bytes, SearchError>> {
         let chunk = self.chunks.recv().await;
         if chunk.is_none()
@@ -438,39 +439,39 @@ impl Answer {
     }
 }
 
-pub(super) fn body_of(first: Option<Bytes>, rest: Answer) -> Body {
+pub(super) fn body_of(first: Option<Bytes>, rest: AnswerBody) -> Body {
     let rest = stream::unfold(rest, |mut rest| async { rest.next().await.map(|chunk| (chunk, rest)) });
     Body::from_stream(stream::iter(first.map(Ok)).chain(rest))
 }
 
 /// Reason why an answer was not written completely.
-pub(super) enum Ended {
+pub(super) enum WriteError {
     Failed(SearchError),
-    Left(Gone),
+    Disconnected(ClientGone),
 }
 
-impl From<SearchError> for Ended {
-    fn from(error: SearchError) -> Ended {
-        Ended::Failed(error)
+impl From<SearchError> for WriteError {
+    fn from(error: SearchError) -> WriteError {
+        WriteError::Failed(error)
     }
 }
 
-impl From<Gone> for Ended {
-    fn from(gone: Gone) -> Ended {
-        Ended::Left(gone)
+impl From<ClientGone> for WriteError {
+    fn from(gone: ClientGone) -> WriteError {
+        WriteError::Disconnected(gone)
     }
 }
 
 /// Consumer of the next piece of output, at most a row.
-type Take<'t> = &'t mut dyn FnMut(&dyn Fn(&mut String)) -> Result<(), Gone>;
+type RowSink<'t> = &'t mut dyn FnMut(&dyn Fn(&mut String)) -> Result<(), ClientGone>;
 
 /// Messages of a search in the answer's form.
-pub(super) fn warnings(messages: Vec<String>) -> Vec<WireMessage> {
+pub(super) fn warning_messages(messages: Vec<String>) -> Vec<WireMessage> {
     messages.into_iter().map(|message| ("WARN", message)).collect()
 }
 
 /// Hints of a search in the answer's form.
-pub(super) fn remarks(hints: Vec<String>) -> impl Iterator<Item = WireMessage> {
+pub(super) fn hint_messages(hints: Vec<String>) -> impl Iterator<Item = WireMessage> {
     hints.into_iter().map(|hint| ("INFO", hint))
 }
 
@@ -480,47 +481,62 @@ pub(super) fn wants_hints(parameters: &Parameters) -> bool {
 }
 
 /// Writes the answer from complete rows.
-fn write_collected(rows: &CollectedRows, messages: &[WireMessage], shown: &Shown, take: Take<'_>) -> Result<(), Ended> {
+fn write_collected(
+    rows: &CollectedRows,
+    messages: &[WireMessage],
+    shown: &RowPresentation,
+    take: RowSink<'_>,
+) -> Result<(), WriteError> {
     let (mode, offset) = (shown.mode, shown.offset);
     let post_processed = shown.is_post_processed.then(|| rows.len());
     let head = ResultsHead { is_preview: false, offset, fields: rows.fields(), messages, post_processed };
-    take(&|out| mode.head(&head, out))?;
+    take(&|out| mode.write_head(&head, out))?;
     if mode == OutputMode::JsonCols {
         for column in 0..rows.fields().len() {
             write_column(rows, shown, column, take)?;
         }
     } else {
-        shown.each(rows, |row, at| Ok(take(&|out| mode.row(row, at, at == offset, out))?))?;
+        shown.for_each_row(rows, |row, at| Ok(take(&|out| mode.write_row(row, at, at == offset, out))?))?;
     }
-    Ok(take(&|out| mode.end(out))?)
+    Ok(take(&|out| mode.write_end(out))?)
 }
 
 /// Writes a column of the rows.
-fn write_column(rows: &CollectedRows, shown: &Shown, column: usize, take: Take<'_>) -> Result<(), Ended> {
+fn write_column(
+    rows: &CollectedRows,
+    shown: &RowPresentation,
+    column: usize,
+    take: RowSink<'_>,
+) -> Result<(), WriteError> {
     take(&|out| out.push_str(if column == 0 { "[" } else { ",[" }))?;
-    shown.each(rows, |row, at| Ok(take(&|out| column_cell(row, column, at == shown.offset, out))?))?;
+    shown.for_each_row(rows, |row, at| Ok(take(&|out| column_cell(row, column, at == shown.offset, out))?))?;
     Ok(take(&|out| out.push(']'))?)
 }
 
 /// Sends the answer from complete rows.
-pub(super) fn send_collected(rows: &CollectedRows, messages: &[WireMessage], shown: &Shown, outlet: &mut Outlet) {
+pub(super) fn send_collected(
+    rows: &CollectedRows,
+    messages: &[WireMessage],
+    shown: &RowPresentation,
+    outlet: &mut Outlet,
+) {
     let written = write_collected(rows, messages, shown, &mut |write| outlet.write(write, &mut || {}));
     // A client that disconnected cannot receive an error.
     let _left = match written {
         Ok(()) => outlet.flush(&mut || {}),
-        Err(Ended::Failed(error)) => outlet.fail(error),
-        Err(Ended::Left(gone)) => Err(gone),
+        Err(WriteError::Failed(error)) => outlet.fail(error),
+        Err(WriteError::Disconnected(gone)) => Err(gone),
     };
 }
 
 /// Sends messages after the last row; raw text has no place for them. In XML, a document is sent even for a search
 /// without rows and messages.
-pub(super) fn tell(
+pub(super) fn send_messages(
     messages: &[WireMessage],
     (offset, has_rows): (usize, bool),
     mode: OutputMode,
     outlet: &mut Outlet,
-) -> Result<(), Gone> {
+) -> Result<(), ClientGone> {
     let release_memory = &mut || {};
     match mode {
         OutputMode::Json if !messages.is_empty() => {
@@ -531,8 +547,8 @@ pub(super) fn tell(
         }
         OutputMode::Xml if !messages.is_empty() || !has_rows => {
             let head = ResultsHead { offset, messages, ..ResultsHead::default() };
-            outlet.write(|out| mode.head(&head, out), release_memory)?;
-            outlet.write(|out| mode.end(out), release_memory)?;
+            outlet.write(|out| mode.write_head(&head, out), release_memory)?;
+            outlet.write(|out| mode.write_end(out), release_memory)?;
         }
         _ => {}
     }

@@ -16,24 +16,24 @@ use quarry_spl::{Diagnostic, Severity};
 use serde_json::{Value, json};
 
 use super::answer_shape::AnswerShape;
-use super::json as answer;
+use super::json_response as answer;
 use super::row::{Access, Endpoint, TYPEAHEAD};
 use super::search_call::SearchCall;
 use super::shape::Shape;
 use crate::atom::Form;
-use crate::message::{ApiError, xml_text};
+use crate::message::{ApiError, escape_xml};
 use crate::parameters::Parameters;
 
 /// Default number of completions.
-const WORDS: usize = 50;
+const COMPLETIONS_DEFAULT: usize = 50;
 /// Maximum times per request.
 const TIMES_MAX: usize = 100;
 /// Default output format of times (Splunk's).
 const ISO_FORMAT: &str = "%FT%T.%3N%:z";
 /// The search shown in messages about completions.
-const SHOWN: &str = "| typeahead";
+const SHOWN_SEARCH: &str = "| typeahead";
 /// Maximum number of completions.
-const WORDS_MAX: usize = 1_000;
+const COMPLETIONS_MAX: usize = 1_000;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (search, summary) = (Access::Capability(SEARCH), "Parses a search into its commands.");
@@ -85,12 +85,12 @@ async fn parse(parameters: Parameters) -> Result<Response, ApiError> {
     let text = parameters.get("q").filter(|text| !text.trim().is_empty());
     let text =
         text.ok_or_else(|| ApiError::bad_request("The required argument q is missing: give the search to parse"))?;
-    let typed = super::search_jobs::explicit(text);
+    let typed = super::search_jobs::with_pipe(text);
     let parsed = quarry_spl::parse(&typed);
     let is_error = |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Error;
     let errors: Vec<Diagnostic> = parsed.diagnostics.iter().filter(is_error).cloned().collect();
     if !errors.is_empty() {
-        return Err(ApiError::of_search(&typed, SearchError::Syntax(errors)));
+        return Err(ApiError::from_search_error(&typed, SearchError::Syntax(errors)));
     }
     let stages = &parsed.pipeline.commands;
     let mut is_report = false;
@@ -122,7 +122,7 @@ async fn parse(parameters: Parameters) -> Result<Response, ApiError> {
 async fn times(request: SearchCall) -> Result<Response, ApiError> {
     let parameters = &request.parameters;
     let asked: Vec<String> =
-        parameters.clone().all().into_iter().filter(|(name, _)| name == "time").map(|(_, time)| time).collect();
+        parameters.clone().into_pairs().into_iter().filter(|(name, _)| name == "time").map(|(_, time)| time).collect();
     if asked.is_empty() || asked.len() > TIMES_MAX {
         return Err(ApiError::bad_request(format!("give time= once to {TIMES_MAX} times, as in time=-1d@d")));
     }
@@ -143,7 +143,7 @@ async fn times(request: SearchCall) -> Result<Response, ApiError> {
         }
         Form::Atom => {
             let key = |(time, text): &(String, String)| {
-                format!("    <key name=\"{}\">{}</key>\n", xml_text(time).replace('"', "&quot;"), xml_text(text))
+                format!("    <key name=\"{}\">{}</key>\n", escape_xml(time).replace('"', "&quot;"), escape_xml(text))
             };
             let keys: String = told.iter().map(key).collect();
             let head = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<response>\n  <dict>\n";
@@ -155,15 +155,16 @@ async fn times(request: SearchCall) -> Result<Response, ApiError> {
 async fn typeahead(request: SearchCall) -> Result<Response, ApiError> {
     let parameters = &request.parameters;
     let prefix = parameters.required("prefix")?;
-    let count = parameters.number("count")?.filter(|count| *count > 0).unwrap_or(WORDS).min(WORDS_MAX);
+    let count =
+        parameters.number("count")?.filter(|count| *count > 0).unwrap_or(COMPLETIONS_DEFAULT).min(COMPLETIONS_MAX);
     let make = NodeBuilder::at(Span::default());
     let command = TypeAheadCommand::new(make, prefix, count, &TypeAheadScope::default());
     let command = command.map_err(|fault| ApiError::bad_request(fault.to_string()))?;
-    let params = request.params_of(SHOWN, make.pipeline(vec![command.into()]));
-    let outcome = request.ask(SHOWN, move |service| service.run(params)).await?;
+    let params = request.params_of(SHOWN_SEARCH, make.pipeline(vec![command.into()]));
+    let outcome = request.analyse(SHOWN_SEARCH, move |service| service.run(params)).await?;
     let cell = |row: &quarry_search::Row<'_>, name: &str| {
         let at = outcome.table.fields().iter().position(|field| field == name)?;
-        Some(row.cell(at).joined("\n").into_owned())
+        Some(row.cell(at).join_values("\n").into_owned())
     };
     let results: Vec<Value> = outcome
         .table

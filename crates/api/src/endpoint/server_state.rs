@@ -12,22 +12,22 @@ use axum::routing::{delete, get, post};
 use quarry_apps::objects::{APP_SYSTEM, NOBODY};
 use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
-use quarry_search::cell::iso_time;
+use quarry_search::cell::format_iso_time;
 use serde_json::{Map, Value, json};
 
 use super::answer_shape::{AnswerShape, Content, MESSAGES as TOLD};
-use super::blocking;
-use super::jobs::told;
-use super::listing::{LISTED, page};
+use super::jobs::message_response;
+use super::listing::{LIST_PARAMETERS, page};
 use super::row::{Access, EDIT_MESSAGES, Endpoint, LIST_INTROSPECTION, REST_PROPERTIES, entities};
+use super::run_blocking;
 use super::search_jobs::PathParts;
 use super::shape::Shape;
 use crate::ApiState;
-use crate::atom::{Acl, Entry, Form, escaped};
+use crate::atom::{Acl, Entry, Form, escape_segment};
 use crate::bulletins::{BULLETIN_BYTES_MAX, Bulletin, Severity};
 use crate::caller::Caller;
 use crate::message::ApiError;
-use crate::node::{NodeCondition, SearchLimits, Space};
+use crate::node::{DiskSpace, NodeCondition, SearchLimits};
 use crate::parameters::{Parameters, Settings};
 
 const MEGABYTE: u64 = 1 << 20;
@@ -35,11 +35,11 @@ const KILOBYTE: u64 = 1 << 10;
 /// Milliseconds in one percent of a second.
 const MS_PER_PERCENT: u64 = 10;
 /// A disk counts as low below this multiple of the required free space.
-const SHORT_OF_DISK: u64 = 2;
+const LOW_DISK_FACTOR: u64 = 2;
 /// Time in nanoseconds for which background failures affect the node's health.
 const RECENT_NS: TimeNs = 60 * 60 * NS_PER_SEC;
 /// Name prefix of the node's own messages.
-const FAULT: &str = "node-fault-";
+const FAULT_PREFIX: &str = "node-fault-";
 
 /// A collection with one entity.
 struct Fact {
@@ -118,7 +118,7 @@ const FACTS: [Fact; 15] = [
         access: INTROSPECTION,
         summary: "Shows whether the KV store accepts documents.",
         content: |facts| {
-            let status = if has_room(facts) { "ready" } else { "failed" };
+            let status = if has_disk_space(facts) { "ready" } else { "failed" };
             json!({ "current": { "status": status, "standalone": true, "disabled": false } })
         },
         shape: Shape::Object(&[(
@@ -269,7 +269,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let own = Access::LoggedIn;
     let facts = FACTS.iter().enumerate().map(|(at, fact)| {
         let show = move |State(state): State<ApiState>, parameters: Parameters| show(state, parameters, at);
-        let content = Content::of_path(fact.path, fact.shape.clone());
+        let content = Content::for_path(fact.path, fact.shape.clone());
         Endpoint::new(Method::GET, fact.path, fact.access, fact.summary, get(show))
             .answers(AnswerShape::Entities(content))
     });
@@ -282,45 +282,47 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 ("message", Shape::Text),
                 ("severity", Shape::Text),
                 ("server", Shape::Text),
-                ("timeCreated_epochSecs", Shape::Whole),
+                ("timeCreated_epochSecs", Shape::Integer),
                 ("timeCreated_iso", Shape::Text),
             ],
             &Shape::Text,
         ),
     );
     let messages = vec![
-        Endpoint::new(Method::GET, MESSAGES, own, "Lists messages to all users.", get(bulletins)).takes(LISTED),
+        Endpoint::new(Method::GET, MESSAGES, own, "Lists messages to all users.", get(bulletins))
+            .takes(LIST_PARAMETERS),
         Endpoint::new(Method::POST, MESSAGES, write, "Creates a message to all users.", post(put))
             .needs(&["name", "value"])
             .takes(&["severity"]),
         Endpoint::new(Method::GET, one.as_str(), own, "Shows a message to all users.", get(bulletin)),
     ];
-    let removal = Endpoint::new(Method::DELETE, one, write, "Deletes a message.", delete(take_down))
+    let removal = Endpoint::new(Method::DELETE, one, write, "Deletes a message.", delete(remove_bulletin))
         .answers(AnswerShape::JsonOrXml(TOLD));
     facts.chain(entities(messages, &message)).chain([removal]).collect()
 }
 
 fn entity(collection: &str, name: &str, author: &str, updated: TimeNs, content: Value) -> Entry {
-    let path = format!("/services/{collection}/{}", escaped(name));
+    let path = format!("/services/{collection}/{}", escape_segment(name));
     let (author, app, links) = (author.to_owned(), APP_SYSTEM.to_owned(), vec![("list", path.clone())]);
     let content = if let Value::Object(members) = content { members } else { Map::new() };
-    Entry { name: name.to_owned(), path, author, app, acl: Acl::of_node(), fields: None, updated, links, content }
+    Entry { name: name.to_owned(), path, author, app, acl: Acl::for_node(), fields: None, updated, links, content }
 }
 
-async fn facts_of(state: &ApiState) -> Result<Facts, ApiError> {
+async fn read_facts(state: &ApiState) -> Result<Facts, ApiError> {
     let (node, jobs) = (state.node.clone(), Arc::clone(&state.jobs));
     let now = state.auth.now();
     let (searches_max, real_time_max) = (state.searches_max(), state.real_time_max());
-    blocking(move || Facts { condition: node.condition(), now, jobs: jobs.count(), searches_max, real_time_max }).await
+    run_blocking(move || Facts { condition: node.condition(), now, jobs: jobs.count(), searches_max, real_time_max })
+        .await
 }
 
 async fn show(state: ApiState, parameters: Parameters, at: usize) -> Result<Response, ApiError> {
     let fact = &FACTS[at];
-    let content = (fact.content)(&facts_of(&state).await?);
+    let content = (fact.content)(&read_facts(&state).await?);
     let path = format!("/services/{}", fact.path);
     let links = vec![("list", path.clone())];
     let entry = Entry { path: path.clone(), links, ..entity(fact.path, fact.name, NOBODY, 0, content) };
-    page(fact.name, path, vec![entry], &parameters.only("output_mode"))
+    page(fact.name, path, vec![entry], &parameters.keep_only("output_mode"))
 }
 
 fn settings(facts: &Facts) -> Value {
@@ -336,7 +338,7 @@ fn health(facts: &Facts) -> (&'static str, Value) {
     let NodeCondition { disk, disk_free_min, faults, input_faults, .. } = &facts.condition;
     let of_disk = match disk.free {
         free if free < *disk_free_min => "red",
-        free if free < disk_free_min.saturating_mul(SHORT_OF_DISK) => "yellow",
+        free if free < disk_free_min.saturating_mul(LOW_DISK_FACTOR) => "yellow",
         _ => "green",
     };
     let recent: Vec<&str> = faults
@@ -360,12 +362,12 @@ fn health(facts: &Facts) -> (&'static str, Value) {
 }
 
 /// Whether the disk has room for more.
-fn has_room(facts: &Facts) -> bool {
+fn has_disk_space(facts: &Facts) -> bool {
     facts.condition.disk.free >= facts.condition.disk_free_min
 }
 
 fn indexer(facts: &Facts) -> Value {
-    match has_room(facts) {
+    match has_disk_space(facts) {
         false => {
             json!({ "status": "stopped", "reason": "the disk has too little room: see server/status/partitions-space" })
         }
@@ -390,7 +392,7 @@ fn process(facts: &Facts) -> Value {
 }
 
 fn partitions(facts: &Facts) -> Value {
-    let (Space { all, free }, folder) = (facts.condition.disk, &facts.condition.folder);
+    let (DiskSpace { all, free }, folder) = (facts.condition.disk, &facts.condition.folder);
     json!({ "mount_point": folder, "capacity": megabytes(all), "free": megabytes(free) })
 }
 
@@ -419,15 +421,15 @@ async fn bulletins_of(state: &ApiState) -> Result<Vec<Entry>, ApiError> {
     let entry = |name: &str, Bulletin { text, severity, author, time }: &Bulletin| {
         let content = json!({
             "message": text, "severity": severity.word(), "server": "", "timeCreated_epochSecs": time.div_euclid(NS_PER_SEC),
-            "timeCreated_iso": iso_time(*time, &jiff::tz::TimeZone::UTC), name: text,
+            "timeCreated_iso": format_iso_time(*time, &jiff::tz::TimeZone::UTC), name: text,
         });
         entity(MESSAGES, name, author, *time, content)
     };
     let mut entries: Vec<Entry> = state.bulletins.list().iter().map(|(name, bulletin)| entry(name, bulletin)).collect();
-    let condition = facts_of(state).await?.condition;
+    let condition = read_facts(state).await?.condition;
     entries.extend(condition.faults.into_iter().chain(condition.input_faults).enumerate().map(|(at, (time, text))| {
         let (author, severity) = (NOBODY.to_owned(), Severity::Warn);
-        entry(&format!("{FAULT}{at}"), &Bulletin { text, severity, author, time })
+        entry(&format!("{FAULT_PREFIX}{at}"), &Bulletin { text, severity, author, time })
     }));
     Ok(entries)
 }
@@ -436,7 +438,7 @@ async fn bulletins(State(state): State<ApiState>, parameters: Parameters) -> Res
     page(MESSAGES, format!("/services/{MESSAGES}"), bulletins_of(&state).await?, &parameters)
 }
 
-fn missing(name: &str) -> ApiError {
+fn unknown_message(name: &str) -> ApiError {
     ApiError::with_status(StatusCode::NOT_FOUND, format!("Could not find object id={name}"))
 }
 
@@ -447,43 +449,43 @@ async fn bulletin(
 ) -> Result<Response, ApiError> {
     let name = parts.get("name").cloned().unwrap_or_default();
     let found = bulletins_of(&state).await?.into_iter().find(|entry| entry.name == name);
-    let found = found.ok_or_else(|| missing(&name))?;
-    page(MESSAGES, format!("/services/{MESSAGES}"), vec![found], &parameters.only("output_mode"))
+    let found = found.ok_or_else(|| unknown_message(&name))?;
+    page(MESSAGES, format!("/services/{MESSAGES}"), vec![found], &parameters.keep_only("output_mode"))
 }
 
 async fn put(State(state): State<ApiState>, caller: Caller, Settings(form): Settings) -> Result<Response, ApiError> {
     let (name, text) = (form.required("name")?.to_owned(), form.required("value")?.to_owned());
     let word = form.get("severity").filter(|word| !word.is_empty()).unwrap_or("info");
-    let severity = Severity::of(word)
+    let severity = Severity::from_word(word)
         .ok_or_else(|| ApiError::bad_request(format!("severity={word}: give info, warn or error")))?;
     if name.len() > BULLETIN_BYTES_MAX || text.len() > BULLETIN_BYTES_MAX {
         return Err(ApiError::bad_request(format!("a message and its name have {BULLETIN_BYTES_MAX} bytes at most")));
     }
-    if name.starts_with(FAULT) {
+    if name.starts_with(FAULT_PREFIX) {
         return Err(ApiError::bad_request(format!(
-            "names that begin with {FAULT} are those of the node's own messages"
+            "names that begin with {FAULT_PREFIX} are those of the node's own messages"
         )));
     }
     let (author, time) = (caller.identity.user.clone(), state.auth.now());
     state.bulletins.put(name.clone(), Bulletin { text, severity, author, time });
     let entries: Vec<Entry> = bulletins_of(&state).await?.into_iter().filter(|entry| entry.name == name).collect();
-    let answer = page(MESSAGES, format!("/services/{MESSAGES}"), entries, &form.only("output_mode"))?;
+    let answer = page(MESSAGES, format!("/services/{MESSAGES}"), entries, &form.keep_only("output_mode"))?;
     Ok((StatusCode::CREATED, answer).into_response())
 }
 
-async fn take_down(
+async fn remove_bulletin(
     State(state): State<ApiState>,
     parts: PathParts,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let name = parts.get("name").cloned().unwrap_or_default();
-    if name.starts_with(FAULT) {
+    if name.starts_with(FAULT_PREFIX) {
         return Err(ApiError::bad_request("a message of the node itself disappears when the server restarts"));
     }
     if !state.bulletins.remove(&name) {
-        return Err(missing(&name));
+        return Err(unknown_message(&name));
     }
-    Ok(told(Form::of(parameters.get("output_mode")), "The message was removed."))
+    Ok(message_response(Form::of(parameters.get("output_mode")), "The message was removed."))
 }
 
 #[cfg(test)]
@@ -491,8 +493,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_as_well_as_its_worst_part() {
-        let gigabytes = |free: u64| Space { all: 100 << 30, free: free << 30 };
+    fn node_health_is_that_of_its_worst_feature() {
+        let gigabytes = |free: u64| DiskSpace { all: 100 << 30, free: free << 30 };
         let of = |free, fault_age_s: Option<i64>| {
             let faults =
                 fault_age_s.map(|age| (-age * NS_PER_SEC, "a bucket is damaged".to_owned())).into_iter().collect();

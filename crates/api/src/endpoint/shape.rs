@@ -25,7 +25,7 @@ pub(crate) enum Shape {
     Flag,
     /// A whole number from 0.
     Count,
-    Whole,
+    Integer,
     Number,
     /// One of these texts.
     Word(&'static [&'static str]),
@@ -62,7 +62,7 @@ pub(crate) struct Settings {
 /// A setting: a flag whose text is not a boolean remains a text.
 pub(crate) const SETTING: Shape = Shape::Either(&[Shape::Text, Shape::Flag]);
 /// Members of every stanza as an entity.
-const OF_EVERY_STANZA: &[Member] =
+const COMMON_STANZA_MEMBERS: &[Member] =
     &[("disabled", SETTING), ("eai:appName", Shape::Text), ("eai:userName", Shape::Text)];
 
 /// Settings of stanzas that are always boolean in JSON.
@@ -82,7 +82,7 @@ pub(crate) const EMPTY: Shape = Shape::Object(&[]);
 impl Shape {
     /// The content of a stanza whose settings are these parameters, plus the members of every stanza.
     pub(crate) const fn of_stanza(fields: Fields) -> Shape {
-        Shape::Settings(Settings { fields, more: OF_EVERY_STANZA })
+        Shape::Settings(Settings { fields, more: COMMON_STANZA_MEMBERS })
     }
 
     /// The shape's JSON Schema; `is_whole` is whether objects have all of their members, of which a request may select
@@ -93,7 +93,7 @@ impl Shape {
             Shape::Text => json!({ "type": "string" }),
             Shape::Flag => json!({ "type": "boolean" }),
             Shape::Count => json!({ "type": "integer", "minimum": 0 }),
-            Shape::Whole => json!({ "type": "integer" }),
+            Shape::Integer => json!({ "type": "integer" }),
             Shape::Number => json!({ "type": "number" }),
             Shape::Word(words) => json!({ "type": "string", "enum": words }),
             Shape::Nullable(shape) => json!({ "anyOf": [shape.schema(true), { "type": "null" }] }),
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_is_closed_and_whole_unless_members_are_selected() {
+    fn objects_are_complete_unless_members_are_selected() {
         let shape = Shape::Object(&[("a", Shape::Text), ("b", Shape::Optional(&Shape::Count))]);
         let whole = json!({
             "type": "object", "required": ["a"], "additionalProperties": false,
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_those_that_parameters_set_and_others() {
+    fn settings_include_parameters_and_other_settings() {
         let fields = Fields { required: &["search"], optional: &["is_visible"], wildcard: &["action.*"] };
         let schema = Shape::of_stanza(fields).schema(true);
         assert_eq!(schema["properties"]["search"], json!({ "type": "string" }));

@@ -14,7 +14,7 @@ use quarry_spl::{MAX_SEARCH_BYTES, Severity};
 use serde_json::{Value, json};
 
 use super::answer_shape::AnswerShape;
-use super::json as answer;
+use super::json_response as answer;
 use super::plan_shape::EXPLAINED;
 use super::row::{Access, Endpoint};
 use super::search_call::SearchCall;
@@ -24,13 +24,13 @@ use crate::message::ApiError;
 use crate::parameters::Parameters;
 
 /// Default number of candidates.
-const CANDIDATES: usize = 50;
+const CANDIDATES_DEFAULT: usize = 50;
 /// Maximum fields that a request may offer for completion.
 const FIELDS_MAX: usize = 5_000;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let row = |path: &str, summary, serve| {
-        Endpoint::new(Method::POST, path, Access::Capability(SEARCH), summary, serve).of_api()
+        Endpoint::new(Method::POST, path, Access::Capability(SEARCH), summary, serve).in_quarry_api()
     };
     vec![
         row("spl/tokens", "Splits a search into classed tokens.", post(show_tokens))
@@ -115,30 +115,30 @@ fn text_of(parameters: &Parameters) -> Result<String, ApiError> {
 
 /// Unit of positions in the search of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Positions {
+enum PositionUnit {
     Bytes,
     Utf16,
 }
 
-impl Positions {
-    fn of(parameters: &Parameters) -> Positions {
-        if parameters.get("positions") == Some("utf-16") { Positions::Utf16 } else { Positions::Bytes }
+impl PositionUnit {
+    fn of(parameters: &Parameters) -> PositionUnit {
+        if parameters.get("positions") == Some("utf-16") { PositionUnit::Utf16 } else { PositionUnit::Bytes }
     }
 
     /// A byte offset as shown; offsets beyond the text are those of its end.
-    fn shown(self, text: &str, offset: usize) -> usize {
+    fn to_position(self, text: &str, offset: usize) -> usize {
         let offset = text.floor_char_boundary(offset.min(text.len()));
         match self {
-            Positions::Bytes => offset,
-            Positions::Utf16 => text[..offset].encode_utf16().count(),
+            PositionUnit::Bytes => offset,
+            PositionUnit::Utf16 => text[..offset].encode_utf16().count(),
         }
     }
 
     /// The byte offset of a position in a request, at most the text's length.
-    fn offset(self, text: &str, position: usize) -> usize {
+    fn to_offset(self, text: &str, position: usize) -> usize {
         match self {
-            Positions::Bytes => text.floor_char_boundary(position.min(text.len())),
-            Positions::Utf16 => {
+            PositionUnit::Bytes => text.floor_char_boundary(position.min(text.len())),
+            PositionUnit::Utf16 => {
                 let mut units = 0;
                 let found = text.char_indices().find(|(_, character)| {
                     units += character.len_utf16();
@@ -150,7 +150,7 @@ impl Positions {
     }
 
     fn span(self, text: &str, span: Span) -> (usize, usize) {
-        (self.shown(text, span.start), self.shown(text, span.end))
+        (self.to_position(text, span.start), self.to_position(text, span.end))
     }
 }
 
@@ -158,12 +158,12 @@ impl Positions {
 fn cursor_of(parameters: &Parameters, text: &str) -> Result<usize, ApiError> {
     parameters.required("cursor")?;
     let position = parameters.number("cursor")?.unwrap_or(text.len());
-    Ok(Positions::of(parameters).offset(text, position))
+    Ok(PositionUnit::of(parameters).to_offset(text, position))
 }
 
 async fn show_tokens(parameters: Parameters) -> Result<Response, ApiError> {
-    let (text, positions) = (text_of(&parameters)?, Positions::of(&parameters));
-    let mut place = Places::new(&text, positions);
+    let (text, positions) = (text_of(&parameters)?, PositionUnit::of(&parameters));
+    let mut place = OffsetConverter::new(&text, positions);
     let shown = |token: &quarry_spl::editing::Token| {
         let (start, end) = (place.next(token.span.start), place.next(token.span.end));
         json!({ "kind": token.kind.name(), "start": start, "end": end })
@@ -173,21 +173,21 @@ async fn show_tokens(parameters: Parameters) -> Result<Response, ApiError> {
 }
 
 /// Converts ascending offsets without counting from the start each time.
-struct Places<'t> {
+struct OffsetConverter<'t> {
     text: &'t str,
-    positions: Positions,
+    positions: PositionUnit,
     offset: usize,
     shown: usize,
 }
 
-impl Places<'_> {
-    fn new(text: &str, positions: Positions) -> Places<'_> {
-        Places { text, positions, offset: 0, shown: 0 }
+impl OffsetConverter<'_> {
+    fn new(text: &str, positions: PositionUnit) -> OffsetConverter<'_> {
+        OffsetConverter { text, positions, offset: 0, shown: 0 }
     }
 
     fn next(&mut self, offset: usize) -> usize {
         let part = self.text.get(self.offset..offset).unwrap_or_default();
-        self.shown += self.positions.shown(part, part.len());
+        self.shown += self.positions.to_position(part, part.len());
         self.offset = offset.max(self.offset);
         self.shown
     }
@@ -195,9 +195,9 @@ impl Places<'_> {
 
 async fn lint(request: SearchCall) -> Result<Response, ApiError> {
     let parameters = &request.parameters;
-    let (text, positions) = (text_of(parameters)?, Positions::of(parameters));
+    let (text, positions) = (text_of(parameters)?, PositionUnit::of(parameters));
     let params = request.params_for(&text);
-    let found = request.ask(&text, move |service| service.diagnose(params)).await?;
+    let found = request.analyse(&text, move |service| service.diagnose(params)).await?;
     let is_error = |severity| severity == Severity::Error;
     let has_error = found.iter().any(|remark| is_error(remark.severity));
     let one = |remark: &quarry_spl::Diagnostic| {
@@ -211,14 +211,15 @@ async fn lint(request: SearchCall) -> Result<Response, ApiError> {
 
 async fn show_completion(request: SearchCall) -> Result<Response, ApiError> {
     let parameters = &request.parameters;
-    let (text, positions) = (text_of(parameters)?, Positions::of(parameters));
+    let (text, positions) = (text_of(parameters)?, PositionUnit::of(parameters));
     let cursor = cursor_of(parameters, &text)?;
-    let count = parameters.number("count")?.filter(|count| *count > 0).unwrap_or(CANDIDATES).min(CANDIDATES_MAX);
+    let count =
+        parameters.number("count")?.filter(|count| *count > 0).unwrap_or(CANDIDATES_DEFAULT).min(CANDIDATES_MAX);
     let mut fields = parameters.list("fields");
     fields.truncate(FIELDS_MAX);
     let params = request.params_for(&text);
     let shown = text.clone();
-    let completed = request.ask(&shown, move |service| {
+    let completed = request.analyse(&shown, move |service| {
         let mut vocabulary = service.vocabulary(params)?;
         vocabulary.fields = fields;
         Ok(complete(&text, cursor, &vocabulary))
@@ -234,7 +235,7 @@ async fn show_completion(request: SearchCall) -> Result<Response, ApiError> {
 }
 
 async fn show_help(parameters: Parameters) -> Result<Response, ApiError> {
-    let (text, positions) = (text_of(&parameters)?, Positions::of(&parameters));
+    let (text, positions) = (text_of(&parameters)?, PositionUnit::of(&parameters));
     let cursor = cursor_of(&parameters, &text)?;
     let help = hover(&text, cursor).map(|help| {
         let (start, end) = positions.span(&text, help.span);
@@ -253,9 +254,9 @@ async fn show_formatted(parameters: Parameters) -> Result<Response, ApiError> {
 
 async fn expand(request: SearchCall) -> Result<Response, ApiError> {
     let parameters = &request.parameters;
-    let (text, positions) = (text_of(parameters)?, Positions::of(parameters));
+    let (text, positions) = (text_of(parameters)?, PositionUnit::of(parameters));
     let params = request.params_for(&text);
-    let expanded = request.ask(&text, move |service| service.expand_macros(params)).await?;
+    let expanded = request.analyse(&text, move |service| service.expand_macros(params)).await?;
     let faults = expanded.diagnostics.iter().map(|fault| {
         let (start, end) = positions.span(&text, fault.span);
         json!({ "severity": "error", "text": fault.message, "start": start, "end": end, "hint": fault.hint })
@@ -274,15 +275,15 @@ mod tests {
     fn positions_count_bytes_or_utf16_units() {
         let text = "é𝄞|x";
         let offsets = [0, 2, 6, 7, 8];
-        for (positions, shown) in [(Positions::Bytes, offsets), (Positions::Utf16, [0, 1, 3, 4, 5])] {
-            let mut places = Places::new(text, positions);
+        for (positions, shown) in [(PositionUnit::Bytes, offsets), (PositionUnit::Utf16, [0, 1, 3, 4, 5])] {
+            let mut places = OffsetConverter::new(text, positions);
             for (offset, shown) in offsets.into_iter().zip(shown) {
-                assert_eq!(positions.shown(text, offset), shown);
+                assert_eq!(positions.to_position(text, offset), shown);
                 assert_eq!(places.next(offset), shown);
-                assert_eq!(positions.offset(text, shown), offset, "{positions:?} {shown}");
+                assert_eq!(positions.to_offset(text, shown), offset, "{positions:?} {shown}");
             }
-            assert_eq!(positions.offset(text, 99), text.len());
+            assert_eq!(positions.to_offset(text, 99), text.len());
         }
-        assert_eq!(Positions::Utf16.offset(text, 2), 2, "a position inside a character becomes its start");
+        assert_eq!(PositionUnit::Utf16.to_offset(text, 2), 2, "a position inside a character becomes its start");
     }
 }

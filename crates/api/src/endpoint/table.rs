@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_row_says_what_it_does_and_answers_and_is_there_once() {
+    fn endpoints_are_unique_and_fully_described() {
         let mut known = BTreeSet::new();
         for row in ENDPOINTS.iter() {
             assert!(known.insert((row.method.to_string(), row.path.clone())), "{} {} twice", row.method, row.path);

@@ -15,11 +15,11 @@ use quarry_conf::{Permissions, tag_stanza, tagged_value};
 use serde_json::Map;
 
 use super::answer_shape::{AnswerShape, Content, NO_CONTENT};
-use super::listing::{LISTED, page};
+use super::listing::{LIST_PARAMETERS, page};
 use super::object_request::ObjectRequest;
 use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
 use super::shape::Shape;
-use crate::atom::{Acl, Entry, escaped};
+use crate::atom::{Acl, Entry, escape_segment};
 use crate::message::ApiError;
 
 /// The confs of tags and of fields.
@@ -31,7 +31,7 @@ const INDEXED_FIELDS: [&str; 4] = ["host", "index", "source", "sourcetype"];
 const ENABLED: &str = "enabled";
 const DISABLED: &str = "disabled";
 /// Separator of field and value in the name of an entry.
-const BETWEEN: &str = "::";
+const SEPARATOR: &str = "::";
 /// Maximum bytes of a tag.
 const TAG_BYTES_MAX: usize = 256;
 
@@ -39,20 +39,21 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (read, write) = (Access::Capability(REST_PROPERTIES), Access::Capability(REST_PROPERTIES_SET));
     let (tag, field, of_field) = ("search/tags/{name}", "search/fields/{name}", "search/fields/{name}/tags");
     let tags = vec![
-        Endpoint::new(Method::GET, "search/tags", read, "Lists tags.", get(list)).takes(LISTED),
+        Endpoint::new(Method::GET, "search/tags", read, "Lists tags.", get(list)).takes(LIST_PARAMETERS),
         Endpoint::new(Method::POST, tag, write, "Adds a tag to a value, or removes it.", post(change))
             .takes(&["add", "delete"]),
         Endpoint::new(Method::DELETE, tag, write, "Removes a tag from all values.", delete(remove)),
     ];
-    let values = Endpoint::new(Method::GET, tag, read, "Lists the values that have a tag.", get(show)).takes(LISTED);
+    let values =
+        Endpoint::new(Method::GET, tag, read, "Lists the values that have a tag.", get(show)).takes(LIST_PARAMETERS);
     let fields = vec![
         Endpoint::new(Method::GET, "search/fields", read, "Lists fields with settings or tags.", get(fields))
-            .takes(LISTED),
+            .takes(LIST_PARAMETERS),
         Endpoint::new(Method::GET, field, read, "Shows the settings of a field.", get(show_field)),
     ];
     let of_fields = vec![
         Endpoint::new(Method::GET, of_field, read, "Lists the tags of a field's values.", get(tags_of_field))
-            .takes(LISTED),
+            .takes(LIST_PARAMETERS),
         Endpoint::new(
             Method::POST,
             of_field,
@@ -98,9 +99,9 @@ async fn read(request: &ObjectRequest) -> Result<AllTags, ApiError> {
 
 /// An entry with only a name and members.
 fn entry(collection: &str, name: String, members: Map<String, serde_json::Value>) -> Entry {
-    let path = format!("/servicesNS/{NOBODY}/{APP_SYSTEM}/{collection}/{}", escaped(&name));
+    let path = format!("/servicesNS/{NOBODY}/{APP_SYSTEM}/{collection}/{}", escape_segment(&name));
     let (author, app, links) = (NOBODY.to_owned(), APP_SYSTEM.to_owned(), vec![("list", path.clone())]);
-    Entry { name, path, author, app, acl: Acl::of_node(), fields: None, updated: 0, links, content: members }
+    Entry { name, path, author, app, acl: Acl::for_node(), fields: None, updated: 0, links, content: members }
 }
 
 fn missing(name: &str) -> ApiError {
@@ -116,19 +117,19 @@ async fn list(request: ObjectRequest) -> Result<Response, ApiError> {
 async fn show(request: ObjectRequest) -> Result<Response, ApiError> {
     let tag = request.name.clone();
     let values = read(&request).await?.remove(&tag).ok_or_else(|| missing(&tag))?;
-    let path = format!("search/tags/{}", escaped(&tag));
+    let path = format!("search/tags/{}", escape_segment(&tag));
     let shown = |(field, value): Tagged| {
         let members =
             Map::from_iter([("field".to_owned(), field.clone().into()), ("value".to_owned(), value.clone().into())]);
-        entry(&path, format!("{field}{BETWEEN}{value}"), members)
+        entry(&path, format!("{field}{SEPARATOR}{value}"), members)
     };
     let entries = values.into_iter().map(shown).collect();
     page("tags", format!("/services/{path}"), entries, &request.parameters)
 }
 
 /// A pair of field and value, as in `host::web1`.
-fn pair_of(text: &str) -> Result<Tagged, ApiError> {
-    let pair = text.split_once(BETWEEN).or_else(|| text.split_once('='));
+fn parse_pair(text: &str) -> Result<Tagged, ApiError> {
+    let pair = text.split_once(SEPARATOR).or_else(|| text.split_once('='));
     let pair = pair.map(|(field, value)| (field.trim().to_owned(), value.to_owned()));
     pair.filter(|(field, value)| is_field(field) && !value.is_empty())
         .ok_or_else(|| ApiError::bad_request(format!("{text}: give a field and its value, as in host::web1")))
@@ -164,9 +165,9 @@ async fn put(request: &ObjectRequest, changes: Changes) -> Result<(), ApiError> 
     let scope = request.scope.clone();
     let work = move |objects: &Objects, viewer: &Permissions| {
         for (tag, tagged) in &changes.added {
-            give(objects, tag, tagged, &scope, viewer)?;
+            add_tag(objects, tag, tagged, &scope, viewer)?;
         }
-        changes.removed.iter().try_for_each(|(tag, tagged)| take(objects, tag, tagged, &scope, viewer))
+        changes.removed.iter().try_for_each(|(tag, tagged)| remove_tag(objects, tag, tagged, &scope, viewer))
     };
     request.change(TAGS, work).await
 }
@@ -182,7 +183,13 @@ fn stanza_of(
     Ok(stanzas.into_iter().find(|stanza| tagged_value(&stanza.name).as_ref() == Some(tagged)).map(|stanza| stanza.name))
 }
 
-fn give(objects: &Objects, tag: &str, tagged: &Tagged, scope: &Scope, viewer: &Permissions) -> Result<(), ObjectError> {
+fn add_tag(
+    objects: &Objects,
+    tag: &str,
+    tagged: &Tagged,
+    scope: &Scope,
+    viewer: &Permissions,
+) -> Result<(), ObjectError> {
     let settings = [(tag.to_owned(), ENABLED.to_owned())];
     match stanza_of(objects, tagged, scope, viewer)? {
         Some(stanza) => objects.edit(TAGS, &stanza, &settings, scope, viewer).map(drop),
@@ -190,8 +197,14 @@ fn give(objects: &Objects, tag: &str, tagged: &Tagged, scope: &Scope, viewer: &P
     }
 }
 
-fn take(objects: &Objects, tag: &str, tagged: &Tagged, scope: &Scope, viewer: &Permissions) -> Result<(), ObjectError> {
-    let shown = || ObjectError::Unknown(format!("{tag} of {}{BETWEEN}{}", tagged.0, tagged.1));
+fn remove_tag(
+    objects: &Objects,
+    tag: &str,
+    tagged: &Tagged,
+    scope: &Scope,
+    viewer: &Permissions,
+) -> Result<(), ObjectError> {
+    let shown = || ObjectError::Unknown(format!("{tag} of {}{SEPARATOR}{}", tagged.0, tagged.1));
     let stanza = stanza_of(objects, tagged, scope, viewer)?.ok_or_else(shown)?;
     let is_given = objects
         .get(TAGS, &stanza, scope, viewer)?
@@ -205,11 +218,11 @@ fn take(objects: &Objects, tag: &str, tagged: &Tagged, scope: &Scope, viewer: &P
 }
 
 async fn change(request: ObjectRequest) -> Result<Response, ApiError> {
-    request.parameters.refuse_others(&[&["add", "delete"]])?;
+    request.parameters.reject_unknown(&[&["add", "delete"]])?;
     let tag = request.name.clone();
     let pairs = |name: &str| -> Result<Vec<(String, Tagged)>, ApiError> {
-        let given = request.parameters.clone().only(name).all().into_iter();
-        given.map(|(_, text)| Ok((tag.clone(), pair_of(&text)?))).collect()
+        let given = request.parameters.clone().keep_only(name).into_pairs().into_iter();
+        given.map(|(_, text)| Ok((tag.clone(), parse_pair(&text)?))).collect()
     };
     let changes = Changes { added: pairs("add")?, removed: pairs("delete")? };
     put(&request, changes).await?;
@@ -227,7 +240,7 @@ async fn remove(request: ObjectRequest) -> Result<Response, ApiError> {
 async fn fields(request: ObjectRequest) -> Result<Response, ApiError> {
     let tagged = read(&request).await?.into_values().flatten().map(|(field, _)| (field, Map::new()));
     let mut found: ConfiguredFields = tagged.collect();
-    found.extend(configured(&request).await?);
+    found.extend(configured_fields(&request).await?);
     let entries = found.into_iter().map(|(field, members)| entry("search/fields", field, members)).collect();
     page(FIELDS, "/services/search/fields".to_owned(), entries, &request.parameters)
 }
@@ -236,7 +249,7 @@ async fn fields(request: ObjectRequest) -> Result<Response, ApiError> {
 type ConfiguredFields = BTreeMap<String, Map<String, serde_json::Value>>;
 
 /// The fields that every event has, and the stanzas of fields.conf with their settings.
-async fn configured(request: &ObjectRequest) -> Result<ConfiguredFields, ApiError> {
+async fn configured_fields(request: &ObjectRequest) -> Result<ConfiguredFields, ApiError> {
     let scope = request.scope.clone();
     let stanzas = request.with(move |objects, viewer| objects.list(FIELDS, &scope, viewer)).await?;
     let members = |stanza: &ConfObject| -> Map<String, serde_json::Value> {
@@ -253,7 +266,7 @@ async fn configured(request: &ObjectRequest) -> Result<ConfiguredFields, ApiErro
 async fn show_field(request: ObjectRequest) -> Result<Response, ApiError> {
     let name = request.name.clone();
     let is_tagged = read(&request).await?.into_values().flatten().any(|(field, _)| field == name);
-    let members = configured(&request).await?.remove(&name);
+    let members = configured_fields(&request).await?.remove(&name);
     let members = members.or_else(|| is_tagged.then(Map::new)).ok_or_else(|| missing(&name))?;
     let path = "/services/search/fields".to_owned();
     Ok(request.answer(FIELDS, path, entry("search/fields", name, members)))
@@ -266,7 +279,7 @@ async fn tags_of_field(request: ObjectRequest) -> Result<Response, ApiError> {
         let own = values.into_iter().filter(|(name, _)| *name == field).map(|(_, value)| value);
         own.for_each(|value| found.entry(tag.clone()).or_default().push(value));
     }
-    let path = format!("search/fields/{}/tags", escaped(&field));
+    let path = format!("search/fields/{}/tags", escape_segment(&field));
     let shown = |(tag, values): (String, Vec<String>)| {
         entry(&path, tag, Map::from_iter([("values".to_owned(), values.into())]))
     };
@@ -275,7 +288,7 @@ async fn tags_of_field(request: ObjectRequest) -> Result<Response, ApiError> {
 }
 
 async fn change_field(request: ObjectRequest) -> Result<Response, ApiError> {
-    request.parameters.refuse_others(&[&["value", "add", "delete"]])?;
+    request.parameters.reject_unknown(&[&["value", "add", "delete"]])?;
     let field = request.name.clone();
     if !is_field(&field) {
         return Err(ApiError::bad_request(format!("{field}: give the name of a field")));

@@ -15,13 +15,13 @@ use quarry_event::time::{NS_PER_SEC, parse_time};
 use serde_json::{Map, Value, json};
 
 use super::answer_shape::{AnswerShape, Content};
-use super::blocking;
-use super::listing::{LISTED, page};
+use super::listing::{LIST_PARAMETERS, page};
 use super::row::{Access, Endpoint, entities};
+use super::run_blocking;
 use super::search_jobs::PathParts;
 use super::shape::Shape;
 use crate::ApiState;
-use crate::atom::{Acl, Entry, Form, escaped};
+use crate::atom::{Acl, Entry, Form, escape_segment};
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
@@ -36,14 +36,14 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let one = format!("{COLLECTION}/{{name}}");
     let listed = "Lists the user's authentication tokens, or all.";
     let mut rows = vec![
-        Endpoint::new(Method::GET, COLLECTION, read, listed, get(list)).takes(LISTED),
+        Endpoint::new(Method::GET, COLLECTION, read, listed, get(list)).takes(LIST_PARAMETERS),
         Endpoint::new(Method::GET, one.as_str(), read, "Shows an authentication token.", get(show)).takes(&["id"]),
         Endpoint::new(Method::POST, one.as_str(), write, "Enables or disables an authentication token.", post(switch))
             .needs(&["status"])
             .takes(&["id"]),
         Endpoint::new(Method::DELETE, one, write, "Revokes an authentication token.", delete(remove)).takes(&["id"]),
     ];
-    rows = entities(rows, &Content::of_path(COLLECTION, TOKEN));
+    rows = entities(rows, &Content::for_path(COLLECTION, TOKEN));
     let made = Content::new("authorization.tokens.new", Shape::Object(&[("id", Shape::Text), ("token", Shape::Text)]));
     rows.push(
         Endpoint::new(Method::POST, COLLECTION, write, "Creates an authentication token.", post(create))
@@ -60,23 +60,23 @@ const TOKEN: Shape = Shape::Object(&[
         "claims",
         Shape::Object(&[
             ("aud", Shape::Text),
-            ("exp", Shape::Whole),
-            ("iat", Shape::Whole),
+            ("exp", Shape::Integer),
+            ("iat", Shape::Integer),
             ("idp", Shape::Text),
             ("iss", Shape::Text),
-            ("nbr", Shape::Whole),
+            ("nbr", Shape::Integer),
             ("sub", Shape::Text),
         ]),
     ),
     ("headers", Shape::Map(&Shape::Text)),
-    ("lastUsed", Shape::Whole),
+    ("lastUsed", Shape::Integer),
     ("lastUsedIp", Shape::Text),
     ("status", Shape::Word(&["enabled", "disabled", "expired"])),
     ("tokenId", Shape::Text),
 ]);
 
 fn entry((record, used): &ShownToken, now_s: i64) -> Entry {
-    let path = format!("/services/{COLLECTION}/{}", escaped(&record.id));
+    let path = format!("/services/{COLLECTION}/{}", escape_segment(&record.id));
     let status = match record.is_enabled {
         false => "disabled",
         true if record.expires_s.is_some_and(|end| now_s >= end) => "expired",
@@ -95,14 +95,14 @@ fn entry((record, used): &ShownToken, now_s: i64) -> Entry {
     let links = vec![("list", path.clone()), ("edit", path.clone()), ("remove", path.clone())];
     let (author, app, updated) =
         (record.user.clone(), APP_SYSTEM.to_owned(), record.issued_s.saturating_mul(NS_PER_SEC));
-    let acl = Acl { can_write: true, can_remove: true, ..Acl::of_node() };
+    let acl = Acl { can_write: true, can_remove: true, ..Acl::for_node() };
     Entry { name: record.id.clone(), path, author, app, acl, fields: None, updated, links, content }
 }
 
 /// The tokens visible to a caller.
-fn seen(state: &ApiState, caller: &Caller) -> Vec<ShownToken> {
+fn visible_tokens(state: &ApiState, caller: &Caller) -> Vec<ShownToken> {
     let mut tokens = state.auth.tokens();
-    if !caller.permissions.holds(LIST_TOKENS_ALL) {
+    if !caller.permissions.has_capability(LIST_TOKENS_ALL) {
         tokens.retain(|(record, _)| record.user == caller.identity.user);
     }
     tokens
@@ -113,7 +113,7 @@ fn now_s(state: &ApiState) -> i64 {
 }
 
 async fn list(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
-    let mut tokens = seen(&state, &caller);
+    let mut tokens = visible_tokens(&state, &caller);
     if let Some(user) = parameters.get("username").filter(|user| !user.is_empty()) {
         tokens.retain(|(record, _)| record.user == user);
     }
@@ -122,7 +122,7 @@ async fn list(State(state): State<ApiState>, caller: Caller, parameters: Paramet
 }
 
 /// The token named by a path.
-fn named(
+fn find_token(
     state: &ApiState,
     caller: &Caller,
     parts: &PathParts,
@@ -131,7 +131,7 @@ fn named(
     let name = parts.get("name").cloned().unwrap_or_default();
     let id = parameters.get("id").filter(|id| !id.is_empty()).unwrap_or(&name).to_owned();
     let is_asked = |(record, _): &ShownToken| record.id == id && (name == id || name == record.user);
-    seen(state, caller).into_iter().find(is_asked).ok_or_else(|| UserError::UnknownToken(id).into())
+    visible_tokens(state, caller).into_iter().find(is_asked).ok_or_else(|| UserError::UnknownToken(id).into())
 }
 
 async fn show(
@@ -140,8 +140,8 @@ async fn show(
     parts: PathParts,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let entries = vec![entry(&named(&state, &caller, &parts, &parameters)?, now_s(&state))];
-    page("tokens", format!("/services/{COLLECTION}"), entries, &parameters.only("output_mode"))
+    let entries = vec![entry(&find_token(&state, &caller, &parts, &parameters)?, now_s(&state))];
+    page("tokens", format!("/services/{COLLECTION}"), entries, &parameters.keep_only("output_mode"))
 }
 
 async fn create(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
@@ -173,11 +173,12 @@ async fn create(State(state): State<ApiState>, caller: Caller, parameters: Param
     };
     let (auth, node, identity, origin) =
         (state.auth.clone(), state.node.clone(), caller.identity.clone(), caller.origin);
-    let (id, token) = blocking(move || auth.issue_token(&identity, asked, &node.condition().name, &origin)).await??;
-    let path = format!("/services/{COLLECTION}/{}", escaped(&id));
+    let (id, token) =
+        run_blocking(move || auth.issue_token(&identity, asked, &node.condition().name, &origin)).await??;
+    let path = format!("/services/{COLLECTION}/{}", escape_segment(&id));
     let content = if let Value::Object(members) = json!({ "id": id, "token": token }) { members } else { Map::new() };
     let (author, app, links) = (caller.identity.user.clone(), APP_SYSTEM.to_owned(), vec![("list", path.clone())]);
-    let (name, acl) = ("tokens".to_owned(), Acl::of_node());
+    let (name, acl) = ("tokens".to_owned(), Acl::for_node());
     let entry = Entry { name, path, author, app, acl, fields: None, updated: now, links, content };
     let feed = crate::atom::Feed::of("tokens", format!("/services/{COLLECTION}"), vec![entry]);
     Ok((StatusCode::CREATED, feed.answer(Form::of(parameters.get("output_mode")))).into_response())
@@ -194,9 +195,9 @@ async fn switch(
         "disabled" => false,
         other => return Err(ApiError::bad_request(format!("status={other}: give enabled or disabled"))),
     };
-    let (token, _) = named(&state, &caller, &parts, &parameters)?;
+    let (token, _) = find_token(&state, &caller, &parts, &parameters)?;
     let (auth, identity, origin) = (state.auth.clone(), caller.identity.clone(), caller.origin);
-    blocking(move || auth.switch_token(&identity, &token.id, is_enabled, &origin)).await??;
+    run_blocking(move || auth.switch_token(&identity, &token.id, is_enabled, &origin)).await??;
     show(State(state), caller, parts, parameters).await
 }
 
@@ -206,8 +207,8 @@ async fn remove(
     parts: PathParts,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let (token, _) = named(&state, &caller, &parts, &parameters)?;
+    let (token, _) = find_token(&state, &caller, &parts, &parameters)?;
     let (auth, identity, origin) = (state.auth.clone(), caller.identity.clone(), caller.origin);
-    blocking(move || auth.remove_token(&identity, &token.id, &origin)).await??;
-    list(State(state), caller, parameters.only("output_mode")).await
+    run_blocking(move || auth.remove_token(&identity, &token.id, &origin)).await??;
+    list(State(state), caller, parameters.keep_only("output_mode")).await
 }

@@ -16,7 +16,7 @@ use futures::StreamExt;
 
 use super::oneshot::{ADDED, DisconnectGuard};
 use super::row::{Access, EDIT_TCP, Endpoint, RequestBody};
-use super::{blocking, json};
+use super::{json_response, run_blocking};
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
@@ -37,7 +37,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             "Indexes a file, which is the request's body; parameters are in the URL.",
             post(receive),
         )
-        .of_api()
+        .in_quarry_api()
         .body(RequestBody::Bytes)
         .needs(&["name"])
         .takes(&["index", "host", "rename-source", "sourcetype", "again", "zone", "modified"])
@@ -46,7 +46,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 }
 
 async fn receive(State(state): State<ApiState>, caller: Caller, uri: Uri, body: Body) -> Result<Response, ApiError> {
-    let parameters = Parameters::of_query(uri.query().unwrap_or_default());
+    let parameters = Parameters::from_query(uri.query().unwrap_or_default());
     let name = parameters.required("name")?.to_owned();
     let text = |name: &str| parameters.text(name).filter(|text| !text.is_empty());
     let (index, host) = (text("index").unwrap_or_else(|| INDEX.to_owned()), text("host"));
@@ -61,11 +61,11 @@ async fn receive(State(state): State<ApiState>, caller: Caller, uri: Uri, body: 
     }
     state.node.check_index_name(&index)?;
     let (uploads, own_name) = (state.uploads.clone(), name.clone());
-    let begun = blocking(move || uploads.begin(&own_name)).await?;
+    let begun = run_blocking(move || uploads.begin(&own_name)).await?;
     let upload = begun.ok_or_else(|| {
         ApiError::too_many(format!("{UPLOADS_MAX} files are being received, the maximum: try again"))
     })??;
-    let upload = received(&state, upload, body).await?;
+    let upload = write_body(&state, upload, body).await?;
     if let Some(seconds) = parameters.get("modified").and_then(|text| text.trim().parse().ok()) {
         upload.set_modified(seconds)?;
     }
@@ -82,7 +82,7 @@ async fn receive(State(state): State<ApiState>, caller: Caller, uri: Uri, body: 
     let node = state.node.clone();
     let has_left = Arc::<AtomicBool>::default();
     let _attendance = DisconnectGuard::of(&has_left);
-    let report = blocking(move || {
+    let report = run_blocking(move || {
         let report = node.add_file(&request, &has_left);
         drop(upload);
         report
@@ -90,13 +90,13 @@ async fn receive(State(state): State<ApiState>, caller: Caller, uri: Uri, body: 
     // Shows the client's file name instead of the path on this machine.
     let shown = |text: String| text.replace(&path, &name);
     match report.await? {
-        Ok(report) => Ok(json(shown(report))),
+        Ok(report) => Ok(json_response(shown(report))),
         Err(error) => Err(ApiError::bad_request(shown(error.to_string()))),
     }
 }
 
 /// Writes a body to a file.
-async fn received(state: &ApiState, upload: Upload, body: Body) -> Result<Upload, ApiError> {
+async fn write_body(state: &ApiState, upload: Upload, body: Body) -> Result<Upload, ApiError> {
     let mut chunks = body.into_data_stream();
     let (mut upload, mut part) = (upload, Vec::new());
     loop {
@@ -106,7 +106,7 @@ async fn received(state: &ApiState, upload: Upload, body: Body) -> Result<Upload
         part.extend_from_slice(&chunk.unwrap_or_default());
         if part.len() >= PART_BYTES || (is_end && !part.is_empty()) {
             let (node, bytes) = (state.node.clone(), std::mem::take(&mut part));
-            let written = blocking(move || upload.write(&bytes, &node.condition()).map(|()| upload));
+            let written = run_blocking(move || upload.write(&bytes, &node.condition()).map(|()| upload));
             upload = written.await??;
         }
         if is_end {

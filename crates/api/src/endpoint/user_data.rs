@@ -14,7 +14,7 @@ use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use quarry_collections::{
-    Collection, CollectionDefinition, CollectionError, Find, KEY, NOBODY, Object, Query, Removed, TakeObject, USER,
+    Collection, CollectionDefinition, CollectionError, Find, KEY, NOBODY, Object, ObjectConsumer, Query, Removed, USER,
     parse_object,
 };
 use quarry_conf::permissions::SEARCH;
@@ -26,7 +26,7 @@ use super::row::{Access, Endpoint, RequestBody};
 use super::search_call::SearchCall;
 use super::search_jobs::PathParts;
 use super::shape::{EMPTY, Shape};
-use super::{blocking, json as answer};
+use super::{json_response as answer, run_blocking};
 use crate::ApiState;
 use crate::caller::Caller;
 use crate::message::ApiError;
@@ -47,24 +47,24 @@ const LINKS_MAX: usize = 10_000;
 /// Random bytes of a link's id, written in hexadecimal.
 const ID_BYTES: usize = 5;
 /// Number of random ids tried for a new link, because an id may be taken.
-const IDS_MAX: usize = 8;
+const ID_ATTEMPTS_MAX: usize = 8;
 /// Key of a user's preferences.
 const PREFERENCES_KEY: &str = "preferences";
 /// Maximum bytes of a user's preferences.
 const PREFERENCES_BYTES_MAX: usize = 256 << 10;
 /// Default and maximum entries of the history.
-const HISTORY: usize = 50;
+const HISTORY_DEFAULT: usize = 50;
 const HISTORY_MAX: usize = 1_000;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let row = |method, path: &str, summary, serve| {
-        Endpoint::new(method, path, Access::Capability(SEARCH), summary, serve).of_api()
+        Endpoint::new(method, path, Access::Capability(SEARCH), summary, serve).in_quarry_api()
     };
     vec![
         row(Method::GET, "history", "Lists earlier searches, newest first.", get(history))
             .takes(&["count", "offset", "filter"])
             .answers(FOUND),
-        row(Method::POST, "links", "Creates a short link to a path of the interface.", post(make_link))
+        row(Method::POST, "links", "Creates a short link to a path of the interface.", post(create_link))
             .needs(&["path"])
             .answers_with(StatusCode::CREATED, AnswerShape::Json(Shape::Object(&[("id", Shape::Text)]))),
         row(Method::GET, "links/{id}", "Returns the path that a short link stands for.", get(show_link)).answers(LINK),
@@ -75,7 +75,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             Method::POST,
             "preferences",
             "Changes members of the caller's preferences; null removes one.",
-            post(prefer),
+            post(set_preferences),
         )
         .body(RequestBody::JsonObject)
         .answers(MEMBERS),
@@ -91,7 +91,7 @@ const MEMBERS: AnswerShape = AnswerShape::Json(Shape::Map(&Shape::Any));
 
 async fn history(request: SearchCall) -> Result<Response, ApiError> {
     let parameters = &request.parameters;
-    let count = parameters.number("count")?.filter(|count| *count > 0).unwrap_or(HISTORY).min(HISTORY_MAX);
+    let count = parameters.number("count")?.filter(|count| *count > 0).unwrap_or(HISTORY_DEFAULT).min(HISTORY_MAX);
     let offset = parameters.number("offset")?.unwrap_or(0);
     let filter = parameters.text("filter").unwrap_or_default().to_lowercase();
     let permissions = Arc::clone(&request.caller.permissions);
@@ -110,7 +110,7 @@ async fn history(request: SearchCall) -> Result<Response, ApiError> {
 }
 
 /// Serialises requests for links and preferences.
-static CHANGES: Mutex<()> = Mutex::new(());
+static CHANGE_LOCK: Mutex<()> = Mutex::new(());
 
 /// Waits for a permit and runs work on one of the collections.
 async fn with_collection<T: Send + 'static>(
@@ -121,16 +121,16 @@ async fn with_collection<T: Send + 'static>(
     let turn = state.document_turns.clone().acquire_owned().await;
     let _turn = turn.map_err(|error| ApiError::internal(format!("no permit for a request for documents: {error}")))?;
     let collections = state.collections.clone();
-    blocking(move || {
+    run_blocking(move || {
         let collection = collections.get(APP, name)?;
         // A change reads the documents before it writes, so changes must not overlap.
-        let _change = CHANGES.lock().unwrap_or_else(PoisonError::into_inner);
+        let _change = CHANGE_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
         work(&collection)
     })
     .await?
 }
 
-async fn make_link(
+async fn create_link(
     State(state): State<ApiState>,
     caller: Caller,
     parameters: Parameters,
@@ -146,13 +146,13 @@ async fn make_link(
     let user = caller.identity.user.clone();
     let id = with_collection(&state, LINKS, move |links| {
         let definition = links_definition();
-        if let Some(known) = id_of_link(links, &definition, &path)? {
+        if let Some(known) = find_link_id(links, &definition, &path)? {
             return Ok(known);
         }
         if links.count(NOBODY)? >= LINKS_MAX {
             return Err(ApiError::too_many(format!("there are {LINKS_MAX} short links, the maximum: delete some")));
         }
-        for _ in 0..IDS_MAX {
+        for _ in 0..ID_ATTEMPTS_MAX {
             let members = [(KEY, new_id()), ("path", path.clone()), ("by", user.clone())];
             let link: Object = members.into_iter().map(|(name, text)| (name.to_owned(), Value::from(text))).collect();
             match links.insert(NOBODY, link, &definition) {
@@ -160,7 +160,7 @@ async fn make_link(
                 made => return Ok(made?),
             }
         }
-        Err(ApiError::internal(format!("no unused id for a link was found in {IDS_MAX} attempts: try again")))
+        Err(ApiError::internal(format!("no unused id for a link was found in {ID_ATTEMPTS_MAX} attempts: try again")))
     });
     let id = id.await?;
     Ok((StatusCode::CREATED, answer(json!({ "id": id }).to_string())).into_response())
@@ -170,20 +170,20 @@ async fn make_link(
 /// scan.
 fn links_definition() -> CollectionDefinition {
     let index = ("accelerated_fields.by_path".to_owned(), r#"{"path": 1}"#.to_owned());
-    let (definition, faults) = CollectionDefinition::of_settings(&BTreeMap::from([index]));
+    let (definition, faults) = CollectionDefinition::parse_settings(&BTreeMap::from([index]));
     debug_assert!(faults.is_empty(), "{faults:?}");
     definition
 }
 
 /// Id of the link to a path, if there is one.
-fn id_of_link(
+fn find_link_id(
     links: &Collection,
     definition: &CollectionDefinition,
     path: &str,
 ) -> Result<Option<String>, CollectionError> {
     // A file of an earlier version has no index yet.
-    links.adopt(definition)?;
-    let query = Query::of_json(&json!({ "path": { "$eq": path } }))?;
+    links.update_accelerations(definition)?;
+    let query = Query::from_json(&json!({ "path": { "$eq": path } }))?;
     let mut found = String::new();
     let find = Find { query, limit: 1, bytes_max: PATH_BYTES_MAX * LINK_BYTES_PER_PATH_BYTE, ..Find::default() };
     links.find(&[NOBODY], &find, &mut found)?;
@@ -199,7 +199,7 @@ fn new_id() -> String {
 }
 
 /// The link whose id is in the request's path.
-async fn link_of(state: &ApiState, parts: &PathParts) -> Result<(String, Value), ApiError> {
+async fn find_link(state: &ApiState, parts: &PathParts) -> Result<(String, Value), ApiError> {
     let Path(names) = parts;
     let id = names.get("id").cloned().unwrap_or_default();
     let key = id.clone();
@@ -211,12 +211,12 @@ async fn link_of(state: &ApiState, parts: &PathParts) -> Result<(String, Value),
 }
 
 async fn show_link(State(state): State<ApiState>, parts: PathParts) -> Result<Response, ApiError> {
-    let (id, link) = link_of(&state, &parts).await?;
+    let (id, link) = find_link(&state, &parts).await?;
     Ok(answer(json!({ "id": id, "path": link["path"], "by": link["by"] }).to_string()))
 }
 
 async fn remove_link(State(state): State<ApiState>, parts: PathParts, caller: Caller) -> Result<Response, ApiError> {
-    let (id, link) = link_of(&state, &parts).await?;
+    let (id, link) = find_link(&state, &parts).await?;
     let by = link["by"].as_str();
     if !caller.permissions.may_see(by) {
         let owner = by.unwrap_or_default();
@@ -245,7 +245,7 @@ async fn preferences(State(state): State<ApiState>, caller: Caller) -> Result<Re
     Ok(answer(Value::Object(members).to_string()))
 }
 
-async fn prefer(State(state): State<ApiState>, caller: Caller, body: Bytes) -> Result<Response, ApiError> {
+async fn set_preferences(State(state): State<ApiState>, caller: Caller, body: Bytes) -> Result<Response, ApiError> {
     let changes = parse_object(&body)?;
     let user = caller.identity.user.clone();
     let members = with_collection(&state, PREFERENCES, move |documents| {
@@ -266,7 +266,7 @@ async fn prefer(State(state): State<ApiState>, caller: Caller, body: Bytes) -> R
             )));
         }
         members.insert(KEY.to_owned(), PREFERENCES_KEY.into());
-        let mut fill = |take: TakeObject<'_>| take(members.clone());
+        let mut fill = |take: ObjectConsumer<'_>| take(members.clone());
         documents.save_all(&user, &CollectionDefinition::default(), &Removed::Nothing, &mut fill)?;
         Ok(shown)
     });

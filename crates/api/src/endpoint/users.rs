@@ -15,14 +15,14 @@ use quarry_conf::permissions::EDIT_USER;
 use serde_json::{Map, Value, json};
 
 use super::answer_shape::{AnswerShape, Content};
-use super::blocking;
 use super::entities::{change, with_objects};
-use super::listing::{LISTED, page};
+use super::listing::{LIST_PARAMETERS, page};
 use super::row::{Access, Endpoint, entities};
+use super::run_blocking;
 use super::search_jobs::PathParts;
 use super::shape::{Member, Shape};
 use crate::ApiState;
-use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
+use crate::atom::{Acl, Entry, Feed, Fields, Form, escape_segment};
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
@@ -37,7 +37,7 @@ const PATH: &str = "/services/authentication/users";
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (one, edit_user, own) = (format!("{COLLECTION}/{{name}}"), Access::Capability(EDIT_USER), Access::LoggedIn);
     let mut rows = vec![
-        Endpoint::new(Method::GET, COLLECTION, edit_user, "Lists users.", get(list)).takes(LISTED),
+        Endpoint::new(Method::GET, COLLECTION, edit_user, "Lists users.", get(list)).takes(LIST_PARAMETERS),
         Endpoint::new(Method::POST, COLLECTION, edit_user, "Creates a user.", post(create))
             .needs(&["name", "password"])
             .takes(FIELDS.optional),
@@ -52,7 +52,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             .takes(FIELDS.optional),
         Endpoint::new(Method::DELETE, one.as_str(), edit_user, "Deletes a user.", delete(remove)),
     ];
-    rows = entities(rows, &Content::of_path(COLLECTION, Shape::Object(USER)));
+    rows = entities(rows, &Content::for_path(COLLECTION, Shape::Object(USER)));
     let summary = "Shows the requesting user with roles and capabilities.";
     let context = Content::new("current-context", Shape::Open(USER, &Shape::Text));
     rows.push(
@@ -110,7 +110,7 @@ async fn show(
     if !is_admin(&caller) && caller.identity.user != name {
         return Err(ApiError::forbidden(format!("user {} may not see other users", caller.identity.user)));
     }
-    let user = named(&state, &name)?;
+    let user = find_user(&state, &name)?;
     answer(&state, &caller, user, &parameters).await
 }
 
@@ -160,7 +160,7 @@ async fn edit(
     }
     let user = match password.is_some() || roles.is_some() {
         true => change_users(&state, &caller, UserChange::Edit { name, password, old_password, roles }).await?,
-        false => named(&state, &name)?,
+        false => find_user(&state, &name)?,
     };
     put_details(&state, &caller, &user.0, &parameters).await?;
     answer(&state, &caller, user, &parameters).await
@@ -175,38 +175,38 @@ async fn remove(
     let name = name_of(&parts);
     let (auth, identity, origin) = (state.auth.clone(), caller.identity.clone(), caller.origin);
     let removal = UserChange::Remove { name: name.clone() };
-    blocking(move || auth.change(&identity, &removal, &origin)).await?.map_err(|error| match error {
+    run_blocking(move || auth.change(&identity, &removal, &origin)).await?.map_err(|error| match error {
         // As in Splunk, only reading an unknown user is answered with 404.
         UserError::Unknown(_) => ApiError::bad_request(error.to_string()),
         error => error.into(),
     })?;
-    state.turns.forget(&name);
+    state.slots.remove_user(&name);
     let mut entries = Vec::new();
     let users = if is_admin(&caller) { state.auth.users() } else { Vec::new() };
     for user in users {
         entries.push(entry(&state, &caller, user).await?);
     }
-    page(TITLE, PATH.to_owned(), entries, &parameters.only("output_mode"))
+    page(TITLE, PATH.to_owned(), entries, &parameters.keep_only("output_mode"))
 }
 
 /// Makes a change; returns the user afterwards.
 async fn change_users(state: &ApiState, caller: &Caller, change: UserChange) -> Result<User, ApiError> {
     let (auth, identity, origin) = (state.auth.clone(), caller.identity.clone(), caller.origin);
     let name = change.name().to_owned();
-    blocking(move || auth.change(&identity, &change, &origin)).await??;
-    named(state, &name)
+    run_blocking(move || auth.change(&identity, &change, &origin)).await??;
+    find_user(state, &name)
 }
 
 /// Whether the caller administers users.
 fn is_admin(caller: &Caller) -> bool {
-    caller.permissions.holds(EDIT_USER)
+    caller.permissions.has_capability(EDIT_USER)
 }
 
 fn name_of(parts: &PathParts) -> String {
     parts.get("name").cloned().unwrap_or_default()
 }
 
-fn named(state: &ApiState, name: &str) -> Result<User, ApiError> {
+fn find_user(state: &ApiState, name: &str) -> Result<User, ApiError> {
     let found = state.auth.users().into_iter().find(|(other, _)| other == name);
     found.ok_or_else(|| UserError::Unknown(name.to_owned()).into())
 }
@@ -218,13 +218,13 @@ async fn put_details(state: &ApiState, caller: &Caller, user: &str, parameters: 
     if settings.is_empty() {
         return Ok(());
     }
-    let scope = Scope::of_namespace(user, APP_PREFERENCES)?;
+    let scope = Scope::for_namespace(user, APP_PREFERENCES)?;
     let (conf, stanza) = PREFERENCES;
     change(state, caller, conf, move |objects, viewer| objects.put(conf, stanza, &settings, &scope, viewer)).await
 }
 
 async fn entry(state: &ApiState, caller: &Caller, (name, roles): User) -> Result<Entry, ApiError> {
-    let scope = Scope::of_namespace(&name, APP_PREFERENCES);
+    let scope = Scope::for_namespace(&name, APP_PREFERENCES);
     let (conf, stanza) = PREFERENCES;
     let said = with_objects(state, caller, move |objects, viewer| {
         match scope.and_then(|scope| objects.get(conf, stanza, &scope, viewer)) {
@@ -235,7 +235,7 @@ async fn entry(state: &ApiState, caller: &Caller, (name, roles): User) -> Result
             Err(error) => Err(error),
         }
     });
-    let (said, path) = (said.await?, format!("{PATH}/{}", escaped(&name)));
+    let (said, path) = (said.await?, format!("{PATH}/{}", escape_segment(&name)));
     let identity = Identity { user: name.clone(), roles: roles.clone(), is_console: false };
     let content = json!({
         "roles": roles, "type": "Splunk", "capabilities": state.auth.permissions(&identity).capabilities,
@@ -254,7 +254,7 @@ async fn entry(state: &ApiState, caller: &Caller, (name, roles): User) -> Result
     if may {
         links.push(("remove", path.clone()));
     }
-    let acl = Acl { can_write: may, can_remove: may, ..Acl::of_node() };
+    let acl = Acl { can_write: may, can_remove: may, ..Acl::for_node() };
     let (author, app) = ("system".to_owned(), "system".to_owned());
     Ok(Entry { name, path, author, app, acl, fields: Some(FIELDS), updated: 0, links, content })
 }

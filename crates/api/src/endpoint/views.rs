@@ -12,7 +12,7 @@ use quarry_conf::Permissions;
 use super::answer_shape::{Content, NO_CONTENT};
 use super::entities::{Kind, entry};
 use super::folders::{Child, links};
-use super::listing::{LISTED, page};
+use super::listing::{LIST_PARAMETERS, page};
 use super::object_request::ObjectRequest;
 use super::permissions::{acl_change, acl_entry};
 use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET, entities};
@@ -33,14 +33,14 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let kinds = |parameters: Parameters| async { links(FOLDER, KINDS.map(Child::collection).iter(), parameters) };
     let texts = vec![
         Endpoint::new(Method::GET, all, read, "Lists views or other user interface files of apps.", get(list))
-            .takes(LISTED),
+            .takes(LIST_PARAMETERS),
         Endpoint::new(Method::POST, all, write, "Creates a view.", post(create)).needs(&["name", TEXT]),
         Endpoint::new(Method::GET, one, read, "Shows a view.", get(show)),
         Endpoint::new(Method::POST, one, write, "Changes a view.", post(edit)).needs(&[TEXT]),
         Endpoint::new(Method::DELETE, one, write, "Deletes a view.", delete(remove)),
     ];
     let others = vec![
-        Endpoint::new(Method::GET, FOLDER, read, "Lists the paths below.", get(kinds)).takes(LISTED),
+        Endpoint::new(Method::GET, FOLDER, read, "Lists the paths below.", get(kinds)).takes(LIST_PARAMETERS),
         Endpoint::new(Method::GET, ACL, read, "Shows the permissions of a view.", get(show_acl)),
         Endpoint::new(Method::POST, ACL, write, "Changes the permissions of a view.", post(set_acl)).takes(&[
             "owner",
@@ -49,7 +49,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             "perms.write",
         ]),
     ];
-    let mut rows = entities(texts, &Content::of_stanza(FOLDER, FIELDS));
+    let mut rows = entities(texts, &Content::for_stanza(FOLDER, FIELDS));
     rows.extend(entities(others, &NO_CONTENT));
     rows
 }
@@ -62,7 +62,7 @@ fn kind_of(request: &ObjectRequest) -> Result<&'static str, ApiError> {
 }
 
 /// The collection of a kind of texts.
-pub(super) fn shown(kind: &'static str) -> Kind {
+pub(super) fn view_kind(kind: &'static str) -> Kind {
     Kind {
         path: format!("{FOLDER}/{kind}").into(),
         title: kind.into(),
@@ -79,14 +79,14 @@ fn path_of(kind: &str) -> String {
 async fn list(request: ObjectRequest) -> Result<Response, ApiError> {
     let (kind, scope) = (kind_of(&request)?, request.scope.clone());
     let objects = request.with(move |objects, viewer| objects.texts(kind, &scope, viewer)).await?;
-    let entries = objects.iter().map(|object| entry(&shown(kind), object)).collect();
+    let entries = objects.iter().map(|object| entry(&view_kind(kind), object)).collect();
     page(kind, path_of(kind), entries, &request.parameters)
 }
 
 async fn show(request: ObjectRequest) -> Result<Response, ApiError> {
     let (kind, name, scope) = (kind_of(&request)?, request.name.clone(), request.scope.clone());
     let object = request.with(move |objects, viewer| objects.text(kind, &name, &scope, viewer)).await?;
-    Ok(request.answer(kind, path_of(kind), entry(&shown(kind), &object)))
+    Ok(request.answer(kind, path_of(kind), entry(&view_kind(kind), &object)))
 }
 
 async fn put(request: &ObjectRequest, is_new: bool) -> Result<Response, ApiError> {
@@ -96,7 +96,7 @@ async fn put(request: &ObjectRequest, is_new: bool) -> Result<Response, ApiError
     let put =
         move |objects: &Objects, viewer: &Permissions| objects.put_text(kind, &name, &text, is_new, &scope, viewer);
     let object = request.with(put).await?;
-    Ok(request.answer(kind, path_of(kind), entry(&shown(kind), &object)))
+    Ok(request.answer(kind, path_of(kind), entry(&view_kind(kind), &object)))
 }
 
 async fn create(request: ObjectRequest) -> Result<Response, ApiError> {
@@ -116,7 +116,7 @@ async fn remove(request: ObjectRequest) -> Result<Response, ApiError> {
 async fn show_acl(request: ObjectRequest) -> Result<Response, ApiError> {
     let (kind, name, scope) = (kind_of(&request)?, request.name.clone(), request.scope.clone());
     let object = request.with(move |objects, viewer| objects.text(kind, &name, &scope, viewer)).await?;
-    Ok(request.answer(kind, path_of(kind), acl_entry(entry(&shown(kind), &object))))
+    Ok(request.answer(kind, path_of(kind), acl_entry(entry(&view_kind(kind), &object))))
 }
 
 async fn set_acl(request: ObjectRequest) -> Result<Response, ApiError> {
@@ -127,5 +127,5 @@ async fn set_acl(request: ObjectRequest) -> Result<Response, ApiError> {
     }
     let set = move |objects: &Objects, viewer: &Permissions| objects.set_text_acl(kind, &name, &asked, &scope, viewer);
     let object = request.with(set).await?;
-    Ok(request.answer(kind, path_of(kind), acl_entry(entry(&shown(kind), &object))))
+    Ok(request.answer(kind, path_of(kind), acl_entry(entry(&view_kind(kind), &object))))
 }

@@ -29,7 +29,7 @@ impl ObjectSharing {
     }
 
     /// Parses Splunk's word.
-    pub fn of(word: &str) -> Option<ObjectSharing> {
+    pub fn from_word(word: &str) -> Option<ObjectSharing> {
         [ObjectSharing::User, ObjectSharing::App, ObjectSharing::Global, ObjectSharing::System]
             .into_iter()
             .find(|sharing| sharing.word() == word)
@@ -106,7 +106,7 @@ impl PlaceAcl {
     pub(super) fn may_write(&self, kind: &str, name: &str, viewer: &Permissions) -> bool {
         match &self.place {
             Place::User { user, .. } => super::may_see_user(viewer, user),
-            Place::System => viewer.holds(quarry_conf::permissions::ADMIN_ALL_OBJECTS),
+            Place::System => viewer.has_capability(quarry_conf::permissions::ADMIN_ALL_OBJECTS),
             Place::App(_) => self.access.may_write(kind, name, viewer),
         }
     }

@@ -27,7 +27,7 @@ pub(super) struct PlaceConf {
     pub(super) local: Conf,
 }
 
-fn parsed(file: &str, text: &str) -> Conf {
+fn parse_conf(file: &str, text: &str) -> Conf {
     // Errors are reported where the configuration is loaded for use.
     Conf::parse(file, text).0
 }
@@ -78,8 +78,8 @@ impl Objects {
         };
         PlaceConf {
             acl: self.place_acl(place),
-            default: parsed(&file, &default),
-            local: parsed(&file, &text(folder.join(LOCAL).join(&file))),
+            default: parse_conf(&file, &default),
+            local: parse_conf(&file, &text(folder.join(LOCAL).join(&file))),
             place: place.clone(),
         }
     }
@@ -113,7 +113,7 @@ impl Objects {
     }
 
     /// Fails for a conf that exists neither in the program nor in the scope.
-    pub fn check_there(&self, conf: &str, scope: &Scope) -> Result<(), ObjectError> {
+    pub fn check_conf_exists(&self, conf: &str, scope: &Scope) -> Result<(), ObjectError> {
         let is_known =
             TABLES.iter().any(|table| table.conf == conf) || CONFS_WITHOUT_TABLE.iter().any(|(name, _)| *name == conf);
         match is_known || self.conf_names(scope).iter().any(|name| name == conf) {
@@ -137,10 +137,10 @@ impl Objects {
         };
         let changed = change(&text);
         if !path.is_file() {
-            check_room(path.parent())?;
+            check_file_count(path.parent())?;
         }
         let most = match place {
-            Place::User { .. } => super::write::OWN_BYTES_MAX,
+            Place::User { .. } => super::write::PRIVATE_BYTES_MAX,
             Place::System | Place::App(_) => super::write::FILE_BYTES_MAX,
         };
         if changed.len() > most {
@@ -161,7 +161,7 @@ impl Objects {
 }
 
 /// Fails if a folder has reached its maximum number of files.
-pub(super) fn check_room(folder: Option<&Path>) -> Result<(), ObjectError> {
+pub(super) fn check_file_count(folder: Option<&Path>) -> Result<(), ObjectError> {
     let files = folder.and_then(|folder| std::fs::read_dir(folder).ok()).map_or(0, Iterator::count);
     if files < super::FILES_MAX {
         return Ok(());

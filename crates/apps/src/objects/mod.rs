@@ -49,10 +49,10 @@ const OBJECTS_MAX: usize = 20_000;
 /// Maximum number of files per folder.
 const FILES_MAX: usize = 200;
 /// Confs with passwords or keys in clear text, readable by administrators only.
-const SECRET: [&str; 8] =
+const SECRET_CONFS: [&str; 8] =
     ["alert_actions", "authentication", "indexes", "inputs", "outputs", "passwords", "server", "web"];
 /// Reserved words in request paths, which cannot be object names.
-const NOT_NAMES: [&str; 3] = [DEFAULT_STANZA, "_new", "_reload"];
+const RESERVED_NAMES: [&str; 3] = [DEFAULT_STANZA, "_new", "_reload"];
 
 /// The location of an object, in ascending order of precedence.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -117,14 +117,14 @@ pub struct Scope {
 
 impl Scope {
     /// The scope of a request without a namespace: all apps, and the caller's private files in the app `search`.
-    pub fn of_caller(user: &str) -> Scope {
+    pub fn for_caller(user: &str) -> Scope {
         // A user whose name cannot be a folder name has no private files.
         let users = if check_file_name(user).is_ok() { Users::One(user.to_owned()) } else { Users::None };
         Scope { users, app: None, is_merged: true }
     }
 
     /// The scope of a path's namespace; fails for invalid user or app names.
-    pub fn of_namespace(user: &str, app: &str) -> Result<Scope, ObjectError> {
+    pub fn for_namespace(user: &str, app: &str) -> Result<Scope, ObjectError> {
         for name in [user, app] {
             check_file_name(name)?;
         }
@@ -139,7 +139,7 @@ impl Scope {
     }
 
     /// Whether several objects of one name may be seen, because the namespace names no single user or no app (`-`).
-    pub fn sees_namesakes(&self) -> bool {
+    pub fn includes_shadowed(&self) -> bool {
         !self.is_merged && (self.app.is_none() || self.users == Users::All)
     }
 
@@ -204,7 +204,7 @@ impl Objects {
     }
 
     /// Objects in files that nodes may share.
-    pub fn in_files(files: NodeFiles) -> Objects {
+    pub fn with_files(files: NodeFiles) -> Objects {
         Objects { files }
     }
 
@@ -226,7 +226,7 @@ impl Objects {
 }
 
 /// Confs that configure programs or permissions and therefore cannot be private.
-const NOT_OWN: [&str; 13] = [
+const NON_PRIVATE_CONFS: [&str; 13] = [
     "alert_actions",
     "app",
     "authentication",
@@ -246,24 +246,24 @@ const NOT_OWN: [&str; 13] = [
 const COLLECTIONS: &str = "collections";
 
 /// Whether users can have private stanzas of a conf.
-fn can_be_own(conf: &str) -> bool {
-    !is_of_node(conf) && conf != COLLECTIONS
+fn can_be_private(conf: &str) -> bool {
+    !is_node_conf(conf) && conf != COLLECTIONS
 }
 
 /// Whether a conf configures the node, so that only administrators may change it.
-fn is_of_node(conf: &str) -> bool {
-    NOT_OWN.contains(&conf.to_ascii_lowercase().as_str())
+fn is_node_conf(conf: &str) -> bool {
+    NON_PRIVATE_CONFS.contains(&conf.to_ascii_lowercase().as_str())
 }
 
 /// Whether a viewer may read a conf at all.
 fn may_read_conf(conf: &str, viewer: &Permissions) -> bool {
-    !SECRET.contains(&conf.to_ascii_lowercase().as_str()) || is_admin(viewer)
+    !SECRET_CONFS.contains(&conf.to_ascii_lowercase().as_str()) || is_admin(viewer)
 }
 
 /// Fails for an invalid object name.
 fn check_name(name: &str) -> Result<(), ObjectError> {
     check_stanza(name)?;
-    match NOT_NAMES.contains(&name) {
+    match RESERVED_NAMES.contains(&name) {
         true => Err(ObjectError::Invalid(format!("name={name}: this name is reserved"))),
         false => Ok(()),
     }
@@ -286,10 +286,10 @@ fn may_see_user(viewer: &Permissions, user: &str) -> bool {
 
 /// Whether a viewer may change objects of the node.
 fn is_admin(viewer: &Permissions) -> bool {
-    viewer.holds(quarry_conf::permissions::ADMIN_ALL_OBJECTS)
+    viewer.has_capability(quarry_conf::permissions::ADMIN_ALL_OBJECTS)
 }
 
 /// Whether changes of this conf affect searches.
-pub fn concerns_searches(conf: &str) -> bool {
-    View::concerns(conf)
+pub fn affects_searches(conf: &str) -> bool {
+    View::is_namespaced(conf)
 }

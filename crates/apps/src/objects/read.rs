@@ -10,26 +10,26 @@ use super::{ConfObject, DEFAULT_STANZA, ObjectError, Objects, Place, Scope, chec
 impl Objects {
     /// The visible stanzas of a conf by name, without `[default]`.
     pub fn list(&self, conf: &str, scope: &Scope, viewer: &Permissions) -> Result<Vec<ConfObject>, ObjectError> {
-        let places = self.seen_places(conf, scope, viewer)?;
+        let places = self.visible_places(conf, scope, viewer)?;
         let mut names: Vec<&str> =
             places.iter().flat_map(|place| stanzas(place).map(|stanza| stanza.name.as_str())).collect();
         names.sort_unstable();
         names.dedup();
         names.retain(|name| *name != DEFAULT_STANZA);
-        let objects = names.into_iter().flat_map(|name| seen(conf, name, &places, scope, viewer));
+        let objects = names.into_iter().flat_map(|name| visible_objects(conf, name, &places, scope, viewer));
         Ok(objects.collect())
     }
 
     /// One stanza. The stanza `default` always exists and combines the settings of all places.
     pub fn get(&self, conf: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<ConfObject, ObjectError> {
-        let places = self.seen_places(conf, scope, viewer)?;
-        let found = seen(conf, name, &places, scope, viewer).into_iter().next();
+        let places = self.visible_places(conf, scope, viewer)?;
+        let found = visible_objects(conf, name, &places, scope, viewer).into_iter().next();
         let default =
             || places.last().filter(|_| name == DEFAULT_STANZA).map(|place| object(conf, name, place, viewer));
         found.or_else(default).ok_or_else(|| ObjectError::Unknown(name.to_owned()))
     }
 
-    fn seen_places(&self, conf: &str, scope: &Scope, viewer: &Permissions) -> Result<Vec<PlaceConf>, ObjectError> {
+    fn visible_places(&self, conf: &str, scope: &Scope, viewer: &Permissions) -> Result<Vec<PlaceConf>, ObjectError> {
         check_conf(conf)?;
         if !super::may_read_conf(conf, viewer) {
             return Err(ObjectError::Denied(format!("{conf} may contain passwords: only administrators may read it")));
@@ -45,7 +45,7 @@ fn stanzas(place: &PlaceConf) -> impl Iterator<Item = &Stanza> {
 }
 
 /// Whether an object of a place is visible in a scope.
-fn is_seen(conf: &str, name: &str, place: &PlaceConf, scope: &Scope, viewer: &Permissions) -> bool {
+fn is_visible(conf: &str, name: &str, place: &PlaceConf, scope: &Scope, viewer: &Permissions) -> bool {
     let is_near = match (&place.place, &scope.app) {
         (Place::App(app), Some(own)) if app != own => place.acl.sharing(conf, name) == super::ObjectSharing::Global,
         _ => true,
@@ -55,8 +55,14 @@ fn is_seen(conf: &str, name: &str, place: &PlaceConf, scope: &Scope, viewer: &Pe
 
 /// The visible objects of one name: only the one with the highest precedence, or all of them if the scope does not
 /// merge objects. `places` are in descending order of precedence.
-fn seen(conf: &str, name: &str, places: &[PlaceConf], scope: &Scope, viewer: &Permissions) -> Vec<ConfObject> {
-    let seen: Vec<&PlaceConf> = places.iter().filter(|place| is_seen(conf, name, place, scope, viewer)).collect();
+fn visible_objects(
+    conf: &str,
+    name: &str,
+    places: &[PlaceConf],
+    scope: &Scope,
+    viewer: &Permissions,
+) -> Vec<ConfObject> {
+    let seen: Vec<&PlaceConf> = places.iter().filter(|place| is_visible(conf, name, place, scope, viewer)).collect();
     let has = |place: &&&PlaceConf| stanzas(place).any(|stanza| stanza.name == name);
     let mut objects = Vec::new();
     for (at, place) in seen.iter().enumerate().filter(|(_, place)| has(place)) {
@@ -101,7 +107,7 @@ fn object(conf: &str, name: &str, place: &PlaceConf, viewer: &Permissions) -> Co
         sharing: place.acl.sharing(conf, name),
         readers: place.acl.readers(conf, name),
         writers: place.acl.writers(conf, name),
-        can_write: place.acl.may_write(conf, name, viewer) && (!super::is_of_node(conf) || super::is_admin(viewer)),
+        can_write: place.acl.may_write(conf, name, viewer) && (!super::is_node_conf(conf) || super::is_admin(viewer)),
         is_local: place.default.stanza(name).is_none() && place.local.stanza(name).is_some(),
     }
 }

@@ -7,7 +7,7 @@
 use quarry_conf::Permissions;
 use quarry_conf::edit::{with_settings, without_stanza};
 use quarry_conf::file_name::check_file_name;
-use quarry_conf::object_access::stanza_of;
+use quarry_conf::object_access::stanza_name;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -19,7 +19,7 @@ use super::{AclChange, ConfObject, ObjectError, ObjectSharing, Objects, Place, S
 use crate::lookup_files::{CSV, KIND, LOOKUP_BYTES_MAX};
 
 /// Folder of staged files, relative to the data directory.
-pub const STAGED: &str = "var/run/splunk/lookup_tmp";
+pub const STAGING_FOLDER: &str = "var/run/splunk/lookup_tmp";
 
 /// Maximum files of one lookup folder.
 const FILES_MAX: usize = 2_000;
@@ -35,7 +35,7 @@ pub enum TableContent {
 
 impl TableContent {
     /// Parses a client's value: several lines are the content, one line is the path of a staged file.
-    pub fn of(given: &str) -> TableContent {
+    pub fn parse(given: &str) -> TableContent {
         match given.contains('\n') {
             true => TableContent::Text(given.to_owned()),
             false => TableContent::Staged(PathBuf::from(given)),
@@ -43,7 +43,7 @@ impl TableContent {
     }
 }
 
-fn failed(path: &Path, error: &std::io::Error) -> ObjectError {
+fn io_error(path: &Path, error: &std::io::Error) -> ObjectError {
     ObjectError::Failed(format!("{}: {error}", path.display()))
 }
 
@@ -86,7 +86,7 @@ impl Objects {
         }
         let target = self.table_path(&place, name);
         // Read before the lock is taken.
-        let unfinished = self.unfinished(&target, content)?;
+        let unfinished = self.write_temporary(&target, content)?;
         let alone = self.files.change()?;
         let moved = || -> Result<(), ObjectError> {
             if is_new && target.exists() {
@@ -94,7 +94,7 @@ impl Objects {
             }
             if is_new && matches!(place, Place::App(_)) {
                 let said = [("owner".to_owned(), viewer.user.clone())];
-                self.rewrite(&place, LOCAL_META, |text| with_settings(text, &stanza_of(KIND, name), &said))?;
+                self.rewrite(&place, LOCAL_META, |text| with_settings(text, &stanza_name(KIND, name), &said))?;
             }
             Ok(self.files.put_in_place(&unfinished, &target)?)
         };
@@ -105,7 +105,7 @@ impl Objects {
         }
         if let TableContent::Staged(path) = content {
             // A staged file that cannot be removed is harmless.
-            drop(std::fs::remove_file(self.staged(path)?));
+            drop(std::fs::remove_file(self.staged_path(path)?));
         }
         drop(alone);
         self.table(name, scope, viewer)
@@ -120,7 +120,7 @@ impl Objects {
         }
         let path = self.table_path(&found.place, name);
         self.files.remove(&path)?;
-        self.rewrite_meta_if_there(&found.place, |text| without_stanza(text, &stanza_of(KIND, name)))
+        self.rewrite_existing_meta(&found.place, |text| without_stanza(text, &stanza_name(KIND, name)))
     }
 
     /// Changes owner, sharing or roles of a lookup file, moving it if necessary.
@@ -142,10 +142,10 @@ impl Objects {
                 return Err(super::write::refused(name, place, viewer));
             }
             if let Some(folder) = to.parent() {
-                std::fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
+                std::fs::create_dir_all(folder).map_err(|error| io_error(folder, &error))?;
             }
             self.files.rename(&from, &to)?;
-            self.rewrite_meta_if_there(&found.place, |text| without_stanza(text, &stanza_of(KIND, name)))
+            self.rewrite_existing_meta(&found.place, |text| without_stanza(text, &stanza_name(KIND, name)))
         })?;
         drop(alone);
         self.table(name, scope, viewer)
@@ -197,8 +197,8 @@ impl Objects {
     }
 
     /// The path of a staged file, which cannot lead outside the folder.
-    fn staged(&self, given: &Path) -> Result<PathBuf, ObjectError> {
-        let folder = self.data_dir().join(STAGED);
+    fn staged_path(&self, given: &Path) -> Result<PathBuf, ObjectError> {
+        let folder = self.data_dir().join(STAGING_FOLDER);
         let wrong = || {
             let (given, folder) = (given.display(), folder.display());
             ObjectError::Invalid(format!("{TEXT}={given}: give a file of {folder}, or the lines of the file itself"))
@@ -212,10 +212,10 @@ impl Objects {
     }
 
     /// Writes and validates content beside its target, durably.
-    fn unfinished(&self, target: &Path, content: &TableContent) -> Result<PathBuf, ObjectError> {
+    fn write_temporary(&self, target: &Path, content: &TableContent) -> Result<PathBuf, ObjectError> {
         let folder = target.parent().unwrap_or(self.data_dir());
-        std::fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
-        let files = std::fs::read_dir(folder).map_err(|error| failed(folder, &error))?.count();
+        std::fs::create_dir_all(folder).map_err(|error| io_error(folder, &error))?;
+        let files = std::fs::read_dir(folder).map_err(|error| io_error(folder, &error))?.count();
         if files >= FILES_MAX && !target.exists() {
             return Err(ObjectError::Invalid(format!(
                 "there are {files} lookup files here, the maximum is {FILES_MAX}"
@@ -234,26 +234,26 @@ impl Objects {
     }
 
     fn fill(&self, path: &Path, content: &TableContent) -> Result<(), ObjectError> {
-        let mut out = File::create_new(path).map_err(|error| failed(path, &error))?;
+        let mut out = File::create_new(path).map_err(|error| io_error(path, &error))?;
         let count = match content {
             TableContent::Text(text) => {
                 check_csv(text.as_bytes())?;
-                out.write_all(text.as_bytes()).map_err(|error| failed(path, &error))?;
+                out.write_all(text.as_bytes()).map_err(|error| io_error(path, &error))?;
                 text.len() as u64
             }
             TableContent::Staged(given) => {
-                let staged = self.staged(given)?;
-                let open = || File::open(&staged).map_err(|error| failed(&staged, &error));
+                let staged = self.staged_path(given)?;
+                let open = || File::open(&staged).map_err(|error| io_error(&staged, &error));
                 check_csv(open()?.take(LOOKUP_BYTES_MAX + 1))?;
                 std::io::copy(&mut open()?.take(LOOKUP_BYTES_MAX + 1), &mut out)
-                    .map_err(|error| failed(path, &error))?
+                    .map_err(|error| io_error(path, &error))?
             }
         };
         if count > LOOKUP_BYTES_MAX {
             let text = format!("the limit for a lookup file is {LOOKUP_BYTES_MAX} bytes");
             return Err(ObjectError::Invalid(text));
         }
-        out.sync_all().map_err(|error| failed(path, &error))
+        out.sync_all().map_err(|error| io_error(path, &error))
     }
 }
 

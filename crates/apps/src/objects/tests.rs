@@ -7,7 +7,7 @@ fn of(user: &str, roles: &[&str]) -> Permissions {
     let capabilities =
         if roles.contains(&"admin") { BTreeSet::from(["admin_all_objects".to_owned()]) } else { BTreeSet::new() };
     let roles = roles.iter().map(|role| (*role).to_owned()).collect();
-    Permissions::of_user(user, capabilities, Vec::new(), Vec::new()).with_roles(roles)
+    Permissions::for_user(user, capabilities, Vec::new(), Vec::new()).with_roles(roles)
 }
 
 fn settings(of: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -46,7 +46,7 @@ impl World {
 }
 
 fn ns(user: &str, app: &str) -> Scope {
-    Scope::of_namespace(user, app).unwrap()
+    Scope::for_namespace(user, app).unwrap()
 }
 
 fn world() -> World {
@@ -63,7 +63,7 @@ fn world() -> World {
 }
 
 #[test]
-fn a_namespace_shows_the_nearest_of_each_name() {
+fn namespaces_show_the_object_of_highest_precedence() {
     let world = world();
     let (eva, tom, admin) = (of("eva", &["user"]), of("tom", &["power"]), of("boss", &["admin"]));
     assert_eq!(world.shown(&ns("eva", "a"), &eva), ["m a user eva eva", "own a app nobody a", "shared b global eva b"]);
@@ -94,10 +94,10 @@ fn a_namespace_shows_the_nearest_of_each_name() {
 }
 
 #[test]
-fn what_is_made_is_the_makers_own_until_it_is_shared() {
+fn new_objects_are_private_until_shared() {
     let world = world();
     let (eva, tom) = (of("eva", &["power"]), of("tom", &["user"]));
-    let scope = Scope::of_caller("eva");
+    let scope = Scope::for_caller("eva");
     let made = world.objects.create("macros", "new", &settings(&[("definition", "1\n2")]), &scope, &eva).unwrap();
     assert_eq!((made.sharing, made.owner.as_str(), made.get("definition")), (ObjectSharing::User, "eva", Some("1\n2")));
     assert_eq!(world.text("users/eva/search/local/macros.conf"), "[new]\ndefinition = 1\\\n2\n");
@@ -106,7 +106,7 @@ fn what_is_made_is_the_makers_own_until_it_is_shared() {
         Err(ObjectError::Exists("new".to_owned())),
         "there is one"
     );
-    let of_tom = Scope::of_caller("tom");
+    let of_tom = Scope::for_caller("tom");
     assert_eq!(world.objects.get("macros", "new", &of_tom, &tom), Err(ObjectError::Unknown("new".to_owned())));
     let change = AclChange { sharing: Some(ObjectSharing::Global), ..AclChange::default() };
     fs::create_dir_all(world.folder.path().join("etc/apps/search")).unwrap();
@@ -133,7 +133,7 @@ fn what_is_made_is_the_makers_own_until_it_is_shared() {
 }
 
 #[test]
-fn what_comes_with_an_app_stays_and_is_changed_beside_it() {
+fn bundled_objects_are_overridden_not_changed() {
     let world = world();
     let admin = of("boss", &["admin"]);
     let scope = ns("nobody", "a");
@@ -146,20 +146,20 @@ fn what_comes_with_an_app_stays_and_is_changed_beside_it() {
 }
 
 #[test]
-fn confs_of_the_node_are_administrators_and_nobodys_own() {
+fn node_confs_require_administrators_and_cannot_be_private() {
     let world = World::new(&[]);
     let (eva, admin) = (of("eva", &["power"]), of("boss", &["admin"]));
     let set = settings(&[("homePath", "x")]);
-    for conf in NOT_OWN {
-        for scope in [Scope::of_caller("eva"), ns("eva", "search"), ns("nobody", "search"), ns("nobody", "system")] {
+    for conf in NON_PRIVATE_CONFS {
+        for scope in [Scope::for_caller("eva"), ns("eva", "search"), ns("nobody", "search"), ns("nobody", "system")] {
             let made = world.objects.create(conf, "x", &set, &scope, &eva);
             assert!(matches!(made, Err(ObjectError::Denied(_))), "{conf} {scope:?}: {made:?}");
         }
-        let made = world.objects.create(conf, "x", &set, &Scope::of_caller("boss"), &admin).unwrap();
+        let made = world.objects.create(conf, "x", &set, &Scope::for_caller("boss"), &admin).unwrap();
         assert_eq!(made.place, Place::App("search".to_owned()), "{conf}");
         let own =
             AclChange { sharing: Some(ObjectSharing::User), owner: Some("boss".to_owned()), ..AclChange::default() };
-        assert!(world.objects.set_acl(conf, "x", &own, &Scope::of_caller("boss"), &admin).is_err(), "{conf}");
+        assert!(world.objects.set_acl(conf, "x", &own, &Scope::for_caller("boss"), &admin).is_err(), "{conf}");
     }
     let made = world.objects.create("props", "x", &set, &ns("nobody", "system"), &eva);
     assert!(matches!(made, Err(ObjectError::Denied(_))), "{made:?}");
@@ -167,9 +167,9 @@ fn confs_of_the_node_are_administrators_and_nobodys_own() {
 }
 
 #[test]
-fn a_user_makes_no_files_without_end() {
+fn files_per_user_are_bounded() {
     let world = World::new(&[]);
-    let (eva, scope) = (of("eva", &["user"]), Scope::of_caller("eva"));
+    let (eva, scope) = (of("eva", &["user"]), Scope::for_caller("eva"));
     fs::create_dir_all(world.folder.path().join("etc/users/eva/search/local")).unwrap();
     for number in 0..FILES_MAX {
         fs::write(world.folder.path().join(format!("etc/users/eva/search/local/c{number}.conf")), "").unwrap();
@@ -180,30 +180,36 @@ fn a_user_makes_no_files_without_end() {
 }
 
 #[test]
-fn names_that_lead_elsewhere_are_refused() {
+fn names_that_leave_the_folder_are_refused() {
     let world = World::new(&[]);
     let admin = of("boss", &["admin"]);
     for name in ["..", "../x", "a/b", "", ".x", "a\nb"] {
-        assert!(Scope::of_namespace(name, "search").is_err() && Scope::of_namespace("boss", name).is_err(), "{name:?}");
-        let scope = Scope::of_caller("boss");
+        assert!(
+            Scope::for_namespace(name, "search").is_err() && Scope::for_namespace("boss", name).is_err(),
+            "{name:?}"
+        );
+        let scope = Scope::for_caller("boss");
         assert!(world.objects.list(name, &scope, &admin).is_err(), "{name:?}");
         assert!(world.objects.create(name, "x", &[], &scope, &admin).is_err(), "{name:?}");
     }
     let made = world.objects.create("macros", "x", &[], &ns("boss", "absent"), &admin);
     assert_eq!(made, Err(ObjectError::Unknown("absent".to_owned())));
     for owner in ["../eva", "..", "a/b"] {
-        world.objects.create("macros", owner, &[], &Scope::of_caller("boss"), &admin).unwrap();
+        world.objects.create("macros", owner, &[], &Scope::for_caller("boss"), &admin).unwrap();
         let change = AclChange { owner: Some(owner.to_owned()), ..AclChange::default() };
-        assert!(world.objects.set_acl("macros", owner, &change, &Scope::of_caller("boss"), &admin).is_err(), "{owner}");
+        assert!(
+            world.objects.set_acl("macros", owner, &change, &Scope::for_caller("boss"), &admin).is_err(),
+            "{owner}"
+        );
     }
     assert!(matches!(
-        world.objects.create("macros", "y", &settings(&[("a\n[z]\nb", "c")]), &Scope::of_caller("boss"), &admin),
+        world.objects.create("macros", "y", &settings(&[("a\n[z]\nb", "c")]), &Scope::for_caller("boss"), &admin),
         Err(ObjectError::Invalid(_))
     ));
 }
 
 #[test]
-fn views_are_files_with_the_same_rules() {
+fn views_follow_the_same_rules_as_stanzas() {
     let world = World::new(&[
         ("apps/a/default/data/ui/views/home.xml", "<view/>"),
         ("apps/b/default/data/ui/views/theirs.xml", "<b/>"),
@@ -239,7 +245,7 @@ fn views_are_files_with_the_same_rules() {
 }
 
 #[test]
-fn what_is_somebody_elses_to_say_stays_so() {
+fn changes_require_write_permission() {
     let world = World::new(&[
         ("apps/a/local/inputs.conf", "[http://t]\ntoken = secret\n"),
         ("apps/a/local/macros.conf", "[m]\ndefinition = 1\n"),
@@ -248,13 +254,13 @@ fn what_is_somebody_elses_to_say_stays_so() {
     ]);
     let (pia, admin) = (of("pia", &["power"]), of("boss", &["admin"]));
     let in_app = ns("nobody", "a");
-    for conf in SECRET {
-        for scope in [ns("-", "-"), in_app.clone(), Scope::of_caller("pia")] {
+    for conf in SECRET_CONFS {
+        for scope in [ns("-", "-"), in_app.clone(), Scope::for_caller("pia")] {
             assert!(matches!(world.objects.list(conf, &scope, &pia), Err(ObjectError::Denied(_))), "{conf}");
         }
         assert!(world.objects.list(conf, &in_app, &admin).is_ok(), "{conf}");
     }
-    for name in NOT_NAMES {
+    for name in RESERVED_NAMES {
         assert!(world.objects.create("savedsearches", name, &[], &in_app, &pia).is_err(), "{name}");
         assert!(world.objects.remove("savedsearches", name, &in_app, &admin).is_err(), "{name}");
     }
@@ -277,6 +283,6 @@ fn what_is_somebody_elses_to_say_stays_so() {
     assert!(matches!(world.objects.put("user-prefs", "general", &prefer, &of_all, &pia), Err(ObjectError::Denied(_))));
     assert!(world.objects.put("user-prefs", "general", &prefer, &ns("pia", APP_PREFERENCES), &pia).is_ok());
     assert!(matches!(world.objects.put("app", "install", &prefer, &in_app, &pia), Err(ObjectError::Denied(_))));
-    assert_eq!(Scope::of_caller("..").users, Users::None);
+    assert_eq!(Scope::for_caller("..").users, Users::None);
     assert_eq!(world.text("apps/a/local/macros.conf"), "[m]\ndefinition = 1\n");
 }

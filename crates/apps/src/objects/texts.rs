@@ -7,7 +7,7 @@
 use quarry_conf::Permissions;
 use quarry_conf::edit::{with_settings, without_stanza};
 use quarry_conf::file_name::check_file_name;
-use quarry_conf::object_access::stanza_of;
+use quarry_conf::object_access::stanza_name;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -95,11 +95,11 @@ impl Objects {
         }
         if is_new && matches!(place, Place::App(_)) {
             let said = [("owner".to_owned(), viewer.user.clone())];
-            self.rewrite(&place, LOCAL_META, |text| with_settings(text, &stanza_of(kind, name), &said))?;
+            self.rewrite(&place, LOCAL_META, |text| with_settings(text, &stanza_name(kind, name), &said))?;
         }
         let path = self.file_of(&place, LOCAL, kind, name);
         if !path.is_file() {
-            super::files::check_room(path.parent())?;
+            super::files::check_file_count(path.parent())?;
         }
         self.files.write(&path, text)?;
         drop(alone);
@@ -119,7 +119,7 @@ impl Objects {
         }
         let path = self.file_of(&found.place, LOCAL, kind, name);
         self.files.remove(&path)?;
-        self.rewrite_meta_if_there(&found.place, |text| without_stanza(text, &stanza_of(kind, name)))
+        self.rewrite_existing_meta(&found.place, |text| without_stanza(text, &stanza_name(kind, name)))
     }
 
     /// Changes owner, sharing or roles of an object, moving its file if necessary.
@@ -149,7 +149,7 @@ impl Objects {
             // The new file is written before the old one is removed, so that a crash loses nothing.
             self.files.write(&to, &text)?;
             self.files.remove(&from)?;
-            self.rewrite_meta_if_there(&found.place, |text| without_stanza(text, &stanza_of(kind, name)))
+            self.rewrite_existing_meta(&found.place, |text| without_stanza(text, &stanza_name(kind, name)))
         })?;
         drop(alone);
         self.text(kind, name, scope, viewer)

@@ -1,19 +1,19 @@
 //! Creating, changing, removing and sharing objects.
 
 use quarry_conf::edit::{check_setting, with_settings, without_settings, without_stanza};
-use quarry_conf::object_access::{access_text, stanza_of};
+use quarry_conf::object_access::{access_text, stanza_name};
 use quarry_conf::{Permissions, permissions};
 
 use super::files::{LOCAL, LOCAL_META};
 use super::{
     AclChange, ConfObject, DEFAULT_STANZA, NOBODY, OBJECTS_MAX, ObjectError, ObjectSharing, Objects, Place, Scope,
-    can_be_own, check_conf, check_name, is_admin, is_of_node,
+    can_be_private, check_conf, check_name, is_admin, is_node_conf,
 };
 
 /// Maximum size of a conf file in bytes; larger ones are not read.
 pub(super) const FILE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Maximum size of a private conf file in bytes.
-pub(super) const OWN_BYTES_MAX: usize = 2 * 1024 * 1024;
+pub(super) const PRIVATE_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Default roles that may change shared objects of an app.
 const WRITERS_DEFAULT: [&str; 2] = ["admin", "power"];
 
@@ -42,9 +42,9 @@ impl Objects {
         // The owner is written first, because a stanza without an owner belongs to everyone.
         if let Place::App(_) = place {
             let said = [("owner".to_owned(), viewer.user.clone())];
-            self.rewrite(&place, LOCAL_META, |text| with_settings(text, &stanza_of(conf, name), &said))?;
+            self.rewrite(&place, LOCAL_META, |text| with_settings(text, &stanza_name(conf, name), &said))?;
         }
-        self.rewrite(&place, &local(conf), |text| with_settings(text, name, settings))?;
+        self.rewrite(&place, &local_path(conf), |text| with_settings(text, name, settings))?;
         self.get(conf, name, scope, viewer)
     }
 
@@ -62,7 +62,7 @@ impl Objects {
         check_name(name)?;
         check_settings(settings)?;
         let place = self.target(conf, name, scope, viewer)?;
-        self.rewrite(&place, &local(conf), |text| with_settings(text, name, settings))
+        self.rewrite(&place, &local_path(conf), |text| with_settings(text, name, settings))
     }
 
     /// Creates an empty conf file, if there is none.
@@ -70,7 +70,7 @@ impl Objects {
         let _alone = self.files.change()?;
         check_conf(conf)?;
         let place = self.target(conf, DEFAULT_STANZA, scope, viewer)?;
-        self.rewrite(&place, &local(conf), str::to_owned)
+        self.rewrite(&place, &local_path(conf), str::to_owned)
     }
 
     /// Changes settings of a stanza in its place; a bundled one is overridden by a stanza in the scope's place.
@@ -95,7 +95,7 @@ impl Objects {
         if name == DEFAULT_STANZA || settings.is_empty() {
             return Ok(found);
         }
-        self.rewrite(&place, &local(conf), |text| with_settings(text, name, settings))?;
+        self.rewrite(&place, &local_path(conf), |text| with_settings(text, name, settings))?;
         drop(alone);
         self.get(conf, name, scope, viewer)
     }
@@ -112,8 +112,8 @@ impl Objects {
                 found.place.app()
             )));
         }
-        self.rewrite(&found.place, &local(conf), |text| without_stanza(text, name))?;
-        self.rewrite_meta_if_there(&found.place, |text| without_stanza(text, &stanza_of(conf, name)))
+        self.rewrite(&found.place, &local_path(conf), |text| without_stanza(text, name))?;
+        self.rewrite_existing_meta(&found.place, |text| without_stanza(text, &stanza_name(conf, name)))
     }
 
     /// Removes a setting of a stanza unless it was shipped with an app or the program.
@@ -136,7 +136,7 @@ impl Objects {
                 found.place.app()
             )));
         }
-        self.rewrite(&found.place, &local(conf), |text| without_settings(text, name, &[key]))
+        self.rewrite(&found.place, &local_path(conf), |text| without_settings(text, name, &[key]))
     }
 
     /// Changes owner, sharing or roles of an object, moving it if necessary.
@@ -182,7 +182,7 @@ impl Objects {
             return Err(ObjectError::Denied(format!("user {} may not change its owner to {owner}", viewer.user)));
         }
         let place = match sharing {
-            ObjectSharing::User if !can_be_own(conf) || owner == NOBODY => {
+            ObjectSharing::User if !can_be_private(conf) || owner == NOBODY => {
                 return Err(ObjectError::Invalid(format!("{conf}/{name} cannot be private")));
             }
             ObjectSharing::User => Place::User { user: owner.clone(), app: found.place.app().to_owned() },
@@ -206,7 +206,7 @@ impl Objects {
         let said = [("access", access_text(&readers, &writers)), ("export", export.to_owned()), ("owner", owner)];
         let said = said.map(|(key, value)| (key.to_owned(), value));
         if let Place::App(_) = place {
-            self.rewrite(&place, LOCAL_META, |text| with_settings(text, &stanza_of(conf, name), &said))?;
+            self.rewrite(&place, LOCAL_META, |text| with_settings(text, &stanza_name(conf, name), &said))?;
         }
         Ok(place)
     }
@@ -228,22 +228,22 @@ impl Objects {
         let own = here.local.stanza(name).map(|stanza| stanza.settings.as_slice()).unwrap_or_default();
         let settings: Vec<(String, String)> =
             own.iter().map(|setting| (setting.key.clone(), setting.value.clone())).collect();
-        self.rewrite(place, &local(conf), |text| with_settings(text, name, &settings))?;
-        self.rewrite(&found.place, &local(conf), |text| without_stanza(text, name))?;
-        self.rewrite_meta_if_there(&found.place, |text| without_stanza(text, &stanza_of(conf, name)))
+        self.rewrite(place, &local_path(conf), |text| with_settings(text, name, &settings))?;
+        self.rewrite(&found.place, &local_path(conf), |text| without_stanza(text, name))?;
+        self.rewrite_existing_meta(&found.place, |text| without_stanza(text, &stanza_name(conf, name)))
     }
 
     /// The place of a new stanza, if the user may write there.
     fn target(&self, conf: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<Place, ObjectError> {
-        let place = scope.target(can_be_own(conf));
+        let place = scope.target(can_be_private(conf));
         self.check_app(place.app())?;
         // Only administrators may set preferences of all users.
-        let is_of_all = is_of_node(conf) || matches!(&place, Place::App(app) if app == super::APP_PREFERENCES);
+        let is_of_all = is_node_conf(conf) || matches!(&place, Place::App(app) if app == super::APP_PREFERENCES);
         let may = self.place_acl(&place).may_write(conf, name, viewer) && (!is_of_all || is_admin(viewer));
         if may { Ok(place) } else { Err(refused(name, &place, viewer)) }
     }
 
-    pub(super) fn rewrite_meta_if_there(
+    pub(super) fn rewrite_existing_meta(
         &self,
         place: &Place,
         change: impl FnOnce(&str) -> String,
@@ -255,7 +255,7 @@ impl Objects {
     }
 }
 
-fn local(conf: &str) -> String {
+fn local_path(conf: &str) -> String {
     format!("{LOCAL}/{conf}.conf")
 }
 

@@ -541,7 +541,7 @@ impl CachedObject {
         }
         let source = self.source()?;
         if self.cache.writes
-            && let Some((start, bytes)) = source.take_end()
+            && let Some((start, bytes)) = source.take_tail()
         {
             let end = start / BLOCK_BYTES;
             let fetched_bytes = bytes.len() as u64;
@@ -576,7 +576,7 @@ impl ReadAt for CachedObject {
         self.size
     }
 
-    fn requests(&self) -> u64 {
+    fn request_count(&self) -> u64 {
         self.source.fetches.load(Ordering::Relaxed)
     }
 
@@ -587,7 +587,7 @@ impl ReadAt for CachedObject {
         Ok(read.pop().unwrap_or_default())
     }
 
-    fn is_at_hand(&self, ranges: &[Range<u64>]) -> bool {
+    fn is_cached(&self, ranges: &[Range<u64>]) -> bool {
         self.blocks_of(ranges).is_ok_and(|blocks| self.cache.holds(&self.name, &blocks))
     }
 

@@ -287,7 +287,7 @@ impl ReadAt for WithEnd {
         self.0.read_at(offset, len)
     }
 
-    fn take_end(&self) -> Option<(u64, Bytes)> {
+    fn take_tail(&self) -> Option<(u64, Bytes)> {
         lock(&self.1).take()
     }
 }
@@ -309,9 +309,9 @@ fn an_end_that_comes_with_an_object_is_kept_and_not_fetched() {
     };
     read(&object, 10 * BLOCK + 5..10 * BLOCK + 77);
     read(&object.lasting(), 7 * BLOCK..9 * BLOCK);
-    assert_eq!((remote.fetched(), object.requests()), (vec![], 0));
+    assert_eq!((remote.fetched(), object.request_count()), (vec![], 0));
     read(&object, 6 * BLOCK + 1..8 * BLOCK);
-    assert_eq!((remote.fetched(), object.requests()), (vec![(6 * BLOCK, 7 * BLOCK)], 1));
+    assert_eq!((remote.fetched(), object.request_count()), (vec![(6 * BLOCK, 7 * BLOCK)], 1));
     // Reading the end of an object together with missing blocks does not fetch the end again either.
     let both = cache.object("v/b", remote.bytes.len() as u64, {
         let of = Arc::clone(&remote);

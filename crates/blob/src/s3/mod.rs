@@ -320,7 +320,7 @@ impl ReadAt for S3Object {
         read.map_err(|error| ReadError::Failed { offset, len, reason: error.to_string() })
     }
 
-    fn take_end(&self) -> Option<(u64, Bytes)> {
+    fn take_tail(&self) -> Option<(u64, Bytes)> {
         let (start, bytes) = std::mem::take(&mut *self.layout.end());
         (!bytes.is_empty()).then_some((start, bytes))
     }

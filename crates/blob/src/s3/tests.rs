@@ -47,7 +47,7 @@ fn it_keeps_them_whatever_lies_between() {
         let proxy = FaultProxy::start(gateway.address(), faults);
         let store = open(S3Settings { prefix: format!("seed/{seed}"), ..settings(&[&proxy.url()]) });
         conformance(&store);
-        let faulty = proxy.seen().iter().filter(|seen| seen.faulty).count();
+        let faulty = proxy.requests().iter().filter(|seen| seen.faulty).count();
         assert!(faulty > 50 && store.traffic().repetitions > 30, "{faulty} {:?}", store.traffic());
     }
 }
@@ -106,7 +106,7 @@ fn large_objects_go_in_parts_and_come_in_ranges() {
     let store = open(S3Settings { part_bytes: 5 << 20, ..settings(&[&proxy.url()]) });
     let bytes = noise(23_000_001);
     store.put("main/1.bucket", &bytes).unwrap();
-    assert!(proxy.seen().iter().any(|seen| seen.head.contains("partNumber=5")));
+    assert!(proxy.requests().iter().any(|seen| seen.head.contains("partNumber=5")));
     let object = store.open("main/1.bucket").unwrap();
     assert_eq!(object.len(), bytes.len() as u64);
     assert_eq!(object.read_at(0, bytes.len()).unwrap(), bytes);
@@ -182,7 +182,7 @@ fn puts_carry_a_checksum_and_the_encryption_asked_for() {
     let of = |encryption| {
         let store = open(S3Settings { encryption, attempts_max: 1, ..settings(&[&proxy.url()]) });
         assert!(matches!(store.put("a", b"x"), Err(BlobError::Remote { attempts: 1, .. })));
-        proxy.seen().pop().unwrap()
+        proxy.requests().pop().unwrap()
     };
     let plain = of(S3Encryption::Container);
     assert!(plain.header("x-amz-checksum-sha256").is_some(), "{}", plain.head);

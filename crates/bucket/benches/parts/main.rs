@@ -18,7 +18,7 @@ use quarry_bucket::TARGET_SLAB_RAW_BYTES;
 use quarry_event::EventBatch;
 
 use parts::{Amount, Part};
-use slab::{Slabs, made_lines};
+use slab::{Slabs, generate_lines};
 
 /// Bytes of text for a part whose instructions are counted; few, because valgrind's simulated processor is slow.
 const COUNTED_BYTES: usize = 4 << 20;
@@ -40,7 +40,7 @@ fn slab(bytes: usize) -> EventBatch {
             BufReader::new(File::open(path).unwrap()).take(bytes as u64).read_to_end(&mut text).unwrap();
             text
         }
-        Err(_) => made_lines(bytes),
+        Err(_) => generate_lines(bytes),
     };
     Slabs::of(&text[..]).next().unwrap()
 }

@@ -11,7 +11,7 @@ use quarry_bucket::{
     BucketReader, EncodeOptions, Locators, MemoryObject, SlabSource, TermFilter, encode_slabs, verify_slabs,
 };
 use quarry_event::template::{ColumnKind, ColumnValues, TEXT_COLUMN};
-use quarry_event::{Anywhere, EventBatch, PageColumns, TermQuery};
+use quarry_event::{AnyColumn, EventBatch, PageColumns, TermQuery};
 use xorf::{BinaryFuse16, Filter};
 
 /// zstd level used when sealing.
@@ -59,60 +59,74 @@ pub(crate) fn all(batch: EventBatch) -> Vec<Part> {
         part(
             "tokenise",
             bytes,
-            with(text(), |events| count_variables(events)),
+            with_data(text(), |events| count_variables(events)),
             "a table look-up a byte",
             table_walk(text()),
         ),
         part(
             "templates",
             bytes,
-            with(text(), split_into_templates),
+            with_data(text(), split_into_templates),
             "tokenise",
-            with(text(), |events| count_variables(events)),
+            with_data(text(), |events| count_variables(events)),
         ),
         part(
             "encode",
             bytes,
-            with(text(), move |events| encode(events, &options)),
+            with_data(text(), move |events| encode(events, &options)),
             "templates",
-            with(text(), split_into_templates),
+            with_data(text(), split_into_templates),
         ),
         part(
             "verify",
             bytes,
-            with(text(), move |events| verify_slabs(&made, &[SlabSource::of(events)]).is_ok().into()),
+            with_data(text(), move |events| verify_slabs(&made, &[SlabSource::of(events)]).is_ok().into()),
             "compare with a copy",
             compare(text()),
         ),
-        part("read texts", bytes, with(Arc::clone(&reader), read_texts), "copy", copy(text())),
+        part("read texts", bytes, with_data(Arc::clone(&reader), read_texts), "copy", copy(text())),
     ];
     if reader.template_set(0).unwrap().is_some() {
         let values = Amount::Values(read_columns(&reader));
-        let sums = with(vec![1u32; read_columns(&reader) as usize], |values| {
+        let sums = with_data(vec![1u32; read_columns(&reader) as usize], |values| {
             values.iter().map(|value| u64::from(*value)).sum()
         });
-        parts.push(part("read columns", values, with(Arc::clone(&reader), read_columns), "a sum of as many", sums));
+        parts.push(part(
+            "read columns",
+            values,
+            with_data(Arc::clone(&reader), read_columns),
+            "a sum of as many",
+            sums,
+        ));
         let rows = Amount::Values(batch.len().div_ceil(100) as u64);
-        parts.push(part("one text in 100", rows, with(reader.clone(), read_few), "copy of them all", copy(text())));
+        parts.push(part(
+            "one text in 100",
+            rows,
+            with_data(reader.clone(), read_few_rows),
+            "copy of them all",
+            copy(text()),
+        ));
     }
     parts.extend(term_parts(&batch, &reader, &encoded.filter));
     parts
 }
 
 fn term_parts(batch: &EventBatch, reader: &Arc<BucketReader>, filter: &[u8]) -> [Part; 2] {
-    let terms = terms_of(batch);
+    let terms = sample_terms(batch);
     let amount = Amount::Values(terms.len() as u64);
     let hashes: Vec<u64> = (0..terms.len() as u64).map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
     let probes = || {
         let fuse = BinaryFuse16::try_from(&hashes).unwrap();
-        with((fuse, hashes.clone()), |(fuse, hashes)| hashes.iter().filter(|hash| fuse.contains(hash)).count() as u64)
+        with_data((fuse, hashes.clone()), |(fuse, hashes)| {
+            hashes.iter().filter(|hash| fuse.contains(hash)).count() as u64
+        })
     };
     let filter = TermFilter::open(filter).unwrap();
-    let reported = with((filter, terms.clone()), |(filter, terms)| {
+    let reported = with_data((filter, terms.clone()), |(filter, terms)| {
         terms.iter().filter(|term| filter.may_match(term)).count() as u64
     });
-    let found = with((Arc::clone(reader), terms), |(reader, terms)| {
-        terms.iter().map(|term| u64::from(!reader.candidate_pages(0, term, &Anywhere).unwrap().is_empty())).sum()
+    let found = with_data((Arc::clone(reader), terms), |(reader, terms)| {
+        terms.iter().map(|term| u64::from(!reader.candidate_pages(0, term, &AnyColumn).unwrap().is_empty())).sum()
     });
     [
         part("term filter", amount, reported, "a fuse filter's probe", probes()),
@@ -125,7 +139,7 @@ fn part(name: &'static str, amount: Amount, work: Work, ceiling_name: &'static s
 }
 
 /// Work on data that is kept between runs.
-fn with<T: 'static>(over: T, work: impl Fn(&T) -> u64 + 'static) -> Work {
+fn with_data<T: 'static>(over: T, work: impl Fn(&T) -> u64 + 'static) -> Work {
     Box::new(move || black_box(work(black_box(&over))))
 }
 
@@ -159,7 +173,7 @@ fn read_columns(reader: &Arc<BucketReader>) -> u64 {
     values
 }
 
-fn read_few(reader: &Arc<BucketReader>) -> u64 {
+fn read_few_rows(reader: &Arc<BucketReader>) -> u64 {
     let mut read = 0;
     for (page, info) in reader.slabs()[0].pages.iter().enumerate() {
         let rows: Vec<u32> = (0..info.events).step_by(100).collect();
@@ -171,7 +185,7 @@ fn read_few(reader: &Arc<BucketReader>) -> u64 {
 }
 
 /// One token from every few events.
-fn terms_of(batch: &EventBatch) -> Vec<TermQuery> {
+fn sample_terms(batch: &EventBatch) -> Vec<TermQuery> {
     let mut terms = Vec::new();
     for row in (0..batch.len()).step_by(batch.len() / TERMS + 1) {
         let mut tokens = Vec::new();
@@ -187,7 +201,7 @@ fn terms_of(batch: &EventBatch) -> Vec<TermQuery> {
 fn table_walk(events: Arc<EventBatch>) -> Work {
     let mut table = [0u8; 256];
     b" \"=,:;()[]{}<>\t".iter().for_each(|byte| table[usize::from(*byte)] = 1);
-    with(events, move |events| events.raw.iter().map(|byte| u64::from(table[usize::from(*byte)])).sum())
+    with_data(events, move |events| events.raw.iter().map(|byte| u64::from(table[usize::from(*byte)])).sum())
 }
 
 fn copy(events: Arc<EventBatch>) -> Work {
@@ -200,5 +214,5 @@ fn copy(events: Arc<EventBatch>) -> Work {
 
 fn compare(events: Arc<EventBatch>) -> Work {
     let copied = events.raw.to_vec();
-    with((events, copied), |(events, copied)| u64::from(events.raw[..] == copied[..]))
+    with_data((events, copied), |(events, copied)| u64::from(events.raw[..] == copied[..]))
 }

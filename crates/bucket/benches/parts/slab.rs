@@ -11,9 +11,9 @@ use quarry_bucket::{MAX_SLAB_EVENTS, TARGET_SLAB_RAW_BYTES};
 use quarry_event::{EventBatch, Metadata};
 
 /// Time of the first event.
-const START: i64 = 1_795_132_800_000_000_000;
+const START_NS: i64 = 1_795_132_800_000_000_000;
 /// Nanoseconds between events.
-const STEP: i64 = 25_000_000;
+const STEP_NS: i64 = 25_000_000;
 
 /// Yields a reader's lines slab by slab.
 pub(crate) struct Slabs<R> {
@@ -26,7 +26,7 @@ pub(crate) struct Slabs<R> {
 impl<R: BufRead> Slabs<R> {
     /// Starts at the reader's position.
     pub(crate) fn of(lines: R) -> Slabs<R> {
-        Slabs { lines, line: Vec::new(), time: START }
+        Slabs { lines, line: Vec::new(), time: START_NS }
     }
 }
 
@@ -34,7 +34,7 @@ impl<R: BufRead> Iterator for Slabs<R> {
     type Item = EventBatch;
 
     fn next(&mut self) -> Option<EventBatch> {
-        let mut batch = EventBatch { index_time: START, ..EventBatch::default() };
+        let mut batch = EventBatch { index_time: START_NS, ..EventBatch::default() };
         let name: Arc<str> = "bench".into();
         batch.intern(&Metadata { index: name.clone(), host: name.clone(), source: name.clone(), sourcetype: name });
         while !self.line.is_empty() || self.lines.read_until(b'\n', &mut self.line).unwrap() > 0 {
@@ -43,7 +43,7 @@ impl<R: BufRead> Iterator for Slabs<R> {
                 break;
             }
             batch.push(text, self.time, 0);
-            self.time += STEP;
+            self.time += STEP_NS;
             self.line.clear();
         }
         (!batch.is_empty()).then_some(batch)
@@ -51,7 +51,7 @@ impl<R: BufRead> Iterator for Slabs<R> {
 }
 
 /// At least `bytes` bytes of lines like those of a small web shop; the same in every run.
-pub(crate) fn made_lines(bytes: usize) -> Vec<u8> {
+pub(crate) fn generate_lines(bytes: usize) -> Vec<u8> {
     let mut state = 1u64;
     let mut next = |below: u64| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

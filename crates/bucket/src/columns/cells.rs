@@ -9,7 +9,7 @@ use quarry_event::template::{NumberFormat, TimeLayout};
 /// Bytes of a cell; no number in a valid format is longer.
 pub(super) const CELL_BYTES: usize = 32;
 /// Numbers formatted at once; their cells fit the first-level cache.
-pub(super) const CELLS: usize = 64;
+pub(super) const BATCH_CELLS: usize = 64;
 
 const EIGHT_DIGITS: u64 = 100_000_000;
 const NS_PER_SEC: i64 = 1_000_000_000;
@@ -19,8 +19,8 @@ const ZEROES: u64 = 0x3030_3030_3030_3030;
 /// Formatted numbers, one per cell.
 #[derive(Debug)]
 pub(super) struct Cells {
-    pub(super) bytes: [[u8; CELL_BYTES]; CELLS],
-    pub(super) lens: [u8; CELLS],
+    pub(super) bytes: [[u8; CELL_BYTES]; BATCH_CELLS],
+    pub(super) lens: [u8; BATCH_CELLS],
     day: Day,
 }
 
@@ -33,16 +33,16 @@ struct Day {
 
 impl Cells {
     pub(super) fn new() -> Box<Cells> {
-        Box::new(Cells { bytes: [[0; CELL_BYTES]; CELLS], lens: [0; CELLS], day: Day::default() })
+        Box::new(Cells { bytes: [[0; CELL_BYTES]; BATCH_CELLS], lens: [0; BATCH_CELLS], day: Day::default() })
     }
 
     /// Formats up to [`CELLS`] numbers.
-    pub(super) fn fill(&mut self, format: NumberFormat, numbers: &[i64]) {
+    pub(super) fn format_numbers(&mut self, format: NumberFormat, numbers: &[i64]) {
         let cells = self.bytes.iter_mut().zip(&mut self.lens).zip(numbers);
         match format {
             NumberFormat::Integer => cells.for_each(|((cell, len), number)| *len = integer(*number, cell)),
             NumberFormat::Padded { digits } => {
-                cells.for_each(|((cell, len), number)| *len = put(number.unsigned_abs(), digits, cell, 0));
+                cells.for_each(|((cell, len), number)| *len = put_digits(number.unsigned_abs(), digits, cell, 0));
             }
             NumberFormat::Decimal { digits } => {
                 cells.for_each(|((cell, len), number)| *len = decimal(*number, digits, cell));
@@ -61,7 +61,7 @@ impl Cells {
 
 /// The decimal digits of a number below [`EIGHT_DIGITS`], the first in the lowest byte.
 #[inline(always)]
-fn eight(number: u64) -> u64 {
+fn eight_digits(number: u64) -> u64 {
     // Halves of four digits, then pairs, then digits, all in parallel; division is done by multiplication.
     let halves = (number / 10_000) | (number % 10_000) << 32;
     let hundreds = ((halves * 10_486) >> 20) & 0x0000_007f_0000_007f;
@@ -80,27 +80,28 @@ fn put_word(word: u64, cell: &mut [u8; CELL_BYTES], at: usize) {
 
 /// Writes a number with at least `least` digits at an offset of a cell; returns its end.
 #[inline(always)]
-fn put(number: u64, least: u8, cell: &mut [u8; CELL_BYTES], at: usize) -> u8 {
+fn put_digits(number: u64, least: u8, cell: &mut [u8; CELL_BYTES], at: usize) -> u8 {
     if number < EIGHT_DIGITS && least <= 8 {
-        let word = eight(number);
+        let word = eight_digits(number);
         let leading = (word.trailing_zeros() / 8).min(8 - u32::from(least));
         put_word((word | ZEROES) >> (8 * leading).min(63), cell, at);
         return (at as u32 + 8 - leading) as u8;
     }
-    put_long(number, least, cell, at)
+    put_long_digits(number, least, cell, at)
 }
 
-fn put_long(number: u64, least: u8, cell: &mut [u8; CELL_BYTES], at: usize) -> u8 {
-    let before = put(number / EIGHT_DIGITS, least.saturating_sub(8).max(u8::from(number >= EIGHT_DIGITS)), cell, at);
+fn put_long_digits(number: u64, least: u8, cell: &mut [u8; CELL_BYTES], at: usize) -> u8 {
+    let before =
+        put_digits(number / EIGHT_DIGITS, least.saturating_sub(8).max(u8::from(number >= EIGHT_DIGITS)), cell, at);
     let end = usize::from(before);
-    put_word(eight(number % EIGHT_DIGITS) | ZEROES, cell, end);
+    put_word(eight_digits(number % EIGHT_DIGITS) | ZEROES, cell, end);
     before + 8
 }
 
 #[inline(always)]
 fn integer(number: i64, cell: &mut [u8; CELL_BYTES]) -> u8 {
     cell[0] = b'-';
-    put(number.unsigned_abs(), 1, cell, usize::from(number < 0))
+    put_digits(number.unsigned_abs(), 1, cell, usize::from(number < 0))
 }
 
 #[inline(always)]
@@ -109,7 +110,7 @@ fn decimal(number: i64, digits: u8, cell: &mut [u8; CELL_BYTES]) -> u8 {
     let start = usize::from(number < 0);
     cell[0] = b'-';
     if magnitude < EIGHT_DIGITS && digits < 8 {
-        let word = eight(magnitude);
+        let word = eight_digits(magnitude);
         let leading = (word.trailing_zeros() / 8).min(7 - u32::from(digits));
         let word = (word | ZEROES) >> (8 * leading);
         let whole = 8 - leading as usize - usize::from(digits);
@@ -119,9 +120,9 @@ fn decimal(number: i64, digits: u8, cell: &mut [u8; CELL_BYTES]) -> u8 {
         return (start + whole + 1) as u8 + digits;
     }
     let unit = 10u64.pow(u32::from(digits));
-    let point = usize::from(put(magnitude / unit, 1, cell, start));
+    let point = usize::from(put_digits(magnitude / unit, 1, cell, start));
     cell[point] = b'.';
-    put(magnitude % unit, digits, cell, point + 1)
+    put_digits(magnitude % unit, digits, cell, point + 1)
 }
 
 #[inline(always)]
@@ -180,7 +181,7 @@ fn time(nanos: i64, layout: TimeLayout, day: &mut Day, cell: &mut [u8; CELL_BYTE
             6 => fraction / 1_000,
             digits => fraction / 10u64.pow(9 - u32::from(digits.min(9))),
         };
-        end = usize::from(put(fraction, digits, cell, end + 1));
+        end = usize::from(put_digits(fraction, digits, cell, end + 1));
     }
     cell[end] = b'Z';
     (end + usize::from(zulu)) as u8
@@ -242,7 +243,7 @@ mod tests {
         for format in formats() {
             // Days are kept per column.
             cells.day = Day::default();
-            cells.fill(format, numbers);
+            cells.format_numbers(format, numbers);
             for (at, number) in numbers.iter().enumerate() {
                 let mut expected = Vec::new();
                 format.write(*number, &mut expected);
@@ -254,7 +255,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cells_hold_what_the_form_writes(
+        fn cells_equal_the_text_of_the_number_format(
             wild in prop::collection::vec(any::<i64>(), 20),
             near in prop::collection::vec((0u32..20, -9i64..10), 20),
         ) {
@@ -267,12 +268,12 @@ mod tests {
     }
 
     #[test]
-    fn extremes_are_written_as_the_form_does() {
+    fn extreme_numbers_equal_the_text_of_the_number_format() {
         check(&[0, 1, -1, i64::MIN, i64::MAX, 99_999_999, 100_000_000, 9_999_999_999_999_999, 10_000_000_000_000_000]);
-        for start in (0..100_000).step_by(CELLS) {
-            let numbers: Vec<i64> = (start..start + CELLS as i64).collect();
+        for start in (0..100_000).step_by(BATCH_CELLS) {
+            let numbers: Vec<i64> = (start..start + BATCH_CELLS as i64).collect();
             let mut cells = Cells::new();
-            cells.fill(NumberFormat::Integer, &numbers);
+            cells.format_numbers(NumberFormat::Integer, &numbers);
             for (at, number) in numbers.iter().enumerate() {
                 assert_eq!(cells.bytes[at][..usize::from(cells.lens[at])], *number.to_string().as_bytes());
             }

@@ -21,24 +21,24 @@ const MAX_COUNTED_TEMPLATES: usize = 512;
 const _: () = assert!(MAX_PAGE_EVENTS <= u16::MAX as usize);
 
 /// The counts of a column, if it has few distinct values.
-pub(super) fn counted(column: &SlabColumn) -> Option<ValueCounts> {
+pub(super) fn count_values(column: &SlabColumn) -> Option<ValueCounts> {
     let of_codes = |codes: &[u32], len: usize, most: usize| {
         let few = (1..=most).contains(&len);
-        few.then(|| per_page(column, CountedValues::Codes(u32_of(len)), |place| codes[place] as usize))
+        few.then(|| count_per_page(column, CountedValues::Codes(u32_of(len)), |place| codes[place] as usize))
     };
     match &column.values {
         SlabValues::Templates { templates, codes } => of_codes(codes, templates.len(), MAX_COUNTED_TEMPLATES),
         SlabValues::Dictionary { ends, codes, .. } => of_codes(codes, ends.len(), MAX_COUNTED_VALUES),
         SlabValues::Numbers { numbers, .. } => {
-            let distinct = few_numbers(numbers)?;
+            let distinct = distinct_numbers(numbers)?;
             let place_of = |place: usize| distinct.partition_point(|known| *known < numbers[place]);
-            Some(per_page(column, CountedValues::Numbers(distinct.as_slice().into()), place_of))
+            Some(count_per_page(column, CountedValues::Numbers(distinct.as_slice().into()), place_of))
         }
         SlabValues::Texts { .. } => None,
     }
 }
 
-fn per_page(column: &SlabColumn, values: CountedValues, value_at: impl Fn(usize) -> usize) -> ValueCounts {
+fn count_per_page(column: &SlabColumn, values: CountedValues, value_at: impl Fn(usize) -> usize) -> ValueCounts {
     let len = values.len();
     let mut counts = vec![0u16; len * (column.page_starts.len() - 1)];
     for (page, range) in column.page_starts.windows(2).enumerate() {
@@ -50,7 +50,7 @@ fn per_page(column: &SlabColumn, values: CountedValues, value_at: impl Fn(usize)
 }
 
 /// The distinct numbers, ascending, if they are few.
-fn few_numbers(numbers: &[i64]) -> Option<Vec<i64>> {
+fn distinct_numbers(numbers: &[i64]) -> Option<Vec<i64>> {
     let mut distinct: Vec<i64> = Vec::new();
     let mut last = None;
     for number in numbers {
@@ -79,7 +79,7 @@ pub(super) fn put(template_set: &TemplateSet, stored: &[StoredColumn], out: &mut
         }
         let pages = stored[*column as usize].counts.iter().enumerate().filter(|(_, values)| **values > 0);
         for (page, _) in pages {
-            counts.of_page(page).iter().for_each(|count| put_varint(out, u64::from(*count)));
+            counts.page_counts(page).iter().for_each(|count| put_varint(out, u64::from(*count)));
         }
     }
 }

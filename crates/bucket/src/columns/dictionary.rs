@@ -82,7 +82,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn texts_come_back(texts in prop::collection::btree_set("[abä]{0,5}", 0..40)) {
+        fn dictionaries_round_trip(texts in prop::collection::btree_set("[abä]{0,5}", 0..40)) {
             let texts: BTreeSet<String> = texts;
             let (mut bytes, mut ends, mut out) = (Vec::new(), Vec::new(), Vec::new());
             for text in &texts {
@@ -95,13 +95,13 @@ mod tests {
         }
 
         #[test]
-        fn garbage_gives_errors(bytes in prop::collection::vec(any::<u8>(), 0..64), count in 0usize..20) {
+        fn garbage_returns_errors(bytes in prop::collection::vec(any::<u8>(), 0..64), count in 0usize..20) {
             drop(decode_dictionary(&bytes, count));
         }
     }
 
     #[test]
-    fn texts_that_do_not_ascend_are_refused() {
+    fn unsorted_texts_are_rejected() {
         for (bytes, ends) in [(&b"ba"[..], vec![1, 2]), (b"aa", vec![1, 2]), (b"\xc3\xa4", vec![1, 2])] {
             let mut out = Vec::new();
             encode_dictionary(bytes, &ends, &mut out);

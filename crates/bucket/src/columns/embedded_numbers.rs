@@ -13,18 +13,18 @@ use quarry_stdx::number::u32_of;
 
 use crate::columns::codec::{Effort, decode_codes, encode_codes};
 use crate::columns::dictionary::{decode_dictionary, encode_dictionary};
-use crate::columns::random_access::CodesAt;
+use crate::columns::random_access::CodesReader;
 use crate::error::BucketError;
-use crate::integers::{IntegersAt, decode_integers, encode_integers, range_of};
+use crate::integers::{IntegersReader, decode_integers, encode_integers, range_of};
 use crate::limits::MAX_PAGE_EVENTS;
-use crate::wire::{Cursor, Malformed, put_run, put_varint};
+use crate::wire::{Cursor, Malformed, put_bytes, put_varint};
 
 /// Minimum number of texts for a split to gain anything.
 const MIN_TEXTS: usize = 64;
 /// Longer texts are not split.
 const MAX_TEXT_BYTES: usize = 64;
 /// Minimum number of texts per distinct rest.
-const TEXTS_PER_REST: usize = 8;
+const TEXTS_PER_REST_MIN: usize = 8;
 /// Maximum number of hexadecimal digits of a value that fits in an i64.
 const HEX_DIGITS_MAX: usize = 15;
 const DECIMAL_DIGITS_MAX: usize = 18;
@@ -39,13 +39,13 @@ const HEX: u8 = 16;
 
 /// Position and format of the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cut {
+struct NumberSplit {
     side: u8,
     base: u8,
     digits: u8,
 }
 
-impl Cut {
+impl NumberSplit {
     fn format(self) -> Option<NumberFormat> {
         let format = match self.base {
             HEX => NumberFormat::Hex { digits: self.digits },
@@ -63,7 +63,7 @@ impl Cut {
     }
 
     /// Appends the text composed of number and rest.
-    fn join(self, format: NumberFormat, number: i64, rest: &[u8], out: &mut Vec<u8>) {
+    fn append_joined(self, format: NumberFormat, number: i64, rest: &[u8], out: &mut Vec<u8>) {
         if self.side == NUMBER_LAST {
             out.extend_from_slice(rest);
         }
@@ -74,7 +74,7 @@ impl Cut {
     }
 
     /// Splits a text into number and rest.
-    fn apply(self, text: &[u8]) -> Option<(i64, &[u8])> {
+    fn split(self, text: &[u8]) -> Option<(i64, &[u8])> {
         let digits = usize::from(self.digits);
         let (number, rest) = match self.side {
             NUMBER_FIRST => text.split_at_checked(digits)?,
@@ -89,14 +89,14 @@ impl Cut {
 
 /// Texts split into numbers and rests.
 struct Halves<'t> {
-    cut: Cut,
+    split: NumberSplit,
     numbers: Vec<i64>,
     rests: BTreeMap<&'t [u8], u32>,
     codes: Vec<u32>,
 }
 
 /// Encodes texts without their chunk's first byte; `None` if no split suits them.
-pub(super) fn encode_cut(
+pub(super) fn encode_split_texts(
     bytes: &[u8],
     ends: &[u32],
     base: u32,
@@ -115,14 +115,15 @@ pub(super) fn encode_cut(
     let shared = |text: &&[u8]| first.iter().zip(*text).take_while(|(a, b)| a == b).count();
     let prefix = texts.iter().map(shared).min().unwrap_or(0);
     let texts: Vec<&[u8]> = texts.iter().map(|text| &text[prefix..]).collect();
-    let best = cuts_of(&texts).into_iter().filter_map(|cut| halves(&texts, cut)).min_by_key(Halves::cost);
-    let Some(Halves { cut, numbers, mut rests, mut codes }) = best else { return Ok(None) };
+    let best =
+        candidate_splits(&texts).into_iter().filter_map(|cut| split_all(&texts, cut)).min_by_key(Halves::cost_bits);
+    let Some(Halves { split: cut, numbers, mut rests, mut codes }) = best else { return Ok(None) };
     let mut out = Vec::new();
-    put_run(&mut out, &first[..prefix]);
+    put_bytes(&mut out, &first[..prefix]);
     out.extend([cut.side, cut.base, cut.digits]);
     let mut part = Vec::new();
     encode_integers(&numbers, &mut part);
-    put_run(&mut out, &part);
+    put_bytes(&mut out, &part);
     part.clear();
     let (mut all, mut rest_ends, mut renamed) = (Vec::new(), Vec::new(), vec![0; rests.len()]);
     for (rest, code) in &mut rests {
@@ -132,14 +133,14 @@ pub(super) fn encode_cut(
     }
     put_varint(&mut out, rest_ends.len() as u64);
     encode_dictionary(&all, &rest_ends, &mut part);
-    put_run(&mut out, &part);
+    put_bytes(&mut out, &part);
     codes.iter_mut().for_each(|code| *code = renamed[*code as usize]);
     encode_codes(&codes, effort, &mut out)?;
     Ok(Some(out))
 }
 
 /// Positions and formats at which every text has a number.
-fn cuts_of(texts: &[&[u8]]) -> Vec<Cut> {
+fn candidate_splits(texts: &[&[u8]]) -> Vec<NumberSplit> {
     let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let mut cuts = Vec::new();
     for (base, most) in [(DECIMAL, DECIMAL_DIGITS_MAX), (HEX, HEX_DIGITS_MAX)] {
@@ -147,7 +148,7 @@ fn cuts_of(texts: &[&[u8]]) -> Vec<Cut> {
         let first = texts.iter().map(|text| text.iter().take_while(|byte| fits(byte)).count()).min();
         let last = texts.iter().map(|text| text.iter().rev().take_while(|byte| fits(byte)).count()).min();
         for (side, digits) in [(NUMBER_FIRST, first), (NUMBER_LAST, last)] {
-            let cut = Cut { side, base, digits: digits.unwrap_or(0).min(most) as u8 };
+            let cut = NumberSplit { side, base, digits: digits.unwrap_or(0).min(most) as u8 };
             if cut.digits > 0 {
                 cuts.push(cut);
             }
@@ -157,14 +158,14 @@ fn cuts_of(texts: &[&[u8]]) -> Vec<Cut> {
 }
 
 /// The split texts; `None` if there are too many distinct rests.
-fn halves<'t>(texts: &[&'t [u8]], cut: Cut) -> Option<Halves<'t>> {
+fn split_all<'t>(texts: &[&'t [u8]], cut: NumberSplit) -> Option<Halves<'t>> {
     let mut halves =
-        Halves { cut, numbers: Vec::with_capacity(texts.len()), rests: BTreeMap::new(), codes: Vec::new() };
+        Halves { split: cut, numbers: Vec::with_capacity(texts.len()), rests: BTreeMap::new(), codes: Vec::new() };
     for text in texts {
-        let (number, rest) = cut.apply(text)?;
+        let (number, rest) = cut.split(text)?;
         let new = u32_of(halves.rests.len());
         halves.codes.push(*halves.rests.entry(rest).or_insert(new));
-        if halves.rests.len() * TEXTS_PER_REST > texts.len() {
+        if halves.rests.len() * TEXTS_PER_REST_MIN > texts.len() {
             return None;
         }
         halves.numbers.push(number);
@@ -174,7 +175,7 @@ fn halves<'t>(texts: &[&'t [u8]], cut: Cut) -> Option<Halves<'t>> {
 
 impl Halves<'_> {
     /// Approximate size of the encoded texts in bits.
-    fn cost(&self) -> usize {
+    fn cost_bits(&self) -> usize {
         let (min, max) = range_of(&self.numbers);
         let number = (max.abs_diff(min) + 1).next_power_of_two().trailing_zeros() as usize;
         let code = self.rests.len().next_power_of_two().trailing_zeros() as usize;
@@ -186,7 +187,7 @@ impl Halves<'_> {
 /// Split texts as stored: numbers and codes are packed.
 struct SplitTexts<'a> {
     prefix: &'a [u8],
-    cut: Cut,
+    split: NumberSplit,
     format: NumberFormat,
     numbers: &'a [u8],
     rests: Dictionary,
@@ -195,23 +196,23 @@ struct SplitTexts<'a> {
 
 impl<'a> SplitTexts<'a> {
     fn read(cursor: &mut Cursor<'a>) -> Result<SplitTexts<'a>, Malformed> {
-        let prefix = cursor.run("what all texts begin with", MAX_TEXT_BYTES)?;
+        let prefix = cursor.bytes("what all texts begin with", MAX_TEXT_BYTES)?;
         let (side, base) = (cursor.u8("side of the number")?, cursor.u8("base of the number")?);
-        let cut = Cut { side, base, digits: cursor.u8("digits of the number")? };
+        let cut = NumberSplit { side, base, digits: cursor.u8("digits of the number")? };
         let Some(format) = cut.format() else {
             return Err(Malformed(format!("{cut:?} is not a valid cut")));
         };
         let remaining = cursor.remaining();
-        let numbers = cursor.run("numbers of cut texts", remaining)?;
+        let numbers = cursor.bytes("numbers of cut texts", remaining)?;
         let rests = cursor.count("number of rests", MAX_PAGE_EVENTS)?;
         let remaining = cursor.remaining();
-        let rests = decode_dictionary(cursor.run("rests of cut texts", remaining)?, rests)?;
+        let rests = decode_dictionary(cursor.bytes("rests of cut texts", remaining)?, rests)?;
         let codes = cursor.take(cursor.remaining(), "codes of rests")?;
-        Ok(SplitTexts { prefix, cut, format, numbers, rests, codes })
+        Ok(SplitTexts { prefix, split: cut, format, numbers, rests, codes })
     }
 }
 
-impl Cut {
+impl NumberSplit {
     fn check(self, low: i64, high: i64) -> Result<(), Malformed> {
         if low < 0 || high >= self.limit() {
             return Err(Malformed(format!("a number from {low} to {high} has more than {} digits", self.digits)));
@@ -222,29 +223,29 @@ impl Cut {
 
 /// Random access to split texts.
 #[derive(Debug)]
-pub(super) struct CutAt {
+pub(super) struct SplitTextsReader {
     prefix: Bytes,
-    cut: Cut,
+    split: NumberSplit,
     format: NumberFormat,
-    numbers: IntegersAt,
+    numbers: IntegersReader,
     rests: Dictionary,
-    codes: CodesAt,
+    codes: CodesReader,
 }
 
-impl CutAt {
+impl SplitTextsReader {
     /// Reads `count` texts of a chunk without its first byte.
-    pub(super) fn read(chunk: &Bytes, count: usize) -> Result<CutAt, Malformed> {
+    pub(super) fn read(chunk: &Bytes, count: usize) -> Result<SplitTextsReader, Malformed> {
         let stored = SplitTexts::read(&mut Cursor::new(chunk))?;
         let numbers = chunk.slice_ref(stored.numbers);
         let mut cursor = Cursor::new(&numbers);
-        let of_numbers = IntegersAt::read(&numbers, &mut cursor, count)?;
+        let of_numbers = IntegersReader::read(&numbers, &mut cursor, count)?;
         cursor.finish("integers")?;
-        Ok(CutAt {
+        Ok(SplitTextsReader {
             prefix: chunk.slice_ref(stored.prefix),
-            cut: stored.cut,
+            split: stored.split,
             format: stored.format,
             numbers: of_numbers,
-            codes: CodesAt::read(&chunk.slice_ref(stored.codes), count, u32_of(stored.rests.len()))?,
+            codes: CodesReader::read(&chunk.slice_ref(stored.codes), count, u32_of(stored.rests.len()))?,
             rests: stored.rests,
         })
     }
@@ -253,16 +254,20 @@ impl CutAt {
     pub(super) fn get(&mut self, at: usize) -> Result<Bytes, Malformed> {
         let rest = self.rests.get(self.codes.get(at)?);
         let number = self.numbers.get(at);
-        self.cut.check(number, number)?;
+        self.split.check(number, number)?;
         let mut text = self.prefix.to_vec();
-        self.cut.join(self.format, number, rest, &mut text);
+        self.split.append_joined(self.format, number, rest, &mut text);
         Ok(text.into())
     }
 }
 
 /// Decodes `count` texts of at most `limit` bytes in total.
-pub(super) fn decode_cut(cursor: &mut Cursor<'_>, count: usize, limit: u64) -> Result<(Vec<u8>, Vec<u32>), Malformed> {
-    let SplitTexts { prefix, cut, format, numbers, rests, codes } = SplitTexts::read(cursor)?;
+pub(super) fn decode_split_texts(
+    cursor: &mut Cursor<'_>,
+    count: usize,
+    limit: u64,
+) -> Result<(Vec<u8>, Vec<u32>), Malformed> {
+    let SplitTexts { prefix, split: cut, format, numbers, rests, codes } = SplitTexts::read(cursor)?;
     let numbers = decode_integers(numbers, count)?;
     let (low, high) = range_of(&numbers);
     cut.check(low, high)?;
@@ -270,7 +275,7 @@ pub(super) fn decode_cut(cursor: &mut Cursor<'_>, count: usize, limit: u64) -> R
     let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(count));
     for (number, code) in numbers.into_iter().zip(codes) {
         bytes.extend_from_slice(prefix);
-        cut.join(format, number, rests.get(code), &mut bytes);
+        cut.append_joined(format, number, rests.get(code), &mut bytes);
         if bytes.len() as u64 > limit {
             return Err(Malformed(format!("the texts exceed the {limit} bytes of the page")));
         }
@@ -285,28 +290,28 @@ mod tests {
 
     use super::*;
 
-    fn encoded(texts: &[String]) -> Option<Vec<u8>> {
+    fn encode(texts: &[String]) -> Option<Vec<u8>> {
         let mut ends = Vec::new();
         let mut bytes = Vec::new();
         for text in texts {
             bytes.extend_from_slice(text.as_bytes());
             ends.push(bytes.len() as u32 + 5);
         }
-        encode_cut(&bytes, &ends, 5, &mut Effort::Plain).unwrap()
+        encode_split_texts(&bytes, &ends, 5, &mut Effort::Plain).unwrap()
     }
 
     fn check(texts: &[String]) -> Option<usize> {
-        let encoded = encoded(texts)?;
+        let encoded = encode(texts)?;
         let bytes: usize = texts.iter().map(String::len).sum();
-        let (back, ends) = decode_cut(&mut Cursor::new(&encoded), texts.len(), bytes as u64).unwrap();
+        let (back, ends) = decode_split_texts(&mut Cursor::new(&encoded), texts.len(), bytes as u64).unwrap();
         assert_eq!(back, texts.concat().into_bytes());
         assert!(
             ends.iter()
                 .scan(0, |start, end| Some(*end as usize - std::mem::replace(start, *end as usize)))
                 .eq(texts.iter().map(String::len))
         );
-        assert!(decode_cut(&mut Cursor::new(&encoded), texts.len(), bytes as u64 - 1).is_err());
-        let mut single = CutAt::read(&encoded.clone().into(), texts.len()).unwrap();
+        assert!(decode_split_texts(&mut Cursor::new(&encoded), texts.len(), bytes as u64 - 1).is_err());
+        let mut single = SplitTextsReader::read(&encoded.clone().into(), texts.len()).unwrap();
         assert!((0..texts.len()).rev().all(|at| single.get(at).unwrap() == texts[at].as_bytes()));
         Some(encoded.len())
     }
@@ -317,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_take_the_bits_of_their_parts() {
+    fn split_tokens_take_only_the_bits_of_their_parts() {
         let tokens = texts(1_000, |number, word| format!("w{:05x}{word}", number & 0xf_ffff));
         assert!(check(&tokens).unwrap() < 1_000 * (20 + 3) / 8 + 120);
         let tokens = texts(1_000, |number, word| format!("{word}{:06}", number % 1_000_000));
@@ -327,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_left_alone() {
+    fn texts_without_embedded_numbers_are_not_split() {
         assert_eq!(check(&texts(60, |number, word| format!("{word}{number:016}"))), None);
         assert_eq!(check(&texts(500, |number, word| format!("{word}{number:x}ü"))), None);
         assert_eq!(
@@ -338,22 +343,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_texts_come_back(texts in prop::collection::vec("k?[0-9a-f]{1,4}(ab|z|)", 64..200)) {
+        fn arbitrary_texts_round_trip(texts in prop::collection::vec("k?[0-9a-f]{1,4}(ab|z|)", 64..200)) {
             check(&texts);
         }
 
         #[test]
-        fn garbage_gives_errors(bytes in prop::collection::vec(any::<u8>(), 0..64), count in 0usize..100) {
-            drop(decode_cut(&mut Cursor::new(&bytes), count, 500));
+        fn garbage_returns_errors(bytes in prop::collection::vec(any::<u8>(), 0..64), count in 0usize..100) {
+            drop(decode_split_texts(&mut Cursor::new(&bytes), count, 500));
         }
 
         #[test]
-        fn damage_is_refused_or_read(at in any::<prop::sample::Index>(), value in any::<u8>()) {
+        fn damaged_chunks_are_rejected_or_decoded(at in any::<prop::sample::Index>(), value in any::<u8>()) {
             let tokens = texts(80, |number, word| format!("w{:05x}{word}", number & 0xf_ffff));
-            let mut encoded = encoded(&tokens).unwrap();
+            let mut encoded = encode(&tokens).unwrap();
             *at.get_mut(&mut encoded) = value;
-            drop(decode_cut(&mut Cursor::new(&encoded), 80, 2_000));
-            if let Ok(mut single) = CutAt::read(&encoded.into(), 80) {
+            drop(decode_split_texts(&mut Cursor::new(&encoded), 80, 2_000));
+            if let Ok(mut single) = SplitTextsReader::read(&encoded.into(), 80) {
                 (0..81).for_each(|at| drop(single.get(at)));
             }
         }

@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 
-use crate::integers::{PackedAt, pack, unpack};
+use crate::integers::{PackedReader, pack, unpack};
 use crate::wire::{Cursor, Malformed, put_varint};
 
 /// log2 of the frequency total.
@@ -30,7 +30,7 @@ pub(super) fn encode_skewed(values: &[u64], width: u32, save: usize, out: &mut V
     if values.len() < MIN_VALUES || width == 0 {
         return false;
     }
-    let cost = |bits: &u32| expected_bits(&counts_of(values, width - bits), values.len(), width - bits);
+    let cost = |bits: &u32| expected_bits(&symbol_counts(values, width - bits), values.len(), width - bits);
     let costs = (1..=width.min(SYMBOL_BITS_MAX)).map(|bits| (bits, cost(&bits)));
     let Some((bits, cost)) = costs.min_by(|a, b| a.1.total_cmp(&b.1)) else { return false };
     let packed = (values.len() * width as usize) as f64;
@@ -38,20 +38,20 @@ pub(super) fn encode_skewed(values: &[u64], width: u32, save: usize, out: &mut V
         return false;
     }
     let low_bits = width - bits;
-    let frequencies = normalized(&counts_of(values, low_bits), values.len());
+    let frequencies = normalize_counts(&symbol_counts(values, low_bits), values.len());
     assert_eq!(frequencies.iter().sum::<u32>(), SCALE, "frequencies fill the scale");
     assert!(frequencies.len() <= 1 << SYMBOL_BITS_MAX, "a symbol has at most SYMBOL_BITS_MAX bits");
     out.push(low_bits as u8);
     put_varint(out, frequencies.len() as u64);
     frequencies.iter().for_each(|frequency| put_varint(out, u64::from(*frequency)));
-    put_symbols(values.iter().rev().map(|value| (value >> low_bits) as usize), values.len(), &frequencies, out);
+    encode_symbols(values.iter().rev().map(|value| (value >> low_bits) as usize), values.len(), &frequencies, out);
     let mask = (1 << low_bits) - 1;
     pack(values.iter().map(|value| value & mask), low_bits, out);
     true
 }
 
 /// Count of each symbol, up to the last that occurs.
-fn counts_of(values: &[u64], low_bits: u32) -> Vec<u32> {
+fn symbol_counts(values: &[u64], low_bits: u32) -> Vec<u32> {
     let mut counts = vec![0; 1 << SYMBOL_BITS_MAX];
     values.iter().for_each(|value| counts[(value >> low_bits) as usize & 0xff] += 1);
     let used = counts.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
@@ -66,7 +66,7 @@ fn expected_bits(counts: &[u32], total: usize, low_bits: u32) -> f64 {
 }
 
 /// The counts scaled to a total of `SCALE`. The frequency of a symbol that occurs is at least one.
-fn normalized(counts: &[u32], total: usize) -> Vec<u32> {
+fn normalize_counts(counts: &[u32], total: usize) -> Vec<u32> {
     let scaled = |count: &u32| match count {
         0 => 0,
         count => ((u64::from(*count) * u64::from(SCALE) / total as u64) as u32).max(1),
@@ -89,8 +89,8 @@ fn normalized(counts: &[u32], total: usize) -> Vec<u32> {
 }
 
 /// Encodes the symbols in reverse order.
-fn put_symbols(symbols: impl Iterator<Item = usize>, count: usize, frequencies: &[u32], out: &mut Vec<u8>) {
-    let starts = starts_of(frequencies);
+fn encode_symbols(symbols: impl Iterator<Item = usize>, count: usize, frequencies: &[u32], out: &mut Vec<u8>) {
+    let starts = cumulative_starts(frequencies);
     let mut states = [STATE_MIN; STATES];
     let mut words: Vec<u16> = Vec::with_capacity(count / 2);
     for (at, symbol) in (0..count).rev().zip(symbols) {
@@ -108,7 +108,7 @@ fn put_symbols(symbols: impl Iterator<Item = usize>, count: usize, frequencies: 
     words.iter().rev().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
 }
 
-fn starts_of(frequencies: &[u32]) -> Vec<u32> {
+fn cumulative_starts(frequencies: &[u32]) -> Vec<u32> {
     let running = frequencies.iter().scan(0, |sum, frequency| {
         *sum += frequency;
         Some(*sum - frequency)
@@ -121,7 +121,7 @@ pub(super) fn decode_skewed(cursor: &mut Cursor<'_>, count: usize, limit: u32) -
     let mut slots = [0u32; SCALE as usize];
     let low_bits = read_slots(cursor, limit, &mut slots)?;
     let mut values = vec![0u64; count];
-    take_symbols(cursor, &slots, low_bits, &mut values)?;
+    decode_symbols(cursor, &slots, low_bits, &mut values)?;
     let mut low = Vec::new();
     let width = cursor.clone().u8("width of lower bits")?;
     if u32::from(width) != low_bits {
@@ -156,24 +156,24 @@ fn read_slots(cursor: &mut Cursor<'_>, limit: u32, slots: &mut [u32; SCALE as us
 
 /// Random access to frequency-coded numbers: symbols are decoded up to the last one requested.
 #[derive(Debug)]
-pub(super) struct SkewedAt {
+pub(super) struct SkewedReader {
     slots: Box<[u32; SCALE as usize]>,
     states: [u32; STATES],
     /// Two bytes each.
     words: Bytes,
     next_word: usize,
     symbols: Vec<u8>,
-    low: PackedAt,
+    low: PackedReader,
 }
 
-impl SkewedAt {
+impl SkewedReader {
     /// Reads `count` values of at most `limit` bits at the position of `cursor`, which reads `chunk`.
     pub(super) fn read(
         chunk: &Bytes,
         cursor: &mut Cursor<'_>,
         count: usize,
         limit: u32,
-    ) -> Result<SkewedAt, Malformed> {
+    ) -> Result<SkewedReader, Malformed> {
         let mut slots = Box::new([0u32; SCALE as usize]);
         let low_bits = read_slots(cursor, limit, &mut slots)?;
         let mut states = [0u32; STATES];
@@ -183,12 +183,12 @@ impl SkewedAt {
         let words = 2 * cursor.count("number of words", cursor.remaining() / 2)?;
         let start = chunk.len() - cursor.remaining();
         cursor.take(words, "words")?;
-        let low = PackedAt::read(chunk, cursor, count, u64::BITS)?;
+        let low = PackedReader::read(chunk, cursor, count, u64::BITS)?;
         if low.width() != low_bits as usize {
             return Err(Malformed(format!("lower bits are {} wide, {low_bits} expected", low.width())));
         }
         let words = chunk.slice(start..start + words);
-        Ok(SkewedAt { slots, states, words, next_word: 0, symbols: Vec::new(), low })
+        Ok(SkewedReader { slots, states, words, next_word: 0, symbols: Vec::new(), low })
     }
 
     /// Value number `at`, which must exist.
@@ -208,7 +208,7 @@ impl SkewedAt {
         self.symbols.reserve(count - self.symbols.len());
         for at in self.symbols.len()..count {
             let word = words.get(next).map_or(0, |word| u32::from(u16::from_le_bytes(*word)));
-            let (symbol, is_due) = take_symbol(&self.slots, &mut states[at % STATES], word);
+            let (symbol, is_due) = decode_symbol(&self.slots, &mut states[at % STATES], word);
             next += usize::from(is_due);
             self.symbols.push(symbol as u8);
         }
@@ -218,7 +218,7 @@ impl SkewedAt {
 
 /// Takes a symbol from a state. Returns the symbol, and whether the state was refilled with `word`.
 #[inline(always)]
-fn take_symbol(slots: &[u32; SCALE as usize], state: &mut u32, word: u32) -> (u32, bool) {
+fn decode_symbol(slots: &[u32; SCALE as usize], state: &mut u32, word: u32) -> (u32, bool) {
     let slot = slots[(*state & (SCALE - 1)) as usize];
     let (symbol, frequency, within) =
         (slot >> (2 * SCALE_BITS), (slot >> SCALE_BITS & (SCALE - 1)) + 1, slot & (SCALE - 1));
@@ -229,7 +229,7 @@ fn take_symbol(slots: &[u32; SCALE as usize], state: &mut u32, word: u32) -> (u3
     (symbol, is_due)
 }
 
-fn take_symbols(
+fn decode_symbols(
     cursor: &mut Cursor<'_>,
     slots: &[u32; SCALE as usize],
     low_bits: u32,
@@ -246,7 +246,7 @@ fn take_symbols(
     let mut take = |state: &mut u32| {
         // The processor cannot predict when a state needs a word, so one is always loaded; past the end it is 0.
         let word = u32::from(words.get(next).copied().unwrap_or(0));
-        let (symbol, is_due) = take_symbol(slots, state, word);
+        let (symbol, is_due) = decode_symbol(slots, state, word);
         next += usize::from(is_due);
         u64::from(symbol) << low_bits
     };
@@ -282,36 +282,37 @@ mod tests {
         cursor.finish("the values").unwrap();
         let chunk = Bytes::from(out);
         for places in [vec![0], vec![values.len() - 1, 5], (0..values.len()).step_by(7).collect()] {
-            let mut single = SkewedAt::read(&chunk, &mut Cursor::new(&chunk), values.len(), 64).unwrap();
+            let mut single = SkewedReader::read(&chunk, &mut Cursor::new(&chunk), values.len(), 64).unwrap();
             assert!(places.iter().all(|at| single.get(*at) == values[*at]));
         }
         Some(chunk.len())
     }
 
-    fn mixed(at: u64) -> u64 {
+    fn pseudo_random(at: u64) -> u64 {
         (at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20
     }
 
     #[test]
-    fn frequent_values_take_few_bits() {
-        let status: Vec<u64> = (0..4_096).map(|at| if mixed(at) % 10 < 8 { 3 } else { mixed(at) >> 9 & 15 }).collect();
+    fn frequent_values_are_encoded_in_few_bits() {
+        let status: Vec<u64> =
+            (0..4_096).map(|at| if pseudo_random(at) % 10 < 8 { 3 } else { pseudo_random(at) >> 9 & 15 }).collect();
         assert!(check(&status).unwrap() < 4_096 * 2 / 8);
-        let sizes: Vec<u64> = (0..4_096).map(|at| (mixed(at) % 65_536).pow(3) >> 32).collect();
+        let sizes: Vec<u64> = (0..4_096).map(|at| (pseudo_random(at) % 65_536).pow(3) >> 32).collect();
         assert!(check(&sizes).unwrap() < 4_096 * 31 / 16);
         let one: Vec<u64> = (0..4_096).map(|at| u64::from(at == 77)).collect();
         assert!(check(&one).unwrap() < 60);
     }
 
     #[test]
-    fn what_is_as_good_as_random_is_left_alone() {
-        assert_eq!(check(&(0..4_096).map(|at| mixed(at) & 0xffff).collect::<Vec<u64>>()), None);
-        assert_eq!(check(&(0..4_096).map(|at| mixed(at) << 20).collect::<Vec<u64>>()), None);
+    fn random_and_constant_values_are_not_frequency_coded() {
+        assert_eq!(check(&(0..4_096).map(|at| pseudo_random(at) & 0xffff).collect::<Vec<u64>>()), None);
+        assert_eq!(check(&(0..4_096).map(|at| pseudo_random(at) << 20).collect::<Vec<u64>>()), None);
         assert_eq!(check(&[0; 300]), None);
     }
 
     proptest! {
         #[test]
-        fn any_values_come_back(
+        fn arbitrary_values_round_trip(
             values in prop::collection::vec(prop_oneof![8 => 0u64..3, 1 => 0u64..1_000, 1 => any::<u64>()], 256..600),
             wide in any::<bool>(),
         ) {
@@ -320,22 +321,22 @@ mod tests {
         }
 
         #[test]
-        fn frequencies_add_up(counts in prop::collection::vec(0u32..5_000, 1..256)) {
+        fn frequencies_sum_to_the_scale(counts in prop::collection::vec(0u32..5_000, 1..256)) {
             let total: u32 = counts.iter().sum();
             prop_assume!(total > 0);
-            let frequencies = normalized(&counts, total as usize);
+            let frequencies = normalize_counts(&counts, total as usize);
             prop_assert_eq!(frequencies.iter().sum::<u32>(), SCALE);
             prop_assert!(counts.iter().zip(&frequencies).all(|(count, frequency)| (*count > 0) == (*frequency > 0)));
         }
 
         #[test]
-        fn garbage_gives_errors(bytes in prop::collection::vec(any::<u8>(), 0..64), count in 0usize..100) {
+        fn garbage_returns_errors(bytes in prop::collection::vec(any::<u8>(), 0..64), count in 0usize..100) {
             drop(decode_skewed(&mut Cursor::new(&bytes), count, 32));
         }
 
         #[test]
-        fn damage_is_refused_or_read(at in any::<prop::sample::Index>(), value in any::<u8>()) {
-            let values: Vec<u64> = (0..300).map(|at| if mixed(at) % 10 < 8 { 3 } else { mixed(at) & 15 }).collect();
+        fn damaged_chunks_are_rejected_or_decoded(at in any::<prop::sample::Index>(), value in any::<u8>()) {
+            let values: Vec<u64> = (0..300).map(|at| if pseudo_random(at) % 10 < 8 { 3 } else { pseudo_random(at) & 15 }).collect();
             let mut out = Vec::new();
             prop_assert!(encode_skewed(&values, 4, 16, &mut out));
             *at.get_mut(&mut out) = value;

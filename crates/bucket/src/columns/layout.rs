@@ -8,22 +8,22 @@ use quarry_event::template::{
 };
 use quarry_stdx::number::u32_of;
 
-use crate::block::{BlockAt, BlockKind};
+use crate::block::{BlockKind, BlockRef};
 use crate::columns::counts;
 use crate::columns::{MAX_POOL_BYTES, MAX_POOLS, MAX_TEMPLATE_PARTS};
 use crate::limits::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES};
 use crate::templates::{VALUE_SET_BYTES_MAX, VALUE_SET_MAX};
-use crate::wire::{Cursor, Malformed, put_run, put_signed, put_varint};
+use crate::wire::{Cursor, Malformed, put_bytes, put_signed, put_varint};
 
 const TEMPLATES: u8 = 0;
 const DICTIONARY: u8 = 1;
 const NUMBERS: u8 = 2;
 const TEXTS: u8 = 3;
 
-const NOTHING: u8 = 0;
-const POOLED: u8 = 1;
-const BLOCKS: u8 = 2;
-const SHARED: u8 = 3;
+const STORED_NOWHERE: u8 = 0;
+const STORED_IN_POOL: u8 = 1;
+const STORED_IN_BLOCKS: u8 = 2;
+const STORED_SHARED: u8 = 3;
 
 /// Flag bits before the counts of a column. In order of the constants: the column has a value for every value of its
 /// parent; each value can stand between JSON quotes; each value is a JSON scalar; the texts of the dictionary follow.
@@ -47,7 +47,7 @@ pub(crate) struct Layout {
     pub(crate) template_set: Arc<TemplateSet>,
     /// Stored values of each column.
     pub(crate) stored: Vec<StoredColumn>,
-    pub(crate) pools: Vec<BlockAt>,
+    pub(crate) pools: Vec<BlockRef>,
 }
 
 /// Location of a column's values.
@@ -55,43 +55,43 @@ pub(crate) struct Layout {
 pub(crate) struct StoredColumn {
     /// Number of values in each page.
     pub(crate) counts: Vec<u32>,
-    pub(crate) values: ChunkPlaces,
+    pub(crate) values: ChunkLocations,
     /// Texts of a dictionary column.
-    pub(crate) dictionary: Option<DictionaryAt>,
+    pub(crate) dictionary: Option<DictionaryLocation>,
 }
 
 /// The chunks of a column, one per page that has values.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ChunkPlaces {
+pub(crate) enum ChunkLocations {
     /// The column can have only one value, so nothing is stored.
-    Nothing,
+    Constant,
     /// Consecutive chunks in a pool.
     Pooled { pool: u32, start: u32, lens: Vec<u32> },
     /// Consecutive blocks, one per chunk.
     Blocks { offset: u64, lens: Vec<u32> },
     /// Chunks of codes into a bucket-wide dictionary, in consecutive blocks, one per page. All columns that are
     /// components of the same entries share these blocks.
-    Shared { dictionary: BlockAt, component: u32, offset: u64, lens: Vec<u32> },
+    Shared { dictionary: BlockRef, component: u32, offset: u64, lens: Vec<u32> },
 }
 
 /// Location of a dictionary's texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DictionaryAt {
+pub(crate) enum DictionaryLocation {
     Pooled { pool: u32, start: u32, len: u32 },
-    Block(BlockAt),
+    Block(BlockRef),
 }
 
-impl ChunkPlaces {
+impl ChunkLocations {
     /// Block that holds a page's chunk, for a column with consecutive blocks.
-    pub(crate) fn block_of(offset: u64, lens: &[u32], page: usize) -> BlockAt {
+    pub(crate) fn block_of(offset: u64, lens: &[u32], page: usize) -> BlockRef {
         let before: u64 = lens.iter().take(page).map(|len| u64::from(*len)).sum();
         let stored_len = lens.get(page).copied().unwrap_or(0);
-        BlockAt { kind: BlockKind::ColumnChunk, offset: offset.saturating_add(before), stored_len }
+        BlockRef { kind: BlockKind::ColumnChunk, offset: offset.saturating_add(before), stored_len }
     }
 }
 
 /// Whether a column of this kind can have only one value.
-pub(crate) fn one_value(kind: &ColumnKind) -> bool {
+pub(crate) fn has_single_value(kind: &ColumnKind) -> bool {
     match kind {
         ColumnKind::Templates(templates) => templates.len() <= 1,
         ColumnKind::Dictionary { len } => *len <= 1,
@@ -102,12 +102,12 @@ pub(crate) fn one_value(kind: &ColumnKind) -> bool {
 
 impl Layout {
     /// Blocks in the column layout block that several columns or slabs share; some occur more than once.
-    pub(crate) fn shared_blocks(&self) -> Vec<BlockAt> {
+    pub(crate) fn shared_blocks(&self) -> Vec<BlockRef> {
         let mut blocks = Vec::new();
         for column in &self.stored {
-            if let ChunkPlaces::Shared { dictionary, offset, lens, .. } = &column.values {
+            if let ChunkLocations::Shared { dictionary, offset, lens, .. } = &column.values {
                 blocks.push(*dictionary);
-                let all = (0..lens.len()).map(|page| ChunkPlaces::block_of(*offset, lens, page));
+                let all = (0..lens.len()).map(|page| ChunkLocations::block_of(*offset, lens, page));
                 blocks.extend(all.filter(|at| at.stored_len > 0));
             }
         }
@@ -115,14 +115,14 @@ impl Layout {
     }
 
     /// Blocks in the column layout block other than the shared ones.
-    pub(crate) fn blocks(&self) -> Vec<BlockAt> {
+    pub(crate) fn blocks(&self) -> Vec<BlockRef> {
         let mut blocks = self.pools.clone();
         for column in &self.stored {
-            if let ChunkPlaces::Blocks { offset, lens } = &column.values {
-                let all = (0..lens.len()).map(|page| ChunkPlaces::block_of(*offset, lens, page));
+            if let ChunkLocations::Blocks { offset, lens } = &column.values {
+                let all = (0..lens.len()).map(|page| ChunkLocations::block_of(*offset, lens, page));
                 blocks.extend(all.filter(|at| at.stored_len > 0));
             }
-            if let Some(DictionaryAt::Block(at)) = column.dictionary {
+            if let Some(DictionaryLocation::Block(at)) = column.dictionary {
                 blocks.push(at);
             }
         }
@@ -135,7 +135,7 @@ impl Layout {
         assert!((1..=MAX_COLUMNS).contains(&self.stored.len()), "a slab has between 1 and MAX_COLUMNS columns");
         put_varint(out, self.pools.len() as u64);
         for pool in &self.pools {
-            put_place(pool, out);
+            put_block_ref(pool, out);
         }
         put_varint(out, self.template_set.columns.len() as u64);
         for (number, (column, stored)) in self.template_set.columns.iter().zip(&self.stored).enumerate() {
@@ -162,7 +162,7 @@ impl Layout {
             if let Some(set) = value_set {
                 assert_eq!(ColumnKind::Dictionary { len: u32_of(set.len()) }, column.kind, "the set is the dictionary");
                 assert!(set.len() <= VALUE_SET_MAX, "a larger set would be rejected when it is read");
-                set.iter().for_each(|text| put_run(out, text.as_bytes()));
+                set.iter().for_each(|text| put_bytes(out, text.as_bytes()));
             }
             stored.put(out);
         }
@@ -174,7 +174,7 @@ impl Layout {
         let mut cursor = Cursor::new(bytes);
         let mut layout = Layout::default();
         for _ in 0..cursor.count("number of pools", MAX_POOLS)? {
-            layout.pools.push(read_place(&mut cursor, BlockKind::ColumnPool)?);
+            layout.pools.push(read_block_ref(&mut cursor, BlockKind::ColumnPool)?);
         }
         let columns = cursor.count("number of columns", MAX_COLUMNS)?;
         let mut template_set = TemplateSet::default();
@@ -183,7 +183,7 @@ impl Layout {
             let (column, stored) = read_column(&mut cursor, &layout, number, columns, events)?;
             if let ColumnKind::Templates(list) = &column.kind {
                 templates += list.len();
-                parts += parts_of(list);
+                parts += count_parts(list);
                 if templates > MAX_TEMPLATES || parts > MAX_TEMPLATE_PARTS {
                     return Err(Malformed(format!("there are {templates} templates of {parts} parts")));
                 }
@@ -204,7 +204,7 @@ impl Layout {
 }
 
 /// Total number of parts of some templates.
-pub(crate) fn parts_of(templates: &[Template]) -> usize {
+pub(crate) fn count_parts(templates: &[Template]) -> usize {
     templates.iter().map(|template| template.parts.len()).sum()
 }
 
@@ -297,21 +297,21 @@ fn read_value_set(cursor: &mut Cursor<'_>, kind: &ColumnKind) -> Result<Arc<[Box
 
 impl StoredColumn {
     /// Stored bytes of the column's values and dictionary. A shared block is included if `counts` returns true for it.
-    pub(crate) fn stored_bytes(&self, counts: &mut dyn FnMut(BlockAt) -> bool) -> u64 {
+    pub(crate) fn stored_bytes(&self, counts: &mut dyn FnMut(BlockRef) -> bool) -> u64 {
         let sum = |lens: &[u32]| lens.iter().map(|len| u64::from(*len)).sum::<u64>();
         let values = match &self.values {
-            ChunkPlaces::Nothing => 0,
-            ChunkPlaces::Pooled { lens, .. } | ChunkPlaces::Blocks { lens, .. } => sum(lens),
-            ChunkPlaces::Shared { component: 1.., .. } => 0,
-            ChunkPlaces::Shared { dictionary, lens, .. } => {
+            ChunkLocations::Constant => 0,
+            ChunkLocations::Pooled { lens, .. } | ChunkLocations::Blocks { lens, .. } => sum(lens),
+            ChunkLocations::Shared { component: 1.., .. } => 0,
+            ChunkLocations::Shared { dictionary, lens, .. } => {
                 sum(lens) + if counts(*dictionary) { u64::from(dictionary.stored_len) } else { 0 }
             }
         };
         values
             + match &self.dictionary {
                 None => 0,
-                Some(DictionaryAt::Pooled { len, .. }) => u64::from(*len),
-                Some(DictionaryAt::Block(at)) => u64::from(at.stored_len),
+                Some(DictionaryLocation::Pooled { len, .. }) => u64::from(*len),
+                Some(DictionaryLocation::Block(at)) => u64::from(at.stored_len),
             }
     }
 
@@ -324,21 +324,21 @@ impl StoredColumn {
             }
         };
         match &self.values {
-            ChunkPlaces::Nothing => out.push(NOTHING),
-            ChunkPlaces::Pooled { pool, start, lens } => {
-                out.push(POOLED);
+            ChunkLocations::Constant => out.push(STORED_NOWHERE),
+            ChunkLocations::Pooled { pool, start, lens } => {
+                out.push(STORED_IN_POOL);
                 put_varint(out, u64::from(*pool));
                 put_varint(out, u64::from(*start));
                 put_lens(lens, out);
             }
-            ChunkPlaces::Blocks { offset, lens } => {
-                out.push(BLOCKS);
+            ChunkLocations::Blocks { offset, lens } => {
+                out.push(STORED_IN_BLOCKS);
                 put_varint(out, *offset);
                 put_lens(lens, out);
             }
-            ChunkPlaces::Shared { dictionary, component, offset, lens } => {
-                out.push(SHARED);
-                put_place(dictionary, out);
+            ChunkLocations::Shared { dictionary, component, offset, lens } => {
+                out.push(STORED_SHARED);
+                put_block_ref(dictionary, out);
                 put_varint(out, u64::from(*component));
                 put_varint(out, *offset);
                 put_lens(lens, out);
@@ -346,15 +346,15 @@ impl StoredColumn {
         }
         match &self.dictionary {
             None => {}
-            Some(DictionaryAt::Pooled { pool, start, len }) => {
-                out.push(POOLED);
+            Some(DictionaryLocation::Pooled { pool, start, len }) => {
+                out.push(STORED_IN_POOL);
                 put_varint(out, u64::from(*pool));
                 put_varint(out, u64::from(*start));
                 put_varint(out, u64::from(*len));
             }
-            Some(DictionaryAt::Block(at)) => {
-                out.push(BLOCKS);
-                put_place(at, out);
+            Some(DictionaryLocation::Block(at)) => {
+                out.push(STORED_IN_BLOCKS);
+                put_block_ref(at, out);
             }
         }
     }
@@ -374,14 +374,16 @@ impl StoredColumn {
         };
         let form = cursor.u8("form of a column's values")?;
         let values = match form {
-            NOTHING if one_value(kind) => ChunkPlaces::Nothing,
-            POOLED => {
-                let (pool, start) = read_pool_place(cursor, pools)?;
-                ChunkPlaces::Pooled { pool, start, lens: read_lens(cursor)? }
+            STORED_NOWHERE if has_single_value(kind) => ChunkLocations::Constant,
+            STORED_IN_POOL => {
+                let (pool, start) = read_pool_location(cursor, pools)?;
+                ChunkLocations::Pooled { pool, start, lens: read_lens(cursor)? }
             }
-            BLOCKS => ChunkPlaces::Blocks { offset: cursor.varint("offset of a column")?, lens: read_lens(cursor)? },
-            SHARED if matches!(kind, ColumnKind::Numbers { .. }) => ChunkPlaces::Shared {
-                dictionary: read_place(cursor, BlockKind::SharedDictionary)?,
+            STORED_IN_BLOCKS => {
+                ChunkLocations::Blocks { offset: cursor.varint("offset of a column")?, lens: read_lens(cursor)? }
+            }
+            STORED_SHARED if matches!(kind, ColumnKind::Numbers { .. }) => ChunkLocations::Shared {
+                dictionary: read_block_ref(cursor, BlockKind::SharedDictionary)?,
                 component: cursor.count32("component of an entry", usize::from(u8::MAX))?,
                 offset: cursor.varint("offset of a column")?,
                 lens: read_lens(cursor)?,
@@ -396,18 +398,18 @@ impl StoredColumn {
     }
 }
 
-fn read_dictionary_at(cursor: &mut Cursor<'_>, pools: usize) -> Result<DictionaryAt, Malformed> {
+fn read_dictionary_at(cursor: &mut Cursor<'_>, pools: usize) -> Result<DictionaryLocation, Malformed> {
     match cursor.u8("form of a dictionary")? {
-        POOLED => {
-            let (pool, start) = read_pool_place(cursor, pools)?;
-            Ok(DictionaryAt::Pooled { pool, start, len: cursor.count32("length", MAX_POOL_BYTES)? })
+        STORED_IN_POOL => {
+            let (pool, start) = read_pool_location(cursor, pools)?;
+            Ok(DictionaryLocation::Pooled { pool, start, len: cursor.count32("length", MAX_POOL_BYTES)? })
         }
-        BLOCKS => Ok(DictionaryAt::Block(read_place(cursor, BlockKind::ColumnDictionary)?)),
+        STORED_IN_BLOCKS => Ok(DictionaryLocation::Block(read_block_ref(cursor, BlockKind::ColumnDictionary)?)),
         other => Err(Malformed(format!("a dictionary is of form {other}"))),
     }
 }
 
-fn read_pool_place(cursor: &mut Cursor<'_>, pools: usize) -> Result<(u32, u32), Malformed> {
+fn read_pool_location(cursor: &mut Cursor<'_>, pools: usize) -> Result<(u32, u32), Malformed> {
     let pool = cursor.count("number of a pool", pools)?;
     if pool == pools {
         return Err(Malformed(format!("pool {pool} of {pools} is named")));
@@ -415,14 +417,14 @@ fn read_pool_place(cursor: &mut Cursor<'_>, pools: usize) -> Result<(u32, u32), 
     Ok((u32_of(pool), cursor.count32("place in a pool", MAX_POOL_BYTES)?))
 }
 
-fn put_place(at: &BlockAt, out: &mut Vec<u8>) {
+fn put_block_ref(at: &BlockRef, out: &mut Vec<u8>) {
     put_varint(out, at.offset);
     put_varint(out, u64::from(at.stored_len));
 }
 
-fn read_place(cursor: &mut Cursor<'_>, kind: BlockKind) -> Result<BlockAt, Malformed> {
+fn read_block_ref(cursor: &mut Cursor<'_>, kind: BlockKind) -> Result<BlockRef, Malformed> {
     let offset = cursor.varint("offset of a block")?;
-    Ok(BlockAt { kind, offset, stored_len: cursor.count32("length of a block", u32::MAX as usize)? })
+    Ok(BlockRef { kind, offset, stored_len: cursor.count32("length of a block", u32::MAX as usize)? })
 }
 
 fn put_kind(kind: &ColumnKind, out: &mut Vec<u8>) {
@@ -437,7 +439,7 @@ fn put_kind(kind: &ColumnKind, out: &mut Vec<u8>) {
                         // No variable refers to the text column, so the number of this column marks a literal.
                         TemplatePart::Literal(bytes) => {
                             out.push(0);
-                            put_run(out, bytes);
+                            put_bytes(out, bytes);
                         }
                         TemplatePart::Variable(column) => {
                             assert!(*column > 0, "the text column is not a variable");

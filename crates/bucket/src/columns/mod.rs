@@ -25,20 +25,20 @@ pub(crate) mod tests;
 mod write;
 
 pub(crate) use layout::Layout;
-pub use point_reads::FEW_ROWS;
+pub use point_reads::POINT_READ_ROWS_MAX;
 pub(crate) use read::PageFacts;
 pub(crate) use read::SlabColumns;
 pub use read::TemplatePage;
 pub(crate) use rebuild::TextBuffer;
 pub(crate) use shared_dictionary::{SharedCache, SharedColumns, SharedDictionary};
-pub(crate) use write::{can_be_written, layout_content, write_columns};
+pub(crate) use write::{has_consistent_lengths, layout_content, write_columns};
 
 /// Encoded size up to which the values of a column, or the texts of a dictionary, are stored in a pool.
-const POOLED_BYTES: usize = 4 << 10;
+const POOLED_BYTES_MAX: usize = 4 << 10;
 /// Size at which a pool block is closed.
 const TARGET_POOL_BYTES: usize = 256 << 10;
 /// Maximum size of a pool block: the size at which it is closed, and one more entry.
-const MAX_POOL_BYTES: usize = TARGET_POOL_BYTES + POOLED_BYTES;
+const MAX_POOL_BYTES: usize = TARGET_POOL_BYTES + POOLED_BYTES_MAX;
 /// Maximum number of pool blocks of a slab; enough for two entries of the greatest size per column.
 const MAX_POOLS: usize = 256;
 /// Maximum size of a column layout block before compression.
@@ -46,4 +46,4 @@ const MAX_LAYOUT_BYTES: usize = 64 << 20;
 /// Maximum total number of parts of a slab's templates.
 const MAX_TEMPLATE_PARTS: usize = 1 << 19;
 /// Minimum zstd level at which every chunk encoding is tried.
-const EFFORT_LEVEL: i32 = 3;
+const FULL_EFFORT_LEVEL_MIN: i32 = 3;

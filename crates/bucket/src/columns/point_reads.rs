@@ -13,25 +13,25 @@ use quarry_stdx::number::u32_of;
 
 use crate::columns::SharedDictionary;
 use crate::columns::codec::needs_times;
-use crate::columns::layout::ChunkPlaces;
-use crate::columns::random_access::{CodesAt, NumbersAt, TextsAt};
+use crate::columns::layout::ChunkLocations;
+use crate::columns::random_access::{CodesReader, NumbersReader, TextsReader};
 use crate::columns::read::{SlabColumns, TemplatePage};
 use crate::columns::rebuild::NO_VARIABLE;
 use crate::error::BucketError;
 
 /// Maximum number of rows whose values are read one by one; for more rows, the whole column is decoded.
-pub const FEW_ROWS: usize = 16;
+pub const POINT_READ_ROWS_MAX: usize = 16;
 
 /// Decoded values of one column, or a reader that decodes them on demand.
 #[derive(Debug)]
-enum PartialColumn {
+enum LazyColumn {
     /// The whole column, because it was decoded before or its templates have to be counted.
-    Whole(Arc<PageColumn>),
-    Codes(CodesAt),
-    Numbers(NumbersAt),
-    Texts(TextsAt),
+    Decoded(Arc<PageColumn>),
+    Codes(CodesReader),
+    Numbers(NumbersReader),
+    Texts(TextsReader),
     Shared {
-        codes: CodesAt,
+        codes: CodesReader,
         dictionary: Arc<SharedDictionary>,
         component: u32,
     },
@@ -47,7 +47,7 @@ enum Value {
 #[derive(Debug, Default)]
 pub(super) struct PointReads {
     /// Decoded state by column; empty before the first request.
-    decoded: Vec<Option<PartialColumn>>,
+    decoded: Vec<Option<LazyColumn>>,
     /// Counts for the rows requested last. Each entry is a group of `namer_groups`, a position in the parent column,
     /// and the number of values before this position whose template is one of the group's namers.
     counts: Vec<(u32, usize, usize)>,
@@ -55,16 +55,16 @@ pub(super) struct PointReads {
 
 impl TemplatePage {
     /// The texts of a column in a few rows. Every row must have a value.
-    pub(super) fn few_texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, BucketError> {
+    pub(super) fn point_read_texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, BucketError> {
         let columns = self.columns.clone();
-        self.fetch_below(column)?;
+        self.fetch_descendants(column)?;
         self.point_reads.counts.clear();
         let (mut out, mut ends) = (Vec::new(), Vec::with_capacity(rows.len()));
         for row in rows {
-            let Some(place) = self.place_of(&columns, column, *row)? else {
-                return Err(self.no_value(column, *row));
+            let Some(place) = self.value_position(&columns, column, *row)? else {
+                return Err(self.missing_value_error(column, *row));
             };
-            self.put_few(&columns, column, place, &mut out)?;
+            self.append_value(&columns, column, place, &mut out)?;
             ends.push(u32_of(out.len()));
         }
         Ok(Texts { bytes: out.into(), ends })
@@ -75,9 +75,9 @@ impl TemplatePage {
     pub fn column_of_rows(&mut self, column: u32, rows: &[u32]) -> Result<Arc<PageColumn>, BucketError> {
         let columns = self.columns.clone();
         let Some(facts) = columns.layout.template_set.columns.get(column as usize) else {
-            return Err(self.place().corrupt(format!("there is no column {column}")));
+            return Err(self.position().corrupt(format!("there is no column {column}")));
         };
-        if rows.len() > FEW_ROWS || self.kept(column).is_some() {
+        if rows.len() > POINT_READ_ROWS_MAX || self.cached_column(column).is_some() {
             return self.column(column);
         }
         self.point_reads.counts.clear();
@@ -85,11 +85,11 @@ impl TemplatePage {
         let (mut codes, mut numbers) = (Vec::new(), Vec::new());
         let (mut bytes, mut ends) = (Vec::new(), Vec::new());
         for row in rows {
-            let Some(place) = self.place_of(&columns, column, *row)? else { continue };
+            let Some(place) = self.value_position(&columns, column, *row)? else { continue };
             found.push(*row);
             match self.value_at(&columns, column, place)? {
                 Value::Code(code) => codes.push(code),
-                Value::Number(number) => numbers.push(self.checked(&columns, column, number)?),
+                Value::Number(number) => numbers.push(self.check_number(&columns, column, number)?),
                 Value::Text(text) => {
                     self.put_bytes(&text, &mut bytes)?;
                     ends.push(u32_of(bytes.len()));
@@ -105,13 +105,13 @@ impl TemplatePage {
     }
 
     /// Rows of the values at these ascending positions of a column.
-    pub(crate) fn rows_of_places(&mut self, column: u32, places: Vec<usize>) -> Result<Vec<u32>, BucketError> {
+    pub(crate) fn rows_of_positions(&mut self, column: u32, places: Vec<usize>) -> Result<Vec<u32>, BucketError> {
         let columns = self.columns.clone();
         let (mut column, mut places) = (column, places);
         while let Some(parent) = columns.layout.template_set.columns[column as usize].parent {
             if let Some(namers) = &columns.namers[column as usize] {
                 let ColumnValues::Codes(codes) = self.values(parent)? else {
-                    return Err(self.place().corrupt(format!("column {parent} has no templates")));
+                    return Err(self.position().corrupt(format!("column {parent} has no templates")));
                 };
                 let named = (0..codes.len()).filter(|at| namers.binary_search(&codes[*at]).is_ok());
                 let mut named = named.enumerate();
@@ -120,7 +120,7 @@ impl TemplatePage {
                     // Places ascend.
                     match named.find(|(at, _)| *at == place) {
                         Some((_, found)) => of_parent.push(found),
-                        None => return Err(self.place().corrupt(format!("column {column} has no value {place}"))),
+                        None => return Err(self.position().corrupt(format!("column {column} has no value {place}"))),
                     }
                 }
                 places = of_parent;
@@ -131,7 +131,7 @@ impl TemplatePage {
     }
 
     /// Appends a value of a column as text.
-    fn put_few(
+    fn append_value(
         &mut self,
         columns: &SlabColumns,
         column: u32,
@@ -143,36 +143,36 @@ impl TemplatePage {
             Value::Text(text) => return self.put_bytes(&text, out),
             Value::Number(number) => return self.put_number(columns, column, number, out),
         };
-        let Some(plan) = columns.plans.of_column(column) else {
+        let Some(plan) = columns.plans.plan_of_column(column) else {
             let dictionary = columns.dictionary(&self.source, column)?;
             return self.put_bytes(dictionary.get(code), out);
         };
         for step in plan.steps_of(code) {
             self.put_bytes(plan.literal(step), out)?;
             if step.variable != NO_VARIABLE {
-                let place = self.place_in(columns, step.variable, column, place)?;
-                self.put_few(columns, step.variable, place, out)?;
+                let place = self.variable_position(columns, step.variable, column, place)?;
+                self.append_value(columns, step.variable, place, out)?;
             }
         }
         Ok(())
     }
 
     /// Position of a column's value in a row, if the row has one.
-    fn place_of(&mut self, columns: &SlabColumns, column: u32, row: u32) -> Result<Option<usize>, BucketError> {
+    fn value_position(&mut self, columns: &SlabColumns, column: u32, row: u32) -> Result<Option<usize>, BucketError> {
         let Some(parent) = columns.layout.template_set.columns[column as usize].parent else {
-            return Ok(((row as usize) < self.count(TEXT_COLUMN)).then_some(row as usize));
+            return Ok(((row as usize) < self.value_count(TEXT_COLUMN)).then_some(row as usize));
         };
-        let Some(place) = self.place_of(columns, parent, row)? else { return Ok(None) };
+        let Some(place) = self.value_position(columns, parent, row)? else { return Ok(None) };
         let Some(namers) = &columns.namers[column as usize] else { return Ok(Some(place)) };
         let Value::Code(code) = self.value_at(columns, parent, place)? else { return Ok(None) };
         match namers.binary_search(&code) {
-            Ok(_) => self.counted(columns, column, parent, place).map(Some),
+            Ok(_) => self.child_position(columns, column, parent, place).map(Some),
             Err(_) => Ok(None),
         }
     }
 
     /// Position of a variable's value, given the position of the value of `above`, whose template contains it.
-    fn place_in(
+    fn variable_position(
         &mut self,
         columns: &SlabColumns,
         variable: u32,
@@ -182,26 +182,32 @@ impl TemplatePage {
         let Some(parent) = columns.layout.template_set.columns[variable as usize].parent else { return Ok(place) };
         let place = match parent == above {
             true => place,
-            false => self.place_in(columns, parent, above, place)?,
+            false => self.variable_position(columns, parent, above, place)?,
         };
-        self.counted(columns, variable, parent, place)
+        self.child_position(columns, variable, parent, place)
     }
 
     /// Position of a column's value, given the position of the parent's value: the number of earlier values of the
     /// parent whose template contains the column.
-    fn counted(&mut self, columns: &SlabColumns, column: u32, parent: u32, place: usize) -> Result<usize, BucketError> {
+    fn child_position(
+        &mut self,
+        columns: &SlabColumns,
+        column: u32,
+        parent: u32,
+        place: usize,
+    ) -> Result<usize, BucketError> {
         let Some(namers) = &columns.namers[column as usize] else { return Ok(place) };
         // Variables that the same templates contain share their counts.
         let group = columns.namer_groups[column as usize];
         if let Some((.., count)) = self.point_reads.counts.iter().find(|(of, at, _)| *of == group && *at == place) {
             return Ok(*count);
         }
-        let codes = match self.few_values(columns, parent)? {
-            PartialColumn::Whole(whole) => Arc::clone(whole),
-            _ => return Err(self.place().corrupt(format!("the templates of column {parent} cannot be counted"))),
+        let codes = match self.lazy_column(columns, parent)? {
+            LazyColumn::Decoded(whole) => Arc::clone(whole),
+            _ => return Err(self.position().corrupt(format!("the templates of column {parent} cannot be counted"))),
         };
         let ColumnValues::Codes(codes) = &codes.values else {
-            return Err(self.place().corrupt(format!("column {parent} has no templates")));
+            return Err(self.position().corrupt(format!("column {parent} has no templates")));
         };
         let before = &codes[..place.min(codes.len())];
         let count = match namers[..] {
@@ -223,91 +229,91 @@ impl TemplatePage {
         number: i64,
         out: &mut Vec<u8>,
     ) -> Result<(), BucketError> {
-        let number = self.checked(columns, column, number)?;
+        let number = self.check_number(columns, column, number)?;
         if let ColumnKind::Numbers { format, .. } = &columns.layout.template_set.columns[column as usize].kind {
             format.write(number, out);
         }
         self.put_bytes(&[], out)
     }
 
-    fn checked(&self, columns: &SlabColumns, column: u32, number: i64) -> Result<i64, BucketError> {
+    fn check_number(&self, columns: &SlabColumns, column: u32, number: i64) -> Result<i64, BucketError> {
         match &columns.layout.template_set.columns[column as usize].kind {
             ColumnKind::Numbers { min, max, .. } if (*min..=*max).contains(&number) => Ok(number),
-            _ => Err(self.place().corrupt(format!("number {number} is beyond those of column {column}"))),
+            _ => Err(self.position().corrupt(format!("number {number} is beyond those of column {column}"))),
         }
     }
 
     /// A value of a column.
     fn value_at(&mut self, columns: &SlabColumns, column: u32, place: usize) -> Result<Value, BucketError> {
         let missing = || crate::wire::Malformed(format!("column {column} has no value {place}"));
-        let value = match self.few_values(columns, column)? {
-            PartialColumn::Codes(codes) => codes.get(place).map(Value::Code),
-            PartialColumn::Numbers(numbers) => numbers.get(place).map(Value::Number),
-            PartialColumn::Texts(texts) => texts.get(place).map(Value::Text),
-            PartialColumn::Shared { codes, dictionary, component } => match codes.get(place) {
+        let value = match self.lazy_column(columns, column)? {
+            LazyColumn::Codes(codes) => codes.get(place).map(Value::Code),
+            LazyColumn::Numbers(numbers) => numbers.get(place).map(Value::Number),
+            LazyColumn::Texts(texts) => texts.get(place).map(Value::Text),
+            LazyColumn::Shared { codes, dictionary, component } => match codes.get(place) {
                 Ok(code) => dictionary.number(*component, code).map(Value::Number).ok_or_else(missing),
                 Err(error) => Err(error),
             },
-            PartialColumn::Whole(whole) => whole_value(&whole.values, place).ok_or_else(missing),
+            LazyColumn::Decoded(whole) => decoded_value(&whole.values, place).ok_or_else(missing),
         };
-        self.place().decoded(value)
+        self.position().map_malformed(value)
     }
 
-    fn few_values(&mut self, columns: &SlabColumns, column: u32) -> Result<&mut PartialColumn, BucketError> {
+    fn lazy_column(&mut self, columns: &SlabColumns, column: u32) -> Result<&mut LazyColumn, BucketError> {
         let at = column as usize;
         if self.point_reads.decoded.is_empty() {
             self.point_reads.decoded.resize_with(columns.layout.stored.len(), || None);
         }
         if self.point_reads.decoded[at].is_none() {
-            let decoded = self.open_values(columns, column)?;
+            let decoded = self.open_lazy(columns, column)?;
             self.point_reads.decoded[at] = Some(decoded);
         }
-        let place = self.place();
+        let place = self.position();
         let opened = self.point_reads.decoded[at].as_mut();
         opened.ok_or_else(|| place.corrupt(format!("column {column} was not decoded")))
     }
 
-    fn open_values(&mut self, columns: &SlabColumns, column: u32) -> Result<PartialColumn, BucketError> {
-        if let Some(kept) = self.kept(column) {
-            return Ok(PartialColumn::Whole(Arc::clone(kept)));
+    fn open_lazy(&mut self, columns: &SlabColumns, column: u32) -> Result<LazyColumn, BucketError> {
+        if let Some(kept) = self.cached_column(column) {
+            return Ok(LazyColumn::Decoded(Arc::clone(kept)));
         }
-        let (kind, count) = (&columns.layout.template_set.columns[column as usize].kind, self.count(column));
+        let (kind, count) = (&columns.layout.template_set.columns[column as usize].kind, self.value_count(column));
         if columns.counted[column as usize] || count == 0 {
-            return self.open_whole(column);
+            return self.open_decoded(column);
         }
         let limit = match kind {
             ColumnKind::Templates(templates) => u32_of(templates.len()),
             ColumnKind::Dictionary { len } => *len,
             _ => 0,
         };
-        if matches!(columns.layout.stored[column as usize].values, ChunkPlaces::Nothing) {
+        if matches!(columns.layout.stored[column as usize].values, ChunkLocations::Constant) {
             return match kind {
-                ColumnKind::Numbers { min, .. } => Ok(PartialColumn::Numbers(NumbersAt::constant(*min, count))),
-                _ if limit > 0 => Ok(PartialColumn::Codes(CodesAt::zeros(count))),
-                _ => self.open_whole(column),
+                ColumnKind::Numbers { min, .. } => Ok(LazyColumn::Numbers(NumbersReader::constant(*min, count))),
+                _ if limit > 0 => Ok(LazyColumn::Codes(CodesReader::zeros(count))),
+                _ => self.open_decoded(column),
             };
         }
-        let (chunk, place) = self.chunk(column)?;
-        if let Some((dictionary, component)) = columns.shared(&self.source, column)? {
-            let codes = place.decoded(CodesAt::read(&chunk, count, dictionary.len()))?;
-            return Ok(PartialColumn::Shared { codes, dictionary, component });
+        let (chunk, place) = self.stored_chunk(column)?;
+        if let Some((dictionary, component)) = columns.shared_dictionary(&self.source, column)? {
+            let codes = place.map_malformed(CodesReader::read(&chunk, count, dictionary.len()))?;
+            return Ok(LazyColumn::Shared { codes, dictionary, component });
         }
-        place.decoded(match kind {
+        place.map_malformed(match kind {
             ColumnKind::Templates(_) | ColumnKind::Dictionary { .. } => {
-                CodesAt::read(&chunk, count, limit).map(PartialColumn::Codes)
+                CodesReader::read(&chunk, count, limit).map(LazyColumn::Codes)
             }
             ColumnKind::Numbers { .. } => {
                 if needs_times(&chunk) {
                     self.read_times()?;
                 }
-                NumbersAt::read(&chunk, count, self.times.as_ref()).map(PartialColumn::Numbers)
+                NumbersReader::read(&chunk, count, self.times.as_ref()).map(LazyColumn::Numbers)
             }
-            ColumnKind::Texts => TextsAt::read(&chunk, count, self.raw_bytes).map(PartialColumn::Texts),
+            ColumnKind::Texts => TextsReader::read(&chunk, count, self.raw_bytes).map(LazyColumn::Texts),
         })
     }
 
-    fn open_whole(&mut self, column: u32) -> Result<PartialColumn, BucketError> {
-        Ok(PartialColumn::Whole(match column {
+    fn open_decoded(&mut self, column: u32) -> Result<LazyColumn, BucketError> {
+        Ok(LazyColumn::Decoded(match column {
             // The decoded column is cached, because other callers will need it.
             TEXT_COLUMN => self.column(column)?,
             _ => Arc::new(PageColumn { rows: None, values: self.values(column)? }),
@@ -315,7 +321,7 @@ impl TemplatePage {
     }
 }
 
-fn whole_value(values: &ColumnValues, place: usize) -> Option<Value> {
+fn decoded_value(values: &ColumnValues, place: usize) -> Option<Value> {
     match values {
         ColumnValues::Codes(codes) => codes.get(place).copied().map(Value::Code),
         ColumnValues::Numbers(numbers) => numbers.get(place).copied().map(Value::Number),

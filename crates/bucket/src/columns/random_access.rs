@@ -11,17 +11,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::columns::codec::{
-    CODES_CONSTANT, CODES_PACKED, CODES_PLANES, CODES_SKEWED, NUMBERS_FEW, NUMBERS_OF_TIME, NUMBERS_PLANES,
-    NUMBERS_SKEWED, NUMBERS_STEP_PLANES, TEXTS_CUT, read_ends, read_planes, stored_texts, unzigzag,
+    CODES_CONSTANT, CODES_PACKED, CODES_PLANES, CODES_SKEWED, NUMBERS_DISTINCT, NUMBERS_PLANES, NUMBERS_SKEWED,
+    NUMBERS_STEP_PLANES, NUMBERS_TIME_OFFSET, TEXTS_SPLIT, decompress_texts, read_ends, read_planes, unzigzag,
 };
-use crate::columns::embedded_numbers::CutAt;
-use crate::columns::frequency_coding::SkewedAt;
-use crate::integers::{DELTA, IntegersAt, PackedAt, read_integers};
+use crate::columns::embedded_numbers::SplitTextsReader;
+use crate::columns::frequency_coding::SkewedReader;
+use crate::integers::{IntegersReader, MODE_DELTA, PackedReader, read_integers};
 use crate::wire::{Cursor, Malformed};
 
 /// Codes of a chunk.
 #[derive(Debug)]
-pub(super) struct CodesAt {
+pub(super) struct CodesReader {
     values: Unsigned,
     count: usize,
     limit: u32,
@@ -29,34 +29,34 @@ pub(super) struct CodesAt {
 
 /// Numbers of a chunk.
 #[derive(Debug)]
-pub(super) struct NumbersAt {
+pub(super) struct NumbersReader {
     values: Numbers,
     count: usize,
 }
 
 /// Texts of a chunk.
 #[derive(Debug)]
-pub(super) enum TextsAt {
-    Whole { bytes: Bytes, ends: Vec<u32> },
-    Cut(Box<CutAt>),
+pub(super) enum TextsReader {
+    Unsplit { bytes: Bytes, ends: Vec<u32> },
+    Cut(Box<SplitTextsReader>),
 }
 
 /// Codes, or numbers as the difference from the smallest.
 #[derive(Debug)]
 enum Unsigned {
     Constant(u64),
-    Packed(PackedAt),
+    Packed(PackedReader),
     /// All lowest bytes, then all second bytes, and so on.
     Planes(Vec<u8>),
-    Skewed(SkewedAt),
+    Skewed(SkewedReader),
     Decoded(Vec<u64>),
 }
 
 #[derive(Debug)]
 enum Numbers {
-    Plain(IntegersAt),
+    Plain(IntegersReader),
     OfTime(Arc<[i64]>, i64),
-    Few(Vec<i64>, SkewedAt),
+    Distinct(Vec<i64>, SkewedReader),
     Above { min: i64, unit: u64, values: Unsigned },
 }
 
@@ -78,34 +78,34 @@ impl Unsigned {
     }
 }
 
-fn beyond(at: usize, count: usize) -> Malformed {
+fn out_of_bounds(at: usize, count: usize) -> Malformed {
     Malformed(format!("there is no value {at} of {count}"))
 }
 
-impl CodesAt {
+impl CodesReader {
     /// The `count` codes of a chunk, each below `limit`.
-    pub(super) fn read(chunk: &Bytes, count: usize, limit: u32) -> Result<CodesAt, Malformed> {
+    pub(super) fn read(chunk: &Bytes, count: usize, limit: u32) -> Result<CodesReader, Malformed> {
         let mut cursor = Cursor::new(chunk);
         let values = match cursor.u8("mode of codes")? {
             CODES_CONSTANT => Unsigned::Constant(cursor.count("the code", u32::MAX as usize)? as u64),
-            CODES_PACKED => Unsigned::Packed(PackedAt::read(chunk, &mut cursor, count, u32::BITS)?),
+            CODES_PACKED => Unsigned::Packed(PackedReader::read(chunk, &mut cursor, count, u32::BITS)?),
             CODES_PLANES => Unsigned::Planes(read_planes(&mut cursor, count, 4)?),
-            CODES_SKEWED => Unsigned::Skewed(SkewedAt::read(chunk, &mut cursor, count, u32::BITS)?),
+            CODES_SKEWED => Unsigned::Skewed(SkewedReader::read(chunk, &mut cursor, count, u32::BITS)?),
             other => return Err(Malformed(format!("mode {other} of codes is unknown"))),
         };
         cursor.finish("the codes")?;
-        Ok(CodesAt { values, count, limit })
+        Ok(CodesReader { values, count, limit })
     }
 
     /// The only possible code, `count` times.
-    pub(super) fn zeros(count: usize) -> CodesAt {
-        CodesAt { values: Unsigned::Constant(0), count, limit: 1 }
+    pub(super) fn zeros(count: usize) -> CodesReader {
+        CodesReader { values: Unsigned::Constant(0), count, limit: 1 }
     }
 
     /// Code number `at`.
     pub(super) fn get(&mut self, at: usize) -> Result<u32, Malformed> {
         if at >= self.count {
-            return Err(beyond(at, self.count));
+            return Err(out_of_bounds(at, self.count));
         }
         match u32::try_from(self.values.get(at, self.count)) {
             Ok(code) if code < self.limit => Ok(code),
@@ -115,20 +115,20 @@ impl CodesAt {
     }
 }
 
-impl NumbersAt {
+impl NumbersReader {
     /// Reads the `count` numbers of a chunk. `times` are those of all events of the page; required if
     /// [`super::codec::needs_times`].
-    pub(super) fn read(chunk: &Bytes, count: usize, times: Option<&Arc<[i64]>>) -> Result<NumbersAt, Malformed> {
+    pub(super) fn read(chunk: &Bytes, count: usize, times: Option<&Arc<[i64]>>) -> Result<NumbersReader, Malformed> {
         let mut cursor = Cursor::new(chunk);
         let mode = cursor.clone().u8("mode of numbers")?;
-        let values = if mode <= DELTA {
-            Numbers::Plain(IntegersAt::read(chunk, &mut cursor, count)?)
+        let values = if mode <= MODE_DELTA {
+            Numbers::Plain(IntegersReader::read(chunk, &mut cursor, count)?)
         } else {
             cursor.u8("mode of numbers")?;
-            NumbersAt::read_mode(mode, chunk, &mut cursor, count, times)?
+            NumbersReader::read_mode(mode, chunk, &mut cursor, count, times)?
         };
         cursor.finish("the numbers")?;
-        Ok(NumbersAt { values, count })
+        Ok(NumbersReader { values, count })
     }
 
     fn read_mode(
@@ -139,17 +139,17 @@ impl NumbersAt {
         times: Option<&Arc<[i64]>>,
     ) -> Result<Numbers, Malformed> {
         match (mode, times) {
-            (NUMBERS_OF_TIME, Some(times)) if times.len() == count => {
+            (NUMBERS_TIME_OFFSET, Some(times)) if times.len() == count => {
                 return Ok(Numbers::OfTime(Arc::clone(times), cursor.signed("difference to the time")?));
             }
-            (NUMBERS_OF_TIME, times) => {
+            (NUMBERS_TIME_OFFSET, times) => {
                 let known = times.map_or(0, |times| times.len());
                 return Err(Malformed(format!("{count} numbers stand for {known} times")));
             }
-            (NUMBERS_FEW, _) => {
+            (NUMBERS_DISTINCT, _) => {
                 let few = usize::from(cursor.u8("distinct numbers")?);
                 let few = read_integers(cursor, few)?;
-                return Ok(Numbers::Few(few, SkewedAt::read(chunk, cursor, count, u8::BITS)?));
+                return Ok(Numbers::Distinct(few, SkewedReader::read(chunk, cursor, count, u8::BITS)?));
             }
             (NUMBERS_SKEWED | NUMBERS_PLANES | NUMBERS_STEP_PLANES, _) => {}
             (other, _) => return Err(Malformed(format!("mode {other} of numbers is unknown"))),
@@ -157,7 +157,7 @@ impl NumbersAt {
         let min = cursor.signed("smallest number")?;
         let unit = cursor.varint("unit of numbers")?;
         let values = match mode {
-            NUMBERS_SKEWED => Unsigned::Skewed(SkewedAt::read(chunk, cursor, count, u64::BITS)?),
+            NUMBERS_SKEWED => Unsigned::Skewed(SkewedReader::read(chunk, cursor, count, u64::BITS)?),
             NUMBERS_PLANES => Unsigned::Planes(read_planes(cursor, count, 8)?),
             _ => {
                 let mut planes = Unsigned::Planes(read_planes(cursor, count, 8)?);
@@ -173,19 +173,19 @@ impl NumbersAt {
     }
 
     /// One number, `count` times.
-    pub(super) fn constant(number: i64, count: usize) -> NumbersAt {
-        NumbersAt { values: Numbers::Plain(IntegersAt::Constant(number)), count }
+    pub(super) fn constant(number: i64, count: usize) -> NumbersReader {
+        NumbersReader { values: Numbers::Plain(IntegersReader::Constant(number)), count }
     }
 
     /// Number `at`.
     pub(super) fn get(&mut self, at: usize) -> Result<i64, Malformed> {
         if at >= self.count {
-            return Err(beyond(at, self.count));
+            return Err(out_of_bounds(at, self.count));
         }
         Ok(match &mut self.values {
             Numbers::Plain(integers) => integers.get(at),
             Numbers::OfTime(times, difference) => times[at].wrapping_add(*difference),
-            Numbers::Few(few, codes) => {
+            Numbers::Distinct(few, codes) => {
                 let code = codes.get(at) as usize;
                 *few.get(code).ok_or_else(|| Malformed(format!("a code is not below {}", few.len())))?
             }
@@ -196,27 +196,27 @@ impl NumbersAt {
     }
 }
 
-impl TextsAt {
+impl TextsReader {
     /// Reads the `count` texts of a chunk of at most `limit` bytes in total.
-    pub(super) fn read(chunk: &Bytes, count: usize, limit: u64) -> Result<TextsAt, Malformed> {
-        if chunk.first() == Some(&TEXTS_CUT) {
-            return Ok(TextsAt::Cut(Box::new(CutAt::read(&chunk.slice(1..), count)?)));
+    pub(super) fn read(chunk: &Bytes, count: usize, limit: u64) -> Result<TextsReader, Malformed> {
+        if chunk.first() == Some(&TEXTS_SPLIT) {
+            return Ok(TextsReader::Cut(Box::new(SplitTextsReader::read(&chunk.slice(1..), count)?)));
         }
         let mut cursor = Cursor::new(chunk);
         let ends = read_ends(&mut cursor, count, limit)?;
-        let bytes = match stored_texts(&mut cursor, &ends)? {
+        let bytes = match decompress_texts(&mut cursor, &ends)? {
             Some(bytes) => bytes.into(),
             None => chunk.slice(chunk.len() - cursor.remaining()..),
         };
-        Ok(TextsAt::Whole { bytes, ends })
+        Ok(TextsReader::Unsplit { bytes, ends })
     }
 
     /// Text number `at`.
     pub(super) fn get(&mut self, at: usize) -> Result<Bytes, Malformed> {
         let text = match self {
-            TextsAt::Cut(cut) => cut.get(at)?,
-            TextsAt::Whole { bytes, ends } => {
-                let end = *ends.get(at).ok_or_else(|| beyond(at, ends.len()))? as usize;
+            TextsReader::Cut(cut) => cut.get(at)?,
+            TextsReader::Unsplit { bytes, ends } => {
+                let end = *ends.get(at).ok_or_else(|| out_of_bounds(at, ends.len()))? as usize;
                 let start = if at == 0 { 0 } else { ends[at - 1] as usize };
                 bytes.slice(start..end)
             }
@@ -233,26 +233,26 @@ pub(super) mod tests {
     use super::*;
 
     /// Orders in which all values are read one by one, each order from a newly opened chunk.
-    fn orders(count: usize) -> [Vec<usize>; 3] {
+    fn access_orders(count: usize) -> [Vec<usize>; 3] {
         [(0..count).collect(), (0..count).rev().collect(), (0..count).map(|at| at * 7 % count).collect()]
     }
 
     pub(crate) fn check_codes(chunk: &[u8], codes: &[u32], limit: u32) {
         let chunk = Bytes::copy_from_slice(chunk);
-        for places in orders(codes.len()) {
-            let mut single = CodesAt::read(&chunk, codes.len(), limit).unwrap();
+        for places in access_orders(codes.len()) {
+            let mut single = CodesReader::read(&chunk, codes.len(), limit).unwrap();
             assert!(places.into_iter().all(|at| single.get(at).unwrap() == codes[at]));
             assert!(single.get(codes.len()).is_err());
         }
         let most = codes.iter().copied().max().unwrap_or(0);
-        let mut strict = CodesAt::read(&chunk, codes.len(), most).unwrap();
+        let mut strict = CodesReader::read(&chunk, codes.len(), most).unwrap();
         assert!(codes.iter().enumerate().all(|(at, code)| strict.get(at).is_ok() == (*code < most)));
     }
 
     pub(crate) fn check_numbers(chunk: &[u8], numbers: &[i64], times: &[i64]) {
         let (chunk, times) = (Bytes::copy_from_slice(chunk), Arc::from(times));
-        for places in orders(numbers.len()) {
-            let mut single = NumbersAt::read(&chunk, numbers.len(), Some(&times)).unwrap();
+        for places in access_orders(numbers.len()) {
+            let mut single = NumbersReader::read(&chunk, numbers.len(), Some(&times)).unwrap();
             assert!(places.into_iter().all(|at| single.get(at).unwrap() == numbers[at]));
             assert!(single.get(numbers.len()).is_err());
         }
@@ -260,8 +260,8 @@ pub(super) mod tests {
 
     pub(crate) fn check_texts<T: AsRef<[u8]>>(chunk: &[u8], texts: &[T], limit: u64) {
         let chunk = Bytes::copy_from_slice(chunk);
-        for places in orders(texts.len()) {
-            let mut single = TextsAt::read(&chunk, texts.len(), limit).unwrap();
+        for places in access_orders(texts.len()) {
+            let mut single = TextsReader::read(&chunk, texts.len(), limit).unwrap();
             assert!(places.into_iter().all(|at| single.get(at).unwrap() == texts[at].as_ref()));
             assert!(single.get(texts.len()).is_err());
         }
@@ -272,9 +272,9 @@ pub(super) mod tests {
         let chunk = Bytes::copy_from_slice(bytes);
         let times = vec![5; count].into();
         for at in 0..=count {
-            drop(CodesAt::read(&chunk, count, 9).and_then(|mut codes| codes.get(at)));
-            drop(NumbersAt::read(&chunk, count, Some(&times)).and_then(|mut numbers| numbers.get(at)));
-            drop(TextsAt::read(&chunk, count, 50).and_then(|mut texts| texts.get(at)));
+            drop(CodesReader::read(&chunk, count, 9).and_then(|mut codes| codes.get(at)));
+            drop(NumbersReader::read(&chunk, count, Some(&times)).and_then(|mut numbers| numbers.get(at)));
+            drop(TextsReader::read(&chunk, count, 50).and_then(|mut texts| texts.get(at)));
         }
     }
 }

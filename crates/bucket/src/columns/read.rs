@@ -13,22 +13,22 @@ use quarry_event::template::{Column, ColumnKind, ColumnValues, Dictionary, PageC
 use quarry_event::{PageSet, TimeNs};
 use quarry_stdx::number::u32_of;
 
-use crate::block::{BlockAt, BlockKind, open_block};
+use crate::block::{BlockKind, BlockRef, open_block};
 use crate::columns::codec::{decode_codes, decode_numbers, decode_texts, needs_times};
 use crate::columns::dictionary::decode_dictionary;
-use crate::columns::layout::{ChunkPlaces, DictionaryAt, Layout};
+use crate::columns::layout::{ChunkLocations, DictionaryLocation, Layout};
 use crate::columns::point_reads::PointReads;
-use crate::columns::rebuild::Plans;
+use crate::columns::rebuild::RebuildPlans;
 use crate::columns::shared_dictionary::{SharedCache, SharedDictionary};
 use crate::columns::{MAX_LAYOUT_BYTES, MAX_POOL_BYTES};
 use crate::error::{BlockPosition, BucketError};
-use crate::integers::{decode_integers, frame_holds, range_of};
+use crate::integers::{decode_integers, frame_contains, range_of};
 use crate::limits::MAX_SLAB_RAW_BYTES;
 use crate::reader::MAX_INTEGER_BLOCK_BYTES;
 use crate::source::ObjectSource;
 
 /// Maximum bytes of one column that are fetched in one range.
-const MAX_AHEAD_BYTES: u64 = 8 << 20;
+const MAX_READ_AHEAD_BYTES: u64 = 8 << 20;
 /// Maximum bytes of an encoded dictionary besides its texts: two lengths per text and some headers.
 const MAX_DICTIONARY_BYTES: usize = MAX_SLAB_RAW_BYTES + 16 * crate::limits::MAX_SLAB_EVENTS + 64;
 
@@ -40,7 +40,7 @@ pub(crate) struct SlabColumns {
     pools: Vec<OnceLock<Bytes>>,
     shared: Arc<SharedCache>,
     dictionaries: Vec<OnceLock<Arc<Dictionary>>>,
-    pub(super) plans: Plans,
+    pub(super) plans: RebuildPlans,
     /// By column: the templates of its parent that contain it; `None` if all do.
     pub(super) namers: Vec<Option<Box<[u32]>>>,
     /// By column: a number shared by columns with the same parent and namers.
@@ -53,20 +53,20 @@ impl SlabColumns {
     /// Reads the column layout block of a slab whose pages have `events` events.
     pub(crate) fn open(
         source: &ObjectSource,
-        at: BlockAt,
+        at: BlockRef,
         slab: usize,
         events: &[u32],
         shared: Arc<SharedCache>,
     ) -> Result<SlabColumns, BucketError> {
-        let place = BlockPosition::of(at.kind.name(), at.offset).in_slab(slab);
-        let bytes = source.fetch(place, at.stored_len as usize)?;
+        let place = BlockPosition::outside_slabs(at.kind.name(), at.offset).in_slab(slab);
+        let bytes = source.fetch_block(place, at.stored_len as usize)?;
         let raw = open_block(&bytes, BlockKind::ColumnLayout, place, MAX_LAYOUT_BYTES)?.decode()?;
-        Ok(SlabColumns::of(place.decoded(Layout::read(&raw, events))?, place, shared))
+        Ok(SlabColumns::from_layout(place.map_malformed(Layout::read(&raw, events))?, place, shared))
     }
 
     /// The columns of a column layout block at this position.
-    pub(super) fn of(layout: Layout, place: BlockPosition, shared: Arc<SharedCache>) -> SlabColumns {
-        let namers = namers_of(&layout.template_set);
+    pub(super) fn from_layout(layout: Layout, place: BlockPosition, shared: Arc<SharedCache>) -> SlabColumns {
+        let namers = naming_templates(&layout.template_set);
         let mut counted = vec![false; namers.len()];
         for (column, namers) in layout.template_set.columns.iter().zip(&namers) {
             if let (Some(parent), Some(_)) = (column.parent, namers) {
@@ -78,8 +78,8 @@ impl SlabColumns {
             pools: layout.pools.iter().map(|_| OnceLock::new()).collect(),
             shared,
             dictionaries: layout.stored.iter().map(|_| OnceLock::new()).collect(),
-            plans: Plans::of(&layout.template_set),
-            namer_groups: groups_of(&layout.template_set, &namers),
+            plans: RebuildPlans::of(&layout.template_set),
+            namer_groups: naming_groups(&layout.template_set, &namers),
             namers,
             counted,
             layout,
@@ -95,7 +95,7 @@ impl SlabColumns {
     ) -> Result<(), BucketError> {
         let mut ranges = Vec::new();
         for column in columns {
-            let Some(ChunkPlaces::Blocks { offset, lens } | ChunkPlaces::Shared { offset, lens, .. }) =
+            let Some(ChunkLocations::Blocks { offset, lens } | ChunkLocations::Shared { offset, lens, .. }) =
                 self.layout.stored.get(*column as usize).map(|it| &it.values)
             else {
                 continue;
@@ -104,9 +104,9 @@ impl SlabColumns {
             let (Some(first), Some(last)) = ((0..lens.len()).find(wanted), (0..lens.len()).rfind(wanted)) else {
                 continue;
             };
-            let range = ChunkPlaces::block_of(*offset, lens, first).offset
-                ..ChunkPlaces::block_of(*offset, lens, last).range().end;
-            if last > first && range.end - range.start <= MAX_AHEAD_BYTES {
+            let range = ChunkLocations::block_of(*offset, lens, first).offset
+                ..ChunkLocations::block_of(*offset, lens, last).range().end;
+            if last > first && range.end - range.start <= MAX_READ_AHEAD_BYTES {
                 ranges.push(range);
             }
         }
@@ -121,14 +121,14 @@ impl SlabColumns {
         columns: impl Iterator<Item = u32>,
         page: usize,
     ) -> Result<(), BucketError> {
-        let Some(search) = source.search() else { return Ok(()) };
-        let columns: Vec<u32> = columns.filter(|column| !self.is_at_hand(source, *column, page)).collect();
+        let Some(search) = source.read_ahead() else { return Ok(()) };
+        let columns: Vec<u32> = columns.filter(|column| !self.is_available(source, *column, page)).collect();
         if columns.is_empty() {
             return Ok(());
         }
-        let pages = search.pages_with(page);
+        let pages = search.pages_to_fetch(page);
         let mut ranges = Vec::new();
-        for column in search.with_earlier(columns) {
+        for column in search.with_earlier_columns(columns) {
             self.add_values(column, &pages, &mut ranges);
         }
         source.fetch_for_search(ranges)
@@ -137,11 +137,11 @@ impl SlabColumns {
     /// If a search reads only a page or two of the slab, fetches all columns of a page at once. This takes no longer
     /// than fetching one column. Bucket-wide dictionaries are large and are fetched only on request.
     pub(crate) fn fetch_page_for_search(&self, source: &ObjectSource, page: usize) -> Result<(), BucketError> {
-        let Some(search) = source.search().filter(|search| search.is_for_few_events()) else { return Ok(()) };
-        let mut ranges = search.blocks_with(page, &|kind| matches!(kind, BlockKind::Time | BlockKind::Meta));
+        let Some(search) = source.read_ahead().filter(|search| search.is_for_few_events()) else { return Ok(()) };
+        let mut ranges = search.block_ranges_to_fetch(page, &|kind| matches!(kind, BlockKind::Time | BlockKind::Meta));
         for (column, stored) in (0u32..).zip(&self.layout.stored) {
             match &stored.values {
-                ChunkPlaces::Shared { offset, lens, .. } => add_chunks(*offset, lens, &[page], &mut ranges),
+                ChunkLocations::Shared { offset, lens, .. } => add_chunks(*offset, lens, &[page], &mut ranges),
                 _ => self.add_values(column, &[page], &mut ranges),
             }
         }
@@ -149,14 +149,14 @@ impl SlabColumns {
     }
 
     /// Whether reading the values of a column in a page needs no request.
-    fn is_at_hand(&self, source: &ObjectSource, column: u32, page: usize) -> bool {
+    fn is_available(&self, source: &ObjectSource, column: u32, page: usize) -> bool {
         match self.layout.stored.get(column as usize).map(|stored| &stored.values) {
-            None | Some(ChunkPlaces::Nothing) => true,
-            Some(ChunkPlaces::Pooled { pool, .. }) => {
+            None | Some(ChunkLocations::Constant) => true,
+            Some(ChunkLocations::Pooled { pool, .. }) => {
                 self.pools.get(*pool as usize).is_some_and(|read| read.get().is_some())
             }
-            Some(ChunkPlaces::Blocks { offset, lens } | ChunkPlaces::Shared { offset, lens, .. }) => {
-                source.is_at_hand(&ChunkPlaces::block_of(*offset, lens, page).range())
+            Some(ChunkLocations::Blocks { offset, lens } | ChunkLocations::Shared { offset, lens, .. }) => {
+                source.is_available(&ChunkLocations::block_of(*offset, lens, page).range())
             }
         }
     }
@@ -166,20 +166,20 @@ impl SlabColumns {
     fn add_values(&self, column: u32, pages: &[usize], ranges: &mut Vec<Range<u64>>) {
         let Some(stored) = self.layout.stored.get(column as usize) else { return };
         match &stored.values {
-            ChunkPlaces::Nothing => {}
-            ChunkPlaces::Pooled { pool, .. } => self.add_pool(*pool, ranges),
-            ChunkPlaces::Blocks { offset, lens } => add_chunks(*offset, lens, pages, ranges),
-            ChunkPlaces::Shared { offset, lens, dictionary, .. } => {
+            ChunkLocations::Constant => {}
+            ChunkLocations::Pooled { pool, .. } => self.add_pool(*pool, ranges),
+            ChunkLocations::Blocks { offset, lens } => add_chunks(*offset, lens, pages, ranges),
+            ChunkLocations::Shared { offset, lens, dictionary, .. } => {
                 add_chunks(*offset, lens, pages, ranges);
-                if !self.shared.holds(*dictionary) {
+                if !self.shared.is_decoded(*dictionary) {
                     ranges.push(dictionary.range());
                 }
             }
         }
         let is_read = self.dictionaries.get(column as usize).is_some_and(|read| read.get().is_some());
         match stored.dictionary {
-            Some(DictionaryAt::Pooled { pool, .. }) if !is_read => self.add_pool(pool, ranges),
-            Some(DictionaryAt::Block(at)) if !is_read => ranges.push(at.range()),
+            Some(DictionaryLocation::Pooled { pool, .. }) if !is_read => self.add_pool(pool, ranges),
+            Some(DictionaryLocation::Block(at)) if !is_read => ranges.push(at.range()),
             _ => {}
         }
     }
@@ -193,7 +193,7 @@ impl SlabColumns {
     }
 
     /// The column and all columns below it, whose values are parts of its values.
-    pub(super) fn below(&self, column: u32) -> Vec<u32> {
+    pub(super) fn with_descendants(&self, column: u32) -> Vec<u32> {
         let columns = &self.layout.template_set.columns;
         let mut is_below = vec![false; columns.len()];
         for (number, facts) in columns.iter().enumerate() {
@@ -210,13 +210,13 @@ impl SlabColumns {
         if let Some(pool) = lock.get() {
             return Ok((pool, place));
         }
-        let bytes = source.fetch(place, at.stored_len as usize)?;
+        let bytes = source.fetch_block(place, at.stored_len as usize)?;
         let raw = open_block(&bytes, at.kind, place, MAX_POOL_BYTES)?.decode()?;
         Ok((lock.get_or_init(|| raw.into()), place))
     }
 
     /// Bytes of an entry of a pool, and the position of the pool.
-    fn pooled(
+    fn pool_entry(
         &self,
         source: &ObjectSource,
         pool: u32,
@@ -231,13 +231,13 @@ impl SlabColumns {
     }
 
     /// The bucket-wide dictionary of a column's values, and their component; `None` if the values are stored directly.
-    pub(crate) fn shared(
+    pub(crate) fn shared_dictionary(
         &self,
         source: &ObjectSource,
         column: u32,
     ) -> Result<Option<(Arc<SharedDictionary>, u32)>, BucketError> {
         match self.layout.stored.get(column as usize).map(|stored| &stored.values) {
-            Some(ChunkPlaces::Shared { dictionary, component, .. }) => {
+            Some(ChunkLocations::Shared { dictionary, component, .. }) => {
                 Ok(Some((self.shared.get(source, *dictionary, self.place)?, *component)))
             }
             _ => Ok(None),
@@ -258,18 +258,18 @@ impl SlabColumns {
             return Ok(Arc::default());
         };
         let (place, dictionary) = match at {
-            DictionaryAt::Pooled { pool, start, len: bytes } => {
-                let (encoded, place) = self.pooled(source, pool, u64::from(start), bytes)?;
+            DictionaryLocation::Pooled { pool, start, len: bytes } => {
+                let (encoded, place) = self.pool_entry(source, pool, u64::from(start), bytes)?;
                 (place, decode_dictionary(&encoded, len as usize))
             }
-            DictionaryAt::Block(at) => {
+            DictionaryLocation::Block(at) => {
                 let place = BlockPosition { block: at.kind.name(), offset: at.offset, ..self.place };
-                let bytes = source.fetch(place, at.stored_len as usize)?;
+                let bytes = source.fetch_block(place, at.stored_len as usize)?;
                 let raw = open_block(&bytes, at.kind, place, MAX_DICTIONARY_BYTES)?.decode()?;
                 (place, decode_dictionary(&raw, len as usize))
             }
         };
-        let dictionary = place.decoded(dictionary)?;
+        let dictionary = place.map_malformed(dictionary)?;
         assert_eq!(dictionary.len(), len as usize, "a dictionary has as many texts as its column lists");
         Ok(lock.get_or_init(|| Arc::new(dictionary)).clone())
     }
@@ -279,9 +279,9 @@ impl SlabColumns {
 fn add_chunks(offset: u64, lens: &[u32], pages: &[usize], ranges: &mut Vec<Range<u64>>) {
     let mut bytes = 0;
     for page in pages {
-        let range = ChunkPlaces::block_of(offset, lens, *page).range();
+        let range = ChunkLocations::block_of(offset, lens, *page).range();
         bytes += range.end - range.start;
-        if bytes > MAX_AHEAD_BYTES {
+        if bytes > MAX_READ_AHEAD_BYTES {
             break;
         }
         ranges.push(range);
@@ -289,7 +289,7 @@ fn add_chunks(offset: u64, lens: &[u32], pages: &[usize], ranges: &mut Vec<Range
 }
 
 /// By column: the templates of its parent that contain it; `None` if all do.
-fn namers_of(template_set: &TemplateSet) -> Vec<Option<Box<[u32]>>> {
+fn naming_templates(template_set: &TemplateSet) -> Vec<Option<Box<[u32]>>> {
     let mut lists: Vec<Vec<u32>> = vec![Vec::new(); template_set.columns.len()];
     let mut totals = vec![0usize; template_set.columns.len()];
     for (number, column) in template_set.columns.iter().enumerate() {
@@ -307,7 +307,7 @@ fn namers_of(template_set: &TemplateSet) -> Vec<Option<Box<[u32]>>> {
 }
 
 /// By column: the first column with the same parent and namers.
-fn groups_of(template_set: &TemplateSet, namers: &[Option<Box<[u32]>>]) -> Vec<u32> {
+fn naming_groups(template_set: &TemplateSet, namers: &[Option<Box<[u32]>>]) -> Vec<u32> {
     let mut known = BTreeMap::new();
     let columns = template_set.columns.iter().zip(namers).zip(0u32..);
     columns.map(|((column, namers), number)| *known.entry((column.parent, namers)).or_insert(number)).collect()
@@ -322,7 +322,7 @@ pub struct TemplatePage {
     pub(super) raw_bytes: u64,
     page: usize,
     events: usize,
-    time_at: Option<BlockAt>,
+    time_at: Option<BlockRef>,
     pub(super) times: Option<Arc<[TimeNs]>>,
     read: Vec<Option<Arc<PageColumn>>>,
     pub(super) point_reads: PointReads,
@@ -333,7 +333,7 @@ pub(crate) struct PageFacts {
     pub(crate) page: usize,
     pub(crate) events: usize,
     pub(crate) raw_bytes: u64,
-    pub(crate) time_at: Option<BlockAt>,
+    pub(crate) time_at: Option<BlockRef>,
     /// `_time` of each event, if already read.
     pub(crate) times: Option<Arc<[TimeNs]>>,
 }
@@ -360,7 +360,7 @@ impl TemplatePage {
         match self.read.get(column as usize) {
             Some(Some(read)) => return Ok(read.clone()),
             Some(None) => {}
-            None => return Err(self.place().corrupt(format!("there is no column {column}"))),
+            None => return Err(self.position().corrupt(format!("there is no column {column}"))),
         }
         let columns = self.columns.clone();
         self.fetch_with_parents(column)?;
@@ -372,7 +372,7 @@ impl TemplatePage {
                 match &columns.namers[column as usize] {
                     None => (parent.rows.clone(), parent.values.len()),
                     Some(namers) => {
-                        let rows = rows_of(&parent, namers);
+                        let rows = rows_with_templates(&parent, namers);
                         let found = rows.len();
                         ((found < self.events).then_some(rows), found)
                     }
@@ -380,7 +380,7 @@ impl TemplatePage {
             }
         };
         if found != expected {
-            return Err(self.place().corrupt(format!("column {column} has {expected} values for {found} rows")));
+            return Err(self.position().corrupt(format!("column {column} has {expected} values for {found} rows")));
         }
         let read = Arc::new(PageColumn { rows, values: self.values(column)? });
         assert_eq!(read.values.len(), expected, "a column has as many values as its page lists");
@@ -390,8 +390,8 @@ impl TemplatePage {
     }
 
     /// Whether a column is in memory already.
-    pub fn holds(&self, column: u32) -> bool {
-        self.kept(column).is_some()
+    pub fn has_column(&self, column: u32) -> bool {
+        self.cached_column(column).is_some()
     }
 
     /// The column whose templates contain this one; `None` for the texts themselves.
@@ -400,13 +400,13 @@ impl TemplatePage {
     }
 
     /// The column and all columns below it, whose values are parts of its values.
-    pub fn columns_of(&self, column: u32) -> Vec<u32> {
-        self.columns.below(column)
+    pub fn column_with_descendants(&self, column: u32) -> Vec<u32> {
+        self.columns.with_descendants(column)
     }
 
     /// Adopts a column that an earlier read of this page returned. It is ignored if its number of values is not that of
     /// the column.
-    pub fn hold(&mut self, column: u32, known: Arc<PageColumn>) {
+    pub fn adopt_column(&mut self, column: u32, known: Arc<PageColumn>) {
         let expected = self.columns.layout.stored.get(column as usize).map(|stored| stored.counts[self.page] as usize);
         if expected == Some(known.values.len()) {
             self.read[column as usize] = Some(known);
@@ -416,20 +416,25 @@ impl TemplatePage {
     /// If a search reads ahead, fetches a column and the parent columns needed to find its rows, except those read
     /// before.
     fn fetch_with_parents(&self, column: u32) -> Result<(), BucketError> {
-        if self.source.search().is_none() {
+        if self.source.read_ahead().is_none() {
             return Ok(());
         }
         let columns = &self.columns.layout.template_set.columns;
         let chain = std::iter::successors(Some(column), |number| columns.get(*number as usize)?.parent);
-        self.columns.fetch_for_search(&self.source, chain.take_while(|number| self.kept(*number).is_none()), self.page)
+        self.columns.fetch_for_search(
+            &self.source,
+            chain.take_while(|number| self.cached_column(*number).is_none()),
+            self.page,
+        )
     }
 
     /// Fetches the blocks of a column and of all columns below it.
-    pub(super) fn fetch_below(&self, column: u32) -> Result<(), BucketError> {
-        if self.source.search().is_none() {
+    pub(super) fn fetch_descendants(&self, column: u32) -> Result<(), BucketError> {
+        if self.source.read_ahead().is_none() {
             return Ok(());
         }
-        let unread = self.columns.below(column).into_iter().filter(|number| self.kept(*number).is_none());
+        let unread =
+            self.columns.with_descendants(column).into_iter().filter(|number| self.cached_column(*number).is_none());
         self.columns.fetch_for_search(&self.source, unread, self.page)
     }
 
@@ -439,16 +444,16 @@ impl TemplatePage {
     }
 
     /// The column, if it was read before.
-    pub(super) fn kept(&self, column: u32) -> Option<&Arc<PageColumn>> {
+    pub(super) fn cached_column(&self, column: u32) -> Option<&Arc<PageColumn>> {
         self.read.get(column as usize).and_then(Option::as_ref)
     }
 
-    pub(crate) fn place(&self) -> BlockPosition {
+    pub(crate) fn position(&self) -> BlockPosition {
         self.columns.place.in_page(self.page)
     }
 
     /// Number of values that a column has in this page.
-    pub(crate) fn count(&self, column: u32) -> usize {
+    pub(crate) fn value_count(&self, column: u32) -> usize {
         self.columns.layout.stored[column as usize].counts[self.page] as usize
     }
 
@@ -456,73 +461,73 @@ impl TemplatePage {
     pub(crate) fn values(&mut self, column: u32) -> Result<ColumnValues, BucketError> {
         let columns = self.columns.clone();
         let Column { kind, traits, .. } = &columns.layout.template_set.columns[column as usize];
-        let count = self.count(column);
-        if matches!(columns.layout.stored[column as usize].values, ChunkPlaces::Nothing) {
-            return self.place().decoded(only_value(kind, count));
+        let count = self.value_count(column);
+        if matches!(columns.layout.stored[column as usize].values, ChunkLocations::Constant) {
+            return self.position().map_malformed(constant_values(kind, count));
         }
         if count == 0 {
-            return Ok(no_value(kind));
+            return Ok(empty_values(kind));
         }
-        let (chunk, place) = self.chunk(column)?;
+        let (chunk, place) = self.stored_chunk(column)?;
         if matches!(kind, ColumnKind::Numbers { .. }) && needs_times(&chunk) {
             self.read_times()?;
         }
-        if let (ChunkPlaces::Shared { dictionary, component, .. }, ColumnKind::Numbers { min, max, .. }) =
+        if let (ChunkLocations::Shared { dictionary, component, .. }, ColumnKind::Numbers { min, max, .. }) =
             (&columns.layout.stored[column as usize].values, kind)
         {
-            let shared = columns.shared.get(&self.source, *dictionary, self.place())?;
-            let codes = place.decoded(decode_codes(&chunk, count, shared.len()))?;
+            let shared = columns.shared.get(&self.source, *dictionary, self.position())?;
+            let codes = place.map_malformed(decode_codes(&chunk, count, shared.len()))?;
             let Some(numbers) = shared.numbers(*component, &codes) else {
                 return Err(place.corrupt(format!("its entries have no component {component}")));
             };
-            return place.decoded(within(numbers, *min, *max));
+            return place.map_malformed(check_range(numbers, *min, *max));
         }
-        place.decoded(self.decode(kind, &chunk, count, traits))
+        place.map_malformed(self.decode(kind, &chunk, count, traits))
     }
 
     /// The shared dictionary of a column's values and their component; `None` if the values are stored directly.
-    pub(crate) fn shared(&self, column: u32) -> Result<Option<(Arc<SharedDictionary>, u32)>, BucketError> {
-        self.columns.shared(&self.source, column)
+    pub(crate) fn shared_dictionary(&self, column: u32) -> Result<Option<(Arc<SharedDictionary>, u32)>, BucketError> {
+        self.columns.shared_dictionary(&self.source, column)
     }
 
     /// The codes of a column with a shared dictionary.
     pub(crate) fn shared_codes(&self, column: u32) -> Result<Vec<u32>, BucketError> {
-        let count = self.count(column);
+        let count = self.value_count(column);
         if count == 0 {
             return Ok(Vec::new());
         }
-        let (chunk, place) = self.chunk(column)?;
-        place.decoded(decode_codes(&chunk, count, u32::MAX))
+        let (chunk, place) = self.stored_chunk(column)?;
+        place.map_malformed(decode_codes(&chunk, count, u32::MAX))
     }
 
     /// Whether a number column contains one of two numbers, decided on packed bits without decoding; `None` if that is
     /// not possible, or there is no such column.
-    pub fn holds_number(&self, column: u32, wanted: [i64; 2]) -> Result<Option<bool>, BucketError> {
+    pub fn contains_number(&self, column: u32, wanted: [i64; 2]) -> Result<Option<bool>, BucketError> {
         let Some(stored) = self.columns.layout.stored.get(column as usize) else { return Ok(None) };
-        let (count, stored) = (self.count(column), &stored.values);
-        if self.kept(column).is_some()
+        let (count, stored) = (self.value_count(column), &stored.values);
+        if self.cached_column(column).is_some()
             || count == 0
-            || matches!(stored, ChunkPlaces::Nothing | ChunkPlaces::Shared { .. })
+            || matches!(stored, ChunkLocations::Constant | ChunkLocations::Shared { .. })
         {
             return Ok(None);
         }
-        let (chunk, place) = self.chunk(column)?;
-        place.decoded(frame_holds(&chunk, count, wanted))
+        let (chunk, place) = self.stored_chunk(column)?;
+        place.map_malformed(frame_contains(&chunk, count, wanted))
     }
 
     /// The stored chunk of a column that has values.
-    pub(super) fn chunk(&self, column: u32) -> Result<(Bytes, BlockPosition), BucketError> {
+    pub(super) fn stored_chunk(&self, column: u32) -> Result<(Bytes, BlockPosition), BucketError> {
         let (chunk, place) = match &self.columns.layout.stored[column as usize].values {
-            ChunkPlaces::Nothing => (Bytes::new(), self.place()),
-            ChunkPlaces::Pooled { pool, start, lens } => {
+            ChunkLocations::Constant => (Bytes::new(), self.position()),
+            ChunkLocations::Pooled { pool, start, lens } => {
                 let before: u64 = lens[..self.page].iter().map(|len| u64::from(*len)).sum();
-                self.columns.pooled(&self.source, *pool, u64::from(*start) + before, lens[self.page])?
+                self.columns.pool_entry(&self.source, *pool, u64::from(*start) + before, lens[self.page])?
             }
-            ChunkPlaces::Blocks { offset, lens } | ChunkPlaces::Shared { offset, lens, .. } => {
-                let at = ChunkPlaces::block_of(*offset, lens, self.page);
+            ChunkLocations::Blocks { offset, lens } | ChunkLocations::Shared { offset, lens, .. } => {
+                let at = ChunkLocations::block_of(*offset, lens, self.page);
                 self.fetch_columns(std::iter::once(column))?;
-                let place = BlockPosition { block: at.kind.name(), offset: at.offset, ..self.place() };
-                let bytes = self.source.fetch(place, at.stored_len as usize)?;
+                let place = BlockPosition { block: at.kind.name(), offset: at.offset, ..self.position() };
+                let bytes = self.source.fetch_block(place, at.stored_len as usize)?;
                 let range = {
                     let block = open_block(&bytes, at.kind, place, bytes.len())?;
                     bytes.len() - block.stored()?.len()..bytes.len()
@@ -548,7 +553,7 @@ impl TemplatePage {
             ColumnKind::Dictionary { len } => decode_codes(chunk, count, *len).map(ColumnValues::Codes),
             ColumnKind::Numbers { min, max, .. } => {
                 let numbers = decode_numbers(chunk, count, self.times.as_deref().unwrap_or_default())?;
-                within(numbers, *min, *max)
+                check_range(numbers, *min, *max)
             }
             ColumnKind::Texts => {
                 let (bytes, ends) = decode_texts(chunk, count, self.raw_bytes)?;
@@ -570,21 +575,21 @@ impl TemplatePage {
             return Ok(());
         }
         let Some(at) = self.time_at else {
-            return Err(self.place().corrupt("the page has no times"));
+            return Err(self.position().corrupt("the page has no times"));
         };
-        if let Some(search) = self.source.search() {
-            self.source.fetch_for_search(search.blocks_with(self.page, &|kind| kind == BlockKind::Time))?;
+        if let Some(search) = self.source.read_ahead() {
+            self.source.fetch_for_search(search.block_ranges_to_fetch(self.page, &|kind| kind == BlockKind::Time))?;
         }
-        let place = BlockPosition { block: at.kind.name(), offset: at.offset, ..self.place() };
-        let bytes = self.source.fetch(place, at.stored_len as usize)?;
+        let place = BlockPosition { block: at.kind.name(), offset: at.offset, ..self.position() };
+        let bytes = self.source.fetch_block(place, at.stored_len as usize)?;
         let raw = open_block(&bytes, at.kind, place, MAX_INTEGER_BLOCK_BYTES)?.decode()?;
-        self.times = Some(place.decoded(decode_integers(&raw, self.events))?.into());
+        self.times = Some(place.map_malformed(decode_integers(&raw, self.events))?.into());
         Ok(())
     }
 }
 
 /// Checks that numbers are within their column's range.
-fn within(numbers: Vec<i64>, min: i64, max: i64) -> Result<ColumnValues, crate::wire::Malformed> {
+fn check_range(numbers: Vec<i64>, min: i64, max: i64) -> Result<ColumnValues, crate::wire::Malformed> {
     // Testing whether a difference is negative is cheaper than comparing. If the range itself overflows, differences
     // prove nothing.
     let difference = |number: &i64| number.wrapping_sub(min) | max.wrapping_sub(*number);
@@ -600,7 +605,7 @@ fn within(numbers: Vec<i64>, min: i64, max: i64) -> Result<ColumnValues, crate::
 }
 
 /// Rows of the parent's values whose template is in `namers`.
-fn rows_of(parent: &PageColumn, namers: &[u32]) -> Arc<[u32]> {
+fn rows_with_templates(parent: &PageColumn, namers: &[u32]) -> Arc<[u32]> {
     let ColumnValues::Codes(codes) = &parent.values else {
         return Arc::default();
     };
@@ -628,7 +633,7 @@ fn rows_of(parent: &PageColumn, namers: &[u32]) -> Arc<[u32]> {
 }
 
 /// The values of a column that can have only one value.
-fn only_value(kind: &ColumnKind, count: usize) -> Result<ColumnValues, crate::wire::Malformed> {
+fn constant_values(kind: &ColumnKind, count: usize) -> Result<ColumnValues, crate::wire::Malformed> {
     let none = match kind {
         ColumnKind::Templates(templates) => templates.is_empty(),
         ColumnKind::Dictionary { len } => *len == 0,
@@ -644,7 +649,7 @@ fn only_value(kind: &ColumnKind, count: usize) -> Result<ColumnValues, crate::wi
     }
 }
 
-fn no_value(kind: &ColumnKind) -> ColumnValues {
+fn empty_values(kind: &ColumnKind) -> ColumnValues {
     match kind {
         ColumnKind::Templates(_) | ColumnKind::Dictionary { .. } => ColumnValues::Codes(Vec::new()),
         ColumnKind::Numbers { .. } => ColumnValues::Numbers(Vec::new()),

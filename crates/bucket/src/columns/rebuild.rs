@@ -15,8 +15,8 @@ use quarry_event::template::{
 };
 use quarry_stdx::number::u32_of;
 
-use crate::columns::cells::{CELL_BYTES, CELLS, Cells};
-use crate::columns::point_reads::FEW_ROWS;
+use crate::columns::cells::{BATCH_CELLS, CELL_BYTES, Cells};
+use crate::columns::point_reads::POINT_READ_ROWS_MAX;
 use crate::columns::read::{SlabColumns, TemplatePage};
 use crate::error::BucketError;
 use crate::wire::Malformed;
@@ -25,9 +25,9 @@ use crate::wire::Malformed;
 const COPY_BYTES: usize = CELL_BYTES;
 pub(super) const NO_VARIABLE: u32 = u32::MAX;
 /// If at least one row in four is requested, the whole page is rebuilt and the rows are taken from it.
-const WHOLE_FROM: usize = 4;
+const WHOLE_PAGE_DIVISOR: usize = 4;
 /// Number of rows that a cursor passes one by one before it continues with a binary search.
-const CURSOR_STEPS: usize = 8;
+const LINEAR_STEPS_MAX: usize = 8;
 /// Maximum number of steps of a template that is inlined into the templates that contain its column. Only the template
 /// of a column with a single template is inlined.
 const INLINED_STEPS: usize = 16;
@@ -36,16 +36,16 @@ const INLINED_BYTES: usize = 256;
 
 /// Plans for rebuilding those columns of a slab that have templates.
 #[derive(Debug)]
-pub(crate) struct Plans {
+pub(crate) struct RebuildPlans {
     /// Plan of each column; `None` for a column without templates.
-    of_columns: Vec<Option<Plan>>,
+    plans_by_column: Vec<Option<RebuildPlan>>,
     /// Columns inlined into their parents' plans.
     inlined: Vec<bool>,
 }
 
 /// The templates of a column, prepared for filling.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
+pub(super) struct RebuildPlan {
     /// Literals of all templates, followed by room for a short copy.
     literals: Vec<u8>,
     steps: Vec<Step>,
@@ -61,14 +61,15 @@ pub(super) struct Step {
     pub(super) variable: u32,
 }
 
-impl Plans {
-    pub(crate) fn of(template_set: &TemplateSet) -> Plans {
+impl RebuildPlans {
+    pub(crate) fn of(template_set: &TemplateSet) -> RebuildPlans {
         let count = template_set.columns.len();
-        let mut plans = Plans { of_columns: (0..count).map(|_| None).collect(), inlined: vec![false; count] };
+        let mut plans =
+            RebuildPlans { plans_by_column: (0..count).map(|_| None).collect(), inlined: vec![false; count] };
         // The columns of variables come after the column whose templates contain them.
         for (number, column) in template_set.columns.iter().enumerate().rev() {
             let ColumnKind::Templates(templates) = &column.kind else { continue };
-            let mut plan = Plan::default();
+            let mut plan = RebuildPlan::default();
             for template in templates.iter() {
                 let mut literal_at = plan.literals.len();
                 for part in &template.parts {
@@ -82,21 +83,21 @@ impl Plans {
                 && templates.len() == 1
                 && plan.steps.len() <= INLINED_STEPS
                 && plan.literals.len() <= INLINED_BYTES;
-            plans.of_columns[number] = Some(plan);
+            plans.plans_by_column[number] = Some(plan);
         }
         plans
     }
 
-    pub(super) fn of_column(&self, column: u32) -> Option<&Plan> {
-        self.of_columns[column as usize].as_ref()
+    pub(super) fn plan_of_column(&self, column: u32) -> Option<&RebuildPlan> {
+        self.plans_by_column[column as usize].as_ref()
     }
 }
 
-impl Plan {
-    fn add(&mut self, part: &TemplatePart, plans: &Plans, literal_at: &mut usize) {
+impl RebuildPlan {
+    fn add(&mut self, part: &TemplatePart, plans: &RebuildPlans, literal_at: &mut usize) {
         match part {
             TemplatePart::Literal(bytes) => self.literals.extend_from_slice(bytes),
-            TemplatePart::Variable(variable) => match plans.of_column(*variable) {
+            TemplatePart::Variable(variable) => match plans.plan_of_column(*variable) {
                 Some(inner) if plans.inlined[*variable as usize] => {
                     for step in &inner.steps {
                         let start = step.literal_at as usize;
@@ -169,10 +170,10 @@ impl TextBuffer {
     }
 
     #[inline(always)]
-    fn put(&mut self, from: &[u8], start: usize, len: usize) -> Result<(), Misfit> {
+    fn put(&mut self, from: &[u8], start: usize, len: usize) -> Result<(), RebuildFault> {
         let end = self.at + len;
         if end > self.limit {
-            return Err(Misfit::TooLong);
+            return Err(RebuildFault::TooLong);
         }
         if len <= COPY_BYTES
             && let Some(short) = from.get(start..).and_then(|rest| rest.first_chunk::<COPY_BYTES>())
@@ -187,11 +188,11 @@ impl TextBuffer {
     }
 
     #[inline(always)]
-    fn put_cell(&mut self, cell: &[u8; CELL_BYTES], len: u8) -> Result<(), Misfit> {
+    fn put_cell(&mut self, cell: &[u8; CELL_BYTES], len: u8) -> Result<(), RebuildFault> {
         let end = self.at + usize::from(len);
         match self.bytes[self.at..].first_chunk_mut::<CELL_BYTES>() {
             Some(to) if end <= self.limit => *to = *cell,
-            _ => return Err(Misfit::TooLong),
+            _ => return Err(RebuildFault::TooLong),
         }
         self.at = end;
         Ok(())
@@ -199,19 +200,19 @@ impl TextBuffer {
 }
 
 #[cold]
-fn too_long(limit: usize) -> Malformed {
+fn text_limit_error(limit: usize) -> Malformed {
     Malformed(format!("its texts exceed the {limit} bytes of the page"))
 }
 
 /// The values of a column in order; those from `next` on are unused.
-struct Feed<'a> {
+struct ColumnFeed<'a> {
     values: FeedValues<'a>,
     next: usize,
     len: usize,
 }
 
 enum FeedValues<'a> {
-    Templates(&'a [u32], &'a Plan),
+    Templates(&'a [u32], &'a RebuildPlan),
     Dictionary(&'a [u32], &'a Dictionary),
     Numbers(NumberFormat, &'a [i64], Box<Cells>),
     Texts(&'a [u8], &'a [u32]),
@@ -220,16 +221,16 @@ enum FeedValues<'a> {
 }
 
 /// The values of a column, held while a page is rebuilt.
-enum ColumnSource {
+enum HeldColumn {
     Kept(Arc<PageColumn>),
     Own(ColumnValues),
 }
 
-impl ColumnSource {
+impl HeldColumn {
     fn values(&self) -> &ColumnValues {
         match self {
-            ColumnSource::Kept(column) => &column.values,
-            ColumnSource::Own(values) => values,
+            HeldColumn::Kept(column) => &column.values,
+            HeldColumn::Own(values) => values,
         }
     }
 }
@@ -245,9 +246,9 @@ struct Cursor {
 impl Cursor {
     /// Position of the row's value.
     #[inline]
-    fn place(&mut self, row: u32) -> Option<usize> {
+    fn value_position(&mut self, row: u32) -> Option<usize> {
         let Some(rows) = &self.read.rows else { return Some(row as usize) };
-        let near = rows.len().min(self.next + CURSOR_STEPS);
+        let near = rows.len().min(self.next + LINEAR_STEPS_MAX);
         while self.next < near && rows[self.next] < row {
             self.next += 1;
         }
@@ -262,13 +263,13 @@ impl TemplatePage {
     /// The texts of a column in `rows`, which ascends; every row must have a value. The texts of column 0 are the
     /// events.
     pub fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, BucketError> {
-        if rows.len() <= FEW_ROWS && (column as usize) < self.columns.layout.stored.len() {
-            return self.few_texts(column, rows);
+        if rows.len() <= POINT_READ_ROWS_MAX && (column as usize) < self.columns.layout.stored.len() {
+            return self.point_read_texts(column, rows);
         }
         let read = if column == TEXT_COLUMN { None } else { Some(self.column(column)?) };
-        let count = read.as_ref().map_or_else(|| self.count(column), |read| read.values.len());
-        if rows.len() < count.div_ceil(WHOLE_FROM) {
-            return self.some_texts(column, rows);
+        let count = read.as_ref().map_or_else(|| self.value_count(column), |read| read.values.len());
+        if rows.len() < count.div_ceil(WHOLE_PAGE_DIVISOR) {
+            return self.texts_of_rows(column, rows);
         }
         let whole = self.all_texts(column)?;
         if rows.len() == count {
@@ -277,9 +278,9 @@ impl TemplatePage {
         let mut texts = Vec::with_capacity(whole.bytes.len() / count.max(1) * rows.len());
         let mut ends = Vec::with_capacity(rows.len());
         for row in rows {
-            let place = read.as_ref().map_or(Some(*row as usize), |read| read.place(*row));
+            let place = read.as_ref().map_or(Some(*row as usize), |read| read.value_index(*row));
             let Some(place) = place.filter(|place| *place < whole.ends.len()) else {
-                return Err(self.no_value(column, *row));
+                return Err(self.missing_value_error(column, *row));
             };
             texts.extend_from_slice(whole.get(place));
             ends.push(u32_of(texts.len()));
@@ -288,32 +289,32 @@ impl TemplatePage {
         Ok(Texts { bytes: texts.into(), ends })
     }
 
-    pub(super) fn no_value(&self, column: u32, row: u32) -> BucketError {
-        self.place().corrupt(format!("column {column} has no value in row {row}"))
+    pub(super) fn missing_value_error(&self, column: u32, row: u32) -> BucketError {
+        self.position().corrupt(format!("column {column} has no value in row {row}"))
     }
 
     /// The texts of a column in all rows that have it.
     pub(crate) fn all_texts(&mut self, column: u32) -> Result<Texts, BucketError> {
         let mut buffer = TextBuffer::default();
-        self.fill_all(column, &mut buffer)?;
+        self.rebuild_all(column, &mut buffer)?;
         Ok(buffer.finish())
     }
 
     /// Rebuilds a column in all rows that have it.
-    pub(crate) fn fill_all(&mut self, column: u32, out: &mut TextBuffer) -> Result<(), BucketError> {
-        self.fill_all_and_show(column, out, &mut |_, _| {})
+    pub(crate) fn rebuild_all(&mut self, column: u32, out: &mut TextBuffer) -> Result<(), BucketError> {
+        self.rebuild_all_and_visit(column, out, &mut |_, _| {})
     }
 
     /// Rebuilds a column like `fill_all`, and passes the values of each column that this reads to `show`.
-    pub(crate) fn fill_all_and_show(
+    pub(crate) fn rebuild_all_and_visit(
         &mut self,
         column: u32,
         out: &mut TextBuffer,
         show: &mut dyn FnMut(u32, &ColumnValues),
     ) -> Result<(), BucketError> {
         let columns = self.columns.clone();
-        self.fetch_below(column)?;
-        let held = self.hold_below(column)?;
+        self.fetch_descendants(column)?;
+        let held = self.collect_with_descendants(column)?;
         for (number, held) in (0u32..).zip(&held) {
             held.iter().for_each(|held| show(number, held.values()));
         }
@@ -328,7 +329,7 @@ impl TemplatePage {
         }
         let feed = |number: usize| {
             let values = match (
-                held[number].as_ref().map(ColumnSource::values),
+                held[number].as_ref().map(HeldColumn::values),
                 &columns.layout.template_set.columns[number].kind,
             ) {
                 (None, _) => FeedValues::Absent,
@@ -337,7 +338,7 @@ impl TemplatePage {
                     FeedValues::Numbers(*format, numbers, Cells::new())
                 }
                 (Some(ColumnValues::Codes(codes)), _) => {
-                    match (columns.plans.of_column(u32_of(number)), &dictionaries[number]) {
+                    match (columns.plans.plan_of_column(u32_of(number)), &dictionaries[number]) {
                         (Some(plan), _) => FeedValues::Templates(codes, plan),
                         (None, Some(dictionary)) => FeedValues::Dictionary(codes, dictionary),
                         (None, None) => FeedValues::Absent,
@@ -345,34 +346,34 @@ impl TemplatePage {
                 }
                 (Some(ColumnValues::Numbers(_)), _) => FeedValues::Absent,
             };
-            Feed { values, next: 0, len: held[number].as_ref().map_or(0, |held| held.values().len()) }
+            ColumnFeed { values, next: 0, len: held[number].as_ref().map_or(0, |held| held.values().len()) }
         };
-        let mut feeds: Vec<Feed<'_>> = (0..held.len()).map(feed).collect();
+        let mut feeds: Vec<ColumnFeed<'_>> = (0..held.len()).map(feed).collect();
         out.start(self.raw_bytes as usize);
-        self.place().decoded(fill_column(column, &mut feeds, out))
+        self.position().map_malformed(fill_column(column, &mut feeds, out))
     }
 
     /// The values of a column and of all columns below it.
-    fn hold_below(&mut self, column: u32) -> Result<Vec<Option<ColumnSource>>, BucketError> {
+    fn collect_with_descendants(&mut self, column: u32) -> Result<Vec<Option<HeldColumn>>, BucketError> {
         let columns = self.columns.clone();
         let mut wanted = vec![false; columns.layout.stored.len()];
-        let mut held: Vec<Option<ColumnSource>> = Vec::with_capacity(wanted.len());
+        let mut held: Vec<Option<HeldColumn>> = Vec::with_capacity(wanted.len());
         for (number, facts) in columns.layout.template_set.columns.iter().enumerate() {
             let is_root = number == column as usize;
             wanted[number] = is_root || facts.parent.is_some_and(|parent| wanted[parent as usize]);
-            held.push(match self.kept(u32_of(number)) {
+            held.push(match self.cached_column(u32_of(number)) {
                 _ if !wanted[number] || (columns.plans.inlined[number] && !is_root) => None,
-                Some(kept) => Some(ColumnSource::Kept(kept.clone())),
-                None => Some(ColumnSource::Own(self.values(u32_of(number))?)),
+                Some(kept) => Some(HeldColumn::Kept(kept.clone())),
+                None => Some(HeldColumn::Own(self.values(u32_of(number))?)),
             });
         }
         Ok(held)
     }
 
     /// Rebuilds a column in some rows, looking up each value. Only columns that one of the rows needs are read.
-    fn some_texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, BucketError> {
+    fn texts_of_rows(&mut self, column: u32, rows: &[u32]) -> Result<Texts, BucketError> {
         let columns = self.columns.clone();
-        self.fetch_below(column)?;
+        self.fetch_descendants(column)?;
         let mut cursors = Vec::new();
         cursors.resize_with(columns.layout.stored.len(), || None);
         let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(rows.len()));
@@ -404,8 +405,8 @@ impl TemplatePage {
                 slot.insert(Cursor { read: self.column(column)?, dictionary, next: 0 })
             }
         };
-        let Some(place) = cursor.place(row).filter(|place| *place < cursor.read.values.len()) else {
-            return Err(self.no_value(column, row));
+        let Some(place) = cursor.value_position(row).filter(|place| *place < cursor.read.values.len()) else {
+            return Err(self.missing_value_error(column, row));
         };
         let code = match &cursor.read.values {
             ColumnValues::Texts { bytes, ends } => {
@@ -423,7 +424,9 @@ impl TemplatePage {
         if let Some(dictionary) = &cursor.dictionary {
             return self.put_bytes(dictionary.get(code), out);
         }
-        let Some(plan) = columns.plans.of_column(column) else { return Err(self.no_value(column, row)) };
+        let Some(plan) = columns.plans.plan_of_column(column) else {
+            return Err(self.missing_value_error(column, row));
+        };
         for step in plan.steps_of(code) {
             self.put_bytes(plan.literal(step), out)?;
             if step.variable != NO_VARIABLE {
@@ -435,7 +438,7 @@ impl TemplatePage {
 
     pub(super) fn put_bytes(&self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), BucketError> {
         if (out.len() + bytes.len()) as u64 > self.raw_bytes {
-            return Err(self.place().corrupt(too_long(self.raw_bytes as usize).0));
+            return Err(self.position().corrupt(text_limit_error(self.raw_bytes as usize).0));
         }
         out.extend_from_slice(bytes);
         Ok(())
@@ -444,7 +447,7 @@ impl TemplatePage {
 
 /// Error of rebuilding texts. It has no message, so that the result returned for every value stays small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Misfit {
+enum RebuildFault {
     /// The texts exceed the bytes of the page.
     TooLong,
     /// This column has fewer values than the rows need.
@@ -453,23 +456,23 @@ enum Misfit {
     Absent(u32),
 }
 
-impl Misfit {
+impl RebuildFault {
     #[cold]
-    fn of_page(self, limit: usize) -> Malformed {
+    fn into_malformed(self, limit: usize) -> Malformed {
         match self {
-            Misfit::TooLong => too_long(limit),
-            Misfit::TooFew(column) => Malformed(format!("column {column} has fewer values than rows")),
-            Misfit::Absent(column) => Malformed(format!("column {column} is not part of the rebuilt texts")),
+            RebuildFault::TooLong => text_limit_error(limit),
+            RebuildFault::TooFew(column) => Malformed(format!("column {column} has fewer values than rows")),
+            RebuildFault::Absent(column) => Malformed(format!("column {column} is not part of the rebuilt texts")),
         }
     }
 }
 
 /// Rebuilds all values of a column. Fails if a value of a column below is left over at the end.
-fn fill_column(column: u32, feeds: &mut [Feed<'_>], out: &mut TextBuffer) -> Result<(), Malformed> {
+fn fill_column(column: u32, feeds: &mut [ColumnFeed<'_>], out: &mut TextBuffer) -> Result<(), Malformed> {
     let count = feeds[column as usize].len;
     out.ends.reserve_exact(count);
     for _ in 0..count {
-        fill(column, feeds, out).map_err(|misfit| misfit.of_page(out.limit))?;
+        fill(column, feeds, out).map_err(|misfit| misfit.into_malformed(out.limit))?;
         out.ends.push(out.at as u32);
     }
     match feeds.iter().position(|feed| feed.next != feed.len) {
@@ -480,7 +483,7 @@ fn fill_column(column: u32, feeds: &mut [Feed<'_>], out: &mut TextBuffer) -> Res
 
 /// Appends the next value of a column.
 #[inline(always)]
-fn fill(column: u32, feeds: &mut [Feed<'_>], out: &mut TextBuffer) -> Result<(), Misfit> {
+fn fill(column: u32, feeds: &mut [ColumnFeed<'_>], out: &mut TextBuffer) -> Result<(), RebuildFault> {
     match feeds[column as usize].put_next(column, out)? {
         Some((plan, code)) => fill_template(plan, code, feeds, out),
         None => Ok(()),
@@ -489,7 +492,12 @@ fn fill(column: u32, feeds: &mut [Feed<'_>], out: &mut TextBuffer) -> Result<(),
 
 /// Appends a template filled with the next values of its variables. Most values are not templates themselves, so
 /// recursion is rare.
-fn fill_template(plan: &Plan, code: u32, feeds: &mut [Feed<'_>], out: &mut TextBuffer) -> Result<(), Misfit> {
+fn fill_template(
+    plan: &RebuildPlan,
+    code: u32,
+    feeds: &mut [ColumnFeed<'_>],
+    out: &mut TextBuffer,
+) -> Result<(), RebuildFault> {
     for step in plan.steps_of(code) {
         out.put(&plan.literals, step.literal_at as usize, step.literal_len as usize)?;
         if step.variable != NO_VARIABLE {
@@ -499,20 +507,20 @@ fn fill_template(plan: &Plan, code: u32, feeds: &mut [Feed<'_>], out: &mut TextB
     Ok(())
 }
 
-impl<'a> Feed<'a> {
+impl<'a> ColumnFeed<'a> {
     /// Appends the next value. If the value is a template, returns the plan and the template, which the caller fills.
     #[inline(always)]
-    fn put_next(&mut self, column: u32, out: &mut TextBuffer) -> Result<Option<(&'a Plan, u32)>, Misfit> {
+    fn put_next(&mut self, column: u32, out: &mut TextBuffer) -> Result<Option<(&'a RebuildPlan, u32)>, RebuildFault> {
         let at = self.next;
         if at >= self.len {
-            return Err(Misfit::TooFew(column));
+            return Err(RebuildFault::TooFew(column));
         }
         self.next += 1;
         match &mut self.values {
             FeedValues::Numbers(format, numbers, cells) => {
-                let cell = at % CELLS;
+                let cell = at % BATCH_CELLS;
                 if cell == 0 {
-                    cells.fill(*format, &numbers[at..numbers.len().min(at + CELLS)]);
+                    cells.format_numbers(*format, &numbers[at..numbers.len().min(at + BATCH_CELLS)]);
                 }
                 out.put_cell(&cells.bytes[cell], cells.lens[cell])?;
             }
@@ -526,7 +534,7 @@ impl<'a> Feed<'a> {
                 out.put(bytes, start, ends[at] as usize - start)?;
             }
             FeedValues::Templates(codes, plan) => return Ok(Some((plan, codes[at]))),
-            FeedValues::Absent => return Err(Misfit::Absent(column)),
+            FeedValues::Absent => return Err(RebuildFault::Absent(column)),
         }
         Ok(None)
     }

@@ -7,7 +7,7 @@ use quarry_event::template::{
 };
 use quarry_event::{EventBatch, Metadata, PageColumns};
 
-use crate::block::tests::CHECKSUMS_DECIDE;
+use crate::block::tests::ENFORCE_CHECKSUMS;
 use crate::columns::layout::Layout;
 use crate::columns::{PageFacts, SlabColumns, TemplatePage};
 use crate::encode::tests::SPLITTER;
@@ -150,7 +150,7 @@ fn open(encoded: &EncodedBucket) -> BucketReader {
 }
 
 #[test]
-fn template_slabs_come_back_whole() {
+fn template_slabs_round_trip() {
     for (count, level) in [(0, 1), (1, 1), (40, 1), (9_000, 1), (9_000, 3), (300, 9)] {
         let slabs = [lines(count), lines(count / 2)];
         let encoded = encoded_by_words(&slabs, level);
@@ -164,14 +164,14 @@ fn template_slabs_come_back_whole() {
 }
 
 #[test]
-fn effort_makes_slabs_smaller() {
+fn higher_effort_makes_slabs_smaller() {
     let slabs = [lines(20_000)];
     let [seal, effort] = [1, 9].map(|level| encoded_by_words(&slabs, level).object.len());
     assert!(effort < seal, "{effort} of {seal}");
 }
 
 #[test]
-fn columns_hold_the_values_of_their_rows() {
+fn columns_return_the_values_of_their_rows() {
     let batch = lines(5_000);
     let encoded = encoded_by_words(std::slice::from_ref(&batch), 1);
     let reader = open(&encoded);
@@ -205,7 +205,7 @@ fn columns_hold_the_values_of_their_rows() {
             }
             // The texts of many rows and those of few rows are rebuilt in different ways, which must agree.
             let all: Vec<u32> =
-                (0..reader.slabs()[0].pages[page].events).filter(|row| read.place(*row).is_some()).collect();
+                (0..reader.slabs()[0].pages[page].events).filter(|row| read.value_index(*row).is_some()).collect();
             let texts = reader.template_page(0, page).unwrap().unwrap().texts(number as u32, &all).unwrap();
             for step in [2, 7, 1_000] {
                 let rows: Vec<u32> = all.iter().copied().step_by(step).collect();
@@ -219,9 +219,9 @@ fn columns_hold_the_values_of_their_rows() {
 }
 
 /// Values of selected rows of a column equal those of the whole column.
-fn picked(whole: &PageColumn, wanted: &[u32]) -> PageColumn {
-    let places: Vec<usize> = wanted.iter().filter_map(|row| whole.place(*row)).collect();
-    let rows = wanted.iter().copied().filter(|row| whole.place(*row).is_some()).collect::<Vec<u32>>();
+fn select_rows(whole: &PageColumn, wanted: &[u32]) -> PageColumn {
+    let places: Vec<usize> = wanted.iter().filter_map(|row| whole.value_index(*row)).collect();
+    let rows = wanted.iter().copied().filter(|row| whole.value_index(*row).is_some()).collect::<Vec<u32>>();
     let values = match &whole.values {
         ColumnValues::Codes(codes) => ColumnValues::Codes(places.iter().map(|at| codes[*at]).collect()),
         ColumnValues::Numbers(numbers) => ColumnValues::Numbers(places.iter().map(|at| numbers[*at]).collect()),
@@ -239,7 +239,7 @@ fn picked(whole: &PageColumn, wanted: &[u32]) -> PageColumn {
 }
 
 #[test]
-fn values_of_few_rows_are_those_of_the_whole_column() {
+fn point_reads_agree_with_the_whole_column() {
     for (batch, level) in [(lines(5_000), 1), (lines(5_000), 3), (crate::rare_pages::tests::log(3, 6_000), 3)] {
         let encoded = encoded_by_words(std::slice::from_ref(&batch), level);
         let reader = open(&encoded);
@@ -250,14 +250,14 @@ fn values_of_few_rows_are_those_of_the_whole_column() {
             let mut few = reader.template_page(0, page).unwrap().unwrap();
             let mut whole = reader.template_page(0, page).unwrap().unwrap();
             for column in 0..columns {
-                let expected = picked(&whole.column(column).unwrap(), &rows);
+                let expected = select_rows(&whole.column(column).unwrap(), &rows);
                 let found = few.column_of_rows(column, &rows).unwrap();
                 assert_eq!(format!("{found:?}"), format!("{expected:?}"), "column {column} of {rows:?}");
                 let present = expected.rows.clone().unwrap_or_default();
                 let all = whole.all_texts(column).unwrap();
                 let texts = few.texts(column, &present).unwrap();
                 let read = whole.column(column).unwrap();
-                let same = |at: usize| texts.get(at) == all.get(read.place(present[at]).unwrap());
+                let same = |at: usize| texts.get(at) == all.get(read.value_index(present[at]).unwrap());
                 assert!(texts.ends.len() == present.len() && (0..present.len()).all(same), "column {column}");
             }
             // A column that was read as a whole is returned as a whole, even if few rows are requested.
@@ -272,7 +272,7 @@ fn values_of_few_rows_are_those_of_the_whole_column() {
 }
 
 #[test]
-fn a_row_without_a_value_has_no_text() {
+fn reading_the_text_of_a_row_without_value_fails() {
     let encoded = encoded_by_words(&[lines(70)], 1);
     let mut page = open(&encoded).template_page(0, 0).unwrap().unwrap();
     let column = (0..).find(|column| page.column(*column).unwrap().rows.is_some()).unwrap();
@@ -287,7 +287,7 @@ fn a_row_without_a_value_has_no_text() {
 }
 
 #[test]
-fn slabs_without_columns_say_so() {
+fn plain_slabs_report_no_columns() {
     let options = EncodeOptions { templates: false, ..EncodeOptions::default() };
     let reader = open(&encode(&[lines(10)], &options).unwrap());
     assert!(reader.template_set(0).unwrap().is_none());
@@ -306,7 +306,7 @@ fn split_wrongly(events: &EventBatch) -> Option<TemplateSlab> {
 }
 
 #[test]
-fn a_wrong_template_is_noticed_and_the_slab_stored_as_plain_text() {
+fn slabs_with_wrong_templates_are_stored_as_plain_text() {
     SPLITTER.set(Some(split_wrongly));
     let batch = lines(100);
     let sources = [SlabSource::of(&batch)];
@@ -339,7 +339,7 @@ fn split_with_a_wrong_value_set(events: &EventBatch) -> Option<TemplateSlab> {
 }
 
 #[test]
-fn wrong_traits_are_found_by_a_check() {
+fn check_detects_wrong_traits() {
     let splits: [fn(&EventBatch) -> Option<TemplateSlab>; 2] = [split_with_wrong_traits, split_with_a_wrong_value_set];
     for split in splits {
         SPLITTER.set(Some(split));
@@ -356,7 +356,7 @@ fn without_counts(layout: &Layout) -> Layout {
 }
 
 #[test]
-fn values_are_counted_where_they_are_few() {
+fn columns_with_few_distinct_values_are_counted() {
     let encoded = encoded_by_words(&[lines(9_000)], 1);
     let reader = open(&encoded);
     let template_set = reader.template_set(0).unwrap().unwrap();
@@ -370,10 +370,15 @@ fn values_are_counted_where_they_are_few() {
         let mut opened = reader.template_page(0, page).unwrap().unwrap();
         for (column, counts) in &template_set.counts {
             let values = &opened.column(*column).unwrap().values;
-            assert_eq!(counts.of_page(page).iter().map(|count| usize::from(*count)).sum::<usize>(), values.len());
-            assert!(counts.tell(page, values));
+            assert_eq!(counts.page_counts(page).iter().map(|count| usize::from(*count)).sum::<usize>(), values.len());
+            assert!(counts.matches_page(page, values));
             let other = ColumnValues::Codes(vec![0; values.len()]);
-            assert!(!counts.tell(page, &other) || counts.values().len() == 1 || *values == other || values.is_empty());
+            assert!(
+                !counts.matches_page(page, &other)
+                    || counts.values().len() == 1
+                    || *values == other
+                    || values.is_empty()
+            );
         }
     }
     reader.check().unwrap();
@@ -382,8 +387,8 @@ fn values_are_counted_where_they_are_few() {
 /// Changes single bytes of the decoded column layout block, since a changed byte of the compressed block would mostly
 /// fail to decode. A changed block that is accepted must be readable.
 #[test]
-fn any_shape_block_is_refused_or_read() {
-    CHECKSUMS_DECIDE.set(false);
+fn damaged_layout_blocks_are_rejected_or_decoded() {
+    ENFORCE_CHECKSUMS.set(false);
     let encoded = encoded_by_words(&[lines(4_200)], 1);
     let reader = open(&encoded);
     let layout = &reader.columns(0).unwrap().unwrap().layout;
@@ -401,7 +406,11 @@ fn any_shape_block_is_refused_or_read() {
             changed[at] = value;
             let Ok(layout) = Layout::read(&changed, &events) else { continue };
             accepted += 1;
-            let columns = Arc::new(SlabColumns::of(layout, BlockPosition::of("column layout", 0), Arc::default()));
+            let columns = Arc::new(SlabColumns::from_layout(
+                layout,
+                BlockPosition::outside_slabs("column layout", 0),
+                Arc::default(),
+            ));
             let facts =
                 PageFacts { page: 1, events: 104, raw_bytes: 4_000, time_at: None, times: Some([5; 104].into()) };
             let mut page = TemplatePage::new(columns.clone(), reader.source.clone(), facts);
@@ -412,7 +421,7 @@ fn any_shape_block_is_refused_or_read() {
                 drop(few.column_of_rows(column, &[0, 50, 103]));
                 drop(few.texts(column, &[1, 102]));
                 if let Ok(read) = page.column(column) {
-                    let rows: Vec<u32> = (0..104).filter(|row| read.place(*row).is_some()).collect();
+                    let rows: Vec<u32> = (0..104).filter(|row| read.value_index(*row).is_some()).collect();
                     drop(page.texts(column, &rows[..rows.len().min(2)]));
                     drop(page.texts(column, &rows));
                 }
@@ -420,13 +429,13 @@ fn any_shape_block_is_refused_or_read() {
         }
     }
     assert!(accepted > 100, "{accepted}");
-    CHECKSUMS_DECIDE.set(true);
+    ENFORCE_CHECKSUMS.set(true);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn any_texts_come_back(texts in prop::collection::vec("[a-cä0-9= .:]{0,30}", 0..200), level in 1i32..4) {
+    fn arbitrary_texts_round_trip(texts in prop::collection::vec("[a-cä0-9= .:]{0,30}", 0..200), level in 1i32..4) {
         let slabs = [batch_of(texts)];
         let encoded = encoded_by_words(&slabs, level);
         verify_against(&encoded, &slabs).unwrap();

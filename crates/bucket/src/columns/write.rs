@@ -5,13 +5,15 @@ use std::sync::Arc;
 use quarry_event::template::{Column, ColumnKind, MAX_COLUMNS, MAX_TEMPLATES, NumberFormat, TemplateSet};
 use quarry_stdx::number::u32_of;
 
-use crate::block::{BlockAt, BlockKind, BlockWriter};
+use crate::block::{BlockKind, BlockRef, BlockWriter};
 use crate::columns::codec::{Effort, encode_codes, encode_numbers, encode_texts};
-use crate::columns::counts::counted;
+use crate::columns::counts::count_values;
 use crate::columns::dictionary::encode_dictionary;
-use crate::columns::layout::{ChunkPlaces, DictionaryAt, Layout, StoredColumn, one_value, parts_of};
+use crate::columns::layout::{ChunkLocations, DictionaryLocation, Layout, StoredColumn, count_parts, has_single_value};
 use crate::columns::shared_dictionary::SharedColumns;
-use crate::columns::{EFFORT_LEVEL, MAX_LAYOUT_BYTES, MAX_POOLS, MAX_TEMPLATE_PARTS, POOLED_BYTES, TARGET_POOL_BYTES};
+use crate::columns::{
+    FULL_EFFORT_LEVEL_MIN, MAX_LAYOUT_BYTES, MAX_POOLS, MAX_TEMPLATE_PARTS, POOLED_BYTES_MAX, TARGET_POOL_BYTES,
+};
 use crate::error::BucketError;
 use crate::integers::range_of;
 use crate::limits::{MAX_PAGE_EVENTS, MAX_SLAB_EVENTS};
@@ -27,33 +29,35 @@ pub(crate) fn write_columns(
     zstd_level: i32,
     (slab, shared): (usize, &mut SharedColumns),
 ) -> Result<Option<Vec<u8>>, BucketError> {
-    let effort = zstd_level >= EFFORT_LEVEL;
-    let units = if effort { shared.units(template_slab) } else { Vec::new() };
+    let effort = zstd_level >= FULL_EFFORT_LEVEL_MIN;
+    let units = if effort { shared.candidate_units(template_slab) } else { Vec::new() };
     let mut writer = ColumnWriter { times, blocks, effort, pool: Vec::new(), pools: Vec::new(), chunk: Vec::new() };
     let mut template_set = TemplateSet::default();
     let mut stored = Vec::with_capacity(template_slab.columns.len());
     for (number, column) in (0u32..).zip(&template_slab.columns) {
         let kind = kind_of(&column.values);
         stored.push(match units.iter().any(|unit| unit.columns.contains(&number)) {
-            true => StoredColumn { counts: counts_of(column), values: ChunkPlaces::Nothing, dictionary: None },
-            false => writer.column(column, &kind)?,
+            true => {
+                StoredColumn { counts: values_per_page(column), values: ChunkLocations::Constant, dictionary: None }
+            }
+            false => writer.write_column(column, &kind)?,
         });
         let values = u64::from(column.page_starts.last().copied().unwrap_or(0));
         template_set.columns.push(Column { parent: column.parent, kind, traits: column.traits.clone(), values });
-        template_set.counts.extend(counted(column).map(|counts| (number, counts)));
+        template_set.counts.extend(count_values(column).map(|counts| (number, counts)));
     }
     writer.close_pool()?;
     let mut ordinary_bytes = vec![0; units.len()];
     for (unit, bytes) in units.iter().zip(&mut ordinary_bytes) {
         for column in &unit.columns {
-            *bytes += writer.measured(&template_slab.columns[*column as usize])?;
+            *bytes += writer.measure(&template_slab.columns[*column as usize])?;
         }
     }
     let layout = Layout { template_set: Arc::new(template_set), stored, pools: writer.pools };
     if units.is_empty() {
         return layout_content(&layout).map(Some);
     }
-    shared.wait(slab, layout);
+    shared.defer_layout(slab, layout);
     for (unit, bytes) in units.iter().zip(ordinary_bytes) {
         shared.add(slab, template_slab, unit, bytes, blocks)?;
     }
@@ -75,25 +79,25 @@ pub(crate) fn layout_content(layout: &Layout) -> Result<Vec<u8>, BucketError> {
     Ok(raw)
 }
 
-fn counts_of(column: &SlabColumn) -> Vec<u32> {
+fn values_per_page(column: &SlabColumn) -> Vec<u32> {
     column.page_starts.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }
 
 /// Whether the columns have the lengths they claim, so that they can be written; their contents are verified later.
-pub(crate) fn can_be_written(template_slab: &TemplateSlab, events: usize) -> bool {
+pub(crate) fn has_consistent_lengths(template_slab: &TemplateSlab, events: usize) -> bool {
     let pages = events.div_ceil(MAX_PAGE_EVENTS);
     let fits = |column: &SlabColumn| {
         let (len, texts) = match &column.values {
             SlabValues::Templates { codes, .. } => (codes.len(), true),
-            SlabValues::Dictionary { bytes, ends, codes } => (codes.len(), texts_fit(bytes, ends)),
+            SlabValues::Dictionary { bytes, ends, codes } => (codes.len(), are_texts_consistent(bytes, ends)),
             SlabValues::Numbers { numbers, .. } => (numbers.len(), true),
-            SlabValues::Texts { bytes, ends } => (ends.len(), texts_fit(bytes, ends)),
+            SlabValues::Texts { bytes, ends } => (ends.len(), are_texts_consistent(bytes, ends)),
         };
         let starts = &column.page_starts;
         texts && starts.len() == pages + 1 && starts.is_sorted() && starts.last() == Some(&u32_of(len))
     };
     let templates_of = |column: &SlabColumn| match &column.values {
-        SlabValues::Templates { templates, .. } => (templates.len(), parts_of(templates)),
+        SlabValues::Templates { templates, .. } => (templates.len(), count_parts(templates)),
         _ => (0, 0),
     };
     let (templates, parts) = template_slab.columns.iter().map(templates_of).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
@@ -104,7 +108,7 @@ pub(crate) fn can_be_written(template_slab: &TemplateSlab, events: usize) -> boo
         && template_slab.columns.iter().all(fits)
 }
 
-fn texts_fit(bytes: &[u8], ends: &[u32]) -> bool {
+fn are_texts_consistent(bytes: &[u8], ends: &[u32]) -> bool {
     ends.is_sorted() && ends.last().copied().unwrap_or(0) as usize == bytes.len()
 }
 
@@ -126,38 +130,38 @@ struct ColumnWriter<'a> {
     effort: bool,
     /// The open pool.
     pool: Vec<u8>,
-    pools: Vec<BlockAt>,
+    pools: Vec<BlockRef>,
     chunk: Vec<u8>,
 }
 
 impl ColumnWriter<'_> {
-    fn column(&mut self, column: &SlabColumn, kind: &ColumnKind) -> Result<StoredColumn, BucketError> {
-        let counts = counts_of(column);
-        let values = if one_value(kind) {
-            ChunkPlaces::Nothing
-        } else if let Some(lens) = self.plain_chunks(column)? {
+    fn write_column(&mut self, column: &SlabColumn, kind: &ColumnKind) -> Result<StoredColumn, BucketError> {
+        let counts = values_per_page(column);
+        let values = if has_single_value(kind) {
+            ChunkLocations::Constant
+        } else if let Some(lens) = self.encode_pool_chunks(column)? {
             let chunks = std::mem::take(&mut self.chunk);
-            let (pool, start) = self.pooled(&chunks)?;
+            let (pool, start) = self.add_to_pool(&chunks)?;
             self.chunk = chunks;
-            ChunkPlaces::Pooled { pool, start, lens }
+            ChunkLocations::Pooled { pool, start, lens }
         } else {
-            self.block_chunks(column)?
+            self.write_block_chunks(column)?
         };
         let dictionary = match &column.values {
-            SlabValues::Dictionary { bytes, ends, .. } => Some(self.dictionary(bytes, ends)?),
+            SlabValues::Dictionary { bytes, ends, .. } => Some(self.write_dictionary(bytes, ends)?),
             _ => None,
         };
         Ok(StoredColumn { counts, values, dictionary })
     }
 
     /// Encodes all chunks into `chunk`; `None` if they are too large for a pool.
-    fn plain_chunks(&mut self, column: &SlabColumn) -> Result<Option<Vec<u32>>, BucketError> {
+    fn encode_pool_chunks(&mut self, column: &SlabColumn) -> Result<Option<Vec<u32>>, BucketError> {
         let mut lens = Vec::with_capacity(column.page_starts.len());
         self.chunk.clear();
         for page in 0..column.page_starts.len() - 1 {
             let before = self.chunk.len();
             encode_chunk(column, page, self.times, &mut Effort::Plain, &mut self.chunk)?;
-            if self.chunk.len() > POOLED_BYTES {
+            if self.chunk.len() > POOLED_BYTES_MAX {
                 return Ok(None);
             }
             lens.push(u32_of(self.chunk.len() - before));
@@ -165,7 +169,7 @@ impl ColumnWriter<'_> {
         Ok(Some(lens))
     }
 
-    fn block_chunks(&mut self, column: &SlabColumn) -> Result<ChunkPlaces, BucketError> {
+    fn write_block_chunks(&mut self, column: &SlabColumn) -> Result<ChunkLocations, BucketError> {
         let offset = self.blocks.object.len() as u64;
         let mut lens = Vec::with_capacity(column.page_starts.len());
         for page in 0..column.page_starts.len() - 1 {
@@ -178,36 +182,36 @@ impl ColumnWriter<'_> {
                 false => self.blocks.write_stored(BlockKind::ColumnChunk, &self.chunk),
             });
         }
-        Ok(ChunkPlaces::Blocks { offset, lens })
+        Ok(ChunkLocations::Blocks { offset, lens })
     }
 
     /// Size of a column if it is stored in blocks of its own; the blocks written for this are discarded.
-    fn measured(&mut self, column: &SlabColumn) -> Result<usize, BucketError> {
+    fn measure(&mut self, column: &SlabColumn) -> Result<usize, BucketError> {
         let start = self.blocks.object.len();
-        let written = self.block_chunks(column);
+        let written = self.write_block_chunks(column);
         let bytes = self.blocks.object.len() - start;
         self.blocks.object.truncate(start);
         written.map(|_| bytes)
     }
 
-    fn dictionary(&mut self, bytes: &[u8], ends: &[u32]) -> Result<DictionaryAt, BucketError> {
+    fn write_dictionary(&mut self, bytes: &[u8], ends: &[u32]) -> Result<DictionaryLocation, BucketError> {
         let mut encoded = std::mem::take(&mut self.chunk);
         encoded.clear();
         encode_dictionary(bytes, ends, &mut encoded);
-        let at = if encoded.len() <= POOLED_BYTES {
-            let (pool, start) = self.pooled(&encoded)?;
-            DictionaryAt::Pooled { pool, start, len: u32_of(encoded.len()) }
+        let at = if encoded.len() <= POOLED_BYTES_MAX {
+            let (pool, start) = self.add_to_pool(&encoded)?;
+            DictionaryLocation::Pooled { pool, start, len: u32_of(encoded.len()) }
         } else {
             let offset = self.blocks.object.len() as u64;
             let stored_len = self.blocks.write(BlockKind::ColumnDictionary, &encoded)?;
-            DictionaryAt::Block(BlockAt { kind: BlockKind::ColumnDictionary, offset, stored_len })
+            DictionaryLocation::Block(BlockRef { kind: BlockKind::ColumnDictionary, offset, stored_len })
         };
         self.chunk = encoded;
         Ok(at)
     }
 
     /// Adds an entry to a pool. Returns the number of the pool and the offset of the entry in it.
-    fn pooled(&mut self, entry: &[u8]) -> Result<(u32, u32), BucketError> {
+    fn add_to_pool(&mut self, entry: &[u8]) -> Result<(u32, u32), BucketError> {
         if !self.pool.is_empty() && self.pool.len() + entry.len() > TARGET_POOL_BYTES {
             self.close_pool()?;
         }
@@ -220,7 +224,7 @@ impl ColumnWriter<'_> {
         if !self.pool.is_empty() {
             let offset = self.blocks.object.len() as u64;
             let stored_len = self.blocks.write(BlockKind::ColumnPool, &self.pool)?;
-            self.pools.push(BlockAt { kind: BlockKind::ColumnPool, offset, stored_len });
+            self.pools.push(BlockRef { kind: BlockKind::ColumnPool, offset, stored_len });
             self.pool.clear();
         }
         Ok(())

@@ -10,13 +10,13 @@
 //! Not here: the layout of a sidecar (`super`).
 
 /// Number of cells of a key.
-const ARITY: u32 = 3;
+const CELLS_PER_KEY: u32 = 3;
 /// Maximum number of cells of a segment; longer segments save no memory.
 const SEGMENT_LENGTH_MAX: u32 = 1 << 18;
 /// Maximum number of attempts. Each has a seed of its own and more cells, so that a few suffice for any number of keys.
-const ATTEMPTS: u32 = 64;
+const ATTEMPTS_MAX: u32 = 64;
 /// Number of segments in the first attempt per segment that each further attempt adds, rounded up.
-const SEGMENTS_PER_FURTHER: u32 = 16;
+const SEGMENTS_PER_EXTRA_ATTEMPT: u32 = 16;
 /// Step between seeds.
 const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Number of upper bits by which the first sorting pass distributes the hashes.
@@ -36,7 +36,7 @@ pub(super) struct Fuse {
 
 /// The 64-bit finaliser of MurmurHash3.
 #[inline(always)]
-fn mix(key: u64) -> u64 {
+fn mix_key(key: u64) -> u64 {
     let key = (key ^ key >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let key = (key ^ key >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     key ^ key >> 33
@@ -61,7 +61,7 @@ fn cells_of(mixed: u64, segment_length: u32, front_length: u32) -> [usize; 3] {
 /// fingerprint.
 #[inline(always)]
 pub(super) fn probe(key: u64, seed: u64, segment_length: u32, front_length: u32) -> (u8, [usize; 3]) {
-    let mixed = if seed == 0 { key } else { mix(key.wrapping_add(seed)) };
+    let mixed = if seed == 0 { key } else { mix_key(key.wrapping_add(seed)) };
     (fingerprint(mixed), cells_of(mixed, segment_length, front_length))
 }
 
@@ -103,15 +103,15 @@ impl Fuse {
         if keys.is_empty() {
             return Some(Fuse { seed: 0, segment_length: 1, front_length: 0, cells: Box::default() });
         }
-        (0..ATTEMPTS).find_map(|attempt| {
-            let (segment_length, front_length) = lengths_at(attempt, keys.len())?;
+        (0..ATTEMPTS_MAX).find_map(|attempt| {
+            let (segment_length, front_length) = attempt_lengths(attempt, keys.len())?;
             let seed = u64::from(attempt).wrapping_mul(SEED_STEP);
             let cells = if seed == 0 {
-                fill(keys, segment_length, front_length)
+                assign_cells(keys, segment_length, front_length)
             } else {
-                let mut mixed: Vec<u64> = keys.iter().map(|key| mix(key.wrapping_add(seed))).collect();
+                let mut mixed: Vec<u64> = keys.iter().map(|key| mix_key(key.wrapping_add(seed))).collect();
                 mixed.sort_unstable();
-                fill(&mixed, segment_length, front_length)
+                assign_cells(&mixed, segment_length, front_length)
             };
             cells.map(|cells| Fuse { seed, segment_length, front_length, cells })
         })
@@ -119,7 +119,7 @@ impl Fuse {
 
     /// Whether `key` may be among the keys.
     #[inline]
-    pub(super) fn may_hold(&self, key: u64) -> bool {
+    pub(super) fn may_contain(&self, key: u64) -> bool {
         if self.cells.is_empty() {
             return false;
         }
@@ -129,12 +129,12 @@ impl Fuse {
 
     /// Whether every probe stays inside the cells. Filters read from disk need not satisfy this.
     pub(super) fn is_valid(&self) -> bool {
-        probes_stay_inside(self.segment_length, self.front_length, self.cells.len() as u64)
+        are_probes_in_bounds(self.segment_length, self.front_length, self.cells.len() as u64)
     }
 }
 
 /// Whether every probe of a filter with these lengths stays inside `cells` cells.
-pub(super) fn probes_stay_inside(segment_length: u32, front_length: u32, cells: u64) -> bool {
+pub(super) fn are_probes_in_bounds(segment_length: u32, front_length: u32, cells: u64) -> bool {
     if cells == 0 {
         return front_length == 0 && segment_length == 1;
     }
@@ -142,28 +142,28 @@ pub(super) fn probes_stay_inside(segment_length: u32, front_length: u32, cells: 
     segment.is_power_of_two()
         && front > 0
         && front.is_multiple_of(segment)
-        && front + u64::from(ARITY - 1) * segment <= cells.min(u64::from(u32::MAX))
+        && front + u64::from(CELLS_PER_KEY - 1) * segment <= cells.min(u64::from(u32::MAX))
 }
 
 /// Segment length and front length of the first attempt for this many keys.
-fn lengths(keys: usize) -> (u32, u32) {
+fn initial_lengths(keys: usize) -> (u32, u32) {
     let count = keys.max(2) as f64;
     let power = (count.ln() / 3.33f64.ln() + 2.25) as u32;
     let segment_length = (1u32 << power.min(30)).min(SEGMENT_LENGTH_MAX);
     let factor = (0.875 + 0.25 * 1_000_000f64.ln() / count.ln()).max(1.125);
     let capacity = (count * factor) as u64;
-    let segments = capacity.div_ceil(u64::from(segment_length)).saturating_sub(u64::from(ARITY - 1)).max(1);
+    let segments = capacity.div_ceil(u64::from(segment_length)).saturating_sub(u64::from(CELLS_PER_KEY - 1)).max(1);
     (segment_length, (segments * u64::from(segment_length)) as u32)
 }
 
 /// Segment length and front length of an attempt; attempts are counted from 0. `None` if there would be more cells than
 /// a filter can have.
-fn lengths_at(attempt: u32, keys: usize) -> Option<(u32, u32)> {
-    let (segment_length, front_length) = lengths(keys);
-    let further = (front_length / segment_length).div_ceil(SEGMENTS_PER_FURTHER);
+fn attempt_lengths(attempt: u32, keys: usize) -> Option<(u32, u32)> {
+    let (segment_length, front_length) = initial_lengths(keys);
+    let further = (front_length / segment_length).div_ceil(SEGMENTS_PER_EXTRA_ATTEMPT);
     let added = further.checked_mul(attempt)?.checked_mul(segment_length)?;
     let front_length = front_length.checked_add(added)?;
-    front_length.checked_add((ARITY - 1) * segment_length)?;
+    front_length.checked_add((CELLS_PER_KEY - 1) * segment_length)?;
     Some((segment_length, front_length))
 }
 
@@ -196,7 +196,7 @@ impl Peeling {
 
     /// Removes a key from one of its cells; true if that cell has one key left.
     #[inline(always)]
-    fn take_out(&mut self, key: u64, cell: usize, which: usize) -> bool {
+    fn remove_key(&mut self, key: u64, cell: usize, which: usize) -> bool {
         let count = &mut self.counts[cell];
         *count = count.wrapping_sub(4) ^ which as u8;
         self.keys[cell] ^= key;
@@ -205,11 +205,11 @@ impl Peeling {
 
     /// Peels off all keys. Returns the keys in the order of peeling and, for each, the index of its cell that held no
     /// other key. `None` if some keys cannot be peeled off.
-    fn take_all_out(&mut self, keys: usize, segment_length: u32, front_length: u32) -> Option<(Vec<u64>, Vec<u8>)> {
+    fn peel_all(&mut self, keys: usize, segment_length: u32, front_length: u32) -> Option<(Vec<u64>, Vec<u8>)> {
         let (mut order, mut owned) = (Vec::with_capacity(keys), Vec::with_capacity(keys));
         // Stack of cells that had a single key when they were pushed. A cell is written to the next free entry first,
         // and kept there only if it has a single key.
-        let mut alone = vec![0u32; self.counts.len() + ARITY as usize];
+        let mut alone = vec![0u32; self.counts.len() + CELLS_PER_KEY as usize];
         let mut waiting = 0;
         for cell in 0..self.counts.len() {
             alone[waiting] = cell as u32;
@@ -226,7 +226,7 @@ impl Peeling {
             owned.push(own);
             for (which, other) in cells_of(key, segment_length, front_length).into_iter().enumerate() {
                 alone[waiting] = other as u32;
-                waiting += usize::from(self.take_out(key, other, which));
+                waiting += usize::from(self.remove_key(key, other, which));
             }
         }
         (order.len() == keys).then_some((order, owned))
@@ -234,10 +234,10 @@ impl Peeling {
 }
 
 /// The cells for these mixed keys; `None` if peeling fails.
-fn fill(ordered: &[u64], segment_length: u32, front_length: u32) -> Option<Box<[u8]>> {
-    let cells = (front_length + (ARITY - 1) * segment_length) as usize;
+fn assign_cells(ordered: &[u64], segment_length: u32, front_length: u32) -> Option<Box<[u8]>> {
+    let cells = (front_length + (CELLS_PER_KEY - 1) * segment_length) as usize;
     let mut peeling = Peeling::of(ordered, cells, segment_length, front_length)?;
-    let (order, owned) = peeling.take_all_out(ordered.len(), segment_length, front_length)?;
+    let (order, owned) = peeling.peel_all(ordered.len(), segment_length, front_length)?;
     let mut filled = vec![0u8; cells];
     for (key, own) in order.into_iter().zip(owned).rev() {
         let [a, b, c] = cells_of(key, segment_length, front_length);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn sorting_agrees_with_the_ordinary_way() {
+    fn radix_sort_agrees_with_the_standard_sort() {
         for count in [0, 1, 5_000, 40_000] {
             let mut repeated = keys(count);
             repeated.reverse();
@@ -278,13 +278,13 @@ mod tests {
     }
 
     #[test]
-    fn every_key_is_held_and_few_others() {
+    fn filters_contain_every_key_and_few_others() {
         for count in [1, 2, 3, 10, 100, 1_000, 50_000] {
             let keys = keys(count);
             let fuse = Fuse::build(&keys).unwrap();
             assert!(fuse.is_valid());
-            assert!(keys.iter().all(|key| fuse.may_hold(*key)), "{count}");
-            let wrong = (0..20_000u64).filter(|at| fuse.may_hold(mix(*at + 1))).count();
+            assert!(keys.iter().all(|key| fuse.may_contain(*key)), "{count}");
+            let wrong = (0..20_000u64).filter(|at| fuse.may_contain(mix_key(*at + 1))).count();
             assert!(wrong < 160, "{wrong} of 20000 for {count} keys");
             assert!(fuse.cells.len() as u64 <= count * 5 / 4 + 3_000, "{} cells for {count}", fuse.cells.len());
         }
@@ -293,39 +293,39 @@ mod tests {
     /// Numbers of keys for which a filter has the fewest cells per key: with one more key, a segment is added or all
     /// segments become longer.
     fn densest_numbers() -> impl Iterator<Item = usize> {
-        (1..40_000usize).filter(|keys| lengths(*keys) != lengths(keys + 1))
+        (1..40_000usize).filter(|keys| initial_lengths(*keys) != initial_lengths(keys + 1))
     }
 
     #[test]
-    fn the_densest_filters_take_few_attempts() {
+    fn dense_filters_are_built_in_few_attempts() {
         let mut numbers = 0;
         for count in densest_numbers() {
             let keys = keys(count as u64);
             let fuse = Fuse::build(&keys).unwrap();
             let attempts = fuse.seed.wrapping_mul(INVERSE_OF_SEED_STEP) + 1;
             assert!(attempts <= 5, "{attempts} attempts for {count} keys");
-            assert!(fuse.is_valid() && keys.iter().all(|key| fuse.may_hold(*key)), "{count}");
+            assert!(fuse.is_valid() && keys.iter().all(|key| fuse.may_contain(*key)), "{count}");
             numbers += 1;
         }
         assert!(numbers > 50, "{numbers} numbers");
     }
 
     #[test]
-    fn further_attempts_hold_the_keys_too() {
+    fn filters_of_later_attempts_contain_every_key() {
         let keys = keys(500);
         let mut filled = 0;
-        for attempt in 1..ATTEMPTS {
+        for attempt in 1..ATTEMPTS_MAX {
             let seed = u64::from(attempt).wrapping_mul(SEED_STEP);
-            let (segment_length, front_length) = lengths_at(attempt, keys.len()).unwrap();
-            let mut mixed: Vec<u64> = keys.iter().map(|key| mix(key.wrapping_add(seed))).collect();
+            let (segment_length, front_length) = attempt_lengths(attempt, keys.len()).unwrap();
+            let mut mixed: Vec<u64> = keys.iter().map(|key| mix_key(key.wrapping_add(seed))).collect();
             mixed.sort_unstable();
-            let Some(cells) = fill(&mixed, segment_length, front_length) else { continue };
+            let Some(cells) = assign_cells(&mixed, segment_length, front_length) else { continue };
             let fuse = Fuse { seed, segment_length, front_length, cells };
-            assert!(fuse.is_valid() && keys.iter().all(|key| fuse.may_hold(*key)), "attempt {attempt}");
+            assert!(fuse.is_valid() && keys.iter().all(|key| fuse.may_contain(*key)), "attempt {attempt}");
             filled += 1;
         }
-        assert!(filled > ATTEMPTS - 8, "{filled} attempts succeeded");
-        assert!(!Fuse::build(&[]).unwrap().may_hold(0));
-        assert_eq!(lengths_at(u32::MAX, 1_000), None);
+        assert!(filled > ATTEMPTS_MAX - 8, "{filled} attempts succeeded");
+        assert!(!Fuse::build(&[]).unwrap().may_contain(0));
+        assert_eq!(attempt_lengths(u32::MAX, 1_000), None);
     }
 }

@@ -13,13 +13,13 @@ use quarry_event::TermQuery;
 use quarry_stdx::number::u32_of;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::block::checksums_decide;
+use crate::block::enforces_checksums;
 use crate::error::{BlockPosition, BucketError};
 use crate::filter::fuse::Fuse;
 pub(crate) use crate::filter::fuse::sort_and_dedup;
 use crate::limits::{MAX_FILTER_BYTES, MAX_SLABS};
 use crate::term_dictionary::hash::hash_term;
-use crate::term_dictionary::{Namespace, cut_term, field_term};
+use crate::term_dictionary::{Namespace, field_term, truncate_term};
 use crate::wire::{Cursor, Malformed};
 
 pub use self::remote_filter::RemoteFilter;
@@ -33,7 +33,7 @@ const HEAD_BYTES: usize = 24;
 /// Size of the number of slabs.
 const COUNT_BYTES: usize = 4;
 /// Bytes after the parameters of the slabs: the number of slabs, the magic, the checksum.
-const FOOT_BYTES: usize = COUNT_BYTES + MAGIC.len() + 8;
+const TRAILER_BYTES: usize = COUNT_BYTES + MAGIC.len() + 8;
 
 /// Approximate set of a bucket's terms, which shows without reading the bucket that a term is absent. For each slab,
 /// about 1 in 256 absent terms is a false positive.
@@ -56,7 +56,7 @@ impl FilterWriter {
     pub(crate) fn add_slab(&mut self, hashes: &mut Vec<u64>) -> Result<(), BucketError> {
         sort_and_dedup(hashes);
         let fuse = Fuse::build(hashes).ok_or_else(|| BucketError::Mismatch {
-            place: BlockPosition::of("filter", 0).in_slab(self.slabs.len()),
+            place: BlockPosition::outside_slabs("filter", 0).in_slab(self.slabs.len()),
             what: format!("no filter of {} terms can be built", hashes.len()),
         })?;
         self.slabs.push(fuse);
@@ -66,7 +66,7 @@ impl FilterWriter {
     /// The sidecar.
     pub(crate) fn finish(self) -> Result<Vec<u8>, BucketError> {
         let cells: usize = self.slabs.iter().map(|fuse| fuse.cells.len()).sum();
-        let len = MAGIC.len() + cells + HEAD_BYTES * self.slabs.len() + FOOT_BYTES;
+        let len = MAGIC.len() + cells + HEAD_BYTES * self.slabs.len() + TRAILER_BYTES;
         if len > MAX_FILTER_BYTES {
             return Err(BucketError::Limit {
                 what: "bytes of a term filter",
@@ -113,7 +113,7 @@ impl Head {
     fn with_cells(self, cells: &mut Cursor<'_>) -> Result<Fuse, Malformed> {
         let Head { seed, segment_length, front_length, cells: len } = self;
         let len = usize::try_from(len).unwrap_or(usize::MAX);
-        checked(Fuse { seed, segment_length, front_length, cells: cells.take(len, "fingerprints")?.into() })
+        check_fuse(Fuse { seed, segment_length, front_length, cells: cells.take(len, "fingerprints")?.into() })
     }
 }
 
@@ -125,8 +125,8 @@ fn slab_count(count: u32) -> Result<usize, Malformed> {
 
 /// The parameters of all slabs from the end of a sidecar; `None` if the sidecar is not of version 3, or `end` is too
 /// short to hold all parameters.
-fn heads_at_end(end: &[u8]) -> Result<Option<Vec<Head>>, Malformed> {
-    let Some(foot) = end.len().checked_sub(FOOT_BYTES) else { return Ok(None) };
+fn read_trailing_heads(end: &[u8]) -> Result<Option<Vec<Head>>, Malformed> {
+    let Some(foot) = end.len().checked_sub(TRAILER_BYTES) else { return Ok(None) };
     let mut cursor = Cursor::new(&end[foot..]);
     let count = cursor.u32("number of slabs")?;
     if cursor.take(MAGIC.len(), "magic")? != MAGIC {
@@ -140,7 +140,7 @@ fn heads_at_end(end: &[u8]) -> Result<Option<Vec<Head>>, Malformed> {
 impl TermFilter {
     /// Opens a sidecar written by [`crate::encode()`] and verifies its checksum.
     pub fn open(sidecar: &[u8]) -> Result<TermFilter, BucketError> {
-        let place = BlockPosition::of("filter", 0);
+        let place = BlockPosition::outside_slabs("filter", 0);
         if sidecar.len() > MAX_FILTER_BYTES {
             return Err(place.corrupt(format!("{} bytes exceed the limit {MAX_FILTER_BYTES}", sidecar.len())));
         }
@@ -148,25 +148,26 @@ impl TermFilter {
             return Err(place.corrupt(format!("{} bytes are too few for a term filter", sidecar.len())));
         };
         let (found, written) = (xxh3_64(body), u64::from_le_bytes(*checksum));
-        if found != written && checksums_decide() {
+        if found != written && enforces_checksums() {
             return Err(place.corrupt(format!("checksum is {found:016x}, {written:016x} was written")));
         }
         let mut cursor = Cursor::new(body);
-        let magic = place.decoded(cursor.take(MAGIC.len(), "magic"))?;
+        let magic = place.map_malformed(cursor.take(MAGIC.len(), "magic"))?;
         if magic == MAGIC_OF_VERSION_1 {
-            return place.decoded(TermFilter::parse_version_1(&mut cursor));
+            return place.map_malformed(TermFilter::parse_version_1(&mut cursor));
         }
         if magic == MAGIC_OF_VERSION_2 {
-            return place.decoded(TermFilter::parse_version_2(&mut cursor));
+            return place.map_malformed(TermFilter::parse_version_2(&mut cursor));
         }
         if magic != MAGIC {
             return Err(BucketError::Unsupported { place, reason: format!("magic {magic:02x?}") });
         }
-        place.decoded(TermFilter::parse(&mut cursor, sidecar))
+        place.map_malformed(TermFilter::parse(&mut cursor, sidecar))
     }
 
     fn parse(cursor: &mut Cursor<'_>, sidecar: &[u8]) -> Result<TermFilter, Malformed> {
-        let heads = heads_at_end(sidecar)?.ok_or_else(|| Malformed::new("its end is not that of a term filter"))?;
+        let heads =
+            read_trailing_heads(sidecar)?.ok_or_else(|| Malformed::new("its end is not that of a term filter"))?;
         let slabs = heads.iter().map(|head| head.with_cells(cursor)).collect::<Result<Vec<Fuse>, Malformed>>()?;
         cursor.take(heads.len() * HEAD_BYTES + COUNT_BYTES + MAGIC.len(), "parameters of the slabs")?;
         cursor.finish("the term filter")?;
@@ -191,20 +192,20 @@ impl TermFilter {
         if cells.len() as u64 != len || cells.is_empty() || mask.checked_add(1) != Some(segment_length) {
             return Err(Malformed(format!("segments of {segment_length} do not fit {len} fingerprints")));
         }
-        let fuse = checked(Fuse { seed, segment_length, front_length, cells: cells.into() })?;
+        let fuse = check_fuse(Fuse { seed, segment_length, front_length, cells: cells.into() })?;
         Ok(TermFilter { slabs: vec![fuse], for_all: true })
     }
 
     /// Whether the bucket may hold a match; `false` is certain. For prefix and metadata queries, it is always `true`.
     pub fn may_match(&self, query: &TermQuery) -> bool {
-        self.slabs.iter().any(|fuse| may_match(query, true, &|hash| fuse.may_hold(hash)))
+        self.slabs.iter().any(|fuse| may_match(query, true, &|hash| fuse.may_contain(hash)))
     }
 
     /// Whether slab `slab` may hold a match, as in [`TermFilter::may_match`]. A version 1 sidecar gives the same answer
     /// for every slab of the bucket. If the slab has no index-time fields (`has_fields` is false), field terms count as
     /// absent without a look-up, which avoids false positives.
     pub fn may_match_slab(&self, slab: usize, query: &TermQuery, has_fields: bool) -> bool {
-        self.of_slab(slab).is_some_and(|fuse| may_match(query, has_fields, &|hash| fuse.may_hold(hash)))
+        self.slab_filter(slab).is_some_and(|fuse| may_match(query, has_fields, &|hash| fuse.may_contain(hash)))
     }
 
     /// Memory used by the filter, in bytes.
@@ -212,17 +213,17 @@ impl TermFilter {
         self.slabs.iter().map(|fuse| fuse.cells.len() + size_of::<Fuse>()).sum()
     }
 
-    fn of_slab(&self, slab: usize) -> Option<&Fuse> {
+    fn slab_filter(&self, slab: usize) -> Option<&Fuse> {
         self.slabs.get(if self.for_all { 0 } else { slab })
     }
 
     /// Whether slab `slab` may hold the term with this hash.
-    pub(crate) fn may_hold(&self, slab: usize, hash: u64) -> bool {
-        self.of_slab(slab).is_some_and(|fuse| fuse.may_hold(hash))
+    pub(crate) fn may_contain(&self, slab: usize, hash: u64) -> bool {
+        self.slab_filter(slab).is_some_and(|fuse| fuse.may_contain(hash))
     }
 }
 
-fn checked(fuse: Fuse) -> Result<Fuse, Malformed> {
+fn check_fuse(fuse: Fuse) -> Result<Fuse, Malformed> {
     if fuse.is_valid() {
         return Ok(fuse);
     }
@@ -234,7 +235,7 @@ fn may_match(query: &TermQuery, has_fields: bool, may_hold: &dyn Fn(u64) -> bool
     match query {
         TermQuery::All | TermQuery::Prefix(_) | TermQuery::Meta { .. } => true,
         TermQuery::None => false,
-        TermQuery::Token(token) => may_hold(hash_term(Namespace::Tokens, cut_term(token.as_bytes()))),
+        TermQuery::Token(token) => may_hold(hash_term(Namespace::Tokens, truncate_term(token.as_bytes()))),
         TermQuery::Field { .. } if !has_fields => false,
         TermQuery::Field { name, value } => may_hold(hash_term(Namespace::Fields, &field_term(name, value))),
         TermQuery::Value { tokens, .. } => may_match(tokens, has_fields, may_hold),

@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{BlockPosition, BucketError};
-use crate::filter::fuse::{probe, probes_stay_inside};
-use crate::filter::{FOOT_BYTES, HEAD_BYTES, Head, MAGIC, MAGIC_OF_VERSION_2, heads_at_end, slab_count};
+use crate::filter::fuse::{are_probes_in_bounds, probe};
+use crate::filter::{HEAD_BYTES, Head, MAGIC, MAGIC_OF_VERSION_2, TRAILER_BYTES, read_trailing_heads, slab_count};
 use crate::read_at::ReadAt;
 use crate::term_dictionary::Namespace;
 use crate::term_dictionary::hash::hash_term;
@@ -19,7 +19,7 @@ use crate::wire::{Cursor, Malformed};
 /// Size of the magic and the number of slabs at the start of version 2.
 const START_BYTES: usize = MAGIC.len() + 4;
 /// Size of the first read, which holds the parameters of six hundred slabs.
-const FIRST_BYTES: usize = 16 << 10;
+const FIRST_READ_BYTES: usize = 16 << 10;
 
 /// Like [`crate::TermFilter`], but the cells stay in a store and are read on request.
 pub struct RemoteFilter {
@@ -45,22 +45,23 @@ impl fmt::Debug for RemoteFilter {
 impl RemoteFilter {
     /// Opens a sidecar; `None` if it is of version 1, which is small and read as a whole.
     pub fn open(object: Arc<dyn ReadAt>) -> Result<Option<RemoteFilter>, BucketError> {
-        let place = BlockPosition::of("filter", 0);
+        let place = BlockPosition::outside_slabs("filter", 0);
         let len = object.len();
-        let first = FIRST_BYTES.min(usize::try_from(len).unwrap_or(FIRST_BYTES));
+        let first = FIRST_READ_BYTES.min(usize::try_from(len).unwrap_or(FIRST_READ_BYTES));
         let mut end = object.read_at(len - first as u64, first)?;
-        if let Some(foot) = end.len().checked_sub(FOOT_BYTES)
+        if let Some(foot) = end.len().checked_sub(TRAILER_BYTES)
             && end[foot..][4..].starts_with(MAGIC)
         {
-            let count = place.decoded(slab_count(place.decoded(Cursor::new(&end[foot..]).u32("number of slabs"))?))?;
-            let whole = FOOT_BYTES + count * HEAD_BYTES;
+            let count = place
+                .map_malformed(slab_count(place.map_malformed(Cursor::new(&end[foot..]).u32("number of slabs"))?))?;
+            let whole = TRAILER_BYTES + count * HEAD_BYTES;
             if whole > end.len() {
                 let start =
                     len.checked_sub(whole as u64).ok_or_else(|| place.corrupt(format!("{len} bytes are too few")))?;
                 end = object.read_at(start, whole)?;
             }
-            let heads = place.decoded(heads_at_end(&end))?.unwrap_or_default();
-            let slabs = place.decoded(slabs_of(&heads, MAGIC.len() as u64, len))?;
+            let heads = place.map_malformed(read_trailing_heads(&end))?.unwrap_or_default();
+            let slabs = place.map_malformed(locate_slab_cells(&heads, MAGIC.len() as u64, len))?;
             return Ok(Some(RemoteFilter { object, slabs }));
         }
         RemoteFilter::open_version_2(object, place, first)
@@ -73,36 +74,36 @@ impl RemoteFilter {
     ) -> Result<Option<RemoteFilter>, BucketError> {
         let mut start = object.read_at(0, first)?;
         let mut cursor = Cursor::new(&start);
-        if place.decoded(cursor.take(MAGIC.len(), "magic"))? != MAGIC_OF_VERSION_2 {
+        if place.map_malformed(cursor.take(MAGIC.len(), "magic"))? != MAGIC_OF_VERSION_2 {
             return Ok(None);
         }
-        let count = place.decoded(slab_count(place.decoded(cursor.u32("number of slabs"))?))?;
+        let count = place.map_malformed(slab_count(place.map_malformed(cursor.u32("number of slabs"))?))?;
         let end = START_BYTES + count * HEAD_BYTES;
         if end > start.len() {
             start = object.read_at(0, end)?;
         }
         let mut cursor = Cursor::new(&start[START_BYTES..]);
-        let heads =
-            place.decoded((0..count).map(|_| Head::read(&mut cursor)).collect::<Result<Vec<Head>, Malformed>>())?;
-        let slabs = place.decoded(slabs_of(&heads, end as u64, object.len()))?;
+        let heads = place
+            .map_malformed((0..count).map(|_| Head::read(&mut cursor)).collect::<Result<Vec<Head>, Malformed>>())?;
+        let slabs = place.map_malformed(locate_slab_cells(&heads, end as u64, object.len()))?;
         Ok(Some(RemoteFilter { object, slabs }))
     }
 
     /// Whether slab `slab` may hold a token, cut to the length of a term.
-    pub fn may_hold(&self, slab: usize, token: &[u8]) -> Result<bool, BucketError> {
-        let Some((expected, ranges)) = self.cells(slab, token) else { return Ok(false) };
+    pub fn may_contain(&self, slab: usize, token: &[u8]) -> Result<bool, BucketError> {
+        let Some((expected, ranges)) = self.token_cells(slab, token) else { return Ok(false) };
         let read = self.object.read_ranges(&ranges)?;
         let found = read.iter().flat_map(|cell| cell.first()).fold(0, |all, cell| all ^ cell);
         Ok(found == expected)
     }
 
     /// Whether [`RemoteFilter::may_hold`] needs no network request.
-    pub fn is_at_hand(&self, slab: usize, token: &[u8]) -> bool {
-        self.cells(slab, token).is_none_or(|(_, ranges)| self.object.is_at_hand(&ranges))
+    pub fn is_cached(&self, slab: usize, token: &[u8]) -> bool {
+        self.token_cells(slab, token).is_none_or(|(_, ranges)| self.object.is_cached(&ranges))
     }
 
     /// The fingerprint of a token and the positions of its cells; `None` if the slab has no tokens.
-    fn cells(&self, slab: usize, token: &[u8]) -> Option<(u8, [Range<u64>; 3])> {
+    fn token_cells(&self, slab: usize, token: &[u8]) -> Option<(u8, [Range<u64>; 3])> {
         let cells = self.slabs.get(slab).filter(|cells| cells.len > 0)?;
         let hash = hash_term(Namespace::Tokens, token);
         let (expected, places) = probe(hash, cells.seed, cells.segment_length, cells.front_length);
@@ -111,11 +112,11 @@ impl RemoteFilter {
 }
 
 /// The cells of all slabs, which begin at `start`, in a sidecar of `len` bytes.
-fn slabs_of(heads: &[Head], mut start: u64, len: u64) -> Result<Vec<SlabCells>, Malformed> {
+fn locate_slab_cells(heads: &[Head], mut start: u64, len: u64) -> Result<Vec<SlabCells>, Malformed> {
     let mut slabs = Vec::with_capacity(heads.len());
     for Head { seed, segment_length, front_length, cells } in heads.iter().copied() {
         let end = start.checked_add(cells).filter(|end| *end <= len);
-        let Some(end) = end.filter(|_| probes_stay_inside(segment_length, front_length, cells)) else {
+        let Some(end) = end.filter(|_| are_probes_in_bounds(segment_length, front_length, cells)) else {
             return Err(Malformed(format!("segments of {segment_length} do not fit {cells} fingerprints")));
         };
         slabs.push(SlabCells { seed, segment_length, front_length, start, len: cells });

@@ -17,7 +17,7 @@ fn sidecar(slabs: &[Vec<u64>]) -> Vec<u8> {
 /// A sidecar as version 2 wrote it.
 fn sidecar_of_version_2(slabs: &[Vec<u64>]) -> Vec<u8> {
     let whole = sidecar(slabs);
-    let foot = whole.len() - FOOT_BYTES;
+    let foot = whole.len() - TRAILER_BYTES;
     let heads = foot - HEAD_BYTES * slabs.len();
     let count = &whole[foot..][..COUNT_BYTES];
     let mut out = [MAGIC_OF_VERSION_2, count, &whole[heads..foot], &whole[MAGIC.len()..heads]].concat();
@@ -39,7 +39,7 @@ fn sidecar_of_version_1(hashes: &[u64]) -> Vec<u8> {
 }
 
 #[test]
-fn survives_any_damage() {
+fn damaged_sidecars_are_rejected() {
     for count in [0u64, 1, 2, 3, 1_000] {
         let slabs = [hashes(0, count), hashes(7, 3)];
         for sidecar in [sidecar(&slabs), sidecar_of_version_2(&slabs), sidecar_of_version_1(&hashes(0, count))] {
@@ -55,17 +55,17 @@ fn survives_any_damage() {
 }
 
 #[test]
-fn version_1_speaks_for_every_slab() {
+fn version_1_answers_for_the_whole_bucket() {
     for count in [1, 2, 3, 1_000, 30_000] {
         let hashes = hashes(0, count);
         let filter = TermFilter::open(&sidecar_of_version_1(&hashes)).unwrap();
-        assert!(hashes.iter().all(|hash| filter.may_hold(0, *hash) && filter.may_hold(11, *hash)));
+        assert!(hashes.iter().all(|hash| filter.may_contain(0, *hash) && filter.may_contain(11, *hash)));
         assert!(filter.may_match(&TermQuery::All) && filter.may_match_slab(3, &TermQuery::All, true));
     }
 }
 
 #[test]
-fn each_slab_answers_for_itself_and_the_bucket_for_all() {
+fn slabs_answer_separately_and_the_bucket_for_all_slabs() {
     let slabs = [hashes(0, 2_000), Vec::new(), hashes(10_000, 1_000)];
     let filter = TermFilter::open(&sidecar(&slabs)).unwrap();
     let token = |number: u64| TermQuery::Token(number.to_string().into());
@@ -89,7 +89,7 @@ fn each_slab_answers_for_itself_and_the_bucket_for_all() {
 }
 
 #[test]
-fn single_cells_say_what_the_whole_filter_says() {
+fn remote_filters_agree_with_the_filter_in_memory() {
     let slabs = [hashes(0, 30_000), Vec::new(), hashes(10_000, 1_000), hashes(5, 1)];
     for whole in [sidecar(&slabs), sidecar_of_version_2(&slabs)] {
         let filter = TermFilter::open(&whole).unwrap();
@@ -97,7 +97,7 @@ fn single_cells_say_what_the_whole_filter_says() {
         for number in (0..40_000u64).step_by(7) {
             let text = number.to_string();
             for slab in 0..5 {
-                let said = ranged.may_hold(slab, text.as_bytes()).unwrap();
+                let said = ranged.may_contain(slab, text.as_bytes()).unwrap();
                 let query = TermQuery::Token(text.as_str().into());
                 assert_eq!(said, filter.may_match_slab(slab, &query, false), "{text} in slab {slab}");
             }
@@ -106,19 +106,19 @@ fn single_cells_say_what_the_whole_filter_says() {
 }
 
 #[test]
-fn heads_of_many_slabs_and_of_damaged_sidecars() {
+fn remote_filters_read_many_heads_and_reject_damage() {
     let open = |sidecar: Vec<u8>| RemoteFilter::open(std::sync::Arc::new(crate::MemoryObject(sidecar.into())));
     let many: Vec<Vec<u64>> = (0..900).map(|slab| hashes(slab * 10, 3)).collect();
     for filter in [sidecar(&many), sidecar_of_version_2(&many)] {
         let filter = open(filter).unwrap().unwrap();
-        assert!((0..900usize).all(|slab| filter.may_hold(slab, (slab * 10).to_string().as_bytes()).unwrap()));
+        assert!((0..900usize).all(|slab| filter.may_contain(slab, (slab * 10).to_string().as_bytes()).unwrap()));
     }
     assert!(open(sidecar_of_version_1(&hashes(0, 10))).unwrap().is_none());
     for whole in [sidecar(&[hashes(0, 100)]), sidecar_of_version_2(&[hashes(0, 100)])] {
         for len in 0..whole.len() {
             if let Ok(Some(cut)) = open(whole[..len].to_vec()) {
                 // Head and cells are complete; the rest is the checksum, which is never read.
-                assert!(len >= whole.len() - 8 && cut.may_hold(0, b"5").unwrap());
+                assert!(len >= whole.len() - 8 && cut.may_contain(0, b"5").unwrap());
             }
         }
         for at in (0..whole.len()).filter(|at| !(START_OF_CELLS..whole.len() - END_OF_CELLS).contains(at)) {
@@ -126,7 +126,7 @@ fn heads_of_many_slabs_and_of_damaged_sidecars() {
             flipped[at] ^= 0x40;
             // Any answer about terms is allowed, but failures must be errors, not panics.
             if let Ok(Some(filter)) = open(flipped) {
-                drop(filter.may_hold(0, b"5"));
+                drop(filter.may_contain(0, b"5"));
             }
         }
     }
@@ -135,4 +135,4 @@ fn heads_of_many_slabs_and_of_damaged_sidecars() {
 /// Magic, number of slabs and the head of one, as version 2 begins.
 const START_OF_CELLS: usize = 8 + 4 + 24;
 /// The head of one slab and what follows.
-const END_OF_CELLS: usize = HEAD_BYTES + FOOT_BYTES;
+const END_OF_CELLS: usize = HEAD_BYTES + TRAILER_BYTES;

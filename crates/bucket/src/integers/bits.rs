@@ -9,12 +9,12 @@ use bytes::Bytes;
 use crate::wire::{Cursor, Malformed};
 
 /// Number of values that fill whole bytes at any width.
-const GROUP: usize = 8;
+const GROUP_VALUES: usize = 8;
 /// Widest value with a specialised loop.
-const FAST_WIDTH: usize = 32;
+const FAST_WIDTH_MAX: usize = 32;
 /// Bytes of a group of values of [`FAST_WIDTH`] bits, and the bytes that the last eight-byte load reads beyond the
 /// group.
-const WINDOW_BYTES: usize = GROUP * FAST_WIDTH / 8 + 8;
+const WINDOW_BYTES: usize = GROUP_VALUES * FAST_WIDTH_MAX / 8 + 8;
 
 /// Number of bits without leading zeros.
 pub(crate) fn width_of(value: u64) -> u32 {
@@ -43,7 +43,7 @@ pub(crate) fn pack(values: impl Iterator<Item = u64>, width: u32, out: &mut Vec<
 }
 
 /// Reads the width and the bytes of `count` packed values.
-fn packed_of<'a>(cursor: &mut Cursor<'a>, count: usize, limit: u32) -> Result<(usize, &'a [u8]), Malformed> {
+fn read_packed<'a>(cursor: &mut Cursor<'a>, count: usize, limit: u32) -> Result<(usize, &'a [u8]), Malformed> {
     let width = u32::from(cursor.u8("integer width")?);
     if width > limit {
         return Err(Malformed(format!("integer width is {width}, the limit is {limit}")));
@@ -53,7 +53,7 @@ fn packed_of<'a>(cursor: &mut Cursor<'a>, count: usize, limit: u32) -> Result<(u
 
 /// Appends `count` packed values of up to 64 bits to `values`.
 pub(crate) fn unpack(cursor: &mut Cursor<'_>, count: usize, values: &mut Vec<u64>) -> Result<(), Malformed> {
-    let (width, packed) = packed_of(cursor, count, u64::BITS)?;
+    let (width, packed) = read_packed(cursor, count, u64::BITS)?;
     let start = values.len();
     values.resize(start + count, 0);
     unpack_width(packed, width, &mut values[start..]);
@@ -62,7 +62,7 @@ pub(crate) fn unpack(cursor: &mut Cursor<'_>, count: usize, values: &mut Vec<u64
 
 /// Reads `count` packed values of up to 32 bits.
 pub(crate) fn unpack_codes(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<u32>, Malformed> {
-    let (width, packed) = packed_of(cursor, count, u32::BITS)?;
+    let (width, packed) = read_packed(cursor, count, u32::BITS)?;
     let mut values = vec![0; count];
     unpack_width(packed, width, &mut values);
     Ok(values)
@@ -70,23 +70,23 @@ pub(crate) fn unpack_codes(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<
 
 /// Random access to packed values.
 #[derive(Clone, Debug)]
-pub(crate) struct PackedAt {
+pub(crate) struct PackedReader {
     width: usize,
     packed: Bytes,
 }
 
-impl PackedAt {
+impl PackedReader {
     /// Reads `count` packed values of up to `limit` bits at the position of `cursor`, which reads `chunk`.
     pub(crate) fn read(
         chunk: &Bytes,
         cursor: &mut Cursor<'_>,
         count: usize,
         limit: u32,
-    ) -> Result<PackedAt, Malformed> {
+    ) -> Result<PackedReader, Malformed> {
         let start = chunk.len() - cursor.remaining();
-        let (width, packed) = packed_of(cursor, count, limit)?;
+        let (width, packed) = read_packed(cursor, count, limit)?;
         // The width is in the byte before the values.
-        Ok(PackedAt { width, packed: chunk.slice(start + 1..start + 1 + packed.len()) })
+        Ok(PackedReader { width, packed: chunk.slice(start + 1..start + 1 + packed.len()) })
     }
 
     /// Bits of each value.
@@ -162,7 +162,7 @@ fn unpack_groups<T: UnpackTarget, const WIDTH: usize>(packed: &[u8], values: &mu
     let mask = u64::MAX >> (64 - WIDTH);
     let mut left = packed;
     let mut done = 0;
-    for group in values.chunks_exact_mut(GROUP) {
+    for group in values.chunks_exact_mut(GROUP_VALUES) {
         let Some(window) = left.first_chunk::<WINDOW_BYTES>() else { break };
         for (at, value) in group.iter_mut().enumerate() {
             let bit = at * WIDTH;
@@ -171,7 +171,7 @@ fn unpack_groups<T: UnpackTarget, const WIDTH: usize>(packed: &[u8], values: &mu
             *value = T::of(u64::from_le_bytes(word) >> (bit % 8) & mask);
         }
         left = &left[WIDTH..];
-        done += GROUP;
+        done += GROUP_VALUES;
     }
     done
 }
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_width_and_count_comes_back() {
+    fn values_of_every_width_and_count_round_trip() {
         for width in 0..=64u32 {
             for count in [0usize, 1, 7, 8, 9, 63, 64, 65, 500] {
                 let mask = if width == 0 { 0 } else { u64::MAX >> (64 - width) };
@@ -195,7 +195,7 @@ mod tests {
                 assert_eq!(back[1..], values, "width {width}");
                 assert_eq!(cursor.remaining(), 0);
                 let chunk = Bytes::from(out.clone());
-                let single = PackedAt::read(&chunk, &mut Cursor::new(&chunk), count, 64).unwrap();
+                let single = PackedReader::read(&chunk, &mut Cursor::new(&chunk), count, 64).unwrap();
                 assert!((0..count).map(|at| single.get(at)).eq(values.iter().copied()), "width {width}");
                 let codes = unpack_codes(&mut Cursor::new(&out), count);
                 assert_eq!(codes.is_ok(), width <= 32);

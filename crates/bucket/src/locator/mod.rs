@@ -17,12 +17,12 @@ mod ribbon;
 mod write;
 
 pub(crate) use read::Locator;
-pub(crate) use write::{LocatorTables, RarePages};
+pub(crate) use write::{LocatorTables, RareTokenPages};
 
-use self::ribbon::mix;
+use self::ribbon::mix_key;
 
 /// Approximate number of keys of a part.
-const KEYS_PER_PART: usize = 8_192;
+const TARGET_PART_KEYS: usize = 8_192;
 /// Maximum number of pages that a locator returns for a token; for a token in more pages, it only reports that there
 /// are too many.
 const MAX_LINKS: usize = 4;
@@ -34,17 +34,17 @@ const PAGE_BITS: u32 = 6;
 const LINK_STEP: u64 = 0xa076_1d64_78bd_642f;
 
 /// The significant bits of a hash.
-fn key_of(hash: u64) -> u64 {
+fn hash_key(hash: u64) -> u64 {
     hash >> PAGE_BITS << PAGE_BITS
 }
 
 /// The key of a token's link; links are counted from 0.
 fn link_key(key: u64, link: usize) -> u64 {
-    mix(key.wrapping_add((link as u64).wrapping_mul(LINK_STEP)))
+    mix_key(key.wrapping_add((link as u64).wrapping_mul(LINK_STEP)))
 }
 
 /// The part that a key belongs to.
-fn part_of(key: u64, parts: usize) -> usize {
+fn part_number(key: u64, parts: usize) -> usize {
     ((u128::from(key) * parts as u128) >> u64::BITS) as usize
 }
 
@@ -71,15 +71,15 @@ impl Links {
         self.page_bits + 1
     }
 
-    fn too_many(self) -> u8 {
+    fn overflow_link(self) -> u8 {
         (1 << self.bits()) - 1
     }
 
-    fn last(self, page: u32) -> u8 {
+    fn final_link(self, page: u32) -> u8 {
         page as u8
     }
 
-    fn leading_on(self, page: u32) -> u8 {
+    fn continued_link(self, page: u32) -> u8 {
         page as u8 | 1 << self.page_bits
     }
 
@@ -87,7 +87,7 @@ impl Links {
         u32::from(link) & ((1 << self.page_bits) - 1)
     }
 
-    fn leads_on(self, link: u8) -> bool {
+    fn is_continued(self, link: u8) -> bool {
         link >> self.page_bits != 0
     }
 }

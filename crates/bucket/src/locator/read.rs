@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use crate::block::{BlockAt, BlockKind, open_block};
+use crate::block::{BlockKind, BlockRef, open_block};
 use crate::error::{BlockPosition, BucketError};
 use crate::limits::MAX_TERM_DICTIONARY_DIRECTORY_BYTES;
 use crate::locator::ribbon::{MAX_ROWS, MAX_VALUE_BITS, Table};
-use crate::locator::{Links, MAX_LINKS, MAX_PARTS, key_of, link_key, part_of};
+use crate::locator::{Links, MAX_LINKS, MAX_PARTS, hash_key, link_key, part_number};
 use crate::source::ObjectSource;
 use crate::wire::{Cursor, Malformed};
 
@@ -29,43 +29,43 @@ impl Locator {
     /// Reads the directory. `slab_pages` is the number of pages of the slab.
     pub(crate) fn open(
         source: &ObjectSource,
-        at: BlockAt,
+        at: BlockRef,
         place: BlockPosition,
         slab_pages: usize,
     ) -> Result<Locator, BucketError> {
-        let bytes = source.fetch(place, at.stored_len as usize)?;
+        let bytes = source.fetch_block(place, at.stored_len as usize)?;
         let block = open_block(&bytes, BlockKind::Locator, place, MAX_TERM_DICTIONARY_DIRECTORY_BYTES)?;
-        let place = block.place();
-        let starts = place.decoded(read_starts(&block.decode()?))?;
+        let place = block.position();
+        let starts = place.map_malformed(read_starts(&block.decode()?))?;
         Ok(Locator { place, links: Links::of(slab_pages), slab_pages, starts })
     }
 
     /// The pages of the rare token with this hash; arbitrary pages if there is no such token. `None` if the token is in
     /// too many pages to be listed.
     pub(crate) fn find(&self, source: &ObjectSource, hash: u64) -> Result<Option<u64>, BucketError> {
-        let key = key_of(hash);
-        let (bytes, place) = self.fetch(source, part_of(key, self.parts()))?;
-        Ok(self.pages_of(key, &place.decoded(Table::read(&bytes, self.links.bits()))?))
+        let key = hash_key(hash);
+        let (bytes, place) = self.fetch_part(source, part_number(key, self.part_count()))?;
+        Ok(self.follow_links(key, &place.map_malformed(Table::read(&bytes, self.links.bits()))?))
     }
 
     /// Byte range of the part that a lookup of this hash reads.
-    pub(crate) fn range_of(&self, hash: u64) -> Range<u64> {
-        let at = self.block_of(part_of(key_of(hash), self.parts()));
+    pub(crate) fn part_range(&self, hash: u64) -> Range<u64> {
+        let at = self.part_block(part_number(hash_key(hash), self.part_count()));
         at.offset..at.offset.saturating_add(u64::from(at.stored_len))
     }
 
     /// Follows the links of a key.
-    fn pages_of(&self, key: u64, table: &Table<'_>) -> Option<u64> {
+    fn follow_links(&self, key: u64, table: &Table<'_>) -> Option<u64> {
         let mut found = 0;
         for link in 0..MAX_LINKS {
             let value = table.get(link_key(key, link));
-            if value == self.links.too_many() {
+            if value == self.links.overflow_link() {
                 return None;
             }
             // An absent token may yield pages that do not exist.
             let page = self.links.page(value);
             found |= u64::from((page as usize) < self.slab_pages) << page;
-            if !self.links.leads_on(value) {
+            if !self.links.is_continued(value) {
                 break;
             }
         }
@@ -73,37 +73,37 @@ impl Locator {
     }
 
     /// The table of a part and its position.
-    fn fetch(&self, source: &ObjectSource, part: usize) -> Result<(Bytes, BlockPosition), BucketError> {
-        let at = self.block_of(part);
+    fn fetch_part(&self, source: &ObjectSource, part: usize) -> Result<(Bytes, BlockPosition), BucketError> {
+        let at = self.part_block(part);
         let place = BlockPosition { block: at.kind.name(), offset: at.offset, ..self.place };
-        let bytes = source.fetch(place, at.stored_len as usize)?;
+        let bytes = source.fetch_block(place, at.stored_len as usize)?;
         let table = open_block(&bytes, at.kind, place, MAX_PART_BYTES)?.stored()?;
         Ok((bytes.slice_ref(table), place))
     }
 
     /// Reads all tables, for looking up many tokens.
-    pub(crate) fn tables(&self, source: &ObjectSource) -> Result<Tables<'_>, BucketError> {
-        let mut parts = Vec::with_capacity(self.parts());
-        for part in 0..self.parts() {
-            let (bytes, place) = self.fetch(source, part)?;
-            place.decoded(Table::read(&bytes, self.links.bits()))?;
+    pub(crate) fn read_tables(&self, source: &ObjectSource) -> Result<Tables<'_>, BucketError> {
+        let mut parts = Vec::with_capacity(self.part_count());
+        for part in 0..self.part_count() {
+            let (bytes, place) = self.fetch_part(source, part)?;
+            place.map_malformed(Table::read(&bytes, self.links.bits()))?;
             parts.push((bytes, place));
         }
         Ok(Tables { locator: self, parts })
     }
 
-    fn parts(&self) -> usize {
+    fn part_count(&self) -> usize {
         self.starts.len() - 1
     }
 
-    fn block_of(&self, part: usize) -> BlockAt {
+    fn part_block(&self, part: usize) -> BlockRef {
         let (offset, end) = (self.starts[part], self.starts[part + 1]);
-        BlockAt { kind: BlockKind::LocatorPart, offset, stored_len: (end - offset) as u32 }
+        BlockRef { kind: BlockKind::LocatorPart, offset, stored_len: (end - offset) as u32 }
     }
 
     /// The parts' blocks.
-    pub(crate) fn blocks(&self) -> impl Iterator<Item = BlockAt> + '_ {
-        (0..self.parts()).map(|part| self.block_of(part))
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = BlockRef> + '_ {
+        (0..self.part_count()).map(|part| self.part_block(part))
     }
 }
 
@@ -117,9 +117,9 @@ pub(crate) struct Tables<'a> {
 impl Tables<'_> {
     /// Like [`Locator::find`].
     pub(crate) fn find(&self, hash: u64) -> Result<Option<u64>, BucketError> {
-        let key = key_of(hash);
-        let (bytes, place) = &self.parts[part_of(key, self.parts.len())];
-        Ok(self.locator.pages_of(key, &place.decoded(Table::read(bytes, self.locator.links.bits()))?))
+        let key = hash_key(hash);
+        let (bytes, place) = &self.parts[part_number(key, self.parts.len())];
+        Ok(self.locator.follow_links(key, &place.map_malformed(Table::read(bytes, self.locator.links.bits()))?))
     }
 }
 

@@ -11,13 +11,13 @@
 use crate::wire::{Cursor, Malformed, put_varint};
 
 /// Number of rows that an equation spans.
-const WIDTH: u32 = u128::BITS;
+const EQUATION_ROWS: u32 = u128::BITS;
 /// Number of keys per spare row. Spare rows are added to one row per key and [`WIDTH`] rows for the last equations.
 const KEYS_PER_SPARE_ROW: usize = 80;
 /// Number of seeds tried before the number of rows is increased.
 const SEEDS_PER_SIZE: u8 = 4;
 /// Maximum number of seeds tried. The first size works for nearly every set of keys.
-const SEEDS: u8 = 64;
+const SEEDS_MAX: u8 = 64;
 /// Maximum number of rows of a table, checked before memory is allocated.
 pub(super) const MAX_ROWS: usize = 1 << 20;
 /// Maximum bits of a stored number.
@@ -28,7 +28,7 @@ const HALF_STEP: u64 = 0xd1b5_4a32_d192_ed03;
 
 /// The 64-bit finaliser of MurmurHash3.
 #[inline(always)]
-pub(super) fn mix(key: u64) -> u64 {
+pub(super) fn mix_key(key: u64) -> u64 {
     let key = (key ^ key >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let key = (key ^ key >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     key ^ key >> 33
@@ -36,11 +36,11 @@ pub(super) fn mix(key: u64) -> u64 {
 
 /// Start of a key's equation and its coefficients, the first of which is one.
 #[inline(always)]
-fn equation_of(key: u64, seed: u8, rows: usize) -> (usize, u128) {
-    let low = mix(key.wrapping_add(u64::from(seed).wrapping_mul(SEED_STEP)));
-    let high = mix(low.wrapping_add(HALF_STEP));
-    let third = mix(high.wrapping_add(HALF_STEP));
-    let starts = (rows - WIDTH as usize + 1) as u64;
+fn key_equation(key: u64, seed: u8, rows: usize) -> (usize, u128) {
+    let low = mix_key(key.wrapping_add(u64::from(seed).wrapping_mul(SEED_STEP)));
+    let high = mix_key(low.wrapping_add(HALF_STEP));
+    let third = mix_key(high.wrapping_add(HALF_STEP));
+    let starts = (rows - EQUATION_ROWS as usize + 1) as u64;
     let start = (u128::from(third) * u128::from(starts)) >> 64;
     (start as usize, u128::from(high) << 64 | u128::from(low) | 1)
 }
@@ -48,13 +48,13 @@ fn equation_of(key: u64, seed: u8, rows: usize) -> (usize, u128) {
 /// Appends a table of keys and their numbers, each of at most `bits` bits. A key may be repeated with the same number.
 /// Returns false and appends nothing if no table can be built, for example from a key with two numbers.
 pub(super) fn write_table(pairs: &[(u64, u8)], bits: u32, out: &mut Vec<u8>) -> bool {
-    for seed in 0..SEEDS {
+    for seed in 0..SEEDS_MAX {
         let more = 1 + usize::from(seed / SEEDS_PER_SIZE);
-        let rows = pairs.len() + more * pairs.len().div_ceil(KEYS_PER_SPARE_ROW) + WIDTH as usize;
+        let rows = pairs.len() + more * pairs.len().div_ceil(KEYS_PER_SPARE_ROW) + EQUATION_ROWS as usize;
         if rows > MAX_ROWS {
             return false;
         }
-        if let Some(equations) = solvable(pairs, seed, rows) {
+        if let Some(equations) = eliminate(pairs, seed, rows) {
             put_varint(out, rows as u64);
             out.push(seed);
             put_solution(&equations, bits, out);
@@ -66,10 +66,10 @@ pub(super) fn write_table(pairs: &[(u64, u8)], bits: u32, out: &mut Vec<u8>) -> 
 
 /// The equations, transformed so that each starts at a different row, and indexed by this row; zeroes for a row where
 /// none starts. `None` if two equations contradict each other.
-fn solvable(pairs: &[(u64, u8)], seed: u8, rows: usize) -> Option<Vec<(u128, u8)>> {
+fn eliminate(pairs: &[(u64, u8)], seed: u8, rows: usize) -> Option<Vec<(u128, u8)>> {
     let mut equations = vec![(0u128, 0u8); rows];
     for (key, value) in pairs {
-        let (mut at, mut coefficients) = equation_of(*key, seed, rows);
+        let (mut at, mut coefficients) = key_equation(*key, seed, rows);
         let mut value = *value;
         loop {
             let (known, number) = equations[at];
@@ -131,7 +131,7 @@ impl<'a> Table<'a> {
         let seed = cursor.u8("seed of a table")?;
         let planes = cursor.take(rows.div_ceil(8) * bits as usize, "rows of a table")?;
         cursor.finish("the table")?;
-        if rows < WIDTH as usize {
+        if rows < EQUATION_ROWS as usize {
             return Err(Malformed(format!("{rows} rows are too few for a table")));
         }
         Ok(Table { rows, seed, bits, planes })
@@ -139,7 +139,7 @@ impl<'a> Table<'a> {
 
     /// The number stored with `key`; an arbitrary number if there is none.
     pub(super) fn get(&self, key: u64) -> u8 {
-        let (start, coefficients) = equation_of(key, self.seed, self.rows);
+        let (start, coefficients) = key_equation(key, self.seed, self.rows);
         let plane_bytes = self.rows.div_ceil(8);
         let mut value = 0;
         for (plane, bytes) in self.planes.chunks_exact(plane_bytes).enumerate().take(self.bits as usize) {
@@ -150,7 +150,7 @@ impl<'a> Table<'a> {
             let shift = (start % 8) as u32;
             let mut picked = u128::from_le_bytes(*low) >> shift;
             if shift > 0 {
-                picked |= u128::from(rest.first().copied().unwrap_or(0)) << (WIDTH - shift);
+                picked |= u128::from(rest.first().copied().unwrap_or(0)) << (EQUATION_ROWS - shift);
             }
             value |= ((picked & coefficients).count_ones() as u8 & 1) << plane;
         }
@@ -163,11 +163,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_comes_back_and_few_rows_are_spare() {
+    fn tables_return_every_number_with_few_spare_rows() {
         for count in [0usize, 1, 2, 60, 500, 4_096, 5_000] {
             for bits in [1u32, 3, 7] {
                 let pairs: Vec<(u64, u8)> = (0..count as u64)
-                    .map(|at| (mix(at.wrapping_mul(77) + u64::from(bits)), (mix(at) & ((1 << bits) - 1)) as u8))
+                    .map(|at| (mix_key(at.wrapping_mul(77) + u64::from(bits)), (mix_key(at) & ((1 << bits) - 1)) as u8))
                     .collect();
                 let mut written = Vec::new();
                 assert!(write_table(&pairs, bits, &mut written));
@@ -175,13 +175,13 @@ mod tests {
                 assert!(pairs.iter().all(|(key, value)| table.get(*key) == *value), "{count} keys of {bits} bits");
                 assert!(table.rows <= count + count / 12 + 256, "{} rows for {count} keys", table.rows);
                 // Keys that are not in the table have a value too, an arbitrary one.
-                assert!((0..1_000).all(|at| table.get(mix(at + 1_000_000)) < 1 << bits));
+                assert!((0..1_000).all(|at| table.get(mix_key(at + 1_000_000)) < 1 << bits));
             }
         }
     }
 
     #[test]
-    fn a_key_may_repeat_but_not_with_another_number() {
+    fn repeated_keys_need_equal_numbers() {
         let mut written = Vec::new();
         assert!(write_table(&[(5, 3), (9, 1), (5, 3)], 2, &mut written));
         assert_eq!(Table::read(&written, 2).unwrap().get(5), 3);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_table_is_said_to_be_none() {
+    fn invalid_tables_are_rejected() {
         let mut written = Vec::new();
         assert!(write_table(&[(1, 1)], 3, &mut written));
         assert!(Table::read(&written[..written.len() - 1], 3).is_err());

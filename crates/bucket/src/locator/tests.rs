@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::ribbon::mix;
+use super::ribbon::mix_key;
 use super::*;
-use crate::block::{BlockAt, BlockKind, BlockWriter};
+use crate::block::{BlockKind, BlockRef, BlockWriter};
 use crate::error::BlockPosition;
 use crate::read_at::MemoryObject;
 use crate::source::ObjectSource;
@@ -12,15 +12,15 @@ use crate::source::ObjectSource;
 /// Hashes and the pages of each, usually few.
 fn truth(count: u64, pages: u64) -> Vec<(u64, u64)> {
     let token = |at: u64| {
-        let many = [1, 1, 1, 1, 1, 2, 3, 4, 5, 9][(mix(at) % 10) as usize];
-        let set = (0..many).fold(0u64, |set, which| set | 1 << (mix(at * 31 + which) % pages));
-        (mix(at + 7_000_000), set)
+        let many = [1, 1, 1, 1, 1, 2, 3, 4, 5, 9][(mix_key(at) % 10) as usize];
+        let set = (0..many).fold(0u64, |set, which| set | 1 << (mix_key(at * 31 + which) % pages));
+        (mix_key(at + 7_000_000), set)
     };
     (0..count).map(token).collect()
 }
 
-fn written(truth: &[(u64, u64)], pages: usize) -> Option<(ObjectSource, Locator)> {
-    let mut rare = RarePages::default();
+fn write_locator(truth: &[(u64, u64)], pages: usize) -> Option<(ObjectSource, Locator)> {
+    let mut rare = RareTokenPages::default();
     for (hash, set) in truth {
         for page in (0..pages).filter(|page| set >> page & 1 == 1) {
             rare.add(page, &mut vec![*hash, *hash]);
@@ -30,21 +30,21 @@ fn written(truth: &[(u64, u64)], pages: usize) -> Option<(ObjectSource, Locator)
     let directory = LocatorTables::of(rare, pages).unwrap()?.write_parts(&mut blocks);
     let offset = blocks.object.len() as u64;
     let stored_len = blocks.write(BlockKind::Locator, &directory).unwrap();
-    let at = BlockAt { kind: BlockKind::Locator, offset, stored_len };
+    let at = BlockRef { kind: BlockKind::Locator, offset, stored_len };
     let source = ObjectSource::open(Arc::new(MemoryObject(blocks.object.into()))).unwrap();
-    let locator = Locator::open(&source, at, BlockPosition::of("locator", at.offset), pages).unwrap();
-    let tables = locator.tables(&source).unwrap();
+    let locator = Locator::open(&source, at, BlockPosition::outside_slabs("locator", at.offset), pages).unwrap();
+    let tables = locator.read_tables(&source).unwrap();
     let same = |(hash, _): &(u64, u64)| tables.find(*hash).unwrap() == locator.find(&source, *hash).unwrap();
     assert!(truth.iter().all(same));
     Some((source, locator))
 }
 
 #[test]
-fn every_token_is_in_the_pages_that_are_told() {
+fn every_token_is_located_in_its_pages() {
     for pages in [2usize, 3, 32, 63, 64] {
         for count in [1, 100, 30_000] {
             let truth = truth(count, pages as u64);
-            let (source, locator) = written(&truth, pages).unwrap();
+            let (source, locator) = write_locator(&truth, pages).unwrap();
             let mut untold = 0;
             for (hash, set) in &truth {
                 match locator.find(&source, *hash).unwrap() {
@@ -62,9 +62,9 @@ fn every_token_is_in_the_pages_that_are_told() {
 }
 
 #[test]
-fn a_token_that_is_nowhere_is_in_few_pages_that_exist() {
-    let (source, locator) = written(&truth(10_000, 40), 40).unwrap();
-    let found = (0..2_000u64).map(|at| locator.find(&source, mix(at + 99_000_000)).unwrap());
+fn absent_tokens_are_located_in_few_existing_pages() {
+    let (source, locator) = write_locator(&truth(10_000, 40), 40).unwrap();
+    let found = (0..2_000u64).map(|at| locator.find(&source, mix_key(at + 99_000_000)).unwrap());
     let all = found.flatten().fold(0, |all, found| {
         assert!(found.count_ones() as usize <= MAX_LINKS);
         all | found
@@ -73,7 +73,7 @@ fn a_token_that_is_nowhere_is_in_few_pages_that_exist() {
 }
 
 #[test]
-fn one_page_needs_no_locator() {
-    assert!(written(&truth(10, 1), 1).is_none());
-    assert!(written(&[], 9).is_none());
+fn single_page_slabs_have_no_locator() {
+    assert!(write_locator(&truth(10, 1), 1).is_none());
+    assert!(write_locator(&[], 9).is_none());
 }

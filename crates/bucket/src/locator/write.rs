@@ -5,9 +5,9 @@ use crate::error::{BlockPosition, BucketError};
 use crate::filter::sort_and_dedup;
 use crate::locator::ribbon::MAX_VALUE_BITS;
 use crate::locator::ribbon::write_table;
-use crate::locator::{KEYS_PER_PART, Links, MAX_LINKS, MAX_PARTS, PAGE_BITS, key_of, link_key, part_of};
+use crate::locator::{Links, MAX_LINKS, MAX_PARTS, PAGE_BITS, TARGET_PART_KEYS, hash_key, link_key, part_number};
 use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
-use crate::term_dictionary::rare_tokens::{RareNumbers, add_texts, numbers_are_located, texts_are_rare};
+use crate::term_dictionary::rare_tokens::{RareNumbers, add_text_hashes, are_numbers_located, are_texts_rare};
 use crate::wire::put_varint;
 
 /// Maximum number of collected pairs, repetitions included: 128 MB of memory, and as much for sorting. A slab with more
@@ -17,35 +17,35 @@ const MAX_PAIRS: usize = 16 << 20;
 /// Pairs of a rare token and a page that contains it, each as the upper bits of the token's hash with the page number
 /// in the low bits.
 #[derive(Debug, Default)]
-pub(crate) struct RarePages {
+pub(crate) struct RareTokenPages {
     pairs: Vec<u64>,
     /// Whether there were more than [`MAX_PAIRS`] pairs.
     is_over: bool,
 }
 
-impl RarePages {
+impl RareTokenPages {
     /// Collects the tokens of those rare columns of a slab that a locator covers.
-    pub(crate) fn of(slab: &TemplateSlab) -> RarePages {
-        let mut found = RarePages::default();
+    pub(crate) fn of(slab: &TemplateSlab) -> RareTokenPages {
+        let mut found = RareTokenPages::default();
         let mut hashes = Vec::new();
         for column in &slab.columns {
             match &column.values {
                 SlabValues::Numbers { format, numbers } => {
                     let min = numbers.iter().copied().min().unwrap_or(0);
                     let max = numbers.iter().copied().max().unwrap_or(0);
-                    let is_located = numbers_are_located(*format, min, max, numbers.len() as u64);
-                    for (page, places) in pages_of(column).filter(|_| is_located) {
+                    let is_located = are_numbers_located(*format, min, max, numbers.len() as u64);
+                    for (page, places) in value_ranges_by_page(column).filter(|_| is_located) {
                         let mut set = RareNumbers::new(*format, min, max, places.len() as u64);
                         set.add(&numbers[places], &mut hashes);
                         set.finish(&mut hashes);
                         found.add(page, &mut hashes);
                     }
                 }
-                SlabValues::Texts { bytes, ends } if texts_are_rare(&column.traits) => {
-                    for (page, places) in pages_of(column) {
+                SlabValues::Texts { bytes, ends } if are_texts_rare(&column.traits) => {
+                    for (page, places) in value_ranges_by_page(column) {
                         let mut start = if places.start == 0 { 0 } else { ends[places.start - 1] as usize };
                         let text = |end: &u32| &bytes[std::mem::replace(&mut start, *end as usize)..*end as usize];
-                        add_texts(ends[places].iter().map(text), &mut hashes);
+                        add_text_hashes(ends[places].iter().map(text), &mut hashes);
                         found.add(page, &mut hashes);
                     }
                 }
@@ -61,12 +61,12 @@ impl RarePages {
         if self.is_over {
             hashes.clear();
         }
-        self.pairs.extend(hashes.drain(..).map(|hash| key_of(hash) | page as u64));
+        self.pairs.extend(hashes.drain(..).map(|hash| hash_key(hash) | page as u64));
     }
 }
 
 /// The positions of a column's values in each page that has some.
-fn pages_of(column: &SlabColumn) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> + '_ {
+fn value_ranges_by_page(column: &SlabColumn) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> + '_ {
     let places = |bounds: &[u32]| bounds[0] as usize..bounds[1] as usize;
     column.page_starts.windows(2).map(places).enumerate().filter(|(_, places)| !places.is_empty())
 }
@@ -82,29 +82,32 @@ pub(crate) struct LocatorTables {
 
 impl LocatorTables {
     /// The locator of a slab of `pages` pages; `None` if there is nothing to store.
-    pub(crate) fn of(rare: RarePages, pages: usize) -> Result<Option<LocatorTables>, BucketError> {
+    pub(crate) fn of(rare: RareTokenPages, pages: usize) -> Result<Option<LocatorTables>, BucketError> {
         let mut pairs = rare.pairs;
         if pages < 2 || pairs.is_empty() || rare.is_over {
             return Ok(None);
         }
         sort_and_dedup(&mut pairs);
         let links = Links::of(pages);
-        let parts = pairs.len().div_ceil(KEYS_PER_PART);
+        let parts = pairs.len().div_ceil(TARGET_PART_KEYS);
         assert!((1..=MAX_PARTS).contains(&parts), "a locator has at most MAX_PARTS parts");
         assert!(links.bits() <= MAX_VALUE_BITS, "a link fits its table");
         let mut tables = LocatorTables { payloads: Vec::new(), ends: Vec::with_capacity(parts) };
         let mut table = Vec::new();
         let mut left = &pairs[..];
         for part in 0..parts {
-            let (here, later) = left.split_at(left.partition_point(|pair| part_of(key_of(*pair), parts) <= part));
+            let (here, later) = left.split_at(left.partition_point(|pair| part_number(hash_key(*pair), parts) <= part));
             left = later;
             table.clear();
-            for token in here.chunk_by(|a, b| key_of(*a) == key_of(*b)) {
+            for token in here.chunk_by(|a, b| hash_key(*a) == hash_key(*b)) {
                 add_chain(token, links, &mut table);
             }
             if !write_table(&table, links.bits(), &mut tables.payloads) {
                 let what = format!("no table of {} links can be made", table.len());
-                return Err(BucketError::Mismatch { place: BlockPosition::of(BlockKind::LocatorPart.name(), 0), what });
+                return Err(BucketError::Mismatch {
+                    place: BlockPosition::outside_slabs(BlockKind::LocatorPart.name(), 0),
+                    what,
+                });
             }
             tables.ends.push(tables.payloads.len());
         }
@@ -129,14 +132,14 @@ impl LocatorTables {
 /// Adds the links of one token, whose pairs are `token`, in order of pages.
 fn add_chain(token: &[u64], links: Links, table: &mut Vec<(u64, u8)>) {
     let Some(first) = token.first() else { return };
-    let key = key_of(*first);
+    let key = hash_key(*first);
     if token.len() > MAX_LINKS {
-        table.push((link_key(key, 0), links.too_many()));
+        table.push((link_key(key, 0), links.overflow_link()));
         return;
     }
     for (link, pair) in token.iter().enumerate() {
         let page = (pair & ((1 << PAGE_BITS) - 1)) as u32;
-        let value = if link + 1 == token.len() { links.last(page) } else { links.leading_on(page) };
+        let value = if link + 1 == token.len() { links.final_link(page) } else { links.continued_link(page) };
         table.push((link_key(key, link), value));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use quarry_event::segment::{for_each_token, lower_token};
-use quarry_event::{Anywhere, EventBatch, Metadata, TermQuery};
+use quarry_event::{AnyColumn, EventBatch, Metadata, TermQuery};
 
 use super::*;
 use crate::columns::tests::{add_templates, split_by_words};
@@ -45,7 +45,7 @@ struct OpenBucket {
     truths: Vec<Truth>,
 }
 
-fn opened(slabs: &[EventBatch], located: bool) -> OpenBucket {
+fn open_bucket(slabs: &[EventBatch], located: bool) -> OpenBucket {
     let locators = Locators::included_if(located);
     let encoded = encode(slabs, &EncodeOptions { locators, ..EncodeOptions::default() }).unwrap();
     verify_against(&encoded, slabs).unwrap();
@@ -57,12 +57,12 @@ fn opened(slabs: &[EventBatch], located: bool) -> OpenBucket {
 
 impl OpenBucket {
     fn pages(&self, slab: usize, query: &TermQuery) -> u64 {
-        let unfiltered = self.reader.candidate_pages(slab, query, &Anywhere).unwrap().0;
+        let unfiltered = self.reader.candidate_pages(slab, query, &AnyColumn).unwrap().0;
         let may_hold = |token: &[u8]| {
             let query = TermQuery::Token(std::str::from_utf8(token).unwrap().into());
             self.filter.may_match_slab(slab, &query, true)
         };
-        let found = self.reader.candidate_pages_with_filter(slab, query, &Anywhere, &may_hold).unwrap().0;
+        let found = self.reader.candidate_pages_with_filter(slab, query, &AnyColumn, &may_hold).unwrap().0;
         assert_eq!(found & !unfiltered, 0, "the filter adds no page");
         found
     }
@@ -87,10 +87,10 @@ impl OpenBucket {
 }
 
 /// Numbers that look random and are the same in every run.
-struct Dice(u64);
+struct SeededRandom(u64);
 
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
+impl SeededRandom {
+    fn next_below(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
     }
@@ -98,27 +98,33 @@ impl Dice {
 
 /// A log of requests with ids, addresses, times and a few odd lines.
 pub(crate) fn log(seed: u64, events: usize) -> EventBatch {
-    let mut dice = Dice(seed);
+    let mut dice = SeededRandom(seed);
     let mut texts = Vec::new();
     for at in 0..events {
         let (second, milli) = (at / 20 % 86_400, at % 20 * 50);
         let mut text =
             format!("2026-11-20T{:02}:{:02}:{:02}.{milli:03}Z", second / 3_600, second / 60 % 60, second % 60);
-        let (host, pid, user) = (dice.roll(20), dice.roll(30_000), dice.roll(1_000_000));
+        let (host, pid, user) = (dice.next_below(20), dice.next_below(30_000), dice.next_below(1_000_000));
         write!(
             text,
             " host{host:02} Payments[{pid}]: user_id={user} request_id={:08x}{:08x}",
-            dice.roll(1 << 31),
-            dice.roll(1 << 31)
+            dice.next_below(1 << 31),
+            dice.next_below(1 << 31)
         )
         .unwrap();
-        let ip = dice.roll(1 << 16);
-        write!(text, " ip=10.{}.{}.7 took={}.{}ms", ip / 256, ip % 256, dice.roll(500), dice.roll(10)).unwrap();
-        let word = ["Accepted", "refused", "größe%20x"][dice.roll(3) as usize];
-        write!(text, " msg=\"connection {} {word} by w{:x}notify\"", dice.roll(100_000_000), dice.roll(1 << 24))
+        let ip = dice.next_below(1 << 16);
+        write!(text, " ip=10.{}.{}.7 took={}.{}ms", ip / 256, ip % 256, dice.next_below(500), dice.next_below(10))
             .unwrap();
-        if dice.roll(300) == 0 {
-            text = format!("odd line number {} of {seed}", dice.roll(1_000_000));
+        let word = ["Accepted", "refused", "größe%20x"][dice.next_below(3) as usize];
+        write!(
+            text,
+            " msg=\"connection {} {word} by w{:x}notify\"",
+            dice.next_below(100_000_000),
+            dice.next_below(1 << 24)
+        )
+        .unwrap();
+        if dice.next_below(300) == 0 {
+            text = format!("odd line number {} of {seed}", dice.next_below(1_000_000));
         }
         texts.push(text);
     }
@@ -126,10 +132,10 @@ pub(crate) fn log(seed: u64, events: usize) -> EventBatch {
 }
 
 #[test]
-fn a_log_is_shaped_and_its_ids_stay_out_of_the_term_dictionary() {
+fn logs_get_templates_and_ids_stay_out_of_the_dictionary() {
     let slabs = [log(1, 3 * MAX_PAGE_EVENTS - 100), log(2, MAX_PAGE_EVENTS + 50)];
     for located in [false, true] {
-        assert_ids_are_found(&opened(&slabs, located));
+        assert_ids_are_found(&open_bucket(&slabs, located));
     }
 }
 
@@ -155,8 +161,8 @@ fn assert_ids_are_found(opened: &OpenBucket) {
 }
 
 #[test]
-fn absent_tokens_are_mostly_denied() {
-    let opened = opened(&[log(3, MAX_PAGE_EVENTS + 9)], false);
+fn most_absent_tokens_are_excluded() {
+    let opened = open_bucket(&[log(3, MAX_PAGE_EVENTS + 9)], false);
     let absent =
         (0..2_000u64).map(|at| TermQuery::Token(format!("{:016x}", at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).into()));
     let mut passed = 0;
@@ -168,8 +174,8 @@ fn absent_tokens_are_mostly_denied() {
 }
 
 #[test]
-fn a_token_must_be_in_each_slab_that_the_filter_names() {
-    let opened = opened(&[log(4, 600), log(5, 600)], true);
+fn ids_of_one_slab_are_rarely_reported_for_another_slab() {
+    let opened = open_bucket(&[log(4, 600), log(5, 600)], true);
     for (slab, other) in [(0, 1), (1, 0)] {
         let unique = opened.truths[slab].keys().filter(|token| token.len() == 16);
         let elsewhere = unique
@@ -179,7 +185,7 @@ fn a_token_must_be_in_each_slab_that_the_filter_names() {
     }
 }
 
-fn any_text() -> impl Strategy<Value = String> {
+fn arbitrary_text() -> impl Strategy<Value = String> {
     let word = prop_oneof![
         "[a-c]{1,3}",
         "[0-9]{1,6}",
@@ -209,10 +215,10 @@ proptest! {
 
     /// Split at breakers, and inside tokens.
     #[test]
-    fn texts_taken_apart_anywhere_keep_their_tokens(texts in proptest::collection::vec(any_text(), 1..40)) {
+    fn texts_split_anywhere_keep_their_tokens(texts in proptest::collection::vec(arbitrary_text(), 1..40)) {
         for splitter in [split_by_words, split_at_twos] {
             SPLITTER.set(Some(splitter));
-            let opened = opened(&[batch(texts.iter().map(String::as_str))], false);
+            let opened = open_bucket(&[batch(texts.iter().map(String::as_str))], false);
             SPLITTER.set(None);
             opened.assert_covers(1);
         }
@@ -225,7 +231,7 @@ proptest! {
     #[test]
     fn logs_keep_their_tokens(seed in any::<u64>(), events in 1..2 * MAX_PAGE_EVENTS) {
         for located in [false, true] {
-            let opened = opened(&[log(seed, events)], located);
+            let opened = open_bucket(&[log(seed, events)], located);
             opened.assert_covers(1 + opened.truths[0].len() / 100);
         }
     }

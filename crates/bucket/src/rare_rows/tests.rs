@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quarry_event::segment::{for_each_token, lower_token};
 use quarry_event::template::{ColumnKind, NumberFormat};
-use quarry_event::{Anywhere, EventBatch, ValueColumns};
+use quarry_event::{AnyColumn, EventBatch, ValueColumns};
 
 use super::*;
 use crate::rare_pages::tests::log;
@@ -26,7 +26,7 @@ fn rows_of_tokens(events: &EventBatch) -> BTreeMap<String, Vec<u32>> {
 }
 
 #[test]
-fn no_row_that_holds_a_token_is_left_out_and_ids_give_one() {
+fn rows_with_a_token_are_found_and_ids_yield_one_row() {
     let events = log(11, 2 * MAX_PAGE_EVENTS + 77);
     let encoded = encode(std::slice::from_ref(&events), &EncodeOptions::default()).unwrap();
     let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object))).unwrap();
@@ -41,7 +41,7 @@ fn no_row_that_holds_a_token_is_left_out_and_ids_give_one() {
                 TermQuery::And(vec![TermQuery::Token("payments".into()), TermQuery::Token(token.as_str().into())]),
                 TermQuery::Or(vec![TermQuery::Token(token.as_str().into()), TermQuery::None]),
             ] {
-                let Some(found) = reader.candidate_rows(0, page, &query, &Anywhere, 16).unwrap() else { continue };
+                let Some(found) = reader.candidate_rows(0, page, &query, &AnyColumn, 16).unwrap() else { continue };
                 assert!(here.iter().all(|row| found.binary_search(row).is_ok()), "{token}: {here:?} in {found:?}");
                 known += 1;
                 alone += usize::from(found == here && here.len() == 1);
@@ -55,7 +55,7 @@ fn no_row_that_holds_a_token_is_left_out_and_ids_give_one() {
 }
 
 #[test]
-fn no_row_that_holds_the_beginning_of_a_token_is_left_out() {
+fn rows_with_a_token_prefix_are_found() {
     let events = log(14, 2 * MAX_PAGE_EVENTS + 77);
     let encoded = encode(std::slice::from_ref(&events), &EncodeOptions::default()).unwrap();
     let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object))).unwrap();
@@ -70,7 +70,7 @@ fn no_row_that_holds_the_beginning_of_a_token_is_left_out() {
                 let here = rows.range(start..start + MAX_PAGE_EVENTS as u32).map(|row| row - start);
                 let here: Vec<u32> = here.collect();
                 let query = TermQuery::Prefix(prefix.into());
-                let Some(found) = reader.candidate_rows(0, page, &query, &Anywhere, 16).unwrap() else { continue };
+                let Some(found) = reader.candidate_rows(0, page, &query, &AnyColumn, 16).unwrap() else { continue };
                 assert!(here.iter().all(|row| found.binary_search(row).is_ok()), "{prefix}*: {here:?} in {found:?}");
                 known += 1;
                 alone += usize::from(found == here && here.len() == 1);
@@ -81,26 +81,26 @@ fn no_row_that_holds_the_beginning_of_a_token_is_left_out() {
 }
 
 #[test]
-fn what_rows_may_hold_is_not_said_of_words_of_the_term_dictionary() {
+fn rows_are_unknown_for_words_in_the_term_dictionary() {
     let events = log(12, 500);
     let encoded = encode(std::slice::from_ref(&events), &EncodeOptions::default()).unwrap();
     let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object))).unwrap();
     for query in [TermQuery::Token("payments".into()), TermQuery::All, TermQuery::Prefix("pay".into())] {
-        assert_eq!(reader.candidate_rows(0, 0, &query, &Anywhere, 1_000).unwrap(), None, "{query:?}");
+        assert_eq!(reader.candidate_rows(0, 0, &query, &AnyColumn, 1_000).unwrap(), None, "{query:?}");
     }
 }
 
 /// Locates the values of every field in one column.
-struct Only(u32);
+struct SingleColumn(u32);
 
-impl FieldColumns for Only {
+impl FieldColumns for SingleColumn {
     fn columns_of(&self, _field: &str) -> Option<ValueColumns> {
         Some(ValueColumns { columns: vec![self.0], literals: false })
     }
 }
 
 #[test]
-fn a_value_is_looked_for_in_the_columns_of_its_field_alone() {
+fn field_values_are_searched_only_in_columns_of_the_field() {
     let events = log(13, 2 * MAX_PAGE_EVENTS + 77);
     let encoded = encode(std::slice::from_ref(&events), &EncodeOptions::default()).unwrap();
     let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object))).unwrap();
@@ -115,14 +115,14 @@ fn a_value_is_looked_for_in_the_columns_of_its_field_alone() {
                 let mut text = Vec::new();
                 format.write(*wanted, &mut text);
                 let text = String::from_utf8(text).unwrap();
-                let query = TermQuery::in_value("any", &text, TermQuery::for_keyword(&text));
-                let pages = reader.candidate_pages(0, &query, &Only(number)).unwrap();
-                let anywhere = reader.candidate_pages(0, &query, &Anywhere).unwrap();
+                let query = TermQuery::for_field_value("any", &text, TermQuery::for_keyword(&text));
+                let pages = reader.candidate_pages(0, &query, &SingleColumn(number)).unwrap();
+                let anywhere = reader.candidate_pages(0, &query, &AnyColumn).unwrap();
                 assert!(pages.contains(page) && pages.0 & !anywhere.0 == 0, "{text}: {pages:?} of {anywhere:?}");
-                let places = places_where(&numbers, |other| other == wanted);
-                let mut rows = values.rows_of_places(number, places).unwrap();
+                let places = positions_where(&numbers, |other| other == wanted);
+                let mut rows = values.rows_of_positions(number, places).unwrap();
                 rows.sort_unstable();
-                let found = reader.candidate_rows(0, page, &query, &Only(number), MAX_PAGE_EVENTS).unwrap();
+                let found = reader.candidate_rows(0, page, &query, &SingleColumn(number), MAX_PAGE_EVENTS).unwrap();
                 match (format, &found) {
                     // Only the exact value.
                     (NumberFormat::Ip4 | NumberFormat::Integer | NumberFormat::Hex { .. }, _) => {
@@ -137,9 +137,9 @@ fn a_value_is_looked_for_in_the_columns_of_its_field_alone() {
         }
     }
     assert!(asked > 100 && addresses > 0, "{asked} values, {addresses} addresses");
-    let absent = TermQuery::in_value("any", "11.12.13.14", TermQuery::for_keyword("11.12.13.14"));
+    let absent = TermQuery::for_field_value("any", "11.12.13.14", TermQuery::for_keyword("11.12.13.14"));
     let ip = (0u32..)
         .zip(&template_set.columns)
         .find(|(_, column)| matches!(column.kind, ColumnKind::Numbers { format: NumberFormat::Ip4, .. }));
-    assert!(reader.candidate_pages(0, &absent, &Only(ip.unwrap().0)).unwrap().is_empty());
+    assert!(reader.candidate_pages(0, &absent, &SingleColumn(ip.unwrap().0)).unwrap().is_empty());
 }

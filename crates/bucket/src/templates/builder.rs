@@ -12,11 +12,11 @@ use std::mem;
 use quarry_event::template::NumberFormat;
 use quarry_stdx::number::u32_of;
 
-use super::dictionary::{Interner, TextRun};
+use super::dictionary::{Interner, TextList};
 use super::objects::Schema;
-use super::outline::{Cut, Outline};
-use super::splitter::{Cutter, Splitter, TemplateColumn};
-use super::trial::{Choice, choose};
+use super::outline::{Outline, OutlineSplit};
+use super::splitter::{Splitter, TemplateColumn, TemplateLearner};
+use super::trial::{ChosenRepresentation, choose_representation};
 use super::trie::{FoundVariable, Span};
 use super::variables::Variable;
 
@@ -25,19 +25,19 @@ const SAMPLE_VALUES: usize = 4_096;
 /// Bytes of collected values after which a leaf chooses even if it has fewer values.
 const SAMPLE_BYTES: usize = 1 << 20;
 /// Maximum number of repeated trials; after these, a leaf remains plain text.
-const SURPRISES_MAX: u8 = 4;
+const RETRIALS_MAX: u8 = 4;
 /// Number of distinct texts that a dictionary may always have.
-const DICTIONARY_FREE: usize = 4_096;
+const DICTIONARY_TEXTS_ALWAYS: usize = 4_096;
 /// Path of the text column.
 const TEXT_PATH: u64 = 0;
 /// Number of distinct texts after which a dictionary is given up; a last chunk may exceed it.
-const DICTIONARY_MAX: usize = 65_536 - 4_096;
+const DICTIONARY_TEXTS_MAX: usize = 65_536 - 4_096;
 
 /// Current representation of a column.
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum Representation {
     /// Texts of a leaf that has not chosen a representation yet.
-    Pending(TextRun),
+    Pending(TextList),
     Templates(Box<TemplateColumn>),
     Dictionary {
         interner: Interner,
@@ -47,39 +47,39 @@ pub(super) enum Kind {
         format: NumberFormat,
         numbers: Vec<i64>,
     },
-    Texts(TextRun),
+    Texts(TextList),
 }
 
-impl Default for Kind {
-    fn default() -> Kind {
-        Kind::Pending(TextRun::default())
+impl Default for Representation {
+    fn default() -> Representation {
+        Representation::Pending(TextList::default())
     }
 }
 
-impl Kind {
+impl Representation {
     pub(super) fn len(&self) -> usize {
         match self {
-            Kind::Pending(texts) | Kind::Texts(texts) => texts.len(),
-            Kind::Templates(column) => column.codes.len(),
-            Kind::Dictionary { codes, .. } => codes.len(),
-            Kind::Numbers { numbers, .. } => numbers.len(),
+            Representation::Pending(texts) | Representation::Texts(texts) => texts.len(),
+            Representation::Templates(column) => column.codes.len(),
+            Representation::Dictionary { codes, .. } => codes.len(),
+            Representation::Numbers { numbers, .. } => numbers.len(),
         }
     }
 
     /// Converts the values of a leaf back to texts.
-    fn into_texts(self) -> TextRun {
+    fn into_texts(self) -> TextList {
         match self {
-            Kind::Pending(texts) | Kind::Texts(texts) => texts,
-            Kind::Templates(_) => TextRun::default(),
-            Kind::Dictionary { interner, codes } => {
-                let mut texts = TextRun::default();
+            Representation::Pending(texts) | Representation::Texts(texts) => texts,
+            Representation::Templates(_) => TextList::default(),
+            Representation::Dictionary { interner, codes } => {
+                let mut texts = TextList::default();
                 for code in codes {
                     texts.push(interner.texts.get(code as usize));
                 }
                 texts
             }
-            Kind::Numbers { format, numbers } => {
-                let mut texts = TextRun::default();
+            Representation::Numbers { format, numbers } => {
+                let mut texts = TextList::default();
                 for number in numbers {
                     format.write(number, &mut texts.bytes);
                     texts.ends.push(u32_of(texts.bytes.len()));
@@ -97,18 +97,18 @@ pub(super) struct Column {
     pub(super) path: u64,
     /// Number of template columns above this one.
     pub(super) depth: u8,
-    pub(super) kind: Kind,
+    pub(super) kind: Representation,
     pub(super) page_starts: Vec<u32>,
-    surprises: u8,
+    retrials: u8,
     no_dictionary: bool,
 }
 
 /// All columns of a slab.
 #[derive(Debug, Default)]
-pub(super) struct Builder {
+pub(super) struct SlabBuilder {
     pub(super) columns: Vec<Column>,
     /// For each column, the ranges of the values that it has yet to process.
-    pub(super) inboxes: Vec<Vec<Span>>,
+    pub(super) pending_values: Vec<Vec<Span>>,
     /// Number of templates of all columns.
     pub(super) templates: usize,
     /// Template columns.
@@ -116,133 +116,137 @@ pub(super) struct Builder {
     pub(super) filled: Vec<FoundVariable>,
     pub(super) variables: Vec<Variable>,
     /// Start and end of each variable of a text that fits a schema.
-    pub(super) places: Vec<(u32, u32)>,
+    pub(super) variable_ranges: Vec<(u32, u32)>,
     /// The variables of a text that was split by an outline.
-    pub(super) cut: Cut,
+    pub(super) outline_split: OutlineSplit,
     /// The kind of each text in the chunk; empty if there is one kind only.
     pub(super) kinds: Vec<u8>,
 }
 
-impl Builder {
+impl SlabBuilder {
     /// A builder for whole texts, some of which may fit these schemas.
-    pub(super) fn new(schemas: Vec<Schema>) -> Builder {
-        Builder::of_texts(TemplateColumn::with(vec![Cutter::new(Splitter::Event, schemas, 0)]))
+    pub(super) fn new(schemas: Vec<Schema>) -> SlabBuilder {
+        SlabBuilder::with_text_column(TemplateColumn::with_learners(vec![TemplateLearner::new(
+            Splitter::Event,
+            schemas,
+            0,
+        )]))
     }
 
     /// A builder for whole texts of several kinds.
-    pub(super) fn of_kinds(kinds: Vec<Cutter>) -> Builder {
-        Builder::of_texts(TemplateColumn::with(kinds))
+    pub(super) fn with_kinds(kinds: Vec<TemplateLearner>) -> SlabBuilder {
+        SlabBuilder::with_text_column(TemplateColumn::with_learners(kinds))
     }
 
     /// A builder for whole texts with this outline.
-    pub(super) fn of_outline(outline: Outline) -> Builder {
-        Builder::of_texts(TemplateColumn::new(Splitter::Outline(Box::new(outline))))
+    pub(super) fn with_outline(outline: Outline) -> SlabBuilder {
+        SlabBuilder::with_text_column(TemplateColumn::new(Splitter::Outline(Box::new(outline))))
     }
 
-    fn of_texts(texts: TemplateColumn) -> Builder {
-        let mut builder = Builder::default();
+    fn with_text_column(texts: TemplateColumn) -> SlabBuilder {
+        let mut builder = SlabBuilder::default();
         builder.add_column(None, TEXT_PATH, 0, vec![0]);
-        builder.columns[0].kind = Kind::Templates(Box::new(texts));
+        builder.columns[0].kind = Representation::Templates(Box::new(texts));
         builder.splits = 1;
         builder
     }
 
     /// Adds an empty leaf.
     pub(super) fn add_column(&mut self, parent: Option<u32>, path: u64, depth: u8, page_starts: Vec<u32>) -> u32 {
-        let kind = Kind::default();
-        self.columns.push(Column { parent, path, depth, kind, page_starts, surprises: 0, no_dictionary: false });
-        self.inboxes.push(Vec::new());
+        let kind = Representation::default();
+        self.columns.push(Column { parent, path, depth, kind, page_starts, retrials: 0, no_dictionary: false });
+        self.pending_values.push(Vec::new());
         u32_of(self.columns.len()) - 1
     }
 
     /// Adds values to a column.
     pub(super) fn feed(&mut self, column: u32, base: &[u8], spans: &[Span]) {
         match mem::take(&mut self.columns[column as usize].kind) {
-            Kind::Templates(mut split) => {
-                self.split(column, &mut split, base, spans);
+            Representation::Templates(mut split) => {
+                self.split_values(column, &mut split, base, spans);
                 for child in &split.children {
-                    let mut inbox = mem::take(&mut self.inboxes[*child as usize]);
+                    let mut inbox = mem::take(&mut self.pending_values[*child as usize]);
                     if !inbox.is_empty() {
                         self.feed(*child, base, &inbox);
                     }
                     inbox.clear();
-                    self.inboxes[*child as usize] = inbox;
+                    self.pending_values[*child as usize] = inbox;
                 }
-                self.columns[column as usize].kind = Kind::Templates(split);
+                self.columns[column as usize].kind = Representation::Templates(split);
             }
-            Kind::Pending(texts) => self.feed_pending(column, texts, base, spans),
-            Kind::Numbers { format, numbers } => self.feed_numbers(column, format, numbers, base, spans),
-            Kind::Dictionary { mut interner, mut codes } => {
+            Representation::Pending(texts) => self.feed_pending(column, texts, base, spans),
+            Representation::Numbers { format, numbers } => self.feed_numbers(column, format, numbers, base, spans),
+            Representation::Dictionary { mut interner, mut codes } => {
                 codes.extend(spans.iter().map(|span| interner.intern(span.of(base))));
                 let distinct = interner.len();
-                let is_full = distinct > DICTIONARY_MAX.min(DICTIONARY_FREE.max(codes.len() / 4));
-                let kind = Kind::Dictionary { interner, codes };
+                let is_full = distinct > DICTIONARY_TEXTS_MAX.min(DICTIONARY_TEXTS_ALWAYS.max(codes.len() / 4));
+                let kind = Representation::Dictionary { interner, codes };
                 if is_full {
                     self.columns[column as usize].no_dictionary = true;
-                    self.decide_again(column, kind.into_texts());
+                    self.retry_representation(column, kind.into_texts());
                 } else {
                     self.columns[column as usize].kind = kind;
                 }
             }
-            Kind::Texts(mut texts) => {
+            Representation::Texts(mut texts) => {
                 spans.iter().for_each(|span| texts.push(span.of(base)));
-                self.columns[column as usize].kind = Kind::Texts(texts);
+                self.columns[column as usize].kind = Representation::Texts(texts);
             }
         }
     }
 
-    fn feed_pending(&mut self, column: u32, mut texts: TextRun, base: &[u8], spans: &[Span]) {
+    fn feed_pending(&mut self, column: u32, mut texts: TextList, base: &[u8], spans: &[Span]) {
         spans.iter().for_each(|span| texts.push(span.of(base)));
         if texts.len() >= SAMPLE_VALUES || texts.bytes.len() >= SAMPLE_BYTES {
-            self.decide(column, texts);
+            self.choose_representation(column, texts);
         } else {
-            self.columns[column as usize].kind = Kind::Pending(texts);
+            self.columns[column as usize].kind = Representation::Pending(texts);
         }
     }
 
     fn feed_numbers(&mut self, column: u32, format: NumberFormat, mut numbers: Vec<i64>, base: &[u8], spans: &[Span]) {
         for (at, span) in spans.iter().enumerate() {
             let Some(number) = format.parse(span.of(base)) else {
-                let mut texts = Kind::Numbers { format, numbers }.into_texts();
+                let mut texts = Representation::Numbers { format, numbers }.into_texts();
                 spans[at..].iter().for_each(|span| texts.push(span.of(base)));
-                return self.decide_again(column, texts);
+                return self.retry_representation(column, texts);
             };
             numbers.push(number);
         }
-        self.columns[column as usize].kind = Kind::Numbers { format, numbers };
+        self.columns[column as usize].kind = Representation::Numbers { format, numbers };
     }
 
-    fn decide_again(&mut self, column: u32, texts: TextRun) {
+    fn retry_representation(&mut self, column: u32, texts: TextList) {
         let place = &mut self.columns[column as usize];
-        place.surprises += 1;
-        if place.surprises > SURPRISES_MAX {
-            place.kind = Kind::Texts(texts);
+        place.retrials += 1;
+        if place.retrials > RETRIALS_MAX {
+            place.kind = Representation::Texts(texts);
         } else {
-            self.decide(column, texts);
+            self.choose_representation(column, texts);
         }
     }
 
     /// Chooses the representation of a leaf.
-    fn decide(&mut self, column: u32, texts: TextRun) {
+    fn choose_representation(&mut self, column: u32, texts: TextList) {
         let place = &self.columns[column as usize];
         let depth = if self.may_split() { place.depth } else { u8::MAX };
-        let kind = match choose(&texts, depth, place.no_dictionary) {
-            Choice::Texts => Kind::Texts(texts),
-            Choice::Numbers(format, numbers) => Kind::Numbers { format, numbers },
-            Choice::Dictionary(interner, codes) => Kind::Dictionary { interner, codes },
-            Choice::Split(splitter) => return self.replay(column, splitter, &texts),
+        let kind = match choose_representation(&texts, depth, place.no_dictionary) {
+            ChosenRepresentation::Texts => Representation::Texts(texts),
+            ChosenRepresentation::Numbers(format, numbers) => Representation::Numbers { format, numbers },
+            ChosenRepresentation::Dictionary(interner, codes) => Representation::Dictionary { interner, codes },
+            ChosenRepresentation::Split(splitter) => return self.replay(column, splitter, &texts),
         };
         self.columns[column as usize].kind = kind;
     }
 
     /// Splits the values that a leaf collected, page by page.
-    fn replay(&mut self, column: u32, splitter: Splitter, texts: &TextRun) {
+    fn replay(&mut self, column: u32, splitter: Splitter, texts: &TextList) {
         self.splits += 1;
         let place = &mut self.columns[column as usize];
-        place.kind = Kind::Templates(Box::new(TemplateColumn::new(splitter)));
+        place.kind = Representation::Templates(Box::new(TemplateColumn::new(splitter)));
         let starts = mem::replace(&mut place.page_starts, vec![0]);
         let mut spans = Vec::new();
-        let mut feed = |builder: &mut Builder, from: usize, to: usize| {
+        let mut feed = |builder: &mut SlabBuilder, from: usize, to: usize| {
             spans.clear();
             spans.extend((from..to).map(|at| {
                 let range = texts.range(at);
@@ -260,7 +264,7 @@ impl Builder {
     fn end_page_below(&mut self, column: u32) {
         let place = &mut self.columns[column as usize];
         place.page_starts.push(u32_of(place.kind.len()));
-        if let Kind::Templates(split) = &place.kind {
+        if let Representation::Templates(split) = &place.kind {
             for child in split.children.clone() {
                 self.end_page_below(child);
             }
@@ -275,12 +279,12 @@ impl Builder {
     }
 
     /// Makes every undecided leaf choose its representation.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn choose_all_representations(&mut self) {
         let mut column = 0;
         while column < self.columns.len() {
-            if let Kind::Pending(texts) = &mut self.columns[column].kind {
+            if let Representation::Pending(texts) = &mut self.columns[column].kind {
                 let texts = mem::take(texts);
-                self.decide(u32_of(column), texts);
+                self.choose_representation(u32_of(column), texts);
             }
             column += 1;
         }

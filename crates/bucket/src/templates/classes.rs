@@ -19,7 +19,7 @@ pub(super) const BLANK: u8 = 64;
 /// Part of the key of a pair: ASCII letter, digit, underscore, point or dash.
 pub(super) const KEY: u8 = 128;
 
-pub(super) static CLASS: [u8; 256] = classes();
+pub(super) static BYTE_CLASSES: [u8; 256] = classes();
 
 const fn classes() -> [u8; 256] {
     let mut classes = [0u8; 256];
@@ -80,55 +80,55 @@ const fn is_word_end(byte: u8) -> bool {
 /// Class of the byte at `at`; 0 beyond the end.
 #[inline]
 pub(super) fn class_at(text: &[u8], at: usize) -> u8 {
-    text.get(at).map_or(0, |byte| CLASS[usize::from(*byte)])
+    text.get(at).map_or(0, |byte| BYTE_CLASSES[usize::from(*byte)])
 }
 
 /// End of the run of bytes from `from` that are not in `class`. The class must not contain letters, digits, dashes,
 /// points, slashes or colons; these are skipped eight at a time.
 #[inline(always)]
-pub(super) fn run(text: &[u8], from: usize, class: u8) -> usize {
+pub(super) fn run_end(text: &[u8], from: usize, class: u8) -> usize {
     let mut at = from;
     while let Some(chunk) = text[at..].first_chunk::<8>() {
-        let plain = plain_head(chunk, b'-', b':');
+        let plain = plain_prefix_len(chunk, b'-', b':');
         at += plain;
         if plain < 8 {
-            if CLASS[usize::from(text[at])] & class != 0 {
+            if BYTE_CLASSES[usize::from(text[at])] & class != 0 {
                 return at;
             }
             at += 1;
         }
     }
-    run_slowly(text, at, class)
+    run_end_bytewise(text, at, class)
 }
 
 /// End of the run of bytes from `from` that are not breakers.
 #[inline(always)]
-pub(super) fn run_word(text: &[u8], from: usize) -> usize {
+pub(super) fn word_run_end(text: &[u8], from: usize) -> usize {
     let mut at = from;
     while let Some(chunk) = text[at..].first_chunk::<8>() {
-        let plain = plain_head(chunk, b'0', b'9');
+        let plain = plain_prefix_len(chunk, b'0', b'9');
         at += plain;
         if plain < 8 {
-            if CLASS[usize::from(text[at])] & BREAKER != 0 {
+            if BYTE_CLASSES[usize::from(text[at])] & BREAKER != 0 {
                 return at;
             }
             at += 1;
         }
     }
-    run_slowly(text, at, BREAKER)
+    run_end_bytewise(text, at, BREAKER)
 }
 
 /// End of the run of visible ASCII characters from `from`, excluding quotes and `other`. Bytes are tested eight at a
 /// time. Each test flags the first matching byte and possibly wrong bytes after it, so the first flag of all tests is
 /// correct.
 #[inline(always)]
-pub(super) fn graphic_run(text: &[u8], from: usize, other: u8) -> usize {
+pub(super) fn graphic_run_end(text: &[u8], from: usize, other: u8) -> usize {
     let mut at = from;
     while let Some(chunk) = text.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
         let bytes = u64::from_le_bytes(*chunk);
-        let below = |bytes: u64, bound: u8| bytes.wrapping_sub(u64::from(bound) * ONES) & !bytes;
-        let equal = |byte: u8| below(bytes ^ (u64::from(byte) * ONES), 1);
-        let stops = (bytes | below(bytes, b'!') | equal(b'"') | equal(other) | equal(0x7f)) & TOPS;
+        let below = |bytes: u64, bound: u8| bytes.wrapping_sub(u64::from(bound) * ONE_PER_BYTE) & !bytes;
+        let equal = |byte: u8| below(bytes ^ (u64::from(byte) * ONE_PER_BYTE), 1);
+        let stops = (bytes | below(bytes, b'!') | equal(b'"') | equal(other) | equal(0x7f)) & TOP_BITS;
         if stops != 0 {
             return at + (stops.trailing_zeros() / 8) as usize;
         }
@@ -139,29 +139,30 @@ pub(super) fn graphic_run(text: &[u8], from: usize, other: u8) -> usize {
 }
 
 #[inline]
-fn run_slowly(text: &[u8], from: usize, class: u8) -> usize {
-    let end = text[from..].iter().position(|byte| CLASS[usize::from(*byte)] & class != 0);
+fn run_end_bytewise(text: &[u8], from: usize, class: u8) -> usize {
+    let end = text[from..].iter().position(|byte| BYTE_CLASSES[usize::from(*byte)] & class != 0);
     end.map_or(text.len(), |len| from + len)
 }
 
-const ONES: u64 = 0x0101_0101_0101_0101;
-const TOPS: u64 = 0x80 * ONES;
+const ONE_PER_BYTE: u64 = 0x0101_0101_0101_0101;
+const TOP_BITS: u64 = 0x80 * ONE_PER_BYTE;
 
 /// Sets the top bit of each byte whose lower seven bits are within the range, for eight bytes in one register: a sum of
 /// seven bits and 128 minus a bound has its top bit set from the bound on. The caller must ignore the other bits, and
 /// exclude bytes from 128 on.
 #[inline(always)]
-fn within(bytes: u64, low: u8, high: u8) -> u64 {
-    let (bytes, low, high) = (bytes & !TOPS, u64::from(0x80 - low), u64::from(0x7f - high));
-    (bytes + low * ONES) & !(bytes + high * ONES)
+fn mark_range(bytes: u64, low: u8, high: u8) -> u64 {
+    let (bytes, low, high) = (bytes & !TOP_BITS, u64::from(0x80 - low), u64::from(0x7f - high));
+    (bytes + low * ONE_PER_BYTE) & !(bytes + high * ONE_PER_BYTE)
 }
 
 /// Number of leading bytes that are letters or from `low` to `high`.
 #[inline(always)]
-fn plain_head(chunk: &[u8; 8], low: u8, high: u8) -> usize {
+fn plain_prefix_len(chunk: &[u8; 8], low: u8, high: u8) -> usize {
     let bytes = u64::from_le_bytes(*chunk);
-    let plain = (within(bytes | (0x20 * ONES), b'a', b'z') | within(bytes, low, high)) & !bytes & TOPS;
-    ((plain ^ TOPS).trailing_zeros() / 8) as usize
+    let plain =
+        (mark_range(bytes | (0x20 * ONE_PER_BYTE), b'a', b'z') | mark_range(bytes, low, high)) & !bytes & TOP_BITS;
+    ((plain ^ TOP_BITS).trailing_zeros() / 8) as usize
 }
 
 /// Whether there is a digit in this range of a text. The first and last byte are tested first, because most numbers
@@ -176,7 +177,7 @@ pub(super) fn has_digit(text: &[u8], start: usize, end: usize) -> bool {
     while left > 0 {
         let Some(chunk) = text[at..].first_chunk::<8>() else { return text[at..end].iter().any(u8::is_ascii_digit) };
         let bytes = u64::from_le_bytes(*chunk);
-        let digits = within(bytes, b'0', b'9') & !bytes & TOPS;
+        let digits = mark_range(bytes, b'0', b'9') & !bytes & TOP_BITS;
         if left <= 8 {
             return digits << (8 * (8 - left)) != 0;
         }
@@ -191,17 +192,17 @@ pub(super) fn has_digit(text: &[u8], start: usize, end: usize) -> bool {
 /// Marks of the bytes of a text that is read as a whole. They are computed for all bytes in one pass, in wide
 /// registers. The end of a chunk, and whether it has digits, is then found by testing eight marks at a time.
 #[derive(Debug, Default)]
-pub(super) struct Marks(Vec<u8>);
+pub(super) struct ByteMarks(Vec<u8>);
 
 /// A byte that may be a delimiter.
 const MAY_STOP: u8 = 0x80;
 const IS_DIGIT: u8 = 1;
 /// Number of marks after the end of the text, so that eight marks can be loaded from every position in it.
-const MARKS_BEHIND: usize = 8;
+const PADDING_MARKS: usize = 8;
 
-impl Marks {
+impl ByteMarks {
     /// Marks this text.
-    pub(super) fn set(&mut self, text: &[u8]) {
+    pub(super) fn compute(&mut self, text: &[u8]) {
         // There are no branches or tables, so that the compiler vectorises the loop.
         let mark = |byte: &u8| {
             let is_letter = (*byte | 0x20).wrapping_sub(b'a') < 26;
@@ -211,27 +212,27 @@ impl Marks {
         };
         self.0.clear();
         self.0.extend(text.iter().map(mark));
-        self.0.extend([MAY_STOP; MARKS_BEHIND]);
+        self.0.extend([MAY_STOP; PADDING_MARKS]);
     }
 
     /// Eight marks from a position in the text, the first in the lowest byte.
     #[inline(always)]
-    fn at(&self, at: usize) -> u64 {
-        self.0.get(at..).and_then(|rest| rest.first_chunk::<8>()).map_or(TOPS, |chunk| u64::from_le_bytes(*chunk))
+    fn load_marks(&self, at: usize) -> u64 {
+        self.0.get(at..).and_then(|rest| rest.first_chunk::<8>()).map_or(TOP_BITS, |chunk| u64::from_le_bytes(*chunk))
     }
 
     /// End of the chunk at `at`, like [`run`] with [`DELIMITER`]. `text` must be the marked text.
     #[inline(always)]
     pub(super) fn chunk_end(&self, text: &[u8], mut at: usize) -> usize {
         loop {
-            let stops = self.at(at) & TOPS;
+            let stops = self.load_marks(at) & TOP_BITS;
             if stops == 0 {
                 at += 8;
                 continue;
             }
             at += (stops.trailing_zeros() / 8) as usize;
             match text.get(at) {
-                Some(byte) if CLASS[usize::from(*byte)] & DELIMITER == 0 => at += 1,
+                Some(byte) if BYTE_CLASSES[usize::from(*byte)] & DELIMITER == 0 => at += 1,
                 _ => return at.min(text.len()),
             }
         }
@@ -241,19 +242,19 @@ impl Marks {
     #[inline(always)]
     pub(super) fn has_digit(&self, mut start: usize, end: usize) -> bool {
         while start + 8 < end {
-            if self.at(start) & ONES != 0 {
+            if self.load_marks(start) & ONE_PER_BYTE != 0 {
                 return true;
             }
             start += 8;
         }
-        start < end && (self.at(start) & ONES) << (8 * (8 - (end - start))) != 0
+        start < end && (self.load_marks(start) & ONE_PER_BYTE) << (8 * (8 - (end - start))) != 0
     }
 }
 
 /// Whether two texts are equal. Compared inline, because calling a comparison function costs more for the short texts
 /// here.
 #[inline]
-pub(super) fn same(one: &[u8], other: &[u8]) -> bool {
+pub(super) fn texts_equal(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
         return false;
     }
@@ -277,8 +278,8 @@ pub(super) fn same(one: &[u8], other: &[u8]) -> bool {
 
 /// Whether the byte is a breaker in the segmenter's table.
 #[cfg(test)]
-pub(super) fn breaks(byte: u8) -> bool {
-    CLASS[usize::from(byte)] & BREAKER != 0
+pub(super) fn is_segmenter_breaker(byte: u8) -> bool {
+    BYTE_CLASSES[usize::from(byte)] & BREAKER != 0
 }
 
 #[cfg(test)]

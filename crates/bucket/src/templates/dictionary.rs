@@ -4,20 +4,20 @@ use std::cmp::Ordering;
 
 use quarry_stdx::number::u32_of;
 
-use super::classes::same;
+use super::classes::texts_equal;
 
 /// Initial number of slots, always a power of two.
 const SLOTS_MIN: usize = 256;
-const EMPTY: u32 = u32::MAX;
+const EMPTY_SLOT: u32 = u32::MAX;
 
 /// Concatenated texts.
 #[derive(Debug, Default)]
-pub(super) struct TextRun {
+pub(super) struct TextList {
     pub(super) bytes: Vec<u8>,
     pub(super) ends: Vec<u32>,
 }
 
-impl TextRun {
+impl TextList {
     #[inline]
     pub(super) fn push(&mut self, text: &[u8]) {
         self.bytes.extend_from_slice(text);
@@ -48,14 +48,14 @@ impl TextRun {
 /// Distinct texts in order of arrival. Texts are compared; hashes only locate candidates.
 #[derive(Debug)]
 pub(super) struct Interner {
-    pub(super) texts: TextRun,
+    pub(super) texts: TextList,
     /// Hash and number of a text.
     slots: Vec<(u32, u32)>,
 }
 
 impl Interner {
     pub(super) fn new() -> Interner {
-        Interner { texts: TextRun::default(), slots: vec![(0, EMPTY); SLOTS_MIN] }
+        Interner { texts: TextList::default(), slots: vec![(0, EMPTY_SLOT); SLOTS_MIN] }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -70,10 +70,10 @@ impl Interner {
         let mut at = hash as usize & mask;
         loop {
             let (found, code) = self.slots[at];
-            if code == EMPTY {
+            if code == EMPTY_SLOT {
                 return self.insert(at, hash, text);
             }
-            if found == hash && same(self.texts.get(code as usize), text) {
+            if found == hash && texts_equal(self.texts.get(code as usize), text) {
                 return code;
             }
             at = (at + 1) & mask;
@@ -87,11 +87,11 @@ impl Interner {
         self.slots[at] = (hash, code);
         if self.texts.len() * 2 > self.slots.len() {
             let old = std::mem::take(&mut self.slots);
-            self.slots = vec![(0, EMPTY); old.len() * 2];
+            self.slots = vec![(0, EMPTY_SLOT); old.len() * 2];
             let mask = self.slots.len() - 1;
-            for (hash, code) in old.into_iter().filter(|(_, code)| *code != EMPTY) {
+            for (hash, code) in old.into_iter().filter(|(_, code)| *code != EMPTY_SLOT) {
                 let mut at = hash as usize & mask;
-                while self.slots[at].1 != EMPTY {
+                while self.slots[at].1 != EMPTY_SLOT {
                     at = (at + 1) & mask;
                 }
                 self.slots[at] = (hash, code);
@@ -101,10 +101,10 @@ impl Interner {
     }
 
     /// The texts in ascending order, and the new number of each old number.
-    pub(super) fn into_sorted(self) -> (TextRun, Vec<u32>) {
+    pub(super) fn into_sorted(self) -> (TextList, Vec<u32>) {
         let mut order: Vec<u32> = (0..u32_of(self.len())).collect();
         order.sort_unstable_by(|a, b| -> Ordering { self.texts.get(*a as usize).cmp(self.texts.get(*b as usize)) });
-        let mut sorted = TextRun::default();
+        let mut sorted = TextList::default();
         let mut renamed = vec![0; order.len()];
         for (new, old) in order.iter().enumerate() {
             sorted.push(self.texts.get(*old as usize));
@@ -116,7 +116,7 @@ impl Interner {
 
 /// Multiplies by a constant and folds the upper half onto the lower one.
 #[inline]
-pub(super) fn fold(value: u64) -> u64 {
+pub(super) fn fold_multiply(value: u64) -> u64 {
     let wide = u128::from(value) * 0x9e37_79b9_7f4a_7c15;
     wide as u64 ^ (wide >> 64) as u64
 }
@@ -128,18 +128,18 @@ pub(super) fn short_hash(text: &[u8]) -> u32 {
     if let (Some(head), Some(tail)) = (text.first_chunk::<8>(), text.last_chunk::<8>()) {
         if text.len() > 16 {
             for chunk in text.as_chunks::<8>().0 {
-                hash = fold(hash ^ u64::from_le_bytes(*chunk));
+                hash = fold_multiply(hash ^ u64::from_le_bytes(*chunk));
             }
         }
-        hash = fold(fold(hash ^ u64::from_le_bytes(*head)) ^ u64::from_le_bytes(*tail));
+        hash = fold_multiply(fold_multiply(hash ^ u64::from_le_bytes(*head)) ^ u64::from_le_bytes(*tail));
     } else if let (Some(head), Some(tail)) = (text.first_chunk::<4>(), text.last_chunk::<4>()) {
         let both = u64::from(u32::from_le_bytes(*head)) << 32 | u64::from(u32::from_le_bytes(*tail));
-        hash = fold(hash << 59 ^ both);
+        hash = fold_multiply(hash << 59 ^ both);
     } else if let [first, .., last] = text {
         let both = u64::from(*first) << 16 | u64::from(text[text.len() / 2]) << 8 | u64::from(*last);
-        hash = fold(hash << 59 ^ both);
+        hash = fold_multiply(hash << 59 ^ both);
     } else if let [only] = text {
-        hash = fold(u64::from(*only) + 1);
+        hash = fold_multiply(u64::from(*only) + 1);
     }
     (hash ^ (hash >> 32)) as u32
 }

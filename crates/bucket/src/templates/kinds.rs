@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use quarry_event::EventBatch;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::builder::{Builder, Kind};
-use super::splitter::{Cutter, Splitter};
+use super::builder::{Representation, SlabBuilder};
+use super::splitter::{Splitter, TemplateLearner};
 use super::trie::Span;
 use super::{objects, outline};
 
@@ -23,16 +23,16 @@ const SAMPLE_TEXTS: usize = 1_024;
 const SAMPLE_BYTES: usize = 1 << 20;
 /// Minimum percentage of a slab's events for a sourcetype to be a kind of its own; the remaining events form one more
 /// kind.
-const KIND_PERCENT_MIN: usize = 2;
+const KIND_EVENTS_PERCENT_MIN: usize = 2;
 /// Maximum number of sourcetypes that are kinds of their own, the most frequent ones.
 const KINDS_MAX: usize = 8;
 /// Whole-text templates are few if the sample has at least this many texts per template, and at most
 /// `PLAIN_PERCENT_MAX` percent of texts without one.
-const TEXTS_PER_TEMPLATE: usize = 8;
+const TEXTS_PER_TEMPLATE_MIN: usize = 8;
 const PLAIN_PERCENT_MAX: usize = 5;
 
 /// The kind of each metadata code of the slab, and how each kind is split; `None` if one way suits all.
-pub(super) fn learn(events: &EventBatch) -> Option<(Vec<u8>, Vec<Cutter>)> {
+pub(super) fn learn_kinds(events: &EventBatch) -> Option<(Vec<u8>, Vec<TemplateLearner>)> {
     if events.metas.iter().all(|meta| Some(&meta.sourcetype) == events.metas.first().map(|first| &first.sourcetype)) {
         return None;
     }
@@ -43,7 +43,7 @@ pub(super) fn learn(events: &EventBatch) -> Option<(Vec<u8>, Vec<Cutter>)> {
         *by_type.entry(&meta.sourcetype).or_default() += count;
     }
     let mut types: Vec<(&str, usize)> =
-        by_type.into_iter().filter(|(_, count)| count * 100 >= events.len() * KIND_PERCENT_MIN).collect();
+        by_type.into_iter().filter(|(_, count)| count * 100 >= events.len() * KIND_EVENTS_PERCENT_MIN).collect();
     types.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     types.truncate(KINDS_MAX);
     if types.len() < 2 {
@@ -55,17 +55,17 @@ pub(super) fn learn(events: &EventBatch) -> Option<(Vec<u8>, Vec<Cutter>)> {
     let mut cutters = Vec::new();
     let mut is_of_one_way = true;
     for (kind, (sourcetype, count)) in types.iter().enumerate() {
-        let sample = sample_of(events, *count, |meta| usize::from(of_metas[meta as usize]) == kind);
-        let (splitter, schemas) = way_of(&sample);
+        let sample = sample_texts(events, *count, |meta| usize::from(of_metas[meta as usize]) == kind);
+        let (splitter, schemas) = choose_splitter(&sample);
         is_of_one_way &= matches!(splitter, Splitter::Event) && schemas.is_empty();
-        cutters.push(Cutter::new(splitter, schemas, xxh3_64(sourcetype.as_bytes())));
+        cutters.push(TemplateLearner::new(splitter, schemas, xxh3_64(sourcetype.as_bytes())));
     }
-    cutters.push(Cutter::new(Splitter::Event, Vec::new(), 0));
+    cutters.push(TemplateLearner::new(Splitter::Event, Vec::new(), 0));
     (!is_of_one_way).then_some((of_metas, cutters))
 }
 
 /// Texts of one kind, evenly spaced.
-fn sample_of(events: &EventBatch, count: usize, is_of: impl Fn(u32) -> bool) -> EventBatch {
+fn sample_texts(events: &EventBatch, count: usize, is_of: impl Fn(u32) -> bool) -> EventBatch {
     let mut sample = EventBatch { metas: events.metas.iter().take(1).cloned().collect(), ..EventBatch::default() };
     let rows = events.meta.iter().enumerate().filter(|(_, meta)| is_of(**meta)).map(|(row, _)| row);
     for row in rows.step_by(count.div_ceil(SAMPLE_TEXTS).max(1)) {
@@ -78,12 +78,12 @@ fn sample_of(events: &EventBatch, count: usize, is_of: impl Fn(u32) -> bool) -> 
 }
 
 /// Splitter for the texts of a kind, and the JSON schemas of these texts.
-fn way_of(sample: &EventBatch) -> (Splitter, Vec<objects::Schema>) {
-    let schemas = objects::learn(sample);
+fn choose_splitter(sample: &EventBatch) -> (Splitter, Vec<objects::Schema>) {
+    let schemas = objects::learn_schemas(sample);
     if !schemas.is_empty() || has_few_templates(sample) {
         return (Splitter::Event, schemas);
     }
-    match outline::learning::learn(sample) {
+    match outline::learning::learn_outline(sample) {
         Some(outline) => (Splitter::Outline(Box::new(outline)), schemas),
         None => (Splitter::Event, schemas),
     }
@@ -91,7 +91,7 @@ fn way_of(sample: &EventBatch) -> (Splitter, Vec<objects::Schema>) {
 
 /// Whether the sample has few whole-text templates.
 fn has_few_templates(sample: &EventBatch) -> bool {
-    let mut builder = Builder::new(Vec::new());
+    let mut builder = SlabBuilder::new(Vec::new());
     let mut start = 0;
     let spans = sample.ends.iter().map(|end| {
         let span = Span { start, len: end - start };
@@ -100,7 +100,9 @@ fn has_few_templates(sample: &EventBatch) -> bool {
     });
     let spans: Vec<Span> = spans.collect();
     builder.feed(0, &sample.raw, &spans);
-    let Some(Kind::Templates(texts)) = builder.columns.first().map(|column| &column.kind) else { return false };
-    texts.templates.len() * TEXTS_PER_TEMPLATE <= sample.len()
+    let Some(Representation::Templates(texts)) = builder.columns.first().map(|column| &column.kind) else {
+        return false;
+    };
+    texts.templates.len() * TEXTS_PER_TEMPLATE_MIN <= sample.len()
         && texts.plain_values * 100 <= sample.len() * PLAIN_PERCENT_MAX
 }

@@ -33,8 +33,8 @@ use quarry_event::EventBatch;
 use quarry_event::template::{NumberFormat, Template, ValueTraits};
 
 use crate::limits::MAX_PAGE_EVENTS;
-use builder::{Builder, Kind};
-use dictionary::TextRun;
+use builder::{Representation, SlabBuilder};
+use dictionary::TextList;
 pub(crate) use traits::{VALUE_SET_BYTES_MAX, VALUE_SET_MAX};
 use trie::Span;
 
@@ -45,10 +45,10 @@ const TRIAL_PAGES: usize = 2;
 /// Templates do not pay off if more than this percentage of events fits none.
 const PLAIN_PERCENT_MAX: usize = 40;
 /// Templates do not pay off either if there are more columns than this plus one per `EVENTS_PER_COLUMN` events.
-const COLUMNS_FREE: usize = 256;
+const COLUMNS_ALWAYS: usize = 256;
 const EVENTS_PER_COLUMN: usize = 16;
 /// Outlines are tried if more than this percentage of the first events fits no whole-text template.
-const PLAIN_PERCENT_FEW: usize = 5;
+const OUTLINE_PLAIN_PERCENT_MIN: usize = 5;
 
 /// The texts of one slab as columns, in memory.
 #[derive(Debug, Default)]
@@ -89,40 +89,49 @@ pub(crate) fn split_slab(events: &EventBatch) -> Option<TemplateSlab> {
         return None;
     }
     // First attempt: each sourcetype is split in its own way.
-    if let Some((of_metas, cutters)) = kinds::learn(events)
-        && let Some(slab) = split_texts(events, Builder::of_kinds(cutters), &of_metas, pays)
+    if let Some((of_metas, cutters)) = kinds::learn_kinds(events)
+        && let Some(slab) = split_texts(events, SlabBuilder::with_kinds(cutters), &of_metas, is_worthwhile)
     {
         return Some(slab);
     }
     // If there are too many whole-text templates, an outline may need far fewer.
-    let (whole, pays_anyway) = (|| Builder::new(objects::learn(events)), Cell::new(false));
-    let are_few = |builder: &Builder| {
-        let (pays, few) = (pays(builder), has_few_templates(builder));
+    let (whole, pays_anyway) = (|| SlabBuilder::new(objects::learn_schemas(events)), Cell::new(false));
+    let are_few = |builder: &SlabBuilder| {
+        let (pays, few) = (is_worthwhile(builder), has_few_templates(builder));
         pays_anyway.set(pays && !few);
         pays && few
     };
     split_texts(events, whole(), &[], are_few)
-        .or_else(|| split_texts(events, Builder::of_outline(outline::learning::learn(events)?), &[], pays))
-        .or_else(|| if pays_anyway.get() { split_texts(events, whole(), &[], pays) } else { None })
+        .or_else(|| {
+            split_texts(
+                events,
+                SlabBuilder::with_outline(outline::learning::learn_outline(events)?),
+                &[],
+                is_worthwhile,
+            )
+        })
+        .or_else(|| if pays_anyway.get() { split_texts(events, whole(), &[], is_worthwhile) } else { None })
 }
 
 /// Whether the number of whole-text templates is still acceptable. Only called early, while little is lost by starting
 /// over.
-fn has_few_templates(builder: &Builder) -> bool {
-    let Some(Kind::Templates(texts)) = builder.columns.first().map(|column| &column.kind) else { return false };
+fn has_few_templates(builder: &SlabBuilder) -> bool {
+    let Some(Representation::Templates(texts)) = builder.columns.first().map(|column| &column.kind) else {
+        return false;
+    };
     let events = texts.codes.len();
     events > TRIAL_PAGES * MAX_PAGE_EVENTS
         || texts.has_schemas()
-        || (!texts.is_full() && texts.plain_values * 100 <= events * PLAIN_PERCENT_FEW)
+        || (!texts.is_full() && texts.plain_values * 100 <= events * OUTLINE_PLAIN_PERCENT_MIN)
 }
 
 /// Splits the texts; gives up with `None` if `pays` is false for the columns built so far. `kinds` maps metadata codes
 /// to kinds and is empty if there is only one kind.
 fn split_texts(
     events: &EventBatch,
-    mut builder: Builder,
+    mut builder: SlabBuilder,
     kinds: &[u8],
-    pays: impl Fn(&Builder) -> bool,
+    pays: impl Fn(&SlabBuilder) -> bool,
 ) -> Option<TemplateSlab> {
     let mut spans = Vec::with_capacity(CHUNK_EVENTS);
     let (mut start, mut row) = (0, 0);
@@ -145,25 +154,27 @@ fn split_texts(
             return None;
         }
     }
-    builder.settle();
+    builder.choose_all_representations();
     if !pays(&builder) {
         return None;
     }
-    let slab = finish(builder);
-    debug_assert!(rebuilt_texts::holds(&slab, events), "columns do not give the texts back");
+    let slab = into_template_slab(builder);
+    debug_assert!(rebuilt_texts::restores_texts(&slab, events), "columns do not give the texts back");
     Some(slab)
 }
 
 /// Whether the columns so far pay off.
-fn pays(builder: &Builder) -> bool {
-    let Some(Kind::Templates(texts)) = builder.columns.first().map(|column| &column.kind) else { return false };
+fn is_worthwhile(builder: &SlabBuilder) -> bool {
+    let Some(Representation::Templates(texts)) = builder.columns.first().map(|column| &column.kind) else {
+        return false;
+    };
     let events = texts.codes.len();
     texts.plain_values * 100 <= events * PLAIN_PERCENT_MAX
-        && builder.columns.len() <= COLUMNS_FREE + events / EVENTS_PER_COLUMN
+        && builder.columns.len() <= COLUMNS_ALWAYS + events / EVENTS_PER_COLUMN
 }
 
 /// Converts the columns for the writer.
-fn finish(builder: Builder) -> TemplateSlab {
+fn into_template_slab(builder: SlabBuilder) -> TemplateSlab {
     let mut slab = TemplateSlab::default();
     for column in builder.columns {
         let builder::Column { parent, path, kind, page_starts, .. } = column;
@@ -173,33 +184,33 @@ fn finish(builder: Builder) -> TemplateSlab {
     // The columns of variables come after the column whose templates contain them.
     for at in (0..slab.columns.len()).rev() {
         if let SlabValues::Templates { templates, .. } = &slab.columns[at].values {
-            slab.columns[at].traits = traits::of_templates(templates, &slab.columns, &slab.columns[at].traits);
+            slab.columns[at].traits = traits::template_traits(templates, &slab.columns, &slab.columns[at].traits);
         }
     }
     slab
 }
 
-fn finish_values(kind: Kind) -> (SlabValues, ValueTraits) {
+fn finish_values(kind: Representation) -> (SlabValues, ValueTraits) {
     match kind {
-        Kind::Templates(split) => {
+        Representation::Templates(split) => {
             let values = SlabValues::Templates { templates: split.templates, codes: split.codes };
-            (values, split.as_json.traits())
+            (values, split.json_traits.traits())
         }
-        Kind::Dictionary { interner, mut codes } => {
+        Representation::Dictionary { interner, mut codes } => {
             let (sorted, renamed) = interner.into_sorted();
             codes.iter_mut().for_each(|code| *code = renamed[*code as usize]);
-            let traits = traits::of_dictionary(&sorted);
-            let TextRun { bytes, ends } = sorted;
+            let traits = traits::dictionary_traits(&sorted);
+            let TextList { bytes, ends } = sorted;
             (SlabValues::Dictionary { bytes, ends, codes }, traits)
         }
-        Kind::Numbers { format, numbers } => {
+        Representation::Numbers { format, numbers } => {
             let min = numbers.iter().copied().min().unwrap_or_default();
             let max = numbers.iter().copied().max().unwrap_or_default();
-            (SlabValues::Numbers { format, numbers }, traits::of_numbers(format, min, max))
+            (SlabValues::Numbers { format, numbers }, traits::number_traits(format, min, max))
         }
-        Kind::Pending(texts) | Kind::Texts(texts) => {
-            let traits = traits::of_texts(&texts);
-            let TextRun { bytes, ends } = texts;
+        Representation::Pending(texts) | Representation::Texts(texts) => {
+            let traits = traits::text_traits(&texts);
+            let TextList { bytes, ends } = texts;
             (SlabValues::Texts { bytes, ends }, traits)
         }
     }

@@ -21,9 +21,9 @@ use foldhash::fast::FixedState;
 
 use quarry_event::EventBatch;
 
-use super::classes::{BLANK, CLASS, JSON_END, class_at, run, same};
-use super::trie::{head_mask, head_of};
-use super::variables::{Variable, VariableKind, closing_quote};
+use super::classes::{BLANK, BYTE_CLASSES, JSON_END, class_at, run_end, texts_equal};
+use super::trie::{first_eight_bytes, head_mask};
+use super::variables::{Variable, VariableKind, find_closing_quote};
 
 /// Maximum number of sampled texts of a slab.
 const SAMPLE_TEXTS: usize = 2_048;
@@ -32,11 +32,11 @@ const SAMPLE_TEXTS: usize = 2_048;
 const OBJECTS_PERCENT_MIN: usize = 50;
 const SCHEMA_PERCENT_MIN: usize = 2;
 /// Maximum number of combinations of members and forms for which whole-text templates are good enough.
-const CHOICES_FEW: usize = 24;
+const CHOICES_MAX: usize = 24;
 const SCHEMAS_MAX: usize = 4;
 /// Maximum number of members of a schema, and the maximum as a multiple of the members of an average text.
 const MEMBERS_MAX: usize = 256;
-const MEMBERS_PER_PRESENT: usize = 4;
+const MEMBERS_PER_PRESENT_MAX: usize = 4;
 /// Maximum number of members of a nested object that is split.
 const OBJECT_MEMBERS_MAX: usize = 64;
 /// Maximum nesting depth of objects that are split.
@@ -54,7 +54,7 @@ pub(super) struct Schema {
 /// Literal bytes followed by a variable.
 #[derive(Debug)]
 pub(super) struct Entry {
-    pub(super) literal: Start,
+    pub(super) literal: LiteralBytes,
     pub(super) kind: EntryKind,
 }
 
@@ -66,30 +66,30 @@ pub(super) enum EntryKind {
     Scalar,
     /// An optional member. It consists of `head`, a value and `comma_behind`. Either `head` begins with the comma
     /// before the member, or `comma_behind` is the comma after it.
-    Member { head: Start, comma_behind: Box<[u8]> },
+    Member { head: LiteralBytes, comma_behind: Box<[u8]> },
     /// Members that are unknown to the schema or in a different order. They end before `until`, which follows in every
     /// text.
-    Rest { until: Start },
+    Rest { until: LiteralBytes },
 }
 
 /// Bytes to compare with a text. The first eight are kept as a number, because most texts differ in these.
 #[derive(Debug)]
-pub(super) struct Start {
+pub(super) struct LiteralBytes {
     pub(super) bytes: Box<[u8]>,
     head: u64,
     mask: u64,
 }
 
-impl Start {
-    fn new(bytes: Vec<u8>) -> Start {
-        Start { head: head_of(&bytes), mask: head_mask(&bytes), bytes: bytes.into() }
+impl LiteralBytes {
+    fn new(bytes: Vec<u8>) -> LiteralBytes {
+        LiteralBytes { head: first_eight_bytes(&bytes), mask: head_mask(&bytes), bytes: bytes.into() }
     }
 
     /// Whether `text` continues with these bytes at `at`; `head` is [`head_of`] the text from there.
     #[inline]
     fn is_at(&self, text: &[u8], at: usize, head: u64) -> bool {
         (self.head ^ head) & self.mask == 0
-            && text.get(at..at + self.bytes.len()).is_some_and(|start| same(start, &self.bytes))
+            && text.get(at..at + self.bytes.len()).is_some_and(|start| texts_equal(start, &self.bytes))
     }
 }
 
@@ -105,20 +105,22 @@ impl Schema {
 
     /// Whether a text fits this schema. If it does, `places` receives the ranges of its variables, in order.
     #[inline]
-    pub(super) fn fit(&self, text: &[u8], places: &mut Vec<(u32, u32)>) -> bool {
+    pub(super) fn match_text(&self, text: &[u8], places: &mut Vec<(u32, u32)>) -> bool {
         places.clear();
-        let (mut at, mut head) = (0, head_of(text));
+        let (mut at, mut head) = (0, first_eight_bytes(text));
         for entry in &self.entries {
             if !entry.literal.bytes.is_empty() {
                 if !entry.literal.is_at(text, at, head) {
                     return false;
                 }
                 at += entry.literal.bytes.len();
-                head = head_of(&text[at..]);
+                head = first_eight_bytes(&text[at..]);
             }
             let end = match &entry.kind {
-                EntryKind::String => closing_quote(text, at),
-                EntryKind::Scalar => value_end(text, at).filter(|(form, _)| *form == Form::Scalar).map(|(_, end)| end),
+                EntryKind::String => find_closing_quote(text, at),
+                EntryKind::Scalar => {
+                    value_end(text, at).filter(|(form, _)| *form == ValueForm::Scalar).map(|(_, end)| end)
+                }
                 EntryKind::Member { head: start, .. } if !start.is_at(text, at, head) => Some(at),
                 EntryKind::Member { head: start, comma_behind } => {
                     let value = value_end(text, at + start.bytes.len()).map(|(_, end)| end);
@@ -131,7 +133,7 @@ impl Schema {
             places.push((at as u32, end as u32));
             if end > at {
                 at = end;
-                head = head_of(&text[at..]);
+                head = first_eight_bytes(&text[at..]);
             }
         }
         text[at..] == *self.end
@@ -139,8 +141,8 @@ impl Schema {
 }
 
 /// End of the members from `at` to `until`, each preceded by a comma; `None` if other bytes come first.
-fn rest_end(text: &[u8], mut at: usize, until: &Start) -> Option<usize> {
-    while !until.is_at(text, at, head_of(&text[at..])) {
+fn rest_end(text: &[u8], mut at: usize, until: &LiteralBytes) -> Option<usize> {
+    while !until.is_at(text, at, first_eight_bytes(&text[at..])) {
         let key = skip_blanks(text, at + 1);
         if text.get(at) != Some(&b',') || text.get(key) != Some(&b'"') {
             return None;
@@ -156,18 +158,18 @@ pub(super) fn split_member(text: &[u8], variables: &mut Vec<Variable>) -> Option
     let key = text.iter().position(|byte| *byte == b'"')?;
     let value = key_end(text, key)?;
     let (form, end) = value_end(text, value)?;
-    let is_one = text[end..].iter().all(|byte| *byte == b',' || CLASS[usize::from(*byte)] & BLANK != 0);
+    let is_one = text[end..].iter().all(|byte| *byte == b',' || BYTE_CLASSES[usize::from(*byte)] & BLANK != 0);
     match form {
         _ if !is_one => return None,
-        Form::String => variables.push(Variable { start: value + 1, end: end - 1, kind: VariableKind::String }),
-        Form::Scalar => variables.push(Variable { start: value, end, kind: VariableKind::Json }),
-        Form::Object | Form::Array => return None,
+        ValueForm::String => variables.push(Variable { start: value + 1, end: end - 1, kind: VariableKind::String }),
+        ValueForm::Scalar => variables.push(Variable { start: value, end, kind: VariableKind::Json }),
+        ValueForm::Object | ValueForm::Array => return None,
     }
     Some(())
 }
 
 /// Schemas for the texts of a slab, the most frequent first; none if whole-text templates suffice.
-pub(super) fn learn(events: &EventBatch) -> Vec<Schema> {
+pub(super) fn learn_schemas(events: &EventBatch) -> Vec<Schema> {
     let step = events.len().div_ceil(SAMPLE_TEXTS).max(1);
     let sample = (0..events.len()).step_by(step).map(|row| events.raw(row));
     let texts = sample.len();
@@ -176,23 +178,24 @@ pub(super) fn learn(events: &EventBatch) -> Vec<Schema> {
         return Vec::new();
     }
     let mut choices = HashSet::with_hasher(FixedState::default());
-    let mut learned: Vec<SchemaInProgress> = Vec::new();
+    let mut learned: Vec<SchemaLearner> = Vec::new();
     for text in objects {
         let Some((members, end)) = members_of(text, 0).filter(|(_, end)| *end == text.len()) else { continue };
-        choices.insert(choice_of(text, &members));
-        let is_like = |known: &SchemaInProgress| known.comma_of(text, &members) && known.root.takes(text, &members, 0);
+        choices.insert(choice_hash(text, &members));
+        let is_like =
+            |known: &SchemaLearner| known.uses_comma(text, &members) && known.root.can_merge(text, &members, 0);
         match learned.iter().position(is_like) {
             Some(known) => learned[known].root.merge(text, &members, 0),
-            None if learned.len() < SCHEMAS_MAX => learned.extend(SchemaInProgress::of(text, &members, end)),
+            None if learned.len() < SCHEMAS_MAX => learned.extend(SchemaLearner::of(text, &members, end)),
             None => {}
         }
     }
-    if choices.len() <= CHOICES_FEW {
+    if choices.len() <= CHOICES_MAX {
         return Vec::new();
     }
     learned.retain(|known| known.root.seen as usize * 100 >= texts * SCHEMA_PERCENT_MIN);
     learned.sort_by_key(|known| std::cmp::Reverse(known.root.seen));
-    learned.iter().filter_map(SchemaInProgress::schema).collect()
+    learned.iter().filter_map(SchemaLearner::build_schema).collect()
 }
 
 fn is_object(text: &[u8]) -> bool {
@@ -201,7 +204,7 @@ fn is_object(text: &[u8]) -> bool {
 
 /// Form of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum ValueForm {
     String,
     Scalar,
     Object,
@@ -214,19 +217,19 @@ struct MemberRange {
     /// Range from the opening quote of the key to the value.
     key: (usize, usize),
     value: (usize, usize),
-    form: Form,
+    form: ValueForm,
 }
 
 /// Form and end of the value at `at`.
 #[inline]
-fn value_end(text: &[u8], at: usize) -> Option<(Form, usize)> {
+fn value_end(text: &[u8], at: usize) -> Option<(ValueForm, usize)> {
     match text.get(at)? {
-        b'"' => closing_quote(text, at + 1).map(|end| (Form::String, end + 1)),
-        b'{' => nested_end(text, at).map(|end| (Form::Object, end)),
-        b'[' => nested_end(text, at).map(|end| (Form::Array, end)),
+        b'"' => find_closing_quote(text, at + 1).map(|end| (ValueForm::String, end + 1)),
+        b'{' => nested_end(text, at).map(|end| (ValueForm::Object, end)),
+        b'[' => nested_end(text, at).map(|end| (ValueForm::Array, end)),
         _ => {
-            let end = run(text, at, JSON_END);
-            (end > at).then_some((Form::Scalar, end))
+            let end = run_end(text, at, JSON_END);
+            (end > at).then_some((ValueForm::Scalar, end))
         }
     }
 }
@@ -236,7 +239,7 @@ fn nested_end(text: &[u8], at: usize) -> Option<usize> {
     let (mut at, mut depth) = (at, 0usize);
     loop {
         match text.get(at)? {
-            b'"' => at = closing_quote(text, at + 1)?,
+            b'"' => at = find_closing_quote(text, at + 1)?,
             b'{' | b'[' => depth += 1,
             b'}' | b']' => {
                 depth -= 1;
@@ -252,7 +255,7 @@ fn nested_end(text: &[u8], at: usize) -> Option<usize> {
 
 /// Position of the value of the key at `at`.
 fn key_end(text: &[u8], at: usize) -> Option<usize> {
-    let colon = skip_blanks(text, closing_quote(text, at + 1)? + 1);
+    let colon = skip_blanks(text, find_closing_quote(text, at + 1)? + 1);
     (text.get(colon) == Some(&b':')).then(|| skip_blanks(text, colon + 1))
 }
 
@@ -287,18 +290,18 @@ fn members_of(text: &[u8], at: usize) -> Option<(Vec<MemberRange>, usize)> {
 }
 
 /// Hash of the combination of keys and forms of their values, including nested objects.
-fn choice_of(text: &[u8], members: &[MemberRange]) -> u64 {
+fn choice_hash(text: &[u8], members: &[MemberRange]) -> u64 {
     let mut hasher = FixedState::default().build_hasher();
-    put_choice(text, members, 0, &mut hasher);
+    hash_choice(text, members, 0, &mut hasher);
     hasher.finish()
 }
 
-fn put_choice(text: &[u8], members: &[MemberRange], depth: usize, hasher: &mut impl Hasher) {
+fn hash_choice(text: &[u8], members: &[MemberRange], depth: usize, hasher: &mut impl Hasher) {
     for member in members {
         hasher.write(&text[member.key.0..member.key.1]);
         hasher.write_u8(member.form as u8);
         if let Some(inner) = member.members(text, depth) {
-            put_choice(text, &inner, depth + 1, hasher);
+            hash_choice(text, &inner, depth + 1, hasher);
         }
     }
     hasher.write_u8(u8::MAX);
@@ -307,14 +310,14 @@ fn put_choice(text: &[u8], members: &[MemberRange], depth: usize, hasher: &mut i
 impl MemberRange {
     /// The members of the member's value, if the value is an object within the depth limit.
     fn members(&self, text: &[u8], depth: usize) -> Option<Vec<MemberRange>> {
-        let is_open = self.form == Form::Object && depth < DEPTH_MAX;
+        let is_open = self.form == ValueForm::Object && depth < DEPTH_MAX;
         is_open.then(|| members_of(text, self.value.0)).flatten().map(|(members, _)| members)
     }
 }
 
 /// A schema while it is learned.
 #[derive(Debug)]
-struct SchemaInProgress {
+struct SchemaLearner {
     /// Separator between two members.
     comma: Box<[u8]>,
     root: Object,
@@ -336,21 +339,21 @@ struct Member {
     key: Box<[u8]>,
     /// Number of texts that have the member, and the form of its values if all have the same form.
     seen: u32,
-    form: Option<Form>,
+    form: Option<ValueForm>,
     /// The members of its values, while all of these are objects that [`Object::takes`] accepts.
     object: Option<Object>,
 }
 
-impl SchemaInProgress {
+impl SchemaLearner {
     /// The schema of one text; `None` if the text has different separators, fewer than two members, or too many.
-    fn of(text: &[u8], members: &[MemberRange], end: usize) -> Option<SchemaInProgress> {
+    fn of(text: &[u8], members: &[MemberRange], end: usize) -> Option<SchemaLearner> {
         debug_assert_eq!(end, text.len(), "an object continues after its end");
         let comma = match members {
             [first, second, ..] if members.len() <= MEMBERS_MAX => text[first.value.1..second.key.0].into(),
             _ => return None,
         };
-        let mut learned = SchemaInProgress { comma, root: Object::default() };
-        if !learned.comma_of(text, members) {
+        let mut learned = SchemaLearner { comma, root: Object::default() };
+        if !learned.uses_comma(text, members) {
             return None;
         }
         learned.root.merge(text, members, 0);
@@ -358,15 +361,15 @@ impl SchemaInProgress {
     }
 
     /// Whether the members are separated by the schema's comma.
-    fn comma_of(&self, text: &[u8], members: &[MemberRange]) -> bool {
+    fn uses_comma(&self, text: &[u8], members: &[MemberRange]) -> bool {
         members.windows(2).all(|pair| text[pair[0].value.1..pair[1].key.0] == *self.comma)
     }
 
-    fn schema(&self) -> Option<Schema> {
-        let mut schema = Writer { comma: &self.comma, entries: Vec::new(), literal: Vec::new() };
-        let members = self.root.count();
-        let present = self.root.present() / u64::from(self.root.seen.max(1));
-        if members > MEMBERS_MAX || members as u64 > (present + 1) * MEMBERS_PER_PRESENT as u64 {
+    fn build_schema(&self) -> Option<Schema> {
+        let mut schema = SchemaWriter { comma: &self.comma, entries: Vec::new(), literal: Vec::new() };
+        let members = self.root.member_count();
+        let present = self.root.present_members() / u64::from(self.root.seen.max(1));
+        if members > MEMBERS_MAX || members as u64 > (present + 1) * MEMBERS_PER_PRESENT_MAX as u64 {
             return None;
         }
         schema.put_object(&self.root)?;
@@ -377,14 +380,14 @@ impl SchemaInProgress {
 impl Object {
     /// Whether the schema has room for those members of a text that it does not know yet. At the top level, at least
     /// half of the text's members must be known, too.
-    fn takes(&self, text: &[u8], members: &[MemberRange], depth: usize) -> bool {
+    fn can_merge(&self, text: &[u8], members: &[MemberRange], depth: usize) -> bool {
         let most = if depth == 0 { MEMBERS_MAX } else { OBJECT_MEMBERS_MAX };
         if members.len() > most {
             return false;
         }
         let (mut known, mut next) = (0, 0);
         for member in members {
-            if let Some(at) = self.place(&text[member.key.0..member.key.1], next) {
+            if let Some(at) = self.member_index(&text[member.key.0..member.key.1], next) {
                 (known, next) = (known + 1, at + 1);
             }
         }
@@ -393,7 +396,7 @@ impl Object {
     }
 
     /// Index of the member with this key; `next` is the most likely index and is tried first.
-    fn place(&self, key: &[u8], next: usize) -> Option<usize> {
+    fn member_index(&self, key: &[u8], next: usize) -> Option<usize> {
         let is_it = |known: &Member| *known.key == *key;
         match self.members.get(next) {
             Some(known) if is_it(known) => Some(next),
@@ -407,8 +410,8 @@ impl Object {
         let mut before = None;
         for found in members {
             let key = &text[found.key.0..found.key.1];
-            let at = self.place(key, before.map_or(0, |before| before + 1)).unwrap_or_else(|| {
-                let object = (found.form == Form::Object).then(Object::default);
+            let at = self.member_index(key, before.map_or(0, |before| before + 1)).unwrap_or_else(|| {
+                let object = (found.form == ValueForm::Object).then(Object::default);
                 self.members.push(Member { key: key.into(), seen: 0, form: Some(found.form), object });
                 self.members.len() - 1
             });
@@ -421,7 +424,7 @@ impl Object {
 
     /// The members in the order in which texts usually have them. The next one is always the member that was least
     /// often preceded by one of the remaining members.
-    fn in_order(&self) -> Vec<&Member> {
+    fn ordered_members(&self) -> Vec<&Member> {
         let mut before = vec![0u64; self.members.len()];
         self.order.iter().for_each(|((_, second), count)| before[*second] += u64::from(*count));
         let mut left: Vec<usize> = (0..self.members.len()).collect();
@@ -436,13 +439,13 @@ impl Object {
     }
 
     /// Number of members, including those of nested objects.
-    fn count(&self) -> usize {
-        self.members.iter().map(|member| 1 + member.object.as_ref().map_or(0, Object::count)).sum()
+    fn member_count(&self) -> usize {
+        self.members.iter().map(|member| 1 + member.object.as_ref().map_or(0, Object::member_count)).sum()
     }
 
     /// Sum over all texts of the number of members present, including those of nested objects.
-    fn present(&self) -> u64 {
-        let inside = |member: &Member| member.object.as_ref().map_or(0, Object::present);
+    fn present_members(&self) -> u64 {
+        let inside = |member: &Member| member.object.as_ref().map_or(0, Object::present_members);
         self.members.iter().map(|member| u64::from(member.seen) + inside(member)).sum()
     }
 
@@ -461,7 +464,7 @@ impl Member {
         }
         if let Some(object) = &mut self.object {
             match found.members(text, depth) {
-                Some(members) if object.takes(text, &members, depth + 1) => object.merge(text, &members, depth + 1),
+                Some(members) if object.can_merge(text, &members, depth + 1) => object.merge(text, &members, depth + 1),
                 _ => self.object = None,
             }
         }
@@ -472,25 +475,25 @@ impl Member {
     fn is_fixed(&self, texts: u32) -> bool {
         self.seen == texts
             && match self.form {
-                Some(Form::String | Form::Scalar) => true,
-                Some(Form::Object) => self.object.as_ref().is_some_and(|object| object.has_anchor()),
+                Some(ValueForm::String | ValueForm::Scalar) => true,
+                Some(ValueForm::Object) => self.object.as_ref().is_some_and(|object| object.has_anchor()),
                 _ => false,
             }
     }
 }
 
 /// Builds the entries of a schema.
-struct Writer<'l> {
+struct SchemaWriter<'l> {
     comma: &'l [u8],
     entries: Vec<Entry>,
     /// Literal after the last entry.
     literal: Vec<u8>,
 }
 
-impl Writer<'_> {
+impl SchemaWriter<'_> {
     /// Adds the entries of an object; `None` if it has no fixed member, which determines where commas are.
     fn put_object(&mut self, object: &Object) -> Option<()> {
-        let members = object.in_order();
+        let members = object.ordered_members();
         let anchor = members.iter().position(|member| member.is_fixed(object.seen))?;
         self.literal.push(b'{');
         for (at, member) in members.iter().enumerate() {
@@ -501,16 +504,18 @@ impl Writer<'_> {
                 self.literal.extend_from_slice(&member.key);
                 self.put_value(member)?;
             } else if at < anchor {
-                let head = Start::new(member.key.to_vec());
+                let head = LiteralBytes::new(member.key.to_vec());
                 self.put(EntryKind::Member { head, comma_behind: self.comma.into() });
             } else {
-                let head = Start::new([self.comma, &member.key].concat());
+                let head = LiteralBytes::new([self.comma, &member.key].concat());
                 self.put(EntryKind::Member { head, comma_behind: Box::default() });
                 // Unknown members may follow the last member of a run.
                 match members.get(at + 1) {
                     Some(next) if !next.is_fixed(object.seen) => {}
-                    Some(next) => self.put(EntryKind::Rest { until: Start::new([self.comma, &next.key].concat()) }),
-                    None => self.put(EntryKind::Rest { until: Start::new(vec![b'}']) }),
+                    Some(next) => {
+                        self.put(EntryKind::Rest { until: LiteralBytes::new([self.comma, &next.key].concat()) })
+                    }
+                    None => self.put(EntryKind::Rest { until: LiteralBytes::new(vec![b'}']) }),
                 }
             }
         }
@@ -520,13 +525,13 @@ impl Writer<'_> {
 
     fn put_value(&mut self, member: &Member) -> Option<()> {
         match (member.form, &member.object) {
-            (Some(Form::String), _) => {
+            (Some(ValueForm::String), _) => {
                 self.literal.push(b'"');
                 self.put(EntryKind::String);
                 self.literal.push(b'"');
                 Some(())
             }
-            (Some(Form::Object), Some(object)) => self.put_object(object),
+            (Some(ValueForm::Object), Some(object)) => self.put_object(object),
             _ => {
                 self.put(EntryKind::Scalar);
                 Some(())
@@ -535,7 +540,7 @@ impl Writer<'_> {
     }
 
     fn put(&mut self, kind: EntryKind) {
-        let literal = Start::new(std::mem::take(&mut self.literal));
+        let literal = LiteralBytes::new(std::mem::take(&mut self.literal));
         self.entries.push(Entry { literal, kind });
     }
 }
@@ -550,12 +555,12 @@ mod tests {
         let meta = Metadata { index: word("main"), host: word("h"), source: word("s"), sourcetype: word("t") };
         let mut events = EventBatch { metas: vec![meta], ..EventBatch::default() };
         texts.iter().enumerate().for_each(|(at, text)| events.push(text.as_bytes(), at as i64, 0));
-        learn(&events)
+        learn_schemas(&events)
     }
 
-    fn fits(schema: &Schema, text: &str) -> Option<Vec<String>> {
+    fn match_schema(schema: &Schema, text: &str) -> Option<Vec<String>> {
         let mut places = Vec::new();
-        let fits = schema.fit(text.as_bytes(), &mut places);
+        let fits = schema.match_text(text.as_bytes(), &mut places);
         fits.then(|| places.iter().map(|(start, end)| text[*start as usize..*end as usize].to_owned()).collect())
     }
 
@@ -579,12 +584,12 @@ mod tests {
     }
 
     #[test]
-    fn one_schema_holds_for_every_choice_of_members() {
+    fn one_schema_matches_every_choice_of_members() {
         let texts = choices();
         let schemas = learned(&texts);
         assert_eq!(schemas.len(), 1);
         for text in &texts {
-            let values = fits(&schemas[0], text).unwrap_or_else(|| panic!("{text}"));
+            let values = match_schema(&schemas[0], text).unwrap_or_else(|| panic!("{text}"));
             let mut again = String::new();
             for (entry, value) in schemas[0].entries().iter().zip(values) {
                 again.push_str(std::str::from_utf8(&entry.literal.bytes).unwrap());
@@ -596,20 +601,23 @@ mod tests {
     }
 
     #[test]
-    fn unknown_members_and_other_orders_are_the_rest_of_a_run() {
+    fn unknown_or_reordered_members_go_to_the_rest() {
         let schema = learned(&choices()).remove(0);
         for (text, rest) in [
             (r#"{"time":1,"in":{"name":"n"},"new":1}"#, r#","new":1"#),
             (r#"{"time":1,"in":{"name":"n"},"last":"","err2":true}"#, r#","err2":true"#),
             (r#"{"time":1,"in":{"name":"n"},"x":[{"}":1}],"y":"}"}"#, r#","x":[{"}":1}],"y":"}""#),
         ] {
-            assert!(fits(&schema, text).unwrap_or_else(|| panic!("{text}")).contains(&rest.to_owned()), "{text}");
+            assert!(
+                match_schema(&schema, text).unwrap_or_else(|| panic!("{text}")).contains(&rest.to_owned()),
+                "{text}"
+            );
         }
     }
 
     /// In these texts, every key is new: a look-up quadratic in the number of keys would take too long for sealing.
     #[test]
-    fn objects_of_very_many_members_are_left_out() {
+    fn objects_with_too_many_members_get_no_schema() {
         let text = |number: usize| {
             let members: Vec<String> = (0..5_000).map(|at| format!("\"{number}k{at}\":{at}")).collect();
             format!("{{{}}}", members.join(","))
@@ -620,10 +628,10 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_otherwise_does_not_fit() {
+    fn texts_with_other_separators_or_order_do_not_match() {
         let schema = learned(&choices()).remove(0);
         let text = r#"{"time":1,"in":{"name":"n"}}"#;
-        assert!(fits(&schema, text).is_some());
+        assert!(match_schema(&schema, text).is_some());
         for other in [
             r#"{"in":{"name":"n"},"time":1}"#,
             r#"{"time":1, "in":{"name":"n"}}"#,
@@ -636,12 +644,12 @@ mod tests {
             "{",
             "",
         ] {
-            assert_eq!(fits(&schema, other), None, "{other}");
+            assert_eq!(match_schema(&schema, other), None, "{other}");
         }
     }
 
     #[test]
-    fn few_choices_and_other_texts_need_none() {
+    fn few_choices_or_other_texts_get_no_schema() {
         let alike: Vec<String> = (0..100).map(|n| format!("{{\"a\":{n},\"b\":\"x\"}}")).collect();
         assert!(learned(&alike).is_empty());
         let lines: Vec<String> = (0..100).map(|n| format!("a={n} b")).collect();

@@ -6,19 +6,19 @@ use quarry_event::template::TemplatePart;
 use super::{SlabValues, TemplateSlab};
 
 /// Reads all columns of a slab in order of events.
-pub(super) struct Filler<'s> {
+pub(super) struct ColumnFiller<'s> {
     slab: &'s TemplateSlab,
     /// Number of values read of each column.
     read: Vec<usize>,
 }
 
-impl<'s> Filler<'s> {
-    pub(super) fn new(slab: &'s TemplateSlab) -> Filler<'s> {
-        Filler { slab, read: vec![0; slab.columns.len()] }
+impl<'s> ColumnFiller<'s> {
+    pub(super) fn new(slab: &'s TemplateSlab) -> ColumnFiller<'s> {
+        ColumnFiller { slab, read: vec![0; slab.columns.len()] }
     }
 
     /// Appends the next value of a column.
-    pub(super) fn next(&mut self, column: usize, out: &mut Vec<u8>) {
+    pub(super) fn append_next(&mut self, column: usize, out: &mut Vec<u8>) {
         let slab = self.slab;
         let at = self.read[column];
         self.read[column] += 1;
@@ -31,7 +31,7 @@ impl<'s> Filler<'s> {
                 for part in &templates[codes[at] as usize].parts {
                     match part {
                         TemplatePart::Literal(literal) => out.extend_from_slice(literal),
-                        TemplatePart::Variable(variable) => self.next(*variable as usize, out),
+                        TemplatePart::Variable(variable) => self.append_next(*variable as usize, out),
                     }
                 }
             }
@@ -43,12 +43,12 @@ impl<'s> Filler<'s> {
 }
 
 /// Whether the columns restore every text.
-pub(super) fn holds(slab: &TemplateSlab, events: &EventBatch) -> bool {
-    let mut filler = Filler::new(slab);
+pub(super) fn restores_texts(slab: &TemplateSlab, events: &EventBatch) -> bool {
+    let mut filler = ColumnFiller::new(slab);
     let mut text = Vec::new();
     (0..events.len()).all(|row| {
         text.clear();
-        filler.next(0, &mut text);
+        filler.append_next(0, &mut text);
         text == events.raw(row)
     })
 }

@@ -9,7 +9,7 @@ use quarry_event::template::{
 };
 use quarry_event::{EventBatch, Metadata};
 
-use super::rebuilt_texts::Filler;
+use super::rebuilt_texts::ColumnFiller;
 use super::*;
 
 fn batch<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> EventBatch {
@@ -25,7 +25,7 @@ fn batch<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> EventBatch {
 /// Splits texts regardless of the cost, and checks all that the writer relies on.
 fn template_slab_of(events: &EventBatch) -> TemplateSlab {
     outlined(events);
-    let slab = split_texts(events, Builder::new(objects::learn(events)), &[], |_| true).unwrap();
+    let slab = split_texts(events, SlabBuilder::new(objects::learn_schemas(events)), &[], |_| true).unwrap();
     check(&slab, events);
     slab
 }
@@ -33,19 +33,19 @@ fn template_slab_of(events: &EventBatch) -> TemplateSlab {
 /// Splits texts by their outline, whether it pays off or not.
 fn outlined(events: &EventBatch) -> TemplateSlab {
     let texts: Vec<&[u8]> = (0..events.len().min(1_000)).map(|row| events.raw(row)).collect();
-    let (outline, _) = outline::learning::outline_of(&texts);
-    let slab = split_texts(events, Builder::of_outline(outline), &[], |_| true).unwrap();
+    let (outline, _) = outline::learning::build_outline(&texts);
+    let slab = split_texts(events, SlabBuilder::with_outline(outline), &[], |_| true).unwrap();
     check(&slab, events);
     slab
 }
 
 /// Text of one row, from the columns alone.
 fn rebuild(slab: &TemplateSlab, row: usize) -> Vec<u8> {
-    let mut filler = Filler::new(slab);
+    let mut filler = ColumnFiller::new(slab);
     let mut text = Vec::new();
     for _ in 0..=row {
         text.clear();
-        filler.next(0, &mut text);
+        filler.append_next(0, &mut text);
     }
     text
 }
@@ -59,11 +59,11 @@ fn len(values: &SlabValues) -> usize {
 }
 
 fn check(slab: &TemplateSlab, events: &EventBatch) {
-    let mut filler = Filler::new(slab);
+    let mut filler = ColumnFiller::new(slab);
     let mut text = Vec::new();
     for row in 0..events.len() {
         text.clear();
-        filler.next(0, &mut text);
+        filler.append_next(0, &mut text);
         assert_eq!(text.escape_ascii().to_string(), events.raw(row).escape_ascii().to_string(), "row {row}");
     }
     assert!(slab.columns.len() <= MAX_COLUMNS);
@@ -131,12 +131,12 @@ fn check_leaf(values: &SlabValues) {
         SlabValues::Dictionary { bytes, ends, codes } => {
             let used: BTreeSet<u32> = codes.iter().copied().collect();
             assert_eq!(used.len(), ends.len());
-            let texts = TextRun { bytes: bytes.clone(), ends: ends.clone() };
+            let texts = TextList { bytes: bytes.clone(), ends: ends.clone() };
             assert!(texts.iter().zip(texts.iter().skip(1)).all(|(low, high)| low < high));
             assert!(texts.iter().all(|text| std::str::from_utf8(text).is_ok()));
         }
         SlabValues::Texts { bytes, ends } => {
-            let texts = TextRun { bytes: bytes.clone(), ends: ends.clone() };
+            let texts = TextList { bytes: bytes.clone(), ends: ends.clone() };
             assert!(texts.iter().all(|text| std::str::from_utf8(text).is_ok()));
         }
         SlabValues::Numbers { format, .. } => assert!(format.is_valid()),
@@ -146,14 +146,14 @@ fn check_leaf(values: &SlabValues) {
 
 fn check_traits(slab: &TemplateSlab) {
     for column in 0..slab.columns.len() {
-        let mut filler = Filler::new(slab);
+        let mut filler = ColumnFiller::new(slab);
         let mut found = ValueTraits::default();
         let mut text = Vec::new();
         let mut distinct = BTreeSet::new();
         let values = len(&slab.columns[column].values);
         for at in 0..values {
             text.clear();
-            filler.next(column, &mut text);
+            filler.append_next(column, &mut text);
             distinct.insert(text.clone());
             found.add(&text, at == 0);
             let said = &slab.columns[column].traits;
@@ -175,7 +175,7 @@ fn check_traits(slab: &TemplateSlab) {
 /// Long JSON texts are split into words, so that a backslash is separated from the words `n12` and `u00e4` after it.
 /// Whether their escapes are complete is therefore checked before splitting.
 #[test]
-fn texts_split_into_words_are_known_to_json() {
+fn texts_split_into_words_keep_their_json_traits() {
     let line = |at: u32| {
         let next = match at % 3 {
             0 => "null".to_owned(),
@@ -197,7 +197,7 @@ fn texts_split_into_words_are_known_to_json() {
 #[test]
 fn classes_agree_with_the_segmenter() {
     for byte in 0..=255u8 {
-        assert_eq!(classes::breaks(byte), quarry_event::segment::is_breaker(byte), "{byte}");
+        assert_eq!(classes::is_segmenter_breaker(byte), quarry_event::segment::is_breaker(byte), "{byte}");
     }
 }
 
@@ -246,7 +246,7 @@ const LINES: [&str; 40] = [
 ];
 
 #[test]
-fn every_kind_of_line_comes_back() {
+fn every_kind_of_log_line_round_trips() {
     let slab = template_slab_of(&batch(LINES));
     assert_eq!(rebuild(&slab, 3), LINES[3].as_bytes());
     // The lines are repeated often enough for every column to choose its kind, each time in a different order.
@@ -255,7 +255,7 @@ fn every_kind_of_line_comes_back() {
 }
 
 #[test]
-fn no_events_are_no_slab_and_empty_ones_are_one_template() {
+fn no_events_yield_no_slab_and_empty_events_one_template() {
     assert!(split_slab(&batch::<&str>([])).is_none());
     let slab = template_slab_of(&batch(["", "", ""]));
     assert!(matches!(&slab.columns[0].values, SlabValues::Templates { templates, .. } if templates.len() == 1));
@@ -277,7 +277,7 @@ fn format_of(column: &SlabColumn) -> Option<NumberFormat> {
 }
 
 #[test]
-fn fields_become_columns_of_their_kind() {
+fn fields_become_columns_of_matching_kinds() {
     let word = ["accepted", "rejected", "queued"];
     let slab = template_slab_of(&batch((0..10_000u64).map(|at| {
         let wide = at.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -314,7 +314,7 @@ fn fields_become_columns_of_their_kind() {
 }
 
 #[test]
-fn values_that_change_their_kind_late_change_the_column() {
+fn late_changes_of_values_change_the_column_kind() {
     let events = batch((0..20_000u32).map(|at| match at {
         0..9_000 => format!("n={at} d=a{} h={:04x}", at % 5, at % 3_000),
         9_000 => "n=none d=a0 h=zzz".to_owned(),
@@ -327,7 +327,7 @@ fn values_that_change_their_kind_late_change_the_column() {
 }
 
 #[test]
-fn free_text_does_not_pay() {
+fn free_text_is_not_split() {
     let words = |seed: u64| {
         let mut state = seed + 1;
         let letters: Vec<u8> = (0..200)
@@ -348,7 +348,7 @@ fn free_text_does_not_pay() {
 }
 
 /// A number that differs from row to row.
-fn drawn(at: u64, below: u64) -> u64 {
+fn pseudo_random(at: u64, below: u64) -> u64 {
     let mixed = (at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     (mixed >> 33) % below
@@ -356,8 +356,8 @@ fn drawn(at: u64, below: u64) -> u64 {
 
 /// A sentence that no other row has.
 fn sentence(at: u64) -> String {
-    (0..4 + drawn(at, 5))
-        .map(|word| format!("w{}", letters(drawn(at * 31 + word, 5_000))))
+    (0..4 + pseudo_random(at, 5))
+        .map(|word| format!("w{}", letters(pseudo_random(at * 31 + word, 5_000))))
         .collect::<Vec<_>>()
         .join(" ")
 }
@@ -378,32 +378,32 @@ fn templates_of(slab: &TemplateSlab) -> Vec<String> {
 
 /// Splits the texts by a learned outline, which must pay off.
 fn learned(events: &EventBatch) -> TemplateSlab {
-    let outline = outline::learning::learn(events).expect("an outline pays off for these sentences");
-    let slab = split_texts(events, Builder::of_outline(outline), &[], pays).unwrap();
+    let outline = outline::learning::learn_outline(events).expect("an outline pays off for these sentences");
+    let slab = split_texts(events, SlabBuilder::with_outline(outline), &[], is_worthwhile).unwrap();
     check(&slab, events);
     slab
 }
 
 #[test]
-fn what_frames_free_text_is_taken_apart() {
+fn structure_around_free_text_is_split() {
     let keys = ["object", "latency_ms", "probe", "replicas", "plugin", "queue", "verb", "UID", "zone", "node"];
     let events = batch((0..12_000).map(|at| {
         let head = format!(
             "{}1121 00:00:{:02}.{:06} {:7} f{}.go:{}]",
             ["I", "W", "E"][at as usize % 3],
             at / 200,
-            drawn(at, 1_000_000),
-            drawn(at, 4_000),
-            letters(drawn(at, 9)),
-            drawn(at, 900)
+            pseudo_random(at, 1_000_000),
+            pseudo_random(at, 4_000),
+            letters(pseudo_random(at, 9)),
+            pseudo_random(at, 900)
         );
-        if drawn(at, 4) == 0 {
-            return format!("{head} {} a/b-{:05x}: {}", sentence(at), drawn(at, 1 << 20), sentence(at + 7));
+        if pseudo_random(at, 4) == 0 {
+            return format!("{head} {} a/b-{:05x}: {}", sentence(at), pseudo_random(at, 1 << 20), sentence(at + 7));
         }
-        let pairs = keys.iter().enumerate().filter(|(key, _)| drawn(at * 11 + *key as u64, 2) == 0);
+        let pairs = keys.iter().enumerate().filter(|(key, _)| pseudo_random(at * 11 + *key as u64, 2) == 0);
         let pairs = pairs.map(|(key, name)| match key % 2 {
-            0 => format!(" {name}=\"say {}\"", letters(drawn(at, 40))),
-            _ => format!(" {name}={}", drawn(at, 90)),
+            0 => format!(" {name}=\"say {}\"", letters(pseudo_random(at, 40))),
+            _ => format!(" {name}={}", pseudo_random(at, 90)),
         });
         format!("{head} \"{}\"{}", sentence(at), pairs.collect::<String>())
     }));
@@ -429,22 +429,22 @@ fn what_frames_free_text_is_taken_apart() {
 }
 
 #[test]
-fn lines_behind_the_first_are_one_variable_and_levels_are_values() {
+fn later_lines_form_one_variable_and_levels_are_values() {
     let events = batch((0..12_000).map(|at| {
-        let level = ["INFO", "INFO", "INFO", "DEBUG", "WARN", "ERROR"][drawn(at, 6) as usize];
-        let class = letters(drawn(at, 300));
+        let level = ["INFO", "INFO", "INFO", "DEBUG", "WARN", "ERROR"][pseudo_random(at, 6) as usize];
+        let class = letters(pseudo_random(at, 300));
         let mut text = format!(
             "2026-11-21 00:00:{:02},{:03} {level} [exec-{}] com.{class} - {} user=u{} took={}",
             at / 200,
-            drawn(at, 1_000),
-            drawn(at, 50),
+            pseudo_random(at, 1_000),
+            pseudo_random(at, 50),
             sentence(at),
-            drawn(at, 99),
-            drawn(at + 1, 80)
+            pseudo_random(at, 99),
+            pseudo_random(at + 1, 80)
         );
-        if drawn(at, 5) == 0 {
-            let frames =
-                (0..drawn(at, 20)).map(|frame| format!("\n\tat com.{}(F.java:{frame})", letters(drawn(frame, 40))));
+        if pseudo_random(at, 5) == 0 {
+            let frames = (0..pseudo_random(at, 20))
+                .map(|frame| format!("\n\tat com.{}(F.java:{frame})", letters(pseudo_random(frame, 40))));
             text += &format!("\ncom.Oops: {}{}", sentence(at + 3), frames.collect::<String>());
         }
         text
@@ -457,21 +457,21 @@ fn lines_behind_the_first_are_one_variable_and_levels_are_values() {
 }
 
 #[test]
-fn phrases_between_values_are_literal() {
+fn phrases_between_values_become_literals() {
     let names = ["pay-store", "tax-ui", "stock-edge", "mail-job"];
     let events = batch((0..12_000).map(|at| {
-        let name = names[drawn(at, 4) as usize];
-        let mut text = match drawn(at, 6) {
+        let name = names[pseudo_random(at, 4) as usize];
+        let mut text = match pseudo_random(at, 6) {
             0 => format!(
                 "The {name} could not reach {} after {} attempts. {}",
                 names[at as usize % 4],
-                drawn(at, 9),
+                pseudo_random(at, 9),
                 sentence(at)
             ),
             _ => format!("Now {name} says: {}", sentence(at)),
         };
-        if drawn(at * 7 + 5, 2) == 0 {
-            text += &format!(" with order {} of a customer", drawn(at, 1_000));
+        if pseudo_random(at * 7 + 5, 2) == 0 {
+            text += &format!(" with order {} of a customer", pseudo_random(at, 1_000));
         }
         text
     }));
@@ -485,7 +485,7 @@ fn phrases_between_values_are_literal() {
 }
 
 #[test]
-fn hostile_texts_take_an_outline_no_time() {
+fn adversarial_texts_are_outlined_in_linear_time() {
     let quotes = "\"".to_owned() + &"\\\"".repeat(1 << 16) + "\"x";
     let pairs: String = (0..20_000).map(|at| format!(" k{at}=\"")).collect();
     let lines = "a b c\n".repeat(1 << 16);
@@ -497,7 +497,7 @@ fn hostile_texts_take_an_outline_no_time() {
 }
 
 #[test]
-fn huge_events_come_back() {
+fn huge_events_round_trip() {
     let mut texts = vec!["x=1 ".repeat(1 << 19), "\"".repeat(1 << 20), "a\"b".repeat(1 << 18), "word ".repeat(1 << 18)];
     texts.push("<a>".to_owned() + &">".repeat(1 << 20));
     texts.push("=".repeat(1 << 20));
@@ -507,7 +507,7 @@ fn huge_events_come_back() {
 }
 
 #[test]
-fn samples_of_loghub_come_back() {
+fn loghub_samples_round_trip() {
     let Ok(files) = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/loghub")) else {
         println!("skipped: no samples of loghub here");
         return;
@@ -537,19 +537,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(192))]
 
     #[test]
-    fn any_texts_come_back(lines in proptest::collection::vec(proptest::collection::vec(piece(), 0..12), 1..40)) {
+    fn arbitrary_texts_round_trip(lines in proptest::collection::vec(proptest::collection::vec(piece(), 0..12), 1..40)) {
         let lines: Vec<String> = lines.iter().map(|pieces| pieces.concat()).collect();
         template_slab_of(&batch(lines.iter().cycle().take(lines.len() * 3)));
     }
 
     #[test]
-    fn mixed_and_cut_lines_come_back(picks in proptest::collection::vec((0..LINES.len(), 0..LINES.len(), 0usize..200), 1..200)) {
+    fn mixed_and_truncated_lines_round_trip(picks in proptest::collection::vec((0..LINES.len(), 0..LINES.len(), 0usize..200), 1..200)) {
         let cut = |line: &str, at: usize| line.chars().take(at).collect::<String>();
         template_slab_of(&batch(picks.iter().map(|(one, other, at)| cut(LINES[*one], *at) + LINES[*other])));
     }
 
     #[test]
-    fn variables_lie_in_order_with_literals_between(pieces in proptest::collection::vec(piece(), 0..20)) {
+    fn variables_are_ordered_and_separated_by_literals(pieces in proptest::collection::vec(piece(), 0..20)) {
         let text = pieces.concat();
         for split in [variables::split_event, variables::split_words] {
             let mut variables = Vec::new();
@@ -559,7 +559,7 @@ proptest! {
                 prop_assert!(variable.start >= at && variable.end > variable.start && variable.end <= text.len());
                 prop_assert!(at == 0 || variable.start > at);
                 let edge = |at: usize| at == 0 || at == text.len()
-                    || classes::breaks(text.as_bytes()[at]) || classes::breaks(text.as_bytes()[at - 1]);
+                    || classes::is_segmenter_breaker(text.as_bytes()[at]) || classes::is_segmenter_breaker(text.as_bytes()[at - 1]);
                 prop_assert!(edge(variable.start) && edge(variable.end));
                 prop_assert_eq!(variables::variable_end(variable.kind, text.as_bytes(), variable.start, true), Some(variable.end));
                 at = variable.end;
@@ -569,7 +569,7 @@ proptest! {
 }
 
 #[test]
-fn every_sourcetype_is_taken_apart_in_its_own_way() {
+fn every_sourcetype_has_its_own_splitter() {
     let word = |word: &str| word.into();
     let meta = |sourcetype: &str| Metadata {
         index: word("main"),
@@ -580,29 +580,29 @@ fn every_sourcetype_is_taken_apart_in_its_own_way() {
     let types = ["klog", "access", "json", "odd"];
     let mut events = EventBatch { metas: types.map(meta).to_vec(), ..EventBatch::default() };
     for at in 0..24_000u64 {
-        let kind = if at % 100 == 99 { 3 } else { drawn(at, 3) as u32 };
+        let kind = if at % 100 == 99 { 3 } else { pseudo_random(at, 3) as u32 };
         let text = match kind {
             0 => format!(
                 "I1121 00:00:{:02}.{:06} f{}.go:{}] {}",
                 at % 60,
-                drawn(at, 1_000_000),
-                letters(drawn(at, 9)),
-                drawn(at, 900),
+                pseudo_random(at, 1_000_000),
+                letters(pseudo_random(at, 9)),
+                pseudo_random(at, 900),
                 sentence(at)
             ),
             1 => format!(
                 "10.0.0.{} - - [20/Nov/2026:00:00:{:02} +0000] \"GET /{}/{}?q={} HTTP/1.1\" {} {} \"-\" \"curl/8\"",
                 at % 200,
                 at % 60,
-                letters(drawn(at, 60)),
-                letters(drawn(at, 800)),
-                drawn(at, 900),
+                letters(pseudo_random(at, 60)),
+                letters(pseudo_random(at, 800)),
+                pseudo_random(at, 900),
                 200 + at % 5,
-                drawn(at, 9_000)
+                pseudo_random(at, 9_000)
             ),
             2 => {
-                let member = |key: u64| match drawn(at * 13 + key, 2) {
-                    0 => format!(",\"k{key}\":{}", drawn(at, 60)),
+                let member = |key: u64| match pseudo_random(at * 13 + key, 2) {
+                    0 => format!(",\"k{key}\":{}", pseudo_random(at, 60)),
                     _ => String::new(),
                 };
                 format!("{{\"level\":\"INFO\"{}}}", (0..9).map(member).collect::<String>())

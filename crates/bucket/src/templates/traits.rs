@@ -9,7 +9,7 @@ use quarry_event::template::{
 };
 
 use super::SlabColumn;
-use super::dictionary::TextRun;
+use super::dictionary::TextList;
 
 const DIGITS: ByteSet = ByteSet::of(b"0123456789");
 const HEX: ByteSet = ByteSet::of(b"0123456789abcdef");
@@ -21,14 +21,14 @@ pub(crate) const VALUE_SET_MAX: usize = 16;
 pub(crate) const VALUE_SET_BYTES_MAX: usize = 128;
 
 /// Exact traits of the texts of a dictionary, which are distinct and ascend.
-pub(super) fn of_dictionary(texts: &TextRun) -> ValueTraits {
+pub(super) fn dictionary_traits(texts: &TextList) -> ValueTraits {
     let is_few = texts.ends.len() <= VALUE_SET_MAX && texts.bytes.len() <= VALUE_SET_BYTES_MAX;
     let each = || texts.iter().map(|text| std::str::from_utf8(text).ok().map(Box::from));
-    ValueTraits { value_set: if is_few { each().collect() } else { None }, ..of_texts(texts) }
+    ValueTraits { value_set: if is_few { each().collect() } else { None }, ..text_traits(texts) }
 }
 
 /// Exact traits of these texts.
-pub(super) fn of_texts(texts: &TextRun) -> ValueTraits {
+pub(super) fn text_traits(texts: &TextList) -> ValueTraits {
     let mut seen = [false; 256];
     for byte in &texts.bytes {
         seen[usize::from(*byte)] = true;
@@ -53,7 +53,7 @@ pub(super) fn of_texts(texts: &TextRun) -> ValueTraits {
 }
 
 /// Traits of numbers in this format.
-pub(super) fn of_numbers(format: NumberFormat, min: i64, max: i64) -> ValueTraits {
+pub(super) fn number_traits(format: NumberFormat, min: i64, max: i64) -> ValueTraits {
     let exact = |bytes: ByteSet, firsts: ByteSet, lasts: ByteSet, len: u32| ValueTraits {
         bytes,
         firsts,
@@ -65,8 +65,10 @@ pub(super) fn of_numbers(format: NumberFormat, min: i64, max: i64) -> ValueTrait
         value_set: None,
     };
     match format {
-        NumberFormat::Integer => signed(min, max, DIGITS, 0),
-        NumberFormat::Decimal { digits } => signed(min, max, DIGITS.union(ByteSet::of(b".")), usize::from(digits)),
+        NumberFormat::Integer => signed_number_traits(min, max, DIGITS, 0),
+        NumberFormat::Decimal { digits } => {
+            signed_number_traits(min, max, DIGITS.union(ByteSet::of(b".")), usize::from(digits))
+        }
         NumberFormat::Padded { digits } => exact(DIGITS, DIGITS, DIGITS, u32::from(digits)),
         NumberFormat::Hex { digits } => exact(HEX, HEX, HEX, u32::from(digits)),
         NumberFormat::Ip4 => {
@@ -92,7 +94,7 @@ pub(super) fn of_numbers(format: NumberFormat, min: i64, max: i64) -> ValueTrait
 }
 
 /// Traits of numbers that may have a sign and have `fraction` digits after a point; without a point if `fraction` is 0.
-fn signed(min: i64, max: i64, bytes: ByteSet, fraction: usize) -> ValueTraits {
+fn signed_number_traits(min: i64, max: i64, bytes: ByteSet, fraction: usize) -> ValueTraits {
     let len = |number: i64| {
         let digits = number.unsigned_abs().checked_ilog10().map_or(1, |log| log as usize + 1);
         let digits = if fraction > 0 { digits.max(fraction + 1) + 1 } else { digits };
@@ -121,21 +123,21 @@ fn signed(min: i64, max: i64, bytes: ByteSet, fraction: usize) -> ValueTraits {
 
 /// Traits of filled templates, derived from the traits of their variables' columns. Only the JSON traits are taken from
 /// `known`, where they were determined from the values themselves.
-pub(super) fn of_templates(templates: &[Template], columns: &[SlabColumn], known: &ValueTraits) -> ValueTraits {
+pub(super) fn template_traits(templates: &[Template], columns: &[SlabColumn], known: &ValueTraits) -> ValueTraits {
     let ValueTraits { string_contents, json_scalars, .. } = *known;
     let mut all = ValueTraits { min_len: u32::MAX, string_contents, json_scalars, ..ValueTraits::default() };
     for template in templates {
-        let parts: Vec<ValueTraits> = template.parts.iter().map(|part| of_part(part, columns)).collect();
+        let parts: Vec<ValueTraits> = template.parts.iter().map(|part| part_traits(part, columns)).collect();
         let (mut least, mut most) = (0u32, 0u32);
         for part in &parts {
             all.bytes = all.bytes.union(part.bytes);
             least = least.saturating_add(part.min_len);
             most = most.saturating_add(part.max_len);
         }
-        for part in until_filled(parts.iter()) {
+        for part in until_never_empty(parts.iter()) {
             all.firsts = all.firsts.union(part.firsts);
         }
-        for part in until_filled(parts.iter().rev()) {
+        for part in until_never_empty(parts.iter().rev()) {
             all.lasts = all.lasts.union(part.lasts);
         }
         all.min_len = all.min_len.min(least);
@@ -146,12 +148,12 @@ pub(super) fn of_templates(templates: &[Template], columns: &[SlabColumn], known
 }
 
 /// The parts up to and including the first that is never empty.
-fn until_filled<'p>(parts: impl Iterator<Item = &'p ValueTraits>) -> impl Iterator<Item = &'p ValueTraits> {
+fn until_never_empty<'p>(parts: impl Iterator<Item = &'p ValueTraits>) -> impl Iterator<Item = &'p ValueTraits> {
     let mut open = true;
     parts.take_while(move |part| std::mem::replace(&mut open, part.min_len == 0))
 }
 
-fn of_part(part: &TemplatePart, columns: &[SlabColumn]) -> ValueTraits {
+fn part_traits(part: &TemplatePart, columns: &[SlabColumn]) -> ValueTraits {
     match part {
         TemplatePart::Variable(column) => columns[*column as usize].traits.clone(),
         TemplatePart::Literal(literal) => {

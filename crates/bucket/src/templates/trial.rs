@@ -5,7 +5,7 @@
 
 use quarry_event::template::NumberFormat;
 
-use super::dictionary::{Interner, TextRun};
+use super::dictionary::{Interner, TextList};
 use super::splitter::{Splitter, count_templates};
 use super::variables::split_layout;
 
@@ -17,9 +17,9 @@ const LAYOUT_DEPTH_MAX: u8 = 2;
 const SAMPLE_VALUES: usize = 4_096;
 /// Maximum number of distinct texts of a dictionary: one per `VALUES_PER_DISTINCT` values, but at least `DISTINCT_FREE`
 /// and at most `DISTINCT_MAX`.
-const DISTINCT_FREE: usize = 64;
+const DISTINCT_TEXTS_ALWAYS: usize = 64;
 const VALUES_PER_DISTINCT: usize = 8;
-const DISTINCT_MAX: usize = 32_768;
+const DISTINCT_TEXTS_MAX: usize = 32_768;
 /// Maximum number of templates: one per `VALUES_PER_TEMPLATE` values, and at most `TEMPLATES_MAX`.
 const VALUES_PER_TEMPLATE: usize = 16;
 const TEMPLATES_MAX: usize = 1_024;
@@ -27,7 +27,7 @@ const TEMPLATES_MAX: usize = 1_024;
 const LAYOUT_BYTES_MAX: usize = 256;
 
 /// The chosen representation, with the converted values for numbers and dictionaries.
-pub(super) enum Choice {
+pub(super) enum ChosenRepresentation {
     Numbers(NumberFormat, Vec<i64>),
     Dictionary(Interner, Vec<u32>),
     Split(Splitter),
@@ -35,34 +35,34 @@ pub(super) enum Choice {
 }
 
 /// Chooses the representation of a column's values; `depth` is the number of template columns above it.
-pub(super) fn choose(texts: &TextRun, depth: u8, no_dictionary: bool) -> Choice {
+pub(super) fn choose_representation(texts: &TextList, depth: u8, no_dictionary: bool) -> ChosenRepresentation {
     if texts.len() == 0 {
-        return Choice::Texts;
+        return ChosenRepresentation::Texts;
     }
-    if let Some((format, numbers)) = numbers(texts) {
-        return Choice::Numbers(format, numbers);
+    if let Some((format, numbers)) = try_numbers(texts) {
+        return ChosenRepresentation::Numbers(format, numbers);
     }
-    if !no_dictionary && let Some((interner, codes)) = dictionary(texts) {
-        return Choice::Dictionary(interner, codes);
+    if !no_dictionary && let Some((interner, codes)) = try_dictionary(texts) {
+        return ChosenRepresentation::Dictionary(interner, codes);
     }
     if depth <= LAYOUT_DEPTH_MAX
-        && let Some(splitter) = layout(texts)
+        && let Some(splitter) = try_layout(texts)
     {
-        return Choice::Split(splitter);
+        return ChosenRepresentation::Split(splitter);
     }
     if depth <= WORDS_DEPTH_MAX {
         let step = texts.len().div_ceil(SAMPLE_VALUES);
         let sample = texts.len() / step;
         let limit = (sample / VALUES_PER_TEMPLATE).min(TEMPLATES_MAX);
         if count_templates(texts.iter().step_by(step), limit) <= limit {
-            return Choice::Split(Splitter::Words);
+            return ChosenRepresentation::Split(Splitter::Words);
         }
     }
-    Choice::Texts
+    ChosenRepresentation::Texts
 }
 
 /// The number format that all values have, and their numbers.
-fn numbers(texts: &TextRun) -> Option<(NumberFormat, Vec<i64>)> {
+fn try_numbers(texts: &TextList) -> Option<(NumberFormat, Vec<i64>)> {
     let first = texts.get(0);
     let digits = u8::try_from(first.len()).ok()?;
     let guess = NumberFormat::guess(first)?;
@@ -91,7 +91,7 @@ fn numbers(texts: &TextRun) -> Option<(NumberFormat, Vec<i64>)> {
 }
 
 /// All texts as numbers, or the index of the first text that does not parse.
-fn parse_all(texts: &TextRun, format: NumberFormat) -> Result<Vec<i64>, usize> {
+fn parse_all(texts: &TextList, format: NumberFormat) -> Result<Vec<i64>, usize> {
     let mut numbers = Vec::with_capacity(texts.len());
     for (at, text) in texts.iter().enumerate() {
         numbers.push(format.parse(text).ok_or(at)?);
@@ -99,8 +99,8 @@ fn parse_all(texts: &TextRun, format: NumberFormat) -> Result<Vec<i64>, usize> {
     Ok(numbers)
 }
 
-fn dictionary(texts: &TextRun) -> Option<(Interner, Vec<u32>)> {
-    let limit = DISTINCT_FREE.max(texts.len() / VALUES_PER_DISTINCT).min(DISTINCT_MAX);
+fn try_dictionary(texts: &TextList) -> Option<(Interner, Vec<u32>)> {
+    let limit = DISTINCT_TEXTS_ALWAYS.max(texts.len() / VALUES_PER_DISTINCT).min(DISTINCT_TEXTS_MAX);
     let mut interner = Interner::new();
     let mut codes = Vec::with_capacity(texts.len());
     for text in texts.iter() {
@@ -113,7 +113,7 @@ fn dictionary(texts: &TextRun) -> Option<(Interner, Vec<u32>)> {
 }
 
 /// The layout that all values have: one length, the same bytes between hexadecimal digits.
-fn layout(texts: &TextRun) -> Option<Splitter> {
+fn try_layout(texts: &TextList) -> Option<Splitter> {
     let first = texts.get(0);
     if first.len() > LAYOUT_BYTES_MAX {
         return None;

@@ -12,11 +12,11 @@ use std::hash::{BuildHasher, Hasher};
 use foldhash::fast::FixedState;
 use quarry_stdx::number::u32_of;
 
-use super::classes::same;
+use super::classes::texts_equal;
 use super::variables::{Variable, VariableKind, variable_end};
 
 /// Number of edges tried before a text counts as unknown.
-const TRIES_MAX: u32 = 96;
+const TRIED_EDGES_MAX: u32 = 96;
 
 /// Range of a value in the text that contains it.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +71,7 @@ struct Step {
 
 /// A template given by its literals: one before each variable and one at the end.
 #[derive(Debug)]
-struct Skeleton {
+struct LiteralSkeleton {
     literals: Box<[Box<[u8]>]>,
     /// Family of each variable.
     families: Box<[u8]>,
@@ -79,11 +79,11 @@ struct Skeleton {
     template: u32,
 }
 
-impl Skeleton {
-    fn is_of(&self, text: &[u8], variables: &[Variable]) -> bool {
+impl LiteralSkeleton {
+    fn matches(&self, text: &[u8], variables: &[Variable]) -> bool {
         self.columns.len() == variables.len()
             && self.families.iter().zip(variables).all(|(family, variable)| *family == variable.kind.family())
-            && self.literals.iter().zip(literals(text, variables)).all(|(mine, literal)| same(mine, literal))
+            && self.literals.iter().zip(literals(text, variables)).all(|(mine, literal)| texts_equal(mine, literal))
     }
 }
 
@@ -107,7 +107,7 @@ fn skeleton_hash(text: &[u8], variables: &[Variable]) -> u64 {
 #[derive(Debug)]
 pub(super) struct Trie {
     nodes: Vec<TrieNode>,
-    skeletons: HashMap<u64, Vec<Skeleton>, FixedState>,
+    skeletons: HashMap<u64, Vec<LiteralSkeleton>, FixedState>,
     steps: Vec<Step>,
 }
 
@@ -119,19 +119,19 @@ impl Trie {
     /// The template of a text, with its variables in `filled`. `strict` is as in [`variable_end`].
     #[inline]
     pub(super) fn find(&mut self, text: &[u8], strict: bool, filled: &mut Vec<FoundVariable>) -> Option<u32> {
-        let mut tries = TRIES_MAX;
+        let mut tries = TRIED_EDGES_MAX;
         filled.clear();
         self.steps.clear();
         let (mut node, mut edge, mut at) = (0u32, 0u32, 0usize);
         loop {
             let found = self.next_edge(text, node, edge, at, strict, &mut tries);
             match found {
-                Some((edge, Match::End(template))) => {
+                Some((edge, EdgeMatch::End(template))) => {
                     self.steps.push(Step { node, edge, at: at as u32 });
-                    self.move_forward();
+                    self.promote();
                     return Some(template);
                 }
-                Some((edge, Match::Variable { column, start, end, node: next })) => {
+                Some((edge, EdgeMatch::Variable { column, start, end, node: next })) => {
                     self.steps.push(Step { node, edge, at: at as u32 });
                     filled.push(FoundVariable { column, start: start as u32, end: end as u32 });
                     node = next;
@@ -159,9 +159,9 @@ impl Trie {
         at: usize,
         strict: bool,
         tries: &mut u32,
-    ) -> Option<(u32, Match)> {
+    ) -> Option<(u32, EdgeMatch)> {
         let rest = &text[at..];
-        let head = head_of(rest);
+        let head = first_eight_bytes(rest);
         for (place, edge) in self.nodes[node as usize].edges.iter().enumerate().skip(edge as usize) {
             *tries = tries.checked_sub(1)?;
             if (head ^ edge.head) & edge.mask != 0 {
@@ -169,16 +169,16 @@ impl Trie {
             }
             let literal = &*edge.literal;
             match edge.target {
-                Target::End { template } if are_equal(rest, literal) => {
-                    return Some((place as u32, Match::End(template)));
+                Target::End { template } if bytes_equal(rest, literal) => {
+                    return Some((place as u32, EdgeMatch::End(template)));
                 }
-                Target::Variable { kind, column, node } if edge.goes_on(rest) => {
+                Target::Variable { kind, column, node } if edge.matches_rest(rest) => {
                     let start = at + literal.len();
                     if start >= text.len() {
                         continue;
                     }
                     if let Some(end) = variable_end(kind, text, start, strict) {
-                        return Some((place as u32, Match::Variable { column, start, end, node }));
+                        return Some((place as u32, EdgeMatch::Variable { column, start, end, node }));
                     }
                 }
                 _ => {}
@@ -188,7 +188,7 @@ impl Trie {
     }
 
     #[inline]
-    fn move_forward(&mut self) {
+    fn promote(&mut self) {
         for step in &self.steps {
             if step.edge > 0 {
                 self.nodes[step.node as usize].edges.swap(step.edge as usize, step.edge as usize - 1);
@@ -198,7 +198,7 @@ impl Trie {
 
     /// The template with exactly these variables, if there is one; fills `filled`. Found by a hash of the literals and
     /// not by the trie, because with free text the first node has a great many edges.
-    pub(super) fn find_exact(
+    pub(super) fn find_skeleton(
         &self,
         text: &[u8],
         variables: &[Variable],
@@ -206,7 +206,7 @@ impl Trie {
     ) -> Option<u32> {
         filled.clear();
         let candidates = self.skeletons.get(&skeleton_hash(text, variables))?;
-        let found = candidates.iter().find(|skeleton| skeleton.is_of(text, variables))?;
+        let found = candidates.iter().find(|skeleton| skeleton.matches(text, variables))?;
         let columns = found.columns.iter().zip(variables);
         filled.extend(columns.map(|(column, variable)| FoundVariable {
             column: *column,
@@ -217,7 +217,7 @@ impl Trie {
     }
 
     fn variable_edge(&self, node: u32, literal: &[u8], variable: VariableKind) -> Option<&Edge> {
-        let head = head_of(literal);
+        let head = first_eight_bytes(literal);
         self.nodes[node as usize].edges.iter().find(|edge| {
             edge.head == head
                 && *edge.literal == *literal
@@ -227,7 +227,7 @@ impl Trie {
 
     /// Adds a template whose variables belong to these columns. Equal prefixes have equal columns.
     pub(super) fn insert(&mut self, text: &[u8], variables: &[Variable], columns: &[u32], template: u32) {
-        let skeleton = Skeleton {
+        let skeleton = LiteralSkeleton {
             literals: literals(text, variables).map(Box::from).collect(),
             families: variables.iter().map(|variable| variable.kind.family()).collect(),
             columns: columns.into(),
@@ -255,7 +255,7 @@ impl Trie {
 }
 
 #[derive(Clone, Copy)]
-enum Match {
+enum EdgeMatch {
     End(u32),
     Variable { column: u32, start: usize, end: usize, node: u32 },
 }
@@ -264,20 +264,20 @@ impl Edge {
     fn new(literal: &[u8], target: Target) -> Edge {
         let mask = head_mask(literal);
         let tail = literal.last_chunk::<8>().map_or(0, |tail| u64::from_le_bytes(*tail));
-        Edge { head: head_of(literal), mask, tail, literal: literal.into(), target }
+        Edge { head: first_eight_bytes(literal), mask, tail, literal: literal.into(), target }
     }
 
     /// Whether a text continues with the literal, given that the first eight bytes match. In a literal of up to sixteen
     /// bytes, head and tail cover all bytes, so the literal itself need not be loaded.
     #[inline]
-    fn goes_on(&self, text: &[u8]) -> bool {
+    fn matches_rest(&self, text: &[u8]) -> bool {
         match self.literal.len() {
             0..=8 => true,
             len @ 9..=16 => {
                 let tail = text.get(len - 8..).and_then(|tail| tail.first_chunk::<8>());
                 tail.is_some_and(|tail| u64::from_le_bytes(*tail) == self.tail)
             }
-            len => text.get(..len).is_some_and(|head| are_equal(head, &self.literal)),
+            len => text.get(..len).is_some_and(|head| bytes_equal(head, &self.literal)),
         }
     }
 }
@@ -285,8 +285,8 @@ impl Edge {
 /// Whether two texts are equal. Not inlined: otherwise the search for the next edge, which mostly compares only eight
 /// bytes, would always save registers for this comparison.
 #[inline(never)]
-fn are_equal(one: &[u8], other: &[u8]) -> bool {
-    same(one, other)
+fn bytes_equal(one: &[u8], other: &[u8]) -> bool {
+    texts_equal(one, other)
 }
 
 /// Mask of the bytes of [`head_of`] that the text has.
@@ -297,7 +297,7 @@ pub(super) fn head_mask(text: &[u8]) -> u64 {
 /// The first eight bytes as a number, zeroes where there are none. A zero byte in a text looks like its end, so
 /// comparing heads requires comparing lengths too.
 #[inline]
-pub(super) fn head_of(text: &[u8]) -> u64 {
+pub(super) fn first_eight_bytes(text: &[u8]) -> u64 {
     if let Some(head) = text.first_chunk::<8>() {
         return u64::from_le_bytes(*head);
     }
@@ -320,13 +320,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heads_are_the_first_bytes() {
+    fn first_eight_bytes_are_zero_padded() {
         let text = b"abcdefghij";
         for len in 0..=text.len() {
             let mut bytes = [0; 8];
             let known = len.min(8);
             bytes[..known].copy_from_slice(&text[..known]);
-            assert_eq!(head_of(&text[..len]), u64::from_le_bytes(bytes));
+            assert_eq!(first_eight_bytes(&text[..len]), u64::from_le_bytes(bytes));
             assert_eq!(
                 head_mask(&text[..len]) & u64::from_le_bytes([b'x'; 8]),
                 u64::from_le_bytes(bytes.map(|byte| if byte == 0 { 0 } else { b'x' }))

@@ -9,8 +9,10 @@
 
 use memchr::{memchr, memchr2};
 
-use super::access::{Piece, is_request, split_names, split_outcome, split_request};
-use super::classes::{BLANK, BREAKER, CLASS, DELIMITER, HEX, JSON_END, VALUE_END, class_at, has_digit, run, run_word};
+use super::access::{AccessPart, is_request, split_names, split_request, split_status_and_size};
+use super::classes::{
+    BLANK, BREAKER, BYTE_CLASSES, DELIMITER, HEX, JSON_END, VALUE_END, class_at, has_digit, run_end, word_run_end,
+};
 
 /// Kind of a variable, which determines where it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +32,7 @@ pub(super) enum VariableKind {
     /// Inside double quotes, with escaped quotes in the text.
     Escaped,
     /// Part of an access log line.
-    Access(Piece),
+    Access(AccessPart),
     /// Inside of single quotes.
     Single,
     /// Value of `key=value`.
@@ -55,10 +57,10 @@ impl VariableKind {
     /// Whether values of this kind get a column of their own within their role. They contain bytes that field
     /// extraction treats differently, so with a single such value, a search could not rely on the other values of the
     /// column.
-    pub(super) fn is_odd(self) -> bool {
+    pub(super) fn is_irregular(self) -> bool {
         match self {
             VariableKind::Escaped => true,
-            VariableKind::Access(piece) => piece.is_odd(),
+            VariableKind::Access(piece) => piece.is_irregular(),
             _ => false,
         }
     }
@@ -66,7 +68,7 @@ impl VariableKind {
     /// Variables of different families never share a column.
     pub(super) fn family(self) -> u8 {
         match self {
-            kind if kind.is_odd() => 2,
+            kind if kind.is_irregular() => 2,
             VariableKind::Access(_) => 1,
             _ => 0,
         }
@@ -93,22 +95,22 @@ impl Variable {
 pub(super) fn variable_end(kind: VariableKind, text: &[u8], at: usize, strict: bool) -> Option<usize> {
     let end = match kind {
         VariableKind::Chunk => {
-            let end = trim_chunk(text, at, run(text, at, DELIMITER));
+            let end = trim_punctuation(text, at, run_end(text, at, DELIMITER));
             if strict && !is_variable(text, at, end) {
                 return None;
             }
             end
         }
-        VariableKind::Field => trim_chunk(text, at, run(text, at, DELIMITER)),
-        VariableKind::Quoted => closing_quote(text, at)?,
-        VariableKind::String => return closing_quote(text, at),
-        VariableKind::Text => plain_quote(text, at)?,
-        VariableKind::Phrase => plain_quote(text, at).filter(|end| !is_request(text, at, *end))?,
-        VariableKind::Escaped => quoted_text(text, at).filter(|(_, has_quotes)| *has_quotes)?.0,
-        VariableKind::Access(piece) => piece.end(text, at)?,
+        VariableKind::Field => trim_punctuation(text, at, run_end(text, at, DELIMITER)),
+        VariableKind::Quoted => find_closing_quote(text, at)?,
+        VariableKind::String => return find_closing_quote(text, at),
+        VariableKind::Text => find_unescaped_close(text, at)?,
+        VariableKind::Phrase => find_unescaped_close(text, at).filter(|end| !is_request(text, at, *end))?,
+        VariableKind::Escaped => scan_quoted_text(text, at).filter(|(_, has_quotes)| *has_quotes)?.0,
+        VariableKind::Access(piece) => piece.variable_end(text, at)?,
         VariableKind::Single => at + memchr(b'\'', text.get(at..)?)?,
-        VariableKind::Value => run(text, at, VALUE_END),
-        VariableKind::Json => run(text, at, JSON_END),
+        VariableKind::Value => run_end(text, at, VALUE_END),
+        VariableKind::Json => run_end(text, at, JSON_END),
         VariableKind::Markup => at + memchr(b'<', text.get(at..)?)?,
         VariableKind::Word => {
             let end = word_end(text, at);
@@ -129,7 +131,7 @@ fn is_variable(text: &[u8], start: usize, end: usize) -> bool {
 
 /// Full stops and colons at the end of a chunk belong to the literal.
 #[inline]
-pub(super) fn trim_chunk(text: &[u8], start: usize, mut end: usize) -> usize {
+pub(super) fn trim_punctuation(text: &[u8], start: usize, mut end: usize) -> usize {
     while end > start + 1 && matches!(text[end - 1], b'.' | b':') {
         end -= 1;
     }
@@ -138,19 +140,19 @@ pub(super) fn trim_chunk(text: &[u8], start: usize, mut end: usize) -> usize {
 
 /// The next quote not preceded by a backslash.
 #[inline]
-pub(super) fn closing_quote(text: &[u8], at: usize) -> Option<usize> {
-    quoted_text(text, at).map(|(end, _)| end)
+pub(super) fn find_closing_quote(text: &[u8], at: usize) -> Option<usize> {
+    scan_quoted_text(text, at).map(|(end, _)| end)
 }
 
 /// The next quote not preceded by a backslash, if no escaped quote comes before it.
 #[inline]
-pub(super) fn plain_quote(text: &[u8], at: usize) -> Option<usize> {
-    quoted_text(text, at).filter(|(_, has_quotes)| !has_quotes).map(|(end, _)| end)
+pub(super) fn find_unescaped_close(text: &[u8], at: usize) -> Option<usize> {
+    scan_quoted_text(text, at).filter(|(_, has_quotes)| !has_quotes).map(|(end, _)| end)
 }
 
 /// The next quote not preceded by a backslash, and whether there are escaped quotes before it.
 #[inline]
-pub(super) fn quoted_text(text: &[u8], mut at: usize) -> Option<(usize, bool)> {
+pub(super) fn scan_quoted_text(text: &[u8], mut at: usize) -> Option<(usize, bool)> {
     let mut has_quotes = false;
     loop {
         at += memchr2(b'"', b'\\', text.get(at..)?)?;
@@ -166,9 +168,9 @@ pub(super) fn quoted_text(text: &[u8], mut at: usize) -> Option<(usize, bool)> {
 /// entirely.
 #[inline]
 fn word_end(text: &[u8], at: usize) -> usize {
-    let mut end = run_word(text, at);
+    let mut end = word_run_end(text, at);
     while text.get(end) == Some(&b'%') && is_percent_code(text, end) {
-        end = run_word(text, end + 1);
+        end = word_run_end(text, end + 1);
     }
     end
 }
@@ -224,19 +226,20 @@ pub(super) fn split_event(text: &[u8], variables: &mut Vec<Variable>) {
     let is_markup = matches!(text, [b'<', b'a'..=b'z' | b'A'..=b'Z' | b'?' | b'!', ..]);
     let is_json = matches!(text.trim_ascii_start(), [b'{' | b'[', ..]);
     let mut at = split_names(text, variables).unwrap_or(0);
-    let mut scan = Scan { text, variables, is_markup, is_json, has_outcome: false, quotes: true, singles: true };
+    let mut scan =
+        EventScanner { text, variables, is_markup, is_json, has_outcome: false, quotes: true, singles: true };
     while at < text.len() {
         at = match text[at] {
-            b'"' => scan.quoted(at),
-            b'=' => scan.value(at),
-            b'>' if is_markup => scan.markup(at),
-            byte if CLASS[usize::from(byte)] & DELIMITER != 0 => at + 1,
-            _ => scan.chunk(at),
+            b'"' => scan.scan_quote(at),
+            b'=' => scan.scan_value(at),
+            b'>' if is_markup => scan.scan_tag_end(at),
+            byte if BYTE_CLASSES[usize::from(byte)] & DELIMITER != 0 => at + 1,
+            _ => scan.scan_chunk(at),
         };
     }
 }
 
-struct Scan<'t, 's> {
+struct EventScanner<'t, 's> {
     text: &'t [u8],
     variables: &'s mut Vec<Variable>,
     /// Whether the event begins with a tag.
@@ -250,7 +253,7 @@ struct Scan<'t, 's> {
     singles: bool,
 }
 
-impl Scan<'_, '_> {
+impl EventScanner<'_, '_> {
     fn push(&mut self, start: usize, end: usize, kind: VariableKind) -> usize {
         if end > start {
             self.variables.push(Variable::new(start, end, kind));
@@ -259,42 +262,42 @@ impl Scan<'_, '_> {
     }
 
     /// Handles a quote at `at`: a JSON key is literal, other texts are variables.
-    fn quoted(&mut self, at: usize) -> usize {
-        let close = if self.quotes { quoted_text(self.text, at + 1) } else { None };
+    fn scan_quote(&mut self, at: usize) -> usize {
+        let close = if self.quotes { scan_quoted_text(self.text, at + 1) } else { None };
         let Some((close, has_quotes)) = close else {
             self.quotes = false;
             return at + 1;
         };
         let behind = self.skip_blanks(close + 1);
         if self.text.get(behind) != Some(&b':') {
-            return self.phrase(at + 1, close, has_quotes);
+            return self.scan_phrase(at + 1, close, has_quotes);
         }
         self.is_json = true;
         let value = self.skip_blanks(behind + 1);
         match self.text.get(value) {
             None | Some(b'"' | b'{' | b'[') => value,
             Some(_) => {
-                let end = run(self.text, value, JSON_END);
+                let end = run_end(self.text, value, JSON_END);
                 self.push(value, end, VariableKind::Json)
             }
         }
     }
 
     /// Handles a quoted text that is not a key; the quotes are not part of it.
-    fn phrase(&mut self, start: usize, close: usize, has_quotes: bool) -> usize {
+    fn scan_phrase(&mut self, start: usize, close: usize, has_quotes: bool) -> usize {
         if self.is_json || self.is_markup {
             self.push(start, close, VariableKind::Quoted);
             return close + 1;
         }
         if self.has_outcome {
             let is_odd = has_quotes || !self.text[start..close].is_ascii();
-            self.push(start, close, VariableKind::Access(if is_odd { Piece::OddNote } else { Piece::Note }));
+            self.push(start, close, VariableKind::Access(if is_odd { AccessPart::OddNote } else { AccessPart::Note }));
             return close + 1;
         }
         if !split_request(self.text, start, close, self.variables) {
             self.push(start, close, if has_quotes { VariableKind::Escaped } else { VariableKind::Phrase });
         }
-        match split_outcome(self.text, close, self.variables) {
+        match split_status_and_size(self.text, close, self.variables) {
             Some(behind) => {
                 self.has_outcome = true;
                 behind
@@ -304,7 +307,7 @@ impl Scan<'_, '_> {
     }
 
     /// Handles the quoted value of a key; the quotes are not part of it.
-    fn quoted_value(&mut self, start: usize, close: usize, has_quotes: bool) -> usize {
+    fn scan_quoted_value(&mut self, start: usize, close: usize, has_quotes: bool) -> usize {
         let kind = match (self.is_json || self.is_markup, has_quotes) {
             (true, _) => VariableKind::Quoted,
             (false, true) => VariableKind::Escaped,
@@ -322,9 +325,9 @@ impl Scan<'_, '_> {
     }
 
     /// Handles an equals sign at `at`.
-    fn value(&mut self, at: usize) -> usize {
+    fn scan_value(&mut self, at: usize) -> usize {
         let from = at + 1;
-        let has_key = at > 0 && CLASS[usize::from(self.text[at - 1])] & DELIMITER == 0;
+        let has_key = at > 0 && BYTE_CLASSES[usize::from(self.text[at - 1])] & DELIMITER == 0;
         match self.text.get(from) {
             // `<Data Name='TargetUserName'>` names the text that follows, as a key does.
             Some(quote @ (b'"' | b'\'')) if self.is_markup && self.text[..at].ends_with(b" Name") => {
@@ -332,9 +335,9 @@ impl Scan<'_, '_> {
             }
             Some(b'=') => from + 1,
             _ if !has_key => from,
-            Some(b'"') if self.quotes => match quoted_text(self.text, from + 1) {
-                Some((close, has_quotes)) => self.quoted_value(from + 1, close, has_quotes),
-                None => self.quoted(from),
+            Some(b'"') if self.quotes => match scan_quoted_text(self.text, from + 1) {
+                Some((close, has_quotes)) => self.scan_quoted_value(from + 1, close, has_quotes),
+                None => self.scan_quote(from),
             },
             Some(b'\'') if self.is_markup && self.singles => match memchr(b'\'', &self.text[from + 1..]) {
                 Some(len) => {
@@ -347,14 +350,14 @@ impl Scan<'_, '_> {
                 }
             },
             _ => {
-                let end = run(self.text, from, VALUE_END);
+                let end = run_end(self.text, from, VALUE_END);
                 self.push(from, end, VariableKind::Value)
             }
         }
     }
 
     /// Handles the closing bracket of a tag at `at`.
-    fn markup(&mut self, at: usize) -> usize {
+    fn scan_tag_end(&mut self, at: usize) -> usize {
         let from = at + 1;
         let Some(len) = memchr(b'<', &self.text[from..]) else { return from };
         let end = from + len;
@@ -362,19 +365,19 @@ impl Scan<'_, '_> {
         if is_text { self.push(from, end, VariableKind::Markup) } else { end.max(from) }
     }
 
-    fn chunk(&mut self, at: usize) -> usize {
-        let end = run(self.text, at, DELIMITER);
-        let trimmed = trim_chunk(self.text, at, end);
+    fn scan_chunk(&mut self, at: usize) -> usize {
+        let end = run_end(self.text, at, DELIMITER);
+        let trimmed = trim_punctuation(self.text, at, end);
         if is_variable(self.text, at, trimmed) {
             self.push(at, trimmed, VariableKind::Chunk);
-        } else if self.is_field(at, end) {
+        } else if self.is_between_separators(at, end) {
             self.push(at, trimmed, VariableKind::Field);
         }
         end
     }
 
     /// Whether a chunk is between two equal separators.
-    fn is_field(&self, start: usize, end: usize) -> bool {
+    fn is_between_separators(&self, start: usize, end: usize) -> bool {
         let before = start.checked_sub(1).map(|at| self.text[at]);
         matches!(before, Some(b',' | b'|' | b'\t')) && self.text.get(end).is_none_or(|after| Some(*after) == before)
     }

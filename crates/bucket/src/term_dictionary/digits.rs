@@ -7,7 +7,7 @@
 use crate::term_dictionary::Namespace;
 use crate::term_dictionary::hash::{PAIR_BYTES, hash_pair, hash_term};
 
-const ONES: u64 = 0x0101_0101_0101_0101;
+const ONE_PER_BYTE: u64 = 0x0101_0101_0101_0101;
 /// Smallest numbers with more than eight and more than sixteen decimal digits.
 const EIGHT_DIGITS: u64 = 100_000_000;
 const SIXTEEN_DIGITS: u64 = EIGHT_DIGITS * EIGHT_DIGITS;
@@ -19,7 +19,7 @@ const DIGITS_MAX: usize = 20;
 #[inline]
 pub(crate) fn hash_decimal(number: u64, least: usize, suffix: u8) -> u64 {
     if number >= SIXTEEN_DIGITS || least >= PAIR_BYTES {
-        return hash_written(number, least, suffix);
+        return hash_formatted(number, least, suffix);
     }
     let digits = if number < EIGHT_DIGITS {
         u128::from(eight_digits(number))
@@ -28,9 +28,9 @@ pub(crate) fn hash_decimal(number: u64, least: usize, suffix: u8) -> u64 {
     };
     let len = (PAIR_BYTES - digits.leading_zeros() as usize / 8).max(least).max(1);
     if suffix != 0 && len == PAIR_BYTES {
-        return hash_written(number, least, suffix);
+        return hash_formatted(number, least, suffix);
     }
-    hash_digits(digits + u128::from(ONES * 0x30) * (1 << 64 | 1), len, suffix)
+    hash_digits(digits + u128::from(ONE_PER_BYTE * 0x30) * (1 << 64 | 1), len, suffix)
 }
 
 /// Hash of the lowest `digits` (1 to 16) hexadecimal digits of a number, in lower case.
@@ -52,7 +52,7 @@ fn hash_digits(sixteen: u128, len: usize, suffix: u8) -> u64 {
 }
 
 /// Like [`hash_decimal`], for terms of more than sixteen bytes: hashes the written text.
-fn hash_written(number: u64, least: usize, suffix: u8) -> u64 {
+fn hash_formatted(number: u64, least: usize, suffix: u8) -> u64 {
     let mut text = [b'0'; DIGITS_MAX + 1];
     let mut start = DIGITS_MAX;
     let mut left = number;
@@ -83,8 +83,8 @@ fn eight_hex(number: u64) -> u64 {
     let spread = (number | number << 16) & 0x0000_ffff_0000_ffff;
     let spread = (spread | spread << 8) & 0x00ff_00ff_00ff_00ff;
     let nibbles = (spread | spread << 4) & 0x0f0f_0f0f_0f0f_0f0f;
-    let letters = (nibbles + ONES * 6) >> 4 & ONES;
-    nibbles + ONES * 0x30 + letters * 0x27
+    let letters = (nibbles + ONE_PER_BYTE * 6) >> 4 & ONE_PER_BYTE;
+    nibbles + ONE_PER_BYTE * 0x30 + letters * 0x27
 }
 
 #[cfg(test)]
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_hash_as_their_text_does() {
+    fn hashes_of_numbers_equal_hashes_of_their_texts() {
         let mut number = 1u64;
         for step in 0..4_000u64 {
             number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step | 1);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn round_numbers_hash_as_their_text_does() {
+    fn hashes_of_round_numbers_equal_hashes_of_their_texts() {
         for power in 0..19 {
             for number in [10u64.pow(power) - 1, 10u64.pow(power), 10u64.pow(power) + 1] {
                 assert_eq!(hash_decimal(number, 1, 0), hash_term(Namespace::Tokens, number.to_string().as_bytes()));

@@ -15,37 +15,37 @@ pub(crate) const PAIR_BYTES: usize = 16;
 
 /// The 128-bit product of two words, folded to 64 bits.
 #[inline(always)]
-fn fold(a: u64, b: u64) -> u64 {
+fn fold_multiply(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64
 }
 
 #[inline(always)]
-fn start(namespace: Namespace, len: usize) -> u64 {
+fn initial_hash(namespace: Namespace, len: usize) -> u64 {
     (namespace.code() << 32 | len as u64).wrapping_mul(LENGTH_KEY)
 }
 
 #[inline(always)]
-fn step(hash: u64, pair: [u64; 2]) -> u64 {
-    fold(pair[0] ^ FIRST_KEY ^ hash, pair[1] ^ SECOND_KEY)
+fn hash_step(hash: u64, pair: [u64; 2]) -> u64 {
+    fold_multiply(pair[0] ^ FIRST_KEY ^ hash, pair[1] ^ SECOND_KEY)
 }
 
 /// Hash of a term of at most sixteen bytes, given as its pair of words.
 #[inline(always)]
 pub(crate) fn hash_pair(namespace: Namespace, pair: [u64; 2], len: usize) -> u64 {
-    fold(step(start(namespace, len), pair) ^ LENGTH_KEY, FINAL_KEY)
+    fold_multiply(hash_step(initial_hash(namespace, len), pair) ^ LENGTH_KEY, FINAL_KEY)
 }
 
 /// Hash of any term.
 pub(crate) fn hash_term(namespace: Namespace, term: &[u8]) -> u64 {
-    let mut hash = start(namespace, term.len());
+    let mut hash = initial_hash(namespace, term.len());
     for chunk in term.chunks(PAIR_BYTES) {
-        hash = step(hash, load_pair(chunk));
+        hash = hash_step(hash, load_pair(chunk));
     }
     if term.is_empty() {
-        hash = step(hash, [0, 0]);
+        hash = hash_step(hash, [0, 0]);
     }
-    fold(hash ^ LENGTH_KEY, FINAL_KEY)
+    fold_multiply(hash ^ LENGTH_KEY, FINAL_KEY)
 }
 
 /// The first sixteen bytes of `term` as two big-endian words, which order like the bytes.

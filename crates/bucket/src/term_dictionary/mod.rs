@@ -58,7 +58,7 @@ impl Namespace {
 
 /// The indexed part of `term`. Terms of queries are truncated in the same way, so that a query for a long term finds
 /// its pages.
-pub(crate) fn cut_term(term: &[u8]) -> &[u8] {
+pub(crate) fn truncate_term(term: &[u8]) -> &[u8] {
     if term.len() <= MAX_TERM_BYTES {
         return term;
     }
@@ -73,7 +73,7 @@ pub(crate) fn field_term(name: &str, value: &str) -> Vec<u8> {
     term.extend_from_slice(name.as_bytes());
     term.push(FIELD_SEPARATOR);
     term.extend_from_slice(value.as_bytes());
-    let cut = cut_term(&term).len();
+    let cut = truncate_term(&term).len();
     term.truncate(cut);
     term
 }

@@ -15,12 +15,12 @@ use crate::wire::{Cursor, Malformed, put_varint};
 /// Codes below this one stand for a single page, whose number is the code.
 const LIST_BASE: u8 = MAX_SLAB_PAGES as u8;
 /// Number of pages of the shortest and of the longest list. Code `LIST_BASE + n - LIST_MIN` is followed by `n` pages.
-const LIST_MIN: u32 = 2;
-const LIST_MAX: u32 = 7;
+const LIST_PAGES_MIN: u32 = 2;
+const LIST_PAGES_MAX: u32 = 7;
 /// Code followed by one bit per page of the slab.
-const BITMAP: u8 = LIST_BASE + (LIST_MAX - LIST_MIN) as u8 + 1;
+const BITMAP_CODE: u8 = LIST_BASE + (LIST_PAGES_MAX - LIST_PAGES_MIN) as u8 + 1;
 /// Code followed by the number of a shared mask.
-const SHARED: u8 = BITMAP + 1;
+const SHARED_CODE: u8 = BITMAP_CODE + 1;
 
 /// Approximate bytes of a reference to a shared mask, besides its code.
 const REFERENCE_BYTES: u64 = 2;
@@ -69,23 +69,23 @@ impl PostingsWriter {
         debug_assert!(pages > 0, "a term occurs in at least one page");
         if pages == 1 {
             out.push(mask.trailing_zeros() as u8);
-        } else if let Some(number) = self.number_of(mask, pages) {
-            out.push(SHARED);
+        } else if let Some(number) = self.shared_mask_number(mask, pages) {
+            out.push(SHARED_CODE);
             put_varint(out, u64::from(number));
-        } else if (LIST_MIN..=LIST_MAX).contains(&pages) {
-            out.push(LIST_BASE + (pages - LIST_MIN) as u8);
+        } else if (LIST_PAGES_MIN..=LIST_PAGES_MAX).contains(&pages) {
+            out.push(LIST_BASE + (pages - LIST_PAGES_MIN) as u8);
             let mut left = mask;
             while left != 0 {
                 out.push(left.trailing_zeros() as u8);
                 left &= left - 1;
             }
         } else {
-            out.push(BITMAP);
+            out.push(BITMAP_CODE);
             out.extend_from_slice(&mask.to_le_bytes()[..self.bitmap_bytes]);
         }
     }
 
-    fn number_of(&self, mask: u64, pages: u32) -> Option<u32> {
+    fn shared_mask_number(&self, mask: u64, pages: u32) -> Option<u32> {
         if pages <= REFERENCE_BYTES as u32 { None } else { self.numbers.get(&mask).copied() }
     }
 }
@@ -96,19 +96,19 @@ pub(crate) fn read_postings(cursor: &mut Cursor<'_>, shared: &[u64], pages: usiz
     let code = cursor.u8("postings")?;
     let mask = match code {
         page if page < LIST_BASE => 1 << page,
-        SHARED => {
+        SHARED_CODE => {
             let number = cursor.varint("number of a shared page set")?;
             let mask = usize::try_from(number).ok().and_then(|number| shared.get(number));
             *mask.ok_or_else(|| Malformed(format!("shared page set {number} of {} does not exist", shared.len())))?
         }
-        BITMAP => {
+        BITMAP_CODE => {
             let mut mask = [0; 8];
             let bytes = pages.div_ceil(8).min(mask.len());
             mask[..bytes].copy_from_slice(cursor.take(bytes, "page bitmap")?);
             u64::from_le_bytes(mask)
         }
-        list if list < BITMAP => {
-            let count = usize::from(list - LIST_BASE) + LIST_MIN as usize;
+        list if list < BITMAP_CODE => {
+            let count = usize::from(list - LIST_BASE) + LIST_PAGES_MIN as usize;
             let mut mask = 0u64;
             for page in cursor.take(count, "page list")? {
                 mask |= 1u64.checked_shl(u32::from(*page)).unwrap_or(0);

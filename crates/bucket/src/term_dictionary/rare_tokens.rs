@@ -30,7 +30,7 @@ const SECS_PER_HOUR: i64 = 3_600;
 const NS_PER_HOUR: i64 = SECS_PER_HOUR * NS_PER_SEC;
 
 /// Whether the texts of a column with these traits are omitted from the term dictionary.
-pub(crate) fn texts_are_rare(traits: &ValueTraits) -> bool {
+pub(crate) fn are_texts_rare(traits: &ValueTraits) -> bool {
     traits.max_len <= MAX_RARE_TEXT_BYTES
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn texts_are_rare(traits: &ValueTraits) -> bool {
 pub(crate) fn is_rare_column(column: &Column) -> bool {
     match column.kind {
         ColumnKind::Numbers { .. } => true,
-        ColumnKind::Texts => texts_are_rare(&column.traits),
+        ColumnKind::Texts => are_texts_rare(&column.traits),
         ColumnKind::Templates(_) | ColumnKind::Dictionary { .. } => false,
     }
 }
@@ -46,7 +46,7 @@ pub(crate) fn is_rare_column(column: &Column) -> bool {
 /// Whether a locator covers the tokens of a number column. It does not if the range is so small that most numbers occur
 /// in many pages, because their links would exclude hardly any page. Part of the format, because a reader searches the
 /// columns that a locator does not cover.
-pub(crate) fn numbers_are_located(format: NumberFormat, min: i64, max: i64, values: u64) -> bool {
+pub(crate) fn are_numbers_located(format: NumberFormat, min: i64, max: i64, values: u64) -> bool {
     let range = match format {
         NumberFormat::Integer | NumberFormat::Padded { .. } | NumberFormat::Hex { .. } => max.abs_diff(min),
         // Fractions have few distinct values, so only the part before the point can be rare.
@@ -57,7 +57,7 @@ pub(crate) fn numbers_are_located(format: NumberFormat, min: i64, max: i64, valu
 }
 
 /// Appends the hash of every token of these texts.
-pub(crate) fn add_texts<'a>(texts: impl Iterator<Item = &'a [u8]>, rare: &mut Vec<u64>) {
+pub(crate) fn add_text_hashes<'a>(texts: impl Iterator<Item = &'a [u8]>, rare: &mut Vec<u64>) {
     let mut scratch = Vec::new();
     for text in texts {
         segment::for_each_token(text, |token| rare.push(hash_token(token, &mut scratch)));
@@ -82,9 +82,9 @@ impl RareNumbers {
     pub(crate) fn new(format: NumberFormat, min: i64, max: i64, values: u64) -> RareNumbers {
         let top = min.unsigned_abs().max(max.unsigned_abs());
         match format {
-            NumberFormat::Integer => RareNumbers::Whole(NumberSet::magnitudes(min, max, values), true),
+            NumberFormat::Integer => RareNumbers::Whole(NumberSet::for_magnitudes(min, max, values), true),
             NumberFormat::Padded { digits } => {
-                let mut set = NumberSet::magnitudes(min, max, values);
+                let mut set = NumberSet::for_magnitudes(min, max, values);
                 set.least = usize::from(digits);
                 RareNumbers::Whole(set, true)
             }
@@ -168,7 +168,7 @@ impl NumberSet {
     }
 
     /// Prepares for the magnitudes of numbers from `min` to `max`.
-    fn magnitudes(min: i64, max: i64, values: u64) -> NumberSet {
+    fn for_magnitudes(min: i64, max: i64, values: u64) -> NumberSet {
         let (a, b) = (min.unsigned_abs(), max.unsigned_abs());
         let low = if min < 0 && max >= 0 { 0 } else { a.min(b) };
         NumberSet::new(low, a.max(b), values)
@@ -259,7 +259,7 @@ impl TimeTokens {
         for hour in self.hours {
             text.clear();
             NumberFormat::Time(self.layout).write(hour.saturating_mul(NS_PER_HOUR), &mut text);
-            let mut left = tokens_to_hour(self.layout);
+            let mut left = tokens_up_to_hour(self.layout);
             segment::for_each_token(&text, |token| {
                 if left > 0 {
                     rare.push(hash_token(token, &mut scratch));
@@ -284,7 +284,7 @@ impl TimeTokens {
 
 /// Number of tokens of a written time up to and including the hour. `T` is not a breaker, so day and hour are one
 /// token.
-fn tokens_to_hour(layout: TimeLayout) -> usize {
+fn tokens_up_to_hour(layout: TimeLayout) -> usize {
     match layout {
         TimeLayout::Iso { between: b'T', .. } => 3,
         TimeLayout::Iso { .. } | TimeLayout::Common => 4,

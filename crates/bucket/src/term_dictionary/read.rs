@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::block::{BlockAt, BlockKind, open_block};
+use crate::block::{BlockKind, BlockRef, open_block};
 use crate::error::{BlockPosition, BucketError};
 use crate::limits::{
     MAX_SHARED_MASKS, MAX_TERM_BYTES, MAX_TERM_DICTIONARY_DIRECTORY_BYTES, MAX_TERM_DICTIONARY_PAGE_TERMS,
@@ -11,7 +11,7 @@ use crate::limits::{
 use crate::source::ObjectSource;
 use crate::term_dictionary::Namespace;
 use crate::term_dictionary::postings::read_postings;
-use crate::term_dictionary::write::LONG_LENGTHS;
+use crate::term_dictionary::write::LONG_LENGTHS_MARKER;
 use crate::wire::{Cursor, Malformed};
 
 /// Number of streams of a page: lengths, suffixes, postings.
@@ -46,11 +46,11 @@ impl TermDictionary {
         stored_len: u32,
         slab_pages: usize,
     ) -> Result<TermDictionary, BucketError> {
-        let bytes = source.fetch(place, stored_len as usize)?;
+        let bytes = source.fetch_block(place, stored_len as usize)?;
         let block = open_block(&bytes, namespace.directory_kind(), place, MAX_TERM_DICTIONARY_DIRECTORY_BYTES)?;
-        let place = block.place();
+        let place = block.position();
         let parsed = TermDictionary::parse(&block.decode()?, place, namespace.page_kind(), slab_pages);
-        place.decoded(parsed)
+        place.map_malformed(parsed)
     }
 
     fn parse(
@@ -72,7 +72,7 @@ impl TermDictionary {
         let mut pages: Vec<TermDictionaryPage> = Vec::with_capacity(page_count);
         for _ in 0..page_count {
             let stored_len = cursor.count("stored length of a term dictionary page", u32::MAX as usize)?;
-            let first: Box<[u8]> = cursor.run("first term of a page", MAX_TERM_BYTES)?.into();
+            let first: Box<[u8]> = cursor.bytes("first term of a page", MAX_TERM_BYTES)?.into();
             if pages.last().is_some_and(|last| last.first >= first) {
                 return Err(Malformed::new("its pages are not in ascending order"));
             }
@@ -84,13 +84,13 @@ impl TermDictionary {
     }
 
     /// First page that may hold `term` or a greater term.
-    fn first_page_for(&self, term: &[u8]) -> usize {
+    fn first_candidate_page(&self, term: &[u8]) -> usize {
         self.pages.partition_point(|page| &*page.first <= term).saturating_sub(1)
     }
 
     /// Byte range of the block that decides whether the dictionary has `term`; `None` if no block is needed.
-    pub(crate) fn range_of(&self, term: &[u8]) -> Option<Range<u64>> {
-        let page = self.pages.get(self.first_page_for(term)).filter(|page| &*page.first <= term)?;
+    pub(crate) fn block_range(&self, term: &[u8]) -> Option<Range<u64>> {
+        let page = self.pages.get(self.first_candidate_page(term)).filter(|page| &*page.first <= term)?;
         Some(page.offset..page.offset.saturating_add(page.stored_len as u64))
     }
 
@@ -100,7 +100,7 @@ impl TermDictionary {
             return Ok(0);
         }
         let mut found = 0;
-        self.scan_page(source, self.first_page_for(term), &mut |candidate, pages| {
+        self.scan_page(source, self.first_candidate_page(term), &mut |candidate, pages| {
             if candidate == term {
                 found = pages;
             }
@@ -113,7 +113,7 @@ impl TermDictionary {
     pub(crate) fn find_prefix(&self, source: &ObjectSource, prefix: &[u8]) -> Result<u64, BucketError> {
         let every_page = u64::MAX >> (u64::BITS as usize - self.slab_pages.clamp(1, 64));
         let mut found = 0;
-        for at in self.first_page_for(prefix)..self.pages.len() {
+        for at in self.first_candidate_page(prefix)..self.pages.len() {
             let first = &*self.pages[at].first;
             if found == every_page || (first > prefix && !first.starts_with(prefix)) {
                 break;
@@ -142,22 +142,22 @@ impl TermDictionary {
                 true
             })?;
             if !ascends {
-                return Err(self.place_of(at).corrupt("its terms are not in ascending order"));
+                return Err(self.page_position(at).corrupt("its terms are not in ascending order"));
             }
         }
         Ok(())
     }
 
     /// The term dictionary's pages.
-    pub(crate) fn blocks(&self) -> impl Iterator<Item = BlockAt> + '_ {
-        self.pages.iter().map(|page| BlockAt {
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = BlockRef> + '_ {
+        self.pages.iter().map(|page| BlockRef {
             kind: self.page_kind,
             offset: page.offset,
             stored_len: page.stored_len as u32,
         })
     }
 
-    fn place_of(&self, at: usize) -> BlockPosition {
+    fn page_position(&self, at: usize) -> BlockPosition {
         BlockPosition { block: self.page_kind.name(), offset: self.pages[at].offset, ..self.place }
     }
 
@@ -169,12 +169,12 @@ impl TermDictionary {
         visit: &mut dyn FnMut(&[u8], u64) -> bool,
     ) -> Result<(), BucketError> {
         let page = &self.pages[at];
-        let place = self.place_of(at);
-        let bytes = source.fetch(place, page.stored_len)?;
+        let place = self.page_position(at);
+        let bytes = source.fetch_block(place, page.stored_len)?;
         let block = open_block(&bytes, self.page_kind, place, PAGE_STREAMS * MAX_TERM_DICTIONARY_STREAM_BYTES)?;
         let streams = block.decode_parts::<PAGE_STREAMS>()?;
         let terms = (self.terms - at * MAX_TERM_DICTIONARY_PAGE_TERMS).min(MAX_TERM_DICTIONARY_PAGE_TERMS);
-        place.decoded(self.scan_streams(&streams, terms, &page.first, visit))
+        place.map_malformed(self.scan_streams(&streams, terms, &page.first, visit))
     }
 
     fn scan_streams(
@@ -211,7 +211,7 @@ impl TermDictionary {
 #[inline]
 fn read_lengths(cursor: &mut Cursor<'_>) -> Result<(usize, usize), Malformed> {
     match cursor.u8("lengths of a term")? {
-        LONG_LENGTHS => {
+        LONG_LENGTHS_MARKER => {
             let shared = cursor.count("shared length", MAX_TERM_BYTES)?;
             Ok((shared, cursor.count("suffix length", MAX_TERM_BYTES)?))
         }

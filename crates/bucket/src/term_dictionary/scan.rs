@@ -36,7 +36,7 @@ impl<'a> TokenPattern<'a> {
         }
     }
 
-    fn is_met_by(self, token: &[u8]) -> bool {
+    fn matches(self, token: &[u8]) -> bool {
         match self {
             TokenPattern::Token(bytes) => token == bytes,
             TokenPattern::Prefix(bytes) => token.starts_with(bytes),
@@ -65,11 +65,11 @@ impl<'a> RareTest<'a> {
         if bytes.is_empty() {
             return RareTest::Always;
         }
-        if !may_consist_of(wanted, &column.traits) {
+        if !may_contain(wanted, &column.traits) {
             return RareTest::Never;
         }
         match column.kind {
-            ColumnKind::Numbers { format, min, max } => numbers_test(format, wanted, min, max),
+            ColumnKind::Numbers { format, min, max } => number_test(format, wanted, min, max),
             _ => RareTest::Texts(Box::new(TextTest::new(wanted, &column.traits))),
         }
     }
@@ -83,23 +83,23 @@ impl<'a> RareTest<'a> {
     }
 
     /// Whether any of these values passes.
-    pub(crate) fn holds(&self, values: &ColumnValues) -> bool {
+    pub(crate) fn any_passes(&self, values: &ColumnValues) -> bool {
         match (self, values) {
             (RareTest::Never, _) => false,
-            (RareTest::Numbers(test), ColumnValues::Numbers(numbers)) => test.holds(numbers),
-            (RareTest::Texts(test), ColumnValues::Texts { bytes, ends }) => test.holds(bytes, ends),
+            (RareTest::Numbers(test), ColumnValues::Numbers(numbers)) => test.any_passes(numbers),
+            (RareTest::Texts(test), ColumnValues::Texts { bytes, ends }) => test.any_matches(bytes, ends),
             // Values of an unexpected kind: a false positive is the safe answer.
             _ => true,
         }
     }
 }
 
-const BEYOND_ASCII: ByteSet = ByteSet::from_words([0, 0, u64::MAX, u64::MAX]);
+const NON_ASCII: ByteSet = ByteSet::from_words([0, 0, u64::MAX, u64::MAX]);
 
 /// Whether the column's values can contain the wanted token or prefix, judging by their bytes and lengths. Always true
 /// for a column with non-ASCII letters, because these may become ASCII when lower-cased.
-fn may_consist_of(wanted: TokenPattern<'_>, traits: &ValueTraits) -> bool {
-    if traits.bytes.meets(BEYOND_ASCII) {
+fn may_contain(wanted: TokenPattern<'_>, traits: &ValueTraits) -> bool {
+    if traits.bytes.intersects(NON_ASCII) {
         return true;
     }
     let is_in = |set: ByteSet, byte: u8| set.contains(byte) || set.contains(byte.to_ascii_uppercase());
@@ -143,7 +143,7 @@ pub(crate) enum NumberTest {
 
 impl NumberTest {
     /// Whether any of these numbers passes.
-    pub(crate) fn holds(&self, numbers: &[i64]) -> bool {
+    pub(crate) fn any_passes(&self, numbers: &[i64]) -> bool {
         let within = |ranges: &[RangeInclusive<u64>], number: u64| ranges.iter().any(|range| range.contains(&number));
         match self {
             // Without an early exit within a chunk, several numbers are compared at once.
@@ -172,12 +172,12 @@ impl NumberTest {
 }
 
 /// The test for a number column with values between `min` and `max`.
-fn numbers_test(format: NumberFormat, wanted: TokenPattern<'_>, min: i64, max: i64) -> RareTest<'static> {
+fn number_test(format: NumberFormat, wanted: TokenPattern<'_>, min: i64, max: i64) -> RareTest<'static> {
     let top = min.unsigned_abs().max(max.unsigned_abs());
     match format {
-        NumberFormat::Integer => of_magnitudes(wholes(wanted, top), min, max),
-        NumberFormat::Padded { digits } => match padded(wanted, digits) {
-            Some(range) => of_magnitudes(vec![range], min, max),
+        NumberFormat::Integer => magnitude_test(whole_number_ranges(wanted, top), min, max),
+        NumberFormat::Padded { digits } => match padded_number_range(wanted, digits) {
+            Some(range) => magnitude_test(vec![range], min, max),
             None => RareTest::Never,
         },
         NumberFormat::Hex { digits } => hex_test(wanted, digits, min, max),
@@ -187,15 +187,15 @@ fn numbers_test(format: NumberFormat, wanted: TokenPattern<'_>, min: i64, max: i
                 range.start().saturating_mul(unit)..=range.end().saturating_mul(unit).saturating_add(unit - 1)
             };
             let fits = |range: &RangeInclusive<u64>| *range.start() <= top;
-            let wholes: Vec<_> = wholes(wanted, top / unit).iter().map(scaled).filter(fits).collect();
-            let rest = padded(wanted, digits);
+            let wholes: Vec<_> = whole_number_ranges(wanted, top / unit).iter().map(scaled).filter(fits).collect();
+            let rest = padded_number_range(wanted, digits);
             match wholes.is_empty() && rest.is_none() {
                 true => RareTest::Never,
                 false => RareTest::Numbers(NumberTest::Decimal { wholes, unit, rest }),
             }
         }
         NumberFormat::Ip4 => {
-            let marked: Vec<bool> = (0..=u8::MAX).map(|part| wanted.is_met_by(part.to_string().as_bytes())).collect();
+            let marked: Vec<bool> = (0..=u8::MAX).map(|part| wanted.matches(part.to_string().as_bytes())).collect();
             match <Box<[bool; 256]>>::try_from(marked.into_boxed_slice()) {
                 Ok(marked) if marked.contains(&true) => RareTest::Numbers(NumberTest::Ip4(marked)),
                 _ => RareTest::Never,
@@ -205,7 +205,7 @@ fn numbers_test(format: NumberFormat, wanted: TokenPattern<'_>, min: i64, max: i
     }
 }
 
-fn of_magnitudes(ranges: Vec<RangeInclusive<u64>>, min: i64, max: i64) -> RareTest<'static> {
+fn magnitude_test(ranges: Vec<RangeInclusive<u64>>, min: i64, max: i64) -> RareTest<'static> {
     let top = min.unsigned_abs().max(max.unsigned_abs());
     let low = if min <= 0 && max >= 0 { 0 } else { min.unsigned_abs().min(max.unsigned_abs()) };
     let ranges: Vec<_> = ranges.into_iter().filter(|range| *range.start() <= top && *range.end() >= low).collect();
@@ -220,15 +220,15 @@ fn of_magnitudes(ranges: Vec<RangeInclusive<u64>>, min: i64, max: i64) -> RareTe
 }
 
 /// The value of a text of decimal digits only.
-fn digits_of(text: &[u8]) -> Option<u64> {
+fn parse_digits(text: &[u8]) -> Option<u64> {
     let digits = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
     digits.parse().ok()
 }
 
 /// Ranges of the numbers up to `top` whose decimal text, without leading zeros, matches `wanted`.
-fn wholes(wanted: TokenPattern<'_>, top: u64) -> Vec<RangeInclusive<u64>> {
+fn whole_number_ranges(wanted: TokenPattern<'_>, top: u64) -> Vec<RangeInclusive<u64>> {
     let bytes = wanted.bytes();
-    let Some(number) = digits_of(bytes).filter(|_| bytes == b"0" || !bytes.starts_with(b"0")) else {
+    let Some(number) = parse_digits(bytes).filter(|_| bytes == b"0" || !bytes.starts_with(b"0")) else {
         return Vec::new();
     };
     if matches!(wanted, TokenPattern::Token(_)) || number == 0 {
@@ -251,9 +251,9 @@ fn wholes(wanted: TokenPattern<'_>, top: u64) -> Vec<RangeInclusive<u64>> {
 }
 
 /// Range of the numbers whose text, padded to this many digits, matches `wanted`.
-fn padded(wanted: TokenPattern<'_>, digits: u8) -> Option<RangeInclusive<u64>> {
+fn padded_number_range(wanted: TokenPattern<'_>, digits: u8) -> Option<RangeInclusive<u64>> {
     let bytes = wanted.bytes();
-    let number = digits_of(bytes)?;
+    let number = parse_digits(bytes)?;
     match wanted {
         TokenPattern::Token(_) => (bytes.len() == usize::from(digits)).then_some(number..=number),
         TokenPattern::Prefix(_) => {
@@ -291,7 +291,7 @@ fn hex_test(wanted: TokenPattern<'_>, digits: u8, min: i64, max: i64) -> RareTes
 fn time_test(layout: TimeLayout, wanted: TokenPattern<'_>) -> RareTest<'static> {
     let bytes = wanted.bytes();
     let TimeLayout::Iso { between, digits, zulu, .. } = layout else {
-        return if may_be_part(layout, wanted) { RareTest::Always } else { RareTest::Never };
+        return if may_be_time_token(layout, wanted) { RareTest::Always } else { RareTest::Never };
     };
     let TokenPattern::Token(_) = wanted else {
         return RareTest::Always;
@@ -302,14 +302,14 @@ fn time_test(layout: TimeLayout, wanted: TokenPattern<'_>) -> RareTest<'static> 
         _ => Some(bytes),
     };
     let is_fraction = |bytes: &&[u8]| digits > 0 && bytes.len() == usize::from(digits);
-    let number = fraction.filter(is_fraction).and_then(digits_of);
+    let number = fraction.filter(is_fraction).and_then(parse_digits);
     // Without a `z`, a fraction of two or four digits looks like any other part.
     if let Some(number) = number.filter(|_| zulu || !matches!(digits, 2 | 4)) {
         let unit = 10u64.pow(9 - u32::from(digits.min(9)));
         return RareTest::Numbers(NumberTest::Fraction(number * unit..=number * unit + (unit - 1)));
     }
     if let ([_, _, b't', hour @ ..], b'T') = (bytes, between) {
-        return match digits_of(hour) {
+        return match parse_digits(hour) {
             Some(hour @ 0..24) => RareTest::Numbers(NumberTest::Hour(hour as i64)),
             _ => RareTest::Never,
         };
@@ -321,7 +321,7 @@ fn time_test(layout: TimeLayout, wanted: TokenPattern<'_>) -> RareTest<'static> 
 
 /// Whether a time in a layout without fractions may contain a token. Its tokens are numbers of two digits; a layout with
 /// a date also has the name of the month and the year.
-fn may_be_part(layout: TimeLayout, wanted: TokenPattern<'_>) -> bool {
+fn may_be_time_token(layout: TimeLayout, wanted: TokenPattern<'_>) -> bool {
     let bytes = wanted.bytes();
     let may_have = |len: usize, is_of: fn(&u8) -> bool| match wanted {
         TokenPattern::Token(_) => bytes.len() == len && bytes.iter().all(is_of),
@@ -344,7 +344,7 @@ pub(crate) struct TextTest<'a> {
 
 impl<'a> TextTest<'a> {
     fn new(wanted: TokenPattern<'a>, traits: &ValueTraits) -> TextTest<'a> {
-        let plain = !traits.bytes.meets(BEYOND_ASCII) && !traits.bytes.contains(b'%');
+        let plain = !traits.bytes.intersects(NON_ASCII) && !traits.bytes.contains(b'%');
         TextTest {
             wanted,
             finder: plain.then(|| memmem::Finder::new(wanted.bytes())),
@@ -352,18 +352,18 @@ impl<'a> TextTest<'a> {
         }
     }
 
-    fn holds(&self, bytes: &[u8], ends: &[u32]) -> bool {
+    fn any_matches(&self, bytes: &[u8], ends: &[u32]) -> bool {
         let Some(finder) = &self.finder else {
-            return self.takes_apart(bytes, ends);
+            return self.matches_tokens(bytes, ends);
         };
         if !self.folds {
-            return self.finds(finder, bytes, ends);
+            return self.matches_bytes(finder, bytes, ends);
         }
-        self.finds(finder, &bytes.to_ascii_lowercase(), ends)
+        self.matches_bytes(finder, &bytes.to_ascii_lowercase(), ends)
     }
 
     /// Whether the wanted bytes occur between breakers or the ends of a text.
-    fn finds(&self, finder: &memmem::Finder<'_>, bytes: &[u8], ends: &[u32]) -> bool {
+    fn matches_bytes(&self, finder: &memmem::Finder<'_>, bytes: &[u8], ends: &[u32]) -> bool {
         let wanted = self.wanted.bytes().len();
         let mut from = 0;
         while let Some(found) = bytes.get(from..).and_then(|rest| finder.find(rest)) {
@@ -382,14 +382,14 @@ impl<'a> TextTest<'a> {
         false
     }
 
-    fn takes_apart(&self, bytes: &[u8], ends: &[u32]) -> bool {
+    fn matches_tokens(&self, bytes: &[u8], ends: &[u32]) -> bool {
         let (mut start, mut found, mut lower) = (0, false, Vec::new());
         for end in ends {
             let text = bytes.get(start..*end as usize).unwrap_or_default();
             start = *end as usize;
             for_each_token(text, |token| {
                 lower_token(token, &mut lower);
-                found |= self.wanted.is_met_by(&lower);
+                found |= self.wanted.matches(&lower);
             });
         }
         found

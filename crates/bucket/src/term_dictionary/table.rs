@@ -9,14 +9,14 @@ use quarry_event::segment;
 use quarry_stdx::number::u32_of;
 
 use crate::term_dictionary::hash::{PAIR_BYTES, hash_pair, hash_term, load_pair};
-use crate::term_dictionary::{Namespace, cut_term};
+use crate::term_dictionary::{Namespace, truncate_term};
 
 /// Number of terms looked up together: enough to hide a cache miss, few enough for the first-level cache.
 const BATCH_TERMS: usize = 64;
 /// Number of slots of an empty table; a power of two.
-const FIRST_SLOTS: usize = 1 << 12;
+const INITIAL_SLOTS: usize = 1 << 12;
 /// A slot without entry.
-const EMPTY: u64 = 0;
+const EMPTY_SLOT: u64 = 0;
 
 /// A distinct term.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +44,7 @@ impl Entry {
 
 /// A term waiting for its look-up.
 #[derive(Clone, Copy, Debug, Default)]
-struct Pending {
+struct PendingTerm {
     pair: [u64; 2],
     hash: u64,
     /// Pages that contain the term.
@@ -60,8 +60,8 @@ pub(crate) struct TermTable {
     slots: Vec<u64>,
     entries: Vec<Entry>,
     arena: Vec<u8>,
-    pending: Box<[Pending; BATCH_TERMS]>,
-    waiting: usize,
+    pending: Box<[PendingTerm; BATCH_TERMS]>,
+    pending_len: usize,
     scratch: Vec<u8>,
     /// Pages of the terms that are added next: bit `i` is page `i`.
     pages: u64,
@@ -71,11 +71,11 @@ impl TermTable {
     pub(crate) fn new(namespace: Namespace) -> TermTable {
         TermTable {
             namespace,
-            slots: vec![EMPTY; FIRST_SLOTS],
+            slots: vec![EMPTY_SLOT; INITIAL_SLOTS],
             entries: Vec::new(),
             arena: Vec::new(),
-            pending: Box::new([Pending::default(); BATCH_TERMS]),
-            waiting: 0,
+            pending: Box::new([PendingTerm::default(); BATCH_TERMS]),
+            pending_len: 0,
             scratch: Vec::new(),
             pages: 1,
         }
@@ -83,10 +83,10 @@ impl TermTable {
 
     /// Removes the terms but keeps the memory.
     pub(crate) fn clear(&mut self) {
-        self.slots.fill(EMPTY);
+        self.slots.fill(EMPTY_SLOT);
         self.entries.clear();
         self.arena.clear();
-        self.waiting = 0;
+        self.pending_len = 0;
         self.pages = 1;
     }
 
@@ -159,9 +159,9 @@ impl TermTable {
     #[inline]
     fn push(&mut self, pair: [u64; 2], len: usize) {
         let hash = hash_pair(self.namespace, pair, len);
-        self.pending[self.waiting] = Pending { pair, hash, pages: self.pages, len: len as u32 };
-        self.waiting += 1;
-        if self.waiting == BATCH_TERMS {
+        self.pending[self.pending_len] = PendingTerm { pair, hash, pages: self.pages, len: len as u32 };
+        self.pending_len += 1;
+        if self.pending_len == BATCH_TERMS {
             self.flush();
         }
     }
@@ -178,7 +178,7 @@ impl TermTable {
 
     /// Adds a term unchanged.
     pub(crate) fn add_term(&mut self, term: &[u8]) {
-        let term = cut_term(term);
+        let term = truncate_term(term);
         let pair = load_pair(term);
         if term.len() <= PAIR_BYTES {
             self.push(pair, term.len());
@@ -188,7 +188,7 @@ impl TermTable {
         let mut at = self.slot_of(hash);
         loop {
             let slot = self.slots[at];
-            if slot == EMPTY {
+            if slot == EMPTY_SLOT {
                 let arena_at = u32_of(self.arena.len());
                 self.arena.extend_from_slice(term);
                 let entry = Entry { pair, pages: self.pages, len: u32_of(term.len()), arena_at };
@@ -213,11 +213,11 @@ impl TermTable {
     }
 
     fn flush(&mut self) {
-        let waiting = std::mem::take(&mut self.waiting);
+        let waiting = std::mem::take(&mut self.pending_len);
         if (self.entries.len() + waiting) * 3 > self.slots.len() * 2 {
             self.grow();
         }
-        let mut first_slots = [EMPTY; BATCH_TERMS];
+        let mut first_slots = [EMPTY_SLOT; BATCH_TERMS];
         for (slot, pending) in first_slots.iter_mut().zip(&self.pending[..waiting]) {
             *slot = self.slots[pending.hash as usize & (self.slots.len() - 1)];
         }
@@ -225,7 +225,7 @@ impl TermTable {
         let mut first_words = [0; BATCH_TERMS];
         if !self.entries.is_empty() {
             for (at, pending) in self.pending[..waiting].iter().enumerate() {
-                let known = first_slots[at] != EMPTY && first_slots[at] >> 32 == pending.hash >> 32;
+                let known = first_slots[at] != EMPTY_SLOT && first_slots[at] >> 32 == pending.hash >> 32;
                 let position = if known { first_slots[at] as u32 as usize - 1 } else { 0 };
                 first_words[at] = self.entries[position].pair[0];
             }
@@ -234,7 +234,7 @@ impl TermTable {
             let pending = self.pending[at];
             // Usually the first slot is the right one. A slot that was empty may have been filled by this batch, so it
             // is looked up again.
-            if slot != EMPTY && slot >> 32 == pending.hash >> 32 && first_words[at] == pending.pair[0] {
+            if slot != EMPTY_SLOT && slot >> 32 == pending.hash >> 32 && first_words[at] == pending.pair[0] {
                 let entry = &mut self.entries[slot as u32 as usize - 1];
                 if entry.pair == pending.pair && entry.len == pending.len {
                     entry.pages |= pending.pages;
@@ -245,12 +245,12 @@ impl TermTable {
         }
     }
 
-    fn probe(&mut self, pending: Pending) {
+    fn probe(&mut self, pending: PendingTerm) {
         let mut at = self.slot_of(pending.hash);
         loop {
             let slot = self.slots[at];
-            if slot == EMPTY {
-                let Pending { pair, pages, len, .. } = pending;
+            if slot == EMPTY_SLOT {
+                let PendingTerm { pair, pages, len, .. } = pending;
                 let entry = Entry { pair, pages, len, arena_at: 0 };
                 self.insert(at, pending.hash, entry);
                 return;
@@ -276,11 +276,11 @@ impl TermTable {
 
     fn grow(&mut self) {
         let mask = self.slots.len() * 4 - 1;
-        let mut slots = vec![EMPTY; mask + 1];
+        let mut slots = vec![EMPTY_SLOT; mask + 1];
         for (position, entry) in self.entries.iter().enumerate() {
             let hash = self.hash_of(entry);
             let mut at = hash as usize & mask;
-            while slots[at] != EMPTY {
+            while slots[at] != EMPTY_SLOT {
                 at = (at + 1) & mask;
             }
             slots[at] = hash >> 32 << 32 | (position as u64 + 1);
@@ -299,11 +299,11 @@ pub(crate) fn hash_token(token: &[u8], scratch: &mut Vec<u8>) -> u64 {
         }
     }
     segment::lower_token(token, scratch);
-    hash_term(Namespace::Tokens, cut_term(scratch))
+    hash_term(Namespace::Tokens, truncate_term(scratch))
 }
 
-const ONES: u64 = 0x0101_0101_0101_0101;
-const HIGH_BITS: u64 = 0x80 * ONES;
+const ONE_PER_BYTE: u64 = 0x0101_0101_0101_0101;
+const HIGH_BITS: u64 = 0x80 * ONE_PER_BYTE;
 
 /// Lower-cases eight ASCII bytes at once; `None` if a byte is not ASCII.
 #[inline(always)]
@@ -312,8 +312,8 @@ fn lower_word(word: u64) -> Option<u64> {
         return None;
     }
     // The addition sets a byte's high bit if it is at least 'A', or above 'Z'; no byte overflows into the next.
-    let from_a = word + ONES * (0x80 - b'A' as u64);
-    let above_z = word + ONES * (0x7f - b'Z' as u64);
+    let from_a = word + ONE_PER_BYTE * (0x80 - b'A' as u64);
+    let above_z = word + ONE_PER_BYTE * (0x7f - b'Z' as u64);
     let upper = (from_a & !above_z) & HIGH_BITS;
     Some(word | upper >> 2)
 }
@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_lowered_as_bytes_are() {
+    fn words_are_lower_cased_like_bytes() {
         for byte in 0..=127u8 {
             let word = u64::from_be_bytes([byte, b'Z', 0, b'a', byte, b'@', b'[', 127]);
             let lowered = word.to_be_bytes().map(|byte| byte.to_ascii_lowercase());
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_of_every_length_are_told_apart() {
+    fn terms_of_every_length_are_distinguished() {
         let mut table = TermTable::new(Namespace::Tokens);
         let long: Vec<u8> = (0..600u32).map(|at| b'a' + (at * 7 % 26) as u8).collect();
         for page in [0, 5] {

@@ -9,24 +9,24 @@ use quarry_event::segment::is_breaker;
 use quarry_event::template::{Template, TemplatePart, ValueTraits};
 
 use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
-use crate::term_dictionary::rare_tokens::{RareNumbers, add_texts, texts_are_rare};
+use crate::term_dictionary::rare_tokens::{RareNumbers, add_text_hashes, are_texts_rare};
 use crate::term_dictionary::table::TermTable;
 
 /// Maximum number of bytes after a `%` that may be the start of a percent-encoded breaker: `%252` may continue as
 /// `%2520`.
-const OPEN_PERCENT_BYTES: usize = 3;
+const OPEN_PERCENT_BYTES_MAX: usize = 3;
 /// Bytes that occur in percent-encoded breakers.
 const PERCENT_CODE: &[u8] = b"0123456789ABCDabcd";
 
 /// Adds the terms of the slab to the term dictionary's table, and the hashes of the terms that the dictionary omits to
 /// `rare`, with repetitions. The table must be empty and is not finished here.
 pub(crate) fn add_terms(slab: &TemplateSlab, tokens: &mut TermTable, rare: &mut Vec<u64>) {
-    let reaches = reaches(slab);
+    let reaches = column_edge_traits(slab);
     for (number, column) in slab.columns.iter().enumerate() {
         match &column.values {
             SlabValues::Templates { templates, codes } => {
-                let straddling: Vec<bool> = templates.iter().map(|one| straddles(one, &reaches)).collect();
-                let pages = pages_of_codes(column, codes, templates.len());
+                let straddling: Vec<bool> = templates.iter().map(|one| straddles_edges(one, &reaches)).collect();
+                let pages = code_pages(column, codes, templates.len());
                 for ((template, pages), straddles) in templates.iter().zip(pages).zip(&straddling) {
                     if !straddles {
                         tokens.start_pages(pages);
@@ -34,11 +34,12 @@ pub(crate) fn add_terms(slab: &TemplateSlab, tokens: &mut TermTable, rare: &mut 
                     }
                 }
                 if straddling.contains(&true) {
-                    add_filled(slab, number, &straddling, tokens);
+                    add_straddling_tokens(slab, number, &straddling, tokens);
                 }
             }
             SlabValues::Dictionary { bytes, ends, codes } => {
-                for (text, pages) in texts(bytes, ends, 0..ends.len()).zip(pages_of_codes(column, codes, ends.len())) {
+                for (text, pages) in text_slices(bytes, ends, 0..ends.len()).zip(code_pages(column, codes, ends.len()))
+                {
                     tokens.start_pages(pages);
                     tokens.add_text(text);
                 }
@@ -50,13 +51,13 @@ pub(crate) fn add_terms(slab: &TemplateSlab, tokens: &mut TermTable, rare: &mut 
                 set.add(numbers, rare);
                 set.finish(rare);
             }
-            SlabValues::Texts { bytes, ends } if texts_are_rare(&column.traits) => {
-                add_texts(texts(bytes, ends, 0..ends.len()), rare);
+            SlabValues::Texts { bytes, ends } if are_texts_rare(&column.traits) => {
+                add_text_hashes(text_slices(bytes, ends, 0..ends.len()), rare);
             }
             SlabValues::Texts { bytes, ends } => {
-                for (page, places) in pages_of(column) {
+                for (page, places) in value_ranges_by_page(column) {
                     tokens.start_page(page);
-                    texts(bytes, ends, places).for_each(|text| tokens.add_text(text));
+                    text_slices(bytes, ends, places).for_each(|text| tokens.add_text(text));
                 }
             }
         }
@@ -64,15 +65,15 @@ pub(crate) fn add_terms(slab: &TemplateSlab, tokens: &mut TermTable, rare: &mut 
 }
 
 /// The positions of a column's values in each page.
-fn pages_of(column: &SlabColumn) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> + '_ {
+fn value_ranges_by_page(column: &SlabColumn) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> + '_ {
     let places = |bounds: &[u32]| bounds[0] as usize..bounds[1] as usize;
     column.page_starts.windows(2).map(places).enumerate()
 }
 
 /// Pages in which each code occurs.
-fn pages_of_codes(column: &SlabColumn, codes: &[u32], len: usize) -> Vec<u64> {
+fn code_pages(column: &SlabColumn, codes: &[u32], len: usize) -> Vec<u64> {
     let mut pages = vec![0u64; len];
-    for (page, places) in pages_of(column) {
+    for (page, places) in value_ranges_by_page(column) {
         for code in &codes[places] {
             pages[*code as usize] |= 1 << page;
         }
@@ -87,14 +88,14 @@ fn literals(template: &Template) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-fn texts<'a>(bytes: &'a [u8], ends: &'a [u32], places: std::ops::Range<usize>) -> impl Iterator<Item = &'a [u8]> {
+fn text_slices<'a>(bytes: &'a [u8], ends: &'a [u32], places: std::ops::Range<usize>) -> impl Iterator<Item = &'a [u8]> {
     let mut start = if places.start == 0 { 0 } else { ends[places.start - 1] as usize };
     ends[places].iter().map(move |end| &bytes[std::mem::replace(&mut start, *end as usize)..*end as usize])
 }
 
 /// Kinds of bytes that may be at the ends of a value, or of a run of a template's parts.
 #[derive(Clone, Copy, Debug, Default)]
-struct Reach {
+struct EdgeTraits {
     /// Whether the value may begin with a byte that is not a breaker.
     word_first: bool,
     /// Whether the value may begin with a byte of a percent-encoded breaker.
@@ -106,14 +107,14 @@ struct Reach {
     may_be_empty: bool,
 }
 
-impl Reach {
-    const EMPTY: Reach =
-        Reach { word_first: false, code_first: false, word_last: false, open_percent: false, may_be_empty: true };
+impl EdgeTraits {
+    const EMPTY: EdgeTraits =
+        EdgeTraits { word_first: false, code_first: false, word_last: false, open_percent: false, may_be_empty: true };
 
-    fn of_literal(bytes: &[u8]) -> Reach {
-        let tail = &bytes[bytes.len() - bytes.len().min(OPEN_PERCENT_BYTES + 1)..];
+    fn from_literal(bytes: &[u8]) -> EdgeTraits {
+        let tail = &bytes[bytes.len() - bytes.len().min(OPEN_PERCENT_BYTES_MAX + 1)..];
         let percent = tail.iter().rposition(|byte| *byte == b'%');
-        Reach {
+        EdgeTraits {
             word_first: bytes.first().is_some_and(|byte| !is_breaker(*byte)),
             code_first: bytes.first().is_some_and(|byte| PERCENT_CODE.contains(byte)),
             word_last: bytes.last().is_some_and(|byte| !is_breaker(*byte)),
@@ -122,8 +123,8 @@ impl Reach {
         }
     }
 
-    fn of_values(traits: &ValueTraits) -> Reach {
-        Reach {
+    fn from_values(traits: &ValueTraits) -> EdgeTraits {
+        EdgeTraits {
             word_first: traits.firsts.iter().any(|byte| !is_breaker(byte)),
             code_first: PERCENT_CODE.iter().any(|byte| traits.firsts.contains(*byte)),
             word_last: traits.lasts.iter().any(|byte| !is_breaker(byte)),
@@ -133,12 +134,12 @@ impl Reach {
     }
 
     /// Whether a token or a percent-encoded breaker may straddle the border between two neighbours.
-    fn straddles(self, next: Reach) -> bool {
+    fn may_straddle(self, next: EdgeTraits) -> bool {
         (self.word_last && next.word_first) || (self.open_percent && next.code_first)
     }
 
-    fn then(self, next: Reach) -> Reach {
-        Reach {
+    fn concat(self, next: EdgeTraits) -> EdgeTraits {
+        EdgeTraits {
             word_first: self.word_first || (self.may_be_empty && next.word_first),
             code_first: self.code_first || (self.may_be_empty && next.code_first),
             word_last: next.word_last || (next.may_be_empty && self.word_last),
@@ -147,8 +148,8 @@ impl Reach {
         }
     }
 
-    fn or(self, other: Reach) -> Reach {
-        Reach {
+    fn union(self, other: EdgeTraits) -> EdgeTraits {
+        EdgeTraits {
             word_first: self.word_first || other.word_first,
             code_first: self.code_first || other.code_first,
             word_last: self.word_last || other.word_last,
@@ -159,48 +160,51 @@ impl Reach {
 }
 
 /// Reach of each column. That of a template column follows from the columns of its variables, which come later.
-fn reaches(slab: &TemplateSlab) -> Vec<Reach> {
-    let mut reaches = vec![Reach::EMPTY; slab.columns.len()];
+fn column_edge_traits(slab: &TemplateSlab) -> Vec<EdgeTraits> {
+    let mut reaches = vec![EdgeTraits::EMPTY; slab.columns.len()];
     for (number, column) in slab.columns.iter().enumerate().rev() {
         reaches[number] = match &column.values {
             SlabValues::Templates { templates, .. } => {
                 let whole = |template: &Template| {
-                    template.parts.iter().fold(Reach::EMPTY, |reach, part| reach.then(part_reach(part, &reaches)))
+                    template
+                        .parts
+                        .iter()
+                        .fold(EdgeTraits::EMPTY, |reach, part| reach.concat(part_edge_traits(part, &reaches)))
                 };
-                templates.iter().map(whole).reduce(Reach::or).unwrap_or(Reach::EMPTY)
+                templates.iter().map(whole).reduce(EdgeTraits::union).unwrap_or(EdgeTraits::EMPTY)
             }
-            _ => Reach::of_values(&column.traits),
+            _ => EdgeTraits::from_values(&column.traits),
         };
     }
     reaches
 }
 
-fn part_reach(part: &TemplatePart, reaches: &[Reach]) -> Reach {
+fn part_edge_traits(part: &TemplatePart, reaches: &[EdgeTraits]) -> EdgeTraits {
     match part {
-        TemplatePart::Literal(bytes) => Reach::of_literal(bytes),
+        TemplatePart::Literal(bytes) => EdgeTraits::from_literal(bytes),
         TemplatePart::Variable(column) => reaches[*column as usize],
     }
 }
 
 /// Whether tokens may straddle the edges of this template's variables.
-fn straddles(template: &Template, reaches: &[Reach]) -> bool {
-    let mut before = Reach::EMPTY;
+fn straddles_edges(template: &Template, reaches: &[EdgeTraits]) -> bool {
+    let mut before = EdgeTraits::EMPTY;
     template.parts.iter().any(|part| {
-        let next = part_reach(part, reaches);
-        let straddles = before.straddles(next);
-        before = before.then(next);
+        let next = part_edge_traits(part, reaches);
+        let straddles = before.may_straddle(next);
+        before = before.concat(next);
         straddles
     })
 }
 
 /// Fills the values of one column's straddling templates and adds their tokens, page by page.
-fn add_filled(slab: &TemplateSlab, number: usize, straddling: &[bool], tokens: &mut TermTable) {
+fn add_straddling_tokens(slab: &TemplateSlab, number: usize, straddling: &[bool], tokens: &mut TermTable) {
     let column = &slab.columns[number];
     let SlabValues::Templates { templates, codes } = &column.values else {
         return;
     };
     let mut filler = Filler { slab, next: vec![0; slab.columns.len()], text: Vec::new() };
-    for (page, places) in pages_of(column) {
+    for (page, places) in value_ranges_by_page(column) {
         tokens.start_page(page);
         for code in &codes[places] {
             filler.text.clear();
@@ -237,15 +241,15 @@ impl<'a> Filler<'a> {
         match &self.slab.columns[column].values {
             SlabValues::Templates { templates, codes } => self.fill(&templates[codes[at] as usize]),
             SlabValues::Dictionary { bytes, ends, codes } => {
-                self.text.extend_from_slice(one(bytes, ends, codes[at] as usize))
+                self.text.extend_from_slice(text_at(bytes, ends, codes[at] as usize))
             }
             SlabValues::Numbers { format, numbers } => format.write(numbers[at], &mut self.text),
-            SlabValues::Texts { bytes, ends } => self.text.extend_from_slice(one(bytes, ends, at)),
+            SlabValues::Texts { bytes, ends } => self.text.extend_from_slice(text_at(bytes, ends, at)),
         }
     }
 }
 
-fn one<'a>(bytes: &'a [u8], ends: &[u32], at: usize) -> &'a [u8] {
+fn text_at<'a>(bytes: &'a [u8], ends: &[u32], at: usize) -> &'a [u8] {
     let start = if at == 0 { 0 } else { ends[at - 1] as usize };
     &bytes[start..ends[at] as usize]
 }

@@ -10,7 +10,7 @@ use super::postings::{PostingsWriter, read_postings};
 use super::read::TermDictionary;
 use super::table::TermTable;
 use super::write::write_term_dictionary;
-use super::{Namespace, cut_term, field_term, fold_case};
+use super::{Namespace, field_term, fold_case, truncate_term};
 use crate::block::BlockWriter;
 use crate::error::BlockPosition;
 use crate::limits::{MAX_TERM_BYTES, MAX_TERM_DICTIONARY_PAGE_TERMS};
@@ -21,14 +21,14 @@ use crate::wire::Cursor;
 type Truth = BTreeMap<Vec<u8>, u64>;
 
 /// Writes `pages` of terms and opens what was written.
-fn written(pages: &[Vec<Vec<u8>>]) -> (Truth, ObjectSource, TermDictionary) {
+fn write_terms(pages: &[Vec<Vec<u8>>]) -> (Truth, ObjectSource, TermDictionary) {
     let mut table = TermTable::new(Namespace::Tokens);
     let mut truth = Truth::new();
     for (number, terms) in pages.iter().enumerate() {
         table.start_page(number);
         for term in terms {
             table.add_term(term);
-            *truth.entry(cut_term(term).to_vec()).or_default() |= 1 << number;
+            *truth.entry(truncate_term(term).to_vec()).or_default() |= 1 << number;
         }
     }
     table.finish();
@@ -37,7 +37,7 @@ fn written(pages: &[Vec<Vec<u8>>]) -> (Truth, ObjectSource, TermDictionary) {
     let offset = blocks.object.len() as u64;
     let stored_len = blocks.write(Namespace::Tokens.directory_kind(), &directory).unwrap();
     let source = ObjectSource::open(Arc::new(MemoryObject(blocks.object.into()))).unwrap();
-    let place = BlockPosition::of("term dictionary directory", offset);
+    let place = BlockPosition::outside_slabs("term dictionary directory", offset);
     let term_dictionary = TermDictionary::open(&source, Namespace::Tokens, place, stored_len, pages.len()).unwrap();
     (truth, source, term_dictionary)
 }
@@ -66,16 +66,16 @@ fn term() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn any_terms_are_found(
+    fn arbitrary_terms_are_found(
         pages in prop::collection::vec(prop::collection::vec(term(), 0..60), 1..=64),
         absent in prop::collection::vec(term(), 0..20),
     ) {
-        let (truth, source, term_dictionary) = written(&pages);
+        let (truth, source, term_dictionary) = write_terms(&pages);
         assert_agrees(&truth, &source, &term_dictionary, &absent);
     }
 
     #[test]
-    fn the_two_ways_to_hash_agree(term in prop::collection::vec(any::<u8>(), 0..=16)) {
+    fn both_hash_functions_agree(term in prop::collection::vec(any::<u8>(), 0..=16)) {
         let by_pair = hash_pair(Namespace::Fields, load_pair(&term), term.len());
         prop_assert_eq!(by_pair, hash_term(Namespace::Fields, &term));
         let mut padded = [0; 16];
@@ -84,7 +84,7 @@ proptest! {
     }
 
     #[test]
-    fn garbage_postings_give_errors(bytes in prop::collection::vec(any::<u8>(), 0..12), pages in 1usize..=64) {
+    fn garbage_postings_return_errors(bytes in prop::collection::vec(any::<u8>(), 0..12), pages in 1usize..=64) {
         if let Ok(mask) = read_postings(&mut Cursor::new(&bytes), &[1, 2], pages) {
             prop_assert!(mask != 0 && (pages == 64 || mask >> pages == 0));
         }
@@ -92,22 +92,22 @@ proptest! {
 }
 
 #[test]
-fn many_pages_of_terms_and_shared_page_sets() {
+fn many_pages_of_terms_and_shared_page_sets_round_trip() {
     let terms = |page: u32| (0..2_000).map(|at| format!("{:05x}", at * (page % 5 + 1)).into_bytes()).collect();
     let pages: Vec<Vec<Vec<u8>>> = (0..64).map(terms).collect();
-    let (truth, source, term_dictionary) = written(&pages);
+    let (truth, source, term_dictionary) = write_terms(&pages);
     assert!(truth.len() > MAX_TERM_DICTIONARY_PAGE_TERMS);
     assert_agrees(&truth, &source, &term_dictionary, &[b"zzz".to_vec(), b"".to_vec(), b"0000".to_vec()]);
 }
 
 #[test]
 fn an_empty_prefix_finds_every_page() {
-    let (_, source, term_dictionary) = written(&[vec![b"a".to_vec()], vec![], vec![b"b".to_vec()]]);
+    let (_, source, term_dictionary) = write_terms(&[vec![b"a".to_vec()], vec![], vec![b"b".to_vec()]]);
     assert_eq!(term_dictionary.find_prefix(&source, b"").unwrap(), 0b101);
 }
 
 #[test]
-fn every_kind_of_page_set_comes_back() {
+fn every_kind_of_page_set_round_trips() {
     let masks = [1u64, 1 << 63, 3, 0x7f, 0xff, u64::MAX, u64::MAX, u64::MAX, 0xf0f0, 0xf0f0, 0xf0f0, 0x8000_0000_0001];
     let mut table = TermTable::new(Namespace::Tokens);
     for (number, mask) in masks.iter().enumerate() {
@@ -127,16 +127,16 @@ fn every_kind_of_page_set_comes_back() {
 }
 
 #[test]
-fn long_terms_are_cut_at_a_character() {
+fn long_terms_are_truncated_at_a_character_boundary() {
     let long = "é".repeat(MAX_TERM_BYTES);
-    assert_eq!(cut_term(long.as_bytes()).len(), MAX_TERM_BYTES);
-    assert_eq!(cut_term(format!("x{long}").as_bytes()).len(), MAX_TERM_BYTES - 1);
-    assert_eq!(cut_term(&[0x80; 2 * MAX_TERM_BYTES]).len(), MAX_TERM_BYTES);
+    assert_eq!(truncate_term(long.as_bytes()).len(), MAX_TERM_BYTES);
+    assert_eq!(truncate_term(format!("x{long}").as_bytes()).len(), MAX_TERM_BYTES - 1);
+    assert_eq!(truncate_term(&[0x80; 2 * MAX_TERM_BYTES]).len(), MAX_TERM_BYTES);
     assert!(field_term("name", &long).len() <= MAX_TERM_BYTES);
 }
 
 #[test]
-fn case_folds_alike_whole_or_in_parts() {
+fn case_folding_of_parts_agrees_with_the_whole_text() {
     assert_eq!(fold_case("ΑΣ"), fold_case("ας"));
     assert_eq!(fold_case("ÀB"), "àb");
 }

@@ -13,15 +13,15 @@ use crate::limits::{
 use crate::term_dictionary::hash::PAIR_BYTES;
 use crate::term_dictionary::postings::PostingsWriter;
 use crate::term_dictionary::table::{Entry, TermTable};
-use crate::wire::{put_run, put_varint};
+use crate::wire::{put_bytes, put_varint};
 
 /// Marks lengths that do not fit in two nibbles and therefore follow as varints.
-pub(crate) const LONG_LENGTHS: u8 = 0xff;
+pub(crate) const LONG_LENGTHS_MARKER: u8 = 0xff;
 
 /// Fingerprint of a term and its pages. The sum of all fingerprints is an order-independent checksum, which shows that
 /// the written terms and pages are those that were collected.
 #[inline]
-pub(crate) fn fingerprint_of(hash: u64, pages: u64) -> u64 {
+pub(crate) fn term_fingerprint(hash: u64, pages: u64) -> u64 {
     (hash ^ pages.rotate_left(17)).wrapping_mul(0x9fb2_1c65_1e98_df25)
 }
 
@@ -33,12 +33,12 @@ pub(crate) fn write_term_dictionary(
     blocks: &mut BlockWriter,
 ) -> Result<Vec<u8>, BucketError> {
     assert!(pages <= MAX_SLAB_PAGES, "a page set has one bit per page");
-    let order = sorted(table)?;
+    let order = sort_terms(table)?;
     let postings = PostingsWriter::new(table.entries(), pages);
     let mut directory = Vec::new();
     put_varint(&mut directory, order.len() as u64);
     put_varint(&mut directory, blocks.object.len() as u64);
-    directory.extend_from_slice(&fingerprint(table).to_le_bytes());
+    directory.extend_from_slice(&table_fingerprint(table).to_le_bytes());
     assert!(postings.shared().len() <= MAX_SHARED_MASKS, "the number of shared page sets has a limit");
     put_varint(&mut directory, postings.shared().len() as u64);
     for mask in postings.shared() {
@@ -53,7 +53,7 @@ pub(crate) fn write_term_dictionary(
         put_varint(&mut directory, stored as u64);
         let mut pair_bytes = [0; PAIR_BYTES];
         let first = &table.entries()[chunk[0].position as usize];
-        put_run(&mut directory, table.term(first, &mut pair_bytes));
+        put_bytes(&mut directory, table.term(first, &mut pair_bytes));
     }
     if directory.len() > MAX_TERM_DICTIONARY_DIRECTORY_BYTES {
         return Err(BucketError::Limit {
@@ -66,8 +66,8 @@ pub(crate) fn write_term_dictionary(
     Ok(directory)
 }
 
-fn fingerprint(table: &TermTable) -> u64 {
-    table.entries().iter().fold(0, |sum, entry| sum.wrapping_add(fingerprint_of(table.hash_of(entry), entry.pages)))
+fn table_fingerprint(table: &TermTable) -> u64 {
+    table.entries().iter().fold(0, |sum, entry| sum.wrapping_add(term_fingerprint(table.hash_of(entry), entry.pages)))
 }
 
 /// Sort key of an entry: its first eight bytes, which usually decide, and its position in the table.
@@ -78,7 +78,7 @@ struct SortKey {
 }
 
 /// The entries in ascending order of their terms.
-fn sorted(table: &TermTable) -> Result<Vec<SortKey>, BucketError> {
+fn sort_terms(table: &TermTable) -> Result<Vec<SortKey>, BucketError> {
     let entries = table.entries();
     if entries.len() > MAX_TERM_DICTIONARY_TERMS {
         return Err(BucketError::Limit {
@@ -128,7 +128,7 @@ impl PageStreams {
             let shared = match last {
                 None => 0,
                 Some(last) if last.is_short() || entry.is_short() => {
-                    shared_in_pairs(last.pair, entry.pair).min(last.len()).min(entry.len())
+                    shared_pair_prefix(last.pair, entry.pair).min(last.len()).min(entry.len())
                 }
                 Some(last) => shared_prefix(table.term(last, &mut last_bytes), term),
             };
@@ -143,7 +143,7 @@ impl PageStreams {
 
 /// Number of equal leading bytes of two pairs of words, padding included.
 #[inline]
-fn shared_in_pairs(a: [u64; 2], b: [u64; 2]) -> usize {
+fn shared_pair_prefix(a: [u64; 2], b: [u64; 2]) -> usize {
     let first = (a[0] ^ b[0]).leading_zeros() as usize / 8;
     if first < 8 { first } else { 8 + (a[1] ^ b[1]).leading_zeros() as usize / 8 }
 }
@@ -155,10 +155,10 @@ fn shared_prefix(a: &[u8], b: &[u8]) -> usize {
 #[inline]
 fn put_lengths(out: &mut Vec<u8>, shared: usize, suffix: usize) {
     let packed = (shared << 4 | suffix) as u8;
-    if shared < 16 && suffix < 16 && packed != LONG_LENGTHS {
+    if shared < 16 && suffix < 16 && packed != LONG_LENGTHS_MARKER {
         out.push(packed);
     } else {
-        out.push(LONG_LENGTHS);
+        out.push(LONG_LENGTHS_MARKER);
         put_varint(out, shared as u64);
         put_varint(out, suffix as u64);
     }

@@ -5,7 +5,7 @@ use quarry_event::{EventBatch, IndexedField, Metadata};
 
 /// Two slabs: one of two pages, one of a few odd events.
 pub(crate) fn slabs() -> Vec<EventBatch> {
-    vec![two_pages(), odd_events()]
+    vec![two_pages(), irregular_events()]
 }
 
 fn two_pages() -> EventBatch {
@@ -31,7 +31,7 @@ fn two_pages() -> EventBatch {
     batch
 }
 
-fn odd_events() -> EventBatch {
+fn irregular_events() -> EventBatch {
     let mut batch = EventBatch { index_time: -5, ..EventBatch::default() };
     let texts = [
         "",

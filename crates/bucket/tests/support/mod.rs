@@ -75,7 +75,7 @@ pub fn query_for(batch: &EventBatch, seed: u64, depth: u32) -> TermQuery {
     let token = || -> String {
         let mut tokens = Vec::new();
         if !batch.is_empty() {
-            for_each_token(batch.raw(pick(batch.len(), 1)), |token| tokens.push(lowered(token)));
+            for_each_token(batch.raw(pick(batch.len(), 1)), |token| tokens.push(lower_case_token(token)));
         }
         tokens.get(pick(tokens.len(), 2)).map_or("absent".into(), |token| String::from_utf8_lossy(token).into_owned())
     };
@@ -98,7 +98,7 @@ pub fn query_for(batch: &EventBatch, seed: u64, depth: u32) -> TermQuery {
     }
 }
 
-fn lowered(token: &[u8]) -> Vec<u8> {
+fn lower_case_token(token: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     lower_token(token, &mut out);
     out
@@ -113,7 +113,7 @@ pub fn pages_by_brute_force(batch: &EventBatch, query: &TermQuery) -> u64 {
 fn event_matches(batch: &EventBatch, row: usize, query: &TermQuery) -> bool {
     let has_token = |test: &dyn Fn(&[u8]) -> bool| {
         let mut found = false;
-        for_each_token(batch.raw(row), |token| found |= test(&lowered(token)));
+        for_each_token(batch.raw(row), |token| found |= test(&lower_case_token(token)));
         found
     };
     match query {

@@ -13,7 +13,7 @@ fn object(value: Value) -> Object {
 
 fn definition(settings: &[(&str, &str)]) -> CollectionDefinition {
     let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    let (definition, faults) = CollectionDefinition::of_settings(&settings);
+    let (definition, faults) = CollectionDefinition::parse_settings(&settings);
     assert_eq!(faults, []);
     definition
 }
@@ -71,7 +71,7 @@ fn documents_are_written_read_and_removed() {
 }
 
 #[test]
-fn several_are_written_all_or_none_and_a_replaced_one_keeps_its_place() {
+fn batches_are_atomic_and_replaced_documents_keep_their_position() {
     let folder = tempfile::tempdir().unwrap();
     let collection = Collections::of_data_dir(folder.path()).get("search", "c").unwrap();
     let plain = CollectionDefinition::default();
@@ -94,7 +94,7 @@ fn several_are_written_all_or_none_and_a_replaced_one_keeps_its_place() {
 }
 
 #[test]
-fn what_is_found_comes_in_order_in_parts_and_within_limits() {
+fn results_are_ordered_paged_and_bounded() {
     let folder = tempfile::tempdir().unwrap();
     let collection = Collections::of_data_dir(folder.path()).get("search", "c").unwrap();
     let typed = definition(&[("field.n", "number")]);
@@ -117,14 +117,14 @@ fn what_is_found_comes_in_order_in_parts_and_within_limits() {
 }
 
 #[test]
-fn a_reader_is_not_in_the_way_of_a_writer() {
+fn readers_do_not_block_writers() {
     let folder = tempfile::tempdir().unwrap();
     let collection = Collections::of_data_dir(folder.path()).get("search", "c").unwrap();
     let plain = CollectionDefinition::default();
     save(&collection, &[json!({"_key": "a"}), json!({"_key": "b"})], &plain);
     let mut seen = Vec::new();
     collection
-        .each(NOBODY, &mut |key, _| {
+        .for_each(NOBODY, &mut |key, _| {
             seen.push(key.to_owned());
             collection.insert(NOBODY, Object::new(), &plain).map(drop)
         })
@@ -144,14 +144,14 @@ fn read_all(collection: &Collection) -> usize {
             error => Err(error),
         })
         .unwrap();
-    collection.each(NOBODY, &mut |_, _| Ok(())).unwrap();
+    collection.for_each(NOBODY, &mut |_, _| Ok(())).unwrap();
     collection.count(NOBODY).unwrap();
     collection.size().unwrap();
     found
 }
 
 #[test]
-fn a_file_without_tables_is_a_collection_without_documents() {
+fn files_without_tables_are_empty_collections() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kvstore/search/c.sqlite");
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -161,7 +161,7 @@ fn a_file_without_tables_is_a_collection_without_documents() {
     assert_eq!(read_all(&collection), 0);
     // Another process is about to commit the tables.
     let mut other = Connection::open(&path).unwrap();
-    other.execute_batch(DURABLE).unwrap();
+    other.execute_batch(WRITER_PRAGMAS).unwrap();
     assert_eq!(read_all(&collection), 0);
     let transaction = other.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     transaction.execute_batch(SCHEMA).unwrap();
@@ -173,7 +173,7 @@ fn a_file_without_tables_is_a_collection_without_documents() {
 }
 
 #[test]
-fn a_first_write_may_be_read_at_any_moment() {
+fn first_writes_can_be_read_concurrently() {
     let folder = tempfile::tempdir().unwrap();
     let collections = Collections::of_data_dir(folder.path());
     let plain = CollectionDefinition::default();
@@ -199,7 +199,7 @@ fn a_first_write_may_be_read_at_any_moment() {
 }
 
 #[test]
-fn older_documents_are_migrated_into_a_file_that_was_left_without_tables() {
+fn old_documents_are_migrated_into_files_without_tables() {
     let folder = tempfile::tempdir().unwrap();
     let former = folder.path().join("kvstore/collections.sqlite");
     let path = folder.path().join("kvstore/search/c.sqlite");
@@ -214,7 +214,7 @@ fn older_documents_are_migrated_into_a_file_that_was_left_without_tables() {
 }
 
 #[test]
-fn documents_of_the_former_file_are_taken_over_once() {
+fn documents_of_the_shared_file_are_migrated_once() {
     let folder = tempfile::tempdir().unwrap();
     let former = folder.path().join("kvstore/collections.sqlite");
     std::fs::create_dir_all(former.parent().unwrap()).unwrap();
@@ -286,7 +286,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn accelerations_change_no_answer(
+    fn accelerations_do_not_change_results(
         documents in prop::collection::vec(document(), 0..12),
         replaced in prop::collection::vec((0usize..12, document()), 0..5),
         queries in prop::collection::vec((condition(), prop_oneof![Just(""), Just("a"), Just("a:-1"), Just("a,b"), Just("b:-1,a:1")]), 1..8),
@@ -313,17 +313,17 @@ proptest! {
             save(collection, &all, definition);
             save(collection, &changes, definition);
         }
-        later.adopt(&fast).unwrap();
+        later.update_accelerations(&fast).unwrap();
         for (query, sort) in &queries {
             let wanted = Find {
-                query: Query::of_json(query).unwrap(), sort: Sort::parse(sort).unwrap(), skip: 1, limit: 4, ..everything()
+                query: Query::from_json(query).unwrap(), sort: Sort::parse(sort).unwrap(), skip: 1, limit: 4, ..everything()
             };
             let expected = find(&slow, &[NOBODY], &wanted);
             prop_assert_eq!(&find(&first, &[NOBODY], &wanted), &expected, "{} {}", query, sort);
             prop_assert_eq!(&find(&later, &[NOBODY], &wanted), &expected, "{} {}", query, sort);
         }
         let (query, _) = &queries[0];
-        let query = Query::of_json(query).unwrap();
+        let query = Query::from_json(query).unwrap();
         let removed = slow.remove_matching(NOBODY, &query, &plain).unwrap();
         prop_assert_eq!(first.remove_matching(NOBODY, &query, &fast).unwrap(), removed);
         let left = find(&slow, &[NOBODY], &everything());
@@ -344,7 +344,7 @@ fn after_crash(folder: &Path) -> (tempfile::TempDir, std::sync::Arc<Collections>
 }
 
 #[test]
-fn a_commit_that_failed_does_not_come_back_after_a_crash_once_something_was_read() {
+fn failed_commits_do_not_reappear_after_a_crash() {
     let folder = tempfile::tempdir().unwrap();
     let log = |folder: &Path| folder.join("kvstore/search/c.sqlite-wal");
     let collections = Collections::of_data_dir(folder.path());

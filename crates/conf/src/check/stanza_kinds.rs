@@ -8,19 +8,19 @@ use crate::spelling::nearest;
 use crate::table::{ConfTable, StanzaName};
 
 /// Separators that end a kind in a stanza's name; longer ones first.
-const ENDS: [&str; 4] = ["://", "::", ":", "_"];
+const KIND_SEPARATORS: [&str; 4] = ["://", "::", ":", "_"];
 /// Kinds of props.conf, all of which have the same settings.
-const OF_PROPS: [&str; 4] = [SOURCE_PREFIX, HOST_PREFIX, RULE_PREFIX, DELAYED_RULE_PREFIX];
+const PROPS_KINDS: [&str; 4] = [SOURCE_PREFIX, HOST_PREFIX, RULE_PREFIX, DELAYED_RULE_PREFIX];
 /// Kind that does not exist in props.conf, because stanzas of sourcetypes have no prefix.
 const SOURCETYPE: &str = "sourcetype::";
 
 /// Suggested name for a stanza of inputs.conf of an unknown kind. The caller checks first that no app defines the kind.
-pub fn suggested_input(stanza: &str) -> Option<String> {
-    meant(&INPUTS, stanza)
+pub fn suggest_input(stanza: &str) -> Option<String> {
+    suggest_name(&INPUTS, stanza)
 }
 
 /// Suggested name for a stanza of a kind that the conf does not have.
-pub(super) fn meant(table: &ConfTable, stanza: &str) -> Option<String> {
+pub(super) fn suggest_name(table: &ConfTable, stanza: &str) -> Option<String> {
     let is_props = table.conf == PROPS.conf;
     if let Some(sourcetype) = stanza.strip_prefix(SOURCETYPE).filter(|_| is_props) {
         return Some(sourcetype.to_owned());
@@ -29,7 +29,7 @@ pub(super) fn meant(table: &ConfTable, stanza: &str) -> Option<String> {
         StanzaName::Prefix(prefix) => Some(prefix),
         StanzaName::Named(_) | StanzaName::Any => None,
     });
-    let kinds: Vec<&str> = if is_props { OF_PROPS.to_vec() } else { of_sections.collect() };
+    let kinds: Vec<&str> = if is_props { PROPS_KINDS.to_vec() } else { of_sections.collect() };
     let is_named =
         table.sections.iter().any(|section| matches!(section.stanza, StanzaName::Named(name) if name == stanza));
     if is_named || kinds.iter().any(|kind| stanza.starts_with(kind)) {
@@ -38,8 +38,8 @@ pub(super) fn meant(table: &ConfTable, stanza: &str) -> Option<String> {
     let takes_all = table.sections.iter().any(|section| section.stanza == StanzaName::Any);
     // If the conf accepts stanzas of any name, a separator alone proves nothing: a sourcetype may contain a colon, and
     // an index an underscore.
-    let is_used = |end: &&&str| !takes_all || kinds.iter().any(|kind| end_of(kind) == Some(**end));
-    let mut found = ENDS.iter().filter(is_used).filter_map(|end| {
+    let is_used = |end: &&&str| !takes_all || kinds.iter().any(|kind| separator_of(kind) == Some(**end));
+    let mut found = KIND_SEPARATORS.iter().filter(is_used).filter_map(|end| {
         let (kind, rest) = stanza.split_at(stanza.find(end)? + end.len());
         nearest(kind, kinds.iter().copied()).map(|near| format!("{near}{rest}"))
     });
@@ -47,8 +47,8 @@ pub(super) fn meant(table: &ConfTable, stanza: &str) -> Option<String> {
 }
 
 /// Separator at the end of a kind.
-fn end_of(kind: &str) -> Option<&'static str> {
-    ENDS.into_iter().find(|end| kind.ends_with(end))
+fn separator_of(kind: &str) -> Option<&'static str> {
+    KIND_SEPARATORS.into_iter().find(|end| kind.ends_with(end))
 }
 
 #[cfg(test)]
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn misspelt_kinds_are_recognised_and_free_names_are_left_alone() {
+    fn misspelt_kinds_are_recognised_and_other_names_ignored() {
         for (conf, stanza, expected) in [
             ("inputs", "montor:///var/log", Some("monitor:///var/log")),
             ("inputs", "monitor:/var/log", Some("monitor:///var/log")),
@@ -81,7 +81,7 @@ mod tests {
             ("authorize", "capabilty::x", Some("capability::x")),
             ("limits", "a:b", None),
         ] {
-            let found = meant(ConfTable::of(conf).unwrap(), stanza);
+            let found = suggest_name(ConfTable::find_table(conf).unwrap(), stanza);
             assert_eq!(found.as_deref(), expected, "{conf} [{stanza}]");
         }
     }

@@ -6,12 +6,12 @@ fn warnings(conf: &str, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_is_built_in_is_faultless() {
+fn built_in_files_have_no_warnings() {
     assert_eq!(Layers::new([]).warnings(), []);
 }
 
 #[test]
-fn a_bad_value_falls_back_alone() {
+fn invalid_values_fall_back_individually() {
     let layers = Layers::new([local("props", "[app]\nTRUNCATE = lots\nMAX_EVENTS = 5\n")]);
     let props = crate::PropsResolver::new(&layers).resolve("s", "h", "app");
     assert_eq!((props.truncate, props.max_events), (10_000, 5));
@@ -24,7 +24,7 @@ fn a_bad_value_falls_back_alone() {
 }
 
 #[test]
-fn slips_in_names_get_a_hint() {
+fn typos_in_names_get_a_hint() {
     let found = warnings("props", "[app]\nSHOULD_LINEMREGE = false\nEXTARCT-ip = (?<ip>.)\ncolour = red\n");
     let place = "etc/system/local/props.conf";
     assert_eq!(found[0], format!("{place}:2: [app] unknown setting SHOULD_LINEMREGE; did you mean SHOULD_LINEMERGE?"));
@@ -33,7 +33,7 @@ fn slips_in_names_get_a_hint() {
 }
 
 #[test]
-fn settings_without_effect_say_so_and_stay_visible() {
+fn settings_without_effect_are_reported_and_kept() {
     let layers = Layers::new([local("props", "[app]\nMETRICS_PROTOCOL = statsd\ncategory = Web\n")]);
     let found: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();
     assert_eq!(found, ["etc/system/local/props.conf:2: [app] METRICS_PROTOCOL is not supported; it has no effect"]);
@@ -76,7 +76,7 @@ fn a_setting_with_a_row_is_never_without_effect() {
 }
 
 #[test]
-fn stanzas_of_other_parts_are_left_alone_misspelt_ones_are_not() {
+fn foreign_stanzas_are_ignored_and_misspelt_ones_reported() {
     assert!(warnings("limits", "[thruput]\nmaxKBps = 0\n").is_empty());
     let found = warnings("limits", "[subserch]\nmaxout = 5\n");
     assert_eq!(found, ["etc/system/local/limits.conf:1: [subserch] unknown stanza; did you mean [subsearch]?"]);
@@ -102,14 +102,14 @@ fn misspelt_kinds_of_stanzas_are_named() {
 }
 
 #[test]
-fn confs_without_a_table_are_taken_as_they_are() {
+fn confs_without_a_table_are_not_checked() {
     let layers = Layers::new([local("macros", "[errors(1)]\nargs = host\ndefinition = level=ERROR host=$host$\n")]);
     assert!(layers.warnings().is_empty());
     assert_eq!(layers.conf("macros").get("errors(1)", "args"), Some("host"));
 }
 
 #[test]
-fn patterns_that_cannot_be_read_are_reported() {
+fn invalid_patterns_are_reported() {
     let found = warnings("props", "[source::...(?<!tar.)gz]\n[source::/x/(a|b)]\n[host::web*]\n");
     assert_eq!(found.len(), 1);
     assert!(found[0].contains(":1: [source::...(?<!tar.)gz] the pattern"), "{found:?}");

@@ -35,7 +35,7 @@ fn each_setting_comes_from_its_highest_layer() {
 }
 
 #[test]
-fn a_stanza_beats_default_whatever_the_layer() {
+fn stanzas_override_default_in_every_layer() {
     let layers = Layers::without_builtin([
         app("a", Layer::AppDefault, "[s]\nTRUNCATE = 5\n"),
         local("props", "[default]\nTRUNCATE = 6\n"),
@@ -45,7 +45,7 @@ fn a_stanza_beats_default_whatever_the_layer() {
 }
 
 #[test]
-fn a_bad_value_lets_the_layer_below_show() {
+fn invalid_values_expose_the_lower_layer() {
     let layers =
         Layers::new([app("a", Layer::AppDefault, "[s]\nTRUNCATE = 5\n"), local("props", "[s]\nTRUNCATE = five\n")]);
     assert_eq!(layers.conf("props").get("s", "TRUNCATE"), Some("5"));

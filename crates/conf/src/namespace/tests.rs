@@ -15,7 +15,7 @@ fn view(app: &str, others: &[(&str, &str)]) -> View {
 }
 
 #[test]
-fn names_are_all_nobody_or_folders() {
+fn namespace_names_are_wildcards_nobody_or_folders() {
     assert_eq!(Namespace::new("-", "shop"), Ok(None));
     assert_eq!(Namespace::new("eva", "-"), Ok(None));
     let shop = Namespace::new("nobody", "shop").unwrap().unwrap();
@@ -28,7 +28,7 @@ fn names_are_all_nobody_or_folders() {
 }
 
 #[test]
-fn the_most_specific_word_on_sharing_counts_and_local_beats_default() {
+fn the_most_specific_export_applies_and_local_overrides_default() {
     let sharing = Sharing::new(
         "[]\naccess = read : [ * ]\nexport = system\n[props]\nexport = none\n[props/web]\nexport = System\n\
          [macros/a%2Fb%281%29]\nexport = none\n[lookups]\nowner = eva\n[tags/host%3Dx/y]\nexport = none\n",
@@ -52,17 +52,21 @@ fn the_most_specific_word_on_sharing_counts_and_local_beats_default() {
 }
 
 #[test]
-fn models_go_by_two_kinds() {
+fn models_have_two_metadata_kinds() {
     let view = view(
         "shop",
         &[("a", "[]\nexport = system\n[datamodels]\nexport = none\n"), ("b", "[models/Web]\nexport = system\n")],
     );
-    assert!(view.sees_model("shop", "Web") && !view.sees_model("a", "Web"));
-    assert!(view.sees_model("b", "Web") && !view.sees_model("b", "Mail") && !view.sees_model("gone", "Web"));
+    assert!(view.is_model_visible("shop", "Web") && !view.is_model_visible("a", "Web"));
+    assert!(
+        view.is_model_visible("b", "Web")
+            && !view.is_model_visible("b", "Mail")
+            && !view.is_model_visible("gone", "Web")
+    );
 }
 
 #[test]
-fn user_beats_app_beats_others_beat_system() {
+fn precedence_is_user_app_other_apps_system() {
     let macros = |names: &[&str], value: &str| -> String {
         names.iter().map(|name| format!("[{name}]\ndefinition = {value}\n")).collect()
     };
@@ -80,7 +84,7 @@ fn user_beats_app_beats_others_beat_system() {
     let shared = "[macros]\nexport = system\n";
     let view = view("m", &[("a", shared), ("z", shared), ("m", ""), ("hidden", "[props]\nexport = system\n")]);
     assert_eq!(view.apps().collect::<Vec<_>>(), ["m", "z", "hidden", "a"]);
-    let layers = Layers::of_view(sources.clone(), &view, &Readable::everything());
+    let layers = Layers::for_view(sources.clone(), &view, &Readable::unrestricted());
     for name in all {
         assert_eq!(layers.conf("macros").get(name, "definition"), Some(name), "{name}");
     }
@@ -92,7 +96,7 @@ fn user_beats_app_beats_others_beat_system() {
 }
 
 #[test]
-fn of_other_apps_only_what_they_share_is_merged() {
+fn only_shared_objects_of_other_apps_are_merged() {
     let sources = [
         file(
             "ta",
@@ -104,7 +108,7 @@ fn of_other_apps_only_what_they_share_is_merged() {
         file("shop", Layer::AppDefault, "props", "[web]\nEXTRACT-b = (?<own>x)\n"),
     ];
     let meta = "[props/web/EXTRACT-a]\nexport = system\n[props/mail]\nexport = system\n";
-    let layers = Layers::of_view(sources, &view("shop", &[("ta", meta)]), &Readable::everything());
+    let layers = Layers::for_view(sources, &view("shop", &[("ta", meta)]), &Readable::unrestricted());
     let props = layers.conf("props");
     assert_eq!(props.get("web", "EXTRACT-a"), Some("(?<a>x)"));
     assert_eq!(props.get("web", "EXTRACT-b"), Some("(?<own>x)"));
@@ -121,7 +125,7 @@ fn rules_that_commands_name_follow_app_and_user() {
             file("shop", Layer::AppDefault, conf, "[ours]\na = 1\n"),
             file("ta", Layer::AppDefault, conf, "[theirs]\na = 1\n"),
         ];
-        let seen = Layers::of_view(sources, &view("shop", &[("ta", "")]), &Readable::everything());
+        let seen = Layers::for_view(sources, &view("shop", &[("ta", "")]), &Readable::unrestricted());
         let names: Vec<&str> = seen.conf(conf).stanzas().iter().map(|stanza| stanza.name.as_str()).collect();
         // Some saved searches come with the program.
         let of_apps = names.iter().filter(|name| matches!(**name, "ours" | "mine" | "theirs")).collect::<Vec<_>>();
@@ -130,7 +134,7 @@ fn rules_that_commands_name_follow_app_and_user() {
 }
 
 #[test]
-fn how_events_were_made_is_the_same_in_every_namespace() {
+fn index_time_settings_are_equal_in_every_namespace() {
     let sources = [
         file(
             "ta",
@@ -142,8 +146,10 @@ fn how_events_were_made_is_the_same_in_every_namespace() {
         file("shop", Layer::User, "props", "[web]\nTZ = Europe/Berlin\nEVAL-a = 1\nKV_MODE = often\n"),
         local("props", "[web]\nTZ = Europe/Paris\n"),
     ];
-    let (whole, seen) =
-        (Layers::new(sources.clone()), Layers::of_view(sources, &view("shop", &[("ta", "")]), &Readable::everything()));
+    let (whole, seen) = (
+        Layers::new(sources.clone()),
+        Layers::for_view(sources, &view("shop", &[("ta", "")]), &Readable::unrestricted()),
+    );
     let both = |key| (whole.conf("props").get("web", key), seen.conf("props").get("web", key));
     assert_eq!(both("TZ"), (Some("Europe/Paris"), Some("Europe/Paris")));
     assert_eq!(both("DATETIME_CONFIG"), (Some("NONE"), Some("NONE")));
@@ -161,14 +167,14 @@ fn how_events_were_made_is_the_same_in_every_namespace() {
 }
 
 #[test]
-fn what_the_node_does_is_the_same_in_every_namespace() {
+fn node_settings_are_equal_in_every_namespace() {
     let sources = [
         file("ta", Layer::AppDefault, "indexes", "[sales]\nfrozenTimePeriodInSecs = 5\n"),
         file("shop", Layer::AppLocal, "limits", "[search]\nmax_mem_usage_mb = 7\n"),
         file("shop", Layer::User, "limits", "[search]\nmax_mem_usage_mb = 8\n"),
         local("limits", "[search]\nmax_mem_usage_mb = 6\n"),
     ];
-    let layers = Layers::of_view(sources, &view("shop", &[("ta", "")]), &Readable::everything());
+    let layers = Layers::for_view(sources, &view("shop", &[("ta", "")]), &Readable::unrestricted());
     assert_eq!(layers.conf("indexes").get("sales", "frozenTimePeriodInSecs"), Some("5"));
     assert_eq!(layers.conf("limits").get("search", "max_mem_usage_mb"), Some("6"));
 }

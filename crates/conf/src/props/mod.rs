@@ -86,7 +86,7 @@ struct PatternStanza {
 
 /// An `EXTRACT-` rule that produces a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExtractionOfField<'a> {
+pub struct FieldExtraction<'a> {
     /// Sourcetype of the rule's stanza; `None` for stanzas of hosts and sources and for `[default]`.
     pub sourcetype: Option<&'a str>,
     /// Pattern with named groups.
@@ -111,8 +111,8 @@ impl PropsResolver {
             .iter()
             .filter(|stanza| stanza.name != DEFAULT_STANZA && !is_pattern(&stanza.name) && !is_rule(&stanza.name));
         PropsResolver {
-            defaults: props.stanza(DEFAULT_STANZA).map(own).unwrap_or_default(),
-            sourcetypes: plain.map(|stanza| (stanza.name.clone(), own(stanza))).collect(),
+            defaults: props.stanza(DEFAULT_STANZA).map(own_settings).unwrap_or_default(),
+            sourcetypes: plain.map(|stanza| (stanza.name.clone(), own_settings(stanza))).collect(),
             hosts: pattern_stanzas(props, HOST_PREFIX),
             sources: pattern_stanzas(props, SOURCE_PREFIX),
             index_rules: index_rules::index_rules(layers),
@@ -132,13 +132,13 @@ impl PropsResolver {
     }
 
     /// Sets the node's time zone; the default is UTC.
-    pub fn in_zone(self, zone: TimeZone) -> PropsResolver {
+    pub fn with_zone(self, zone: TimeZone) -> PropsResolver {
         PropsResolver { node_zone: zone, ..self }
     }
 
     /// Marks the node as a forwarder, which stores nothing and forwards everything.
-    pub fn of_forwarder(self) -> PropsResolver {
-        PropsResolver { indexes: Arc::new(self.indexes.of_forwarder()), ..self }
+    pub fn for_forwarder(self) -> PropsResolver {
+        PropsResolver { indexes: Arc::new(self.indexes.for_forwarder()), ..self }
     }
 
     /// The compiler of expressions in index-time rules.
@@ -201,12 +201,12 @@ impl PropsResolver {
     }
 
     /// Whether a sourcetype has its own stanza.
-    pub fn knows(&self, sourcetype: &str) -> bool {
+    pub fn has_sourcetype(&self, sourcetype: &str) -> bool {
         self.sourcetypes.contains_key(sourcetype)
     }
 
     /// The `EXTRACT-` rules with a group of this name.
-    pub fn rules_extracting(&self, field: &str) -> Vec<ExtractionOfField<'_>> {
+    pub fn rules_extracting(&self, field: &str) -> Vec<FieldExtraction<'_>> {
         let named = [format!("?<{field}>"), format!("?P<{field}>"), format!("?'{field}'")];
         let of_sourcetypes = self.sourcetypes.iter().map(|(name, settings)| (Some(name.as_str()), settings));
         let patterns = self.hosts.iter().chain(&self.sources).map(|stanza| (None, &stanza.settings));
@@ -218,7 +218,7 @@ impl PropsResolver {
         let has_group = |rule: &str| named.iter().any(|group| rule.contains(group));
         let rules = extracts.filter(|(_, rule)| has_group(rule)).map(|(sourcetype, rule)| {
             let (pattern, source) = split_extract(rule);
-            ExtractionOfField { sourcetype, pattern, source }
+            FieldExtraction { sourcetype, pattern, source }
         });
         rules.collect()
     }
@@ -262,7 +262,7 @@ impl PropsResolver {
     }
 }
 
-fn own(stanza: &MergedStanza) -> Settings {
+fn own_settings(stanza: &MergedStanza) -> Settings {
     stanza.settings.iter().map(|(key, setting)| (key.clone(), setting.value.clone())).collect()
 }
 
@@ -272,7 +272,7 @@ fn pattern_stanzas(props: &MergedConf, prefix: &str) -> Vec<PatternStanza> {
     for stanza in props.stanzas() {
         let Some(text) = stanza.name.strip_prefix(prefix) else { continue };
         let pattern = Pattern::new(text, prefix == HOST_PREFIX);
-        let settings = own(stanza);
+        let settings = own_settings(stanza);
         let priority = settings.get("priority").and_then(|priority| priority.parse().ok());
         let priority = priority.unwrap_or(pattern.default_priority());
         found.push((priority, text, PatternStanza { name: stanza.name.clone(), pattern, settings }));

@@ -39,7 +39,7 @@ impl Pattern {
 }
 
 /// Whether a pattern is valid as written, without the fallback to wildcards only.
-pub(crate) fn compiles(text: &str) -> bool {
+pub(crate) fn is_valid(text: &str) -> bool {
     compile(text, Some(syntax_from(text)), false).is_some()
 }
 
@@ -72,14 +72,14 @@ fn compile(text: &str, syntax_from: Option<usize>, any_case: bool) -> Option<Reg
 
 #[cfg(test)]
 mod tests {
-    use super::{Pattern, compiles};
+    use super::{Pattern, is_valid};
 
     fn fits(pattern: &str, name: &str) -> bool {
         Pattern::new(pattern, false).matches(name)
     }
 
     #[test]
-    fn wildcards_cross_or_keep_to_a_segment() {
+    fn wildcards_match_within_or_across_segments() {
         assert!(fits("/var/log/*.log", "/var/log/app.log"));
         assert!(!fits("/var/log/*.log", "/var/log/nginx/app.log"));
         assert!(fits("/var/.../app.log", "/var/log/nginx/app.log"));
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_name_must_fit_and_a_dot_is_a_dot() {
+    fn patterns_match_whole_names_and_dots_literally() {
         assert!(fits("/var/log/a.log", "/var/log/a.log"));
         assert!(!fits("/var/log/a.log", "/var/log/a.log.1"));
         assert!(!fits("/var/log/a.log", "/var/log/axlog"));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn other_signs_count_behind_a_wildcard_only() {
+    fn regex_syntax_applies_only_after_a_wildcard() {
         assert!(fits("/srv/c++/app.log", "/srv/c++/app.log"));
         assert!(fits("/srv/c++/*-[0-9]+", "/srv/c++/app-17"));
         assert!(!fits("/srv/c++/*-[0-9]+", "/srv/c++/app-x"));
@@ -107,14 +107,14 @@ mod tests {
 
     #[test]
     fn broken_patterns_keep_their_wildcards() {
-        assert!(!compiles("/srv/*[.log"));
+        assert!(!is_valid("/srv/*[.log"));
         assert!(fits("/srv/*[.log", "/srv/a[.log"));
-        assert!(!compiles("/srv/(a"));
+        assert!(!is_valid("/srv/(a"));
         assert!(fits("/srv/(a", "/srv/(a"));
     }
 
     #[test]
-    fn hosts_fit_in_any_case() {
+    fn hosts_match_case_insensitively() {
         assert!(Pattern::new("web-*", true).matches("WEB-01"));
         assert!(!Pattern::new("web-*", false).matches("WEB-01"));
     }

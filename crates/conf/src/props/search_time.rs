@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use crate::layers::Layers;
 use crate::settings::transforms::ReportRule;
-use crate::table::name_fits;
+use crate::table::matches_name;
 use crate::text::DEFAULT_STANZA;
 use crate::values::Values;
 
 /// Conf that defines how tables are read.
-const TABLES: &str = "multikv";
+const TABLES_CONF: &str = "multikv";
 
 /// Search-time settings of props.conf; all others are index-time settings.
 const SETTINGS: [&str; 9] =
@@ -21,7 +21,7 @@ const SETTINGS: [&str; 9] =
 
 /// Whether a setting of props.conf is a search-time setting.
 pub(crate) fn is_search_time(key: &str) -> bool {
-    SETTINGS.iter().any(|name| name_fits(name, key))
+    SETTINGS.iter().any(|name| matches_name(name, key))
 }
 
 /// The search-time rules of one source, in order of execution.
@@ -67,7 +67,7 @@ pub(super) struct NamedRules {
 
 impl NamedRules {
     pub(super) fn new(layers: &Layers) -> NamedRules {
-        let conf = layers.conf(TABLES);
+        let conf = layers.conf(TABLES_CONF);
         let named = conf.stanzas().iter().filter(|stanza| stanza.name != DEFAULT_STANZA).map(|stanza| {
             let settings = conf.effective(&stanza.name).into_iter();
             let owned = settings.map(|(key, setting)| (key.to_owned(), setting.value.clone()));
@@ -101,7 +101,7 @@ pub(super) fn read(values: &Values<'_>, known: &NamedRules) -> SearchTimeRules {
     let named = values.classes("REPORT-").flat_map(|(_, names)| names.split(','));
     SearchTimeRules {
         reports: named.filter_map(|name| known.reports.get(name.trim()).cloned()).collect(),
-        aliases: values.classes("FIELDALIAS-").flat_map(|(_, value)| aliases_of(value)).collect(),
+        aliases: values.classes("FIELDALIAS-").flat_map(|(_, value)| parse_aliases(value)).collect(),
         evals: values.classes("EVAL-").map(owned).collect(),
         lookups: values.classes("LOOKUP-").map(owned).collect(),
         // Fields of structured JSON replace all other extractions.
@@ -110,8 +110,8 @@ pub(super) fn read(values: &Values<'_>, known: &NamedRules) -> SearchTimeRules {
 }
 
 /// The aliases in a value, up to the first invalid word.
-fn aliases_of(value: &str) -> Vec<AliasRule> {
-    let words = words_of(value);
+fn parse_aliases(value: &str) -> Vec<AliasRule> {
+    let words = split_words(value);
     let triples = words.chunks_exact(3).map_while(|triple| {
         let only_new = triple[1].eq_ignore_ascii_case("asnew");
         let is_alias = only_new || triple[1].eq_ignore_ascii_case("as");
@@ -121,7 +121,7 @@ fn aliases_of(value: &str) -> Vec<AliasRule> {
 }
 
 /// Words separated by blanks and commas; quotes group words.
-pub(crate) fn words_of(text: &str) -> Vec<String> {
+pub(crate) fn split_words(text: &str) -> Vec<String> {
     let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
     for letter in text.chars() {
         match letter {
@@ -142,19 +142,19 @@ pub(crate) fn words_of(text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{AliasRule, aliases_of};
+    use super::{AliasRule, parse_aliases};
 
     #[test]
-    fn aliases_come_in_triples() {
+    fn aliases_are_parsed_as_triples() {
         let alias = |source: &str, target: &str, only_new| AliasRule {
             source: source.to_owned(),
             target: target.to_owned(),
             only_new,
         };
         assert_eq!(
-            aliases_of("uid AS user \"client ip\" ASNEW src"),
+            parse_aliases("uid AS user \"client ip\" ASNEW src"),
             [alias("uid", "user", false), alias("client ip", "src", true)]
         );
-        assert_eq!(aliases_of("uid user"), []);
+        assert_eq!(parse_aliases("uid user"), []);
     }
 }

@@ -32,7 +32,7 @@ fn field(fields: &[(String, String)], name: &str) -> String {
 }
 
 #[test]
-fn source_beats_host_beats_sourcetype_beats_default() {
+fn precedence_is_source_host_sourcetype_default() {
     let props = resolver(
         "[default]\nTRUNCATE = 1\nMAX_EVENTS = 1\nMAX_DAYS_AGO = 1\nMAX_DAYS_HENCE = 1\n\
          [app]\nTRUNCATE = 2\nMAX_EVENTS = 2\nMAX_DAYS_AGO = 2\n\
@@ -47,7 +47,7 @@ fn source_beats_host_beats_sourcetype_beats_default() {
 }
 
 #[test]
-fn priority_decides_within_a_kind_then_the_name() {
+fn stanzas_of_a_kind_are_ordered_by_priority_then_name() {
     let props = resolver(
         "[source::/x/b*]\nTRUNCATE = 1\n[source::/x/*]\nTRUNCATE = 2\n[source::/x/bb]\nTRUNCATE = 3\n\
          [source::/x/*c]\nTRUNCATE = 4\npriority = 7\n[host::h]\nTRUNCATE = 9\npriority = 1000\n",
@@ -68,7 +68,7 @@ fn a_higher_stanza_can_empty_a_setting() {
 }
 
 #[test]
-fn a_source_names_its_sourcetype() {
+fn sources_assign_their_sourcetype() {
     let props = resolver("[source::.../b*]\nsourcetype = x\n[source::.../bb]\nsourcetype = y\npriority = 1\n");
     assert_eq!(props.sourcetype_for_source("/q/ba").as_deref(), Some("x"));
     assert_eq!(props.sourcetype_for_source("/q/bb").as_deref(), Some("y"));
@@ -89,9 +89,9 @@ fn well_known_files_have_their_sourcetype() {
         assert_eq!(of(source), "", "{source}");
     }
     assert!(
-        props.knows("syslog")
-            && !props.knows("default")
-            && !props.knows("source::.../var/log/(secure|auth.log)(.\\d+)?")
+        props.has_sourcetype("syslog")
+            && !props.has_sourcetype("default")
+            && !props.has_sourcetype("source::.../var/log/(secure|auth.log)(.\\d+)?")
     );
 }
 
@@ -118,7 +118,7 @@ fn every_pattern_built_in_compiles() {
 }
 
 #[test]
-fn typed_values() {
+fn values_are_typed() {
     let props = resolver(
         "[a]\nKV_MODE = NONE\nDATETIME_CONFIG = current\nMAX_TIMESTAMP_LOOKAHEAD = -1\nTZ = Europe/Berlin\n\
          FIELD_DELIMITER = tab\n[b]\nINDEXED_EXTRACTIONS = json\nKV_MODE = none\n[c]\nINDEXED_EXTRACTIONS = PSV\n\
@@ -144,7 +144,7 @@ fn extract_rules_name_the_field_they_read() {
 }
 
 #[test]
-fn web_access_fields() {
+fn web_access_fields_are_extracted() {
     let event = "10.1.2.3 - ada [03/Mar/2026:14:07:55 +0100] \"GET /shop/cart.do?id=7&n=2 HTTP/1.1\" 200 512 \
                  \"https://shop.example/\" \"Curl/8 (\\\"x\\\")\"";
     let fields = extract("access_combined", event);
@@ -216,7 +216,7 @@ fn odd_web_requests_keep_their_status() {
 }
 
 #[test]
-fn syslog_process_and_pid() {
+fn syslog_process_and_pid_are_extracted() {
     let classic = extract("syslog", "Mar  3 14:07:55 gate sshd[811]: Failed password for root from 10.0.0.1");
     assert_eq!((field(&classic, "process"), field(&classic, "pid")), ("sshd".to_owned(), "811".to_owned()));
     let iso = extract("linux_secure", "2026-03-03T14:07:55.1+01:00 gate sudo: ada : TTY=pts/0 ; COMMAND=/bin/ls");
@@ -224,7 +224,7 @@ fn syslog_process_and_pid() {
 }
 
 #[test]
-fn error_and_firewall_fields() {
+fn error_and_firewall_fields_are_extracted() {
     let new = "[Tue Mar 03 14:07:55.120 2026] [core:error] [pid 7:tid 9] [client 10.0.0.9:4711] File not found: /x";
     let new = extract("apache_error", new);
     let read = ["module", "severity", "pid", "tid", "clientip", "clientport", "message"].map(|name| field(&new, name));

@@ -151,7 +151,7 @@ impl Roles {
     pub fn new(layers: &Layers) -> Roles {
         let conf = layers.conf(AUTHORIZE_CONF);
         let named = conf.stanzas().iter().filter(|stanza| stanza.name != DEFAULT_STANZA);
-        let tokens = Values::of_stanza(TOKEN_ROWS, conf, TOKENS);
+        let tokens = Values::for_stanza(TOKEN_ROWS, conf, TOKENS);
         let (tokens_disabled, token_expiration) = (tokens.bool("disabled"), tokens.owned("expiration"));
         let mut roles = Roles { tokens_disabled, token_expiration, ..Roles::default() };
         for stanza in named {
@@ -164,8 +164,8 @@ impl Roles {
             let of_roles = settings.iter().filter(|(key, setting)| !is_setting(key) && is_word(&setting.value));
             roles.capabilities.extend(of_roles.clone().map(|(key, _)| (*key).to_owned()));
             let held = of_roles.filter(|(_, setting)| setting.value.eq_ignore_ascii_case(ENABLED));
-            let values = Values::of_stanza(ROLE_ROWS, conf, &stanza.name);
-            let list = |key: &str| list_of(values.text(key));
+            let values = Values::for_stanza(ROLE_ROWS, conf, &stanza.name);
+            let list = |key: &str| parse_list(values.text(key));
             roles.roles.push(RoleSettings {
                 name: name.to_owned(),
                 imports: list("importRoles"),
@@ -188,7 +188,7 @@ impl Roles {
     }
 
     /// The shipped roles alone.
-    pub fn shipped() -> Roles {
+    pub fn built_in() -> Roles {
         Roles::new(&Layers::new([]))
     }
 
@@ -242,7 +242,7 @@ pub fn span_seconds(text: &str) -> Option<u64> {
 }
 
 /// The items of a list.
-fn list_of(text: &str) -> Vec<String> {
+fn parse_list(text: &str) -> Vec<String> {
     text.split([';', ',']).map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
@@ -252,8 +252,8 @@ mod tests {
     use crate::layers::tests::local;
 
     #[test]
-    fn shipped_roles_are_there_and_files_change_and_add_some() {
-        let shipped = Roles::shipped();
+    fn files_change_and_add_to_the_built_in_roles() {
+        let shipped = Roles::built_in();
         assert_eq!(shipped.names(), "user, power, admin, can_delete");
         let user = shipped.get("user").unwrap();
         assert_eq!((user.jobs_quota, user.time_window_s, user.filter_selects), (3, -1, true));

@@ -73,7 +73,7 @@ impl fmt::Debug for CatalogSettings {
 impl CatalogSettings {
     /// Reads server.conf; `None` if the catalog is in the data folder.
     pub fn new(layers: &Layers) -> Option<CatalogSettings> {
-        let values = Values::of_stanza(CATALOG_ROWS, layers.conf("server"), CATALOG);
+        let values = Values::for_stanza(CATALOG_ROWS, layers.conf("server"), CATALOG);
         Some(CatalogSettings {
             url: values.optional("url")?,
             password: values.optional("password"),

@@ -90,7 +90,7 @@ impl<'a> DataModelsConf<'a> {
     pub fn acceleration(&self, model: &str) -> Option<AccelerationSettings> {
         let conf = self.0.conf("datamodels");
         conf.stanza(model)?;
-        let values = Values::of_stanza(ROWS, conf, model);
+        let values = Values::for_stanza(ROWS, conf, model);
         if !values.bool("acceleration") {
             return None;
         }
@@ -116,7 +116,7 @@ mod tests {
     use crate::layers::tests::local;
 
     #[test]
-    fn only_models_that_say_so_are_accelerated() {
+    fn only_configured_models_are_accelerated() {
         let text = "[Web]\nacceleration = true\nacceleration.earliest_time = -1mon\nacceleration.max_time = 0\n\
                     acceleration.cron_schedule = */5 * * * *\n[Email]\nacceleration = 0\n[Risk]\n";
         let layers = Layers::new([local("datamodels", text)]);

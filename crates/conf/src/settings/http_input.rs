@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 use super::{monitor, network_input as network, program_input as program};
 use crate::layers::Layers;
-use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, joined, row};
+use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, concat_sections, row};
 use crate::values::Values;
 
 /// Stanza of the collector itself.
 const GLOBAL: &str = "http";
 /// Stanza of the port for OTLP over gRPC, which Splunk does not have.
-const CALLS: &str = "otlp";
+const GRPC: &str = "otlp";
 /// Prefix of a token's stanza.
 const TOKEN_PREFIX: &str = "http://";
 
@@ -21,7 +21,7 @@ const TOKEN_PREFIX: &str = "http://";
 const HTTP_AND_FILES: &[Section] = &[
     program::FILTER,
     Section { stanza: StanzaName::Named(GLOBAL), rows: GLOBAL_ROWS },
-    Section { stanza: StanzaName::Named(CALLS), rows: CALLS_ROWS },
+    Section { stanza: StanzaName::Named(GRPC), rows: GRPC_ROWS },
     Section { stanza: StanzaName::Prefix(TOKEN_PREFIX), rows: TOKEN_ROWS },
     Section { stanza: StanzaName::Prefix(monitor::MONITOR_PREFIX), rows: monitor::MONITOR_ROWS },
     Section { stanza: StanzaName::Prefix(monitor::BATCH_PREFIX), rows: monitor::MONITOR_ROWS },
@@ -30,7 +30,7 @@ const HTTP_AND_FILES: &[Section] = &[
 /// Settings of inputs.conf.
 pub static INPUTS: ConfTable = ConfTable {
     conf: "inputs",
-    sections: &joined::<{ HTTP_AND_FILES.len() + network::SECTIONS.len() + program::SECTIONS.len() }>(&[
+    sections: &concat_sections::<{ HTTP_AND_FILES.len() + network::SECTIONS.len() + program::SECTIONS.len() }>(&[
         HTTP_AND_FILES,
         network::SECTIONS,
         program::SECTIONS,
@@ -78,7 +78,7 @@ const GLOBAL_ROWS: &[Row] = &[
     row("allowQueryStringAuth", Kind::Bool, "false", "", "whether tokens may be passed in the URL by default"),
 ];
 
-const CALLS_ROWS: &[Row] = &[
+const GRPC_ROWS: &[Row] = &[
     row("disabled", Kind::Bool, "true", "", "whether the port for OTLP over gRPC is disabled"),
     row(
         "port",
@@ -172,11 +172,11 @@ impl HttpInputSettings {
     /// Reads inputs.conf.
     pub fn new(layers: &Layers) -> HttpInputSettings {
         let conf = layers.conf("inputs");
-        let global = Values::of_stanza(GLOBAL_ROWS, conf, GLOBAL);
+        let global = Values::for_stanza(GLOBAL_ROWS, conf, GLOBAL);
         let mut tokens = BTreeMap::new();
         for stanza in conf.stanzas() {
             let Some(name) = stanza.name.strip_prefix(TOKEN_PREFIX) else { continue };
-            let own = Values::of_stanza(TOKEN_ROWS, conf, &stanza.name);
+            let own = Values::for_stanza(TOKEN_ROWS, conf, &stanza.name);
             let Some(token) = own.optional("token") else { continue };
             let either = |key: &str| own.optional(key).or_else(|| global.optional(key));
             let in_query = if own.optional("allowQueryStringAuth").is_some() { &own } else { &global };
@@ -200,7 +200,7 @@ impl HttpInputSettings {
             };
             tokens.insert(name.to_owned(), made);
         }
-        let calls = Values::of_stanza(CALLS_ROWS, conf, CALLS);
+        let calls = Values::for_stanza(GRPC_ROWS, conf, GRPC);
         let port_of = |values: &Values| u16::try_from(values.count("port")).unwrap_or_default();
         HttpInputSettings {
             disabled: global.bool("disabled"),
@@ -221,7 +221,7 @@ mod tests {
     use crate::layers::tests::local;
 
     #[test]
-    fn tokens_with_what_the_collector_says_for_all() {
+    fn tokens_inherit_collector_settings() {
         let text = "[http]\nindex = web\nallowQueryStringAuth = true\nmaxIdleTime = 7\n\
                     [http://apps]\ntoken = 11-22\nindexes = web, apps\nuseACK = 1\nallowQueryStringAuth = 0\n\
                     [http://edge]\ntoken = 33\nindex = edge\ndisabled = 1\nconnection_host = proxied_ip\n\
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_have_a_port_where_they_are_wanted() {
+    fn grpc_has_a_port_if_configured() {
         let port = |text: &str| HttpInputSettings::new(&Layers::new([local("inputs", text)])).calls_port;
         assert_eq!(port("[otlp]\ndisabled = 0\n"), Some(4317));
         assert_eq!(port("[otlp]\nport = 5000\ndisabled = false\n"), Some(5000));

@@ -124,7 +124,7 @@ pub(crate) fn index_rules(layers: &Layers) -> BTreeMap<String, Arc<IndexRule>> {
     let conf = layers.conf("transforms");
     let mut rules = BTreeMap::new();
     for stanza in conf.stanzas().iter().filter(|stanza| stanza.name != DEFAULT_STANZA) {
-        let values = Values::of_stanza(ROWS, conf, &stanza.name);
+        let values = Values::for_stanza(ROWS, conf, &stanza.name);
         let (pattern, ingest_eval) = (values.optional("REGEX"), values.optional("INGEST_EVAL"));
         if pattern.is_none() && ingest_eval.is_none() && values.text("STOP_PROCESSING_IF").is_empty() {
             continue;

@@ -183,7 +183,7 @@ impl<'a> IndexesConf<'a> {
     }
 
     fn read(&self, stanza: &str) -> IndexSettings {
-        let values = Values::of_stanza(ROWS, self.conf, stanza);
+        let values = Values::for_stanza(ROWS, self.conf, stanza);
         let mut merge = MergeSettings {
             bucket_merging: values.bool("bucketMerging"),
             min_merge_size_mb: values.count(MIN_SIZE),
@@ -231,12 +231,12 @@ impl IndexNames {
         let conf = IndexesConf::new(layers);
         let is_off = |name: &str| conf.get(name).is_some_and(|settings| settings.disabled);
         let configured = conf.names().map(|name| (name.to_owned(), is_off(name))).collect();
-        let last_chance = Values::of_stanza(ROWS, conf.conf, DEFAULT_STANZA).optional("lastChanceIndex");
+        let last_chance = Values::for_stanza(ROWS, conf.conf, DEFAULT_STANZA).optional("lastChanceIndex");
         IndexNames { configured, last_chance, is_forwarder: false }
     }
 
     /// Returns these names for a forwarder: every valid index name is accepted, because the indexes are on other nodes.
-    pub(crate) fn of_forwarder(&self) -> IndexNames {
+    pub(crate) fn for_forwarder(&self) -> IndexNames {
         IndexNames { is_forwarder: true, ..self.clone() }
     }
 
@@ -328,7 +328,7 @@ mod tests {
     use crate::layers::tests::local;
 
     #[test]
-    fn built_in_and_own_indexes() {
+    fn built_in_and_configured_indexes_are_read() {
         let own = "[default]\nfrozenTimePeriodInSecs = 86400\n[web]\n[old]\ndisabled = 1\nfrozenTimePeriodInSecs = x\n\
                    [volume:hot]\npath = /x\n";
         let layers = Layers::new([local("indexes", own)]);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_no_index_can_have_are_refused() {
+    fn invalid_index_names_are_refused() {
         let names = IndexNames::new(&Layers::new([local("indexes", "[old]\ndisabled = 1\n")]));
         for bad in
             ["", "../../x", "a/b", "a\\b", "..", ".", "a\0b", "a b", "Web", "-a", "größe", "old", "_no_such", "a*"]
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_is_set_for_all_and_for_one() {
+    fn merging_is_configured_globally_and_per_index() {
         let defaults = MergeSettings {
             bucket_merging: true,
             min_merge_size_mb: 0,

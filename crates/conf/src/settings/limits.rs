@@ -29,7 +29,7 @@ pub static LIMITS: ConfTable = ConfTable {
 };
 
 /// Upper bound on concurrent searches, whatever is configured.
-const SEARCHES_AT_ONCE_MAX: usize = 1_024;
+const CONCURRENT_SEARCHES_MAX: usize = 1_024;
 
 const SECTIONS: &[Section] = &[
     Section {
@@ -170,7 +170,7 @@ impl LimitSettings {
     /// Reads limits.conf.
     pub fn new(layers: &Layers) -> LimitSettings {
         let conf = layers.conf("limits");
-        let count = |stanza, key| Values::of_stanza(rows_of(SECTIONS, stanza), conf, stanza).count(key);
+        let count = |stanza, key| Values::for_stanza(rows_of(SECTIONS, stanza), conf, stanza).count(key);
         let size = |stanza, key| usize::try_from(count(stanza, key)).unwrap_or(usize::MAX);
         LimitSettings {
             search_max_mem_mb: count("search", "max_mem_usage_mb"),
@@ -185,10 +185,10 @@ impl LimitSettings {
             },
             open_transactions: size("transactions", "maxopentxn"),
             open_transaction_events: size("transactions", "maxopenevents"),
-            percentiles_interpolated: Values::of_stanza(rows_of(SECTIONS, "stats"), conf, "stats")
+            percentiles_interpolated: Values::for_stanza(rows_of(SECTIONS, "stats"), conf, "stats")
                 .text("perc_method")
                 .eq_ignore_ascii_case("interpolated"),
-            address_database: Values::of_stanza(rows_of(SECTIONS, "iplocation"), conf, "iplocation")
+            address_database: Values::for_stanza(rows_of(SECTIONS, "iplocation"), conf, "iplocation")
                 .optional("db_path"),
             collections: {
                 let size = |key| size("kvstore", key);
@@ -208,14 +208,14 @@ impl LimitSettings {
     }
 
     /// Maximum concurrent searches on a machine with this many cores, by Splunk's formula. Each search takes a thread.
-    pub fn searches_at_once(&self, cpus: usize) -> usize {
+    pub fn concurrent_searches_max(&self, cpus: usize) -> usize {
         let of_cpus = self.searches_per_cpu.saturating_mul(cpus);
-        of_cpus.saturating_add(self.searches_base).clamp(1, SEARCHES_AT_ONCE_MAX)
+        of_cpus.saturating_add(self.searches_base).clamp(1, CONCURRENT_SEARCHES_MAX)
     }
 
     /// Maximum concurrent real-time searches, by Splunk's formula; they are counted separately.
-    pub fn real_time_searches_at_once(&self, cpus: usize) -> usize {
-        self.real_time_multiplier.saturating_mul(self.searches_at_once(cpus)).min(SEARCHES_AT_ONCE_MAX)
+    pub fn concurrent_real_time_max(&self, cpus: usize) -> usize {
+        self.real_time_multiplier.saturating_mul(self.concurrent_searches_max(cpus)).min(CONCURRENT_SEARCHES_MAX)
     }
 }
 
@@ -226,19 +226,20 @@ mod tests {
     use crate::layers::tests::local;
 
     #[test]
-    fn searches_at_once_follow_the_cores() {
-        let of = |text: &str, cpus| LimitSettings::new(&Layers::new([local("limits", text)])).searches_at_once(cpus);
+    fn concurrent_searches_depend_on_the_cores() {
+        let of =
+            |text: &str, cpus| LimitSettings::new(&Layers::new([local("limits", text)])).concurrent_searches_max(cpus);
         assert_eq!((of("", 2), of("", 16)), (64, 78));
         let set = "[search]\nbase_max_searches = 6\nmax_searches_per_cpu = 2\n";
         assert_eq!((of(set, 4), of("[search]\nbase_max_searches = 0\nmax_searches_per_cpu = 0\n", 4)), (14, 1));
         let real_time =
-            |text: &str| LimitSettings::new(&Layers::new([local("limits", text)])).real_time_searches_at_once(4);
+            |text: &str| LimitSettings::new(&Layers::new([local("limits", text)])).concurrent_real_time_max(4);
         let few = "[search]\nbase_max_searches = 6\nmax_rt_search_multiplier = 2\n";
         assert_eq!((real_time(few), real_time("[search]\nmax_rt_search_multiplier = 0\n")), (20, 0));
     }
 
     #[test]
-    fn bounds_as_set_and_as_built_in() {
+    fn limits_are_configured_or_default() {
         let own = "[search]\nmax_mem_usage_mb = 7\npartial_state_cache_mb = 0\n[stats]\nlist_maxsize = 3\n[mvexpand]\nmax_mem_usage_mb = 1\n[http_input]\nmax_content_length = 9\n";
         let layers = Layers::new([local("limits", own)]);
         let collections = CollectionLimits {

@@ -115,7 +115,7 @@ pub enum CrcSalt {
 
 impl MonitorSettings {
     /// The enabled stanzas of inputs.conf by name, and errors in the others.
-    pub fn all(layers: &Layers) -> (Vec<MonitorSettings>, Vec<String>) {
+    pub fn read_all(layers: &Layers) -> (Vec<MonitorSettings>, Vec<String>) {
         let conf = layers.conf("inputs");
         let (mut all, mut wrong) = (Vec::new(), Vec::new());
         for stanza in conf.stanzas() {
@@ -125,7 +125,7 @@ impl MonitorSettings {
                 (None, Some(path)) => (path, true),
                 (None, None) => continue,
             };
-            let values = Values::of_stanza(MONITOR_ROWS, conf, &stanza.name);
+            let values = Values::for_stanza(MONITOR_ROWS, conf, &stanza.name);
             if values.bool("disabled") {
                 continue;
             }
@@ -201,12 +201,12 @@ mod tests {
     use crate::layers::tests::local;
 
     #[test]
-    fn watched_paths_and_what_is_wrong_with_some() {
+    fn monitor_stanzas_are_read_and_errors_reported() {
         let text = "[default]\nhost = edge\n[monitor:///var/log/.../*.log]\nindex = os\nwhitelist = a|b\nignoreOlderThan = 7d\n\
                     crcSalt = <SOURCE>\n[monitor:///off]\ndisabled = 1\n[monitor://relative]\n\
                     [batch:///spool]\nmove_policy = sinkhole\n[batch:///kept]\n[monitor:///age]\nignoreOlderThan = old\n";
         let layers = Layers::new([local("inputs", text)]);
-        let (all, wrong) = MonitorSettings::all(&layers);
+        let (all, wrong) = MonitorSettings::read_all(&layers);
         let paths: Vec<_> = all.iter().map(|one| (one.path.as_str(), one.is_batch)).collect();
         assert_eq!(paths, [("/spool", true), ("/var/log/.../*.log", false)]);
         let logs = &all[1];

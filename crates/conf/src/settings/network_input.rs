@@ -202,20 +202,20 @@ impl NetworkInputSettings {
         let conf = layers.conf("inputs");
         let (mut inputs, mut bad_names) = (Vec::new(), Vec::new());
         for stanza in conf.stanzas() {
-            let Some((kind, tls, place)) = kind_of(&stanza.name) else { continue };
-            let Some((remote, port)) = place_of(place) else {
+            let Some((kind, tls, place)) = parse_kind(&stanza.name) else { continue };
+            let Some((remote, port)) = parse_address(place) else {
                 bad_names.push(stanza.name.clone());
                 continue;
             };
             let rows = if kind == NetworkKind::Forwarders { FORWARDER_ROWS } else { RAW_ROWS };
-            let own = Values::of_stanza(rows, conf, &stanza.name);
+            let own = Values::for_stanza(rows, conf, &stanza.name);
             let remote = remote.or_else(|| own.optional("restrictToHost"));
             if !own.bool("disabled") {
                 let made = NetworkInput { stanza: stanza.name.clone(), kind, tls, remote, port, ..input(kind, &own) };
                 inputs.push(made);
             }
         }
-        let ssl = Values::of_stanza(SSL_ROWS, conf, SSL);
+        let ssl = Values::for_stanza(SSL_ROWS, conf, SSL);
         let ssl = SslSettings {
             certificate: ssl.optional("serverCert"),
             requires_client: ssl.bool("requireClientCert"),
@@ -224,7 +224,7 @@ impl NetworkInputSettings {
         let of_tokens: Vec<&str> = conf.stanzas().iter().map(|stanza| stanza.name.as_str()).collect();
         let of_tokens = of_tokens.into_iter().filter(|name| name.starts_with(TOKEN_PREFIX));
         let tokens: Vec<Option<String>> = of_tokens
-            .map(|name| Values::of_stanza(TOKEN_ROWS, conf, name))
+            .map(|name| Values::for_stanza(TOKEN_ROWS, conf, name))
             .map(|own| own.optional("token").filter(|_| !own.bool("disabled")))
             .collect();
         let forwarder_tokens = (!tokens.is_empty()).then(|| tokens.into_iter().flatten().collect());
@@ -234,16 +234,16 @@ impl NetworkInputSettings {
 
 impl NetworkInput {
     /// A forwarder port on the given address, with the settings of inputs.conf for forwarder ports.
-    pub fn of_forwarders(layers: &Layers, address: SocketAddr) -> NetworkInput {
+    pub fn for_forwarders(layers: &Layers, address: SocketAddr) -> NetworkInput {
         let (kind, port) = (NetworkKind::Forwarders, address.port());
         let stanza = format!("splunktcp://{port}");
-        let own = Values::of_stanza(FORWARDER_ROWS, layers.conf("inputs"), &stanza);
+        let own = Values::for_stanza(FORWARDER_ROWS, layers.conf("inputs"), &stanza);
         NetworkInput { stanza, port, bind: address.ip().to_string(), ..input(kind, &own) }
     }
 }
 
 /// Parses a stanza name: protocol, TLS, and the rest of the name.
-fn kind_of(name: &str) -> Option<(NetworkKind, bool, &str)> {
+fn parse_kind(name: &str) -> Option<(NetworkKind, bool, &str)> {
     let kinds = [
         ("splunktcp-ssl:", NetworkKind::Forwarders, true),
         ("splunktcp://", NetworkKind::Forwarders, false),
@@ -258,7 +258,7 @@ fn kind_of(name: &str) -> Option<(NetworkKind, bool, &str)> {
 }
 
 /// `PORT`, `:PORT` or `HOST:PORT`.
-fn place_of(place: &str) -> Option<(Option<String>, u16)> {
+fn parse_address(place: &str) -> Option<(Option<String>, u16)> {
     let (remote, port) = place.rsplit_once(':').unwrap_or(("", place));
     let remote = remote.trim_matches(['[', ']']);
     Some(((!remote.is_empty()).then(|| remote.to_owned()), port.parse().ok()?))
@@ -321,7 +321,7 @@ mod tests {
     use crate::layers::tests::local;
 
     #[test]
-    fn tokens_of_forwarders() {
+    fn forwarder_tokens_are_read() {
         let tokens = |text: &str| NetworkInputSettings::new(&Layers::new([local("inputs", text)])).forwarder_tokens;
         assert_eq!(tokens("[splunktcp://9997]\n"), None);
         let two = "[splunktcptoken://a]\ntoken = A-1\n[splunktcptoken://b]\ntoken = B-2\n";
@@ -370,10 +370,10 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_is_asked_for_has_the_settings_of_such_a_port() {
+    fn requested_ports_have_the_configured_settings() {
         let layers = Layers::new([local("inputs", "[splunktcp://9997]\nindex = edge\nbindAddress = 10.0.0.1\n")]);
         let port = |address: &str| {
-            let input = super::NetworkInput::of_forwarders(&layers, address.parse().unwrap());
+            let input = super::NetworkInput::for_forwarders(&layers, address.parse().unwrap());
             (input.stanza, input.bind, input.port, input.index, input.tls, input.remote)
         };
         let of = |port: u16, index: &str| {

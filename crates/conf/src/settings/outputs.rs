@@ -235,7 +235,7 @@ impl OutputSettings {
     /// Reads outputs.conf.
     pub fn new(layers: &Layers) -> OutputSettings {
         let conf = layers.conf("outputs");
-        let all = Values::of_stanza(GLOBAL_ROWS, conf, TCPOUT);
+        let all = Values::for_stanza(GLOBAL_ROWS, conf, TCPOUT);
         let mut faults = Vec::new();
         if all.bool("indexAndForward") {
             faults.push(
@@ -364,7 +364,7 @@ mod tests {
     use crate::layers::tests::local;
 
     #[test]
-    fn a_group_has_what_all_groups_have_and_its_own() {
+    fn groups_inherit_global_settings() {
         let text = "[tcpout]\ndefaultGroup = one, two\nuseACK = true\nmaxQueueSize = 64MB\nautoLBFrequency = 5\n\
                     forwardedindex.3.blacklist = secret.*\n\
                     [tcpout:one]\nserver = a:9997, b:9998\nautoLBVolume = 1000\n\

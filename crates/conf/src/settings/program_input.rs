@@ -263,7 +263,7 @@ impl ProgramInputs {
             } else if let Some(path) = name.strip_prefix(CHANGE_PREFIX) {
                 all.changes.extend(change(conf, stanza, path, &mut all.faults));
             } else if let Some((scheme, rest)) = name.split_once(SCHEME_END)
-                && !own_schemes().any(|own| own == scheme)
+                && !built_in_schemes().any(|own| own == scheme)
             {
                 let made = input(conf, stanza, PROGRAM_ROWS, rest);
                 all.modular.extend(made.map(|made| modular(conf, scheme, made)));
@@ -274,7 +274,7 @@ impl ProgramInputs {
 }
 
 /// Built-in schemes, which are those of the table; all others belong to apps.
-fn own_schemes() -> impl Iterator<Item = &'static str> {
+fn built_in_schemes() -> impl Iterator<Item = &'static str> {
     let prefixes = INPUTS.sections.iter().filter_map(|section| match section.stanza {
         StanzaName::Prefix(prefix) => prefix.strip_suffix(SCHEME_END),
         StanzaName::Named(_) | StanzaName::Any => None,
@@ -308,7 +308,7 @@ fn is_own_host(host: &str) -> bool {
 }
 
 fn input(conf: &MergedConf, stanza: &MergedStanza, rows: &'static [Row], name: &str) -> Option<ProgramInput> {
-    let values = Values::of_stanza(rows, conf, &stanza.name);
+    let values = Values::for_stanza(rows, conf, &stanza.name);
     if values.bool("disabled") {
         return None;
     }
@@ -346,7 +346,7 @@ fn input(conf: &MergedConf, stanza: &MergedStanza, rows: &'static [Row], name: &
 
 fn change(conf: &MergedConf, stanza: &MergedStanza, path: &str, faults: &mut Vec<String>) -> Option<ChangeInput> {
     let mut input = input(conf, stanza, CHANGE_ROWS, path)?;
-    let values = Values::of_stanza(CHANGE_ROWS, conf, &stanza.name);
+    let values = Values::for_stanza(CHANGE_ROWS, conf, &stanza.name);
     let mut tell = |text: &str| faults.push(format!("inputs.conf [{}]: {text}", stanza.name));
     if values.bool("signedaudit") {
         let [index, sourcetype] = AUDIT;
@@ -398,7 +398,7 @@ fn filter(conf: &MergedConf, name: &str) -> Option<ChangeFilter> {
 fn name_fault(name: &str) -> Option<String> {
     let trimmed = name.trim();
     let (scheme, rest) = trimmed.split_once(':')?;
-    let own = own_schemes().find(|own| own.eq_ignore_ascii_case(scheme.trim()));
+    let own = built_in_schemes().find(|own| own.eq_ignore_ascii_case(scheme.trim()));
     if let Some(own) = own
         && (own != scheme || trimmed != name)
     {
@@ -431,7 +431,7 @@ mod tests {
     use crate::layers::tests::local;
 
     #[test]
-    fn programs_and_what_is_asked_of_them() {
+    fn program_inputs_are_read() {
         let text = "[default]\nindex = os\n[script://./bin/a.sh -x]\ninterval = */5 * * * *\nsourcetype = a\npassAuth = admin\n\
                     [script:///off]\ndisabled = 1\n[weather]\nindex = sky\nunit = C\n[weather://rome]\nunit = K\ncity = Rome\n\
                     [journald://all]\njournalctl-filter = _UID=0\n[fschange:/etc]\npollPeriod = 5\nhashMaxSize = 100\n";
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn watched_changes_and_their_filters() {
+    fn change_inputs_and_filters_are_read() {
         let text = "[filter:blacklist:copies]\nregex1 = ~$\nregex2 = \\.bak$\n[filter:whitelist:code]\nregex1 = \\.rs$\n\
                     [fschange:/src]\nfilters = copies, code\nfullEvent = true\nsendEventMaxSize = 100\nindex = dev\n\
                     [fschange:/etc]\nsignedaudit = true\nindex = dev\n[fschange:/x]\nfilters = nobody\n";

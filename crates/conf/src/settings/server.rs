@@ -89,9 +89,9 @@ pub struct ServerSettings {
 impl ServerSettings {
     /// Reads server.conf.
     pub fn new(layers: &Layers) -> ServerSettings {
-        let values = Values::of_stanza(ROWS, layers.conf("server"), GENERAL);
-        let disk = Values::of_stanza(DISK_ROWS, layers.conf("server"), DISK_USAGE);
-        let ssl = Values::of_stanza(SSL_ROWS, layers.conf("server"), SSL);
+        let values = Values::for_stanza(ROWS, layers.conf("server"), GENERAL);
+        let disk = Values::for_stanza(DISK_ROWS, layers.conf("server"), DISK_USAGE);
+        let ssl = Values::for_stanza(SSL_ROWS, layers.conf("server"), SSL);
         let tls = ssl.bool("enableSplunkdSSL").then(|| SslSettings {
             certificate: ssl.optional("serverCert"),
             requires_client: ssl.bool("requireClientCert"),
@@ -113,7 +113,7 @@ mod tests {
     use crate::layers::tests::local;
 
     #[test]
-    fn the_name_if_one_is_set() {
+    fn server_names_are_read() {
         assert_eq!(ServerSettings::new(&Layers::new([])).server_name, None);
         let named = Layers::new([local("server", "[general]\nserverName = log1\n[kvstore]\nx = y\n")]);
         assert_eq!(ServerSettings::new(&named).server_name.as_deref(), Some("log1"));
@@ -131,13 +131,13 @@ mod tests {
     }
 
     #[test]
-    fn the_space_that_is_kept_free() {
+    fn minimum_free_space_is_read() {
         let free = |text: &str| ServerSettings::new(&Layers::new([local("server", text)])).free_bytes_min;
         assert_eq!((free(""), free("[diskUsage]\nminFreeSpace = 5000\n")), (256 << 20, 5_000 << 20));
     }
 
     #[test]
-    fn one_pipeline_set_unless_more_are_set() {
+    fn one_pipeline_set_is_the_default() {
         let pipelines = |text: &str| {
             let layers = Layers::new([local("server", text)]);
             let warnings: Vec<String> = layers.warnings().iter().map(ToString::to_string).collect();

@@ -60,7 +60,7 @@ pub fn tags(layers: &Layers) -> Vec<Tag> {
 /// Field and value tagged by a stanza of tags.conf.
 pub fn tagged_value(stanza: &str) -> Option<(String, String)> {
     let (field, value) = stanza.split_once('=')?;
-    Some((field.trim().to_owned(), unescaped(value.trim())))
+    Some((field.trim().to_owned(), unescape(value.trim())))
 }
 
 /// The name of the stanza of tags.conf for a field's value; bytes that could be mistaken for syntax are escaped.
@@ -77,7 +77,7 @@ pub fn tag_stanza(field: &str, value: &str) -> String {
 }
 
 /// Decodes escapes such as `%2F`; invalid ones stay as they are.
-fn unescaped(text: &str) -> String {
+fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, behind)) = rest.split_first() {
@@ -103,7 +103,7 @@ mod tests {
     use crate::layers::tests::local;
 
     #[test]
-    fn any_value_is_found_again_in_its_stanza() {
+    fn tag_stanza_names_round_trip() {
         for value in ["10.0.0.1", "/var/log/a b", "50%", "[x]=y", "é", "%2F", " x ", ""] {
             let stanza = tag_stanza("source", value);
             assert!(stanza.is_ascii() && !stanza.contains(['[', ']', ' ']), "{stanza}");

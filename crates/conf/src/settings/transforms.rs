@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::layers::Layers;
-use crate::props::search_time::words_of;
+use crate::props::search_time::split_words;
 use crate::settings::index_rules::DEST_KEYS;
 use crate::table::{ANY_NAME, COUNT, ConfTable, Kind, Row, Section, StanzaName, row};
 use crate::text::DEFAULT_STANZA;
@@ -103,7 +103,7 @@ pub struct ReportRule {
     /// `SOURCE_KEY`: the field read.
     pub source: String,
     /// Method of extracting fields.
-    pub cut: ReportCut,
+    pub cut: ExtractionMethod,
     /// `MV_ADD`.
     pub adds_values: bool,
     /// `CLEAN_KEYS`.
@@ -114,7 +114,7 @@ pub struct ReportRule {
 
 /// Method by which a transform extracts fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ReportCut {
+pub enum ExtractionMethod {
     /// `REGEX`, with the name and value of each pair of `FORMAT`; without pairs, the named groups are fields.
     Pattern {
         /// The pattern.
@@ -158,10 +158,12 @@ pub(crate) fn report_rules(layers: &Layers) -> BTreeMap<String, Arc<ReportRule>>
     let conf = layers.conf("transforms");
     let mut rules = BTreeMap::new();
     for stanza in conf.stanzas().iter().filter(|stanza| stanza.name != DEFAULT_STANZA) {
-        let values = Values::of_stanza(ROWS, conf, &stanza.name);
+        let values = Values::for_stanza(ROWS, conf, &stanza.name);
         let cut = match (values.optional("REGEX"), values.optional("DELIMS")) {
-            (_, Some(delimiters)) => delimited(&delimiters, values.text("FIELDS")),
-            (Some(pattern), None) => Some(ReportCut::Pattern { pattern, pairs: format_pairs(values.text("FORMAT")) }),
+            (_, Some(delimiters)) => parse_delimiters(&delimiters, values.text("FIELDS")),
+            (Some(pattern), None) => {
+                Some(ExtractionMethod::Pattern { pattern, pairs: format_pairs(values.text("FORMAT")) })
+            }
             (None, None) => None,
         };
         let Some(cut) = cut.filter(|_| values.text("DEST_KEY").is_empty()) else { continue };
@@ -180,12 +182,12 @@ pub(crate) fn report_rules(layers: &Layers) -> BTreeMap<String, Arc<ReportRule>>
 
 /// `name::value` pairs; quotes enclose a value with blanks.
 fn format_pairs(format: &str) -> Vec<(String, String)> {
-    let words = words_of(format);
+    let words = split_words(format);
     words.iter().filter_map(|word| word.split_once("::")).map(|(name, value)| (name.into(), value.into())).collect()
 }
 
 /// Quoted lists of delimiters, with `\\t`, `\\n`, `\\r`, `\\\\` and `\\"`.
-fn delimited(lists: &str, fields: &str) -> Option<ReportCut> {
+fn parse_delimiters(lists: &str, fields: &str) -> Option<ExtractionMethod> {
     let (mut found, mut list): (Vec<String>, Option<String>) = (Vec::new(), None);
     let mut letters = lists.chars();
     while let Some(letter) = letters.next() {
@@ -203,7 +205,7 @@ fn delimited(lists: &str, fields: &str) -> Option<ReportCut> {
         }
     }
     let mut found = found.into_iter().filter(|list| !list.is_empty());
-    Some(ReportCut::Delimited { outer: found.next()?, inner: found.next(), names: words_of(fields) })
+    Some(ExtractionMethod::Delimited { outer: found.next()?, inner: found.next(), names: split_words(fields) })
 }
 
 /// Default of `max_offset_secs`: any age.
@@ -248,12 +250,12 @@ pub struct LookupTime {
 }
 
 /// Names separated by commas or blanks.
-fn names_in(list: &str) -> Vec<String> {
+fn parse_names(list: &str) -> Vec<String> {
     let names = list.split(|c: char| c == ',' || c.is_whitespace());
     names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-fn time_of<'c>(own: &dyn Fn(&str) -> Option<&'c str>) -> Option<LookupTime> {
+fn parse_time<'c>(own: &dyn Fn(&str) -> Option<&'c str>) -> Option<LookupTime> {
     let seconds = |name: &str, other: i64| own(name).and_then(|text| text.trim().parse().ok()).unwrap_or(other);
     Some(LookupTime {
         field: own("time_field")?.to_owned(),
@@ -282,7 +284,7 @@ impl Transforms {
         let conf = layers.conf("transforms");
         let mut lookups = BTreeMap::new();
         for stanza in conf.stanzas().iter().filter(|stanza| stanza.name != DEFAULT_STANZA) {
-            let values = Values::of_stanza(ROWS, conf, &stanza.name);
+            let values = Values::for_stanza(ROWS, conf, &stanza.name);
             let own = |key: &str| conf.get(&stanza.name, key).filter(|value| !value.trim().is_empty());
             let is_collection = own("external_type").is_some_and(|kind| kind.eq_ignore_ascii_case("kvstore"));
             let collection = own("collection").filter(|_| is_collection).map(str::to_owned);
@@ -293,9 +295,9 @@ impl Transforms {
             };
             let definition = LookupDefinition {
                 filename,
-                time: time_of(&own),
+                time: parse_time(&own),
                 collection,
-                fields: own("fields_list").map_or_else(Vec::new, names_in),
+                fields: own("fields_list").map_or_else(Vec::new, parse_names),
                 case_sensitive_match: values.bool("case_sensitive_match"),
                 max_matches: match own("time_field") {
                     // In a lookup with times, each row is valid until the next one begins, so the default is one match.

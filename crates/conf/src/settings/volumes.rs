@@ -242,7 +242,7 @@ impl RemoteStorage {
 }
 
 fn cache_of(server: &MergedConf) -> CacheManagerSettings {
-    let values = Values::of_stanza(CACHE_ROWS, server, "cachemanager");
+    let values = Values::for_stanza(CACHE_ROWS, server, "cachemanager");
     let bytes = |name: &str| values.count(name).saturating_mul(1 << 20);
     CacheManagerSettings {
         bytes_max: Some(bytes("max_cache_size")).filter(|bytes| *bytes > 0),
@@ -255,7 +255,7 @@ fn cache_of(server: &MergedConf) -> CacheManagerSettings {
 
 /// A volume; `None` if it is local.
 fn volume(indexes: &MergedConf, stanza: &str) -> Result<Option<VolumeSettings>, Fault> {
-    let values = Values::of_stanza(VOLUME_ROWS, indexes, stanza);
+    let values = Values::for_stanza(VOLUME_ROWS, indexes, stanza);
     if !values.text(STORAGE_TYPE).eq_ignore_ascii_case("remote") {
         return Ok(None);
     }
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn volumes_and_what_is_on_them() {
+    fn volumes_and_remote_paths_are_read() {
         let storage = read(
             "[default]\nremotePath = volume:cold/$_index_name\n\
              [volume:cold]\nstorageType = remote\npath = s3://logs/prod/quarry/\nremote.s3.endpoint = http://a:1/, http://b:1\n\
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_as_splunk_sets_it_up() {
+    fn cache_settings_are_read() {
         let cache = |text: &str| RemoteStorage::new(&Layers::new([local("server", text)])).unwrap().cache;
         let default = cache("");
         assert_eq!((default.bytes_max, default.eviction_padding, default.uploads_max), (None, 5_120 << 20, 8));

@@ -15,7 +15,7 @@ fn settings_before_any_stanza_are_defaults() {
 }
 
 #[test]
-fn only_the_first_equals_sign_parts_and_backslashes_stay() {
+fn only_the_first_equals_sign_splits_and_backslashes_stay() {
     assert_eq!(value("[a]\nb=c = \\d+\\\\w # no comment\n", "a", "b").as_deref(), Some("c = \\d+\\\\w # no comment"));
 }
 
@@ -27,7 +27,7 @@ fn a_backslash_at_the_end_continues() {
 }
 
 #[test]
-fn stanzas_of_one_name_are_one_and_the_last_setting_counts() {
+fn equal_stanzas_are_merged_and_the_last_setting_wins() {
     let (conf, _) = Conf::parse("x.conf", "[a]\nb = 1\nc = 1\n[d]\n[a]\nb = 2\n");
     let names: Vec<&str> = conf.stanzas.iter().map(|stanza| stanza.name.as_str()).collect();
     assert_eq!(names, ["a", "d"]);
@@ -36,13 +36,13 @@ fn stanzas_of_one_name_are_one_and_the_last_setting_counts() {
 }
 
 #[test]
-fn names_may_hold_brackets_and_a_mark_of_order_is_skipped() {
+fn names_may_contain_brackets_and_byte_order_marks_are_skipped() {
     assert_eq!(value("\u{feff}[source::/x/[0-9]]\nb = 1\n", "source::/x/[0-9]", "b").as_deref(), Some("1"));
 }
 
 proptest! {
     #[test]
-    fn any_text_reads_and_lines_lie_within(text in "[a\\[\\]=#\\\\ \n\r\u{e9}]{0,60}") {
+    fn any_text_parses_with_valid_line_numbers(text in "[a\\[\\]=#\\\\ \n\r\u{e9}]{0,60}") {
         let (conf, warnings) = Conf::parse("x.conf", &text);
         let lines = u32::try_from(text.lines().count()).unwrap();
         for setting in conf.stanzas.iter().flat_map(|stanza| &stanza.settings) {

@@ -1,7 +1,7 @@
-use super::{capture_groups, names_a_group, parse_bool, parse_delimiter};
+use super::{capture_groups, has_named_group, parse_bool, parse_delimiter};
 
 #[test]
-fn groups_of_patterns() {
+fn capture_groups_are_counted() {
     let cases = [
         ("", Some(0)),
         (r"([\r\n]+)", Some(1)),
@@ -25,14 +25,14 @@ fn groups_of_patterns() {
 }
 
 #[test]
-fn booleans_in_their_usual_spellings() {
+fn booleans_are_parsed_in_all_spellings() {
     assert!(["1", "t", "TRUE", "y", "Yes"].iter().all(|text| parse_bool(text) == Some(true)));
     assert!(["0", "f", "False", "n", "no"].iter().all(|text| parse_bool(text) == Some(false)));
     assert!(["", "2", "on", "enabled"].iter().all(|text| parse_bool(text).is_none()));
 }
 
 #[test]
-fn delimiters_by_sign_and_name() {
+fn delimiters_are_parsed_by_character_and_name() {
     assert_eq!(parse_delimiter(";"), Some(Some(';')));
     assert_eq!(parse_delimiter("Tab"), Some(Some('\t')));
     assert_eq!(parse_delimiter(r"\x1f"), Some(Some('\u{1f}')));
@@ -42,7 +42,7 @@ fn delimiters_by_sign_and_name() {
 }
 
 #[test]
-fn groups_with_names() {
-    assert!(["(?<a>.)", "x(?P<_b>.)", "(?'c'.)"].iter().all(|pattern| names_a_group(pattern)));
-    assert!(["", "(a)", "(?<=a)b", "(?<!a)b", "(?<a>."].iter().all(|pattern| !names_a_group(pattern)));
+fn named_groups_are_detected() {
+    assert!(["(?<a>.)", "x(?P<_b>.)", "(?'c'.)"].iter().all(|pattern| has_named_group(pattern)));
+    assert!(["", "(a)", "(?<=a)b", "(?<!a)b", "(?<a>."].iter().all(|pattern| !has_named_group(pattern)));
 }

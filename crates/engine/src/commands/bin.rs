@@ -90,7 +90,7 @@ fn starts_of(spans: &mut TimeSpans, values: &ArrayRef) -> ArrayRef {
     let reader = ColumnReader::new(values);
     let mut column = ColumnBuilder::new(values.len());
     for row in 0..values.len() {
-        match reader.exact_number(row).and_then(Number::nanos) {
+        match reader.exact_number(row).and_then(Number::to_nanos) {
             Some(time) => column.push(seconds(spans.floor(time))),
             None => column.push(reader.value(row)),
         }

@@ -9,7 +9,7 @@ use quarry_eval::field_names::names_of;
 use quarry_eval::rows::{self, RowBuffer, RowIter};
 use quarry_eval::spans::time_ns;
 use quarry_event::time::{NS_PER_SEC, strftime};
-use quarry_event::value::{Number, canonical_number, format_number};
+use quarry_event::value::{Number, format_number, parse_canonical_number};
 use quarry_event::{EventBatch, Metadata, TimeNs};
 use quarry_spl::ast::CollectCommand;
 use quarry_stdx::number::u32_of;
@@ -145,7 +145,7 @@ impl Collect {
 fn json_of(row: usize, fields: &[(&String, rows::ColumnReader)]) -> String {
     let mut object = serde_json::Map::new();
     for (name, reader) in fields {
-        let typed = |text: std::borrow::Cow<'_, str>| match canonical_number(&text) {
+        let typed = |text: std::borrow::Cow<'_, str>| match parse_canonical_number(&text) {
             Some(Number::Int(number)) => serde_json::Value::from(number),
             Some(number) => serde_json::Value::from(number.as_f64()),
             None => serde_json::Value::String(text.into_owned()),

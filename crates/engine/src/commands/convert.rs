@@ -16,7 +16,7 @@ use quarry_eval::functions::time::{instant, seconds};
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowIter, Value, is_hidden, of_batches, rows_in_memory};
 use quarry_event::TimeNs;
 use quarry_event::time::{Format, ResolveContext, strftime};
-use quarry_event::value::{Number, exact_number, parse_number};
+use quarry_event::value::{Number, parse_exact_number, parse_number};
 use quarry_spl::ast::{Conversion, ConvertCommand, ConvertFunction};
 
 use super::Execute;
@@ -194,7 +194,7 @@ fn duration_seconds(text: &str) -> Option<Number> {
     let (is_negative, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
     let (text, fraction) = match text.split_once('.') {
         Some((whole, digits)) if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-            (whole, exact_number(&format!("0.{digits}"))?)
+            (whole, parse_exact_number(&format!("0.{digits}"))?)
         }
         Some(_) => return None,
         None => (text, Number::Int(0)),

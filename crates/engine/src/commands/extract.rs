@@ -45,7 +45,7 @@ impl RowCommand for ExtractByRules {
             for row in 0..result.num_rows() {
                 let Some(text) = texts.text(row, &mut scratch) else { continue };
                 let end = text.char_indices().nth(self.chars_max).map_or(text.len(), |(at, _)| at);
-                rule.run(&text[..end], &mut |name, value| found.add(row, name, value, rule.adds_values()));
+                rule.run(&text[..end], &mut |name, value| found.add(row, name, value, rule.appends_values()));
             }
             result = found.into_rows(&result, false)?;
         }

@@ -53,10 +53,10 @@ impl FieldSummary {
         }
         let Some(number) = reader.exact_number(row) else { return };
         self.numbers += 1;
-        if self.least.is_none_or(|least| number.order(least).is_lt()) {
+        if self.least.is_none_or(|least| number.total_cmp(least).is_lt()) {
             self.least = Some(number);
         }
-        if self.greatest.is_none_or(|greatest| number.order(greatest).is_gt()) {
+        if self.greatest.is_none_or(|greatest| number.total_cmp(greatest).is_gt()) {
             self.greatest = Some(number);
         }
         self.sums.add(number);

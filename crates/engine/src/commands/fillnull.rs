@@ -11,7 +11,7 @@ use quarry_eval::field_names::names_of;
 use quarry_eval::rows::{
     self, ColumnBuilder, ColumnReader, DistinctMemo, NumberHandling, RowBuffer, RowIter, Value, is_hidden,
 };
-use quarry_event::value::{Number, canonical_number};
+use quarry_event::value::{Number, parse_canonical_number};
 use quarry_spl::ast::FillNullCommand;
 
 use super::Execute;
@@ -38,7 +38,7 @@ fn fill(column: &ArrayRef, value: &str) -> ArrayRef {
         return Arc::clone(column);
     }
     let mut filled = ColumnBuilder::new(column.len());
-    let number = match (&reader, canonical_number(value)) {
+    let number = match (&reader, parse_canonical_number(value)) {
         (ColumnReader::Int(_), Some(Number::Int(number))) => Some(Value::Int(number)),
         (ColumnReader::Float(_), Some(number)) => Some(Value::Float(number.as_f64())),
         _ => None,

@@ -11,7 +11,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::{SeenNames, names_of};
 use quarry_eval::lookup::{LookupSource, read_csv};
 use quarry_eval::rows::{self, RowBuffer, RowIter, is_hidden};
-use quarry_event::spreadsheet::without_formula;
+use quarry_event::spreadsheet::escape_formula;
 use quarry_spl::ast::OutputLookupCommand;
 use quarry_stdx::Fault;
 
@@ -152,7 +152,7 @@ impl OutputLookup {
 }
 
 fn cell(text: &str, safe: bool) -> Cow<'_, str> {
-    if safe { without_formula(text) } else { Cow::Borrowed(text) }
+    if safe { escape_formula(text) } else { Cow::Borrowed(text) }
 }
 
 fn write_rows(

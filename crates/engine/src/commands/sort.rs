@@ -13,7 +13,7 @@ use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::rows::rank::{ADDRESS, MISSING, NUMBER, TEXT, rank};
 use quarry_eval::rows::{self, ColumnReader, RowBuffer, RowIter};
-use quarry_event::value::{MAX_EXACT_INTEGER, Number, SortKey as ValueKey, exact_number, sort_key};
+use quarry_event::value::{MAX_EXACT_INTEGER, Number, SortKey as ValueKey, parse_exact_number, sort_key};
 use quarry_spl::ast::{SortCommand, SortKey};
 use quarry_stdx::number::usize_of;
 
@@ -122,7 +122,9 @@ fn ranks(reader: &ColumnReader, key: &SortKey, descending: bool) -> [ArrayRef; 3
         classes.push(turned);
         numbers.push(number);
         match number.is_some_and(|number| class == NUMBER && number.abs() >= MAX_EXACT_INTEGER) {
-            true => texts.append_option(value.and_then(exact_number).map(|number| ordered_text(integer_of(number)))),
+            true => {
+                texts.append_option(value.and_then(parse_exact_number).map(|number| ordered_text(integer_of(number))))
+            }
             false => texts.append_option(text),
         }
     }

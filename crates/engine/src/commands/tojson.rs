@@ -7,7 +7,7 @@ use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
 use quarry_eval::field_names::{names_of, wildcard_parts};
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, is_hidden};
-use quarry_event::value::{Number, canonical_number};
+use quarry_event::value::{Number, parse_canonical_number};
 use quarry_spl::ast::{JsonType, ToJsonCommand};
 use serde_json::Value as Json;
 
@@ -77,7 +77,7 @@ impl ToJson {
 /// Converts a value to JSON of a type; `None` if that is not possible.
 fn json_of(text: &str, kind: JsonType, fills: bool) -> Option<Json> {
     let number = || {
-        canonical_number(text).and_then(|number| match number {
+        parse_canonical_number(text).and_then(|number| match number {
             Number::Int(number) => Some(Json::from(number)),
             number => serde_json::Number::from_f64(number.as_f64()).map(Json::Number),
         })

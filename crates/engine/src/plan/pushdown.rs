@@ -6,7 +6,7 @@
 use quarry_eval::field_names::METADATA_FIELDS;
 use quarry_eval::pattern::Regex;
 use quarry_scan::plan::{Extraction, ExtractionKind, FirstRows, Order, RowLimit, RowSelection, Scan, TopK};
-use quarry_scan::{FIRST_ROWS_FIELDS_MAX, TOP_ROWS_MAX, pushable};
+use quarry_scan::{FIRST_ROWS_FIELDS_MAX, TOP_ROWS_MAX, to_extraction};
 use quarry_spl::analyse::{FieldNeeds, fields_needed_before, required_fields};
 use quarry_spl::ast::{
     Command, CompareOp, RexCommand, SearchExpr, SearchPattern, SortCommand, SpathCommand, Stage, TimeModifiers,
@@ -110,7 +110,7 @@ fn push_extractions(plan: &mut Plan) {
     let mut pushed: Vec<Extraction> = Vec::new();
     let commands = if plan.fold.is_some() { &plan.map } else { &plan.reduce };
     for stage in commands {
-        let Some(kind) = pushable(&stage.command) else { break };
+        let Some(kind) = to_extraction(&stage.command) else { break };
         let extraction = Extraction { kind, span: stage.span };
         let is_made = |name: &str| pushed.iter().any(|known| known.names().any(|taken| taken == name));
         let reads_made = matches!(&extraction.kind, ExtractionKind::Rex(rex) if is_made(&rex.field));

@@ -62,7 +62,7 @@ impl RowBounds<'_> {
 
     /// The bounds of the rows of a page.
     fn of(&self, page: &PageRef) -> Result<Bounds, EngineError> {
-        match self.commands.is_empty() && self.scan.wants_every_event(page) {
+        match self.commands.is_empty() && self.scan.matches_every_event(page) {
             true => Ok(Some((page.info.time_min, page.info.time_max))),
             false => self.read(page),
         }

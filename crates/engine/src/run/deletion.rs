@@ -128,7 +128,7 @@ fn matching_positions(
     commands: &mut [Box<dyn RowCommand>],
     context: &CommandContext,
 ) -> Result<Option<Vec<u32>>, EngineError> {
-    let Some((rows, found)) = scan.read_placed(page, context)? else { return Ok(None) };
+    let Some((rows, found)) = scan.read_with_positions(page, context)? else { return Ok(None) };
     let mut rows = rows::with_column(&rows, POSITION_COLUMN, Arc::new(UInt32Array::from(found.clone())))?;
     for command in commands {
         if rows.num_rows() == 0 {

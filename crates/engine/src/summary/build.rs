@@ -18,7 +18,7 @@ use quarry_eval::rows;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_scan::index_patterns;
 use quarry_scan::plan::{FieldSource, Scan};
-use quarry_scan::summary::{SummaryHead, SummaryPage, columns_of, encode, folder_of, name_of, open};
+use quarry_scan::summary::{SummaryHead, SummaryPage, collect_columns, encode, folder_name, object_name, open};
 use quarry_scan::with_renamed_sourcetypes;
 use quarry_spl::analyse::{is_constant, required_fields};
 use quarry_spl::ast::{Span, Stage};
@@ -157,7 +157,7 @@ impl Engine {
                 Ok(made) if made.summarised_as() != object.name => continue,
                 Ok(made) => match runner.summary_plan(&made, &text) {
                     Ok(plan) => {
-                        state.folder = folder_of(&plan.digest);
+                        state.folder = folder_name(&plan.digest);
                         let is_same = || runner.summary_plan(&made, &text).is_ok_and(|now| now.digest == plan.digest);
                         let work = ObjectWork { runner: &runner, plan: &plan, request, is_same: &is_same };
                         report.is_complete &= work.run(&mut state, &mut report.names, go_on)?;
@@ -201,12 +201,12 @@ impl ObjectWork<'_> {
     ) -> Result<bool, EngineError> {
         let store = self.runner.summaries.as_ref();
         let segments = self.segments()?;
-        let folder = folder_of(&self.plan.digest);
-        names.extend(segments.iter().map(|(slab, _)| name_of(&folder, *slab)));
+        let folder = folder_name(&self.plan.digest);
+        names.extend(segments.iter().map(|(slab, _)| object_name(&folder, *slab)));
         state.slabs_total = segments.len() as u64;
         let mut stopped = false;
         for (slab, segment) in segments {
-            let name = name_of(&folder, slab);
+            let name = object_name(&folder, slab);
             if let Some(known) = open(store, &self.plan.digest, slab) {
                 state.count(&known.head, known.bytes());
                 continue;
@@ -329,7 +329,7 @@ impl ObjectWork<'_> {
         };
         let pages = segment.pages().iter().zip(&batches).map(page).collect();
         let head = SummaryHead { digest: self.plan.digest, slab, pages };
-        let bytes = encode(&head, &columns_of(&names, &batches))?;
+        let bytes = encode(&head, &collect_columns(&names, &batches))?;
         Ok(SummaryOutcome::Summary(head, bytes))
     }
 

@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use quarry_eval::row_filter::RowFilter;
-use quarry_scan::holds_words;
+use quarry_scan::has_keywords;
 use quarry_scan::summary::COLUMNS_MAX;
 use quarry_spl::analyse::{depends_only_on_event, search_fields};
 use quarry_spl::ast::{Command, FieldPattern, SearchExpr, Span, Stage, TableCommand, TimeModifiers};
@@ -77,7 +77,7 @@ impl Runner {
         for (column, condition) in object.members_below() {
             let condition = self.expand_event_condition(&condition)?;
             extra.extend(search_fields(&condition));
-            if holds_words(&condition) {
+            if has_keywords(&condition) {
                 extra.insert("_raw".to_owned());
             }
             members.push((column, RowFilter::new(&condition, &expressions)?));

@@ -14,7 +14,7 @@ use quarry_engine::{Engine, EngineOptions, SnapshotSource};
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, IndexSelector, MemoryStore, Store, StoreOptions};
-use quarry_testworld::{Frozen, NoTables, request};
+use quarry_testworld::{FixedSnapshot, NoTables, request};
 
 /// The same events stored as text and sealed, and the engine that searches them.
 struct World {
@@ -52,7 +52,7 @@ impl World {
         sources.push(own);
         let props = Arc::new(PropsResolver::new(&Layers::new(sources)));
         let engine = Engine::new(&EngineOptions::default(), props, Arc::new(NoTables)).unwrap();
-        World { engine, text: Arc::new(Frozen(memory.snapshot().segments)), sealed, _folder: folder }
+        World { engine, text: Arc::new(FixedSnapshot(memory.snapshot().segments)), sealed, _folder: folder }
     }
 
     fn run_search(&self, source: Arc<dyn SnapshotSource>, search: &str) -> Vec<String> {

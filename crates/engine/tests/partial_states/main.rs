@@ -12,7 +12,7 @@ use quarry_event::TimeRange;
 use tempfile::tempdir;
 
 use crate::world::{
-    SECOND, START, SUFFICIENT_BYTES, SearchOutcome, TestSearch, World, append_keys, engine, every, open,
+    SECOND, START, SUFFICIENT_BYTES, SearchOutcome, TestSearch, World, append_keys, deletion_of_every, engine, open,
 };
 
 /// A search with a subsearch over events.
@@ -397,7 +397,7 @@ fn large_slabs_are_cached_in_parts() {
 
 /// Deletes the events of one index whose row number is a multiple of `by`.
 fn delete_every(world: &World, index: &str, by: usize) -> u64 {
-    world.store.delete(&every(&world.store, index, by)).unwrap().values().sum()
+    world.store.delete(&deletion_of_every(&world.store, index, by)).unwrap().values().sum()
 }
 
 /// A deletion that commits while a search reads affects neither the search's answer nor the states cached from it.
@@ -418,7 +418,7 @@ fn deletions_during_a_search_apply_from_the_next_search() {
             for _ in 1..run {
                 assert_eq!(question.run(&kept, &world), before, "{text}");
             }
-            let (store, doomed) = (Arc::clone(&world.store), every(&world.store, "main", 3));
+            let (store, doomed) = (Arc::clone(&world.store), deletion_of_every(&world.store, "main", 3));
             world.interruption.set(at, move || drop(store.delete(&doomed).unwrap()));
             let meanwhile = question.run(&kept, &world);
             let happened = !world.interruption.clear();

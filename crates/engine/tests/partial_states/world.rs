@@ -7,7 +7,7 @@ use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions, SearchRequest};
 use quarry_event::{EventBatch, Metadata, TimeNs, TimeRange};
 use quarry_store::AppendRequest;
-pub(crate) use quarry_testworld::{CountedStore as World, SECOND, START, every};
+pub(crate) use quarry_testworld::{CountedStore as World, SECOND, START, deletion_of_every};
 use quarry_testworld::{NoTables, lines, request, rows_of};
 
 /// Event number `at`.
@@ -99,7 +99,7 @@ impl TestSearch {
         let figures =
             [progress.pages_total(), progress.pages_done(), progress.events_scanned(), progress.events_matched()];
         let answer = SearchOutcome { rows, messages: job.messages(), figures, partial: job.is_partial() };
-        (answer, progress.pages_kept())
+        (answer, progress.pages_cached())
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use arrow::array::{ArrayRef, Int64Array, StringViewArray};
 use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
-use quarry_apps::{KnowledgeFiles, KnowledgePlace};
+use quarry_apps::{KnowledgeFiles, KnowledgeLocation};
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver, Readable};
 use quarry_engine::{
     Acceleration, AddressLocations, AlertCall, CommandSource, Engine, EngineOptions, JobResult, Location, LookupSource,
@@ -253,7 +253,7 @@ impl SummaryStore for Summaries {
         Ok(())
     }
 
-    fn unusable(&self, name: &str, why: &str) {
+    fn report_unusable(&self, name: &str, why: &str) {
         panic!("summary {name}: {why}");
     }
 }
@@ -300,7 +300,7 @@ impl SealedStore {
         let fill = || -> Result<Arc<Store>, StoreError> {
             let options = StoreOptions { slab_events: SLAB_EVENTS, sealers: 1, ..StoreOptions::at(folder.path()) };
             let options = match kept {
-                EventStorage::Far => quarry_testworld::far_away(options),
+                EventStorage::Far => quarry_testworld::on_memory_volume(options),
                 EventStorage::OnS3(port) => {
                     let number = EXAMPLES_ON_S3.fetch_add(1, Ordering::Relaxed);
                     quarry_testworld::on_s3(options, &format!("http://127.0.0.1:{port}"), &number.to_string())
@@ -358,7 +358,7 @@ fn definitions_of(example: &Example) -> Result<(KnowledgeFiles, TempDir), String
         source(&example.table_rules, "multikv.conf"),
         source(&example.transaction_types, "transactiontypes.conf"),
     ]);
-    Ok((KnowledgeFiles::new(&layers, KnowledgePlace::Apps(folder.path(), None), &Readable::everything()), folder))
+    Ok((KnowledgeFiles::new(&layers, KnowledgeLocation::Apps(folder.path(), None), &Readable::unrestricted()), folder))
 }
 
 /// Prefix of the names of models among tables.

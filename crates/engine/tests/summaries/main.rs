@@ -13,8 +13,8 @@ use quarry_engine::Engine;
 use tempfile::tempdir;
 
 use crate::world::{
-    PEOPLE, PROPS, SEARCHES, Summaries, World, engine, every, explained, open, other_model, reads_no_event, run_search,
-    summarise,
+    PEOPLE, PROPS, SEARCHES, Summaries, World, deletion_of_every, engine, explained, open, other_model, reads_no_event,
+    run_search, summarise,
 };
 
 /// More pages than any test has.
@@ -312,7 +312,7 @@ fn deletions_between_searches_apply_with_and_without_summaries() {
         each.collect()
     };
     let before = check_both("before");
-    let doomed = every(&world.store, "main", 3);
+    let doomed = deletion_of_every(&world.store, "main", 3);
     assert!(world.store.delete(&doomed).unwrap().values().sum::<u64>() > 0);
     let after = check_both("deleted");
     let changed = before.iter().zip(&after).filter(|(before, after)| before != after).count();
@@ -340,7 +340,7 @@ fn deletions_during_a_search_apply_from_the_next_search() {
             // Events are deleted during a read of a summary or of events, because some searches read no summaries. Events
             // already deleted are not deleted again.
             for reads in [&summaries.interruption, &*world.interruption] {
-                let (store, doomed) = (Arc::clone(&world.store), every(&world.store, "main", 5));
+                let (store, doomed) = (Arc::clone(&world.store), deletion_of_every(&world.store, "main", 5));
                 reads.set(at, move || drop(store.delete(&doomed).unwrap()));
             }
             let meanwhile = run_search(&with, &world, &text, None);

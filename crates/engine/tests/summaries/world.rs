@@ -12,7 +12,7 @@ use quarry_engine::{
     SummaryReport, SummaryRequest, SummaryStore, Tag,
 };
 use quarry_event::{TimeNs, TimeRange};
-pub(crate) use quarry_testworld::{CountedStore as World, Interruption, SECOND, START, every};
+pub(crate) use quarry_testworld::{CountedStore as World, Interruption, SECOND, START, deletion_of_every};
 use quarry_testworld::{MemorySummary, OneTable, lines, rows_of};
 
 /// A model with computed fields of every kind, nested objects, and a root with a keyword constraint.
@@ -144,7 +144,7 @@ impl SummaryStore for Summaries {
         Ok(())
     }
 
-    fn unusable(&self, _: &str, _: &str) {
+    fn report_unusable(&self, _: &str, _: &str) {
         self.unusable.fetch_add(1, Ordering::Relaxed);
     }
 }

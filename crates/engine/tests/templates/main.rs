@@ -22,7 +22,7 @@ use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions, LookupTable, SearchRequest};
 use quarry_event::{EventBatch, IndexedField, Metadata, TimeRange};
 use quarry_store::{MemoryStore, Segment};
-use quarry_testworld::{Frozen, OneTable, request};
+use quarry_testworld::{FixedSnapshot, OneTable, request};
 use shaper::{HandMade, SplitOptions};
 
 const URGENCIES: &str =
@@ -251,7 +251,7 @@ fn shown(column: &ArrayRef, row: usize) -> String {
     }
 }
 
-fn run_search(engine: &Engine, source: &Arc<Frozen>, search: &str, range: TimeRange) -> Vec<String> {
+fn run_search(engine: &Engine, source: &Arc<FixedSnapshot>, search: &str, range: TimeRange) -> Vec<String> {
     let request = SearchRequest { range, ..request(search) };
     let mut job = engine.start(request, source.clone()).unwrap_or_else(|faults| panic!("{search}: {faults:?}"));
     let mut found = Vec::new();
@@ -472,17 +472,17 @@ fn compare_in(store: &MemoryStore, engine: &Engine, pairs: impl Iterator<Item = 
     let plain = store.snapshot().segments;
     // The last two have segments that are split in different ways.
     let manners = (0..SPLIT_OPTIONS.len()).map(|at| (at, 0)).chain([(0, 6), (5, 1)]);
-    let shaped: Vec<Arc<Frozen>> = manners
+    let shaped: Vec<Arc<FixedSnapshot>> = manners
         .map(|(first, step)| {
             let manner = |at: usize| SPLIT_OPTIONS[(first + at * step) % SPLIT_OPTIONS.len()];
             let segments = plain
                 .iter()
                 .enumerate()
                 .map(|(at, segment)| HandMade::new(Arc::clone(segment), manner(at)) as Arc<dyn Segment>);
-            Arc::new(Frozen(segments.collect()))
+            Arc::new(FixedSnapshot(segments.collect()))
         })
         .collect();
-    let plain = Arc::new(Frozen(plain));
+    let plain = Arc::new(FixedSnapshot(plain));
     let mut faults = Vec::new();
     for (search, range) in pairs {
         let expected = run_search(engine, &plain, &search, range);
@@ -529,8 +529,8 @@ fn limited_sorts_are_prefixes_of_full_sorts() {
     let engine = engine();
     let plain = store().snapshot().segments;
     let shape = |segment: &Arc<dyn Segment>| HandMade::new(Arc::clone(segment), SPLIT_OPTIONS[0]) as Arc<dyn Segment>;
-    let shaped: Arc<Frozen> = Arc::new(Frozen(plain.iter().map(shape).collect()));
-    let plain = Arc::new(Frozen(plain));
+    let shaped: Arc<FixedSnapshot> = Arc::new(FixedSnapshot(plain.iter().map(shape).collect()));
+    let plain = Arc::new(FixedSnapshot(plain));
     let keys = [
         "took",
         "- took",

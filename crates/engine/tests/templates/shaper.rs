@@ -375,7 +375,7 @@ struct HandPage {
 impl HandPage {
     fn write(&self, column: u32, row: u32, out: &mut Vec<u8>) {
         let values = &self.columns[column as usize];
-        let place = values.place(row).expect("the row has a value");
+        let place = values.value_index(row).expect("the row has a value");
         match (&values.values, &self.template_set.columns[column as usize].kind) {
             (ColumnValues::Codes(codes), ColumnKind::Templates(templates)) => {
                 for part in &templates[codes[place] as usize].parts {
@@ -406,8 +406,8 @@ impl TemplatePage for HandPage {
         if rows.len() > 16 {
             return Ok(whole);
         }
-        let places: Vec<usize> = rows.iter().filter_map(|row| whole.place(*row)).collect();
-        let found: Vec<u32> = rows.iter().copied().filter(|row| whole.place(*row).is_some()).collect();
+        let places: Vec<usize> = rows.iter().filter_map(|row| whole.value_index(*row)).collect();
+        let found: Vec<u32> = rows.iter().copied().filter(|row| whole.value_index(*row).is_some()).collect();
         let values = match &whole.values {
             ColumnValues::Codes(codes) => ColumnValues::Codes(places.iter().map(|at| codes[*at]).collect()),
             ColumnValues::Numbers(numbers) => ColumnValues::Numbers(places.iter().map(|at| numbers[*at]).collect()),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_store::{MemoryStore, Segment};
 
-use super::{Frozen, SPLIT_OPTIONS, compare, engine, run_search, store};
+use super::{FixedSnapshot, SPLIT_OPTIONS, compare, engine, run_search, store};
 use crate::shaper::HandMade;
 
 /// Searches in which `TEXT` is the text of an event.
@@ -60,7 +60,7 @@ fn functions_of_the_text_do_not_depend_on_its_storage() {
 
 #[test]
 fn functions_of_the_text_equal_those_of_a_field_that_holds_it() {
-    let source = Arc::new(Frozen(store().snapshot().segments));
+    let source = Arc::new(FixedSnapshot(store().snapshot().segments));
     let engine = engine();
     for (of_text, of_field) in pairs() {
         let ask = |search: &str| run_search(&engine, &source, search, TimeRange::ALL);
@@ -71,7 +71,7 @@ fn functions_of_the_text_equal_those_of_a_field_that_holds_it() {
 /// If an earlier command changes, creates or removes `_raw`, its values are not those of the event.
 #[test]
 fn functions_of_a_changed_text_read_the_changed_text() {
-    let source = Arc::new(Frozen(store().snapshot().segments));
+    let source = Arc::new(FixedSnapshot(store().snapshot().segments));
     let engine = engine();
     let cases = [
         ("eval _raw=\"abc\" | stats max(eval(len(_raw))) as n", "n=3"),
@@ -125,7 +125,7 @@ fn lengths_count_characters_of_numbers_and_texts_of_any_form() {
     let plain = store.snapshot().segments;
     for manner in SPLIT_OPTIONS {
         let shaped = plain.iter().map(|segment| HandMade::new(Arc::clone(segment), manner) as Arc<dyn Segment>);
-        let source = Arc::new(Frozen(shaped.collect()));
+        let source = Arc::new(FixedSnapshot(shaped.collect()));
         let ask = |search: &str| run_search(&engine, &source, search, TimeRange::ALL);
         for condition in ["*", "n>5", "h=00*"] {
             let found = ask(&format!("search {condition} | eval n=len(_raw) | table _time n"));

@@ -7,7 +7,7 @@ use quarry_event::{EventBatch, Metadata, Page, PageColumns, TimeRange};
 use quarry_store::{IndexSelector, MemoryStore, Segment, StoreError, TemplatePage};
 
 use super::shaper::{HandMade, SplitOptions};
-use super::{CONDITIONS, Frozen, SPLIT_OPTIONS, compare_in, engine, run_search, source_reports, store};
+use super::{CONDITIONS, FixedSnapshot, SPLIT_OPTIONS, compare_in, engine, run_search, source_reports, store};
 
 const REPORTS: &[&str] = &[
     "stats count",
@@ -67,7 +67,7 @@ fn values_that_are_made_by_templates_are_not_counted_as_these() {
     let segments = quarry_engine::SnapshotSource::snapshot(&store, &IndexSelector::all(), &TimeRange::ALL).unwrap();
     let manner = SplitOptions { outliers: 0, ..SPLIT_OPTIONS[2] };
     let shaped = segments.segments.iter().map(|segment| HandMade::new(Arc::clone(segment), manner) as _);
-    let frozen = Arc::new(Frozen(shaped.collect()));
+    let frozen = Arc::new(FixedSnapshot(shaped.collect()));
     let told = |search: &str| run_search(&engine(), &frozen, search, TimeRange::ALL);
     for (condition, expected) in [("*", 300), ("user", 300), ("sid=*many*", 300), ("sid=\"user 7 of many\"", 1)] {
         assert_eq!(told(&format!("search {condition} | stats count by sid")).len(), expected, "{condition}");
@@ -115,7 +115,7 @@ fn counted_values_are_not_read() {
     let blind = |segment: &Arc<dyn Segment>| -> Arc<dyn Segment> {
         Arc::new(UnreadableSegment(HandMade::new(Arc::clone(segment), SPLIT_OPTIONS[0])))
     };
-    let frozen = Arc::new(Frozen(segments.segments.iter().map(blind).collect()));
+    let frozen = Arc::new(FixedSnapshot(segments.segments.iter().map(blind).collect()));
     let told = |search: &str| run_search(&engine(), &frozen, search, TimeRange::ALL);
     assert_eq!(told("search every100 | stats count"), ["count=20"]);
     assert_eq!(told("search NOT every100 | stats count"), ["count=1980"]);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, StringViewArray};
 use arrow::datatypes::{Float64Type, Int64Type};
-use quarry_event::value::{Number, exact_number};
+use quarry_event::value::{Number, parse_exact_number};
 
 use super::digest::Digest;
 use super::functions::{DistinctResult, FunctionBody, Percentile, PickResult, TimedNumber};
@@ -166,7 +166,7 @@ fn changes(states: &[ArrayRef], groups: usize, value: fn(TimedNumber, TimedNumbe
         if texts.len() < 2 {
             return None;
         }
-        Some((texts.value(0).parse().ok()?, exact_number(texts.value(1))?))
+        Some((texts.value(0).parse().ok()?, parse_exact_number(texts.value(1))?))
     };
     let mut values = ColumnBuilder::new(groups);
     for group in 0..groups {

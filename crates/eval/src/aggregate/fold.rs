@@ -14,7 +14,7 @@ use arrow::array::{Array, ArrayRef, AsArray, Float64Builder, Int64Array, ListBui
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{Float64Type, Int64Type};
 use foldhash::fast::FixedState;
-use quarry_event::value::{exact_number, parse_number};
+use quarry_event::value::{parse_exact_number, parse_number};
 
 use super::digest::Digest;
 use super::distinct_values::{DistinctFold, TallyFold, UngroupedDistinct};
@@ -164,7 +164,7 @@ impl Input<'_> {
                 }
             }),
             (None, Some(values)) => members.for_each(|row, group| {
-                let numbers = values.values(row).filter_map(|text| exact_number(&text));
+                let numbers = values.values(row).filter_map(|text| parse_exact_number(&text));
                 numbers.for_each(|number| found(group, NumberParts::of(number)));
             }),
             (None, None) => {}

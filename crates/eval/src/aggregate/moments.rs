@@ -5,7 +5,7 @@
 //! numbers. The squares of very large numbers need even more digits; such numbers are added as distances from the
 //! first number.
 
-use quarry_event::value::exact_number;
+use quarry_event::value::parse_exact_number;
 
 use super::numbers::NumberParts;
 use super::total::Total;
@@ -42,7 +42,7 @@ impl Moments {
 
     /// Adds the texts that are numbers.
     pub fn add_texts(&mut self, texts: &[String]) {
-        let numbers = texts.iter().filter_map(|text| exact_number(text));
+        let numbers = texts.iter().filter_map(|text| parse_exact_number(text));
         numbers.for_each(|number| self.add_number_parts(NumberParts::without_scale(number)));
     }
 

@@ -10,7 +10,7 @@
 use arrow::array::{Array, ArrayRef, Float64Array};
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::decimal::Decimal;
-use quarry_event::value::{MAX_EXACT_INTEGER, Number, exact_number};
+use quarry_event::value::{MAX_EXACT_INTEGER, Number, parse_exact_number};
 
 use crate::rows::{ColumnReader, DictionaryColumn};
 
@@ -71,7 +71,7 @@ impl NumberParts {
 
     /// The number of a text, with its scale if requested.
     fn of_text(text: &str, with_scale: bool) -> Option<NumberParts> {
-        let number = exact_number(text)?;
+        let number = parse_exact_number(text)?;
         let figure = NumberParts::without_scale(number);
         Some(match with_scale {
             false => figure,
@@ -103,9 +103,11 @@ impl NumberParts {
             0 => Number::of_float(self.value),
             rest if self.value.abs() >= MAX_EXACT_INTEGER => {
                 let units = self.value as i128 + i128::from(rest.div_euclid(NS_PER_SEC));
-                Decimal { units, scale: 0 }.number()
+                Decimal { units, scale: 0 }.to_number()
             }
-            rest => Decimal { units: nanos_of(self.value) + i128::from(rest), scale: u32::from(TIME_SCALE) }.number(),
+            rest => {
+                Decimal { units: nanos_of(self.value) + i128::from(rest), scale: u32::from(TIME_SCALE) }.to_number()
+            }
         }
     }
 }
@@ -267,7 +269,7 @@ mod tests {
     fn number_parts_round_trip() {
         let texts =
             ["1", "-0.25", "9007199254740993", "-9223372036854775808", "1732060800.123456789", "1732060800.5", "x"];
-        let expected: Vec<Option<Number>> = texts.iter().map(|text| exact_number(text)).collect();
+        let expected: Vec<Option<Number>> = texts.iter().map(|text| parse_exact_number(text)).collect();
         assert_eq!(number_parts(Arc::new(StringViewArray::from_iter_values(texts))), expected);
         let wide = vec![i64::MAX, 1, i64::MIN, (1 << 53) + 1];
         assert_eq!(

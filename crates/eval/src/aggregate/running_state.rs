@@ -3,7 +3,7 @@
 //! Not here: rows that leave a window again (the engine's `streamstats`).
 
 use quarry_event::TimeNs;
-use quarry_event::value::{Number, compare, exact_number, format_number, parse_number};
+use quarry_event::value::{Number, compare, format_number, parse_exact_number, parse_number};
 
 use super::digest::Digest;
 use super::functions::{DistinctResult, FunctionBody, PickResult, TimedNumber};
@@ -107,11 +107,11 @@ impl Running {
         match self {
             Running::Count(count) => *count += values.len() as i64,
             Running::Sums(sums) => {
-                values.iter().filter_map(|value| exact_number(value)).for_each(|number| sums.add(number))
+                values.iter().filter_map(|value| parse_exact_number(value)).for_each(|number| sums.add(number))
             }
             Running::Moments(moments) => moments.add_texts(values),
             Running::Digest(digest) => {
-                values.iter().filter_map(|value| exact_number(value)).for_each(|number| digest.add_number(number))
+                values.iter().filter_map(|value| parse_exact_number(value)).for_each(|number| digest.add_number(number))
             }
             Running::Extremes(ends) => {
                 let only_numbers = body.reads_only_numbers();
@@ -162,7 +162,7 @@ impl Running {
                 text(if largest { &ends.1 } else { &ends.0 }.clone())
             }
             (Running::Extremes(ends), FunctionBody::Bounds(value)) => {
-                let bound = |text: &Option<String>| text.as_deref().and_then(exact_number);
+                let bound = |text: &Option<String>| text.as_deref().and_then(parse_exact_number);
                 number(bound(&ends.0).zip(bound(&ends.1)).map(|(low, high)| value(low, high)))
             }
             (Running::Distinct(distinct), body) => distinct_value(distinct, body),
@@ -265,7 +265,7 @@ pub fn value_of_ends(body: FunctionBody, first: EndRow<'_>, last: EndRow<'_>) ->
         FunctionBody::Change(value) => {
             let reading = |end: EndRow<'_>| -> Option<TimedNumber> {
                 let (time, values) = end?;
-                Some((time?, exact_number(values.first()?)?))
+                Some((time?, parse_exact_number(values.first()?)?))
             };
             let change = reading(first).zip(reading(last)).and_then(|(from, to)| value(from, to));
             change.map_or(Value::Null, Value::from_number)

@@ -80,7 +80,7 @@ impl Total {
         }
         let whole = scaled.round();
         let missed = self.sum.mul_add(unit, -scaled) + (scaled - whole) + self.lost * unit;
-        Decimal { units: whole as i128 + missed.round() as i128, scale: u32::from(scale) }.number()
+        Decimal { units: whole as i128 + missed.round() as i128, scale: u32::from(scale) }.to_number()
     }
 
     /// The sum.

@@ -104,7 +104,7 @@ fn number_of(op: Arithmetic, a: Number, b: Number) -> Option<Number> {
         Arithmetic::Sub => Some(a.minus(b)),
         Arithmetic::Mul => Some(a.times(b)),
         Arithmetic::Div => a.divided_by(b),
-        Arithmetic::Rem => a.rest_by(b),
+        Arithmetic::Rem => a.remainder(b),
     }
 }
 
@@ -115,7 +115,7 @@ fn decimal_of(op: Arithmetic, a: Decimal, b: Decimal) -> Option<Number> {
         Arithmetic::Sub => a.minus(b),
         Arithmetic::Mul => a.times(b),
         Arithmetic::Div => a.divided_by(b),
-        Arithmetic::Rem => a.rest_by(b),
+        Arithmetic::Rem => a.remainder(b),
     }
 }
 

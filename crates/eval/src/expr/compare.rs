@@ -9,7 +9,7 @@ use arrow::array::TimestampNanosecondArray;
 use arrow::array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, StringViewArray};
 use arrow::compute::kernels::cmp;
 use arrow::datatypes::Float64Type;
-use quarry_event::value::{MAX_EXACT_INTEGER, Number, exact_number};
+use quarry_event::value::{MAX_EXACT_INTEGER, Number, parse_exact_number};
 use quarry_spl::ast::CompareOp;
 
 use crate::rows::{ColumnReader, Value};
@@ -55,13 +55,13 @@ pub fn compare_values(op: CompareOp, a: &Value<'_>, b: &Value<'_>) -> Option<boo
 /// Order of two single values; `None` if either is null.
 pub fn order_values(a: &Value<'_>, b: &Value<'_>) -> Option<Ordering> {
     if let (Value::Text(a), Value::Text(b)) = (a, b) {
-        return Some(match (exact_number(a), exact_number(b)) {
-            (Some(a), Some(b)) => a.order(b),
+        return Some(match (parse_exact_number(a), parse_exact_number(b)) {
+            (Some(a), Some(b)) => a.total_cmp(b),
             _ => a.as_bytes().cmp(b.as_bytes()),
         });
     }
     if let (Some(a), Some(b)) = (a.exact_number(), b.exact_number()) {
-        return Some(a.order(b));
+        return Some(a.total_cmp(b));
     }
     Some(a.text()?.as_bytes().cmp(b.text()?.as_bytes()))
 }
@@ -76,7 +76,7 @@ pub struct Literal {
 impl Literal {
     /// A literal with this text, which may be numeric.
     pub fn new(text: &str) -> Literal {
-        Literal { number: exact_number(text), text: text.to_owned() }
+        Literal { number: parse_exact_number(text), text: text.to_owned() }
     }
 
     /// A literal for a single value; `None` for null and multivalues.
@@ -101,9 +101,9 @@ impl Literal {
     #[inline]
     pub fn order_text(&self, text: &str) -> Ordering {
         if let Some(number) = self.number
-            && let Some(other) = exact_number(text)
+            && let Some(other) = parse_exact_number(text)
         {
-            return other.order(number);
+            return other.total_cmp(number);
         }
         text.as_bytes().cmp(self.text.as_bytes())
     }
@@ -116,7 +116,7 @@ impl Literal {
             Value::Text(text) => Some(holds(op, self.order_text(text))),
             Value::Multi(many) => Some(many.iter().any(|one| holds(op, self.order_text(one)))),
             single => match (self.number, single.exact_number()) {
-                (Some(number), Some(value)) => Some(holds(op, value.order(number))),
+                (Some(number), Some(value)) => Some(holds(op, value.total_cmp(number))),
                 _ => Some(holds(op, single.text()?.as_bytes().cmp(self.text.as_bytes()))),
             },
         }
@@ -137,7 +137,7 @@ pub fn compare_column(reader: &ColumnReader, op: CompareOp, literal: &Literal) -
             compare_with_kernel(op, array, &Float64Array::new_scalar(number.as_f64()))
         }
         (ColumnReader::Time(array), Some(number)) => {
-            number.nanos().and_then(|ns| compare_with_kernel(op, array, &TimestampNanosecondArray::new_scalar(ns)))
+            number.to_nanos().and_then(|ns| compare_with_kernel(op, array, &TimestampNanosecondArray::new_scalar(ns)))
         }
         (ColumnReader::Decimal(..), Some(number)) => Some(compare_decimals(reader, op, number)),
         (ColumnReader::Text(array), None) => {
@@ -182,7 +182,7 @@ fn compare_texts(array: &StringViewArray, op: CompareOp, literal: &Literal) -> B
 
 /// Compares decimals with a number; the texts of decimals contain a point, so they are never integers.
 fn compare_decimals(reader: &ColumnReader, op: CompareOp, literal: Number) -> BooleanArray {
-    let order = |row| reader.number(row).map(|number| holds(op, Number::Float(number).order(literal)));
+    let order = |row| reader.number(row).map(|number| holds(op, Number::Float(number).total_cmp(literal)));
     (0..reader.len()).map(order).collect()
 }
 

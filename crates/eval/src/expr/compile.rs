@@ -1,6 +1,6 @@
 //! Compiler from syntax tree to nodes: resolves names to slots, folds constants, compiles patterns.
 
-use quarry_event::value::exact_number;
+use quarry_event::value::parse_exact_number;
 use quarry_spl::ast::{BinaryOp, CompareOp, Expr, ExprKind, UnaryOp};
 
 use super::arithmetic::Arithmetic;
@@ -246,7 +246,7 @@ impl Compiler<'_> {
 
 /// A number keeps the digits with which it is written, like a number in a field.
 fn number(value: f64, written: &str) -> Value<'static> {
-    exact_number(written).map_or_else(|| Value::from_f64(value), Value::from_number)
+    parse_exact_number(written).map_or_else(|| Value::from_f64(value), Value::from_number)
 }
 
 /// Moves a constant to the right, where it is parsed only once.

@@ -71,7 +71,7 @@ impl Figures {
                     BinaryOp::Sub => a.number.minus(b.number),
                     BinaryOp::Mul => a.number.times(b.number),
                     BinaryOp::Div => a.number.divided_by(b.number)?,
-                    _ => a.number.rest_by(b.number)?,
+                    _ => a.number.remainder(b.number)?,
                 };
                 let place = match op {
                     BinaryOp::Mul | BinaryOp::Div => a.figures().min(b.figures()) - 1 - magnitude(number),
@@ -101,7 +101,7 @@ fn magnitude(number: Number) -> i32 {
 
 /// A number as written; all its decimal places are significant.
 fn parse_significant(text: &str) -> Option<SignificantNumber> {
-    let number = quarry_event::value::exact_number(text)?;
+    let number = quarry_event::value::parse_exact_number(text)?;
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let decimals =
         mantissa.split_once('.').map_or(0, |(_, fraction)| i32::try_from(fraction.len()).unwrap_or(i32::MAX));

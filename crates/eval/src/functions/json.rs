@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use quarry_event::value::{Number, canonical_number};
+use quarry_event::value::{Number, parse_canonical_number};
 
 use super::call::{Call, FunctionImpl, any_text, take};
 use super::json_tree::{Json, Step, parse_path};
@@ -64,7 +64,7 @@ fn to_json(value: &Value<'_>) -> Json {
 }
 
 fn text_to_json(text: &str) -> Json {
-    match canonical_number(text) {
+    match parse_canonical_number(text) {
         Some(Number::Int(value)) => Json::Number(value.into()),
         Some(Number::Nanos(ns)) => Json::Instant(ns),
         Some(number) => serde_json::Number::from_f64(number.as_f64()).map_or(Json::Null, Json::Number),

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::decimal::Decimal;
-use quarry_event::value::{Number, exact_number};
+use quarry_event::value::{Number, parse_exact_number};
 use quarry_stdx::number::u32_of;
 
 use super::call::{Call, FunctionImpl, Prepared, integer, number, take};
@@ -99,7 +99,7 @@ fn log<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
 /// The first argument as a number.
 fn as_number<'a>(args: &mut [Value<'a>]) -> Value<'a> {
     match take(args, 0) {
-        Value::Text(text) => from_exact(exact_number(&text)),
+        Value::Text(text) => from_exact(parse_exact_number(&text)),
         value @ (Value::Int(_) | Value::Float(_) | Value::Time(_)) => value,
         _ => Value::Null,
     }
@@ -149,7 +149,7 @@ fn round<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
 /// 1.01 although its double is slightly smaller; zero has no sign.
 pub(super) fn format_fixed(value: &Value<'_>, number: Number, digits: usize) -> String {
     let shown = || Decimal::of_text(&value.text()?);
-    let decimal = Decimal::of(number).or_else(shown).and_then(|decimal| decimal.fixed(u32_of(digits)));
+    let decimal = Decimal::of(number).or_else(shown).and_then(|decimal| decimal.to_fixed(u32_of(digits)));
     let text = decimal.unwrap_or_else(|| format!("{:.digits$}", number.as_f64()));
     let is_zero = text.bytes().all(|byte| matches!(byte, b'-' | b'0' | b'.'));
     if is_zero { text.trim_start_matches('-').to_owned() } else { text }
@@ -169,7 +169,7 @@ fn extreme<'a>(args: &mut [Value<'a>], wanted: std::cmp::Ordering) -> Value<'a> 
         }
     }
     if let Value::Text(text) = &best
-        && let number @ Some(_) = exact_number(text)
+        && let number @ Some(_) = parse_exact_number(text)
     {
         return from_exact(number);
     }
@@ -192,7 +192,7 @@ fn better_of<'a>(best: Value<'a>, value: Value<'a>, wanted: std::cmp::Ordering) 
 pub(super) fn for_each_number(args: &[Value<'_>], mut each: impl FnMut(Number)) {
     for value in args {
         match value {
-            Value::Multi(values) => values.iter().filter_map(|text| exact_number(text)).for_each(&mut each),
+            Value::Multi(values) => values.iter().filter_map(|text| parse_exact_number(text)).for_each(&mut each),
             single => single.exact_number().into_iter().for_each(&mut each),
         }
     }

@@ -141,7 +141,7 @@ impl Conversion {
     fn digits_of_instant(&self, number: Number) -> Option<String> {
         let precision = self.precision.unwrap_or(DEFAULT_PRECISION);
         let decimal = Decimal::of(number).filter(|_| matches!(number, Number::Nanos(_)))?;
-        Some(decimal.fixed(u32::try_from(precision).ok()?)?.trim_start_matches('-').to_owned())
+        Some(decimal.to_fixed(u32::try_from(precision).ok()?)?.trim_start_matches('-').to_owned())
     }
 
     /// Writes a number in format `kind`; `digits` are those of format `f`, if the double lacks precision.

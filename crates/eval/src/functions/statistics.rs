@@ -27,8 +27,8 @@ fn range<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     let mut bounds: Option<(Number, Number)> = None;
     for_each_number(args, |number| {
         let (low, high) = bounds.unwrap_or((number, number));
-        let lower = if number.order(low).is_lt() { number } else { low };
-        bounds = Some((lower, if number.order(high).is_gt() { number } else { high }));
+        let lower = if number.total_cmp(low).is_lt() { number } else { low };
+        bounds = Some((lower, if number.total_cmp(high).is_gt() { number } else { high }));
     });
     bounds.map_or(Value::Null, |(low, high)| Value::from_number(high.minus(low)))
 }

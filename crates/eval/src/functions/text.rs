@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use quarry_event::value::{Number, exact_number};
+use quarry_event::value::{Number, parse_exact_number};
 
 use super::call::{Call, FunctionImpl, Prepared, integer, map_texts, part_of, take};
 use super::math::format_fixed;
@@ -268,7 +268,7 @@ fn tonumber<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     if base == 10 {
         return match value {
             Value::Int(_) | Value::Float(_) | Value::Time(_) => value,
-            Value::Text(text) => exact_number(&text).map_or(Value::Null, Value::from_number),
+            Value::Text(text) => parse_exact_number(&text).map_or(Value::Null, Value::from_number),
             _ => Value::Null,
         };
     }

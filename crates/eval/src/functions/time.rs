@@ -2,7 +2,7 @@
 
 use quarry_event::TimeNs;
 use quarry_event::time::{
-    Format, NS_PER_SEC, ResolveContext, apply_modifier, parse_epoch, strftime as format_time, strftime_far,
+    Format, NS_PER_SEC, ResolveContext, apply_modifier, parse_epoch, strftime as format_time, strftime_out_of_range,
 };
 use quarry_stdx::Fault;
 
@@ -70,7 +70,7 @@ fn strftime<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
         single => match instant(&single) {
             Some(time) => Value::owned_text(format_time(time, &format, call.zone)),
             None => {
-                let far = single.number().and_then(|seconds| strftime_far(seconds, &format, call.zone));
+                let far = single.number().and_then(|seconds| strftime_out_of_range(seconds, &format, call.zone));
                 far.map_or(Value::Null, Value::owned_text)
             }
         },

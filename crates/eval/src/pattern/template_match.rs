@@ -443,7 +443,7 @@ impl Planner {
                 let start = TemplatePosition { part, offset };
                 let starts = match kind {
                     FlatPart::Literal(bytes) => self.firsts.contains(bytes[offset]),
-                    FlatPart::Variable(_, traits) => self.firsts.meets(traits.bytes),
+                    FlatPart::Variable(_, traits) => self.firsts.intersects(traits.bytes),
                 };
                 if !starts {
                     continue;

@@ -9,7 +9,7 @@ use arrow::array::{Array, BooleanArray};
 use arrow::buffer::BooleanBuffer;
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
-use quarry_event::value::{Number, exact_number};
+use quarry_event::value::{Number, parse_exact_number};
 use quarry_spl::ast::CompareOp;
 
 use crate::expr::{Literal, compare_column, holds};
@@ -185,7 +185,7 @@ impl EqualitySet {
         };
         known
             || (!self.numbers.is_empty()
-                && exact_number(text).is_some_and(|number| self.numbers.contains(&number_key(number))))
+                && parse_exact_number(text).is_some_and(|number| self.numbers.contains(&number_key(number))))
     }
 }
 

@@ -61,7 +61,7 @@ impl ValueRanks {
         }
         drop(numbers);
         let prefix = common_prefix(&values);
-        let mut order: Vec<(u64, u32)> = values.iter().map(|value| value.head_behind(prefix)).zip(0..).collect();
+        let mut order: Vec<(u64, u32)> = values.iter().map(|value| value.order_prefix_after(prefix)).zip(0..).collect();
         order.sort_unstable_by(|(one, a), (other, b)| {
             one.cmp(other).then_with(|| values[*a as usize].cmp(&values[*b as usize]))
         });

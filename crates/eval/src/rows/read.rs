@@ -289,7 +289,7 @@ impl ColumnReader {
             ColumnReader::Time(array) => array.is_valid(row).then(|| Number::Nanos(array.value(row))),
             ColumnReader::Decimal(array, digits) => {
                 let decimal = || Decimal { units: array.value(row).into(), scale: u32::from(*digits) };
-                array.is_valid(row).then(|| decimal().number())
+                array.is_valid(row).then(|| decimal().to_number())
             }
             _ => self.value(row).exact_number(),
         }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use quarry_event::value::{Number, exact_number, parse_number, write_integer, write_nanos, write_number};
+use quarry_event::value::{Number, parse_exact_number, parse_number, write_integer, write_nanos, write_number};
 
 use super::MULTI_SEPARATOR;
 
@@ -112,7 +112,7 @@ impl<'a> Value<'a> {
         match self {
             Value::Int(value) => Some(Number::Int(*value)),
             Value::Time(ns) => Some(Number::Nanos(*ns)),
-            Value::Text(text) => exact_number(text),
+            Value::Text(text) => parse_exact_number(text),
             other => other.number().map(Number::Float),
         }
     }

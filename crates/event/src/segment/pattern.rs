@@ -56,8 +56,8 @@ impl WordPattern {
         };
         let mut from = 0;
         while let Some((start, end)) = first.find(text, from) {
-            let starts = self.leading_star || bounded(self.bound, text, start);
-            if starts && self.rest_matches(text, end, rest) {
+            let starts = self.leading_star || is_bounded(self.bound, text, start);
+            if starts && self.matches_rest(text, end, rest) {
                 return true;
             }
             let one_try = self.bound == WordBound::Whole && !self.leading_star;
@@ -70,18 +70,18 @@ impl WordPattern {
         false
     }
 
-    fn rest_matches(&self, text: &[u8], end: usize, rest: &[Literal]) -> bool {
+    fn matches_rest(&self, text: &[u8], end: usize, rest: &[Literal]) -> bool {
         let Some((last, middle)) = rest.split_last() else {
-            return self.trailing_star || bounded(self.bound, text, end);
+            return self.trailing_star || is_bounded(self.bound, text, end);
         };
-        let window = if self.crosses_majors { text } else { &text[..segment_end(text, end)] };
+        let window = if self.crosses_majors { text } else { &text[..major_segment_end(text, end)] };
         let mut from = end;
         for part in middle {
             let Some((_, end)) = part.find(window, from) else { return false };
             from = end;
         }
         while let Some((start, end)) = last.find(window, from) {
-            if self.trailing_star || bounded(self.bound, text, end) {
+            if self.trailing_star || is_bounded(self.bound, text, end) {
                 return true;
             }
             from = start + 1;
@@ -118,9 +118,9 @@ fn contains(haystack: &[u8], needle: &str, bound: WordBound, case_sensitive: boo
         return WordPattern::literal(needle, bound, case_sensitive).is_match(haystack);
     }
     let (needle, mut from) = (needle.as_bytes(), 0);
-    let rare = rarest(needle);
+    let rare = rarest_offset(needle);
     while let Some(start) = find_folded(haystack, from, needle, rare) {
-        if bounded(bound, haystack, start) && bounded(bound, haystack, start + needle.len()) {
+        if is_bounded(bound, haystack, start) && is_bounded(bound, haystack, start + needle.len()) {
             return true;
         }
         from = start + 1;
@@ -129,7 +129,7 @@ fn contains(haystack: &[u8], needle: &str, bound: WordBound, case_sensitive: boo
 }
 
 /// Whether a match may begin or end at `at`.
-fn bounded(bound: WordBound, text: &[u8], at: usize) -> bool {
+fn is_bounded(bound: WordBound, text: &[u8], at: usize) -> bool {
     if at == 0 || at == text.len() {
         return true;
     }
@@ -137,14 +137,14 @@ fn bounded(bound: WordBound, text: &[u8], at: usize) -> bool {
     match bound {
         WordBound::Whole => return false,
         WordBound::Breaker if is_breaker(before) || is_breaker(after) => {
-            return (before != b'%' && !before.is_ascii_hexdigit()) || !inside_percent_major(text, at);
+            return (before != b'%' && !before.is_ascii_hexdigit()) || !is_inside_percent_major(text, at);
         }
         WordBound::Major if is_major(before) || is_major(after) => return true,
         WordBound::Major if after == b'%' && percent_major_len(text, at) > 0 => return true,
         WordBound::Major if text[..at].ends_with(b"--") || text[at..].starts_with(b"--") => return true,
         _ => {}
     }
-    percent_major_ends(text, at)
+    is_end_of_percent_major(text, at)
 }
 
 /// Start and length of each percent-encoded major breaker that starts shortly before `at`.
@@ -153,16 +153,16 @@ fn percent_majors_before(text: &[u8], at: usize) -> impl Iterator<Item = (usize,
     (from..at).filter(|start| text[*start] == b'%').map(|start| (start, percent_major_len(text, start)))
 }
 
-fn inside_percent_major(text: &[u8], at: usize) -> bool {
+fn is_inside_percent_major(text: &[u8], at: usize) -> bool {
     percent_majors_before(text, at).any(|(start, length)| start + length > at)
 }
 
-fn percent_major_ends(text: &[u8], at: usize) -> bool {
+fn is_end_of_percent_major(text: &[u8], at: usize) -> bool {
     percent_majors_before(text, at).any(|(start, length)| length > 0 && start + length == at)
 }
 
 /// End of the major segment that contains `at`.
-fn segment_end(text: &[u8], at: usize) -> usize {
+fn major_segment_end(text: &[u8], at: usize) -> usize {
     let mut end = at;
     while end < text.len() {
         let byte = text[end];
@@ -195,7 +195,7 @@ impl Literal {
         if case_sensitive {
             Literal::Exact(Box::new(memmem::Finder::new(text.as_bytes()).into_owned()))
         } else if text.is_ascii() {
-            Literal::Folded { text: text.as_bytes().into(), rare: rarest(text.as_bytes()) }
+            Literal::Folded { text: text.as_bytes().into(), rare: rarest_offset(text.as_bytes()) }
         } else {
             Literal::Unicode(text.chars().flat_map(char::to_lowercase).collect())
         }
@@ -257,10 +257,11 @@ fn lower_prefix_len(text: &[u8], needle: &str) -> Option<usize> {
 }
 
 /// Offset of the byte that is rarest in logs.
-fn rarest(needle: &[u8]) -> usize {
+fn rarest_offset(needle: &[u8]) -> usize {
     /// Bytes ordered by frequency in logs, most common first.
-    const COMMON: &[u8] = b" 0e1a2ti3os4n5r6/7.8:9-d=lcpmu\"fghbvwky_x,[]()jqz{}";
-    let commonness = |byte: &u8| COMMON.iter().rev().position(|common| *common == byte.to_ascii_lowercase());
+    const BYTES_BY_FREQUENCY: &[u8] = b" 0e1a2ti3os4n5r6/7.8:9-d=lcpmu\"fghbvwky_x,[]()jqz{}";
+    let commonness =
+        |byte: &u8| BYTES_BY_FREQUENCY.iter().rev().position(|common| *common == byte.to_ascii_lowercase());
     let at = (0..needle.len()).min_by_key(|at| commonness(&needle[*at]).map_or(0, |rank| rank + 1));
     at.unwrap_or(0)
 }

@@ -12,7 +12,7 @@ fn tokens(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn texts_are_divided_into_tokens() {
+fn texts_are_split_into_tokens() {
     for (text, expected) in [
         ("", &[][..]),
         ("   ", &[]),
@@ -34,7 +34,7 @@ fn texts_are_divided_into_tokens() {
 }
 
 #[test]
-fn encoded_breakers_are_no_tokens() {
+fn percent_encoded_breakers_separate_tokens() {
     for (text, expected) in [
         ("a%20b", &["a", "b"][..]),
         ("a%2520b", &["a", "b"]),
@@ -55,19 +55,19 @@ fn encoded_breakers_are_no_tokens() {
 }
 
 #[test]
-fn blocks_have_the_breakers_of_the_table() {
+fn breaker_masks_agree_with_the_class_table() {
     for byte in 0..=255u8 {
         for place in 0..32 {
             let mut block = [b'a'; 32];
             block[place] = byte;
-            assert_eq!(breakers_of(&block), u64::from(is_breaker(byte)) << place, "{byte} at {place}");
+            assert_eq!(breaker_mask(&block), u64::from(is_breaker(byte)) << place, "{byte} at {place}");
         }
     }
 }
 
 proptest! {
     #[test]
-    fn blocks_and_bytes_give_the_same_tokens(
+    fn blockwise_and_bytewise_tokens_are_equal(
         pieces in prop::collection::vec(
             prop::sample::select(vec![" ", "a", "%2520", "%20", "%", "2", "word", "_", "/", "\u{e4}", "0123456789abcdefghij"]),
             0..60,
@@ -79,7 +79,7 @@ proptest! {
         for len in 0..=text.len() {
             expected.clear();
             found.clear();
-            tokens_by_bytes(&text.as_bytes()[..len], |token| expected.push(token.to_vec()));
+            for_each_token_bytewise(&text.as_bytes()[..len], |token| expected.push(token.to_vec()));
             for_each_token(&text.as_bytes()[..len], |token| found.push(token.to_vec()));
             prop_assert_eq!(&found, &expected, "{} bytes of {}", len, text);
         }
@@ -87,7 +87,7 @@ proptest! {
 }
 
 #[test]
-fn tokens_are_lowered_and_cut() {
+fn tokens_are_lower_cased_and_truncated() {
     let lowered = |token: &str| {
         let mut out = b"old".to_vec();
         lower_token(token.as_bytes(), &mut out);
@@ -105,7 +105,7 @@ fn tokens_are_lowered_and_cut() {
 }
 
 #[test]
-fn words_lie_between_breakers() {
+fn words_are_bounded_by_breakers() {
     for (text, pattern, expected) in [
         ("connection failed", "failed", true),
         ("connection failed", "FAILED", true),
@@ -155,7 +155,7 @@ fn words_lie_between_breakers() {
 }
 
 #[test]
-fn terms_lie_between_major_breakers() {
+fn terms_are_bounded_by_major_breakers() {
     for (text, pattern, expected) in [
         ("ip 10.0.0.1 up", "10.0.0.1", true),
         ("ip=10.0.0.1 up", "10.0.0.1", false),
@@ -174,7 +174,7 @@ fn terms_lie_between_major_breakers() {
 }
 
 #[test]
-fn values_are_matched_whole() {
+fn value_patterns_match_whole_values() {
     for (text, pattern, expected) in [
         ("alice", "alice", true),
         ("Alice", "alice", true),
@@ -199,7 +199,7 @@ fn values_are_matched_whole() {
 }
 
 #[test]
-fn a_star_may_be_a_plain_byte() {
+fn asterisks_in_words_are_literal() {
     assert!(contains_word(b"a 2*3 b", "2*3", false));
     assert!(!contains_word(b"a 2x3 b", "2*3", false));
     assert!(contains_term(b"a 2.3 b", "2.3", false));
@@ -209,17 +209,17 @@ fn a_star_may_be_a_plain_byte() {
 }
 
 /// Reference matcher by brute force: tries every length for every `*`.
-fn whole_match(text: &[u8], pattern: &[u8]) -> bool {
+fn reference_match(text: &[u8], pattern: &[u8]) -> bool {
     match pattern.split_first() {
         None => text.is_empty(),
-        Some((b'*', rest)) => (0..=text.len()).any(|skip| whole_match(&text[skip..], rest)),
+        Some((b'*', rest)) => (0..=text.len()).any(|skip| reference_match(&text[skip..], rest)),
         Some((byte, rest)) => {
-            text.first().is_some_and(|first| first.eq_ignore_ascii_case(byte)) && whole_match(&text[1..], rest)
+            text.first().is_some_and(|first| first.eq_ignore_ascii_case(byte)) && reference_match(&text[1..], rest)
         }
     }
 }
 
-fn holds(query: &TermQuery, text: &str) -> bool {
+fn is_satisfied(query: &TermQuery, text: &str) -> bool {
     let lowered: Vec<String> = tokens(text)
         .iter()
         .map(|token| {
@@ -231,7 +231,7 @@ fn holds(query: &TermQuery, text: &str) -> bool {
     match query {
         TermQuery::Token(token) => lowered.iter().any(|known| **known == **token),
         TermQuery::Prefix(prefix) => lowered.iter().any(|known| known.starts_with(&**prefix)),
-        TermQuery::And(parts) => parts.iter().all(|part| holds(part, text)),
+        TermQuery::And(parts) => parts.iter().all(|part| is_satisfied(part, text)),
         TermQuery::All => true,
         other => panic!("a keyword never asks for {other:?}"),
     }
@@ -241,27 +241,27 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn whole_patterns_are_wildcard_matches(text in "[abB ]{0,8}", pattern in "[ab *]{0,6}") {
+    fn value_patterns_agree_with_the_reference_matcher(text in "[abB ]{0,8}", pattern in "[ab *]{0,6}") {
         let found = WordPattern::new(&pattern, WordBound::Whole, false).is_match(text.as_bytes());
-        prop_assert_eq!(found, whole_match(text.as_bytes(), pattern.as_bytes()));
+        prop_assert_eq!(found, reference_match(text.as_bytes(), pattern.as_bytes()));
     }
 
     /// Pruning by the term dictionary is safe: every text that matches has all tokens of the query.
     #[test]
-    fn a_match_holds_the_tokens_asked_for(
+    fn matching_texts_contain_all_tokens_of_the_query(
         text in "[aAb2%0 .=é*-]{0,16}|([ab]{1,2}(%20|%2f|%2520|[ =.%-])){0,6}",
         pattern in "[aAb2%0 .=é*-]{1,6}",
     ) {
         let query = TermQuery::for_keyword(&pattern);
         for bound in [WordBound::Breaker, WordBound::Major] {
             if WordPattern::new(&pattern, bound, false).is_match(text.as_bytes()) {
-                prop_assert!(holds(&query, &text), "{:?} {} {} {:?}", bound, text, pattern, query);
+                prop_assert!(is_satisfied(&query, &text), "{:?} {} {} {:?}", bound, text, pattern, query);
             }
         }
     }
 
     #[test]
-    fn every_token_is_found_as_a_word(text in "\\PC{0,40}") {
+    fn every_token_matches_as_a_word(text in "\\PC{0,40}") {
         for token in tokens(&text) {
             prop_assert!(contains_word(text.as_bytes(), &token, false), "{} in {}", token, text);
             prop_assert!(contains_word(text.as_bytes(), &token, true), "{} in {}", token, text);
@@ -269,7 +269,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_searched_without_panic(text in prop::collection::vec(any::<u8>(), 0..40), pattern in "\\PC{0,8}") {
+    fn searching_arbitrary_bytes_does_not_panic(text in prop::collection::vec(any::<u8>(), 0..40), pattern in "\\PC{0,8}") {
         for bound in [WordBound::Breaker, WordBound::Major, WordBound::Whole] {
             WordPattern::new(&pattern, bound, false).is_match(&text);
             WordPattern::literal(&pattern, bound, true).is_match(&text);

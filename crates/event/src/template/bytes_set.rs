@@ -39,7 +39,7 @@ impl ByteSet {
 
     /// Adds every byte of a text.
     #[inline]
-    pub fn add_all(&mut self, text: &[u8]) {
+    pub fn insert_all(&mut self, text: &[u8]) {
         for byte in text {
             self.insert(*byte);
         }
@@ -65,12 +65,12 @@ impl ByteSet {
     }
 
     /// Whether the sets intersect.
-    pub fn meets(self, other: ByteSet) -> bool {
+    pub fn intersects(self, other: ByteSet) -> bool {
         self.0.iter().zip(other.0).any(|(mine, other)| mine & other != 0)
     }
 
     /// Whether the set is a subset of `other`.
-    pub fn is_within(self, other: ByteSet) -> bool {
+    pub fn is_subset(self, other: ByteSet) -> bool {
         self.0.iter().zip(other.0).all(|(mine, other)| mine & !other == 0)
     }
 

@@ -16,7 +16,7 @@ const ZEROES: u64 = 0x3030_3030_3030_3030;
 const NS_PER_SEC: i64 = 1_000_000_000;
 const SECS_PER_DAY: i64 = 86_400;
 /// Years for which nanoseconds since 1970 fit 64 bits.
-const YEARS: std::ops::RangeInclusive<i64> = 1700..=2250;
+const NANOSECOND_YEARS: std::ops::RangeInclusive<i64> = 1700..=2250;
 const MONTHS: [&[u8; 3]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
 const HEX: &[u8; 16] = b"0123456789abcdef";
@@ -73,11 +73,11 @@ impl NumberFormat {
     pub fn guess(text: &[u8]) -> Option<NumberFormat> {
         let candidates = [
             NumberFormat::Integer,
-            NumberFormat::Decimal { digits: fraction_digits(text) },
+            NumberFormat::Decimal { digits: count_fraction_digits(text) },
             NumberFormat::Ip4,
             NumberFormat::Time(TimeLayout::guess(text)),
-            NumberFormat::Padded { digits: small_len(text) },
-            NumberFormat::Hex { digits: small_len(text) },
+            NumberFormat::Padded { digits: digit_count(text) },
+            NumberFormat::Hex { digits: digit_count(text) },
         ];
         candidates.into_iter().find(|format| format.is_valid() && format.parse(text).is_some())
     }
@@ -156,22 +156,25 @@ impl NumberFormat {
     }
 }
 
-fn small_len(text: &[u8]) -> u8 {
+fn digit_count(text: &[u8]) -> u8 {
     u8::try_from(text.len()).unwrap_or(u8::MAX)
 }
 
-fn fraction_digits(text: &[u8]) -> u8 {
-    memchr::memchr(b'.', text).map_or(0, |point| small_len(&text[point + 1..]))
+fn count_fraction_digits(text: &[u8]) -> u8 {
+    memchr::memchr(b'.', text).map_or(0, |point| digit_count(&text[point + 1..]))
 }
 
 #[inline]
 fn parse_digits(text: &[u8]) -> Option<i64> {
     match text.len() {
         0 => None,
-        1..=8 => eight_digits(right_aligned(text)),
+        1..=8 => parse_eight_digits(load_right_aligned(text)),
         9..=16 => {
             let (head, tail) = text.split_at(text.len() - 8);
-            Some(eight_digits(right_aligned(head))? * EIGHT_DIGITS + eight_digits(right_aligned(tail))?)
+            Some(
+                parse_eight_digits(load_right_aligned(head))? * EIGHT_DIGITS
+                    + parse_eight_digits(load_right_aligned(tail))?,
+            )
         }
         len if len <= usize::from(DIGITS_MAX) => {
             let (head, tail) = text.split_at(len - 16);
@@ -183,7 +186,7 @@ fn parse_digits(text: &[u8]) -> Option<i64> {
 
 /// A word with the text's one to eight bytes, the last in the highest byte, preceded by digits `0`.
 #[inline(always)]
-fn right_aligned(text: &[u8]) -> u64 {
+fn load_right_aligned(text: &[u8]) -> u64 {
     let len = text.len();
     if let Some(eight) = text.first_chunk::<8>() {
         return u64::from_le_bytes(*eight);
@@ -201,7 +204,7 @@ fn right_aligned(text: &[u8]) -> u64 {
 
 /// The number that eight digits represent, the first in the lowest byte; `None` if a byte is not a digit.
 #[inline(always)]
-fn eight_digits(word: u64) -> Option<i64> {
+fn parse_eight_digits(word: u64) -> Option<i64> {
     let digits = word ^ ZEROES;
     // A value above 9 has its highest bit set, or sets it by the addition.
     if (digits | digits.wrapping_add(0x7676_7676_7676_7676)) & 0x8080_8080_8080_8080 != 0 {
@@ -336,8 +339,8 @@ impl TimeLayout {
                 {
                     return None;
                 }
-                let (year, month, day) = (parse_digits(&text[..4])?, two(text, 5)?, two(text, 8)?);
-                let mut nanos = date_ns(year, month, day)? + clock_ns(&text[11..19])?;
+                let (year, month, day) = (parse_digits(&text[..4])?, two_digits(text, 5)?, two_digits(text, 8)?);
+                let mut nanos = midnight_ns(year, month, day)? + parse_clock_ns(&text[11..19])?;
                 if digits > 0 {
                     if text[19] != point {
                         return None;
@@ -351,9 +354,12 @@ impl TimeLayout {
                     return None;
                 }
                 let month = MONTHS.iter().position(|name| **name == text[3..6])? as i64 + 1;
-                Some(date_ns(parse_digits(&text[7..11])?, month, two(text, 0)?)? + clock_ns(&text[12..])?)
+                Some(
+                    midnight_ns(parse_digits(&text[7..11])?, month, two_digits(text, 0)?)?
+                        + parse_clock_ns(&text[12..])?,
+                )
             }
-            TimeLayout::Clock => clock_ns(text),
+            TimeLayout::Clock => parse_clock_ns(text),
         }
     }
 
@@ -365,9 +371,9 @@ impl TimeLayout {
                 let (year, month, day) = date_from_days(days);
                 write_digits(year.unsigned_abs(), 4, out);
                 out.push(b'-');
-                write_two(month as u64, out);
+                write_two_digits(month as u64, out);
                 out.push(b'-');
-                write_two(day as u64, out);
+                write_two_digits(day as u64, out);
                 out.push(between);
                 write_clock(second, out);
                 if digits > 0 {
@@ -381,7 +387,7 @@ impl TimeLayout {
             }
             TimeLayout::Common => {
                 let (year, month, day) = date_from_days(days);
-                write_two(day as u64, out);
+                write_two_digits(day as u64, out);
                 out.push(b'/');
                 out.extend_from_slice(MONTHS[(month as usize - 1) % 12]);
                 out.push(b'/');
@@ -395,13 +401,13 @@ impl TimeLayout {
 }
 
 #[inline]
-fn two(text: &[u8], at: usize) -> Option<i64> {
+fn two_digits(text: &[u8], at: usize) -> Option<i64> {
     parse_digits(&text[at..at + 2])
 }
 
 /// Midnight of a valid date.
-fn date_ns(year: i64, month: i64, day: i64) -> Option<i64> {
-    if !YEARS.contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+fn midnight_ns(year: i64, month: i64, day: i64) -> Option<i64> {
+    if !NANOSECOND_YEARS.contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
     let days = days_from_date(year, month, day);
@@ -410,23 +416,23 @@ fn date_ns(year: i64, month: i64, day: i64) -> Option<i64> {
 }
 
 /// Time of day `HH:MM:SS` in nanoseconds, without leap seconds.
-fn clock_ns(text: &[u8]) -> Option<i64> {
+fn parse_clock_ns(text: &[u8]) -> Option<i64> {
     if text.len() != 8 || text[2] != b':' || text[5] != b':' {
         return None;
     }
-    let (hour, minute, second) = (two(text, 0)?, two(text, 3)?, two(text, 6)?);
+    let (hour, minute, second) = (two_digits(text, 0)?, two_digits(text, 3)?, two_digits(text, 6)?);
     (hour < 24 && minute < 60 && second < 60).then_some(((hour * 60 + minute) * 60 + second) * NS_PER_SEC)
 }
 
 #[inline]
-fn write_two(number: u64, out: &mut Vec<u8>) {
+fn write_two_digits(number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&[b'0' + (number / 10 % 10) as u8, b'0' + (number % 10) as u8]);
 }
 
 fn write_clock(second: u64, out: &mut Vec<u8>) {
-    write_two(second / 3_600, out);
+    write_two_digits(second / 3_600, out);
     out.push(b':');
-    write_two(second / 60 % 60, out);
+    write_two_digits(second / 60 % 60, out);
     out.push(b':');
-    write_two(second % 60, out);
+    write_two_digits(second % 60, out);
 }

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn comes_back(text: &str) -> Option<NumberFormat> {
+fn round_trip_format(text: &str) -> Option<NumberFormat> {
     let format = NumberFormat::guess(text.as_bytes())?;
     let number = format.parse(text.as_bytes()).unwrap();
     let mut out = Vec::new();
@@ -54,7 +54,7 @@ fn json_scalars_are_distinguished_from_other_texts() {
 }
 
 #[test]
-fn numbers_are_recognised_by_their_looks() {
+fn number_formats_are_guessed_from_texts() {
     let iso = |between, point, digits, zulu| NumberFormat::Time(TimeLayout::Iso { between, point, digits, zulu });
     for (text, format) in [
         ("0", NumberFormat::Integer),
@@ -73,12 +73,12 @@ fn numbers_are_recognised_by_their_looks() {
         ("20/Nov/2026:00:00:07", NumberFormat::Time(TimeLayout::Common)),
         ("15:16:01", NumberFormat::Time(TimeLayout::Clock)),
     ] {
-        assert_eq!(comes_back(text), Some(format), "{text}");
+        assert_eq!(round_trip_format(text), Some(format), "{text}");
     }
 }
 
 #[test]
-fn what_would_come_back_otherwise_is_no_number() {
+fn texts_that_do_not_round_trip_are_not_numbers() {
     for text in [
         "",
         "-",
@@ -98,23 +98,23 @@ fn what_would_come_back_otherwise_is_no_number() {
         "2026-11-20T00:00:00.",
         "20/nov/2026:00:00:07",
     ] {
-        assert_eq!(comes_back(text), None, "{text}");
+        assert_eq!(round_trip_format(text), None, "{text}");
     }
 }
 
 proptest! {
     #[test]
-    fn every_number_comes_back(text in "[0-9a-f.:/TZ ,-]{0,26}") {
-        comes_back(&text);
+    fn numbers_of_every_format_round_trip(text in "[0-9a-f.:/TZ ,-]{0,26}") {
+        round_trip_format(&text);
     }
 
     #[test]
-    fn integers_come_back(number in -999_999_999_999_999_999i64..=999_999_999_999_999_999) {
-        comes_back(&number.to_string());
+    fn integers_round_trip(number in -999_999_999_999_999_999i64..=999_999_999_999_999_999) {
+        round_trip_format(&number.to_string());
     }
 
     #[test]
-    fn only_digits_are_digits(
+    fn only_ascii_digits_are_parsed_as_digits(
         text in prop::collection::vec(prop_oneof![15 => b'0'..=b'9', 1 => any::<u8>()], 1..=20),
         // Wrong bytes: neighbours of the digits in ASCII, and bytes that differ from digits by one bit.
         wrong in prop::option::of((any::<prop::sample::Index>(), prop::sample::select(b"/:\x10\x19\xb0\xb9p\0".to_vec()))),
@@ -130,7 +130,7 @@ proptest! {
     }
 
     #[test]
-    fn wild_numbers_are_written_somehow(number in any::<i64>(), digits in 1u8..=9) {
+    fn out_of_range_numbers_are_written_without_panic(number in any::<i64>(), digits in 1u8..=9) {
         for format in [
             NumberFormat::Integer, NumberFormat::Padded { digits }, NumberFormat::Decimal { digits },
             NumberFormat::Hex { digits }, NumberFormat::Ip4, NumberFormat::Time(TimeLayout::Common),
@@ -143,25 +143,25 @@ proptest! {
     }
 
     #[test]
-    fn byte_sets_hold_what_was_put_in(bytes in prop::collection::vec(any::<u8>(), 0..40), other in any::<u8>()) {
+    fn byte_sets_contain_exactly_their_bytes(bytes in prop::collection::vec(any::<u8>(), 0..40), other in any::<u8>()) {
         let set = ByteSet::of(&bytes);
         prop_assert_eq!(set.contains(other), bytes.contains(&other));
-        prop_assert_eq!(set.meets(ByteSet::of(&[other])), bytes.contains(&other));
+        prop_assert_eq!(set.intersects(ByteSet::of(&[other])), bytes.contains(&other));
         prop_assert_eq!(ByteSet::from_words(set.words()), set);
     }
 }
 
 #[test]
-fn dictionaries_find_their_texts() {
+fn dictionaries_find_exactly_their_texts() {
     let dictionary = Dictionary { bytes: Bytes::from_static(b"abbcc"), ends: vec![1, 3, 5] };
     assert_eq!(dictionary.find(b"bb"), Some(1));
     assert_eq!(dictionary.find(b"b"), None);
-    assert_eq!((dictionary.first_at_least(b"b"), dictionary.first_at_least(b"d")), (1, 3));
+    assert_eq!((dictionary.lower_bound(b"b"), dictionary.lower_bound(b"d")), (1, 3));
     assert_eq!(dictionary.iter().collect::<Vec<_>>(), [&b"a"[..], b"bb", b"cc"]);
 }
 
 #[test]
-fn json_strings_are_distinguished_from_text_that_would_end_them() {
+fn texts_that_would_end_a_json_string_are_not_string_contents() {
     for content in ["", "plain", "zo\u{eb}", r#"a \"b\""#, r"\\", r"\u00e4x", r"\ud83d", "a\nb", r"\/\b\f\n\r\t"] {
         assert!(is_string_content(content.as_bytes()), "{content}");
     }

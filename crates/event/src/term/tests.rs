@@ -11,7 +11,7 @@ fn prefix(text: &str) -> TermQuery {
 }
 
 #[test]
-fn keywords_ask_for_their_tokens() {
+fn keyword_queries_require_their_tokens() {
     for (keyword, expected) in [
         ("Error", token("error")),
         ("10.0.0.1", TermQuery::And(vec![token("10"), token("0"), token("1")])),
@@ -36,13 +36,13 @@ fn keywords_ask_for_their_tokens() {
 }
 
 #[test]
-fn long_tokens_are_asked_for_as_they_are_stored() {
+fn long_tokens_are_truncated_as_in_the_index() {
     let long = "X".repeat(400);
     assert_eq!(TermQuery::for_keyword(&long), token(&"x".repeat(crate::segment::MAX_TOKEN_BYTES)));
 }
 
 #[test]
-fn conjunctions_simplify() {
+fn conjunctions_are_simplified() {
     let (a, b, c) = (token("a"), token("b"), token("c"));
     let and = |parts: &[&TermQuery]| TermQuery::and(parts.iter().map(|part| (*part).clone()));
     assert_eq!(and(&[]), TermQuery::All);
@@ -56,7 +56,7 @@ fn conjunctions_simplify() {
 }
 
 #[test]
-fn disjunctions_simplify() {
+fn disjunctions_are_simplified() {
     let (a, b, c) = (token("a"), token("b"), token("c"));
     let or = |parts: &[&TermQuery]| TermQuery::or(parts.iter().map(|part| (*part).clone()));
     assert_eq!(or(&[]), TermQuery::None);
@@ -67,7 +67,7 @@ fn disjunctions_simplify() {
 }
 
 #[test]
-fn page_sets_hold_their_pages() {
+fn page_sets_contain_exactly_their_pages() {
     for (pages, bits) in [(0, 0), (1, 1), (3, 0b111), (63, u64::MAX >> 1), (64, u64::MAX)] {
         assert_eq!(PageSet::first(pages).0, bits);
     }

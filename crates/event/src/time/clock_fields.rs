@@ -57,7 +57,7 @@ mod tests {
     use crate::time::NS_PER_SEC;
 
     #[test]
-    fn a_clock_east_of_utc_may_show_the_next_day() {
+    fn local_date_east_of_utc_may_be_the_next_day() {
         let midnight = 1_795_132_800 * NS_PER_SEC;
         let utc = ClockFields::at(midnight, 0);
         assert_eq!((utc.year, utc.month_name(), utc.day, utc.weekday_name()), (2026, "November", 20, "Friday"));

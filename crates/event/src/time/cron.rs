@@ -10,14 +10,14 @@ use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 
 /// Minutes of a day, a week and the longest month.
-const DAY: u32 = 24 * 60;
-const WEEK: u32 = 7 * DAY;
-const MONTH: u32 = 31 * DAY;
+const DAY_MINUTES: u32 = 24 * 60;
+const WEEK_MINUTES: u32 = 7 * DAY_MINUTES;
+const MONTH_MINUTES: u32 = 31 * DAY_MINUTES;
 /// Seconds of a minute.
-const MINUTE: i64 = 60;
+const MINUTE_SECS: i64 = 60;
 
 /// Number of days searched for the next run; every such period includes a 29th of February.
-const DAYS_MAX: usize = 9 * 366;
+const SEARCHED_DAYS_MAX: usize = 9 * 366;
 /// Names of months, whose numbers start at 1, and of weekdays, whose numbers start at 0.
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
@@ -40,16 +40,16 @@ impl Cron {
         let fields: Vec<&str> = schedule.split_whitespace().collect();
         let [minute, hour, day, month, weekday] = fields[..] else { return None };
         let chosen = |field: &str, first, end| {
-            let all = values_from(field, first, end);
+            let all = parse_values_from(field, first, end);
             if field == "*" { all.map(|_| None) } else { all.map(Some) }
         };
-        let mut weekdays = chosen(&numbered(weekday, &WEEKDAYS, 0), 0, 8)?;
+        let mut weekdays = chosen(&replace_names(weekday, &WEEKDAYS, 0), 0, 8)?;
         weekdays.iter_mut().flatten().for_each(|day| *day %= 7);
         Some(Cron {
-            minutes: values_from(minute, 0, 60)?,
-            hours: values_from(hour, 0, 24)?,
+            minutes: parse_values_from(minute, 0, 60)?,
+            hours: parse_values_from(hour, 0, 24)?,
             days: chosen(day, 1, 32)?,
-            months: values_from(&numbered(month, &MONTHS, 1), 1, 13)?,
+            months: parse_values_from(&replace_names(month, &MONTHS, 1), 1, 13)?,
             weekdays,
         })
     }
@@ -58,8 +58,8 @@ impl Cron {
     pub fn next_after(&self, now: TimeNs, zone: &TimeZone) -> Option<TimeNs> {
         let now = jiff::Timestamp::from_nanosecond(i128::from(now)).ok()?;
         let mut date = now.to_zoned(zone.clone()).date();
-        for _ in 0..DAYS_MAX {
-            if self.takes(date) {
+        for _ in 0..SEARCHED_DAYS_MAX {
+            if self.matches_date(date) {
                 for time in self.hours.iter().flat_map(|hour| self.minutes.iter().map(move |minute| (*hour, *minute))) {
                     let time = Time::new(i8::try_from(time.0).ok()?, i8::try_from(time.1).ok()?, 0, 0).ok()?;
                     let run = date.to_datetime(time).to_zoned(zone.clone()).ok()?.timestamp();
@@ -73,7 +73,7 @@ impl Cron {
         None
     }
 
-    fn takes(&self, date: Date) -> bool {
+    fn matches_date(&self, date: Date) -> bool {
         let has = |values: &[u32], value: i8| u32::try_from(value).is_ok_and(|value| values.contains(&value));
         let by_day = self.days.as_ref().map(|days| has(days, date.day()));
         let weekday = date.weekday().to_sunday_zero_offset();
@@ -88,7 +88,7 @@ impl Cron {
 }
 
 /// A field of the expression, with names replaced by their numbers.
-fn numbered(field: &str, names: &[&str], first: usize) -> String {
+fn replace_names(field: &str, names: &[&str], first: usize) -> String {
     let mut field = field.to_ascii_lowercase();
     for (at, name) in names.iter().enumerate() {
         field = field.replace(name, &(at + first).to_string());
@@ -100,30 +100,30 @@ fn numbered(field: &str, names: &[&str], first: usize) -> String {
 pub fn period_seconds(schedule: &str) -> Option<i64> {
     let fields: Vec<&str> = schedule.split_whitespace().collect();
     let [minute, hour, day, month, weekday] = fields[..] else { return None };
-    let minutes = values(minute, 60)?;
-    let hours = values(hour, 24)?;
+    let minutes = parse_values(minute, 60)?;
+    let hours = parse_values(hour, 24)?;
     let mut runs: Vec<u32> =
         hours.iter().flat_map(|hour| minutes.iter().map(move |minute| hour * 60 + minute)).collect();
     runs.sort_unstable();
-    let round = runs.first()? + DAY;
+    let round = runs.first()? + DAY_MINUTES;
     let shortest = runs.iter().zip(runs.iter().skip(1).chain([&round])).map(|(run, next)| next - run).min()?;
     let period = match (day, month, weekday) {
         _ if runs.len() > 1 => shortest,
-        ("*", "*", "*") => DAY,
-        ("*", "*", _) => WEEK,
-        _ => MONTH,
+        ("*", "*", "*") => DAY_MINUTES,
+        ("*", "*", _) => WEEK_MINUTES,
+        _ => MONTH_MINUTES,
     };
-    Some(i64::from(period) * MINUTE)
+    Some(i64::from(period) * MINUTE_SECS)
 }
 
 /// The values of a field below `end`.
-fn values(field: &str, end: u32) -> Option<Vec<u32>> {
-    values_from(field, 0, end)
+fn parse_values(field: &str, end: u32) -> Option<Vec<u32>> {
+    parse_values_from(field, 0, end)
 }
 
 /// The values that a field selects, at least `least` and below `end`. The field has items such as `*`, `5` or `1-5`,
 /// each with an optional `/step`, separated by commas.
-fn values_from(field: &str, least: u32, end: u32) -> Option<Vec<u32>> {
+fn parse_values_from(field: &str, least: u32, end: u32) -> Option<Vec<u32>> {
     let mut all = Vec::new();
     for part in field.split(',') {
         let (range, step) =
@@ -153,7 +153,7 @@ mod tests {
     use super::{Cron, period_seconds};
 
     #[test]
-    fn the_next_run() {
+    fn next_after_returns_the_next_scheduled_minute() {
         let at = |text: &str| text.parse::<jiff::Timestamp>().unwrap();
         for (schedule, next) in [
             ("* * * * *", "2026-11-20T10:01:00Z"),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_between_two_runs() {
+    fn period_is_the_time_between_two_runs() {
         for (schedule, minutes) in [
             ("* * * * *", 1),
             ("*/5 * * * *", 5),

@@ -17,9 +17,9 @@ pub use clock_fields::ClockFields;
 pub use cron::{Cron, period_seconds};
 pub use modifier::{ModifierError, Snap, apply_modifier, parse_epoch, parse_time};
 pub use span::{Span, SpanFloor, SpanUnit};
-pub use strftime::{strftime, strftime_far, strftime_into};
+pub use strftime::{strftime, strftime_into, strftime_out_of_range};
 pub use strptime::{DateTimeParts, Format, FormatError, ResolveContext, strptime};
-pub use zone::{fixed_zone, parse_zone, seconds_east};
+pub use zone::{fixed_zone, parse_zone, utc_offset_secs};
 
 /// Nanoseconds since 1970-01-01T00:00:00Z.
 pub type TimeNs = i64;
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_hold_their_start_and_not_their_end() {
+    fn ranges_include_their_start_and_exclude_their_end() {
         let half_open = range(10, 20);
         assert_eq!([9, 10, 19, 20].map(|time| half_open.contains(time)), [false, true, true, false]);
         assert!(TimeRange::ALL.contains(i64::MIN) && TimeRange::ALL.contains(i64::MAX));
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn an_intersection_has_the_nearer_ends() {
+    fn intersections_have_the_nearer_bounds() {
         for (a, b, expected) in [
             (range(10, 20), range(15, 30), range(15, 20)),
             (range(10, None), range(None, 20), range(10, 20)),

@@ -29,26 +29,26 @@ pub fn strftime(time: TimeNs, format: &str, tz: &TimeZone) -> String {
 
 /// Like [`strftime`], but appends the text to `out`.
 pub fn strftime_into(time: TimeNs, format: &str, tz: &TimeZone, out: &mut String) {
-    Fields::new(time, tz).format(format, out);
+    Fields::new(time, tz).write_format(format, out);
 }
 
 /// Formats a time outside the range of [`TimeNs`]: years 0 to 9999. Later times, such as milliseconds mistaken for
 /// seconds, become the last second of 9999 on the zone's clock. `None` before the year 0, and for NaN.
-pub fn strftime_far(seconds: f64, format: &str, tz: &TimeZone) -> Option<String> {
+pub fn strftime_out_of_range(seconds: f64, format: &str, tz: &TimeZone) -> Option<String> {
     /// The seconds of 0000-01-01T00:00:00Z and 9999-12-31T23:59:59Z.
     const SECONDS: (i64, i64) = (-62_167_219_200, 253_402_300_799);
     if seconds.is_nan() || seconds < SECONDS.0 as f64 {
         return None;
     }
-    let whole = (seconds.min(SECONDS.1 as f64).floor() as i64).min(SECONDS.1 - offset_of_second(SECONDS.1, tz));
+    let whole = (seconds.min(SECONDS.1 as f64).floor() as i64).min(SECONDS.1 - zone_offset_at(SECONDS.1, tz));
     let nanos = ((seconds - whole as f64).clamp(0.0, 1.0) * 1e6).floor() as i64 % 1_000_000 * 1_000;
     let mut out = String::with_capacity(format.len() * 2);
-    Fields::of_second(whole, nanos, tz).format(format, &mut out);
+    Fields::of_second(whole, nanos, tz).write_format(format, &mut out);
     Some(out)
 }
 
 /// Offset of the zone at a second; outside of the supported range, that of the nearest second inside.
-fn offset_of_second(second: i64, tz: &TimeZone) -> i64 {
+fn zone_offset_at(second: i64, tz: &TimeZone) -> i64 {
     let bounded = second.clamp(Timestamp::MIN.as_second(), Timestamp::MAX.as_second());
     Timestamp::from_second(bounded).map_or(0, |time| i64::from(tz.to_offset(time).seconds()))
 }
@@ -73,7 +73,7 @@ impl Fields<'_> {
     }
 
     fn of_second(second: i64, nanos: i64, tz: &TimeZone) -> Fields<'_> {
-        Fields::with_offset(second, nanos, offset_of_second(second, tz), tz)
+        Fields::with_offset(second, nanos, zone_offset_at(second, tz), tz)
     }
 
     fn with_offset(second: i64, nanos: i64, offset: i64, tz: &TimeZone) -> Fields<'_> {
@@ -83,13 +83,13 @@ impl Fields<'_> {
         Fields { second, tz, offset, year, month, day, days, clock, nanos }
     }
 
-    fn format(&self, format: &str, out: &mut String) {
+    fn write_format(&self, format: &str, out: &mut String) {
         let mut rest = format;
         while let Some(at) = rest.find('%') {
             out.push_str(&rest[..at]);
             rest = &rest[at..];
             let length = directive_len(rest);
-            if !self.directive(&rest[1..length], out) {
+            if !self.write_directive(&rest[1..length], out) {
                 out.push_str(&rest[..length]);
             }
             rest = &rest[length..];
@@ -98,20 +98,22 @@ impl Fields<'_> {
     }
 
     /// Writes one directive, given without its `%`; false if it is unknown.
-    fn directive(&self, name: &str, out: &mut String) -> bool {
+    fn write_directive(&self, name: &str, out: &mut String) -> bool {
         let mut chars = name.chars();
         match (chars.next(), chars.next()) {
-            (Some(letter), None) => self.date(letter, out) || self.clock(letter, out) || self.composite(letter, out),
-            (Some(':') | Some('E'), _) => self.zone(name, out),
+            (Some(letter), None) => {
+                self.write_date(letter, out) || self.write_clock(letter, out) || self.write_composite(letter, out)
+            }
+            (Some(':') | Some('E'), _) => self.write_zone(name, out),
             (Some(digit @ '1'..='9'), Some('N' | 'Q')) => {
-                self.subsecond(u32::from(digit as u8 - b'0'), out);
+                self.write_subsecond(u32::from(digit as u8 - b'0'), out);
                 true
             }
             _ => false,
         }
     }
 
-    fn date(&self, letter: char, out: &mut String) -> bool {
+    fn write_date(&self, letter: char, out: &mut String) -> bool {
         let day_of_year = self.days - days_from_date(self.year, 1, 1);
         let weekday = weekday(self.days);
         match letter {
@@ -138,7 +140,7 @@ impl Fields<'_> {
         true
     }
 
-    fn clock(&self, letter: char, out: &mut String) -> bool {
+    fn write_clock(&self, letter: char, out: &mut String) -> bool {
         let hour = self.clock / 3600;
         let hour_12 = (hour + 11) % 12 + 1;
         match letter {
@@ -151,10 +153,10 @@ impl Fields<'_> {
             'p' => out.push_str(if hour < 12 { "AM" } else { "PM" }),
             'P' => out.push_str(if hour < 12 { "am" } else { "pm" }),
             's' => write_padded(self.second, 1, out),
-            'f' => self.subsecond(MICROSECOND_DIGITS, out),
-            'N' => self.subsecond(NANOSECOND_DIGITS, out),
-            'Q' => self.subsecond(MILLISECOND_DIGITS, out),
-            'z' => return self.zone("z", out),
+            'f' => self.write_subsecond(MICROSECOND_DIGITS, out),
+            'N' => self.write_subsecond(NANOSECOND_DIGITS, out),
+            'Q' => self.write_subsecond(MILLISECOND_DIGITS, out),
+            'z' => return self.write_zone("z", out),
             'Z' => out.push_str(
                 self.tz.to_offset_info(Timestamp::from_second(self.second).unwrap_or(Timestamp::MAX)).abbreviation(),
             ),
@@ -166,17 +168,17 @@ impl Fields<'_> {
         true
     }
 
-    fn composite(&self, letter: char, out: &mut String) -> bool {
+    fn write_composite(&self, letter: char, out: &mut String) -> bool {
         match composite_format(letter) {
             Some(format) => {
-                self.format(format, out);
+                self.write_format(format, out);
                 true
             }
             None => false,
         }
     }
 
-    fn zone(&self, name: &str, out: &mut String) -> bool {
+    fn write_zone(&self, name: &str, out: &mut String) -> bool {
         let sign = if self.offset < 0 { '-' } else { '+' };
         let size = self.offset.abs();
         let (hours, minutes, seconds) = (size / 3600, size / 60 % 60, size % 60);
@@ -193,7 +195,7 @@ impl Fields<'_> {
         written.is_ok()
     }
 
-    fn subsecond(&self, digits: u32, out: &mut String) {
+    fn write_subsecond(&self, digits: u32, out: &mut String) {
         let cut = self.nanos / 10i64.pow(NANOSECOND_DIGITS - digits);
         write_padded(cut, digits as usize, out);
     }

@@ -16,7 +16,7 @@ use thiserror::Error;
 
 pub(crate) use read::read_offset;
 
-pub use parts::{DateTimeParts, ResolveContext, YEARLESS_FUTURE_NS_MAX, year_for};
+pub use parts::{DateTimeParts, ResolveContext, YEARLESS_FUTURE_NS_MAX, infer_year};
 
 use super::strftime::{MICROSECOND_DIGITS, MILLISECOND_DIGITS, NANOSECOND_DIGITS, composite_format, directive_len};
 use super::{NS_PER_SEC, TimeNs};
@@ -113,7 +113,7 @@ impl Format {
         if items.iter().all(|item| matches!(item, Item::Byte(_) | Item::Blanks)) {
             return Err(FormatError::NoDirective { format: format.to_owned() });
         }
-        Ok(Format { items: fuse(items) })
+        Ok(Format { items: fuse_items(items) })
     }
 
     /// Parses the start of `text`; returns the parts found and the number of bytes read. The rest of the text is
@@ -167,14 +167,14 @@ fn compile(format: &str, whole: &str, items: &mut Vec<Item>) -> Result<(), Forma
             compile(composite, whole, items)?;
             continue;
         }
-        let item = item_of(name)
+        let item = parse_directive(name)
             .ok_or_else(|| FormatError::Directive { directive: directive.to_owned(), format: whole.to_owned() })?;
         items.push(item);
     }
     Ok(())
 }
 
-fn item_of(name: &str) -> Option<Item> {
+fn parse_directive(name: &str) -> Option<Item> {
     let number = |field, digits| Some(Item::Number { field, digits });
     match name {
         "Y" => number(Field::Year, 4),
@@ -211,7 +211,7 @@ fn item_of(name: &str) -> Option<Item> {
 }
 
 /// Fuses the usual sequences of steps into single steps.
-fn fuse(items: Vec<Item>) -> Vec<Item> {
+fn fuse_items(items: Vec<Item>) -> Vec<Item> {
     let field = |item: Option<&Item>| match item {
         Some(Item::Number { field, .. }) => Some(*field),
         _ => None,

@@ -28,7 +28,7 @@ pub fn parse_zone(name: &str) -> Option<TimeZone> {
 }
 
 /// Offset of a time zone at an instant, in seconds east of UTC.
-pub fn seconds_east(time: TimeNs, zone: &TimeZone) -> i32 {
+pub fn utc_offset_secs(time: TimeNs, zone: &TimeZone) -> i32 {
     offset_at(time, zone) as i32
 }
 
@@ -38,7 +38,7 @@ mod tests {
     use crate::time::strftime;
 
     #[test]
-    fn reads_names_abbreviations_and_offsets() {
+    fn zone_names_abbreviations_and_offsets_are_parsed() {
         let offset = |name: &str| parse_zone(name).map(|tz| strftime(0, "%z", &tz));
         assert_eq!(offset("Europe/Berlin").as_deref(), Some("+0100"));
         assert_eq!(offset("europe/berlin").as_deref(), Some("+0100"));

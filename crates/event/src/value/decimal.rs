@@ -13,15 +13,15 @@
 use super::{MAX_EXACT_INTEGER, NANOS_PER_UNIT, Number, parse_nanos};
 
 /// Maximum number of digits of a decimal that is recovered from its double.
-const DIGITS: u32 = 15;
+const DIGITS_MAX: u32 = 15;
 /// Maximum number of digits of a decimal for which a double is taken that differs from it only by rounding errors.
-const NOISY_DIGITS: u32 = 13;
+const NOISY_DIGITS_MAX: u32 = 13;
 /// Tolerated rounding error, relative to the value: between two and four units in the last place.
-const NOISE: f64 = 2.0 * f64::EPSILON;
+const ROUNDING_TOLERANCE: f64 = 2.0 * f64::EPSILON;
 /// Exponent up to which a power of ten is an exact double.
 const SCALE_MAX: u32 = 22;
 /// Seconds since 1970 with ten digits, 2001 to 2262: numbers of this size keep nine decimal places.
-const INSTANTS: std::ops::Range<i64> = 1_000_000_000..9_223_372_036;
+const EPOCH_SECS_RANGE: std::ops::Range<i64> = 1_000_000_000..9_223_372_036;
 
 /// `units / 10^scale`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,8 @@ pub struct Decimal {
 const DIGITS_BOUND: f64 = 1e15;
 /// Upper bound for integers of [`NOISY_DIGITS`] digits.
 const NOISY_BOUND: f64 = 1e13;
-const _: () = assert!(DIGITS_BOUND == 10u64.pow(DIGITS) as f64 && NOISY_BOUND == 10u64.pow(NOISY_DIGITS) as f64);
+const _: () =
+    assert!(DIGITS_BOUND == 10u64.pow(DIGITS_MAX) as f64 && NOISY_BOUND == 10u64.pow(NOISY_DIGITS_MAX) as f64);
 
 /// Powers of ten that are exact doubles.
 static POWERS: [f64; SCALE_MAX as usize + 1] = [
@@ -45,7 +46,7 @@ static POWERS: [f64; SCALE_MAX as usize + 1] = [
 ];
 
 /// Power of ten; `None` beyond 128 bits.
-fn power(exponent: u32) -> Option<i128> {
+fn power_of_ten(exponent: u32) -> Option<i128> {
     match 10i64.checked_pow(exponent) {
         Some(power) => Some(power.into()),
         None => 10i128.checked_pow(exponent),
@@ -53,7 +54,7 @@ fn power(exponent: u32) -> Option<i128> {
 }
 
 /// The quotient `a / b` and the remainder. Nearly all numbers fit 64 bits, for which processors have native division.
-fn quotient_and_rest(a: i128, b: i128) -> Option<(i128, i128)> {
+fn quotient_and_remainder(a: i128, b: i128) -> Option<(i128, i128)> {
     if let (Ok(a), Ok(b)) = (i64::try_from(a), i64::try_from(b))
         && let Some(whole) = a.checked_div(b)
     {
@@ -62,7 +63,7 @@ fn quotient_and_rest(a: i128, b: i128) -> Option<(i128, i128)> {
     Some((a.checked_div(b)?, a.checked_rem(b)?))
 }
 
-fn as_float(units: i128) -> f64 {
+fn to_f64(units: i128) -> f64 {
     i64::try_from(units).map_or_else(|_| units as f64, |units| units as f64)
 }
 
@@ -86,7 +87,9 @@ impl Decimal {
         match number {
             Number::Int(value) => Some(Decimal { units: i128::from(value), scale: 0 }),
             Number::Nanos(ns) => Some(Decimal::new(i128::from(ns), 9)),
-            Number::Float(value) => Decimal::of_float(value).or_else(|| Some(Decimal::new(nanos_of(value)?.into(), 9))),
+            Number::Float(value) => {
+                Decimal::of_float(value).or_else(|| Some(Decimal::new(nanos_of_float(value)?.into(), 9)))
+            }
         }
     }
 
@@ -119,7 +122,7 @@ impl Decimal {
             // Rounds; the check below detects failures.
             let units = (scaled + 0.5f64.copysign(scaled)) as i64;
             let missed = (units as f64 / unit - value).abs();
-            let is_noise = missed <= value.abs() * NOISE && (units.unsigned_abs() as f64) < NOISY_BOUND;
+            let is_noise = missed <= value.abs() * ROUNDING_TOLERANCE && (units.unsigned_abs() as f64) < NOISY_BOUND;
             if missed == 0.0 || is_noise {
                 return Some(Decimal::new(units.into(), scale));
             }
@@ -128,41 +131,41 @@ impl Decimal {
     }
 
     /// The decimal as a number: an integer or a time if it fits, otherwise the nearest double.
-    pub fn number(self) -> Number {
+    pub fn to_number(self) -> Number {
         let Decimal { units, scale } = Decimal::new(self.units, self.scale);
         if scale == 0
             && let Ok(whole) = i64::try_from(units)
         {
             return Number::Int(whole);
         }
-        let float = as_float(units);
+        let float = to_f64(units);
         if let Some(unit) = POWERS.get(scale as usize).filter(|_| float.abs() < DIGITS_BOUND) {
             return Number::Float(float / unit);
         }
-        match self.nanos() {
-            Some(ns) if INSTANTS.contains(&(ns / NANOS_PER_UNIT).abs()) => Number::Nanos(ns),
+        match self.to_nanos() {
+            Some(ns) if EPOCH_SECS_RANGE.contains(&(ns / NANOS_PER_UNIT).abs()) => Number::Nanos(ns),
             _ => Number::Float(format!("{units}e-{scale}").parse().unwrap_or(f64::NAN)),
         }
     }
 
     /// The decimal in billionths; `None` if that is not exact or does not fit.
-    fn nanos(self) -> Option<i64> {
+    fn to_nanos(self) -> Option<i64> {
         let missing = 9u32.checked_sub(self.scale)?;
-        self.units.checked_mul(power(missing)?).and_then(|ns| i64::try_from(ns).ok())
+        self.units.checked_mul(power_of_ten(missing)?).and_then(|ns| i64::try_from(ns).ok())
     }
 
     /// Converts both decimals to the larger of their scales.
-    fn aligned(self, other: Decimal) -> Option<(i128, i128, u32)> {
+    fn align_scales(self, other: Decimal) -> Option<(i128, i128, u32)> {
         let scale = self.scale.max(other.scale);
-        let a = self.units.checked_mul(power(scale - self.scale)?)?;
-        let b = other.units.checked_mul(power(scale - other.scale)?)?;
+        let a = self.units.checked_mul(power_of_ten(scale - self.scale)?)?;
+        let b = other.units.checked_mul(power_of_ten(scale - other.scale)?)?;
         Some((a, b, scale))
     }
 }
 
 /// The billionths of a double in the range of timestamps, according to the digits with which it is formatted.
-fn nanos_of(value: f64) -> Option<i64> {
-    INSTANTS.contains(&(value.abs() as i64)).then(|| parse_nanos(&value.to_string())).flatten()
+fn nanos_of_float(value: f64) -> Option<i64> {
+    EPOCH_SECS_RANGE.contains(&(value.abs() as i64)).then(|| parse_nanos(&value.to_string())).flatten()
 }
 
 /// Exact `+ - * / %` of two decimals; `None` if the result does not fit or, for a quotient, is not a decimal that a
@@ -171,8 +174,8 @@ impl Decimal {
     /// `self + other`.
     #[inline]
     pub fn plus(self, other: Decimal) -> Option<Number> {
-        let (a, b, scale) = self.aligned(other)?;
-        Some(Decimal { units: a.checked_add(b)?, scale }.number())
+        let (a, b, scale) = self.align_scales(other)?;
+        Some(Decimal { units: a.checked_add(b)?, scale }.to_number())
     }
 
     /// `self - other`.
@@ -184,44 +187,44 @@ impl Decimal {
     /// `self * other`.
     #[inline]
     pub fn times(self, other: Decimal) -> Option<Number> {
-        Some(Decimal { units: self.units.checked_mul(other.units)?, scale: self.scale + other.scale }.number())
+        Some(Decimal { units: self.units.checked_mul(other.units)?, scale: self.scale + other.scale }.to_number())
     }
 
     /// `self / other`: if the integers of both are exact in doubles, the double nearest to the true quotient, so that
     /// 0.3/0.1 is 3/1.
     #[inline]
     pub fn divided_by(self, other: Decimal) -> Option<Number> {
-        let (a, b, _) = self.aligned(other)?;
-        let (whole, rest) = quotient_and_rest(a, b)?;
+        let (a, b, _) = self.align_scales(other)?;
+        let (whole, rest) = quotient_and_remainder(a, b)?;
         if rest == 0 {
-            return Some(Decimal { units: whole, scale: 0 }.number());
+            return Some(Decimal { units: whole, scale: 0 }.to_number());
         }
         let holds = |value: i128| value.unsigned_abs() <= MAX_EXACT_INTEGER as u128;
         match holds(a) && holds(b) {
-            true => Some(Number::of_float(as_float(a) / as_float(b))),
-            false => self.part_of_instant(a, b),
+            true => Some(Number::of_float(to_f64(a) / to_f64(b))),
+            false => self.divide_instant(a, b),
         }
     }
 
     /// The quotient of a time with more digits than a double, in billionths, if the quotient is also in the range of
     /// times. Needed for the mean of times.
-    fn part_of_instant(self, a: i128, b: i128) -> Option<Number> {
-        let (whole, rest) = quotient_and_rest(a.checked_mul(i128::from(NANOS_PER_UNIT))?, b)?;
+    fn divide_instant(self, a: i128, b: i128) -> Option<Number> {
+        let (whole, rest) = quotient_and_remainder(a.checked_mul(i128::from(NANOS_PER_UNIT))?, b)?;
         let rounds_up = rest.checked_mul(2)?.unsigned_abs() >= b.unsigned_abs();
         let units = whole + if rounds_up { a.signum() * b.signum() } else { 0 };
         let decimal = Decimal { units, scale: 9 };
-        let is_instant = |ns: i64| INSTANTS.contains(&(ns / NANOS_PER_UNIT).abs());
-        (self.scale > 0 && decimal.nanos().is_some_and(is_instant)).then(|| decimal.number())
+        let is_instant = |ns: i64| EPOCH_SECS_RANGE.contains(&(ns / NANOS_PER_UNIT).abs());
+        (self.scale > 0 && decimal.to_nanos().is_some_and(is_instant)).then(|| decimal.to_number())
     }
 
     /// Formats with `digits` decimal places, including zeros; halves are rounded away from zero. `None` if the digits
     /// do not fit 128 bits.
-    pub fn fixed(self, digits: u32) -> Option<String> {
+    pub fn to_fixed(self, digits: u32) -> Option<String> {
         let units = match digits.checked_sub(self.scale) {
-            Some(missing) => self.units.checked_mul(power(missing)?)?,
+            Some(missing) => self.units.checked_mul(power_of_ten(missing)?)?,
             None => {
-                let unit = power(self.scale - digits)?;
-                let (whole, rest) = quotient_and_rest(self.units, unit)?;
+                let unit = power_of_ten(self.scale - digits)?;
+                let (whole, rest) = quotient_and_remainder(self.units, unit)?;
                 whole + if rest.unsigned_abs() * 2 >= unit.unsigned_abs() { self.units.signum() } else { 0 }
             }
         };
@@ -234,14 +237,14 @@ impl Decimal {
 
     /// The remainder of `self / other`, with the sign of `self`.
     #[inline]
-    pub fn rest_by(self, other: Decimal) -> Option<Number> {
-        let (a, b, scale) = self.aligned(other)?;
-        Some(Decimal { units: quotient_and_rest(a, b)?.1, scale }.number())
+    pub fn remainder(self, other: Decimal) -> Option<Number> {
+        let (a, b, scale) = self.align_scales(other)?;
+        Some(Decimal { units: quotient_and_remainder(a, b)?.1, scale }.to_number())
     }
 }
 
 /// The result of `decimal` if both numbers are decimals and the result fits, otherwise that of `double`.
-fn combined(
+fn decimal_or_float(
     a: Number,
     b: Number,
     decimal: impl Fn(Decimal, Decimal) -> Option<Number>,
@@ -263,11 +266,11 @@ impl Number {
     }
 
     /// The number in billionths, if it has no smaller digits and fits.
-    pub fn nanos(self) -> Option<i64> {
+    pub fn to_nanos(self) -> Option<i64> {
         match self {
             Number::Int(value) => value.checked_mul(NANOS_PER_UNIT),
             Number::Nanos(ns) => Some(ns),
-            Number::Float(_) => Decimal::of(self)?.nanos(),
+            Number::Float(_) => Decimal::of(self)?.to_nanos(),
         }
     }
 
@@ -278,7 +281,7 @@ impl Number {
         {
             return Number::Int(sum);
         }
-        combined(self, other, Decimal::plus, |a, b| a + b)
+        decimal_or_float(self, other, Decimal::plus, |a, b| a + b)
     }
 
     /// `-self`.
@@ -307,7 +310,7 @@ impl Number {
         {
             return Number::Int(product);
         }
-        combined(self, other, Decimal::times, |a, b| a * b)
+        decimal_or_float(self, other, Decimal::times, |a, b| a * b)
     }
 
     /// `self / other`; `None` for division by zero.
@@ -325,11 +328,11 @@ impl Number {
     }
 
     /// The remainder of `self / other`, with the sign of `self`; `None` for division by zero.
-    pub fn rest_by(self, other: Number) -> Option<Number> {
+    pub fn remainder(self, other: Number) -> Option<Number> {
         if other.as_f64() == 0.0 {
             return None;
         }
-        Some(combined(self, other, Decimal::rest_by, |a, b| a % b))
+        Some(decimal_or_float(self, other, Decimal::remainder, |a, b| a % b))
     }
 }
 
@@ -338,10 +341,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::value::{exact_number, format_number, write_nanos};
+    use crate::value::{format_number, parse_exact_number, write_nanos};
 
     fn number(text: &str) -> Number {
-        exact_number(text).unwrap()
+        parse_exact_number(text).unwrap()
     }
 
     fn text(number: Number) -> String {
@@ -357,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn decimals_are_computed_as_written() {
+    fn decimal_arithmetic_is_exact() {
         for (a, op, b, result) in [
             ("0.1", '+', "0.2", "0.3"),
             ("100.1", '-', "100", "0.1"),
@@ -388,17 +391,17 @@ mod tests {
                 '-' => a.minus(b),
                 '*' => a.times(b),
                 '/' => a.divided_by(b).unwrap(),
-                _ => a.rest_by(b).unwrap(),
+                _ => a.remainder(b).unwrap(),
             };
             assert_eq!(text(found), result, "{} {op} {}", text(a), text(b));
         }
         assert_eq!(number("1").divided_by(number("0.0")), None);
-        assert_eq!(number("1").rest_by(Number::Int(0)), None);
-        assert_eq!(Number::Int(i64::MIN).rest_by(Number::Int(-1)), Some(Number::Int(0)));
+        assert_eq!(number("1").remainder(Number::Int(0)), None);
+        assert_eq!(Number::Int(i64::MIN).remainder(Number::Int(-1)), Some(Number::Int(0)));
     }
 
     #[test]
-    fn noise_of_doubles_is_no_digit_and_thirds_are_no_decimals() {
+    fn rounding_noise_is_removed_and_thirds_are_not_decimals() {
         assert_eq!(Decimal::of_float(0.1 + 0.2), Some(Decimal { units: 3, scale: 1 }));
         assert_eq!(Decimal::of_float(1.1 * 1.1), Some(Decimal { units: 121, scale: 2 }));
         for value in [1.0 / 3.0, 10.0 / 3.0, 1.0 / 9.0, f64::MIN_POSITIVE, f64::NAN, f64::INFINITY, 1e300] {
@@ -410,24 +413,24 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sums_come_back(a in -999_999_999_999i64..999_999_999_999, b in -999_999_999_999i64..999_999_999_999, scale in 0u32..9) {
-            let of = |units: i64| Decimal::new(units.into(), scale).number();
+        fn subtraction_reverses_addition(a in -999_999_999_999i64..999_999_999_999, b in -999_999_999_999i64..999_999_999_999, scale in 0u32..9) {
+            let of = |units: i64| Decimal::new(units.into(), scale).to_number();
             prop_assert_eq!(of(a).plus(of(b)), of(a + b));
             prop_assert_eq!(of(a + b).minus(of(b)), of(a));
             prop_assert_eq!(text(of(a)), text(number(&text(of(a)))));
         }
 
         #[test]
-        fn instants_keep_their_nanoseconds(a in 1_000_000_000_000_000_000i64..9_000_000_000_000_000_000, by in -1_000_000_000i64..1_000_000_000) {
-            let moved = Number::Nanos(a).plus(Decimal::new(by.into(), 9).number());
-            prop_assert_eq!(moved.minus(Number::Nanos(a)), Decimal::new(by.into(), 9).number());
+        fn arithmetic_on_times_keeps_nanoseconds(a in 1_000_000_000_000_000_000i64..9_000_000_000_000_000_000, by in -1_000_000_000i64..1_000_000_000) {
+            let moved = Number::Nanos(a).plus(Decimal::new(by.into(), 9).to_number());
+            prop_assert_eq!(moved.minus(Number::Nanos(a)), Decimal::new(by.into(), 9).to_number());
         }
 
         #[test]
-        fn a_number_computes_as_its_text(bits in any::<u64>(), other in -1_000_000i64..1_000_000, scale in 0u32..7) {
+        fn arithmetic_on_numbers_agrees_with_their_texts(bits in any::<u64>(), other in -1_000_000i64..1_000_000, scale in 0u32..7) {
             let value = f64::from_bits(bits);
             prop_assume!(value.is_finite());
-            let (a, b) = (Number::of_float(value), Decimal::new(other.into(), scale).number());
+            let (a, b) = (Number::of_float(value), Decimal::new(other.into(), scale).to_number());
             let read = number(&text(a));
             prop_assert_eq!(text(read.plus(b)), text(a.plus(b)));
             prop_assert_eq!(text(read.times(b)), text(a.times(b)));

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn numbers_print_as_spl_shows_them() {
+fn numbers_are_formatted_like_spl() {
     for (value, text) in [
         (0.0, "0"),
         (-0.0, "0"),
@@ -46,7 +46,7 @@ fn numbers_print_as_spl_shows_them() {
 }
 
 #[test]
-fn integers_print_whole() {
+fn integers_are_formatted_without_fraction() {
     for (value, text) in
         [(0, "0"), (10, "10"), (-10, "-10"), (i64::MAX, "9223372036854775807"), (i64::MIN, "-9223372036854775808")]
     {
@@ -57,7 +57,7 @@ fn integers_print_whole() {
 }
 
 #[test]
-fn texts_that_are_numbers() {
+fn numeric_texts_are_parsed() {
     for (text, value) in [
         ("0", 0.0),
         ("007", 7.0),
@@ -77,20 +77,20 @@ fn texts_that_are_numbers() {
 }
 
 #[test]
-fn texts_that_are_not_numbers() {
+fn other_texts_are_not_parsed_as_numbers() {
     for text in [
         "", " ", " 1", "1 ", "-", "+", ".", "e5", "1e", "1e+", "0x10", "inf", "-inf", "nan", "NaN", "infinity",
         "1e999", "1,000", "1_000", "1.2.3", "--1", "1-2", "٣", "abc", "1a", "+-1", "-e", "10.0.0.1",
     ] {
         assert_eq!(parse_number(text), None, "{text}");
-        assert_eq!(canonical_number(text), None, "{text}");
+        assert_eq!(parse_canonical_number(text), None, "{text}");
     }
 }
 
 #[test]
-fn canonical_numbers_print_as_they_are_written() {
+fn canonical_numbers_round_trip() {
     for text in ["0", "200", "-7", "9223372036854775807", "-9223372036854775808"] {
-        assert_eq!(canonical_number(text), Some(Number::Int(text.parse().unwrap())), "{text}");
+        assert_eq!(parse_canonical_number(text), Some(Number::Int(text.parse().unwrap())), "{text}");
     }
     for text in [
         "0.5",
@@ -104,7 +104,7 @@ fn canonical_numbers_print_as_they_are_written() {
         "0.3333333333333333",
         "12345678901234.5",
     ] {
-        assert_eq!(canonical_number(text), Some(Number::Float(text.parse().unwrap())), "{text}");
+        assert_eq!(parse_canonical_number(text), Some(Number::Float(text.parse().unwrap())), "{text}");
     }
     for text in [
         "007",
@@ -130,12 +130,12 @@ fn canonical_numbers_print_as_they_are_written() {
         "-0.0",
         "0.0",
     ] {
-        assert_eq!(canonical_number(text), None, "{text}");
+        assert_eq!(parse_canonical_number(text), None, "{text}");
     }
 }
 
 #[test]
-fn values_compare_as_numbers_where_both_are() {
+fn values_compare_numerically_if_both_are_numbers() {
     for (a, b, order) in [
         ("2", "10", Less),
         ("2", "2.0", Equal),
@@ -159,7 +159,7 @@ fn values_compare_as_numbers_where_both_are() {
 }
 
 #[test]
-fn sorting_puts_numbers_before_addresses_before_texts() {
+fn numbers_sort_before_addresses_and_addresses_before_texts() {
     let sorted =
         ["-5", "2", "3.5", "10", "2.0.0.1", "10.0.0.2", "10.0.0.10", "", "10.0.0", "10.0.0.256", "A", "a", "é"];
     let mut shuffled = sorted;
@@ -185,7 +185,7 @@ fn any_key_text() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn a_number_is_parsed_back_from_its_text(value in prop::num::f64::NORMAL | prop::num::f64::ZERO) {
+    fn formatted_numbers_round_trip(value in prop::num::f64::NORMAL | prop::num::f64::ZERO) {
         let text = format_number(value);
         let back = parse_number(&text).unwrap();
         prop_assert!((back - value).abs() <= value.abs() * 1e-14, "{} {}", value, text);
@@ -193,38 +193,38 @@ proptest! {
     }
 
     #[test]
-    fn a_number_between_two_large_integers_is_parsed_back(value in 1e14..9e15) {
+    fn numbers_between_large_integers_round_trip(value in 1e14..9e15) {
         let text = format_number(value);
         prop_assert_eq!(format_number(parse_number(&text).unwrap()), text);
     }
 
     #[test]
-    fn an_exact_integer_is_parsed_back(value in -(1i64 << 53)..=1 << 53) {
+    fn exact_integers_round_trip(value in -(1i64 << 53)..=1 << 53) {
         let text = format_number(value as f64);
         prop_assert_eq!(&text, &value.to_string());
         prop_assert_eq!(parse_number(&text), Some(value as f64));
-        prop_assert_eq!(canonical_number(&text), Some(Number::Int(value)));
+        prop_assert_eq!(parse_canonical_number(&text), Some(Number::Int(value)));
     }
 
     #[test]
-    fn a_decimal_is_canonical_only_if_it_prints_alike(text in "-?[0-9]{1,9}(\\.[0-9]{0,9})?(e[+-]?[0-9]{1,2})?") {
+    fn decimals_are_canonical_only_if_they_round_trip(text in "-?[0-9]{1,9}(\\.[0-9]{0,9})?(e[+-]?[0-9]{1,2})?") {
         let number = parse_number(&text).unwrap();
         let prints_alike = format_number(number) == text;
-        prop_assert_eq!(canonical_number(&text).is_some(), prints_alike);
-        prop_assert_eq!(canonical_number(&text).map(Number::as_f64), prints_alike.then_some(number));
+        prop_assert_eq!(parse_canonical_number(&text).is_some(), prints_alike);
+        prop_assert_eq!(parse_canonical_number(&text).map(Number::as_f64), prints_alike.then_some(number));
     }
 
     #[test]
-    fn any_text_is_read_without_panic(text in any::<String>()) {
+    fn parsing_arbitrary_text_does_not_panic(text in any::<String>()) {
         if let Some(number) = parse_number(&text) {
             prop_assert!(number.is_finite());
         }
-        canonical_number(&text);
+        parse_canonical_number(&text);
         sort_key(&text);
     }
 
     #[test]
-    fn the_sort_order_is_total(a in any_key_text(), b in any_key_text(), c in any_key_text()) {
+    fn sort_key_order_is_total(a in any_key_text(), b in any_key_text(), c in any_key_text()) {
         let (a, b, c) = (sort_key(&a), sort_key(&b), sort_key(&c));
         prop_assert_eq!(a.cmp(&b), b.cmp(&a).reverse());
         if a <= b && b <= c {
@@ -234,7 +234,7 @@ proptest! {
 }
 
 #[test]
-fn heads_of_sort_keys_never_contradict_the_order() {
+fn order_prefixes_agree_with_the_sort_order() {
     let texts = [
         "",
         "a",
@@ -279,7 +279,7 @@ fn heads_of_sort_keys_never_contradict_the_order() {
     ];
     for one in texts.map(sort_key) {
         for other in texts.map(sort_key) {
-            match one.head().cmp(&other.head()) {
+            match one.order_prefix().cmp(&other.order_prefix()) {
                 Ordering::Equal => {}
                 order => assert_eq!(one.cmp(&other), order, "{one:?} {other:?}"),
             }
@@ -289,15 +289,15 @@ fn heads_of_sort_keys_never_contradict_the_order() {
 
 proptest! {
     #[test]
-    fn short_numbers_are_those_of_the_general_parser(text in r"-?[0-9]{0,16}(\.[0-9]{0,16})?") {
-        let short = short_number(text.as_bytes());
+    fn short_number_parser_agrees_with_the_general_parser(text in r"-?[0-9]{0,16}(\.[0-9]{0,16})?") {
+        let short = parse_short_number(text.as_bytes());
         // Compares bits, because 0.0 and -0.0 are equal.
         let bits = |number: Number| (matches!(number, Number::Int(_)), number.as_f64().to_bits());
         if let Some(short) = short {
-            prop_assert_eq!(any_number(&text).map(bits), Some(bits(short)), "{}", text);
+            prop_assert_eq!(parse_any_number(&text).map(bits), Some(bits(short)), "{}", text);
         }
         let plain = text.trim_start_matches('-');
-        let is_short = (1..=SAFE_DIGITS).contains(&plain.len()) && !plain.starts_with('.');
+        let is_short = (1..=SAFE_DIGITS_MAX).contains(&plain.len()) && !plain.starts_with('.');
         prop_assert_eq!(short.is_some(), is_short, "{}", text);
     }
 }

@@ -36,15 +36,15 @@ use self::segment::{PRIVATE_MODE, Segment, recover, replace};
 use crate::ForwardError;
 
 /// Number of segment files into which the size limit is divided, and their minimum and maximum sizes.
-const SEGMENTS: u64 = 8;
+const SEGMENT_COUNT: u64 = 8;
 const SEGMENT_BYTES: (u64, u64) = (256 << 10, 16 << 20);
 /// Unsynced bytes that trigger a sync at once, and the longest wait for more.
 const GATHER_BYTES: u64 = 1 << 20;
-const GATHER: Duration = Duration::from_millis(5);
+const GATHER_WAIT: Duration = Duration::from_millis(5);
 /// Interval at which the clock is checked while an append waits for room.
 const ROOM_WAIT: Duration = Duration::from_millis(200);
 /// Record numbers skipped after damage, because lost records with these numbers may have been sent.
-const NUMBERS_LEFT_OUT: u64 = 1 << 20;
+const SKIPPED_NUMBERS: u64 = 1 << 20;
 /// Names of the files other than segments.
 const LOCK_FILE: &str = "lock";
 const NAME_FILE: &str = "name";
@@ -154,7 +154,7 @@ impl Spool {
         let folder = options.folder;
         std::fs::create_dir_all(&folder).map_err(|error| ForwardError::disk(&folder, "cannot be made", &error))?;
         let lock = lock(&folder)?;
-        let name = name_of(&folder, &options.new_name)?;
+        let name = read_or_create_name(&folder, &options.new_name)?;
         let list = folder.join(POSITIONS_FILE);
         let read = Positions::read(&list).map_err(|error| ForwardError::disk(&list, "cannot be read", &error))?;
         let mut notes = Vec::new();
@@ -167,7 +167,7 @@ impl Spool {
         let groups =
             options.groups.into_iter().map(|group| Group::open(&folder, group)).collect::<Result<Vec<_>, _>>()?;
         let last = groups.iter().map(|group| group.cursor).fold(found.last, u64::max);
-        let next = last + 1 + if found.is_cut { NUMBERS_LEFT_OUT } else { 0 };
+        let next = last + 1 + if found.is_cut { SKIPPED_NUMBERS } else { 0 };
         let mut segments: VecDeque<Segment> = found.segments.into();
         segments.push_back(Segment::create(&folder, next)?);
         let state = State {
@@ -188,7 +188,7 @@ impl Spool {
             folder,
             name,
             limit_bytes: options.limit_bytes,
-            segment_bytes: (options.limit_bytes / SEGMENTS).clamp(smallest, largest),
+            segment_bytes: (options.limit_bytes / SEGMENT_COUNT).clamp(smallest, largest),
             free_bytes_min: options.free_bytes_min,
             drop_after: options.drop_after,
             clock: options.clock,
@@ -235,7 +235,7 @@ impl Spool {
 
     /// Positions of files that may begin with `head`.
     pub fn positions_of(&self, scope: &str, head: &[u8]) -> Vec<FilePosition> {
-        self.lock().positions.of(scope, head)
+        self.lock().positions.find(scope, head)
     }
 
     /// Appends records with the position of their file; waits while the queue is full. Returns the number of the last
@@ -251,7 +251,7 @@ impl Spool {
         if records.is_empty() && position.is_none() {
             return Ok(state.next - 1);
         }
-        if self.is_due(&state) {
+        if self.should_roll(&state) {
             self.roll(&mut state)?;
         }
         self.write(&mut state, records, position)?;
@@ -268,11 +268,11 @@ impl Spool {
         loop {
             state.check()?;
             let is_small = state.segments.len() <= 1 || state.used_bytes() + bytes <= self.limit_bytes;
-            if is_small && !(self.is_due(&state) && self.lacks_space()) {
+            if is_small && !(self.should_roll(&state) && self.is_disk_low()) {
                 state.is_dropping = false;
                 return Ok((state, true));
             }
-            if state.give_up() {
+            if state.skip_oldest_segment() {
                 self.work.notify_one();
             }
             let waited = self.clock.elapsed_ns().saturating_sub(begun).unsigned_abs();
@@ -286,12 +286,12 @@ impl Spool {
     }
 
     /// Whether the next record starts a new file.
-    fn is_due(&self, state: &State) -> bool {
+    fn should_roll(&self, state: &State) -> bool {
         state.segments.back().is_none_or(|active| active.bytes >= self.segment_bytes)
     }
 
     /// Whether the file system has too little free space.
-    pub fn lacks_space(&self) -> bool {
+    pub fn is_disk_low(&self) -> bool {
         let free = statvfs(&self.folder).map(|found| found.f_bavail.saturating_mul(found.f_frsize));
         free.is_ok_and(|free| free < self.free_bytes_min)
     }
@@ -381,12 +381,12 @@ impl Spool {
     }
 
     /// A group no longer needs records up to a number.
-    pub fn acknowledged(&self, group: usize, number: u64) -> Result<(), ForwardError> {
+    pub fn acknowledge(&self, group: usize, number: u64) -> Result<(), ForwardError> {
         let mut state = self.lock();
         let Some(group) = state.groups.get_mut(group).filter(|group| group.cursor < number) else { return Ok(()) };
         group.cursor = number;
-        let stored = group.store();
-        let can_go = state.can_go() > 0;
+        let stored = group.save_cursor();
+        let can_go = state.removable_count() > 0;
         drop(state);
         if can_go {
             self.work.notify_one();
@@ -405,12 +405,12 @@ impl Spool {
     pub fn run(&self) {
         loop {
             let mut state = self.lock();
-            while state.durable + 1 == state.next && state.can_go() == 0 && !state.is_stopping {
+            while state.durable + 1 == state.next && state.removable_count() == 0 && !state.is_stopping {
                 state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
             if state.unsynced_bytes > 0 && state.unsynced_bytes < GATHER_BYTES && !state.is_stopping {
                 drop(state);
-                std::thread::park_timeout(GATHER);
+                std::thread::park_timeout(GATHER_WAIT);
                 state = self.lock();
             }
             let is_over = state.is_stopping;
@@ -426,7 +426,7 @@ impl Spool {
         let target = state.next - 1;
         state.unsynced_bytes = 0;
         // Counted before the sync, so that the positions of these files are durable after it.
-        let count = state.can_go();
+        let count = state.removable_count();
         let list = (count > 0).then(|| state.positions.to_bytes());
         let active = state.segments.back().cloned();
         drop(state);
@@ -491,14 +491,14 @@ impl State {
     }
 
     /// Files at the front that no group needs; never the last one, which is being written.
-    fn can_go(&self) -> usize {
+    fn removable_count(&self) -> usize {
         let passed = self.groups.iter().map(|group| group.cursor).min().unwrap_or(u64::MAX);
         let full = self.segments.len().saturating_sub(1);
         self.segments.iter().take(full).take_while(|segment| segment.last <= passed).count()
     }
 
     /// Skips the first file for non-blocking groups if only they need it; returns whether any skipped it.
-    fn give_up(&mut self) -> bool {
+    fn skip_oldest_segment(&mut self) -> bool {
         let Some(first) = self.segments.front().map(|segment| segment.last) else { return false };
         let needs = |group: &Group| group.cursor < first;
         let is_alone = self.groups.iter().all(|group| !needs(group) || !group.blocks);
@@ -511,7 +511,7 @@ impl State {
             group.lost += first - group.cursor;
             group.cursor = first;
             // If storing the cursor fails, records are at worst sent again after a crash.
-            drop(group.store());
+            drop(group.save_cursor());
         }
         true
     }
@@ -527,13 +527,13 @@ impl Group {
         let mut bytes = [0; CURSOR_BYTES];
         // A new or damaged cursor starts at the first existing record.
         let cursor = match file.read_exact_at(&mut bytes, 0) {
-            Ok(()) => cursor_of(&bytes).unwrap_or(0),
+            Ok(()) => parse_cursor(&bytes).unwrap_or(0),
             Err(_) => 0,
         };
         Ok(Group { name: options.name, blocks: options.blocks, file, cursor, lost: 0 })
     }
 
-    fn store(&self) -> std::io::Result<()> {
+    fn save_cursor(&self) -> std::io::Result<()> {
         let number = self.cursor.to_le_bytes();
         let mut bytes = [0; CURSOR_BYTES];
         bytes[..8].copy_from_slice(&number);
@@ -542,7 +542,7 @@ impl Group {
     }
 }
 
-fn cursor_of(bytes: &[u8; CURSOR_BYTES]) -> Option<u64> {
+fn parse_cursor(bytes: &[u8; CURSOR_BYTES]) -> Option<u64> {
     let (number, hash) = bytes.split_first_chunk::<8>()?;
     let is_whole = u64::from_le_bytes(hash.try_into().ok()?) == xxh3_64(number);
     is_whole.then(|| u64::from_le_bytes(*number))
@@ -559,7 +559,7 @@ fn lock(folder: &Path) -> Result<File, ForwardError> {
 }
 
 /// The queue's name; a new queue gets one.
-fn name_of(folder: &Path, new_name: &str) -> Result<String, ForwardError> {
+fn read_or_create_name(folder: &Path, new_name: &str) -> Result<String, ForwardError> {
     let path = folder.join(NAME_FILE);
     match std::fs::read_to_string(&path) {
         Ok(name) if !name.trim().is_empty() => Ok(name.trim().to_owned()),

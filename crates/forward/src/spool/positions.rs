@@ -23,7 +23,7 @@ const OLD_MAGIC: &[u8; 8] = b"QFPOS\0\0\x01";
 /// Positions by file identity.
 #[derive(Debug, Default)]
 pub(super) struct Positions {
-    known: BTreeMap<Key, PositionEntry>,
+    entries: BTreeMap<Key, PositionEntry>,
     /// Files by the sequence number of their last change, oldest first.
     ages: BTreeSet<(u64, Key)>,
     /// Lengths of the identifying heads stored; no other lengths are looked up.
@@ -55,24 +55,24 @@ impl Positions {
         let key = key(&identity.scope, &identity.head, identity.variant);
         self.lengths.insert(key.1);
         self.clock += 1;
-        if let Some(before) = self.known.insert(key, PositionEntry { position, age: self.clock }) {
+        if let Some(before) = self.entries.insert(key, PositionEntry { position, age: self.clock }) {
             self.ages.remove(&(before.age, key));
         }
         self.ages.insert((self.clock, key));
-        while self.known.len() > FILES_MAX
+        while self.entries.len() > FILES_MAX
             && let Some((_, oldest)) = self.ages.pop_first()
         {
-            self.known.remove(&oldest);
+            self.entries.remove(&oldest);
         }
     }
 
     /// Positions of files that may begin with `head`.
-    pub(super) fn of(&self, scope: &str, head: &[u8]) -> Vec<FilePosition> {
+    pub(super) fn find(&self, scope: &str, head: &[u8]) -> Vec<FilePosition> {
         let most = head.len().min(HEAD_BYTES_MAX) as u16;
         let mut found = Vec::new();
         for length in self.lengths.range(..=most).rev().map(|length| usize::from(*length)) {
             let (hash, bytes, _) = key(scope, &head[..length], 0);
-            for known in self.known.range((hash, bytes, 0)..=(hash, bytes, u32::MAX)).map(|(_, known)| known) {
+            for known in self.entries.range((hash, bytes, 0)..=(hash, bytes, u32::MAX)).map(|(_, known)| known) {
                 found.push(known.position.clone());
             }
         }
@@ -84,7 +84,7 @@ impl Positions {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&[0; 8]);
         for (_, key) in &self.ages {
-            if let Some(known) = self.known.get(key) {
+            if let Some(known) = self.entries.get(key) {
                 write_position(&known.position, &mut bytes);
             }
         }
@@ -144,7 +144,7 @@ mod tests {
         }
         positions.set(position("main", b"abc", 0, 11));
         let found = |positions: &Positions, scope: &str, head: &[u8]| -> Vec<(usize, u32, u64)> {
-            let found = positions.of(scope, head).into_iter();
+            let found = positions.find(scope, head).into_iter();
             found.map(|known| (known.identity.head.len(), known.identity.variant, known.offset)).collect()
         };
         assert_eq!(found(&positions, "main", b"abcdefgh"), [(6, 1, 20), (3, 0, 11)]);
@@ -157,13 +157,13 @@ mod tests {
     }
 
     #[test]
-    fn the_files_that_were_read_longest_ago_are_forgotten() {
+    fn least_recently_read_files_are_evicted() {
         let mut positions = Positions::default();
         for number in 0..FILES_MAX as u64 + 5 {
             positions.set(position("main", &number.to_le_bytes(), 0, number));
         }
-        assert_eq!((positions.known.len(), positions.ages.len()), (FILES_MAX, FILES_MAX));
-        assert!(positions.of("main", &4_u64.to_le_bytes()).is_empty());
-        assert_eq!(positions.of("main", &5_u64.to_le_bytes()).len(), 1);
+        assert_eq!((positions.entries.len(), positions.ages.len()), (FILES_MAX, FILES_MAX));
+        assert!(positions.find("main", &4_u64.to_le_bytes()).is_empty());
+        assert_eq!(positions.find("main", &5_u64.to_le_bytes()).len(), 1);
     }
 }

@@ -9,7 +9,7 @@ use super::segment::Segment;
 use crate::ForwardError;
 
 /// Size of the body buffer kept for reuse.
-const KEPT_BYTES: usize = 1 << 20;
+const REUSED_BUFFER_BYTES: usize = 1 << 20;
 
 /// The read position of a group.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct SpoolReader {
     name: String,
     /// Last record returned or skipped.
     passed: u64,
-    place: Option<(Segment, u64)>,
+    location: Option<(Segment, u64)>,
     body: Vec<u8>,
 }
 
@@ -34,21 +34,21 @@ pub struct QueueRecord<'a> {
 
 impl SpoolReader {
     pub(super) fn new(spool: Arc<Spool>, group: usize, name: String) -> SpoolReader {
-        SpoolReader { spool, group, name, passed: 0, place: None, body: Vec::new() }
+        SpoolReader { spool, group, name, passed: 0, location: None, body: Vec::new() }
     }
 
     /// Goes back to the first record that the group still needs.
     pub fn rewind(&mut self) {
-        (self.passed, self.place) = (0, None);
+        (self.passed, self.location) = (0, None);
     }
 
     /// Last record returned or skipped; unacknowledged records up to it are in flight.
-    pub fn passed(&self) -> u64 {
+    pub fn last_passed(&self) -> u64 {
         self.passed
     }
 
     /// The next record for the group; `None` if there is none yet. A damaged record is an error once.
-    pub fn take(&mut self) -> Result<Option<QueueRecord<'_>>, ForwardError> {
+    pub fn next_record(&mut self) -> Result<Option<QueueRecord<'_>>, ForwardError> {
         loop {
             let Some((segment, at)) = self.find() else { return Ok(None) };
             let unreadable = |error: std::io::Error| ForwardError::disk(&segment.path, "cannot be read", &error);
@@ -60,23 +60,23 @@ impl SpoolReader {
             segment.file.read_exact_at(&mut head, at).map_err(unreadable)?;
             let parts = head.split_first_chunk::<HEAD_BYTES>().and_then(|(head, rest)| {
                 let number = u64::from_le_bytes(*rest.first_chunk::<8>()?);
-                Some((record::head(head)?, number))
+                Some((record::parse_head(head)?, number))
             });
             let Some(((length, hash), number)) = parts else {
                 self.passed = segment.last;
-                self.place = None;
+                self.location = None;
                 return Err(damaged(self.passed));
             };
-            self.place = Some((segment.clone(), at + (HEAD_BYTES + length) as u64));
+            self.location = Some((segment.clone(), at + (HEAD_BYTES + length) as u64));
             if number <= self.passed {
                 continue;
             }
             if !self.spool.is_durable(number) {
-                self.place = Some((segment, at));
+                self.location = Some((segment, at));
                 return Ok(None);
             }
             self.body.clear();
-            self.body.shrink_to(KEPT_BYTES);
+            self.body.shrink_to(REUSED_BUFFER_BYTES);
             self.body.resize(length, 0);
             segment.file.read_exact_at(&mut self.body, at + HEAD_BYTES as u64).map_err(unreadable)?;
             let before = std::mem::replace(&mut self.passed, number);
@@ -94,16 +94,16 @@ impl SpoolReader {
         let cursor = state.groups.get(self.group)?.cursor;
         if self.passed < cursor {
             // The reader has just started, or the group has lost unread records.
-            (self.passed, self.place) = (cursor, None);
+            (self.passed, self.location) = (cursor, None);
         }
-        if let Some((segment, at)) = self.place.take() {
+        if let Some((segment, at)) = self.location.take() {
             let is_its = |known: &&Segment| known.path == segment.path;
             let bytes = state.segments.iter().find(is_its).map_or(segment.bytes, |known| known.bytes);
             if at < bytes {
                 return Some((segment, at));
             }
             if state.segments.back().is_some_and(|active| active.path == segment.path) {
-                self.place = Some((segment, at));
+                self.location = Some((segment, at));
                 return None;
             }
         }

@@ -41,7 +41,7 @@ pub(super) fn write(body: &Body<'_>, out: &mut Vec<u8>) {
     let more = if body.has_more { HAS_MORE } else { 0 };
     let position = if body.position.is_some() { HAS_POSITION } else { 0 };
     out.push(more | position);
-    text(body.groups.as_bytes(), out);
+    write_text(body.groups.as_bytes(), out);
     if let Some(position) = &body.position {
         write_position(position, out);
     }
@@ -54,23 +54,23 @@ pub(super) fn write(body: &Body<'_>, out: &mut Vec<u8>) {
 
 /// Appends an encoded position.
 pub(super) fn write_position(position: &FilePosition, out: &mut Vec<u8>) {
-    text(position.identity.scope.as_bytes(), out);
-    text(&position.identity.head, out);
+    write_text(position.identity.scope.as_bytes(), out);
+    write_text(&position.identity.head, out);
     out.extend_from_slice(&position.identity.variant.to_le_bytes());
     out.extend_from_slice(&position.offset.to_le_bytes());
     out.extend_from_slice(&position.tail_hash.to_le_bytes());
-    text(position.path.as_bytes(), out);
+    write_text(position.path.as_bytes(), out);
     let milestones: Vec<u8> = position.milestones.iter().flat_map(|hash| hash.to_le_bytes()).collect();
-    text(&milestones, out);
+    write_text(&milestones, out);
 }
 
-fn text(bytes: &[u8], out: &mut Vec<u8>) {
+fn write_text(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&u32_of(bytes.len()).to_le_bytes());
     out.extend_from_slice(bytes);
 }
 
 /// Length and hash of the body; `None` for an impossible length.
-pub(super) fn head(bytes: &[u8; HEAD_BYTES]) -> Option<(usize, u64)> {
+pub(super) fn parse_head(bytes: &[u8; HEAD_BYTES]) -> Option<(usize, u64)> {
     let (length, hash) = bytes.split_first_chunk::<4>()?;
     let length = u32::from_le_bytes(*length) as usize;
     let hash = u64::from_le_bytes(hash.try_into().ok()?);
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_comes_back_whole_or_not_at_all() {
+    fn records_decode_completely_or_not_at_all() {
         let identity = Arc::new(FileIdentity { scope: "main\0x".to_owned(), head: vec![0, 255, 7], variant: 3 });
         let (path, milestones) = ("/größe".to_owned(), vec![1, u32::MAX]);
         let position = FilePosition { identity, offset: 1 << 40, tail_hash: u64::MAX, path, milestones };
@@ -139,7 +139,7 @@ mod tests {
             let packed = &b"packed"[..];
             let groups = "a,b";
             write(&Body { number: 77, groups, position: position.clone(), packed, has_more: true }, &mut bytes);
-            let (length, hash) = head(bytes[..HEAD_BYTES].try_into().unwrap()).unwrap();
+            let (length, hash) = parse_head(bytes[..HEAD_BYTES].try_into().unwrap()).unwrap();
             assert_eq!(length, bytes.len() - HEAD_BYTES);
             let body = read(&bytes[HEAD_BYTES..], hash).unwrap();
             assert_eq!((body.number, body.groups, body.packed, body.has_more), (77, groups, packed, true));
@@ -150,6 +150,6 @@ mod tests {
                 assert!(read(&damaged[HEAD_BYTES..], hash).is_none());
             }
         }
-        assert!(head(&[0xff; HEAD_BYTES]).is_none() && head(&[0; HEAD_BYTES]).is_none());
+        assert!(parse_head(&[0xff; HEAD_BYTES]).is_none() && parse_head(&[0; HEAD_BYTES]).is_none());
     }
 }

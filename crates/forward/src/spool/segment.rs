@@ -116,7 +116,7 @@ fn read_all(segment: &mut Segment, length: u64, positions: &mut Positions) -> Re
         let mut head = [0; HEAD_BYTES];
         let unreadable = |error: std::io::Error| ForwardError::disk(&segment.path, "cannot be read", &error);
         segment.file.read_exact_at(&mut head, at).map_err(unreadable)?;
-        let Some((bytes, hash)) = record::head(&head) else { return Ok(()) };
+        let Some((bytes, hash)) = record::parse_head(&head) else { return Ok(()) };
         let end = at + HEAD_BYTES as u64 + bytes as u64;
         if end > length {
             return Ok(());

@@ -59,7 +59,7 @@ fn put(spool: &Spool, groups: u64, text: &str) -> u64 {
 
 fn taken(reader: &mut SpoolReader) -> Vec<(u64, String)> {
     let mut all = Vec::new();
-    while let Some(taken) = reader.take().unwrap() {
+    while let Some(taken) = reader.next_record().unwrap() {
         all.push((taken.number, String::from_utf8(taken.packed.to_vec()).unwrap()));
     }
     all
@@ -75,7 +75,7 @@ fn files(folder: &Path) -> usize {
 }
 
 #[test]
-fn each_group_reads_what_is_for_it_in_order() {
+fn groups_read_their_records_in_order() {
     let place = tempfile::tempdir().unwrap();
     let running = running(place.path(), &[("a", true), ("b", true)], 1 << 20);
     for (groups, text) in [(0b11, "1"), (0b01, "2"), (0b10, "3"), (0b11, "4")] {
@@ -83,16 +83,16 @@ fn each_group_reads_what_is_for_it_in_order() {
     }
     let (mut a, mut b) = (running.spool.reader(0), running.spool.reader(1));
     assert_eq!((texts(&mut a).as_str(), texts(&mut b).as_str()), ("1 2 4", "1 3 4"));
-    assert_eq!((texts(&mut a).as_str(), a.passed()), ("", 4));
+    assert_eq!((texts(&mut a).as_str(), a.last_passed()), ("", 4));
     put(&running.spool, 0b01, "5");
-    assert_eq!((texts(&mut a).as_str(), texts(&mut b).as_str(), b.passed()), ("5", "", 5));
-    running.spool.acknowledged(0, 2).unwrap();
+    assert_eq!((texts(&mut a).as_str(), texts(&mut b).as_str(), b.last_passed()), ("5", "", 5));
+    running.spool.acknowledge(0, 2).unwrap();
     a.rewind();
     assert_eq!(texts(&mut a), "4 5", "unacknowledged batches are sent again");
 }
 
 #[test]
-fn what_was_taken_is_there_after_a_crash_with_its_positions() {
+fn records_and_positions_survive_a_crash() {
     let place = tempfile::tempdir().unwrap();
     {
         let running = running(place.path(), &[("a", true)], 1 << 20);
@@ -101,7 +101,7 @@ fn what_was_taken_is_there_after_a_crash_with_its_positions() {
             let record = Record { groups: 1, packed: text.as_bytes(), events: 1 };
             running.spool.append(&[record, record], Some(position(offset))).unwrap();
         }
-        running.spool.acknowledged(0, 3).unwrap();
+        running.spool.acknowledge(0, 3).unwrap();
         let held = Spool::open(options(place.path(), &[("a", true)], 1, &running.clock));
         assert!(matches!(held, Err(ForwardError::Locked { .. })));
     }
@@ -125,7 +125,7 @@ fn what_was_taken_is_there_after_a_crash_with_its_positions() {
 }
 
 #[test]
-fn a_full_queue_waits_until_its_oldest_file_is_acknowledged() {
+fn full_queues_wait_for_acknowledgment_of_the_oldest_file() {
     let place = tempfile::tempdir().unwrap();
     let running = running(place.path(), &[("a", true), ("b", true)], 2 << 20);
     let text = "x".repeat(100 << 10);
@@ -141,9 +141,9 @@ fn a_full_queue_waits_until_its_oldest_file_is_acknowledged() {
             spool.append(&[Record { groups: 1, packed: text.as_bytes(), events: 1 }], Some(position(9))).unwrap();
             tell.send(spool.used_bytes()).unwrap();
         });
-        spool.acknowledged(0, last).unwrap();
+        spool.acknowledge(0, last).unwrap();
         assert!(reported.recv_timeout(Duration::from_millis(50)).is_err(), "the other group still needs it");
-        spool.acknowledged(1, last - 1).unwrap();
+        spool.acknowledge(1, last - 1).unwrap();
         assert!(reported.recv().unwrap() < 2 << 20);
     });
     assert!(files(place.path()) < 8);
@@ -151,7 +151,7 @@ fn a_full_queue_waits_until_its_oldest_file_is_acknowledged() {
 }
 
 #[test]
-fn positions_outlive_the_records_they_came_with() {
+fn positions_survive_deletion_of_their_records() {
     let place = tempfile::tempdir().unwrap();
     {
         let running = running(place.path(), &[("a", true)], 2 << 20);
@@ -159,7 +159,7 @@ fn positions_outlive_the_records_they_came_with() {
         running.spool.append(&[Record { groups: 1, packed: text.as_bytes(), events: 1 }], Some(position(5))).unwrap();
         let last = put(&running.spool, 1, &text);
         let first = files(place.path());
-        running.spool.acknowledged(0, last).unwrap();
+        running.spool.acknowledge(0, last).unwrap();
         while files(place.path()) >= first {
             std::thread::yield_now();
         }
@@ -170,13 +170,13 @@ fn positions_outlive_the_records_they_came_with() {
 }
 
 #[test]
-fn who_nobody_waits_for_loses_what_finds_no_room() {
+fn non_blocking_groups_lose_records_when_the_queue_is_full() {
     let place = tempfile::tempdir().unwrap();
     let running = running(place.path(), &[("a", true), ("b", false)], 2 << 20);
     let text = "x".repeat(100 << 10);
     for _ in 0..60 {
         let last = put(&running.spool, 0b11, &text);
-        running.spool.acknowledged(0, last).unwrap();
+        running.spool.acknowledge(0, last).unwrap();
     }
     let figures = running.spool.figures();
     assert!(figures[0].lost == 0 && figures[1].lost > 30, "{figures:?}");
@@ -185,7 +185,7 @@ fn who_nobody_waits_for_loses_what_finds_no_room() {
 }
 
 #[test]
-fn events_are_thrown_away_after_a_while_where_that_is_asked_for() {
+fn events_are_dropped_after_a_configured_wait() {
     let place = tempfile::tempdir().unwrap();
     let clock = ManualClock::shared(0);
     let asked = SpoolOptions {
@@ -212,12 +212,12 @@ fn events_are_thrown_away_after_a_while_where_that_is_asked_for() {
 }
 
 #[test]
-fn a_disk_without_space_makes_appends_wait() {
+fn appends_wait_while_the_disk_is_full() {
     let place = tempfile::tempdir().unwrap();
     let clock = ManualClock::shared(0);
     let asked = SpoolOptions { free_bytes_min: u64::MAX, ..options(place.path(), &[("a", true)], 1 << 30, &clock) };
     let running = started(SpoolOptions { limit_bytes: 1 << 20, ..asked }, clock);
-    assert!(running.spool.lacks_space());
+    assert!(running.spool.is_disk_low());
     let text = "x".repeat(300 << 10);
     put(&running.spool, 1, &text);
     std::thread::scope(|scope| {
@@ -230,7 +230,7 @@ fn a_disk_without_space_makes_appends_wait() {
 }
 
 #[test]
-fn a_stop_ends_appends_that_wait() {
+fn stopping_ends_waiting_appends() {
     let place = tempfile::tempdir().unwrap();
     let running = running(place.path(), &[("a", true)], 1 << 20);
     let text = "x".repeat(600 << 10);

@@ -195,7 +195,7 @@ mod tests {
         };
         for (layers, offset) in [(Layers::new([]), 2), (Layers::new([props]), 9)] {
             let zone = TimeZone::fixed(jiff::tz::offset(2));
-            let props = PropsResolver::new(&layers).in_zone(zone);
+            let props = PropsResolver::new(&layers).with_zone(zone);
             let mut datagrams = datagrams_by(props, false, false);
             let mut batch = EventBatch::default();
             let datagram = Datagram { host: "10.0.0.9", address: "10.0.0.9", text: b"plain" };

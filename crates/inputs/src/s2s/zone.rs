@@ -55,7 +55,7 @@ mod tests {
 
     fn east(text: &str, now: i64) -> Option<i32> {
         let zone = zone_of(text.as_bytes(), now * NS_PER_SEC)?;
-        Some(quarry_event::time::seconds_east(now * NS_PER_SEC, &zone))
+        Some(quarry_event::time::utc_offset_secs(now * NS_PER_SEC, &zone))
     }
 
     #[test]

@@ -36,17 +36,17 @@ impl AnswerNotes {
 }
 
 /// A socket and the notes of its answers.
-pub(super) struct Noting {
+pub(super) struct NotingSocket {
     socket: TcpStream,
     notes: AnswerNotes,
     /// Set after a note failed; nothing more is sent then, because the data may contain that note's answer.
     is_broken: bool,
 }
 
-impl Noting {
+impl NotingSocket {
     /// A socket without notes.
-    pub(super) fn new(socket: TcpStream) -> Noting {
-        Noting { socket, notes: AnswerNotes::default(), is_broken: false }
+    pub(super) fn new(socket: TcpStream) -> NotingSocket {
+        NotingSocket { socket, notes: AnswerNotes::default(), is_broken: false }
     }
 
     /// Handle to add notes.
@@ -73,7 +73,7 @@ impl Noting {
     }
 }
 
-impl AsyncRead for Noting {
+impl AsyncRead for NotingSocket {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -83,7 +83,7 @@ impl AsyncRead for Noting {
     }
 }
 
-impl AsyncWrite for Noting {
+impl AsyncWrite for NotingSocket {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let _noted = ready!(self.poll_note(context))?;
         Pin::new(&mut self.socket).poll_write(context, bytes)
@@ -123,14 +123,14 @@ mod tests {
     use super::*;
 
     /// A socket and its other end, which never waits.
-    async fn pair() -> (Noting, Peer) {
+    async fn pair() -> (NotingSocket, Peer) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let peer = Peer::connect(listener.local_addr().unwrap()).unwrap();
         peer.set_nonblocking(true).unwrap();
-        (Noting::new(listener.accept().await.unwrap().0), peer)
+        (NotingSocket::new(listener.accept().await.unwrap().0), peer)
     }
 
-    async fn write(socket: &mut Noting, bytes: &[u8]) -> io::Result<usize> {
+    async fn write(socket: &mut NotingSocket, bytes: &[u8]) -> io::Result<usize> {
         poll_fn(|context| Pin::new(&mut *socket).poll_write(context, bytes)).await
     }
 
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_is_noted_once_and_before_a_byte_of_it_is_out() {
+    async fn notes_run_once_before_any_byte_is_sent() {
         let (mut socket, peer) = pair().await;
         let noted = Arc::default();
         let other_end = peer.try_clone().unwrap();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_the_socket_has_no_room_nothing_is_noted() {
+    async fn notes_do_not_run_while_the_socket_is_full() {
         let (mut socket, mut peer) = pair().await;
         let mut context = Context::from_waker(Waker::noop());
         let mut in_socket = 0;
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_notes_of_a_connection_that_ends_are_dropped() {
+    async fn notes_of_closed_connections_are_dropped() {
         let (socket, _peer) = pair().await;
         let (noted, alive) = (Arc::default(), Arc::new(()));
         let held = Arc::clone(&alive);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_noted_never_leaves() {
+    async fn answers_are_not_sent_when_their_note_fails() {
         let (mut socket, mut peer) = pair().await;
         let noted = Arc::default();
         socket.notes().add(note(&noted, || Err("the disk is broken".into())));

@@ -38,25 +38,25 @@ impl IdleConnections {
 
 /// State of a connection, which is idle until its first request.
 #[derive(Debug)]
-pub(crate) struct Waiter {
-    waiting: IdleConnections,
+pub(crate) struct ConnectionState {
+    idle: IdleConnections,
     close: Arc<Notify>,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    place: Option<u64>,
+    queue_key: Option<u64>,
     /// Requests in progress; HTTP/2 allows several.
-    at_work: usize,
+    active_requests: usize,
     has_had_request: bool,
 }
 
-impl Waiter {
+impl ConnectionState {
     /// Creates the state of a new, idle connection.
-    pub(crate) fn new(waiting: &IdleConnections) -> Waiter {
-        let waiter = Waiter { waiting: waiting.clone(), close: Arc::default(), state: Mutex::default() };
-        waiter.wait(&mut waiter.locked());
+    pub(crate) fn new(waiting: &IdleConnections) -> ConnectionState {
+        let waiter = ConnectionState { idle: waiting.clone(), close: Arc::default(), state: Mutex::default() };
+        waiter.enqueue(&mut waiter.locked());
         waiter
     }
 
@@ -64,17 +64,17 @@ impl Waiter {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait(&self, state: &mut State) {
-        let mut queue = self.waiting.locked();
+    fn enqueue(&self, state: &mut State) {
+        let mut queue = self.idle.locked();
         let place = queue.next;
         queue.next += 1;
         queue.by_age.insert(place, Arc::clone(&self.close));
-        state.place = Some(place);
+        state.queue_key = Some(place);
     }
 
-    fn leave(&self, state: &mut State) {
-        if let Some(place) = state.place.take() {
-            self.waiting.locked().by_age.remove(&place);
+    fn dequeue(&self, state: &mut State) {
+        if let Some(place) = state.queue_key.take() {
+            self.idle.locked().by_age.remove(&place);
         }
     }
 
@@ -84,43 +84,43 @@ impl Waiter {
     }
 
     /// True if a request is in progress.
-    pub(super) fn is_at_work(&self) -> bool {
-        self.locked().at_work > 0
+    pub(super) fn has_active_request(&self) -> bool {
+        self.locked().active_requests > 0
     }
 
     /// True if the connection has received a request.
-    pub(super) fn has_had_request(&self) -> bool {
+    pub(super) fn has_received_request(&self) -> bool {
         self.locked().has_had_request
     }
 }
 
-impl Drop for Waiter {
+impl Drop for ConnectionState {
     fn drop(&mut self) {
-        self.leave(&mut self.locked());
+        self.dequeue(&mut self.locked());
     }
 }
 
 /// Guard of a request in progress; the connection becomes idle again when the last answer is sent.
-pub(super) struct AtWork(Arc<Waiter>);
+pub(super) struct ActiveRequest(Arc<ConnectionState>);
 
-impl AtWork {
+impl ActiveRequest {
     /// Marks the connection as active.
-    pub(super) fn new(waiter: &Arc<Waiter>) -> AtWork {
+    pub(super) fn new(waiter: &Arc<ConnectionState>) -> ActiveRequest {
         let mut state = waiter.locked();
         state.has_had_request = true;
-        state.at_work += 1;
-        waiter.leave(&mut state);
+        state.active_requests += 1;
+        waiter.dequeue(&mut state);
         drop(state);
-        AtWork(Arc::clone(waiter))
+        ActiveRequest(Arc::clone(waiter))
     }
 }
 
-impl Drop for AtWork {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         let mut state = self.0.locked();
-        state.at_work -= 1;
-        if state.at_work == 0 {
-            self.0.wait(&mut state);
+        state.active_requests -= 1;
+        if state.active_requests == 0 {
+            self.0.enqueue(&mut state);
         }
     }
 }
@@ -129,7 +129,7 @@ pub(super) struct AnswerBody {
     /// Content of the answer.
     pub(super) body: Body,
     /// Keeps the connection active until the body is sent.
-    pub(super) _at_work: AtWork,
+    pub(super) _at_work: ActiveRequest,
 }
 
 impl HttpBody for AnswerBody {

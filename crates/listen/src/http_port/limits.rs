@@ -10,9 +10,9 @@ use super::request_body::Pace;
 /// Denominator of the shares of the open-file limit in [`connections_max`].
 const OPEN_FILES_PARTS: u64 = 16;
 /// Timeout of a request head, on a new connection and between two requests over HTTP/1.
-const HEAD_WAIT: Duration = Duration::from_secs(60);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// Timeout of a TLS handshake.
-const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum concurrent handshakes of a port; beyond it the oldest is closed.
 const HANDSHAKES_MAX: usize = 1_024;
 /// Period in which [`PACE_BYTES`] of a body must arrive, or [`PACE_BYTES`] of an answer must be read. Readers of bodies
@@ -20,11 +20,11 @@ const HANDSHAKES_MAX: usize = 1_024;
 const PACE_WINDOW: Duration = Duration::from_secs(90);
 const PACE_BYTES: usize = 16 << 10;
 /// Timeout for the rest of an unwanted body, after which its connection is closed.
-const LEFT_WAIT: Duration = Duration::from_secs(1);
+const UNREAD_BODY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time during which data from a refused sender is read and discarded.
-const LINGER: Duration = Duration::from_secs(2);
+const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time that shutdown waits for connections.
-const STOP_WAIT: Duration = Duration::from_secs(10);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Limits of a port.
 #[derive(Clone, Copy)]
@@ -44,17 +44,17 @@ pub struct Bounds {
 
 impl Bounds {
     /// Limits of the HTTP Event Collector.
-    pub fn of_collector() -> Bounds {
+    pub fn for_collector() -> Bounds {
         Bounds::new(connections_max(12_288, 6), 16 << 10)
     }
 
     /// Limits of the gRPC port, where each sender keeps one connection for many requests.
-    pub fn of_calls() -> Bounds {
+    pub fn for_grpc() -> Bounds {
         Bounds::new(connections_max(4_096, 1), 16 << 10)
     }
 
     /// Limits of the management port, where URLs may contain searches.
-    pub fn of_management() -> Bounds {
+    pub fn for_management() -> Bounds {
         Bounds::new(connections_max(1_024, 2), 128 << 10)
     }
 
@@ -62,13 +62,13 @@ impl Bounds {
         Bounds {
             connections,
             head_bytes,
-            head_wait: HEAD_WAIT,
+            head_wait: HEAD_TIMEOUT,
             handshakes: HANDSHAKES_MAX,
-            handshake_wait: HANDSHAKE_WAIT,
+            handshake_wait: HANDSHAKE_TIMEOUT,
             pace: Pace { window: PACE_WINDOW, bytes: PACE_BYTES },
-            left_wait: LEFT_WAIT,
-            linger: LINGER,
-            stop_wait: STOP_WAIT,
+            left_wait: UNREAD_BODY_TIMEOUT,
+            linger: LINGER_TIMEOUT,
+            stop_wait: STOP_TIMEOUT,
         }
     }
 

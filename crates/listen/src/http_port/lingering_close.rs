@@ -75,7 +75,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<Io> {
             connection.state = State::ReadingPast(Box::pin(tokio::time::sleep(connection.longest)));
         }
         if let State::ReadingPast(time) = &mut connection.state {
-            ready!(poll_read_past(&mut connection.io, time.as_mut(), context));
+            ready!(poll_discard(&mut connection.io, time.as_mut(), context));
             connection.state = State::Closed;
         }
         Poll::Ready(Ok(()))
@@ -83,7 +83,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<Io> {
 }
 
 /// Discards incoming data until the sender closes or the time has passed.
-fn poll_read_past<Io: AsyncRead + Unpin>(io: &mut Io, time: Pin<&mut Sleep>, context: &mut Context<'_>) -> Poll<()> {
+fn poll_discard<Io: AsyncRead + Unpin>(io: &mut Io, time: Pin<&mut Sleep>, context: &mut Context<'_>) -> Poll<()> {
     if time.poll(context).is_ready() {
         return Poll::Ready(());
     }

@@ -46,16 +46,16 @@ use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
-use answer_notes::{AnswerNotes, Noting};
-use idle_connections::{AnswerBody, AtWork};
-pub(crate) use idle_connections::{IdleConnections, Waiter};
+use answer_notes::{AnswerNotes, NotingSocket};
+use idle_connections::{ActiveRequest, AnswerBody};
+pub(crate) use idle_connections::{ConnectionState, IdleConnections};
 pub use limits::Bounds;
 pub(crate) use limits::connections_max;
 use lingering_close::Lingering;
 use proxy_headers::is_forwarded;
 use refused_head::RefusedHead;
 use request_body::{RequestBody, Unread};
-use slow_reader::Outgoing;
+use slow_reader::PacedWriter;
 use unbounded_body::UnboundedBody;
 use unread_body::UnreadBody;
 
@@ -64,26 +64,26 @@ const STREAMS_MAX: u32 = 128;
 /// Flow-control window of an HTTP/2 connection.
 const WINDOW_BYTES: u32 = 1 << 20;
 /// Interval of HTTP/2 pings on an idle connection, and the timeout of their answer.
-const PING_EVERY: Duration = Duration::from_secs(60);
-const PING_WAIT: Duration = Duration::from_secs(20);
+const PING_INTERVAL: Duration = Duration::from_secs(60);
+const PING_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum number of refusals being written at a time.
 const REFUSALS_MAX: usize = 64;
 /// Timeout of writing a refusal.
-const REFUSAL_MAX: Duration = Duration::from_secs(1);
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nRetry-After: 5\r\n\
     Content-Length: 50\r\nConnection: close\r\n\r\ntoo many connections are active; please retry soon";
-const NOT_IN_CLEAR: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 81\r\n\
+const TLS_REQUIRED: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 81\r\n\
     Connection: close\r\n\r\nthis port speaks TLS with other machines: write https:// in place of http:// here";
 /// First byte of a TLS handshake record (RFC 8446, 5.1).
 const HANDSHAKE_RECORD: u8 = 22;
 /// Time to wait until a connection that was requested to close frees its permit.
-const PLACE_WAIT: Duration = Duration::from_millis(100);
+const PERMIT_WAIT: Duration = Duration::from_millis(100);
 /// Pause after a failed accept, usually a lack of file descriptors.
-const ACCEPT_WAIT: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Time in which an idle connection must close at shutdown.
-const IDLE_STOP_WAIT: Duration = Duration::from_secs(1);
+const IDLE_STOP_TIMEOUT: Duration = Duration::from_secs(1);
 /// Interval of log messages about closed and refused connections.
-const TELL_EVERY: Duration = Duration::from_secs(10);
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Use of TLS on a port.
 #[derive(Clone)]
@@ -104,7 +104,7 @@ impl Security {
 
 /// Protocol indicated by the first byte of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Beginning {
+enum DetectedProtocol {
     Handshake,
     Clear,
 }
@@ -130,7 +130,7 @@ struct Shared {
     bounds: Bounds,
     /// Local address.
     address: IpAddr,
-    waiting: IdleConnections,
+    idle: IdleConnections,
     /// Connections in their handshake.
     shaking: IdleConnections,
     counts: Counts,
@@ -145,33 +145,33 @@ struct Counts {
 }
 
 /// Waits for the first byte and leaves it unread.
-async fn beginning_of(stream: &TcpStream) -> std::io::Result<Beginning> {
+async fn detect_protocol(stream: &TcpStream) -> std::io::Result<DetectedProtocol> {
     let mut first = [0];
     match stream.peek(&mut first).await? {
         0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
-        _ if first[0] == HANDSHAKE_RECORD => Ok(Beginning::Handshake),
-        _ => Ok(Beginning::Clear),
+        _ if first[0] == HANDSHAKE_RECORD => Ok(DetectedProtocol::Handshake),
+        _ => Ok(DetectedProtocol::Clear),
     }
 }
 
 /// True if traffic from `peer` to a socket at `here` stays on this machine.
-fn is_within_machine(here: IpAddr, peer: IpAddr) -> bool {
+fn is_local_connection(here: IpAddr, peer: IpAddr) -> bool {
     let (here, peer) = (here.to_canonical(), peer.to_canonical());
     here == peer || (here.is_loopback() && peer.is_loopback())
 }
 
 /// Answers a plain HTTP client that it must use TLS.
-async fn tell_of_tls(mut stream: TcpStream) {
+async fn answer_tls_required(mut stream: TcpStream) {
     let reported = async {
-        stream.write_all(NOT_IN_CLEAR).await?;
-        Lingering::new(stream, REFUSAL_MAX).shutdown().await
+        stream.write_all(TLS_REQUIRED).await?;
+        Lingering::new(stream, REFUSAL_TIMEOUT).shutdown().await
     };
     // The client may have disconnected.
-    drop(tokio::time::timeout(REFUSAL_MAX, reported).await);
+    drop(tokio::time::timeout(REFUSAL_TIMEOUT, reported).await);
 }
 
 /// Permit of a connection, and the handle by which shutdown waits for the connection.
-struct Presence {
+struct ConnectionGuard {
     stopping: watch::Receiver<bool>,
     _place: OwnedSemaphorePermit,
     _alive: mpsc::Sender<()>,
@@ -188,36 +188,36 @@ impl HttpPort {
         let (waiting, shaking, counts) = Default::default();
         // If the local address is unknown, no client counts as local.
         let address = listener.local_addr().map_or(Origin::UNKNOWN.address, |address| address.ip());
-        let shared = Arc::new(Shared { router, security, bounds, address, waiting, shaking, counts });
-        let mut tell = tokio::time::interval(TELL_EVERY);
+        let shared = Arc::new(Shared { router, security, bounds, address, idle: waiting, shaking, counts });
+        let mut tell = tokio::time::interval(LOG_INTERVAL);
         tell.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut stop = pin!(stop);
         loop {
             let accepted = tokio::select! {
                 () = &mut stop => break,
                 _ = tell.tick() => {
-                    shared.counts.tell(&name);
+                    shared.counts.log_counts(&name);
                     continue;
                 }
                 accepted = listener.accept() => accepted,
             };
             let Ok((stream, peer)) = accepted else {
                 shared.close_oldest();
-                tokio::time::sleep(ACCEPT_WAIT).await;
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 continue;
             };
-            let Some(place) = shared.place(&places).await else {
+            let Some(place) = shared.acquire_permit(&places).await else {
                 shared.refuse(stream, &refusals);
                 continue;
             };
-            let presence = Presence { stopping: stopping.clone(), _place: place, _alive: alive.clone() };
+            let presence = ConnectionGuard { stopping: stopping.clone(), _place: place, _alive: alive.clone() };
             // The connection is registered here and not when its task first runs, because the next connection may
             // arrive before that.
-            let list = if shared.security.has_handshakes() { &shared.shaking } else { &shared.waiting };
-            let waiter = Waiter::new(list);
-            tokio::spawn(Arc::clone(&shared).connection(presence, waiter, stream, peer));
+            let list = if shared.security.has_handshakes() { &shared.shaking } else { &shared.idle };
+            let waiter = ConnectionState::new(list);
+            tokio::spawn(Arc::clone(&shared).serve_connection(presence, waiter, stream, peer));
         }
-        shared.counts.tell(&name);
+        shared.counts.log_counts(&name);
         stopping_sender.send_replace(true);
         drop(listener);
         drop(alive);
@@ -227,7 +227,7 @@ impl HttpPort {
 }
 
 impl Counts {
-    fn tell(&self, name: &str) {
+    fn log_counts(&self, name: &str) {
         let counts = [
             (&self.closed, "waiting connections were closed in favour of new ones: the limit was reached"),
             (&self.refused, "connections were refused: the maximum number was active"),
@@ -245,13 +245,13 @@ impl Counts {
 impl Shared {
     /// Closes the connection that has been idle longest, preferably one in its handshake.
     fn close_oldest(&self) -> bool {
-        let is_closed = self.shaking.close_oldest() || self.waiting.close_oldest();
+        let is_closed = self.shaking.close_oldest() || self.idle.close_oldest();
         self.counts.closed.fetch_add(u64::from(is_closed), Ordering::Relaxed);
         is_closed
     }
 
     /// A permit for a new connection, closing an idle one if necessary; `None` if all are active.
-    async fn place(&self, places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+    async fn acquire_permit(&self, places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
         if self.security.has_handshakes() && self.shaking.len() >= self.bounds.handshakes && self.shaking.close_oldest()
         {
             self.counts.closed.fetch_add(1, Ordering::Relaxed);
@@ -261,7 +261,7 @@ impl Shared {
         }
         while self.close_oldest() {
             // The closed connection frees its permit shortly, unless it has just received a request.
-            let place = tokio::time::timeout(PLACE_WAIT, Arc::clone(places).acquire_owned()).await;
+            let place = tokio::time::timeout(PERMIT_WAIT, Arc::clone(places).acquire_owned()).await;
             if let Ok(Ok(place)) = place {
                 return Some(place);
             }
@@ -280,41 +280,47 @@ impl Shared {
         tokio::spawn(async move {
             let reported = async {
                 stream.write_all(REFUSAL).await?;
-                Lingering::new(stream, REFUSAL_MAX).shutdown().await
+                Lingering::new(stream, REFUSAL_TIMEOUT).shutdown().await
             };
             // The client may have disconnected.
-            drop(tokio::time::timeout(REFUSAL_MAX, reported).await);
+            drop(tokio::time::timeout(REFUSAL_TIMEOUT, reported).await);
             drop(permit);
         });
     }
 
     /// Serves one connection to its end.
-    async fn connection(self: Arc<Self>, presence: Presence, waiter: Waiter, stream: TcpStream, peer: SocketAddr) {
+    async fn serve_connection(
+        self: Arc<Self>,
+        presence: ConnectionGuard,
+        waiter: ConnectionState,
+        stream: TcpStream,
+        peer: SocketAddr,
+    ) {
         let mut stopping = presence.stopping.clone();
         let acceptor = match &self.security {
-            Security::Clear => return self.speak_in_clear(presence, waiter, stream, peer).await,
+            Security::Clear => return self.serve_plain(presence, waiter, stream, peer).await,
             Security::Tls(acceptor) => acceptor.clone(),
             Security::TlsBeyond(acceptor) => {
                 let begun = tokio::select! {
-                    begun = tokio::time::timeout(self.bounds.head_wait, beginning_of(&stream)) => begun,
+                    begun = tokio::time::timeout(self.bounds.head_wait, detect_protocol(&stream)) => begun,
                     () = waiter.close_requested() => return,
                     _ = stopping.wait_for(|stopping| *stopping) => return,
                 };
                 match begun {
-                    Ok(Ok(Beginning::Handshake)) => acceptor.clone(),
-                    Ok(Ok(Beginning::Clear))
-                        if stream.local_addr().is_ok_and(|here| is_within_machine(here.ip(), peer.ip())) =>
+                    Ok(Ok(DetectedProtocol::Handshake)) => acceptor.clone(),
+                    Ok(Ok(DetectedProtocol::Clear))
+                        if stream.local_addr().is_ok_and(|here| is_local_connection(here.ip(), peer.ip())) =>
                     {
                         drop(waiter);
-                        return self.speak_in_clear(presence, Waiter::new(&self.waiting), stream, peer).await;
+                        return self.serve_plain(presence, ConnectionState::new(&self.idle), stream, peer).await;
                     }
-                    Ok(Ok(Beginning::Clear)) => return tell_of_tls(stream).await,
+                    Ok(Ok(DetectedProtocol::Clear)) => return answer_tls_required(stream).await,
                     // The client sent nothing or has disconnected.
                     Ok(Err(_)) | Err(_) => return,
                 }
             }
         };
-        let stream = Noting::new(stream);
+        let stream = NotingSocket::new(stream);
         let notes = stream.notes();
         let shaken = tokio::select! {
             shaken = tokio::time::timeout(self.bounds.handshake_wait, acceptor.accept(stream)) => shaken,
@@ -326,26 +332,38 @@ impl Shared {
             return;
         };
         drop(waiter);
-        let waiter = Waiter::new(&self.waiting);
-        self.speak(presence, waiter, stream, notes, peer).await;
+        let waiter = ConnectionState::new(&self.idle);
+        self.serve_requests(presence, waiter, stream, notes, peer).await;
     }
 
-    async fn speak_in_clear(&self, presence: Presence, waiter: Waiter, stream: TcpStream, peer: SocketAddr) {
-        let stream = Noting::new(stream);
+    async fn serve_plain(
+        &self,
+        presence: ConnectionGuard,
+        waiter: ConnectionState,
+        stream: TcpStream,
+        peer: SocketAddr,
+    ) {
+        let stream = NotingSocket::new(stream);
         let notes = stream.notes();
-        self.speak(presence, waiter, stream, notes, peer).await;
+        self.serve_requests(presence, waiter, stream, notes, peer).await;
     }
 
     /// Answers the requests of a connection.
-    async fn speak<Io>(&self, presence: Presence, waiter: Waiter, io: Io, notes: AnswerNotes, peer: SocketAddr)
-    where
+    async fn serve_requests<Io>(
+        &self,
+        presence: ConnectionGuard,
+        waiter: ConnectionState,
+        io: Io,
+        notes: AnswerNotes,
+        peer: SocketAddr,
+    ) where
         Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let waiter = Arc::new(waiter);
         let (router, counted) = (self.router.clone(), Arc::clone(&waiter));
         let (address, Bounds { pace, left_wait, head_bytes, .. }) = (self.address, self.bounds);
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-            let at_work = AtWork::new(&counted);
+            let at_work = ActiveRequest::new(&counted);
             let origin = Origin::of(peer.ip(), address, is_forwarded(request.headers(), request.uri().authority()));
             request.extensions_mut().insert(ConnectInfo(peer));
             request.extensions_mut().insert(origin);
@@ -357,7 +375,7 @@ impl Shared {
             async move {
                 let answer = answered.await?;
                 let mut answer = match left {
-                    Some(left) => left.settle(answer).await,
+                    Some(left) => left.finish(answer).await,
                     None => answer,
                 };
                 if let Some(note) = answer.extensions_mut().remove::<AnswerNote>() {
@@ -367,7 +385,7 @@ impl Shared {
             }
         });
         let builder = self.builder();
-        let outgoing = Outgoing::new(Lingering::new(io, self.bounds.linger), pace);
+        let outgoing = PacedWriter::new(Lingering::new(io, self.bounds.linger), pace);
         let io = TokioIo::new(UnboundedBody::new(RefusedHead::new(outgoing, head_bytes), head_bytes));
         let mut serving = pin!(builder.serve_connection(io, service));
         let mut first_head = pin!(tokio::time::sleep(self.bounds.head_wait));
@@ -380,25 +398,25 @@ impl Shared {
                 // The result does not matter: the client has the answer or has disconnected.
                 _ = serving.as_mut() => return,
                 () = waiter.close_requested() => {
-                    if !waiter.is_at_work() {
+                    if !waiter.has_active_request() {
                         return;
                     }
                     // A request that has just arrived is still answered, but no further one is accepted.
                     serving.as_mut().graceful_shutdown();
                 }
                 () = first_head.as_mut(), if is_first => {
-                    if !waiter.has_had_request() {
+                    if !waiter.has_received_request() {
                         return;
                     }
                     is_first = false;
                 }
                 _ = stopping.wait_for(|stopping| *stopping), if !is_stopping => {
                     is_stopping = true;
-                    stop_wait.set(tokio::time::sleep(self.bounds.stop_wait.min(IDLE_STOP_WAIT)));
+                    stop_wait.set(tokio::time::sleep(self.bounds.stop_wait.min(IDLE_STOP_TIMEOUT)));
                     serving.as_mut().graceful_shutdown();
                 }
                 () = stop_wait.as_mut(), if is_stopping => {
-                    if is_last_wait || !waiter.is_at_work() {
+                    if is_last_wait || !waiter.has_active_request() {
                         return;
                     }
                     is_last_wait = true;
@@ -419,8 +437,8 @@ impl Shared {
             .max_header_list_size(u32::try_from(head_bytes).unwrap_or(u32::MAX))
             .initial_stream_window_size(WINDOW_BYTES)
             .initial_connection_window_size(WINDOW_BYTES)
-            .keep_alive_interval(PING_EVERY)
-            .keep_alive_timeout(PING_WAIT);
+            .keep_alive_interval(PING_INTERVAL)
+            .keep_alive_timeout(PING_TIMEOUT);
         builder
     }
 }

@@ -79,13 +79,13 @@ const LOCALHOST: &str = "localhost";
 
 /// True if a request was probably forwarded; `authority` comes from the request target, which has the host in HTTP/2.
 pub(super) fn is_forwarded(headers: &HeaderMap, authority: Option<&Authority>) -> bool {
-    headers.keys().any(|name| is_sign(name.as_str()))
+    headers.keys().any(|name| is_proxy_header(name.as_str()))
         || authority.is_some_and(|authority| !is_this_machine(authority.host()))
         || headers.get_all(HOST).iter().any(|host| !host.to_str().is_ok_and(|host| is_this_machine(host_of(host))))
 }
 
 /// True if proxies add a header with this lower-case name.
-fn is_sign(name: &str) -> bool {
+fn is_proxy_header(name: &str) -> bool {
     NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_proxy_adds_is_a_sign() {
+    fn every_proxy_header_is_detected() {
         for name in [
             "Forwarded",
             "Via",
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_of_another_machine_is_a_sign() {
+    fn foreign_hosts_are_detected() {
         for host in [
             "",
             "localhost",

@@ -32,7 +32,7 @@ impl<Io> RefusedHead<Io> {
 
 impl<Io: AsyncWrite + Unpin> RefusedHead<Io> {
     /// Writes the pending replacement of `bytes`.
-    fn poll_instead(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write_replacement(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         while let Some((text, written)) = &mut self.instead {
             let rest = text.get(*written..).unwrap_or_default();
             if rest.is_empty() {
@@ -49,7 +49,7 @@ impl<Io: AsyncWrite + Unpin> RefusedHead<Io> {
 }
 
 /// `answer` with a text body, if it is a bare refusal.
-fn told(answer: &[u8], head_bytes: usize) -> Option<Vec<u8>> {
+fn explain_refusal(answer: &[u8], head_bytes: usize) -> Option<Vec<u8>> {
     if answer.len() > REFUSAL_BYTES_MAX || !answer.starts_with(b"HTTP/1.") {
         return None;
     }
@@ -89,10 +89,10 @@ impl<Io: AsyncRead + Unpin> AsyncRead for RefusedHead<Io> {
 impl<Io: AsyncWrite + Unpin> AsyncWrite for RefusedHead<Io> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         if self.instead.is_none() {
-            self.instead = told(bytes, self.head_bytes).map(|text| (text, 0));
+            self.instead = explain_refusal(bytes, self.head_bytes).map(|text| (text, 0));
         }
         match self.instead {
-            Some(_) => self.poll_instead(context, bytes),
+            Some(_) => self.poll_write_replacement(context, bytes),
             None => Pin::new(&mut self.io).poll_write(context, bytes),
         }
     }
@@ -127,9 +127,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_bare_refusals_get_a_text() {
+    fn only_bare_refusals_get_a_body() {
         let bare = "HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
-        let text = String::from_utf8(told(bare.as_bytes(), 4_096).unwrap()).unwrap();
+        let text = String::from_utf8(explain_refusal(bare.as_bytes(), 4_096).unwrap()).unwrap();
         assert!(text.starts_with("HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n"), "{text}");
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.ends_with(&format!("content-length: {}", body.len())) && body.contains(" 4096 bytes "), "{text}");
@@ -140,7 +140,7 @@ mod tests {
             "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n",
             "content-length: 0\r\n\r\n",
         ] {
-            assert_eq!(told(other.as_bytes(), 4_096), None, "{other}");
+            assert_eq!(explain_refusal(other.as_bytes(), 4_096), None, "{other}");
         }
     }
 }

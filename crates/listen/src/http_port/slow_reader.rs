@@ -10,7 +10,7 @@ use tokio::time::Sleep;
 use super::request_body::Pace;
 
 /// A connection with a minimum read rate.
-pub(super) struct Outgoing<Io> {
+pub(super) struct PacedWriter<Io> {
     io: Io,
     pace: Pace,
     /// Timer of the current period, which begins when the peer's buffer is full and ends when the peer has read enough
@@ -20,18 +20,22 @@ pub(super) struct Outgoing<Io> {
     taken: usize,
 }
 
-impl<Io> Outgoing<Io> {
+impl<Io> PacedWriter<Io> {
     /// Wraps a connection whose peer must read at this rate.
-    pub(super) fn new(io: Io, pace: Pace) -> Outgoing<Io> {
-        Outgoing { io, pace, window: None, taken: 0 }
+    pub(super) fn new(io: Io, pace: Pace) -> PacedWriter<Io> {
+        PacedWriter { io, pace, window: None, taken: 0 }
     }
 
     /// Accounts for the result of a write.
-    fn paced(&mut self, written: Poll<io::Result<usize>>, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn account_write(
+        &mut self,
+        written: Poll<io::Result<usize>>,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
         if let Poll::Ready(Ok(bytes)) = &written {
             self.taken += bytes;
             if self.taken >= self.pace.bytes {
-                self.begin_anew();
+                self.restart_window();
             }
         }
         if written.is_ready() { written } else { self.waited(context) }
@@ -45,12 +49,12 @@ impl<Io> Outgoing<Io> {
         }
     }
 
-    fn begin_anew(&mut self) {
+    fn restart_window(&mut self) {
         (self.taken, self.window) = (0, None);
     }
 }
 
-impl<Io: AsyncRead + Unpin> AsyncRead for Outgoing<Io> {
+impl<Io: AsyncRead + Unpin> AsyncRead for PacedWriter<Io> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -60,10 +64,10 @@ impl<Io: AsyncRead + Unpin> AsyncRead for Outgoing<Io> {
     }
 }
 
-impl<Io: AsyncWrite + Unpin> AsyncWrite for Outgoing<Io> {
+impl<Io: AsyncWrite + Unpin> AsyncWrite for PacedWriter<Io> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.io).poll_write(context, bytes);
-        self.paced(written, context)
+        self.account_write(written, context)
     }
 
     fn poll_write_vectored(
@@ -72,7 +76,7 @@ impl<Io: AsyncWrite + Unpin> AsyncWrite for Outgoing<Io> {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.io).poll_write_vectored(context, parts);
-        self.paced(written, context)
+        self.account_write(written, context)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -83,7 +87,7 @@ impl<Io: AsyncWrite + Unpin> AsyncWrite for Outgoing<Io> {
         match Pin::new(&mut self.io).poll_flush(context) {
             Poll::Ready(flushed) => {
                 // Everything was read; later data starts a new period.
-                self.begin_anew();
+                self.restart_window();
                 Poll::Ready(flushed)
             }
             Poll::Pending => self.waited(context),

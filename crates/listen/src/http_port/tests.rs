@@ -109,7 +109,7 @@ async fn all_of(mut stream: impl AsyncRead + Unpin) -> String {
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
 
 #[tokio::test]
-async fn connections_that_only_wait_keep_nobody_out() {
+async fn idle_connections_do_not_block_new_clients() {
     let tested = port(Bounds::for_test(2), None).await;
     let mut idle = Vec::new();
     for _ in 0..20 {
@@ -133,7 +133,7 @@ async fn a_client_beyond_the_limit_is_answered_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_request_that_comes_while_its_connection_goes_for_another_is_answered() {
+async fn requests_on_connections_being_closed_are_answered() {
     let tested = port(Bounds::for_test(1), None).await;
     for _ in 0..20 {
         let mut idle = TcpStream::connect(tested.address).await.unwrap();
@@ -157,7 +157,7 @@ async fn a_request_that_comes_while_its_connection_goes_for_another_is_answered(
 }
 
 #[tokio::test]
-async fn a_head_that_does_not_come_ends_the_connection() {
+async fn missing_heads_time_out() {
     let tested = port(Bounds { head_wait: SHORT, ..Bounds::for_test(9) }, None).await;
     for (sent, answers) in [
         ("", 0),
@@ -178,7 +178,7 @@ async fn a_head_that_does_not_come_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn a_head_that_is_too_large_is_refused() {
+async fn oversized_heads_are_refused() {
     let tested = port(Bounds::for_test(9), None).await;
     let answer = ask(tested.address, &format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", "h".repeat(40_000))).await;
     let bytes = Bounds::for_test(9).head_bytes;
@@ -198,7 +198,7 @@ async fn an_invalid_head_is_answered_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_body_that_trickles_ends_its_request() {
+async fn slow_bodies_end_their_request() {
     let pace = Pace { window: SHORT, bytes: 10 };
     let tested = port(Bounds { pace, ..Bounds::for_test(9) }, None).await;
     let head = "POST /take HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 40\r\n\r\n";
@@ -210,7 +210,7 @@ async fn a_body_that_trickles_ends_its_request() {
 }
 
 #[tokio::test]
-async fn who_is_refused_in_the_middle_of_a_body_reads_why() {
+async fn refusals_during_a_body_reach_the_client() {
     let tested = port(Bounds::for_test(9), None).await;
     let head = "POST /refuse HTTP/1.1\r\nHost: h\r\nContent-Length: 60000000\r\n\r\n";
     let stream = TcpStream::connect(tested.address).await.unwrap();
@@ -228,7 +228,7 @@ async fn who_is_refused_in_the_middle_of_a_body_reads_why() {
 }
 
 #[tokio::test]
-async fn a_refusal_before_the_body_leaves_the_connection_usable_or_says_that_it_is_closed() {
+async fn early_refusals_keep_the_connection_or_announce_its_close() {
     let tested = port(Bounds { left_wait: SHORT, ..Bounds::for_test(4) }, None).await;
     let refused = |headers: &str, body: &str| format!("POST /refuse HTTP/1.1\r\nHost: h\r\n{headers}\r\n\r\n{body}");
     let (few, many) = ("x".repeat(200_000), "x".repeat(2 << 20));
@@ -257,7 +257,7 @@ async fn a_refusal_before_the_body_leaves_the_connection_usable_or_says_that_it_
 }
 
 #[tokio::test]
-async fn a_stop_waits_for_nobody_who_does_not_end() {
+async fn shutdown_does_not_wait_for_endless_requests() {
     let tested = port(Bounds { stop_wait: SHORT, ..Bounds::for_test(9) }, None).await;
     let mut slow = TcpStream::connect(tested.address).await.unwrap();
     slow.write_all(b"POST /take HTTP/1.1\r\nHost: h\r\nContent-Length: 40\r\n\r\nfew").await.unwrap();
@@ -268,7 +268,7 @@ async fn a_stop_waits_for_nobody_who_does_not_end() {
 }
 
 #[tokio::test]
-async fn a_stop_waits_for_requests_and_not_for_heads() {
+async fn shutdown_waits_for_requests_but_not_for_heads() {
     let tested = port(Bounds::for_test(9), None).await;
     let mut slow = TcpStream::connect(tested.address).await.unwrap();
     slow.write_all(b"GET / HTTP/1.1\r\nHost: ").await.unwrap();
@@ -302,7 +302,7 @@ async fn connect(address: SocketAddr, connector: &TlsConnector) -> TlsStream<Tcp
 }
 
 #[tokio::test]
-async fn silent_handshakes_keep_nobody_out() {
+async fn silent_handshakes_do_not_block_new_clients() {
     let (acceptor, connector) = tls(&[]);
     for bounds in [Bounds::for_test(2), Bounds { handshakes: 2, ..Bounds::for_test(100) }] {
         let tested = port(bounds, Some(acceptor.clone())).await;
@@ -318,7 +318,7 @@ async fn silent_handshakes_keep_nobody_out() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_does_not_come_ends_the_connection() {
+async fn missing_handshakes_time_out() {
     let tested = port(Bounds { handshake_wait: SHORT, ..Bounds::for_test(9) }, Some(tls(&[]).0)).await;
     for sent in [&b""[..], &[22, 3, 1, 2]] {
         let mut slow = TcpStream::connect(tested.address).await.unwrap();
@@ -346,7 +346,7 @@ async fn ask_h2(io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> (u1
 }
 
 #[tokio::test]
-async fn both_versions_of_the_protocol_are_spoken_in_clear_and_with_tls() {
+async fn http1_and_http2_work_with_and_without_tls() {
     let served = (200, "served".to_owned());
     let tested = port(Bounds::for_test(2), None).await;
     let mut idle = Vec::new();
@@ -362,7 +362,7 @@ async fn both_versions_of_the_protocol_are_spoken_in_clear_and_with_tls() {
 }
 
 #[tokio::test]
-async fn a_connection_of_many_requests_waits_when_the_last_is_answered() {
+async fn connections_are_idle_after_their_last_answer() {
     let tested = port(Bounds::for_test(1), None).await;
     let (mut sender, connection) =
         h2::client::handshake(TcpStream::connect(tested.address).await.unwrap()).await.unwrap();
@@ -383,7 +383,7 @@ async fn a_connection_of_many_requests_waits_when_the_last_is_answered() {
 }
 
 #[tokio::test]
-async fn who_reads_nothing_of_an_answer_loses_the_connection() {
+async fn clients_that_stop_reading_are_disconnected() {
     let pace = Pace { window: SHORT, bytes: 1 << 20 };
     let tested = port(Bounds { pace, ..Bounds::for_test(2) }, None).await;
     let mut silent = TcpStream::connect(tested.address).await.unwrap();
@@ -394,7 +394,7 @@ async fn who_reads_nothing_of_an_answer_loses_the_connection() {
 }
 
 #[tokio::test]
-async fn a_port_that_speaks_tls_with_others_also_speaks_in_clear_with_this_machine() {
+async fn tls_ports_accept_plain_local_connections() {
     let (acceptor, connector) = tls(&[]);
     let tested = secured_port(Bounds::for_test(9), Security::TlsBeyond(acceptor)).await;
     assert!(ask(tested.address, GET).await.ends_with("served"));
@@ -414,14 +414,14 @@ async fn a_port_that_speaks_tls_with_others_also_speaks_in_clear_with_this_machi
 }
 
 #[tokio::test]
-async fn plain_http_from_another_machine_is_answered_with_the_reason() {
-    let within = |here: &str, peer: &str| is_within_machine(here.parse().unwrap(), peer.parse().unwrap());
+async fn plain_http_from_other_machines_is_refused_with_the_reason() {
+    let within = |here: &str, peer: &str| is_local_connection(here.parse().unwrap(), peer.parse().unwrap());
     assert!(within("127.0.0.1", "127.0.0.1") && within("127.0.0.1", "127.0.0.9") && within("::1", "::1"));
     assert!(within("192.0.2.5", "192.0.2.5") && within("::ffff:127.0.0.1", "127.0.0.1"));
     assert!(!within("192.0.2.5", "192.0.2.6") && !within("192.0.2.5", "127.0.0.1") && !within("::1", "2001:db8::1"));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-    tokio::spawn(tell_of_tls(listener.accept().await.unwrap().0));
+    tokio::spawn(answer_tls_required(listener.accept().await.unwrap().0));
     let reported = all_of(stream).await;
     let (head, body) = reported.split_once("\r\n\r\n").unwrap();
     assert!(
@@ -437,7 +437,7 @@ fn ask_noted(headers: &str) -> String {
 }
 
 #[tokio::test]
-async fn answers_are_noted_in_every_version_with_and_without_tls() {
+async fn notes_run_in_every_http_version_with_and_without_tls() {
     let (acceptor, connector) = tls(&[b"h2", b"http/1.1"]);
     let (clear, shaken) = (port(Bounds::for_test(9), None).await, port(Bounds::for_test(9), Some(acceptor)).await);
     let noted = |tested: &TestPort| tested.noted.load(Ordering::SeqCst);

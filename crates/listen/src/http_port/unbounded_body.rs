@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_breaks_ends_the_body() {
+    async fn broken_connections_end_the_body() {
         let head = "POST /services/receivers/simple HTTP/1.1\r\nX-Splunk-Input-Mode: Streaming\r\n\r\n";
         let mut server = UnboundedBody::new(Breaking(head.as_bytes().to_vec()), 1_000);
         let mut found = Vec::new();

@@ -34,11 +34,11 @@ impl UnreadBody {
     }
 
     /// Returns the answer once the connection can be reused, or else adds `Connection: close` to it.
-    pub(super) async fn settle<Body>(self, mut answer: Response<Body>) -> Response<Body> {
+    pub(super) async fn finish<Body>(self, mut answer: Response<Body>) -> Response<Body> {
         let Some(left) = self.unread.take() else { return answer };
         let is_read = !self.is_awaited
             && left.size_hint().lower() <= LEFT_BYTES_MAX
-            && tokio::time::timeout(self.longest, read_past(left)).await.unwrap_or(false);
+            && tokio::time::timeout(self.longest, discard_rest(left)).await.unwrap_or(false);
         if !is_read {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -47,7 +47,7 @@ impl UnreadBody {
 }
 
 /// Discards the rest of a body; returns true if the body ended within the limit.
-async fn read_past(mut left: Incoming) -> bool {
+async fn discard_rest(mut left: Incoming) -> bool {
     let mut bytes = 0;
     while let Some(frame) = poll_fn(|context| Pin::new(&mut left).poll_frame(context)).await {
         let Ok(frame) = frame else { return false };

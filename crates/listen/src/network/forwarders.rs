@@ -22,23 +22,23 @@ use tokio_rustls::TlsAcceptor;
 
 use super::limits::ConnectionPermit;
 use super::senders::SenderEntry;
-use super::tcp::{ACCEPT_WAIT, BUSY_WAIT, GATHER, host_of, secured};
-use super::{Port, Stanzas, stopped};
+use super::tcp::{ACCEPT_RETRY_DELAY, BUSY_RETRY_DELAY, GATHER_PAUSE, accept_tls, host_of};
+use super::{Port, Stanzas, wait_stopped};
 use crate::sockets::listen_on;
 use crate::stream::{Connection, first_bytes, is_full_probe, read_now, write};
 
 /// Interval at which a session checks whether events are on disk.
-const ACK_EVERY: Duration = Duration::from_millis(5);
+const ACK_INTERVAL: Duration = Duration::from_millis(5);
 /// Interval at which the events of silent channels are completed.
-const SETTLE_EVERY: Duration = Duration::from_secs(1);
+const CHANNEL_FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum appends awaiting acknowledgment; beyond it, the connection is not read.
-const WAITING_MAX: usize = 64;
+const PENDING_APPENDS_MAX: usize = 64;
 /// Bytes read from one forwarder per turn.
 const TURN_BYTES: usize = 1 << 20;
 /// Timeout of writing an answer.
-const WRITE_MAX: Duration = Duration::from_secs(30);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum time from the first byte of a greeting, frame or packet to its last.
-const UNFINISHED_MAX: Duration = Duration::from_secs(120);
+const INCOMPLETE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Scope of forwarders' batch numbers; it cannot be an index name.
 const SENDER_SCOPE: &str = "\0forwarder";
 /// Minimum protocol level at which packets are offered.
@@ -56,15 +56,17 @@ pub(super) fn listen(
         let Some(mut stopping) = stanzas.0.first().map(|port| port.shared.stopping.clone()) else { return };
         loop {
             let accepted = tokio::select! {
-                () = stopped(&mut stopping) => break,
+                () = wait_stopped(&mut stopping) => break,
                 accepted = listener.accept() => accepted,
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    let Some(port) = stanzas.of(peer.ip()).map(|at| Arc::clone(&stanzas.0[at])) else { continue };
-                    drop(tokio::spawn(connection(port, acceptor.clone(), stream, peer)));
+                    let Some(port) = stanzas.find_stanza(peer.ip()).map(|at| Arc::clone(&stanzas.0[at])) else {
+                        continue;
+                    };
+                    drop(tokio::spawn(serve_connection(port, acceptor.clone(), stream, peer)));
                 }
-                Err(_) => tokio::time::sleep(ACCEPT_WAIT).await,
+                Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
             }
         }
         // Before the stanzas: once they are gone, the address is free for another socket.
@@ -74,12 +76,12 @@ pub(super) fn listen(
 }
 
 /// Serves one connection to its end.
-async fn connection(port: Arc<Port>, acceptor: Option<TlsAcceptor>, stream: TcpStream, peer: SocketAddr) {
+async fn serve_connection(port: Arc<Port>, acceptor: Option<TlsAcceptor>, stream: TcpStream, peer: SocketAddr) {
     let _alive = port.shared.alive.clone();
     let limits = &port.shared.limits;
-    let Some(place) = limits.place() else { return };
+    let Some(place) = limits.acquire() else { return };
     let host = host_of(&port, peer).await;
-    let Some(mut connection) = secured((limits, &place), stream, acceptor, peer).await else { return };
+    let Some(mut connection) = accept_tls((limits, &place), stream, acceptor, peer).await else { return };
     let input = &port.input;
     let defaults = ForwarderDefaults {
         index: input.index.clone(),
@@ -93,8 +95,14 @@ async fn connection(port: Arc<Port>, acceptor: Option<TlsAcceptor>, stream: TcpS
     };
     let forwarder = Forwarder::new(Arc::new(defaults));
     let begun = port.shared.settings.clock.elapsed_ns();
-    let session =
-        Session { port: &port, forwarder, waiting: VecDeque::new(), place, numbers: None, since: Some(begun) };
+    let session = Session {
+        port: &port,
+        forwarder,
+        pending_acks: VecDeque::new(),
+        permit: place,
+        numbers: None,
+        since: Some(begun),
+    };
     if let Err(error) = session.run(&mut *connection).await {
         limits.log_fault(&format!("[{}]: forwarder {peer} is disconnected: {error}", input.stanza));
     }
@@ -128,8 +136,8 @@ struct Session<'a> {
     port: &'a Port,
     forwarder: Forwarder,
     /// Appends in progress, and the ids they will acknowledge.
-    waiting: VecDeque<Acknowledgment>,
-    place: ConnectionPermit<'a>,
+    pending_acks: VecDeque<Acknowledgment>,
+    permit: ConnectionPermit<'a>,
     /// State of a forwarder that numbers its batches.
     numbers: Option<Numbers>,
     /// Monotonic time at which the current incomplete greeting, frame or packet began.
@@ -139,7 +147,7 @@ struct Session<'a> {
 /// State of a forwarder that numbers its batches.
 struct Numbers {
     identity: Arc<FileIdentity>,
-    held: SenderEntry,
+    sender_entry: SenderEntry,
     /// Number of the last stored batch.
     last: u64,
 }
@@ -149,35 +157,35 @@ impl Session<'_> {
         let mut stopping = self.port.shared.stopping.clone();
         let mut heard = self.elapsed();
         loop {
-            let pause = if self.waiting.is_empty() { SETTLE_EVERY } else { ACK_EVERY };
+            let pause = if self.pending_acks.is_empty() { CHANNEL_FLUSH_INTERVAL } else { ACK_INTERVAL };
             let read = tokio::select! {
                 // Received data takes precedence over a request to close.
                 biased;
-                () = stopped(&mut stopping) => break,
-                () = replaced(&mut self.numbers) => break,
-                read = first_bytes(connection), if self.waiting.len() < WAITING_MAX => Some(read),
-                () = self.place.close_requested() => break,
+                () = wait_stopped(&mut stopping) => break,
+                () = wait_replaced(&mut self.numbers) => break,
+                read = first_bytes(connection), if self.pending_acks.len() < PENDING_APPENDS_MAX => Some(read),
+                () = self.permit.close_requested() => break,
                 () = tokio::time::sleep(pause) => None,
             };
             match read {
                 None => {
                     self.check_silence(heard)?;
-                    if self.waiting.len() < WAITING_MAX {
+                    if self.pending_acks.len() < PENDING_APPENDS_MAX {
                         self.check_progress()?;
                     } else {
                         self.since = self.since.map(|_| self.elapsed());
                     }
                     if self.forwarder.is_open() {
-                        self.settle(false).await?;
+                        self.flush_channels(false).await?;
                     }
                 }
                 Some(Ok(first)) if !first.is_empty() => {
                     heard = self.elapsed();
                     if !is_full_probe(&first) {
-                        tokio::time::sleep(GATHER).await;
+                        tokio::time::sleep(GATHER_PAUSE).await;
                     }
                     let asked = self.elapsed();
-                    let mut turn = self.port.shared.turns.wait().await;
+                    let mut turn = self.port.shared.turns.acquire().await;
                     // Time spent waiting for a turn does not count against the forwarder.
                     let waited = self.elapsed().saturating_sub(asked);
                     self.since = self.since.map(|since| since.saturating_add(waited));
@@ -186,7 +194,7 @@ impl Session<'_> {
                     let flow = flow.unwrap_or(Ok(ControlFlow::Break(())))?;
                     self.check_progress()?;
                     // The number must be known before the answer, which permits the forwarder to send batches.
-                    self.know_numbers().await?;
+                    self.load_numbers().await?;
                     let words = self.forwarder.take_answer();
                     answer(connection, &words).await?;
                     if flow.is_break() {
@@ -195,26 +203,26 @@ impl Session<'_> {
                 }
                 Some(_) => break,
             }
-            let ids = self.acknowledged(false)?;
+            let ids = self.take_acknowledged(false)?;
             answer(connection, &wire::acknowledgment(&ids)).await?;
         }
-        self.settle(true).await?;
+        self.flush_channels(true).await?;
         // A forwarder that has disconnected receives no acknowledgment, and sends its unacknowledged data again.
-        let ids = tokio::task::block_in_place(|| self.acknowledged(true))?;
+        let ids = tokio::task::block_in_place(|| self.take_acknowledged(true))?;
         drop(answer(connection, &wire::acknowledgment(&ids)).await);
         Ok(())
     }
 
     /// Looks up the last stored number of a forwarder that numbers its batches, once it has named itself.
-    async fn know_numbers(&mut self) -> Result<(), SessionError> {
+    async fn load_numbers(&mut self) -> Result<(), SessionError> {
         let Some(sender) = self.forwarder.sender().filter(|_| self.numbers.is_none()) else { return Ok(()) };
         let sender = sender.to_owned();
-        let held = self.port.shared.senders.take(&sender).await.ok_or(SessionError::Replaced)?;
+        let held = self.port.shared.senders.acquire(&sender).await.ok_or(SessionError::Replaced)?;
         let head = sender.into_bytes();
         let asked = tokio::task::block_in_place(|| self.port.store.known_offset(SENDER_SCOPE, &head));
         let last = asked.map_err(|error| SessionError::Store(error.to_string()))?;
         let identity = Arc::new(FileIdentity { scope: SENDER_SCOPE.to_owned(), head, variant: 0 });
-        self.numbers = Some(Numbers { identity, held, last });
+        self.numbers = Some(Numbers { identity, sender_entry: held, last });
         Ok(())
     }
 
@@ -232,12 +240,12 @@ impl Session<'_> {
     fn check_progress(&self) -> Result<(), SessionError> {
         let Some(since) = self.since else { return Ok(()) };
         let taken = Duration::from_nanos(self.elapsed().saturating_sub(since).unsigned_abs());
-        if taken >= UNFINISHED_MAX { Err(SessionError::Unfinished(UNFINISHED_MAX.as_secs())) } else { Ok(()) }
+        if taken >= INCOMPLETE_TIMEOUT { Err(SessionError::Unfinished(INCOMPLETE_TIMEOUT.as_secs())) } else { Ok(()) }
     }
 
     /// Completes the events of silent channels, or of all channels if `all` is set.
-    async fn settle(&mut self, all: bool) -> Result<(), SessionError> {
-        let mut turn = self.port.shared.turns.wait().await;
+    async fn flush_channels(&mut self, all: bool) -> Result<(), SessionError> {
+        let mut turn = self.port.shared.turns.acquire().await;
         let elapsed = self.elapsed();
         let stored = turn.run(|_| {
             self.forwarder.settle(all, elapsed);
@@ -274,14 +282,14 @@ impl Session<'_> {
         }
         self.store()?;
         if self.forwarder.messages() > 0 {
-            self.place.mark_active();
+            self.permit.mark_active();
         }
         if !self.forwarder.is_inside_message() {
             self.since = None;
         } else if self.since.is_none() || self.forwarder.messages() > before {
             self.since = Some(self.elapsed());
         }
-        if self.place.set_held(self.forwarder.held_bytes()) {
+        if self.permit.set_held(self.forwarder.held_bytes()) {
             return Err(SessionError::HoldsTooMuch);
         }
         Ok(flow)
@@ -318,7 +326,7 @@ impl Session<'_> {
             receipts.extend(self.append(&mut batch)?);
         }
         if !receipts.is_empty() || !ids.is_empty() {
-            self.waiting.push_back((receipts, ids));
+            self.pending_acks.push_back((receipts, ids));
         }
         Ok(())
     }
@@ -329,14 +337,14 @@ impl Session<'_> {
         let Some(numbers) = &mut self.numbers else { return Err(SessionError::Unnumbered) };
         if number <= numbers.last {
             shared.limits.repeated.fetch_add(1, Ordering::Relaxed);
-            self.waiting.push_back((Vec::new(), vec![number]));
+            self.pending_acks.push_back((Vec::new(), vec![number]));
             return Ok(());
         }
         let (port, has_token) = (self.port, self.forwarder.has_token());
         let (batch, without_index) = with_open_index(batch, |index| check_index(port, index, has_token).is_ok());
         shared.limits.without_index.fetch_add(without_index, Ordering::Relaxed);
         if batch.is_empty() {
-            self.waiting.push_back((Vec::new(), vec![number]));
+            self.pending_acks.push_back((Vec::new(), vec![number]));
             return Ok(());
         }
         let position = FilePosition {
@@ -349,7 +357,7 @@ impl Session<'_> {
         let appended = self.port.store.append_at(batch, position);
         let receipt = appended.map_err(|error| SessionError::Store(error.to_string()))?;
         numbers.last = number;
-        self.waiting.push_back((vec![receipt], vec![number]));
+        self.pending_acks.push_back((vec![receipt], vec![number]));
         Ok(())
     }
 
@@ -366,7 +374,7 @@ impl Session<'_> {
         loop {
             match hand_over(&**store, batch) {
                 Ok(receipt) => return Ok(Some(receipt)),
-                Err(AppendError::Busy(_)) if !*shared.stopping.borrow() => std::thread::park_timeout(BUSY_WAIT),
+                Err(AppendError::Busy(_)) if !*shared.stopping.borrow() => std::thread::park_timeout(BUSY_RETRY_DELAY),
                 // A resent batch would be refused again.
                 Err(AppendError::Refused(reason) | AppendError::IndexRefused(reason)) => {
                     shared.limits.without_index.fetch_add(events, Ordering::Relaxed);
@@ -379,11 +387,11 @@ impl Session<'_> {
     }
 
     /// Ids of appends that are on disk; if `all` is set, waits for all appends.
-    fn acknowledged(&mut self, all: bool) -> Result<Vec<u64>, SessionError> {
+    fn take_acknowledged(&mut self, all: bool) -> Result<Vec<u64>, SessionError> {
         let mut acknowledged = Vec::new();
-        while let Some((receipts, ids)) = self.waiting.pop_front() {
+        while let Some((receipts, ids)) = self.pending_acks.pop_front() {
             if !all && !receipts.iter().all(|receipt| receipt.is_done()) {
-                self.waiting.push_front((receipts, ids));
+                self.pending_acks.push_front((receipts, ids));
                 break;
             }
             for receipt in receipts {
@@ -435,9 +443,9 @@ fn with_open_index(batch: EventBatch, takes: impl Fn(&str) -> bool) -> (EventBat
 }
 
 /// Resolves when another connection of the same forwarder arrives.
-async fn replaced(numbers: &mut Option<Numbers>) {
+async fn wait_replaced(numbers: &mut Option<Numbers>) {
     match numbers {
-        Some(numbers) => numbers.held.replaced().await,
+        Some(numbers) => numbers.sender_entry.wait_replaced().await,
         None => std::future::pending().await,
     }
 }
@@ -446,7 +454,7 @@ async fn answer(connection: &mut dyn Connection, bytes: &[u8]) -> Result<(), Ses
     if bytes.is_empty() {
         return Ok(());
     }
-    let written = tokio::time::timeout(WRITE_MAX, write(connection, bytes)).await;
+    let written = tokio::time::timeout(WRITE_TIMEOUT, write(connection, bytes)).await;
     written.map_err(|_| SessionError::Deaf)?.map_err(|_| SessionError::Deaf)
 }
 
@@ -463,7 +471,7 @@ mod tests {
     use tokio::io::AsyncWriteExt;
     use tokio::sync::{mpsc, watch};
 
-    use super::super::{Limits, Names, Senders, Shared, Turns};
+    use super::super::{Limits, Names, ReadSlots, Senders, Shared};
     use super::*;
     use quarry_inputs::InputSettings;
 
@@ -483,7 +491,7 @@ mod tests {
     /// Runs a session in which a forwarder connects, sends `text` after the time `after`, and disconnects.
     async fn session(text: &[u8], after: Duration) -> Result<(), SessionError> {
         let layers = Layers::new([]);
-        let input = NetworkInput::of_forwarders(&layers, "127.0.0.1:0".parse().unwrap());
+        let input = NetworkInput::for_forwarders(&layers, "127.0.0.1:0".parse().unwrap());
         let (props, clock) = (Arc::new(PropsResolver::new(&layers)), ManualClock::shared(0));
         let settings = Arc::new(InputSettings {
             layers,
@@ -495,7 +503,7 @@ mod tests {
         });
         let (_stop, stopping) = watch::channel(false);
         let (alive, _ended) = mpsc::channel(1);
-        let (turns, limits) = (Arc::new(Turns::new()), Arc::new(Limits::new()));
+        let (turns, limits) = (Arc::new(ReadSlots::new()), Arc::new(Limits::new()));
         let (names, senders) = (Arc::<Names>::default(), Arc::<Senders>::default());
         let shared =
             Arc::new(Shared { settings, forwarder_tokens: None, turns, limits, names, senders, stopping, alive });
@@ -505,9 +513,9 @@ mod tests {
         let defaults =
             ForwarderDefaults { index, host, source, sourcetype, tokens: None, offers_packets: true, props, typing };
         let forwarder = Forwarder::new(Arc::new(defaults));
-        let place = port.shared.limits.place().unwrap();
+        let place = port.shared.limits.acquire().unwrap();
         let (waiting, numbers, since) = (VecDeque::new(), None, Some(0));
-        let session = Session { port: &port, forwarder, waiting, place, numbers, since };
+        let session = Session { port: &port, forwarder, pending_acks: waiting, permit: place, numbers, since };
         let (mut sender, mut connection) = tokio::io::duplex(1 << 10);
         clock.advance_ns(i64::try_from(after.as_nanos()).unwrap());
         sender.write_all(text).await.unwrap();
@@ -516,8 +524,8 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn who_does_not_end_what_it_begins_is_disconnected() {
-        let late = UNFINISHED_MAX + Duration::from_secs(1);
+    async fn senders_of_incomplete_messages_are_disconnected() {
+        let late = INCOMPLETE_TIMEOUT + Duration::from_secs(1);
         let mut greeting = b"--splunk-cooked-mode-".to_vec();
         assert!(session(&greeting, Duration::from_secs(60)).await.is_ok());
         assert!(matches!(session(&greeting, late).await, Err(SessionError::Unfinished(120))));
@@ -529,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn events_without_an_index_are_left_out_and_the_others_keep_their_fields() {
+    fn events_for_closed_indexes_are_dropped_and_others_keep_their_fields() {
         let mut batch = EventBatch::default();
         for (row, index) in ["a", "_x", "b", "a"].into_iter().enumerate() {
             let meta = Metadata { index: index.into(), host: "h".into(), source: "s".into(), sourcetype: "t".into() };

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use quarry_stdx::log;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-use crate::http_port::{IdleConnections, Waiter, connections_max};
+use crate::http_port::{ConnectionState, IdleConnections, connections_max};
 
 /// Maximum connections of all ports together, and the share of the open-file limit (in sixteenths) that they may use.
 const CONNECTIONS_MAX: usize = 16_384;
@@ -42,14 +42,14 @@ pub(crate) struct Limits {
     /// Errors of single connections.
     faults: AtomicU64,
     unlogged_faults: AtomicU64,
-    told: [AtomicU64; 8],
+    reported: [AtomicU64; 8],
 }
 
 pub(crate) struct ConnectionPermit<'a> {
     limits: &'a Limits,
     held_bytes: usize,
     /// Entry among the connections that have sent nothing; `None` once the connection has sent something.
-    mute: Option<Waiter>,
+    mute: Option<ConnectionState>,
 }
 
 impl Limits {
@@ -76,12 +76,12 @@ impl Limits {
             repeated,
             faults,
             unlogged_faults,
-            told,
+            reported: told,
         }
     }
 
     /// Permit for one more connection; `None` if all permits are in use.
-    pub(crate) fn place(&self) -> Option<ConnectionPermit<'_>> {
+    pub(crate) fn acquire(&self) -> Option<ConnectionPermit<'_>> {
         let is_full = self.connections.fetch_add(1, Ordering::Relaxed) >= self.connections_max;
         // A connection that was requested to close frees its permit shortly afterwards.
         if is_full && self.mute.close_oldest() {
@@ -91,7 +91,7 @@ impl Limits {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        Some(ConnectionPermit { limits: self, held_bytes: 0, mute: Some(Waiter::new(&self.mute)) })
+        Some(ConnectionPermit { limits: self, held_bytes: 0, mute: Some(ConnectionState::new(&self.mute)) })
     }
 
     /// Logs an error of a connection, unless many were logged recently, so that the log cannot fill the disk.
@@ -104,7 +104,7 @@ impl Limits {
     }
 
     /// Logs the counts since the last call.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn log_counts(&self) {
         self.faults.store(0, Ordering::Relaxed);
         let counts = [
             (
@@ -125,7 +125,7 @@ impl Limits {
             (&self.unlogged_faults, "more connections ended for such reasons"),
             (&self.lost, "batches of events could not be written and are lost"),
         ];
-        for ((count, what), told) in counts.into_iter().zip(&self.told) {
+        for ((count, what), told) in counts.into_iter().zip(&self.reported) {
             let count = count.load(Ordering::Relaxed);
             let fresh = count.saturating_sub(told.swap(count, Ordering::Relaxed));
             if fresh > 0 {
@@ -185,22 +185,22 @@ mod tests {
     use super::{FAULTS_LOGGED_MAX, Limits};
 
     #[test]
-    fn connections_beyond_the_limit_find_no_place_until_one_ends() {
+    fn excess_connections_get_no_permit_until_one_ends() {
         let limits = Limits::of(2);
-        let (mut first, mut second) = (limits.place(), limits.place());
+        let (mut first, mut second) = (limits.acquire(), limits.acquire());
         [&mut first, &mut second].into_iter().flatten().for_each(|place| place.mark_active());
-        assert!(first.is_some() && second.is_some() && limits.place().is_none());
+        assert!(first.is_some() && second.is_some() && limits.acquire().is_none());
         assert_eq!(limits.refused.load(Ordering::Relaxed), 1);
         drop(first);
-        assert!(limits.place().is_some());
+        assert!(limits.acquire().is_some());
     }
 
     #[tokio::test]
-    async fn who_has_sent_nothing_goes_for_a_new_one_and_who_has_stays() {
+    async fn silent_connections_are_closed_for_new_ones() {
         let limits = Limits::of(2);
-        let (mut spoken, mute) = (limits.place().unwrap(), limits.place().unwrap());
+        let (mut spoken, mute) = (limits.acquire().unwrap(), limits.acquire().unwrap());
         spoken.mark_active();
-        let new = limits.place();
+        let new = limits.acquire();
         assert!(new.is_some());
         mute.close_requested().await;
         drop(mute);
@@ -214,7 +214,7 @@ mod tests {
         let limits = Limits::of(1);
         (0..FAULTS_LOGGED_MAX + 5).for_each(|_| limits.log_fault("a connection is odd"));
         assert_eq!(limits.unlogged_faults.load(Ordering::Relaxed), 5);
-        limits.tell();
+        limits.log_counts();
         limits.log_fault("told again");
         assert_eq!(limits.unlogged_faults.load(Ordering::Relaxed), 5);
     }

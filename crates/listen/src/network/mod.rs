@@ -36,19 +36,19 @@ use limits::Limits;
 pub use limits::raise_open_files;
 use names::Names;
 use senders::Senders;
-use turns::Turns;
+use turns::ReadSlots;
 
 /// Time that shutdown waits for connections.
-const STOP_WAIT: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval of log messages.
-const TELL_EVERY: Duration = Duration::from_secs(10);
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// State shared by the stanzas of a socket; the limits are those of all sockets.
 pub(crate) struct Shared {
     /// Accepted tokens: a forwarder must present one of them.
     pub(crate) forwarder_tokens: Option<Arc<[String]>>,
     pub(crate) settings: Arc<InputSettings>,
-    pub(crate) turns: Arc<Turns>,
+    pub(crate) turns: Arc<ReadSlots>,
     pub(crate) limits: Arc<Limits>,
     pub(crate) names: Arc<Names>,
     pub(crate) senders: Arc<Senders>,
@@ -77,7 +77,7 @@ type SocketKey = (NetworkKind, bool, SocketAddr);
 
 /// A socket as inputs.conf describes it. If anything in it changes, the socket is opened again.
 #[derive(Clone, Debug, PartialEq)]
-struct Wanted {
+struct SocketConfig {
     key: SocketKey,
     inputs: Vec<NetworkInput>,
     /// Of forwarders' ports.
@@ -88,7 +88,7 @@ struct Wanted {
 
 /// An open socket with the tasks behind it.
 struct OpenSocket {
-    wanted: Wanted,
+    wanted: SocketConfig,
     /// Faults of those of its stanzas that are left out.
     faults: Vec<ListenError>,
     stop: watch::Sender<bool>,
@@ -101,9 +101,9 @@ pub struct Listeners {
     pub addresses: BTreeMap<String, SocketAddr>,
     data_dir: PathBuf,
     /// Address for forwarders that the command line names.
-    asked: Option<SocketAddr>,
+    requested: Option<SocketAddr>,
     open: Vec<OpenSocket>,
-    turns: Arc<Turns>,
+    turns: Arc<ReadSlots>,
     limits: Arc<Limits>,
     names: Arc<Names>,
     senders: Arc<Senders>,
@@ -127,9 +127,9 @@ impl Listeners {
         let mut listeners = Listeners {
             addresses: BTreeMap::new(),
             data_dir: data_dir.to_owned(),
-            asked,
+            requested: asked,
             open: Vec::new(),
-            turns: Arc::new(Turns::new()),
+            turns: Arc::new(ReadSlots::new()),
             limits: Arc::new(Limits::new()),
             names: Arc::default(),
             senders: Arc::default(),
@@ -143,7 +143,7 @@ impl Listeners {
             }
             faults.iter().for_each(log::warning);
         }
-        tokio::spawn(tell_limits(Arc::clone(&listeners.limits), until));
+        tokio::spawn(log_limits(Arc::clone(&listeners.limits), until));
         Ok(listeners)
     }
 
@@ -157,7 +157,7 @@ impl Listeners {
 
     /// Like [`Listeners::apply`]; returns the errors of sockets that could not be opened.
     async fn follow(&mut self, node: &Arc<InputSettings>, stores: Stores<'_>) -> Vec<ListenError> {
-        let (wanted, mut faults) = wanted(node, self.asked);
+        let (wanted, mut faults) = configured_sockets(node, self.requested);
         let (kept, changed) =
             std::mem::take(&mut self.open).into_iter().partition(|open| wanted.contains(&open.wanted));
         self.open = kept;
@@ -173,7 +173,12 @@ impl Listeners {
     }
 
     /// Opens a socket for those of its stanzas that are valid; fails if none is.
-    fn listen(&mut self, wanted: Wanted, node: &Arc<InputSettings>, stores: Stores<'_>) -> Result<(), ListenError> {
+    fn listen(
+        &mut self,
+        wanted: SocketConfig,
+        node: &Arc<InputSettings>,
+        stores: Stores<'_>,
+    ) -> Result<(), ListenError> {
         raise_open_files();
         let (stop, stopping) = watch::channel(false);
         let (alive, ended) = mpsc::channel(1);
@@ -189,7 +194,7 @@ impl Listeners {
         });
         let (mut ports, mut faults) = (Vec::new(), Vec::new());
         for input in &wanted.inputs {
-            match port_of(input.clone(), &shared, stores) {
+            match build_port(input.clone(), &shared, stores) {
                 Ok(port) => ports.push(port),
                 Err(fault) => faults.push(fault),
             }
@@ -213,7 +218,7 @@ impl Listeners {
         };
         let stanza = names().collect::<Vec<_>>().join("], [");
         let bound = bound.map_err(|error| {
-            about(
+            stanza_error(
                 &stanza,
                 format!(
                     "cannot listen on {address}: {error}; end the process that listens there, or change or disable the \
@@ -232,7 +237,7 @@ impl Listeners {
         for open in &sockets {
             open.stop.send_replace(true);
         }
-        let until = tokio::time::Instant::now() + STOP_WAIT;
+        let until = tokio::time::Instant::now() + STOP_TIMEOUT;
         for mut open in sockets {
             let names: Vec<&str> = open.wanted.inputs.iter().map(|input| input.stanza.as_str()).collect();
             self.addresses.retain(|stanza, _| !names.contains(&stanza.as_str()));
@@ -253,7 +258,7 @@ impl Listeners {
 
 /// The sockets that inputs.conf describes, and the faults of stanzas without a socket. Stanzas of one address share a socket; each with
 /// a system-assigned port number has its own.
-fn wanted(node: &InputSettings, asked: Option<SocketAddr>) -> (Vec<Wanted>, Vec<ListenError>) {
+fn configured_sockets(node: &InputSettings, asked: Option<SocketAddr>) -> (Vec<SocketConfig>, Vec<ListenError>) {
     let mut settings = NetworkInputSettings::new(&node.layers);
     let tokens: Option<Arc<[String]>> = settings.forwarder_tokens.take().map(Into::into);
     if let Some(address) = asked {
@@ -266,16 +271,16 @@ fn wanted(node: &InputSettings, asked: Option<SocketAddr>) -> (Vec<Wanted>, Vec<
                 && input.remote.is_none()
         };
         settings.inputs.retain(|input| !gives_way(input));
-        settings.inputs.push(NetworkInput::of_forwarders(&node.layers, address));
+        settings.inputs.push(NetworkInput::for_forwarders(&node.layers, address));
     }
     for name in &settings.bad_names {
         log::warning(format!("inputs.conf [{name}]: no port in its name, so no port is opened"));
     }
-    let (mut sockets, mut faults) = (Vec::<Wanted>::new(), Vec::new());
+    let (mut sockets, mut faults) = (Vec::<SocketConfig>::new(), Vec::new());
     for input in settings.inputs {
         let Ok(bind) = input.bind.parse() else {
             let reason = format!("bindAddress = {}: give an address such as 127.0.0.1", input.bind);
-            faults.push(about(&input.stanza, reason));
+            faults.push(stanza_error(&input.stanza, reason));
             continue;
         };
         let key = (input.kind, input.tls, SocketAddr::new(bind, input.port));
@@ -284,7 +289,7 @@ fn wanted(node: &InputSettings, asked: Option<SocketAddr>) -> (Vec<Wanted>, Vec<
             None => {
                 let tokens = tokens.clone().filter(|_| input.kind == NetworkKind::Forwarders);
                 let ssl = input.tls.then(|| settings.ssl.clone());
-                sockets.push(Wanted { key, inputs: vec![input], tokens, ssl });
+                sockets.push(SocketConfig { key, inputs: vec![input], tokens, ssl });
             }
         }
     }
@@ -292,21 +297,21 @@ fn wanted(node: &InputSettings, asked: Option<SocketAddr>) -> (Vec<Wanted>, Vec<
     (sockets, faults)
 }
 
-fn port_of(input: NetworkInput, shared: &Arc<Shared>, stores: Stores<'_>) -> Result<Arc<Port>, ListenError> {
+fn build_port(input: NetworkInput, shared: &Arc<Shared>, stores: Stores<'_>) -> Result<Arc<Port>, ListenError> {
     let store = stores(input.routing.as_deref());
-    store.check_index(&input.index).map_err(|fault| about(&input.stanza, fault))?;
-    let access = access_of(&input)?;
+    store.check_index(&input.index).map_err(|fault| stanza_error(&input.stanza, fault))?;
+    let access = build_access_list(&input)?;
     let typing = Arc::new(EventTyping::new(Arc::clone(&shared.settings.props)));
     Ok(Arc::new(Port { input, access, store, typing, shared: Arc::clone(shared) }))
 }
 
-fn about(stanza: &str, reason: impl ToString) -> ListenError {
+fn stanza_error(stanza: &str, reason: impl ToString) -> ListenError {
     ListenError::Stanza { stanza: stanza.to_owned(), reason: reason.to_string() }
 }
 
 impl Stanzas {
     /// Index of the stanza for a sender; a sender that no stanza allows is counted.
-    pub(crate) fn of(&self, sender: IpAddr) -> Option<usize> {
+    pub(crate) fn find_stanza(&self, sender: IpAddr) -> Option<usize> {
         let found = self.0.iter().position(|port| port.access.allows(sender));
         if let (None, Some(port)) = (found, self.0.first()) {
             port.shared.limits.forbidden.fetch_add(1, Ordering::Relaxed);
@@ -337,13 +342,13 @@ impl Port {
 }
 
 /// Access list from `acceptFrom` and the host named by the stanza.
-fn access_of(input: &NetworkInput) -> Result<AccessList, ListenError> {
+fn build_access_list(input: &NetworkInput) -> Result<AccessList, ListenError> {
     let listed = AccessList::new(input.accept_from.iter().map(String::as_str));
-    let listed = listed.map_err(|fault| about(&input.stanza, fault))?;
+    let listed = listed.map_err(|fault| stanza_error(&input.stanza, fault))?;
     let Some(remote) = &input.remote else { return Ok(listed) };
     let addresses = match remote.parse::<IpAddr>() {
         Ok(address) => vec![address],
-        Err(_) => names::addresses_of(remote).map_err(|source| ListenError::UnknownSender {
+        Err(_) => names::resolve_addresses(remote).map_err(|source| ListenError::UnknownSender {
             stanza: input.stanza.clone(),
             sender: remote.clone(),
             source,
@@ -353,15 +358,15 @@ fn access_of(input: &NetworkInput) -> Result<AccessList, ListenError> {
 }
 
 /// Resolves when the server stops or the socket closes.
-pub async fn stopped(stopping: &mut watch::Receiver<bool>) {
+pub async fn wait_stopped(stopping: &mut watch::Receiver<bool>) {
     // A dropped sender counts as the signal to stop.
     drop(stopping.wait_for(|stopping| *stopping).await);
 }
 
 /// Periodically logs the counts of refused connections and lost events.
-async fn tell_limits(limits: Arc<Limits>, mut stopping: watch::Receiver<bool>) {
-    while tokio::time::timeout(TELL_EVERY, stopped(&mut stopping)).await.is_err() {
-        limits.tell();
+async fn log_limits(limits: Arc<Limits>, mut stopping: watch::Receiver<bool>) {
+    while tokio::time::timeout(LOG_INTERVAL, wait_stopped(&mut stopping)).await.is_err() {
+        limits.log_counts();
     }
-    limits.tell();
+    limits.log_counts();
 }

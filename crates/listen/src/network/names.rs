@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 /// Maximum cached names; beyond it the cache is cleared.
 const NAMES_MAX: usize = 4_096;
 /// Timeout of a lookup.
-const WAIT_MAX: Duration = Duration::from_secs(2);
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum concurrent lookups; limited because they occupy threads that HTTP requests use as well.
 const LOOKUPS_MAX: usize = 32;
@@ -30,9 +30,9 @@ impl Default for Names {
 
 impl Names {
     /// Name of an address, or the address itself if none is found in time.
-    pub(crate) async fn of(&self, address: IpAddr) -> String {
+    pub(crate) async fn resolve(&self, address: IpAddr) -> String {
         let address = address.to_canonical();
-        if let Some(name) = self.known(address) {
+        if let Some(name) = self.cached(address) {
             return name;
         }
         let asked = async {
@@ -45,30 +45,30 @@ impl Names {
             })
             .await
         };
-        let name = match tokio::time::timeout(WAIT_MAX, asked).await {
+        let name = match tokio::time::timeout(LOOKUP_TIMEOUT, asked).await {
             Ok(Ok(Ok(name))) if !name.is_empty() => name,
             _ => address.to_string(),
         };
-        self.keep(address, &name);
+        self.cache_name(address, &name);
         name
     }
 
     /// Like [`Names::of`], but blocks the thread.
-    pub(crate) fn of_blocking(&self, address: IpAddr) -> String {
+    pub(crate) fn resolve_blocking(&self, address: IpAddr) -> String {
         let address = address.to_canonical();
-        self.known(address).unwrap_or_else(|| {
+        self.cached(address).unwrap_or_else(|| {
             let found = dns_lookup::lookup_addr(&address).ok().filter(|name| !name.is_empty());
             let name = found.unwrap_or_else(|| address.to_string());
-            self.keep(address, &name);
+            self.cache_name(address, &name);
             name
         })
     }
 
-    fn known(&self, address: IpAddr) -> Option<String> {
+    fn cached(&self, address: IpAddr) -> Option<String> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&address).cloned()
     }
 
-    fn keep(&self, address: IpAddr, name: &str) {
+    fn cache_name(&self, address: IpAddr, name: &str) {
         let mut names = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if names.len() >= NAMES_MAX {
             names.clear();
@@ -78,6 +78,6 @@ impl Names {
 }
 
 /// Addresses of a host name.
-pub(crate) fn addresses_of(name: &str) -> std::io::Result<Vec<IpAddr>> {
+pub(crate) fn resolve_addresses(name: &str) -> std::io::Result<Vec<IpAddr>> {
     Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
 }

@@ -13,11 +13,11 @@ const SENDERS_MAX: usize = 65_536;
 
 /// All connected forwarders.
 #[derive(Debug, Default)]
-pub(crate) struct Senders(Mutex<BTreeMap<String, Arc<SenderTurn>>>);
+pub(crate) struct Senders(Mutex<BTreeMap<String, Arc<SenderSlot>>>);
 
 /// Entry of one forwarder.
 #[derive(Debug)]
-struct SenderTurn {
+struct SenderSlot {
     busy: Arc<tokio::sync::Mutex<()>>,
     /// Number of the latest connection.
     latest: watch::Sender<u64>,
@@ -30,14 +30,14 @@ pub(crate) struct SenderEntry {
     latest: watch::Receiver<u64>,
     number: u64,
     // Keeps the entry in the list.
-    _place: Arc<SenderTurn>,
+    _place: Arc<SenderSlot>,
 }
 
 impl Senders {
     /// Requests the connection that holds the entry of `sender` to end, waits until it has ended, and takes over the
     /// entry.
-    pub(crate) async fn take(&self, sender: &str) -> Option<SenderEntry> {
-        let place = self.place(sender)?;
+    pub(crate) async fn acquire(&self, sender: &str) -> Option<SenderEntry> {
+        let place = self.register(sender)?;
         let mut number = 0;
         place.latest.send_modify(|latest| {
             *latest += 1;
@@ -50,7 +50,7 @@ impl Senders {
         (!held.is_replaced()).then_some(held)
     }
 
-    fn place(&self, sender: &str) -> Option<Arc<SenderTurn>> {
+    fn register(&self, sender: &str) -> Option<Arc<SenderSlot>> {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if places.len() >= SENDERS_MAX {
             places.retain(|_, place| Arc::strong_count(place) > 1);
@@ -58,7 +58,7 @@ impl Senders {
         if places.len() >= SENDERS_MAX && !places.contains_key(sender) {
             return None;
         }
-        let made = || Arc::new(SenderTurn { busy: Arc::default(), latest: watch::Sender::new(0) });
+        let made = || Arc::new(SenderSlot { busy: Arc::default(), latest: watch::Sender::new(0) });
         Some(Arc::clone(places.entry(sender.to_owned()).or_insert_with(made)))
     }
 }
@@ -69,7 +69,7 @@ impl SenderEntry {
     }
 
     /// Resolves when another connection of the same sender arrives.
-    pub(crate) async fn replaced(&mut self) {
+    pub(crate) async fn wait_replaced(&mut self) {
         let number = self.number;
         // The channel lives as long as this value.
         drop(self.latest.wait_for(|latest| *latest != number).await);
@@ -81,14 +81,14 @@ mod tests {
     use super::Senders;
 
     #[test]
-    fn the_connection_that_came_last_has_the_place_once_the_one_before_has_ended() {
+    fn new_connections_of_a_sender_replace_the_previous_one() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let senders = Senders::default();
-            let mut first = senders.take("a").await.unwrap();
-            assert!(senders.take("b").await.is_some(), "another sender does not wait");
-            let (second, ()) = tokio::join!(senders.take("a"), async {
-                first.replaced().await;
+            let mut first = senders.acquire("a").await.unwrap();
+            assert!(senders.acquire("b").await.is_some(), "another sender does not wait");
+            let (second, ()) = tokio::join!(senders.acquire("a"), async {
+                first.wait_replaced().await;
                 drop(first);
             });
             assert!(!second.unwrap().is_replaced());

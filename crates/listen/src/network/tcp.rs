@@ -17,18 +17,18 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
 use super::limits::{ConnectionPermit, Limits};
-use super::turns::TurnBuffers;
-use super::{Port, Stanzas, stopped};
+use super::turns::ReadBuffers;
+use super::{Port, Stanzas, wait_stopped};
 use crate::sockets::listen_on;
 use crate::stream::{Connection, first_bytes, is_full_probe, read_now};
-use crate::tls::HANDSHAKE_MAX;
+use crate::tls::HANDSHAKE_TIMEOUT;
 
 /// Pause after a short read.
-pub(super) const GATHER: Duration = Duration::from_millis(5);
+pub(super) const GATHER_PAUSE: Duration = Duration::from_millis(5);
 /// Pause before a busy store is tried again.
-pub(super) const BUSY_WAIT: Duration = Duration::from_millis(200);
+pub(super) const BUSY_RETRY_DELAY: Duration = Duration::from_millis(200);
 /// Pause after a failed accept, usually a lack of file descriptors.
-pub(super) const ACCEPT_WAIT: Duration = Duration::from_millis(100);
+pub(super) const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Bytes of text after which a batch is stored.
 pub(super) const BATCH_BYTES: usize = 1 << 20;
 /// Number of events after which a batch is stored.
@@ -50,15 +50,17 @@ pub(super) fn listen(
         let Some(mut stopping) = stanzas.0.first().map(|port| port.shared.stopping.clone()) else { return };
         loop {
             let accepted = tokio::select! {
-                () = stopped(&mut stopping) => break,
+                () = wait_stopped(&mut stopping) => break,
                 accepted = listener.accept() => accepted,
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    let Some((port, template)) = stanzas.of(peer.ip()).map(|at| ports[at].clone()) else { continue };
-                    drop(tokio::spawn(connection(port, template, acceptor.clone(), stream, peer)));
+                    let Some((port, template)) = stanzas.find_stanza(peer.ip()).map(|at| ports[at].clone()) else {
+                        continue;
+                    };
+                    drop(tokio::spawn(serve_connection(port, template, acceptor.clone(), stream, peer)));
                 }
-                Err(_) => tokio::time::sleep(ACCEPT_WAIT).await,
+                Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
             }
         }
         // Before the stanzas: once they are gone, the address is free for another socket.
@@ -68,7 +70,7 @@ pub(super) fn listen(
 }
 
 /// Serves one connection to its end.
-async fn connection(
+async fn serve_connection(
     port: Arc<Port>,
     template: Arc<Template>,
     acceptor: Option<TlsAcceptor>,
@@ -77,25 +79,25 @@ async fn connection(
 ) {
     let _alive = port.shared.alive.clone();
     let limits = &port.shared.limits;
-    let Some(place) = limits.place() else { return };
+    let Some(place) = limits.acquire() else { return };
     let host = host_of(&port, peer).await;
-    let Some(mut connection) = secured((limits, &place), stream, acceptor, peer).await else { return };
+    let Some(mut connection) = accept_tls((limits, &place), stream, acceptor, peer).await else { return };
     let stream = RawStream::new(template, host);
     let appender = Appender::new(Arc::clone(&port.store));
-    Session { port: &port, stream, appender, place, peer }.run(&mut *connection).await;
+    Session { port: &port, stream, appender, permit: place, peer }.run(&mut *connection).await;
 }
 
 /// The `host` of data from `peer`.
 pub(super) async fn host_of(port: &Port, peer: SocketAddr) -> String {
     match port.input.sender_host {
         SenderHost::Address => peer.ip().to_canonical().to_string(),
-        SenderHost::Name => port.shared.names.of(peer.ip()).await,
+        SenderHost::Name => port.shared.names.resolve(peer.ip()).await,
         SenderHost::Fixed => port.input.host.as_ref().unwrap_or(&port.shared.settings.host).clone(),
     }
 }
 
 /// Performs the TLS handshake if the port uses TLS, and returns the connection.
-pub(super) async fn secured(
+pub(super) async fn accept_tls(
     (limits, place): (&Limits, &ConnectionPermit<'_>),
     stream: TcpStream,
     acceptor: Option<TlsAcceptor>,
@@ -103,7 +105,7 @@ pub(super) async fn secured(
 ) -> Option<Box<dyn Connection>> {
     let Some(acceptor) = acceptor else { return Some(Box::new(stream)) };
     let shaken = tokio::select! {
-        shaken = tokio::time::timeout(HANDSHAKE_MAX, acceptor.accept(stream)) => shaken,
+        shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)) => shaken,
         () = place.close_requested() => return None,
     };
     match shaken {
@@ -113,7 +115,7 @@ pub(super) async fn secured(
             None
         }
         Err(_) => {
-            let seconds = HANDSHAKE_MAX.as_secs();
+            let seconds = HANDSHAKE_TIMEOUT.as_secs();
             limits.log_fault(&format!("{peer}: no TLS connection: its handshake took more than {seconds} seconds"));
             None
         }
@@ -124,7 +126,7 @@ struct Session<'a> {
     port: &'a Port,
     stream: RawStream,
     appender: Appender,
-    place: ConnectionPermit<'a>,
+    permit: ConnectionPermit<'a>,
     peer: SocketAddr,
 }
 
@@ -136,9 +138,9 @@ impl Session<'_> {
             let read = tokio::select! {
                 // Received data takes precedence over a request to close.
                 biased;
-                () = stopped(&mut stopping) => break,
+                () = wait_stopped(&mut stopping) => break,
                 read = first_bytes(connection) => read,
-                () = self.place.close_requested() => break,
+                () = self.permit.close_requested() => break,
                 () = tokio::time::sleep(silence), if !self.stream.is_idle() => {
                     self.end_events().await;
                     continue;
@@ -148,11 +150,11 @@ impl Session<'_> {
             if first.is_empty() {
                 break;
             }
-            self.place.mark_active();
+            self.permit.mark_active();
             if !is_full_probe(&first) {
-                tokio::time::sleep(GATHER).await;
+                tokio::time::sleep(GATHER_PAUSE).await;
             }
-            let mut turn = self.port.shared.turns.wait().await;
+            let mut turn = self.port.shared.turns.acquire().await;
             if turn.run(|buffers| self.read(connection, &first, buffers)).is_none_or(|flow| flow.is_break()) {
                 break;
             }
@@ -162,16 +164,16 @@ impl Session<'_> {
 
     /// Completes and stores the last event, and drops the pipeline.
     async fn end_events(&mut self) {
-        let mut turn = self.port.shared.turns.wait().await;
+        let mut turn = self.port.shared.turns.acquire().await;
         turn.run(|buffers| {
             self.stream.finish(&mut buffers.batch);
-            self.place.set_held(0);
+            self.permit.set_held(0);
             self.append(buffers);
         });
     }
 
     /// Reads the data available after `first` and stores it.
-    fn read(&mut self, connection: &mut dyn Connection, first: &[u8], buffers: &mut TurnBuffers) -> ControlFlow<()> {
+    fn read(&mut self, connection: &mut dyn Connection, first: &[u8], buffers: &mut ReadBuffers) -> ControlFlow<()> {
         let now = self.port.shared.settings.clock.now_ns();
         if let Err(error) = self.stream.begin(now) {
             log::error(format!("[{}]: {error}", self.port.input.stanza));
@@ -196,16 +198,16 @@ impl Session<'_> {
             }
             break;
         }
-        if self.place.set_held(self.stream.held_bytes()) {
+        if self.permit.set_held(self.stream.held_bytes()) {
             self.stream.finish(&mut buffers.batch);
-            self.place.set_held(0);
+            self.permit.set_held(0);
         }
         self.append(buffers);
         flow
     }
 
     /// Stores the batch; waits while the store is busy.
-    fn append(&mut self, buffers: &mut TurnBuffers) {
+    fn append(&mut self, buffers: &mut ReadBuffers) {
         append(&mut self.appender, &mut buffers.batch, self.port, &self.peer);
     }
 }
@@ -221,7 +223,7 @@ pub(super) fn append(
         match appender.append(batch) {
             Ok(()) => return,
             Err(AppendError::Busy(_)) if !batch.is_empty() && !*port.shared.stopping.borrow() => {
-                std::thread::park_timeout(BUSY_WAIT);
+                std::thread::park_timeout(BUSY_RETRY_DELAY);
             }
             Err(error) => {
                 port.shared.limits.lost.fetch_add(1, Ordering::Relaxed);

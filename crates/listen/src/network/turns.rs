@@ -8,13 +8,13 @@ use quarry_event::EventBatch;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Minimum and maximum number of turns.
-const TURNS: (usize, usize) = (2, 8);
+const SLOTS_MIN_MAX: (usize, usize) = (2, 8);
 /// Size of a read buffer.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// Buffers of a turn, reused by the next.
 #[derive(Debug)]
-pub(crate) struct TurnBuffers {
+pub(crate) struct ReadBuffers {
     /// Read buffer.
     pub(crate) buffer: Vec<u8>,
     /// Batch for events; empty between turns.
@@ -23,46 +23,49 @@ pub(crate) struct TurnBuffers {
 
 /// All turns.
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub(crate) struct ReadSlots {
     free: Semaphore,
-    free_buffers: Arc<Mutex<Vec<TurnBuffers>>>,
+    free_buffers: Arc<Mutex<Vec<ReadBuffers>>>,
 }
 
 /// A turn; ends when dropped.
 #[derive(Debug)]
-pub(crate) struct Turn<'a> {
+pub(crate) struct ReadSlot<'a> {
     _permit: Option<SemaphorePermit<'a>>,
-    free_buffers: &'a Mutex<Vec<TurnBuffers>>,
-    buffers: Option<TurnBuffers>,
+    free_buffers: &'a Mutex<Vec<ReadBuffers>>,
+    buffers: Option<ReadBuffers>,
 }
 
-impl Turns {
+impl ReadSlots {
     /// Creates the turns for the processors of this machine.
-    pub(crate) fn new() -> Turns {
-        let processors = std::thread::available_parallelism().map_or(TURNS.0, usize::from);
-        Turns { free: Semaphore::new(processors.clamp(TURNS.0, TURNS.1)), free_buffers: Arc::default() }
+    pub(crate) fn new() -> ReadSlots {
+        let processors = std::thread::available_parallelism().map_or(SLOTS_MIN_MAX.0, usize::from);
+        ReadSlots {
+            free: Semaphore::new(processors.clamp(SLOTS_MIN_MAX.0, SLOTS_MIN_MAX.1)),
+            free_buffers: Arc::default(),
+        }
     }
 
     /// Waits for a turn.
-    pub(crate) async fn wait(&self) -> Turn<'_> {
+    pub(crate) async fn acquire(&self) -> ReadSlot<'_> {
         // The semaphore is never closed.
         let permit = self.free.acquire().await.ok();
         let buffers = self.free_buffers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let buffers =
-            buffers.unwrap_or_else(|| TurnBuffers { buffer: vec![0; BUFFER_BYTES], batch: EventBatch::default() });
-        Turn { _permit: permit, free_buffers: &self.free_buffers, buffers: Some(buffers) }
+            buffers.unwrap_or_else(|| ReadBuffers { buffer: vec![0; BUFFER_BYTES], batch: EventBatch::default() });
+        ReadSlot { _permit: permit, free_buffers: &self.free_buffers, buffers: Some(buffers) }
     }
 }
 
-impl Turn<'_> {
+impl ReadSlot<'_> {
     /// Runs `work` with the turn's buffers on a thread that may block.
-    pub(crate) fn run<T>(&mut self, work: impl FnOnce(&mut TurnBuffers) -> T) -> Option<T> {
+    pub(crate) fn run<T>(&mut self, work: impl FnOnce(&mut ReadBuffers) -> T) -> Option<T> {
         let buffers = self.buffers.as_mut()?;
         Some(tokio::task::block_in_place(|| work(buffers)))
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for ReadSlot<'_> {
     fn drop(&mut self) {
         if let Some(buffers) = self.buffers.take() {
             self.free_buffers.lock().unwrap_or_else(PoisonError::into_inner).push(buffers);

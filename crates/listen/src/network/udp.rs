@@ -28,11 +28,11 @@ const PACK_DATAGRAMS: usize = 8_192;
 /// Maximum queued packs.
 const PACKS_MAX: usize = 32;
 /// Pause in which datagrams accumulate.
-const GATHER: Duration = Duration::from_millis(2);
+const GATHER_PAUSE: Duration = Duration::from_millis(2);
 /// Number of reads between two checks for dropped datagrams.
-const DROPS_EVERY: u64 = 32;
+const DROP_CHECK_READS: u64 = 32;
 /// Timeout of waiting for a datagram.
-const WAIT: Duration = Duration::from_millis(50);
+const RECEIVE_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Received datagrams.
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ pub(super) fn listen(stanzas: &Stanzas, address: SocketAddr) -> std::io::Result<
     if wanted > 0 && sockopt::set_socket_recv_buffer_size_force(socket.as_fd(), wanted).is_err() {
         sockopt::set_socket_recv_buffer_size(socket.as_fd(), wanted)?;
     }
-    socket.set_read_timeout(Some(WAIT))?;
+    socket.set_read_timeout(Some(RECEIVE_TIMEOUT))?;
     let (packs, arrived) = sync_channel(PACKS_MAX);
     let (spent, spares) = sync_channel(PACKS_MAX);
     let (reader, writer) = (stanzas.clone(), stanzas.clone());
@@ -62,7 +62,7 @@ pub(super) fn listen(stanzas: &Stanzas, address: SocketAddr) -> std::io::Result<
         drop(socket);
         drop(reader);
     })?;
-    name("cut").spawn(move || cut(&writer, bound, &arrived, &spent))?;
+    name("cut").spawn(move || extract_events(&writer, bound, &arrived, &spent))?;
     Ok(bound)
 }
 
@@ -94,11 +94,11 @@ fn read(stanzas: &Stanzas, socket: &UdpSocket, packs: &SyncSender<Pack>, spares:
                 }
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                let Some(next) = hand_over(pack, packs, spares) else { return };
+                let Some(next) = try_send_pack(pack, packs, spares) else { return };
                 pack = next;
                 rounds += 1;
-                if rounds.is_multiple_of(DROPS_EVERY) {
-                    shared.limits.dropped.fetch_add(drops.fresh(), Ordering::Relaxed);
+                if rounds.is_multiple_of(DROP_CHECK_READS) {
+                    shared.limits.dropped.fetch_add(drops.new_drops(), Ordering::Relaxed);
                 }
                 if came == 0 && pack.ends.is_empty() && *shared.stopping.borrow() {
                     return;
@@ -109,7 +109,7 @@ fn read(stanzas: &Stanzas, socket: &UdpSocket, packs: &SyncSender<Pack>, spares:
                         waits = true;
                         set_waiting(true);
                     }
-                    (false, _) => std::thread::park_timeout(GATHER),
+                    (false, _) => std::thread::park_timeout(GATHER_PAUSE),
                 }
                 came = 0;
             }
@@ -121,7 +121,7 @@ fn read(stanzas: &Stanzas, socket: &UdpSocket, packs: &SyncSender<Pack>, spares:
 
 /// Passes a pack to the other thread, unless the queue is full; the pack may then be filled further. Returns the pack
 /// to fill next, or `None` if the other thread has ended.
-fn hand_over(pack: Pack, packs: &SyncSender<Pack>, spares: &Receiver<Pack>) -> Option<Pack> {
+fn try_send_pack(pack: Pack, packs: &SyncSender<Pack>, spares: &Receiver<Pack>) -> Option<Pack> {
     if pack.ends.is_empty() {
         return Some(pack);
     }
@@ -133,22 +133,22 @@ fn hand_over(pack: Pack, packs: &SyncSender<Pack>, spares: &Receiver<Pack>) -> O
 }
 
 /// Extracts the events of one stanza.
-struct Cutter<'a> {
+struct EventExtractor<'a> {
     port: &'a Port,
     datagrams: Datagrams,
     appender: Appender,
     batch: EventBatch,
-    host: Host<'a>,
+    host: CachedHost<'a>,
 }
 
 /// Extracts and stores events.
-fn cut(stanzas: &Stanzas, bound: SocketAddr, arrived: &Receiver<Pack>, spent: &SyncSender<Pack>) {
+fn extract_events(stanzas: &Stanzas, bound: SocketAddr, arrived: &Receiver<Pack>, spent: &SyncSender<Pack>) {
     let Some(shared) = stanzas.0.first().map(|port| &port.shared) else { return };
     let _alive = shared.alive.clone();
-    let mut cutters: Vec<Cutter<'_>> = stanzas.0.iter().map(|port| Cutter::new(port, bound)).collect();
+    let mut cutters: Vec<EventExtractor<'_>> = stanzas.0.iter().map(|port| EventExtractor::new(port, bound)).collect();
     loop {
         let now = || shared.settings.clock.now_ns();
-        let arrived = arrived.recv_timeout(WAIT);
+        let arrived = arrived.recv_timeout(RECEIVE_TIMEOUT);
         match arrived {
             Ok(mut pack) => {
                 take(stanzas, &mut cutters, &pack, now());
@@ -172,7 +172,7 @@ fn cut(stanzas: &Stanzas, bound: SocketAddr, arrived: &Receiver<Pack>, spent: &S
     }
 }
 
-fn take(stanzas: &Stanzas, cutters: &mut [Cutter<'_>], pack: &Pack, now: i64) {
+fn take(stanzas: &Stanzas, cutters: &mut [EventExtractor<'_>], pack: &Pack, now: i64) {
     let mut start = 0;
     // Most datagrams come from the same sender as the previous one.
     let mut known: Option<(IpAddr, Option<usize>)> = None;
@@ -181,7 +181,7 @@ fn take(stanzas: &Stanzas, cutters: &mut [Cutter<'_>], pack: &Pack, now: i64) {
         start = *end;
         let place = match known {
             Some((sender, Some(place))) if sender == *from => Some(place),
-            _ => stanzas.of(*from),
+            _ => stanzas.find_stanza(*from),
         };
         known = Some((*from, place));
         if let Some(cutter) = place.and_then(|place| cutters.get_mut(place)) {
@@ -190,20 +190,20 @@ fn take(stanzas: &Stanzas, cutters: &mut [Cutter<'_>], pack: &Pack, now: i64) {
     }
 }
 
-impl Cutter<'_> {
-    fn new(port: &Arc<Port>, bound: SocketAddr) -> Cutter<'_> {
+impl EventExtractor<'_> {
+    fn new(port: &Arc<Port>, bound: SocketAddr) -> EventExtractor<'_> {
         let template = Arc::new(port.template(bound));
-        Cutter {
+        EventExtractor {
             port,
             datagrams: Datagrams::new(template, port.input.keeps_priority, port.input.keeps_text),
             appender: Appender::new(Arc::clone(&port.store)),
             batch: EventBatch::default(),
-            host: Host { port, known: None },
+            host: CachedHost { port, cached: None },
         }
     }
 
     fn take(&mut self, text: &[u8], from: IpAddr, now: i64) {
-        let (address, host) = self.host.of(from);
+        let (address, host) = self.host.lookup(from);
         if let Err(error) = self.datagrams.push(Datagram { host, address, text }, now, &mut self.batch) {
             self.port.shared.limits.lost.fetch_add(1, Ordering::Relaxed);
             log::error(format!("[{}]: {error}", self.port.input.stanza));
@@ -219,23 +219,23 @@ impl Cutter<'_> {
 }
 
 /// Cached host; most datagrams come from the same sender as the previous one.
-struct Host<'a> {
+struct CachedHost<'a> {
     port: &'a Port,
-    known: Option<(IpAddr, String, String)>,
+    cached: Option<(IpAddr, String, String)>,
 }
 
-impl Host<'_> {
+impl CachedHost<'_> {
     /// Returns the text of the address `from` and its host.
-    fn of(&mut self, from: IpAddr) -> (&str, &str) {
-        if self.known.as_ref().is_none_or(|(address, ..)| *address != from) {
+    fn lookup(&mut self, from: IpAddr) -> (&str, &str) {
+        if self.cached.as_ref().is_none_or(|(address, ..)| *address != from) {
             let host = match self.port.input.sender_host {
                 SenderHost::Address => from.to_canonical().to_string(),
-                SenderHost::Name => self.port.shared.names.of_blocking(from),
+                SenderHost::Name => self.port.shared.names.resolve_blocking(from),
                 SenderHost::Fixed => self.port.input.host.as_ref().unwrap_or(&self.port.shared.settings.host).clone(),
             };
-            self.known = Some((from, from.to_canonical().to_string(), host));
+            self.cached = Some((from, from.to_canonical().to_string(), host));
         }
-        self.known.as_ref().map_or(("", ""), |(_, address, host)| (address.as_str(), host.as_str()))
+        self.cached.as_ref().map_or(("", ""), |(_, address, host)| (address.as_str(), host.as_str()))
     }
 }
 
@@ -243,7 +243,7 @@ impl Host<'_> {
 struct Drops {
     table: &'static str,
     inode: Option<String>,
-    seen: u64,
+    last_count: u64,
 }
 
 impl Drops {
@@ -251,17 +251,17 @@ impl Drops {
         let is_v6 = socket.local_addr().is_ok_and(|address| address.is_ipv6());
         let table = if is_v6 { "/proc/net/udp6" } else { "/proc/net/udp" };
         let inode = rustix::fs::fstat(socket.as_fd()).ok().map(|stat| stat.st_ino.to_string());
-        Drops { table, inode, seen: 0 }
+        Drops { table, inode, last_count: 0 }
     }
 
     /// Number of datagrams dropped since the last call; 0 on systems without such a table.
-    fn fresh(&mut self) -> u64 {
+    fn new_drops(&mut self) -> u64 {
         let Some(inode) = &self.inode else { return 0 };
         let Ok(table) = std::fs::read_to_string(self.table) else { return 0 };
         let row = table.lines().map(str::split_whitespace).find(|row| row.clone().nth(9) == Some(inode));
-        let drops = row.and_then(|row| row.last()?.parse::<u64>().ok()).unwrap_or(self.seen);
-        let fresh = drops.saturating_sub(self.seen);
-        self.seen = drops;
+        let drops = row.and_then(|row| row.last()?.parse::<u64>().ok()).unwrap_or(self.last_count);
+        let fresh = drops.saturating_sub(self.last_count);
+        self.last_count = drops;
         fresh
     }
 }

@@ -45,7 +45,7 @@ const BUNDLED_WITH_SPLUNK: [&str; 10] = [
 /// Prefix of parameter settings.
 const PARAMETER: &str = "param.";
 /// Default of `maxtime`, in seconds.
-const TIME_SECS: u64 = 300;
+const TIMEOUT_SECS_DEFAULT: u64 = 300;
 /// Maximum arguments configured in alert_actions.conf.
 const ARGUMENTS_MAX: usize = 100;
 /// Default argument of a program.
@@ -82,7 +82,7 @@ impl AlertActions {
     }
 
     /// Settings and program of an action, or the reason why it cannot run.
-    fn found(&self, name: &str) -> Result<(&Settings, Program), Fault> {
+    fn find_action(&self, name: &str) -> Result<(&Settings, Program), Fault> {
         let settings = self.actions.get(name).ok_or_else(|| self.missing(name))?;
         if settings.get("disabled").is_some_and(|text| is_true(text)) {
             return Err(Fault::invalid(format!(
@@ -94,7 +94,7 @@ impl AlertActions {
 
     fn missing(&self, name: &str) -> Fault {
         if BUNDLED_WITH_SPLUNK.contains(&name) {
-            return not_brought_along(name);
+            return not_bundled(name);
         }
         let nearest = quarry_spl::closest_name(name, self.actions.keys().map(String::as_str));
         let hint = match nearest {
@@ -120,15 +120,15 @@ impl AlertActions {
             )));
         }
         let file = apps.iter().find_map(|app| match named {
-            Some(named) => files::exact_in_app(&self.data_dir, app, named),
-            None => files::in_app(&self.data_dir, app, wanted),
+            Some(named) => files::find_exact_in_app(&self.data_dir, app, named),
+            None => files::find_in_app(&self.data_dir, app, wanted),
         });
         let Some(file) = file else {
             return Err(match apps.first() {
                 Some(app) => {
                     Fault::not_found(format!("{}: there is no program {wanted} in its bin folder", app.display()))
                 }
-                None if BUNDLED_WITH_SPLUNK.contains(&name) => not_brought_along(name),
+                None if BUNDLED_WITH_SPLUNK.contains(&name) => not_bundled(name),
                 None => Fault::not_found(format!("no app visible here has [{name}] in its alert_actions.conf")),
             });
         };
@@ -144,12 +144,12 @@ impl AlertActions {
 
     /// Checks that an action exists and can run.
     pub(crate) fn check(&self, name: &str) -> Result<(), Fault> {
-        self.found(name).map(drop)
+        self.find_action(name).map(drop)
     }
 
     /// Runs an action to its end; returns messages for the user.
     pub(crate) fn send(&self, call: AlertCall<'_>, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<String>, Fault> {
-        let (settings, program) = self.found(call.action)?;
+        let (settings, program) = self.find_action(call.action)?;
         let time_text = settings.get("maxtime").map_or("", String::as_str);
         let seconds = seconds_of(time_text).ok_or_else(|| {
             Fault::invalid(format!("maxtime = {time_text} of alert_actions.conf: give a number with s, m, h or d"))
@@ -188,7 +188,7 @@ impl AlertActions {
     }
 }
 
-fn not_brought_along(name: &str) -> Fault {
+fn not_bundled(name: &str) -> Fault {
     Fault::not_found(format!("the action {name} comes with Splunk, not with Quarry; only alert actions of apps run"))
 }
 
@@ -196,14 +196,14 @@ fn not_brought_along(name: &str) -> Fault {
 fn configuration(settings: &Settings, given: &[(String, String)], tokens: &Tokens<'_>) -> BTreeMap<String, String> {
     let own = settings.iter().filter_map(|(key, value)| Some((key.strip_prefix(PARAMETER)?, value)));
     let given = given.iter().map(|(name, value)| (name.as_str(), value));
-    own.chain(given).map(|(name, value)| (name.to_owned(), tokens.replaced(value))).collect()
+    own.chain(given).map(|(name, value)| (name.to_owned(), tokens.replace(value))).collect()
 }
 
 /// Parses `maxtime` into seconds; `None` if invalid.
 fn seconds_of(text: &str) -> Option<u64> {
     let text = text.trim();
     if text.is_empty() {
-        return Some(TIME_SECS);
+        return Some(TIMEOUT_SECS_DEFAULT);
     }
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let unit = match text[digits..].trim() {

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_there_as_long_as_its_value() {
+    fn files_are_removed_when_dropped() {
         let data = tempfile::tempdir().unwrap();
         let left = data.path().join(FOLDER).join(format!("{}-0", i32::MAX));
         std::fs::create_dir_all(&left).unwrap();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_a_limit() {
+    fn file_size_is_limited() {
         let mut out = LimitedWriter { out: Vec::new(), left: 3 };
         assert_eq!(out.write(b"ab").unwrap(), 2);
         assert!(out.write(b"cd").unwrap_err().to_string().contains("limit"));

@@ -10,7 +10,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::group::{CPU_SECS_MAX, END_ROUNDS, POLL_MS, Pipes, Program, ProgramGroup, cancelled, capture_stderr, spawn};
+use crate::group::{
+    CPU_SECS_MAX, END_POLLS_MAX, POLL_MS, Pipes, Program, ProgramGroup, cancelled_fault, capture_stderr, spawn,
+};
 
 /// Maximum number of lines reported; the last lines are kept.
 const LINES_MAX: usize = 20;
@@ -52,13 +54,13 @@ pub(super) fn run(
         drop(closes);
     })?;
     let waited = wait(&group, &closed, seconds, is_cancelled);
-    let status = group.end();
+    let status = group.kill();
     // A process that has left the group may keep the pipe open.
-    closed.recv_timeout(Duration::from_millis(POLL_MS * END_ROUNDS as u64)).ok();
+    closed.recv_timeout(Duration::from_millis(POLL_MS * END_POLLS_MAX as u64)).ok();
     let error_output = error_output.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut messages = lines_of(&String::from_utf8_lossy(&error_output));
+    let mut messages = parse_messages(&String::from_utf8_lossy(&error_output));
     match waited {
-        WaitOutcome::Cancelled => return Err(cancelled()),
+        WaitOutcome::Cancelled => return Err(cancelled_fault()),
         WaitOutcome::TooLong => {
             messages.push(format!("its program was ended after the limit of {seconds} seconds (maxtime)"))
         }
@@ -93,7 +95,7 @@ fn wait(group: &ProgramGroup, closed: &Receiver<()>, seconds: u64, is_cancelled:
 }
 
 /// Messages from the lines of a program.
-fn lines_of(text: &str) -> Vec<String> {
+fn parse_messages(text: &str) -> Vec<String> {
     let message = |line: &str| {
         let line = line.trim();
         let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -121,12 +123,12 @@ fn drain(mut stdout: ChildStdout) {
 
 #[cfg(test)]
 mod tests {
-    use super::lines_of;
+    use super::parse_messages;
 
     #[test]
     fn lines_are_logged_by_their_level() {
         let text = "DEBUG nothing\nINFO sent 3 mails\nWARN: slow\nERROR no such room\nTraceback\n\nINFO\n";
-        assert_eq!(lines_of(text), ["sent 3 mails", "warning: slow", "error: no such room", "Traceback"]);
-        assert_eq!(lines_of(&"x\n".repeat(50)).len(), super::LINES_MAX);
+        assert_eq!(parse_messages(text), ["sent 3 mails", "warning: slow", "error: no such room", "Traceback"]);
+        assert_eq!(parse_messages(&"x\n".repeat(50)).len(), super::LINES_MAX);
     }
 }

@@ -10,9 +10,9 @@ use quarry_event::time::{NS_PER_SEC, strftime};
 const DATE: &str = "%B %d, %Y";
 const TIME_OF_DAY: &str = "%H:%M:%S";
 /// Separator of a multivalue field.
-const BETWEEN_VALUES: &str = "\n";
+const VALUE_SEPARATOR: &str = "\n";
 /// Names of tokens that have values only in saved searches.
-const OF_SAVED_SEARCHES: [&str; 8] = [
+const SAVED_SEARCH_TOKENS: [&str; 8] = [
     "name",
     "description",
     "cron_schedule",
@@ -40,7 +40,7 @@ pub(super) struct Tokens<'a> {
 
 impl Tokens<'_> {
     /// Replaces tokens; inserted values are not expanded again.
-    pub(super) fn replaced(&self, text: &str) -> String {
+    pub(super) fn replace(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(start) = rest.find('$') {
@@ -67,7 +67,7 @@ impl Tokens<'_> {
         if let Some(field) = name.strip_prefix("result.") {
             // A field that is missing in the row has the empty value.
             let values = self.first_row.iter().find(|(known, _)| known == field).map(|(_, values)| values);
-            return Some(values.map(|values| values.join(BETWEEN_VALUES)).unwrap_or_default());
+            return Some(values.map(|values| values.join(VALUE_SEPARATOR)).unwrap_or_default());
         }
         let of_now = |format: &str| strftime(self.now, format, self.zone);
         let value = match name {
@@ -82,7 +82,7 @@ impl Tokens<'_> {
             "trigger_time" => self.now.div_euclid(NS_PER_SEC).to_string(),
             "trigger_date" => of_now(DATE),
             "trigger_timeHMS" => of_now(TIME_OF_DAY),
-            name if OF_SAVED_SEARCHES.contains(&name) => String::new(),
+            name if SAVED_SEARCH_TOKENS.contains(&name) => String::new(),
             _ => return None,
         };
         Some(value)
@@ -121,7 +121,7 @@ mod tests {
             ("$trigger_time$ $trigger_date$ $trigger_timeHMS$", "1795186800 November 20, 2026 15:00:00"),
             ("end$", "end$"),
         ] {
-            assert_eq!(tokens.replaced(text), expected, "{text}");
+            assert_eq!(tokens.replace(text), expected, "{text}");
         }
     }
 }

@@ -26,17 +26,12 @@ const ARGUMENTS_MAX: usize = 100;
 /// Default of `maxchunksize`, in bytes.
 const CHUNK_BYTES_MAX: u64 = 256 << 20;
 /// Default of `maxwait`, in seconds.
-const WAIT_SECS: u64 = 600;
+const TIMEOUT_SECS_DEFAULT: u64 = 600;
 /// Maximum rows for a program of protocol version 1, the size of one portion.
-const OLDER_ROWS_MAX: usize = 50_000;
+const V1_ROWS_MAX: usize = 50_000;
 /// Settings of the programs that `script` runs.
-const SCRIPT: SettingsV1 = SettingsV1 {
-    generates: false,
-    streams: false,
-    has_header: true,
-    supports_getinfo: false,
-    rows_max: OLDER_ROWS_MAX,
-};
+const SCRIPT: SettingsV1 =
+    SettingsV1 { generates: false, streams: false, has_header: true, supports_getinfo: false, rows_max: V1_ROWS_MAX };
 
 /// The custom commands of a data directory.
 #[derive(Default)]
@@ -78,11 +73,11 @@ impl CustomCommands {
             let number =
                 |key: &str| setting(key).and_then(|text| text.parse::<u64>().ok()).filter(|number| *number > 0);
             let limits = ProgramLimits {
-                wait_secs: number("maxwait").unwrap_or(WAIT_SECS),
+                wait_secs: number("maxwait").unwrap_or(TIMEOUT_SECS_DEFAULT),
                 chunk_bytes: number("maxchunksize").unwrap_or(CHUNK_BYTES_MAX),
             };
             let program = program(name, &folder, &setting);
-            let older = older(&setting);
+            let older = v1_settings(&setting);
             Some((name.to_ascii_lowercase(), Definition { app, program, limits, older }))
         });
         let alerts = AlertActions::new(layers, data_dir, view, host);
@@ -97,7 +92,7 @@ impl CustomCommands {
 }
 
 /// Settings for protocol version 1; `None` for the chunked protocol.
-fn older(setting: &dyn Fn(&str) -> Option<String>) -> Option<SettingsV1> {
+fn v1_settings(setting: &dyn Fn(&str) -> Option<String>) -> Option<SettingsV1> {
     let is = |key: &str, unsaid: bool| setting(key).map_or(unsaid, |text| is_true(&text));
     let rows = setting("maxinputs").and_then(|text| text.parse().ok()).filter(|rows| *rows > 0);
     (!is("chunked", false)).then(|| SettingsV1 {
@@ -105,7 +100,7 @@ fn older(setting: &dyn Fn(&str) -> Option<String>) -> Option<SettingsV1> {
         streams: is("streaming", false),
         has_header: is("enableheader", true),
         supports_getinfo: is("supports_getinfo", false),
-        rows_max: rows.map_or(OLDER_ROWS_MAX, |rows: usize| rows.min(OLDER_ROWS_MAX)),
+        rows_max: rows.map_or(V1_ROWS_MAX, |rows: usize| rows.min(V1_ROWS_MAX)),
     })
 }
 
@@ -137,7 +132,7 @@ fn script(
     let found = app_folders(data_dir, view).into_iter().find_map(|app| {
         let name_of_app = app_name(&app);
         let seen = |name: &&String| {
-            let is_near = view.is_none_or(|view| view.sees(&name_of_app, "searchscripts", name));
+            let is_near = view.is_none_or(|view| view.is_visible(&name_of_app, "searchscripts", name));
             is_near && readable.includes(&name_of_app, &["searchscripts", name])
         };
         let folder = app.join("bin");
@@ -220,7 +215,7 @@ impl CustomCommands {
     fn start_script(&self, name: &str, is_first: bool) -> Result<Box<dyn CommandProcess>, Fault> {
         let data_dir = self.data_dir.clone().filter(|_| matches!(name, "script" | "run"));
         let data_dir = data_dir.ok_or_else(|| Fault::not_found(format!("no app has a command {name}")))?;
-        let limits = ProgramLimits { wait_secs: WAIT_SECS, chunk_bytes: CHUNK_BYTES_MAX };
+        let limits = ProgramLimits { wait_secs: TIMEOUT_SECS_DEFAULT, chunk_bytes: CHUNK_BYTES_MAX };
         let settings = SettingsV1 { generates: is_first, ..SCRIPT };
         let (view, readable) = (self.view.clone(), Arc::clone(&self.readable));
         let found = move |arguments: &mut Vec<String>| script(&data_dir, (view.as_deref(), &readable), arguments);

@@ -20,7 +20,8 @@ use serde_json::{Value, json};
 
 use super::running_program::ProgramLimits;
 use crate::group::{
-    CPU_SECS_MAX, END_ROUNDS, POLL_MS, Pipes, Program, ProgramGroup, cancelled, capture_stderr, no_answer, spawn,
+    CPU_SECS_MAX, END_POLLS_MAX, POLL_MS, Pipes, Program, ProgramGroup, cancelled_fault, capture_stderr, spawn,
+    timeout_fault,
 };
 
 /// First argument that queries a program for its properties, and the argument that makes it process rows.
@@ -98,13 +99,16 @@ impl ProgramV1 {
             self.settings.streams = is("streaming").unwrap_or(self.settings.streams);
         }
         let kind = if self.settings.streams { "streaming" } else { "reporting" };
-        Ok(said(&json!({ "type": kind, "generating": self.settings.generates, "finished": false }), Vec::new()))
+        Ok(response_chunk(
+            &json!({ "type": kind, "generating": self.settings.generates, "finished": false }),
+            Vec::new(),
+        ))
     }
 
     fn execute(&mut self, is_last: bool, body: &[u8], is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, Fault> {
         if self.settings.streams && !self.settings.generates {
             if body.is_empty() {
-                return Ok(said(&json!({ "finished": is_last }), Vec::new()));
+                return Ok(response_chunk(&json!({ "finished": is_last }), Vec::new()));
             }
             return self.answer(body.to_vec(), is_last, is_cancelled);
         }
@@ -116,7 +120,7 @@ impl ProgramV1 {
             }
         }
         if !is_last {
-            return Ok(said(&json!({ "finished": false }), Vec::new()));
+            return Ok(response_chunk(&json!({ "finished": false }), Vec::new()));
         }
         let rows = self.rows.take().unwrap_or_default();
         self.answer(rows, true, is_cancelled)
@@ -130,7 +134,7 @@ impl ProgramV1 {
             let most = self.settings.rows_max;
             messages.push(("WARN".to_owned(), format!("its program got the first {most} rows only (maxinputs)")));
         }
-        Ok(said(&json!({ "finished": is_last, "inspector": { "messages": messages } }), body))
+        Ok(response_chunk(&json!({ "finished": is_last, "inspector": { "messages": messages } }), body))
     }
 
     /// Runs the program once and returns its output.
@@ -150,13 +154,13 @@ impl ProgramV1 {
         let output = wait(&answers, self.limits.wait_secs, is_cancelled);
         // A program that has closed its output usually ends soon and then has a status to report.
         let (never, timer) = sync_channel::<()>(1);
-        let mut rounds = 0..END_ROUNDS;
+        let mut rounds = 0..END_POLLS_MAX;
         while output.is_ok() && !group.has_ended() && rounds.next().is_some() {
             timer.recv_timeout(Duration::from_millis(POLL_MS)).ok();
         }
         drop(never);
         let by_itself = group.has_ended();
-        let status = group.end().filter(|status| by_itself && !status.success());
+        let status = group.kill().filter(|status| by_itself && !status.success());
         drop(complains.join());
         let error_output = error_output.lock().unwrap_or_else(PoisonError::into_inner);
         let error_text = String::from_utf8_lossy(&error_output).trim().to_owned();
@@ -179,7 +183,7 @@ impl CommandProcess for ProgramV1 {
     }
 }
 
-fn said(metadata: &Value, body: Vec<u8>) -> CommandChunk {
+fn response_chunk(metadata: &Value, body: Vec<u8>) -> CommandChunk {
     CommandChunk { metadata: metadata.to_string(), body }
 }
 
@@ -277,11 +281,11 @@ fn wait(
         match answers.recv_timeout(Duration::from_millis(POLL_MS)) {
             Ok(answer) => return answer,
             Err(RecvTimeoutError::Disconnected) => return Err(Fault::unavailable("its program ended early")),
-            Err(RecvTimeoutError::Timeout) if is_cancelled() => return Err(cancelled()),
+            Err(RecvTimeoutError::Timeout) if is_cancelled() => return Err(cancelled_fault()),
             Err(RecvTimeoutError::Timeout) => {}
         }
     }
-    Err(no_answer(seconds))
+    Err(timeout_fault(seconds))
 }
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ use quarry_engine::{CommandChunk, CommandProcess};
 use quarry_stdx::Fault;
 
 use crate::group::{
-    CPU_SECS_MAX, END_ROUNDS, POLL_MS, Pipes, Program, ProgramGroup, cancelled, capture_stderr, no_answer, spawn,
+    CPU_SECS_MAX, END_POLLS_MAX, POLL_MS, Pipes, Program, ProgramGroup, cancelled_fault, capture_stderr, spawn,
+    timeout_fault,
 };
 
 /// Maximum length of a response's header line in bytes.
@@ -59,12 +60,12 @@ impl RunningProgram {
 
     /// Ends the program; adds its exit status and the end of its standard error to `fault`.
     fn with_error_output(&mut self, fault: Fault) -> Fault {
-        let mut rounds = 0..END_ROUNDS;
+        let mut rounds = 0..END_POLLS_MAX;
         while !self.group.has_ended() && rounds.next().is_some() {
             drop(self.responses.recv_timeout(Duration::from_millis(POLL_MS)));
         }
         let by_itself = self.group.has_ended();
-        let status = self.group.end().filter(|_| by_itself);
+        let status = self.group.kill().filter(|_| by_itself);
         let how = status.map_or_else(String::new, |status| format!(" ({status})"));
         let error_output = self.error_output.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&error_output).trim().to_owned();
@@ -87,22 +88,22 @@ impl CommandProcess for RunningProgram {
                 Ok(Err(fault)) => return Err(self.with_error_output(fault)),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.with_error_output(early())),
                 Err(RecvTimeoutError::Timeout) if is_cancelled() => {
-                    self.group.end();
-                    return Err(cancelled());
+                    self.group.kill();
+                    return Err(cancelled_fault());
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
-        self.group.end();
+        self.group.kill();
         let seconds = self.limits.wait_secs;
-        Err(self.with_error_output(no_answer(seconds)))
+        Err(self.with_error_output(timeout_fault(seconds)))
     }
 }
 
 impl Drop for RunningProgram {
     fn drop(&mut self) {
         self.requests = None;
-        self.group.end();
+        self.group.kill();
     }
 }
 

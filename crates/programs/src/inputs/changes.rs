@@ -19,13 +19,13 @@ use quarry_inputs::changes::{
 use quarry_inputs::{AppendError, EventStore, FileIdentity, FilePosition};
 use quarry_stdx::{Fault, log, private_file};
 
-use super::input_context::{Shared, Stores, check, kept_name, metadata};
+use super::input_context::{Shared, Stores, check, file_name, metadata};
 
 /// Folder of saved scans, relative to the data directory.
-const LOOKS: &str = "var/lib/quarry/fschange";
+const SCANS_FOLDER: &str = "var/lib/quarry/fschange";
 /// Extension of the saved scan whose events are stored; the other one is for a scan whose events may not be stored yet.
-const STORED: &str = "look";
-const NEXT: &str = "next";
+const STORED_EXTENSION: &str = "look";
+const NEXT_EXTENSION: &str = "next";
 /// Scope of scan numbers in the store; it cannot be an index name.
 const SCOPE: &str = "fschange\0";
 /// Source and sourcetype of events.
@@ -35,7 +35,7 @@ const SOURCETYPE: &str = "fs_notification";
 const BATCH_EVENTS: usize = 65_536;
 const BATCH_BYTES: usize = 16 << 20;
 /// Pause before a busy store is tried again.
-const BUSY_WAIT: Duration = Duration::from_millis(200);
+const BUSY_RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// An input of one `[fschange:]` stanza.
 pub(crate) struct Watch {
@@ -54,11 +54,11 @@ pub(crate) fn watch(change: &ChangeInput, shared: &Shared, stores: Stores<'_>) -
     let store = stores(input.routing.as_deref());
     check(input, &*store)?;
     let rules = ChangeRules::new(change).map_err(|error| Fault::invalid(format!("[{}]: {error}", input.stanza)))?;
-    let name = kept_name(&input.name);
+    let name = file_name(&input.name);
     Ok(Watch {
         rules,
         metadata: metadata(input, SOURCE, SOURCETYPE, shared),
-        file: shared.home.join(LOOKS).join(&name),
+        file: shared.home.join(SCANS_FOLDER).join(&name),
         name,
         store,
         input: change.clone(),
@@ -68,14 +68,14 @@ pub(crate) fn watch(change: &ChangeInput, shared: &Shared, stores: Stores<'_>) -
 impl Watch {
     /// Scans until shutdown.
     pub(crate) fn run(&self, shared: &Shared) {
-        let mut known = match self.known() {
+        let mut known = match self.load_scan() {
             Ok(known) => known,
-            Err(fault) => return self.tell(&format!("{fault}; the input is left out")),
+            Err(fault) => return self.report_fault(&format!("{fault}; the input is left out")),
         };
         let mut told = Vec::new();
         loop {
-            if let Err(fault) = self.round(&mut known, &mut told, shared) {
-                self.tell(&fault.to_string());
+            if let Err(fault) = self.run_round(&mut known, &mut told, shared) {
+                self.report_fault(&fault.to_string());
             }
             if shared.stop.wait(Duration::from_secs(self.input.poll_seconds)) {
                 return;
@@ -83,13 +83,13 @@ impl Watch {
         }
     }
 
-    fn tell(&self, fault: &str) {
+    fn report_fault(&self, fault: &str) {
         log::warning(format!("inputs.conf [{}]: {fault}", self.input.input.stanza));
     }
 
     /// Loads the last scan whose events are stored.
-    fn known(&self) -> Result<SavedScan, Fault> {
-        let (stored, next) = (self.file.with_extension(STORED), self.file.with_extension(NEXT));
+    fn load_scan(&self) -> Result<SavedScan, Fault> {
+        let (stored, next) = (self.file.with_extension(STORED_EXTENSION), self.file.with_extension(NEXT_EXTENSION));
         let in_store = self.store.known_offset(SCOPE, self.name.as_bytes());
         let in_store = in_store.map_err(|error| Fault::unavailable(error.to_string()))?;
         let of_next = std::fs::read_to_string(&next).ok().and_then(|text| parse_scan(&text));
@@ -99,7 +99,7 @@ impl Watch {
         }
         let mut scan = match std::fs::read_to_string(&stored) {
             Ok(text) => parse_scan(&text).unwrap_or_else(|| {
-                self.tell(&format!("{}: is damaged; every file is reported as added", stored.display()));
+                self.report_fault(&format!("{}: is damaged; every file is reported as added", stored.display()));
                 SavedScan::default()
             }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => SavedScan::default(),
@@ -111,22 +111,22 @@ impl Watch {
     }
 
     /// Scans, reports changes and saves the scan; `told` has the problems that were reported before.
-    fn round(&self, known: &mut SavedScan, told: &mut Vec<String>, shared: &Shared) -> Result<(), Fault> {
+    fn run_round(&self, known: &mut SavedScan, told: &mut Vec<String>, shared: &Shared) -> Result<(), Fault> {
         let mut files = 0;
         let mut goes_on = || {
             files += 1;
             let is_pause = files % self.input.files_per_delay.max(1) == 0;
             let wait = if is_pause { self.input.delay_milliseconds } else { 0 };
-            if wait == 0 { !shared.stop.is_over() } else { !shared.stop.wait(Duration::from_millis(wait)) }
+            if wait == 0 { !shared.stop.is_stopped() } else { !shared.stop.wait(Duration::from_millis(wait)) }
         };
         let Some(seen) = scan_files(&self.rules, &known.entries, &mut goes_on) else { return Ok(()) };
-        seen.problems.iter().filter(|problem| !told.contains(problem)).for_each(|problem| self.tell(problem));
+        seen.problems.iter().filter(|problem| !told.contains(problem)).for_each(|problem| self.report_fault(problem));
         *told = seen.problems;
         if seen.entries == known.entries {
             return Ok(());
         }
         let number = known.number + 1;
-        let (stored, next) = (self.file.with_extension(STORED), self.file.with_extension(NEXT));
+        let (stored, next) = (self.file.with_extension(STORED_EXTENSION), self.file.with_extension(NEXT_EXTENSION));
         private_file::write(&next, &write_scan(number, &seen.entries))?;
         if !self.store_changes(&known.entries, &seen.entries, number, shared)? {
             return Ok(());
@@ -157,7 +157,7 @@ impl Watch {
                     batch.push(text.as_bytes(), now, meta);
                 }
                 Ok(None) => {}
-                Err(error) => self.tell(&format!("{}: {error}", change.path.display())),
+                Err(error) => self.report_fault(&format!("{}: {error}", change.path.display())),
             }
         }
         if batch.is_empty() {
@@ -177,7 +177,7 @@ impl Watch {
             let stored = appended.and_then(|receipt| receipt.wait());
             match stored {
                 Ok(()) => return Ok(true),
-                Err(AppendError::Busy(_)) if !shared.stop.wait(BUSY_WAIT) => {}
+                Err(AppendError::Busy(_)) if !shared.stop.wait(BUSY_RETRY_DELAY) => {}
                 Err(AppendError::Busy(_) | AppendError::Stopping) => return Ok(false),
                 Err(error) => return Err(Fault::unavailable(format!("changes are reported later: {error}"))),
             }

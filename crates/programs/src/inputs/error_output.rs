@@ -21,75 +21,75 @@ const LINE_BYTES_MAX: usize = 8 << 10;
 const SHOWN_MAX: usize = 20;
 
 /// Log of one program.
-pub(crate) struct Log {
+pub(crate) struct ProgramLog {
     store: Arc<dyn EventStore>,
     metadata: Metadata,
     /// Name of the stanza, for lines on standard error.
     stanza: String,
     is_stored: bool,
-    told: AtomicUsize,
+    shown_count: AtomicUsize,
     /// Bytes of an incomplete line.
-    held: Vec<u8>,
+    partial_line: Vec<u8>,
 }
 
-impl Log {
+impl ProgramLog {
     /// Creates the log of an input.
-    pub(crate) fn new(stanza: &str, store: &Arc<dyn EventStore>, shared: &Shared) -> Log {
+    pub(crate) fn new(stanza: &str, store: &Arc<dyn EventStore>, shared: &Shared) -> ProgramLog {
         let metadata = Metadata {
             index: INDEX.into(),
             host: shared.host.as_str().into(),
             source: shared.home.join(SOURCE).display().to_string().into(),
             sourcetype: SOURCETYPE.into(),
         };
-        Log {
+        ProgramLog {
             is_stored: store.check_index(INDEX).is_ok(),
             store: Arc::clone(store),
             metadata,
             stanza: stanza.to_owned(),
-            told: AtomicUsize::new(0),
-            held: Vec::new(),
+            shown_count: AtomicUsize::new(0),
+            partial_line: Vec::new(),
         }
     }
 
     /// Starts a new run.
     pub(crate) fn begin(&mut self) {
-        self.told.store(0, Ordering::Relaxed);
+        self.shown_count.store(0, Ordering::Relaxed);
     }
 
     /// Adds bytes of the error output.
     pub(crate) fn push(&mut self, bytes: &[u8], shared: &Shared) {
-        self.held.extend_from_slice(bytes);
-        while let Some(end) = self.held.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.held.drain(..=end).collect();
-            self.message(&line, shared);
+        self.partial_line.extend_from_slice(bytes);
+        while let Some(end) = self.partial_line.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.partial_line.drain(..=end).collect();
+            self.log_message(&line, shared);
         }
-        if self.held.len() > LINE_BYTES_MAX {
+        if self.partial_line.len() > LINE_BYTES_MAX {
             self.finish(shared);
         }
     }
 
     /// Ends the error output.
     pub(crate) fn finish(&mut self, shared: &Shared) {
-        let line = std::mem::take(&mut self.held);
-        self.message(&line, shared);
+        let line = std::mem::take(&mut self.partial_line);
+        self.log_message(&line, shared);
     }
 
-    fn message(&self, line: &[u8], shared: &Shared) {
+    fn log_message(&self, line: &[u8], shared: &Shared) {
         let text = String::from_utf8_lossy(line);
         let text = text.trim_end();
         if !text.is_empty() {
-            self.line("ERROR", &format!("message from \"{}\" {text}", self.stanza), shared);
+            self.log_line("ERROR", &format!("message from \"{}\" {text}", self.stanza), shared);
         }
     }
 
     /// Logs one line.
-    pub(crate) fn line(&self, level: &str, text: &str, shared: &Shared) {
+    pub(crate) fn log_line(&self, level: &str, text: &str, shared: &Shared) {
         let mut end = text.len().min(LINE_BYTES_MAX);
         while !text.is_char_boundary(end) {
             end -= 1;
         }
         let text = &text[..end];
-        match self.told.fetch_add(1, Ordering::Relaxed) {
+        match self.shown_count.fetch_add(1, Ordering::Relaxed) {
             at if at < SHOWN_MAX => log::info(format!("[{}]: {text}", self.stanza)),
             SHOWN_MAX => log::info(format!("[{}]: further lines of this run are only in {INDEX}", self.stanza)),
             _ => {}

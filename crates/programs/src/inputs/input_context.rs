@@ -20,19 +20,19 @@ pub(crate) struct Shared {
     pub(crate) host: String,
     /// Address of the management port, if any.
     pub(crate) address: Option<std::net::SocketAddr>,
-    pub(crate) stop: Stop,
+    pub(crate) stop: StopSignal,
 }
 
 /// Signal that becomes true once, at shutdown.
 #[derive(Debug, Default)]
-pub(crate) struct Stop {
+pub(crate) struct StopSignal {
     is_over: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Stop {
+impl StopSignal {
     /// True once the node shuts down.
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         *self.is_over.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -49,7 +49,7 @@ impl Stop {
         drop(self.changed.wait_timeout_while(is_over, time, |_| true));
     }
 
-    pub(super) fn end(&self) {
+    pub(super) fn set(&self) {
         *self.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.changed.notify_all();
     }
@@ -65,7 +65,7 @@ pub(super) fn check(input: &ProgramInput, store: &dyn EventStore) -> Result<(), 
 }
 
 /// File name for an input whose name may contain characters that file names must not.
-pub(super) fn kept_name(name: &str) -> String {
+pub(super) fn file_name(name: &str) -> String {
     let plain: String =
         name.chars().map(|char| if char.is_ascii_alphanumeric() { char } else { '_' }).take(80).collect();
     let mark = name.bytes().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));

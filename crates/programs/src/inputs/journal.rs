@@ -8,8 +8,8 @@ use quarry_inputs::program::JournalReader;
 use quarry_pipeline::EventTyping;
 use quarry_stdx::Fault;
 
-use super::input_context::{Shared, Stores, check, kept_name, metadata};
-use super::run::{Mark, Task};
+use super::input_context::{Shared, Stores, check, file_name, metadata};
+use super::run::{Checkpoint, Task};
 use super::schedule::Schedule;
 use super::scripts;
 use crate::group::Program;
@@ -44,7 +44,7 @@ pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) ->
     let setting = |key: &str| input.settings.get(key).map_or("", |value| value.trim());
     let since = setting("journalctl-since");
     let without = if since.is_empty() { vec!["--lines=0".to_owned()] } else { vec![format!("--since={since}")] };
-    let mark = Mark { file: cursor_file(shared, &input.name), argument: "--after-cursor=".to_owned(), without };
+    let mark = Checkpoint { file: cursor_file(shared, &input.name), argument: "--after-cursor=".to_owned(), without };
     let program = Program { executable: JOURNALCTL.into(), arguments: arguments(input), folder: shared.home.clone() };
     let metadata = metadata(input, &input.stanza, "journald", shared);
     let list = |key: &str| -> Vec<String> {
@@ -94,5 +94,5 @@ fn arguments(input: &ProgramInput) -> Vec<String> {
 
 /// Path of the file with an input's cursor.
 fn cursor_file(shared: &Shared, name: &str) -> PathBuf {
-    shared.home.join(CURSORS).join(format!("{}.cursor", kept_name(name)))
+    shared.home.join(CURSORS).join(format!("{}.cursor", file_name(name)))
 }

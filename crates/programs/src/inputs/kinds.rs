@@ -10,9 +10,9 @@ use std::time::SystemTime;
 
 use quarry_stdx::{Fault, log};
 
-use super::input_context::Stop;
+use super::input_context::StopSignal;
 use super::modular_input::declared_schemes;
-use super::scheme::{Scheme, SchemeArgument, ask};
+use super::scheme::{Scheme, SchemeArgument, query};
 use super::scripts::environment;
 use crate::files;
 
@@ -43,14 +43,14 @@ pub struct ModularInputKind {
 pub struct ModularInputKinds {
     /// Absolute path of the data directory.
     home: PathBuf,
-    known: Mutex<BTreeMap<PathBuf, (SystemTime, Scheme)>>,
+    cache: Mutex<BTreeMap<PathBuf, (SystemTime, Scheme)>>,
 }
 
 impl ModularInputKinds {
     /// Kinds of inputs that the apps of a data directory define.
     pub fn of_data_dir(data_dir: &Path) -> ModularInputKinds {
         let home = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_path_buf());
-        ModularInputKinds { home, known: Mutex::default() }
+        ModularInputKinds { home, cache: Mutex::default() }
     }
 
     /// All kinds by scheme. Queries the programs that were not queried before.
@@ -68,7 +68,7 @@ impl ModularInputKinds {
 
     /// Looks up or queries one kind; `None` if the scheme has no program.
     fn kind(&self, scheme: String) -> Option<ModularInputKind> {
-        let (file, app) = files::of_scheme(&self.home, &scheme)?;
+        let (file, app) = files::scheme_program(&self.home, &scheme)?;
         let app = app.file_name()?.to_string_lossy().into_owned();
         let Scheme { title, description, is_xml, is_single, arguments } = match self.scheme_of(&file) {
             Ok(found) => found,
@@ -85,12 +85,12 @@ impl ModularInputKinds {
         let failed = |error| Fault::io(file.display(), error);
         let modified = file.metadata().and_then(|metadata| metadata.modified()).map_err(failed)?;
         // The lock is held while the program runs, so that several requests do not start the same program.
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, scheme)) = known.get(file).filter(|(asked, _)| *asked == modified) {
             return Ok(scheme.clone());
         }
         let program = files::program(&self.home, file, Vec::new(), false)?;
-        let scheme = ask(&program, &environment(&self.home), &Stop::default())?;
+        let scheme = query(&program, &environment(&self.home), &StopSignal::default())?;
         known.insert(file.to_owned(), (modified, scheme.clone()));
         Ok(scheme)
     }
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_describe_their_kinds_and_are_asked_again_when_they_have_changed() {
+    fn schemes_are_cached_until_the_program_changes() {
         let place = tempfile::tempdir().unwrap();
         let app = place.path().join("etc/apps/weather");
         std::fs::create_dir_all(app.join("bin")).unwrap();

@@ -31,7 +31,7 @@ use quarry_stdx::{Fault, log};
 
 use crate::group::spawn;
 pub use input_context::Stores;
-use input_context::{Shared, Stop};
+use input_context::{Shared, StopSignal};
 pub use kinds::{ModularInputKind, ModularInputKinds};
 pub use scheme::SchemeArgument;
 
@@ -42,7 +42,7 @@ const THREAD: &str = "quarry-program";
 
 /// A stanza, or the stanzas of a modular input's program, which threads run together.
 #[derive(Clone, Debug, PartialEq)]
-enum Unit {
+enum InputUnit {
     Script(ProgramInput),
     Journal(ProgramInput),
     Change(ChangeInput),
@@ -51,7 +51,7 @@ enum Unit {
 
 /// A unit that runs; dropping this ends it and its processes.
 struct RunningUnit {
-    unit: Unit,
+    unit: InputUnit,
     /// Faults of those of its stanzas that are left out.
     faults: Vec<String>,
     shared: Arc<Shared>,
@@ -78,15 +78,15 @@ pub fn start(
 }
 
 /// The units that inputs.conf describes.
-fn units(configured: Configured) -> Vec<Unit> {
+fn build_units(configured: Configured) -> Vec<InputUnit> {
     let mut schemes: BTreeMap<String, Vec<ProgramInput>> = BTreeMap::new();
     for input in configured.modular {
         schemes.entry(input.scheme.clone()).or_default().push(input);
     }
-    let scripts = configured.scripts.into_iter().map(Unit::Script);
-    let journals = configured.journals.into_iter().map(Unit::Journal);
-    let changes = configured.changes.into_iter().map(Unit::Change);
-    scripts.chain(journals).chain(changes).chain(schemes.into_values().map(Unit::Modular)).collect()
+    let scripts = configured.scripts.into_iter().map(InputUnit::Script);
+    let journals = configured.journals.into_iter().map(InputUnit::Journal);
+    let changes = configured.changes.into_iter().map(InputUnit::Change);
+    scripts.chain(journals).chain(changes).chain(schemes.into_values().map(InputUnit::Modular)).collect()
 }
 
 fn absolute(data_dir: &Path) -> PathBuf {
@@ -106,7 +106,7 @@ impl ProgramInputs {
     pub fn apply(&mut self, settings: &Arc<InputSettings>, stores: Stores<'_>) -> Result<Vec<String>, Fault> {
         let configured = Configured::new(&settings.layers);
         let mut faults = configured.faults.clone();
-        let wanted = units(configured);
+        let wanted = build_units(configured);
         let (kept, ended) =
             std::mem::take(&mut self.running).into_iter().partition(|running| wanted.contains(&running.unit));
         self.running = kept;
@@ -124,7 +124,7 @@ impl ProgramInputs {
             }
             let (host, home) = (settings.host.clone(), self.home.clone());
             let (settings, address) = (Arc::clone(settings), self.address);
-            let shared = Arc::new(Shared { settings, home, host, address, stop: Stop::default() });
+            let shared = Arc::new(Shared { settings, home, host, address, stop: StopSignal::default() });
             let mut running = RunningUnit { unit, faults: Vec::new(), shared, threads: Vec::new() };
             running.start(stores)?;
             if running.threads.is_empty() {
@@ -139,11 +139,11 @@ impl ProgramInputs {
     }
 }
 
-impl Unit {
+impl InputUnit {
     /// Number of inputs.
     fn len(&self) -> usize {
         match self {
-            Unit::Modular(inputs) => inputs.len(),
+            InputUnit::Modular(inputs) => inputs.len(),
             _ => 1,
         }
     }
@@ -151,9 +151,9 @@ impl Unit {
     /// Its stanzas, for messages.
     fn names(&self) -> String {
         let names: Vec<String> = match self {
-            Unit::Script(input) | Unit::Journal(input) => vec![format!("[{}]", input.stanza)],
-            Unit::Change(change) => vec![format!("[{}]", change.input.stanza)],
-            Unit::Modular(inputs) => inputs.iter().map(|input| format!("[{}]", input.stanza)).collect(),
+            InputUnit::Script(input) | InputUnit::Journal(input) => vec![format!("[{}]", input.stanza)],
+            InputUnit::Change(change) => vec![format!("[{}]", change.input.stanza)],
+            InputUnit::Modular(inputs) => inputs.iter().map(|input| format!("[{}]", input.stanza)).collect(),
         };
         names.join(", ")
     }
@@ -163,13 +163,13 @@ impl RunningUnit {
     /// Starts the threads, for the stanzas that can run; fails if the system has no thread.
     fn start(&mut self, stores: Stores<'_>) -> Result<(), Fault> {
         let task = match &self.unit {
-            Unit::Script(input) => scripts::task(input, &self.shared, stores),
-            Unit::Journal(input) => journal::task(input, &self.shared, stores),
-            Unit::Change(change) => match changes::watch(change, &self.shared, stores) {
+            InputUnit::Script(input) => scripts::task(input, &self.shared, stores),
+            InputUnit::Journal(input) => journal::task(input, &self.shared, stores),
+            InputUnit::Change(change) => match changes::watch(change, &self.shared, stores) {
                 Ok(watch) => return self.spawn(move |shared| watch.run(shared)),
                 Err(fault) => Err(fault),
             },
-            Unit::Modular(inputs) => {
+            InputUnit::Modular(inputs) => {
                 let programs = modular_input::programs(inputs.clone(), &self.shared, stores, &mut self.faults);
                 return programs.into_iter().try_for_each(|program| self.spawn(move |shared| program.run(shared)));
             }
@@ -192,13 +192,13 @@ impl RunningUnit {
 
 /// Ends inputs together, so that the time their programs take to terminate does not add up.
 fn end(ended: Vec<RunningUnit>) {
-    ended.iter().for_each(|running| running.shared.stop.end());
+    ended.iter().for_each(|running| running.shared.stop.set());
     drop(ended);
 }
 
 impl Drop for RunningUnit {
     fn drop(&mut self) {
-        self.shared.stop.end();
+        self.shared.stop.set();
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
                 log::error("an input that runs a program ended by a fault of quarry");

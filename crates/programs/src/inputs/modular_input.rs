@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use quarry_conf::{ProgramInput, suggested_input};
+use quarry_conf::{ProgramInput, suggest_input};
 use quarry_inputs::EventStore;
 use quarry_inputs::program::{OutputReader, StanzaDefaults, TextReader, XmlReader};
 use quarry_pipeline::SourceInfo;
@@ -63,14 +63,14 @@ pub(crate) fn programs(
 }
 
 fn is_known(input: &ProgramInput, home: &Path) -> bool {
-    files::of_scheme(home, &input.scheme).is_some()
+    files::scheme_program(home, &input.scheme).is_some()
 }
 
 /// Messages about stanzas of a kind that no app provides, each with the probable cause.
 pub(super) fn unknown_kinds(inputs: &[ProgramInput], home: &Path) -> Vec<String> {
     let unknown = inputs.iter().filter(|input| !is_known(input, home));
     let message = |ProgramInput { stanza, scheme, .. }: &ProgramInput| {
-        let hint = suggested_input(stanza).map_or_else(String::new, |meant| format!("; did you mean [{meant}]?"));
+        let hint = suggest_input(stanza).map_or_else(String::new, |meant| format!("; did you mean [{meant}]?"));
         format!(
             "inputs.conf [{stanza}]: no app has a program bin/{scheme}, bin/{scheme}.py or bin/{scheme}.sh for it; the \
              input is left out{hint}"
@@ -81,7 +81,7 @@ pub(super) fn unknown_kinds(inputs: &[ProgramInput], home: &Path) -> Vec<String>
 
 fn program_of(scheme: &str, by_shell: bool, shared: &Shared) -> Result<ModularProgram, Fault> {
     let missing = || Fault::not_found(format!("no app has a program bin/{scheme}"));
-    let (file, app) = files::of_scheme(&shared.home, scheme).ok_or_else(missing)?;
+    let (file, app) = files::scheme_program(&shared.home, scheme).ok_or_else(missing)?;
     let program = files::program(&shared.home, &file, Vec::new(), by_shell)?;
     Ok(ModularProgram { scheme: scheme.to_owned(), app, program, inputs: Vec::new() })
 }
@@ -98,9 +98,9 @@ impl ModularProgram {
     pub(crate) fn run(&self, shared: &Shared) {
         let tell = |fault: &str| log::warning(format!("inputs.conf [{}://…]: {fault}", self.scheme));
         let environment = scripts::environment(&shared.home);
-        let scheme = match scheme::ask(&self.program, &environment, &shared.stop) {
+        let scheme = match scheme::query(&self.program, &environment, &shared.stop) {
             Ok(scheme) => scheme,
-            Err(_) if shared.stop.is_over() => return,
+            Err(_) if shared.stop.is_stopped() => return,
             Err(fault) if self.has_spec() => {
                 tell(&format!("{fault}; it is run as one that writes text, since {SPEC} knows it"));
                 Scheme::default()
@@ -111,7 +111,7 @@ impl ModularProgram {
         if let Err(error) = std::fs::create_dir_all(&checkpoints) {
             return tell(&format!("{}: {error}; its inputs are left out", checkpoints.display()));
         }
-        self.inputs.iter().for_each(|(input, _)| self.tell_missing(input, &scheme));
+        self.inputs.iter().for_each(|(input, _)| self.report_missing_settings(input, &scheme));
         let all: Vec<&(ProgramInput, Arc<dyn EventStore>)> = self.inputs.iter().collect();
         let groups: Vec<Vec<&(ProgramInput, Arc<dyn EventStore>)>> =
             if scheme.is_single { vec![all] } else { all.into_iter().map(|one| vec![one]).collect() };
@@ -131,7 +131,7 @@ impl ModularProgram {
     }
 
     /// Reports settings that the scheme requires and the stanza lacks; the program may work without them.
-    fn tell_missing(&self, input: &ProgramInput, scheme: &Scheme) {
+    fn report_missing_settings(&self, input: &ProgramInput, scheme: &Scheme) {
         let missing: Vec<&str> = scheme.required().filter(|name| !input.settings.contains_key(*name)).collect();
         if !missing.is_empty() {
             let text = format!("its program requires {}", missing.join(", "));
@@ -151,7 +151,7 @@ impl ModularProgram {
         let mut schedule: Option<Schedule> = None;
         for (input, _) in group {
             let own = Schedule::parse(&input.interval).map_err(|fault| fault.at(format_args!("[{}]", input.stanza)))?;
-            schedule = Some(schedule.map_or(own.clone(), |known| known.sooner(own)));
+            schedule = Some(schedule.map_or(own.clone(), |known| known.more_frequent(own)));
         }
         let inputs: Vec<&ProgramInput> = group.iter().map(|(input, _)| input).collect();
         let environment = RunEnvironment {

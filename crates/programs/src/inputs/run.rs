@@ -12,7 +12,7 @@ use quarry_inputs::{AppendError, EventStore, network::Appender, program::OutputR
 use quarry_stdx::{Fault, private_file};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::error_output::Log;
+use super::error_output::ProgramLog;
 use super::input_context::Shared;
 use super::schedule::Schedule;
 use crate::group::{Pipes, Program, ProgramGroup, spawn};
@@ -20,25 +20,25 @@ use crate::group::{Pipes, Program, ProgramGroup, spawn};
 /// Bytes per read from a pipe.
 const READ_BYTES: usize = 64 << 10;
 /// Interval at which a wait for output checks for shutdown.
-const TICK: Duration = Duration::from_millis(100);
+const SHUTDOWN_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Ticks without output after which the last event is complete.
 const QUIET_TICKS: usize = 10;
 /// Time within which a program must terminate when asked; its output is read until then.
-const END_AFTER_NS: i64 = 3_000_000_000;
+const TERMINATION_TIMEOUT_NS: i64 = 3_000_000_000;
 /// Maximum bytes read after the program was killed, which is more than a pipe holds.
 const LEFT_BYTES_MAX: usize = 4 << 20;
 /// Pause before a busy store is tried again.
-const BUSY_WAIT: Duration = Duration::from_millis(200);
+const BUSY_RETRY_DELAY: Duration = Duration::from_millis(200);
 /// Maximum retries during shutdown while the store is busy.
-const BUSY_LAST_TRIES: usize = 50;
+const SHUTDOWN_RETRIES_MAX: usize = 50;
 /// Maximum bytes of a saved mark file.
-const MARK_BYTES_MAX: u64 = 4 << 10;
+const CHECKPOINT_BYTES_MAX: u64 = 4 << 10;
 
 /// Creates a reader for a run.
 pub(crate) type NewReader = Box<dyn Fn() -> Box<dyn OutputReader> + Send>;
 
 /// A mark saved between runs: the position where a program resumes.
-pub(crate) struct Mark {
+pub(crate) struct Checkpoint {
     pub(crate) file: PathBuf,
     /// Argument that precedes the mark.
     pub(crate) argument: String,
@@ -55,7 +55,7 @@ pub(crate) struct Task {
     pub(crate) environment: Vec<(String, String)>,
     /// Text for the program's standard input.
     pub(crate) stdin: Vec<u8>,
-    pub(crate) mark: Option<Mark>,
+    pub(crate) mark: Option<Checkpoint>,
     pub(crate) new_reader: NewReader,
     pub(crate) store: Arc<dyn EventStore>,
 }
@@ -75,7 +75,7 @@ impl Task {
     /// Runs until shutdown, or until the schedule has no further start.
     pub(crate) fn run(&self, shared: &Shared) {
         let clock = &shared.settings.clock;
-        let mut log = Log::new(&self.stanza, &self.store, shared);
+        let mut log = ProgramLog::new(&self.stanza, &self.store, shared);
         let mut goes_on = self.schedule.wait_first(&shared.settings, &shared.stop);
         let mut failures = 0;
         while goes_on {
@@ -90,16 +90,16 @@ impl Task {
             };
             failures = fault.as_ref().map_or(0, |_| failures + 1);
             if let Some(fault) = fault {
-                log.line("ERROR", &format!("\"{}\": {fault}", self.stanza), shared);
+                log.log_line("ERROR", &format!("\"{}\": {fault}", self.stanza), shared);
             }
             goes_on = self.schedule.wait_next(started, failures, &shared.settings, &shared.stop);
         }
     }
 
     /// Runs the program once; returns its exit status, `None` at shutdown.
-    fn run_once(&self, log: &mut Log, shared: &Shared) -> Result<Option<ExitStatus>, Fault> {
+    fn run_once(&self, log: &mut ProgramLog, shared: &Shared) -> Result<Option<ExitStatus>, Fault> {
         let mut program = self.program.clone();
-        let kept = self.mark.as_ref().and_then(|mark| read_mark(&mark.file));
+        let kept = self.mark.as_ref().and_then(|mark| read_checkpoint(&mark.file));
         if let Some(mark) = &self.mark {
             match &kept {
                 Some(kept) => program.arguments.push(format!("{}{kept}", mark.argument)),
@@ -108,22 +108,22 @@ impl Task {
         }
         let (mut group, pipes) = ProgramGroup::start(&program, &self.environment, None)?;
         let Pipes { stdin, mut stdout, mut stderr } = pipes;
-        self.give(stdin)?;
+        self.write_stdin(stdin)?;
         let appender = Appender::new(Arc::clone(&self.store));
         let batch = EventBatch::default();
         let mut run = Run { task: self, shared, reader: (self.new_reader)(), appender, batch, kept };
         let read = run.read(&mut group, &mut stdout, &mut stderr, log);
         let by_itself = group.has_ended();
-        let status = group.end();
-        let read = read.and_then(|()| run.read_left(&mut stdout, &mut stderr, log));
+        let status = group.kill();
+        let read = read.and_then(|()| run.drain_pipes(&mut stdout, &mut stderr, log));
         let finished = run.finish(log);
         log.finish(shared);
         read.and(finished)?;
-        Ok(status.filter(|_| by_itself && !shared.stop.is_over()))
+        Ok(status.filter(|_| by_itself && !shared.stop.is_stopped()))
     }
 
     /// Writes the program's standard input on another thread, so that the program need not read it at once.
-    fn give(&self, mut stdin: ChildStdin) -> Result<(), Fault> {
+    fn write_stdin(&self, mut stdin: ChildStdin) -> Result<(), Fault> {
         if self.stdin.is_empty() {
             return Ok(());
         }
@@ -143,33 +143,33 @@ impl Run<'_> {
         group: &mut ProgramGroup,
         stdout: &mut ChildStdout,
         stderr: &mut ChildStderr,
-        log: &mut Log,
+        log: &mut ProgramLog,
     ) -> Result<(), Fault> {
         let mut buffer = vec![0; READ_BYTES];
         let (mut out_open, mut err_open) = (true, true);
         let mut quiet = 0;
         let mut asked_at = None;
         loop {
-            if self.shared.stop.is_over() {
+            if self.shared.stop.is_stopped() {
                 let now = self.shared.settings.clock.elapsed_ns();
                 if asked_at.is_none() {
-                    group.ask_to_end();
+                    group.terminate();
                 }
-                if now - *asked_at.get_or_insert(now) > END_AFTER_NS {
+                if now - *asked_at.get_or_insert(now) > TERMINATION_TIMEOUT_NS {
                     return Ok(());
                 }
             }
             if !out_open && group.has_ended() {
                 return Ok(());
             }
-            let (out_ready, err_ready) = ready(stdout, stderr, out_open, err_open, TICK);
+            let (out_ready, err_ready) = poll_pipes(stdout, stderr, out_open, err_open, SHUTDOWN_CHECK_INTERVAL);
             if err_ready {
-                let read = read_some(stderr, &mut buffer);
+                let read = read_available(stderr, &mut buffer);
                 err_open = read > 0;
                 log.push(&buffer[..read], self.shared);
             }
             if out_ready {
-                let read = read_some(stdout, &mut buffer);
+                let read = read_available(stdout, &mut buffer);
                 out_open = read > 0;
                 quiet = 0;
                 self.take(&buffer[..read], log)?;
@@ -185,23 +185,28 @@ impl Run<'_> {
 
     /// Reads the remaining bytes in the pipes of an ended program. Does not wait for other processes that hold the
     /// pipes open.
-    fn read_left(&mut self, stdout: &mut ChildStdout, stderr: &mut ChildStderr, log: &mut Log) -> Result<(), Fault> {
+    fn drain_pipes(
+        &mut self,
+        stdout: &mut ChildStdout,
+        stderr: &mut ChildStderr,
+        log: &mut ProgramLog,
+    ) -> Result<(), Fault> {
         let mut buffer = vec![0; READ_BYTES];
         let (mut out_open, mut err_open) = (true, true);
         let mut left = LEFT_BYTES_MAX;
         while left > 0 {
-            let (out_ready, err_ready) = ready(stdout, stderr, out_open, err_open, Duration::ZERO);
+            let (out_ready, err_ready) = poll_pipes(stdout, stderr, out_open, err_open, Duration::ZERO);
             if !out_ready && !err_ready {
                 break;
             }
             if err_ready {
-                let read = read_some(stderr, &mut buffer);
+                let read = read_available(stderr, &mut buffer);
                 err_open = read > 0;
                 left = left.saturating_sub(read);
                 log.push(&buffer[..read], self.shared);
             }
             if out_ready {
-                let read = read_some(stdout, &mut buffer);
+                let read = read_available(stdout, &mut buffer);
                 out_open = read > 0;
                 left = left.saturating_sub(read);
                 self.take(&buffer[..read], log)?;
@@ -210,7 +215,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn take(&mut self, bytes: &[u8], log: &Log) -> Result<(), Fault> {
+    fn take(&mut self, bytes: &[u8], log: &ProgramLog) -> Result<(), Fault> {
         if bytes.is_empty() {
             return Ok(());
         }
@@ -219,16 +224,16 @@ impl Run<'_> {
         pushed
     }
 
-    fn finish(&mut self, log: &Log) -> Result<(), Fault> {
+    fn finish(&mut self, log: &ProgramLog) -> Result<(), Fault> {
         self.reader.finish(self.shared.settings.clock.now_ns(), &mut self.batch);
         self.store(log)?;
-        self.settle()
+        self.save_checkpoint()
     }
 
     /// Stores the batch; waits while the store is busy.
-    fn store(&mut self, log: &Log) -> Result<(), Fault> {
+    fn store(&mut self, log: &ProgramLog) -> Result<(), Fault> {
         for fault in self.reader.take_faults() {
-            log.line("WARN", &fault, self.shared);
+            log.log_line("WARN", &fault, self.shared);
         }
         if self.batch.is_empty() {
             return Ok(());
@@ -237,10 +242,10 @@ impl Run<'_> {
         loop {
             match self.appender.append(&mut self.batch) {
                 Ok(()) => break,
-                Err(AppendError::Busy(_)) if !self.batch.is_empty() && last_tries < BUSY_LAST_TRIES => {
-                    if self.shared.stop.wait(BUSY_WAIT) {
+                Err(AppendError::Busy(_)) if !self.batch.is_empty() && last_tries < SHUTDOWN_RETRIES_MAX => {
+                    if self.shared.stop.wait(BUSY_RETRY_DELAY) {
                         last_tries += 1;
-                        self.shared.stop.pause(BUSY_WAIT);
+                        self.shared.stop.pause(BUSY_RETRY_DELAY);
                     }
                 }
                 Err(error) => {
@@ -250,10 +255,10 @@ impl Run<'_> {
             }
         }
         // The mark must never be ahead of the stored events.
-        if self.task.mark.is_some() { self.settle() } else { Ok(()) }
+        if self.task.mark.is_some() { self.save_checkpoint() } else { Ok(()) }
     }
 
-    fn settle(&mut self) -> Result<(), Fault> {
+    fn save_checkpoint(&mut self) -> Result<(), Fault> {
         self.appender.settle(0).map_err(|error| Fault::io("events are lost", error))?;
         let (Some(mark), Some(now)) = (&self.task.mark, self.reader.mark()) else { return Ok(()) };
         if self.kept.as_deref() != Some(now) {
@@ -264,14 +269,20 @@ impl Run<'_> {
     }
 }
 
-fn read_mark(file: &std::path::Path) -> Option<String> {
+fn read_checkpoint(file: &std::path::Path) -> Option<String> {
     let mut text = String::new();
-    std::fs::File::open(file).ok()?.take(MARK_BYTES_MAX).read_to_string(&mut text).ok()?;
+    std::fs::File::open(file).ok()?.take(CHECKPOINT_BYTES_MAX).read_to_string(&mut text).ok()?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 /// Waits up to `wait` until a pipe is readable; the result tells which of stdout and stderr is.
-fn ready(stdout: &ChildStdout, stderr: &ChildStderr, out_open: bool, err_open: bool, wait: Duration) -> (bool, bool) {
+fn poll_pipes(
+    stdout: &ChildStdout,
+    stderr: &ChildStderr,
+    out_open: bool,
+    err_open: bool,
+    wait: Duration,
+) -> (bool, bool) {
     let mut polled = Vec::new();
     if out_open {
         polled.push(PollFd::from_borrowed_fd(stdout.as_fd(), PollFlags::IN));
@@ -290,7 +301,7 @@ fn ready(stdout: &ChildStdout, stderr: &ChildStderr, out_open: bool, err_open: b
 }
 
 /// Reads available bytes; 0 means the end.
-fn read_some(pipe: &mut impl Read, buffer: &mut [u8]) -> usize {
+fn read_available(pipe: &mut impl Read, buffer: &mut [u8]) -> usize {
     loop {
         match pipe.read(buffer) {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}

@@ -6,10 +6,10 @@ use quarry_event::{TimeNs, time::Cron};
 use quarry_inputs::InputSettings;
 use quarry_stdx::Fault;
 
-use super::input_context::Stop;
+use super::input_context::StopSignal;
 
 /// Maximum wait between checks of the wall clock, which may be changed.
-const LOOK: Duration = Duration::from_secs(30);
+const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 /// Minimum interval.
 const SECONDS_MIN: f64 = 0.1;
 /// Maximum interval: ten years.
@@ -50,7 +50,7 @@ impl Schedule {
     }
 
     /// The more frequent of two schedules if they can be compared.
-    pub(crate) fn sooner(self, other: Schedule) -> Schedule {
+    pub(crate) fn more_frequent(self, other: Schedule) -> Schedule {
         match (&self, &other) {
             (Schedule::Once, _) => other,
             (Schedule::Every(own), Schedule::Every(others)) if others < own => other,
@@ -60,16 +60,16 @@ impl Schedule {
     }
 
     /// Waits for the first start; returns false if there is none.
-    pub(crate) fn wait_first(&self, settings: &InputSettings, stop: &Stop) -> bool {
+    pub(crate) fn wait_first(&self, settings: &InputSettings, stop: &StopSignal) -> bool {
         match self {
             Schedule::Cron(cron) => wait_until_next(cron, settings, stop),
-            _ => !stop.is_over(),
+            _ => !stop.is_stopped(),
         }
     }
 
     /// Waits for the next start after a run that began at `started` (monotonic nanoseconds); returns false if there is
     /// none. `failures` is the number of consecutive failed runs up to this one.
-    pub(crate) fn wait_next(&self, started: i64, failures: u32, settings: &InputSettings, stop: &Stop) -> bool {
+    pub(crate) fn wait_next(&self, started: i64, failures: u32, settings: &InputSettings, stop: &StopSignal) -> bool {
         let penalty = if failures == 0 { Duration::ZERO } else { backoff(failures) };
         let since = Duration::from_nanos((settings.clock.elapsed_ns() - started).unsigned_abs());
         let wait = match self {
@@ -86,15 +86,15 @@ fn backoff(failures: u32) -> Duration {
     BACKOFF_FIRST.saturating_mul(1 << (failures - 1).min(16)).min(BACKOFF_MAX)
 }
 
-fn wait_until_next(cron: &Cron, settings: &InputSettings, stop: &Stop) -> bool {
+fn wait_until_next(cron: &Cron, settings: &InputSettings, stop: &StopSignal) -> bool {
     let clock = &settings.clock;
     let Some(next): Option<TimeNs> = cron.next_after(clock.now_ns(), &settings.zone) else { return false };
     loop {
         let left = next.saturating_sub(clock.now_ns());
         if left <= 0 {
-            return !stop.is_over();
+            return !stop.is_stopped();
         }
-        if stop.wait(Duration::from_nanos(left.unsigned_abs()).min(LOOK)) {
+        if stop.wait(Duration::from_nanos(left.unsigned_abs()).min(CLOCK_CHECK_INTERVAL)) {
             return false;
         }
     }
@@ -107,7 +107,7 @@ mod tests {
     use super::{Schedule, backoff};
 
     #[test]
-    fn intervals() {
+    fn intervals_are_parsed() {
         assert_eq!(Schedule::parse("-1"), Ok(Schedule::Once));
         assert_eq!(Schedule::parse("0.5"), Ok(Schedule::Every(Duration::from_millis(500))));
         assert!(matches!(Schedule::parse("0"), Ok(Schedule::After(_))));
@@ -116,12 +116,12 @@ mod tests {
             assert!(Schedule::parse(faulty).is_err(), "{faulty}");
         }
         let five = Schedule::Every(Duration::from_secs(5));
-        assert_eq!(Schedule::Once.sooner(five.clone()), five);
-        assert_eq!(Schedule::Every(Duration::from_secs(9)).sooner(five.clone()), five);
+        assert_eq!(Schedule::Once.more_frequent(five.clone()), five);
+        assert_eq!(Schedule::Every(Duration::from_secs(9)).more_frequent(five.clone()), five);
     }
 
     #[test]
-    fn failures_make_the_wait_longer() {
+    fn failures_increase_the_wait() {
         let waits: Vec<u64> = [1, 2, 3, 11, 99].iter().map(|failures| backoff(*failures).as_secs()).collect();
         assert_eq!(waits, [1, 2, 4, 600, 600]);
     }

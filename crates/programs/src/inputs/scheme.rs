@@ -7,16 +7,17 @@ use quarry_conf::ProgramInput;
 use quarry_inputs::program::{XmlToken, XmlTokens, escape_xml};
 use quarry_stdx::Fault;
 
-use super::input_context::Stop;
+use super::input_context::StopSignal;
 use crate::group::{Program, ProgramGroup, spawn};
 
 /// Maximum bytes of an answer.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 /// Maximum number of checks for the answer, and the pause between them.
-const LOOKS_MAX: usize = 600;
-const LOOK: Duration = Duration::from_millis(50);
+const ANSWER_POLLS_MAX: usize = 600;
+const ANSWER_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Settings that are not passed to the program.
-const OURS: &[&str] = &["disabled", "passAuth", "_TCP_ROUTING", "start_by_shell", "send_index_as_argument_for_path"];
+const RESERVED_SETTINGS: &[&str] =
+    &["disabled", "passAuth", "_TCP_ROUTING", "start_by_shell", "send_index_as_argument_for_path"];
 
 /// A program's description of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,7 +68,7 @@ impl Scheme {
 }
 
 /// Queries a program for its scheme.
-pub(crate) fn ask(program: &Program, environment: &[(String, String)], stop: &Stop) -> Result<Scheme, Fault> {
+pub(crate) fn query(program: &Program, environment: &[(String, String)], stop: &StopSignal) -> Result<Scheme, Fault> {
     let mut program = program.clone();
     program.arguments.push("--scheme".to_owned());
     let (mut group, pipes) = ProgramGroup::start(&program, environment, None)?;
@@ -81,11 +82,11 @@ pub(crate) fn ask(program: &Program, environment: &[(String, String)], stop: &St
     };
     spawn("quarry-scheme", read)?;
     let mut stderr = pipes.stderr.take(ANSWER_BYTES_MAX);
-    for _ in 0..LOOKS_MAX {
-        match answer.recv_timeout(LOOK) {
+    for _ in 0..ANSWER_POLLS_MAX {
+        match answer.recv_timeout(ANSWER_POLL_INTERVAL) {
             Ok(Ok(text)) => {
                 return read_scheme(&text).map_err(|fault| {
-                    group.end();
+                    group.kill();
                     let mut said = String::new();
                     // If there is no answer, the error output says more about the cause.
                     drop(stderr.read_to_string(&mut said));
@@ -94,11 +95,11 @@ pub(crate) fn ask(program: &Program, environment: &[(String, String)], stop: &St
                 });
             }
             Ok(Err(error)) => return Err(Fault::io("its answer to --scheme cannot be read", error)),
-            Err(_) if stop.is_over() => return Err(Fault::unavailable("it is stopped")),
+            Err(_) if stop.is_stopped() => return Err(Fault::unavailable("it is stopped")),
             Err(_) => {}
         }
     }
-    group.end();
+    group.kill();
     Err(Fault::unavailable("its program did not answer to --scheme in 30 seconds"))
 }
 
@@ -178,7 +179,7 @@ pub(crate) fn configuration(environment: &RunEnvironment<'_>, inputs: &[&Program
         settings.insert("index".to_owned(), input.index.clone());
         settings.insert("host".to_owned(), input.host.clone().unwrap_or_else(|| environment.host.to_owned()));
         settings.entry("interval".to_owned()).or_insert_with(|| input.interval.clone());
-        settings.retain(|key, _| !OURS.contains(&key.as_str()));
+        settings.retain(|key, _| !RESERVED_SETTINGS.contains(&key.as_str()));
         for (key, value) in &settings {
             out.push_str(&format!("      <param name=\"{}\">{}</param>\n", escape_xml(key), escape_xml(value)));
         }
@@ -193,7 +194,7 @@ mod tests {
     use super::{Scheme, read_scheme};
 
     #[test]
-    fn what_a_program_says_about_itself() {
+    fn schemes_are_parsed() {
         let text = "<scheme><title>T</title><use_single_instance>false</use_single_instance>\
                     <streaming_mode>xml</streaming_mode><endpoint><args><arg name=\"name\"><title>N</title></arg>\
                     <arg name=\"city\"><required_on_create>true</required_on_create></arg><arg name=\"unit\">\

@@ -20,7 +20,7 @@ pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) ->
     check(input, &*store)?;
     let schedule = Schedule::parse(&input.interval).map_err(about)?;
     let (file, program) =
-        files::of_script(&shared.home, &input.stanza, &input.name, input.starts_by_shell).map_err(about)?;
+        files::script_program(&shared.home, &input.stanza, &input.name, input.starts_by_shell).map_err(about)?;
     let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let source = input.source.clone().unwrap_or_else(|| file.display().to_string());
     let props = Arc::clone(&shared.settings.props);

@@ -17,7 +17,7 @@ use super::plan::Plan;
 
 /// Method by which a scan obtains the requested fields of a segment's events.
 #[derive(Clone, Default)]
-pub(crate) struct Way {
+pub(crate) struct FieldStrategy {
     /// Whether the fields can only be extracted from the event texts.
     pub by_text: bool,
     /// Whether rules may read `_indextime`.
@@ -74,16 +74,16 @@ impl ComputedFields {
             names.dedup();
             names
         };
-        let gives = sorted(plans.iter().flat_map(|plan| plan.gives()).map(str::to_owned).collect());
+        let gives = sorted(plans.iter().flat_map(|plan| plan.output_fields()).map(str::to_owned).collect());
         let mut reads: Vec<String> = Vec::new();
         for plan in &plans {
-            reads.extend(plan.reads().into_iter().map(str::to_owned));
+            reads.extend(plan.input_fields().into_iter().map(str::to_owned));
             // An event's own value takes precedence over that of the rule, so its column is read as well.
-            reads.extend(gives.iter().filter(|name| !plan.gives().any(|given| given == *name)).cloned());
+            reads.extend(gives.iter().filter(|name| !plan.output_fields().any(|given| given == *name)).cloned());
         }
         let reads = sorted(reads);
         let alias = |target: &String| {
-            let mut all = plans.iter().map(|plan| plan.only_alias(target));
+            let mut all = plans.iter().map(|plan| plan.sole_alias(target));
             let first = all.next()??;
             let source = first.source.to_owned();
             (all.all(|other| other == Some(first))).then(|| Alias {
@@ -93,8 +93,9 @@ impl ComputedFields {
             })
         };
         let aliases = gives.iter().filter_map(alias).collect();
-        let holds =
-            |scope: &Option<Scope>, meta: &Metadata| scope.as_ref().is_some_and(|scope| scope.holds(&meta.sourcetype));
+        let holds = |scope: &Option<Scope>, meta: &Metadata| {
+            scope.as_ref().is_some_and(|scope| scope.contains(&meta.sourcetype))
+        };
         let unwritten = (tested.iter())
             .map(|(name, scope)| (name.clone(), metas.iter().map(|meta| holds(scope, meta)).collect()))
             .collect();
@@ -102,22 +103,22 @@ impl ComputedFields {
     }
 
     /// Stored fields that must be read.
-    pub(crate) fn reads(&self) -> &[String] {
+    pub(crate) fn input_fields(&self) -> &[String] {
         &self.reads
     }
 
     /// Names of the fields produced, sorted.
-    pub(crate) fn gives(&self) -> &[String] {
+    pub(crate) fn output_fields(&self) -> &[String] {
         &self.gives
     }
 
     /// Whether all events share one plan.
-    pub(crate) fn is_alike(&self) -> bool {
+    pub(crate) fn is_uniform(&self) -> bool {
         self.plans.len() <= 1
     }
 
     /// By metadata code: whether a field can have a value that the text does not contain verbatim.
-    pub(crate) fn unwritten(&self, name: &str) -> Option<&[bool]> {
+    pub(crate) fn nonverbatim_metas(&self, name: &str) -> Option<&[bool]> {
         self.unwritten.iter().find(|(known, _)| known == name).map(|(_, unwritten)| unwritten.as_slice())
     }
 
@@ -130,14 +131,14 @@ impl ComputedFields {
             plans => {
                 assert_eq!(metas.len(), rows.num_rows(), "every row has a source");
                 let plan_of = |meta: &u32| self.plan_of.get(*meta as usize).copied().unwrap_or_default();
-                by_plan(rows, plans, metas.iter().map(plan_of))
+                apply_plans_by_row(rows, plans, metas.iter().map(plan_of))
             }
         }
     }
 }
 
 /// Applies to each row the plan with the given index.
-pub(super) fn by_plan(
+pub(super) fn apply_plans_by_row(
     rows: RecordBatch,
     plans: &[Arc<Plan>],
     plan_of: impl Iterator<Item = u32>,

@@ -20,8 +20,8 @@ use quarry_eval::rows;
 use quarry_event::{Metadata, Page, TimeNs};
 use quarry_pipeline::{WrittenTime, WrittenTimes};
 
-use super::needs::Wanted;
-use crate::sourcetype_renames::ORIGINAL;
+use super::needs::RequestedFields;
+use crate::sourcetype_renames::ORIGINAL_SOURCETYPE_FIELD;
 
 /// Maximum length of `punct` in characters.
 const PUNCT_CHARS_MAX: usize = 30;
@@ -45,7 +45,7 @@ enum DefaultField {
 }
 
 const FIELDS: [(&str, DefaultField); 14] = [
-    (ORIGINAL, DefaultField::Sourcetype),
+    (ORIGINAL_SOURCETYPE_FIELD, DefaultField::Sourcetype),
     ("date_hour", DefaultField::Hour),
     ("date_mday", DefaultField::MonthDay),
     ("date_minute", DefaultField::Minute),
@@ -67,7 +67,7 @@ pub(crate) fn is_default_field(field: &str) -> bool {
 }
 
 impl DefaultField {
-    fn is_of_stamp(self) -> bool {
+    fn is_timestamp_part(self) -> bool {
         !matches!(self, DefaultField::Punct | DefaultField::LineCount | DefaultField::Server | DefaultField::Sourcetype)
     }
 }
@@ -78,7 +78,7 @@ pub(super) struct DefaultFields {
     now: TimeNs,
     node: String,
     /// Default fields that the search requests.
-    wanted: Vec<&'static str>,
+    requested: Vec<&'static str>,
     sources: Mutex<HashMap<Metadata, Arc<Source>, FixedState>>,
 }
 
@@ -90,15 +90,20 @@ struct Source {
 
 impl DefaultFields {
     /// `now` is the time of the search, `node` this node's name (`splunk_server`).
-    pub(super) fn new(props: &Arc<PropsResolver>, wanted: &Wanted, now: TimeNs, node: String) -> DefaultFields {
+    pub(super) fn new(
+        props: &Arc<PropsResolver>,
+        wanted: &RequestedFields,
+        now: TimeNs,
+        node: String,
+    ) -> DefaultFields {
         let names = FIELDS.iter().map(|(name, _)| *name);
-        let wanted = names.filter(|name| wanted.names_field(name)).collect();
-        DefaultFields { props: Arc::clone(props), now, node, wanted, sources: Mutex::default() }
+        let wanted = names.filter(|name| wanted.requests_explicitly(name)).collect();
+        DefaultFields { props: Arc::clone(props), now, node, requested: wanted, sources: Mutex::default() }
     }
 
     /// Whether the search requests any default field.
-    pub(super) fn are_wanted(&self) -> bool {
-        !self.wanted.is_empty()
+    pub(super) fn is_requested(&self) -> bool {
+        !self.requested.is_empty()
     }
 
     /// Adds the requested default fields, and those in `more`, to the rows. `selected` has each row's position in the
@@ -111,13 +116,13 @@ impl DefaultFields {
         more: &[String],
         messages: &Messages,
     ) -> Result<RecordBatch, EngineError> {
-        let is_wanted = |name: &str| self.wanted.contains(&name) || more.iter().any(|more| more == name);
+        let is_wanted = |name: &str| self.requested.contains(&name) || more.iter().any(|more| more == name);
         let fields: Vec<_> = FIELDS.iter().copied().filter(|(name, _)| is_wanted(name)).collect();
         if fields.is_empty() || selected.is_empty() {
             return Ok(rows);
         }
         let sources: Vec<Arc<Source>> = events.metas.iter().map(|meta| self.source(meta, messages)).collect();
-        let reads_stamp = fields.iter().any(|(_, field)| field.is_of_stamp());
+        let reads_stamp = fields.iter().any(|(_, field)| field.is_timestamp_part());
         let mut columns: Vec<StringViewBuilder> = fields
             .iter()
             .map(|_| StringViewBuilder::with_capacity(selected.len()).with_deduplicate_strings())
@@ -138,14 +143,14 @@ impl DefaultFields {
                     DefaultField::Server => text.push_str(&self.node),
                     // If the names differ, the event has an index-time `_sourcetype`.
                     DefaultField::Sourcetype => text.push_str(&events.metas[events.meta[row] as usize].sourcetype),
-                    field => stamp.iter().for_each(|stamp| write_stamp(stamp, *field, raw, &mut text)),
+                    field => stamp.iter().for_each(|stamp| write_timestamp_part(stamp, *field, raw, &mut text)),
                 }
                 column.append_option((!text.is_empty()).then_some(text.as_str()));
             }
         }
         let mut result = rows;
         for ((name, _), mut column) in fields.into_iter().zip(columns) {
-            result = with_default(&result, name, column.finish())?;
+            result = fill_missing(&result, name, column.finish())?;
         }
         Ok(result)
     }
@@ -174,7 +179,7 @@ impl DefaultFields {
 }
 
 /// Adds a column whose values fill in where an event has no value of its own.
-fn with_default(rows: &RecordBatch, name: &str, column: StringViewArray) -> Result<RecordBatch, EngineError> {
+fn fill_missing(rows: &RecordBatch, name: &str, column: StringViewArray) -> Result<RecordBatch, EngineError> {
     if column.null_count() == column.len() {
         return Ok(rows.clone());
     }
@@ -185,7 +190,7 @@ fn with_default(rows: &RecordBatch, name: &str, column: StringViewArray) -> Resu
     }
 }
 
-fn write_stamp(stamp: &WrittenTime, field: DefaultField, raw: &[u8], out: &mut String) {
+fn write_timestamp_part(stamp: &WrittenTime, field: DefaultField, raw: &[u8], out: &mut String) {
     let clock = &stamp.clock;
     // Positions count characters, as everywhere in SPL.
     let place = |byte: usize| raw.get(..byte).map_or(byte, |before| String::from_utf8_lossy(before).chars().count());
@@ -231,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn punctuation_of_the_first_line_up_to_a_bound() {
+    fn punct_covers_the_first_line_up_to_30_characters() {
         let punct = |text: &str| {
             let mut out = String::new();
             write_punct(text.as_bytes(), &mut out);
@@ -243,12 +248,12 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_counted_without_the_last_break() {
+    fn line_count_ignores_a_trailing_line_break() {
         assert_eq!(["", "a", "a\n", "a\nb", "a\n\nb\n"].map(|text| line_count(text.as_bytes())), [1, 1, 1, 2, 3]);
     }
 
     #[test]
-    fn patterns_of_the_fields_are_known() {
+    fn wildcard_patterns_match_default_fields() {
         assert!(["date_hour", "date_*", "*punct", "*"].iter().all(|name| is_default_field(name)));
         assert!(!["date", "hour", "splunk", "x*"].iter().any(|name| is_default_field(name)));
     }

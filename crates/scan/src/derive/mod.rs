@@ -36,12 +36,12 @@ use quarry_event::{Metadata, Page};
 use quarry_spl::analyse::search_fields;
 use quarry_store::Segment;
 
-pub(crate) use self::column_rules::Way;
-use self::column_rules::{ComputedFields, by_plan};
+pub(crate) use self::column_rules::FieldStrategy;
+use self::column_rules::{ComputedFields, apply_plans_by_row};
 use self::defaults::DefaultFields;
 pub(crate) use self::defaults::is_default_field;
-pub(crate) use self::names::{DerivedNames, NamesOfRules, Scope};
-use self::needs::Wanted;
+pub(crate) use self::names::{DerivedNames, RuleFieldNames, Scope};
+use self::needs::RequestedFields;
 use self::plan::{Plan, with_column};
 pub(crate) use self::tables::Tables;
 use super::fields::Projection;
@@ -53,9 +53,9 @@ pub(crate) struct Derivations {
     props: Arc<PropsResolver>,
     tables: Tables,
     context: ExprContext,
-    wanted: Wanted,
+    requested: RequestedFields,
     /// Fields to compute over columns; if all texts are rebuilt in any case, only those that the condition tests.
-    of_columns: Wanted,
+    of_columns: RequestedFields,
     /// Fields that the condition tests, each with the events in which a rule may produce the field.
     tested: Vec<(String, Option<Scope>)>,
     labels: Vec<Label>,
@@ -64,23 +64,23 @@ pub(crate) struct Derivations {
     defaults: DefaultFields,
     /// Whether a field requested by name can be obtained only from the event texts.
     asks_texts: bool,
-    plans: Mutex<Plans>,
-    column_plans: Mutex<Plans>,
-    ways: Mutex<Vec<(Arc<dyn Segment>, Way)>>,
+    plans: Mutex<PlanCache>,
+    column_plans: Mutex<PlanCache>,
+    strategies: Mutex<Vec<(Arc<dyn Segment>, FieldStrategy)>>,
 }
 
 /// Maximum number of segments whose [`Way`] is cached. Segments are read one after the other, so a few suffice.
-const SEGMENTS_KEPT: usize = 64;
+const CACHED_SEGMENTS_MAX: usize = 64;
 
 /// Plans by metadata; sources with equal rules share one.
 #[derive(Default)]
-struct Plans {
+struct PlanCache {
     by_meta: HashMap<Metadata, Arc<Plan>, FixedState>,
     by_rules: Vec<(SearchTimeRules, Arc<Plan>)>,
 }
 
 /// Fields and condition of a search.
-pub(crate) struct Asked<'a> {
+pub(crate) struct DerivationRequest<'a> {
     /// Fields that the commands of the search need.
     pub projection: &'a Projection,
     /// Condition of the search.
@@ -102,29 +102,29 @@ impl Derivations {
     /// Prepares the search-time fields of a search.
     pub(crate) fn new(
         props: &Arc<PropsResolver>,
-        search: &Asked<'_>,
+        search: &DerivationRequest<'_>,
         tables: Tables,
         labels: &dyn LabelSource,
         context: &ExprContext,
         messages: &Messages,
     ) -> Result<Derivations, EngineError> {
         let tested: Vec<String> = search.filter.names().map(str::to_owned).collect();
-        let mut wanted = Wanted::of(search.projection, tested.iter().map(String::as_str));
-        let of_columns = match search.projection.wants_unnamed() {
-            true => Wanted::of(&Projection::default(), tested.iter().map(String::as_str)),
+        let mut wanted = RequestedFields::of(search.projection, tested.iter().map(String::as_str));
+        let of_columns = match search.projection.includes_unnamed() {
+            true => RequestedFields::of(&Projection::default(), tested.iter().map(String::as_str)),
             false => wanted.clone(),
         };
         let is_label = labels.fields().iter().any(|field| of_columns.names.contains(field));
         let mut found = Vec::new();
-        if labels.fields().iter().any(|field| wanted.wants(field)) {
+        if labels.fields().iter().any(|field| wanted.contains(field)) {
             for LabelCondition { fields, name, condition } in labels.conditions(messages) {
-                if fields.iter().any(|field| wanted.wants(field)) {
+                if fields.iter().any(|field| wanted.contains(field)) {
                     wanted.names.extend(search_fields(&condition));
                     found.push(Label { fields, name, condition: RowFilter::new(&condition, context)? });
                 }
             }
         }
-        let by_rules = search.names.scope_of_wanted(&wanted);
+        let by_rules = search.names.scope_of_requested(&wanted);
         let defaults = DefaultFields::new(props, &wanted, context.now, search.node.clone());
         let is_default = of_columns.names.iter().any(|name| is_default_field(name));
         let tested = tested.into_iter().map(|name| (name.clone(), search.names.scope_of(&name))).collect();
@@ -132,8 +132,8 @@ impl Derivations {
             props: Arc::clone(props),
             tables,
             context: context.clone(),
-            wanted,
-            asks_texts: is_label || is_default || (search.projection.every && !search.projection.wants_unnamed()),
+            requested: wanted,
+            asks_texts: is_label || is_default || (search.projection.every && !search.projection.includes_unnamed()),
             of_columns,
             tested,
             labels: found,
@@ -141,35 +141,39 @@ impl Derivations {
             defaults,
             plans: Mutex::default(),
             column_plans: Mutex::default(),
-            ways: Mutex::default(),
+            strategies: Mutex::default(),
         })
     }
 
     /// The method of obtaining the requested fields of a segment's events, cached for recent segments.
-    pub(crate) fn way_of(&self, segment: &Arc<dyn Segment>, messages: &Messages) -> Result<Way, EngineError> {
-        let is_known = |(known, _): &&(Arc<dyn Segment>, Way)| Arc::ptr_eq(known, segment);
-        if let Some((_, way)) = self.ways.lock().unwrap_or_else(PoisonError::into_inner).iter().find(is_known) {
+    pub(crate) fn strategy_of(
+        &self,
+        segment: &Arc<dyn Segment>,
+        messages: &Messages,
+    ) -> Result<FieldStrategy, EngineError> {
+        let is_known = |(known, _): &&(Arc<dyn Segment>, FieldStrategy)| Arc::ptr_eq(known, segment);
+        if let Some((_, way)) = self.strategies.lock().unwrap_or_else(PoisonError::into_inner).iter().find(is_known) {
             return Ok(way.clone());
         }
-        let way = self.find_way(&segment.metas(), messages)?;
-        let mut ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
-        if ways.len() == SEGMENTS_KEPT {
+        let way = self.compute_strategy(&segment.metas(), messages)?;
+        let mut ways = self.strategies.lock().unwrap_or_else(PoisonError::into_inner);
+        if ways.len() == CACHED_SEGMENTS_MAX {
             ways.remove(0);
         }
         ways.push((Arc::clone(segment), way.clone()));
         Ok(way)
     }
 
-    fn find_way(&self, metas: &[Metadata], messages: &Messages) -> Result<Way, EngineError> {
-        if !self.concerns(metas, messages)? {
-            return Ok(Way::default());
+    fn compute_strategy(&self, metas: &[Metadata], messages: &Messages) -> Result<FieldStrategy, EngineError> {
+        if !self.may_produce_fields(metas, messages)? {
+            return Ok(FieldStrategy::default());
         }
         let mut of_metas = Vec::with_capacity(metas.len());
-        let mut way = Way { by_text: self.asks_texts, ..Way::default() };
+        let mut way = FieldStrategy { by_text: self.asks_texts, ..FieldStrategy::default() };
         for meta in metas {
             let plan = self.column_plan(meta, messages)?;
-            way.by_text |= !plan.reads_columns();
-            way.index_time |= self.plan(meta, messages)?.needs().contains("_indextime");
+            way.by_text |= !plan.reads_only_columns();
+            way.index_time |= self.plan(meta, messages)?.required_fields().contains("_indextime");
             of_metas.push(plan);
         }
         if !way.by_text && of_metas.iter().any(|plan| !plan.is_empty()) {
@@ -179,12 +183,12 @@ impl Derivations {
     }
 
     /// Whether a rule may produce a requested field for events with one of these metadata.
-    pub(crate) fn concerns(&self, metas: &[Metadata], messages: &Messages) -> Result<bool, EngineError> {
-        if !self.labels.is_empty() || self.defaults.are_wanted() {
+    pub(crate) fn may_produce_fields(&self, metas: &[Metadata], messages: &Messages) -> Result<bool, EngineError> {
+        if !self.labels.is_empty() || self.defaults.is_requested() {
             return Ok(true);
         }
         let Some(scope) = &self.by_rules else { return Ok(false) };
-        for meta in metas.iter().filter(|meta| scope.holds(&meta.sourcetype)) {
+        for meta in metas.iter().filter(|meta| scope.contains(&meta.sourcetype)) {
             if !self.plan(meta, messages)?.is_empty() {
                 return Ok(true);
             }
@@ -193,7 +197,7 @@ impl Derivations {
     }
 
     fn plan(&self, meta: &Metadata, messages: &Messages) -> Result<Arc<Plan>, EngineError> {
-        self.plan_in(&self.plans, &self.wanted, meta, messages)
+        self.plan_in(&self.plans, &self.requested, meta, messages)
     }
 
     /// The rules to evaluate over columns for one metadata.
@@ -203,15 +207,15 @@ impl Derivations {
 
     fn plan_in(
         &self,
-        plans: &Mutex<Plans>,
-        wanted: &Wanted,
+        plans: &Mutex<PlanCache>,
+        wanted: &RequestedFields,
         meta: &Metadata,
         messages: &Messages,
     ) -> Result<Arc<Plan>, EngineError> {
         if let Some(plan) = plans.lock().unwrap_or_else(PoisonError::into_inner).by_meta.get(meta) {
             return Ok(Arc::clone(plan));
         }
-        let is_in_scope = self.by_rules.as_ref().is_some_and(|scope| scope.holds(&meta.sourcetype));
+        let is_in_scope = self.by_rules.as_ref().is_some_and(|scope| scope.contains(&meta.sourcetype));
         let rules = match is_in_scope {
             true => self.props.resolve(&meta.source, &meta.host, &meta.sourcetype).search_time,
             false => SearchTimeRules::default(),
@@ -242,13 +246,13 @@ impl Derivations {
         projection: &Projection,
         messages: &Messages,
     ) -> Result<Option<Projection>, EngineError> {
-        if !self.concerns(&events.metas, messages)? {
+        if !self.may_produce_fields(&events.metas, messages)? {
             return Ok(None);
         }
         let mut wide = projection.clone();
-        let mut names: BTreeSet<String> = self.wanted.names.clone();
+        let mut names: BTreeSet<String> = self.requested.names.clone();
         for meta in events.metas.iter() {
-            names.extend(self.plan(meta, messages)?.needs().iter().cloned());
+            names.extend(self.plan(meta, messages)?.required_fields().iter().cloned());
         }
         wide.raw |= names.contains("_raw");
         wide.index_time |= names.contains("_indextime");
@@ -287,7 +291,7 @@ impl Derivations {
             plan_of[meta] = Some(number);
             of_rows.push(number);
         }
-        let rows = by_plan(rows, &plans, of_rows.into_iter())?;
+        let rows = apply_plans_by_row(rows, &plans, of_rows.into_iter())?;
         self.label(rows)
     }
 
@@ -305,8 +309,8 @@ impl Derivations {
         }
         let mut result = rows;
         for (field, names) in fields {
-            if self.wanted.wants(field) {
-                let column = with_names(&result, field, &names);
+            if self.requested.contains(field) {
+                let column = append_label_names(&result, field, &names);
                 result = with_column(&result, field, column)?;
             }
         }
@@ -315,7 +319,7 @@ impl Derivations {
 }
 
 /// The existing values of a field, followed by the names of the labels that apply to the row.
-fn with_names(rows: &RecordBatch, field: &str, names: &[(&str, BooleanArray)]) -> ArrayRef {
+fn append_label_names(rows: &RecordBatch, field: &str, names: &[(&str, BooleanArray)]) -> ArrayRef {
     let old = rows::reader(rows, field);
     let mut column = ColumnBuilder::new(rows.num_rows());
     for row in 0..rows.num_rows() {

@@ -9,9 +9,9 @@ use quarry_conf::{PropsResolver, ReportRule, SearchTimeRules};
 use quarry_eval::field_names::wildcard_parts;
 
 use super::defaults::is_default_field;
-use super::needs::Wanted;
+use super::needs::RequestedFields;
 use super::tables::Tables;
-use crate::fields::reports::{names_of, splits_at_breakers};
+use crate::fields::reports::{output_names, splits_at_breakers};
 
 /// Set of events for which a rule may produce a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,14 +28,14 @@ type Scopes = BTreeMap<String, Scope>;
 /// Fields that rules may produce, each with the events concerned.
 #[derive(Debug, Default)]
 pub(crate) struct DerivedNames {
-    of_rules: Arc<NamesOfRules>,
+    from_rules: Arc<RuleFieldNames>,
     /// Output fields of lookups, which depend on the tables that the search may read, and fields of labels.
-    of_search: Scopes,
+    from_search: Scopes,
 }
 
 /// The part of [`DerivedNames`] that is the same for all searches under the same settings.
 #[derive(Debug, Default)]
-pub(crate) struct NamesOfRules {
+pub(crate) struct RuleFieldNames {
     all: RuleScopes,
     /// Fields of rules whose values need not occur in the text.
     elsewhere: RuleScopes,
@@ -55,8 +55,8 @@ impl RuleScopes {
     /// Adds the fields of a stanza; `None` means that its rules may produce any field.
     fn add(&mut self, names: Option<Vec<String>>, scope: &Scope) {
         match (names, &mut self.open) {
-            (Some(names), _) => names.into_iter().for_each(|name| give(&mut self.named, name, scope)),
-            (None, Some(open)) => open.join(scope),
+            (Some(names), _) => names.into_iter().for_each(|name| widen_scope(&mut self.named, name, scope)),
+            (None, Some(open)) => open.extend(scope),
             (None, open) => *open = Some(scope.clone()),
         }
     }
@@ -64,7 +64,7 @@ impl RuleScopes {
 
 impl Scope {
     /// Whether events of this sourcetype are in the scope.
-    pub(crate) fn holds(&self, sourcetype: &str) -> bool {
+    pub(crate) fn contains(&self, sourcetype: &str) -> bool {
         match self {
             Scope::Everywhere => true,
             Scope::Sourcetypes(names) => names.iter().any(|name| name == sourcetype),
@@ -72,7 +72,7 @@ impl Scope {
     }
 
     /// Like [`Scope::holds`], ignoring case.
-    pub(crate) fn holds_any_case(&self, sourcetype: &str) -> bool {
+    pub(crate) fn contains_ignore_case(&self, sourcetype: &str) -> bool {
         match self {
             Scope::Everywhere => true,
             Scope::Sourcetypes(names) => names.iter().any(|name| name.eq_ignore_ascii_case(sourcetype)),
@@ -88,12 +88,12 @@ impl Scope {
     }
 
     /// The union of two scopes.
-    pub(crate) fn joined(mut self, other: Scope) -> Scope {
-        self.join(&other);
+    pub(crate) fn union(mut self, other: Scope) -> Scope {
+        self.extend(&other);
         self
     }
 
-    fn join(&mut self, other: &Scope) {
+    fn extend(&mut self, other: &Scope) {
         match (&mut *self, other) {
             (Scope::Sourcetypes(own), Scope::Sourcetypes(more)) => {
                 own.extend(more.iter().filter(|name| !own.contains(name)).cloned().collect::<Vec<_>>());
@@ -103,14 +103,14 @@ impl Scope {
     }
 }
 
-impl NamesOfRules {
+impl RuleFieldNames {
     /// Collects the fields of all stanzas of props.conf, except those of lookups.
-    pub(crate) fn new(props: &PropsResolver) -> NamesOfRules {
-        let mut names = NamesOfRules::default();
+    pub(crate) fn new(props: &PropsResolver) -> RuleFieldNames {
+        let mut names = RuleFieldNames::default();
         for (sourcetype, rules) in props.search_time_rules() {
             let scope = Scope::of(sourcetype.as_deref());
-            names.all.add(rule_names(rules, &|_| true), &scope);
-            names.elsewhere.add(rule_names(rules, &|report| !splits_at_breakers(report)), &scope);
+            names.all.add(rule_output_names(rules, &|_| true), &scope);
+            names.elsewhere.add(rule_output_names(rules, &|report| !splits_at_breakers(report)), &scope);
             names.lookups.extend(rules.lookups.iter().map(|(_, lookup)| (lookup.clone(), scope.clone())));
         }
         names
@@ -118,73 +118,73 @@ impl NamesOfRules {
 }
 
 /// Adds a field, or widens its scope.
-fn give(scopes: &mut Scopes, name: String, scope: &Scope) {
-    scopes.entry(name).and_modify(|known| known.join(scope)).or_insert_with(|| scope.clone());
+fn widen_scope(scopes: &mut Scopes, name: String, scope: &Scope) {
+    scopes.entry(name).and_modify(|known| known.extend(scope)).or_insert_with(|| scope.clone());
 }
 
 impl DerivedNames {
     /// Combines the fields of rules, of lookups among the search's tables, and of labels.
-    pub(crate) fn new(of_rules: &Arc<NamesOfRules>, tables: &Tables, labels: &[String]) -> DerivedNames {
+    pub(crate) fn new(of_rules: &Arc<RuleFieldNames>, tables: &Tables, labels: &[String]) -> DerivedNames {
         let mut of_search = Scopes::new();
         for (lookup, scope) in &of_rules.lookups {
             // A lookup that cannot be read produces no fields.
             let outputs = tables.outputs(lookup).unwrap_or_default();
-            outputs.into_iter().for_each(|name| give(&mut of_search, name, scope));
+            outputs.into_iter().for_each(|name| widen_scope(&mut of_search, name, scope));
         }
-        labels.iter().for_each(|label| give(&mut of_search, label.clone(), &Scope::Everywhere));
-        DerivedNames { of_rules: Arc::clone(of_rules), of_search }
+        labels.iter().for_each(|label| widen_scope(&mut of_search, label.clone(), &Scope::Everywhere));
+        DerivedNames { from_rules: Arc::clone(of_rules), from_search: of_search }
     }
 
     /// Events for which a rule may produce `field`, which may be a wildcard pattern.
     pub(crate) fn scope_of(&self, field: &str) -> Option<Scope> {
-        self.scope_among(&self.of_rules.all, field)
+        self.find_scope(&self.from_rules.all, field)
     }
 
     /// Events for which a rule may produce `field` with a value that need not consist of whole tokens of the text.
-    pub(crate) fn scope_elsewhere(&self, field: &str) -> Option<Scope> {
-        self.scope_among(&self.of_rules.elsewhere, field)
+    pub(crate) fn nonverbatim_scope(&self, field: &str) -> Option<Scope> {
+        self.find_scope(&self.from_rules.elsewhere, field)
     }
 
-    fn scope_among(&self, rules: &RuleScopes, field: &str) -> Option<Scope> {
+    fn find_scope(&self, rules: &RuleScopes, field: &str) -> Option<Scope> {
         if is_default_field(field) {
             return Some(Scope::Everywhere);
         }
-        self.joined(rules, &|scopes| match field.contains('*') {
-            true => fitting(scopes, |name| name == field || wildcard_parts(field, name).is_some()),
+        self.union_scope(rules, &|scopes| match field.contains('*') {
+            true => matching_scopes(scopes, |name| name == field || wildcard_parts(field, name).is_some()),
             false => scopes.get(field).into_iter().collect(),
         })
     }
 
     /// Events for which a rule may produce a requested field; `None` if there are none.
-    pub(crate) fn scope_of_wanted(&self, wanted: &Wanted) -> Option<Scope> {
-        self.joined(&self.of_rules.all, &|scopes| match wanted.is_by_name() {
+    pub(crate) fn scope_of_requested(&self, wanted: &RequestedFields) -> Option<Scope> {
+        self.union_scope(&self.from_rules.all, &|scopes| match wanted.has_only_names() {
             true => wanted.names.iter().filter_map(|name| scopes.get(name)).collect(),
-            false => fitting(scopes, |name| wanted.wants(name)),
+            false => matching_scopes(scopes, |name| wanted.contains(name)),
         })
     }
 
     /// The union of the scopes that `of` finds and of those whose rules may produce any field.
-    fn joined(&self, rules: &RuleScopes, of: &dyn for<'s> Fn(&'s Scopes) -> Vec<&'s Scope>) -> Option<Scope> {
-        let found = [&rules.named, &self.of_search].into_iter().flat_map(of);
-        found.chain(&rules.open).cloned().reduce(Scope::joined)
+    fn union_scope(&self, rules: &RuleScopes, of: &dyn for<'s> Fn(&'s Scopes) -> Vec<&'s Scope>) -> Option<Scope> {
+        let found = [&rules.named, &self.from_search].into_iter().flat_map(of);
+        found.chain(&rules.open).cloned().reduce(Scope::union)
     }
 }
 
 /// The scopes of fields whose names pass a test.
-fn fitting(scopes: &Scopes, passes: impl Fn(&str) -> bool) -> Vec<&Scope> {
+fn matching_scopes(scopes: &Scopes, passes: impl Fn(&str) -> bool) -> Vec<&Scope> {
     scopes.iter().filter(|(name, _)| passes(name)).map(|(_, scope)| scope).collect()
 }
 
 /// Fields that the rules of a stanza produce, except those of lookups and of transforms that `counts` rejects; `None`
 /// if the rules may produce any field.
-fn rule_names(rules: &SearchTimeRules, counts: &dyn Fn(&ReportRule) -> bool) -> Option<Vec<String>> {
+fn rule_output_names(rules: &SearchTimeRules, counts: &dyn Fn(&ReportRule) -> bool) -> Option<Vec<String>> {
     // Table rules (multikv.conf) rewrite the text and take column names from it.
     if rules.table.is_some() {
         return None;
     }
     let mut names: Vec<String> = Vec::new();
     for report in rules.reports.iter().filter(|report| counts(report)) {
-        names.extend(names_of(report)?);
+        names.extend(output_names(report)?);
     }
     names.extend(rules.aliases.iter().map(|alias| alias.target.clone()));
     names.extend(rules.evals.iter().map(|(field, _)| field.clone()));

@@ -8,7 +8,7 @@ use crate::fields::Projection;
 
 /// Fields that a search requests.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct RequestedFields {
     all: bool,
     /// Whether a command requests all fields with `*`.
     every: bool,
@@ -17,9 +17,9 @@ pub(crate) struct Wanted {
     pub names: BTreeSet<String>,
 }
 
-impl Wanted {
+impl RequestedFields {
     /// The fields of `projection` and those that the condition tests.
-    pub(super) fn of<'n>(projection: &Projection, tested: impl Iterator<Item = &'n str>) -> Wanted {
+    pub(super) fn of<'n>(projection: &Projection, tested: impl Iterator<Item = &'n str>) -> RequestedFields {
         let (mut names, mut patterns): (BTreeSet<String>, Vec<String>) = Default::default();
         names.extend(projection.names.iter().cloned());
         patterns.extend(projection.patterns.iter().cloned());
@@ -29,11 +29,11 @@ impl Wanted {
                 false => drop(names.insert(name.to_owned())),
             }
         }
-        Wanted { all: projection.all, every: projection.every, patterns, names }
+        RequestedFields { all: projection.all, every: projection.every, patterns, names }
     }
 
     /// Whether a field is requested by name or pattern, not merely because rows are shown whole.
-    pub(super) fn names_field(&self, field: &str) -> bool {
+    pub(super) fn requests_explicitly(&self, field: &str) -> bool {
         // `*` does not cover internal fields.
         (self.every && !field.starts_with('_'))
             || self.names.contains(field)
@@ -41,12 +41,12 @@ impl Wanted {
     }
 
     /// Whether all requested fields are in `names`.
-    pub(super) fn is_by_name(&self) -> bool {
+    pub(super) fn has_only_names(&self) -> bool {
         !self.all && self.patterns.is_empty()
     }
 
     /// Whether a field is requested.
-    pub(super) fn wants(&self, field: &str) -> bool {
+    pub(super) fn contains(&self, field: &str) -> bool {
         self.all
             || self.names.contains(field)
             || self.patterns.iter().any(|pattern| wildcard_parts(pattern, field).is_some())

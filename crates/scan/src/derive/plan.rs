@@ -15,10 +15,10 @@ use quarry_spl::analyse::expr_fields;
 use quarry_spl::first_fault;
 use quarry_stdx::Fault;
 
-use super::needs::Wanted;
+use super::needs::RequestedFields;
 use super::tables::{Tables, command_of};
-use crate::event_fields::is_given;
-use crate::fields::reports::{is_read_off_text, names_of};
+use crate::event_fields::is_intrinsic_field;
+use crate::fields::reports::{output_names, reads_only_event_text};
 
 /// The rules that produce a requested field, in order.
 pub(super) struct Plan {
@@ -35,7 +35,7 @@ pub(super) struct Plan {
 
 /// An alias with no other rule for the same field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct OnlyAlias<'p> {
+pub(super) struct SoleAlias<'p> {
     /// The aliased field.
     pub source: &'p str,
     /// Whether the event's own value of the alias takes precedence.
@@ -46,7 +46,7 @@ impl Plan {
     /// Traces the requested fields back through the rules. A rule that cannot be evaluated is reported and skipped.
     pub(super) fn new(
         rules: &SearchTimeRules,
-        wanted: &Wanted,
+        wanted: &RequestedFields,
         tables: &Tables,
         context: &ExprContext,
         messages: &Messages,
@@ -68,15 +68,15 @@ impl Plan {
         }
         plan.lookups.reverse();
         let before = wanted.clone();
-        for (field, text) in rules.evals.iter().filter(|(field, _)| before.wants(field)) {
+        for (field, text) in rules.evals.iter().filter(|(field, _)| before.contains(field)) {
             match plan.add_eval(field, text, &mut wanted, context) {
                 Ok(()) => {}
                 Err(reason) => messages.push(format!("EVAL-{field} = {text}: {reason}; it is skipped")),
             }
         }
         let before = wanted.clone();
-        for alias in rules.aliases.iter().filter(|alias| before.wants(&alias.target)) {
-            if is_given(&alias.target) {
+        for alias in rules.aliases.iter().filter(|alias| before.contains(&alias.target)) {
+            if is_intrinsic_field(&alias.target) {
                 messages.push(format!(
                     "FIELDALIAS of {}: {} is a reserved field; it is skipped",
                     alias.source, alias.target
@@ -87,8 +87,8 @@ impl Plan {
             plan.aliases.push(alias.clone());
         }
         // The other transforms are extracted together with `EXTRACT-`.
-        for report in rules.reports.iter().filter(|report| !is_read_off_text(report)) {
-            if names_of(report).is_none_or(|names| names.iter().any(|name| wanted.wants(name))) {
+        for report in rules.reports.iter().filter(|report| !reads_only_event_text(report)) {
+            if output_names(report).is_none_or(|names| names.iter().any(|name| wanted.contains(name))) {
                 wanted.names.insert(report.source.clone());
                 plan.reports = true;
             }
@@ -97,12 +97,12 @@ impl Plan {
         plan
     }
 
-    fn add_lookup(&mut self, text: &str, wanted: &mut Wanted, tables: &Tables) -> Result<(), Fault> {
+    fn add_lookup(&mut self, text: &str, wanted: &mut RequestedFields, tables: &Tables) -> Result<(), Fault> {
         let outputs = tables.outputs(text)?;
-        if !outputs.iter().any(|field| wanted.wants(field)) {
+        if !outputs.iter().any(|field| wanted.contains(field)) {
             return Ok(());
         }
-        if let Some(given) = outputs.iter().find(|field| is_given(field)) {
+        if let Some(given) = outputs.iter().find(|field| is_intrinsic_field(field)) {
             return Err(Fault::invalid(format!("{given} cannot be given")));
         }
         self.lookups.push((tables.lookup(text)?, outputs.clone()));
@@ -111,8 +111,14 @@ impl Plan {
         Ok(())
     }
 
-    fn add_eval(&mut self, field: &str, text: &str, wanted: &mut Wanted, context: &ExprContext) -> Result<(), Fault> {
-        if is_given(field) {
+    fn add_eval(
+        &mut self,
+        field: &str,
+        text: &str,
+        wanted: &mut RequestedFields,
+        context: &ExprContext,
+    ) -> Result<(), Fault> {
+        if is_intrinsic_field(field) {
             return Err(Fault::invalid("the field is reserved"));
         }
         let expr = quarry_spl::parse_expression(text).map_err(|faults| first_fault(&faults))?;
@@ -129,17 +135,19 @@ impl Plan {
     }
 
     /// Fields to extract for this plan.
-    pub(super) fn needs(&self) -> &BTreeSet<String> {
+    pub(super) fn required_fields(&self) -> &BTreeSet<String> {
         &self.needs
     }
 
     /// Whether the rules read only stored columns.
-    pub(super) fn reads_columns(&self) -> bool {
-        !self.reports && !self.searches && !self.reads().iter().any(|name| matches!(*name, "_raw" | "_indextime"))
+    pub(super) fn reads_only_columns(&self) -> bool {
+        !self.reports
+            && !self.searches
+            && !self.input_fields().iter().any(|name| matches!(*name, "_raw" | "_indextime"))
     }
 
     /// Stored fields that the rules read.
-    pub(super) fn reads(&self) -> BTreeSet<&str> {
+    pub(super) fn input_fields(&self) -> BTreeSet<&str> {
         let mut reads: BTreeSet<&str> = BTreeSet::new();
         for (lookup, outputs) in &self.lookups {
             reads.extend(lookup.input_names());
@@ -161,7 +169,7 @@ impl Plan {
     }
 
     /// The fields that the plan produces.
-    pub(super) fn gives(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn output_fields(&self) -> impl Iterator<Item = &str> {
         let aliases = self.aliases.iter().map(|alias| alias.target.as_str());
         let evals = self.evals.iter().map(|(field, _)| field.as_str());
         let outputs = self.lookups.iter().flat_map(|(_, outputs)| outputs.iter().map(String::as_str));
@@ -169,10 +177,10 @@ impl Plan {
     }
 
     /// The alias rule of `field`, if no other rule produces that field.
-    pub(super) fn only_alias(&self, field: &str) -> Option<OnlyAlias<'_>> {
+    pub(super) fn sole_alias(&self, field: &str) -> Option<SoleAlias<'_>> {
         let alias = self.aliases.iter().find(|alias| alias.target == field)?;
-        let is_only = self.gives().filter(|given| *given == field).count() == 1;
-        is_only.then_some(OnlyAlias { source: &alias.source, only_new: alias.only_new })
+        let is_only = self.output_fields().filter(|given| *given == field).count() == 1;
+        is_only.then_some(SoleAlias { source: &alias.source, only_new: alias.only_new })
     }
 
     /// Adds the fields of the rules to the rows.

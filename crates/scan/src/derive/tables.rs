@@ -12,13 +12,13 @@ use quarry_stdx::Fault;
 pub(crate) struct Tables {
     source: Arc<dyn LookupSource>,
     /// Opened tables by the text of the rule.
-    known: Mutex<BTreeMap<String, Known>>,
+    cache: Mutex<BTreeMap<String, LoadedLookup>>,
     /// Output fields by the text of the rule.
     outputs: Mutex<BTreeMap<String, Result<Vec<String>, Fault>>>,
 }
 
 /// Result of loading a lookup.
-type Known = Result<Lookup, Fault>;
+type LoadedLookup = Result<Lookup, Fault>;
 
 /// Parses a `LOOKUP-` setting; the syntax is that of the `lookup` command.
 pub(crate) fn command_of(text: &str) -> Result<LookupCommand, Fault> {
@@ -31,7 +31,7 @@ pub(crate) fn command_of(text: &str) -> Result<LookupCommand, Fault> {
 impl Tables {
     /// Tables loaded from this source.
     pub(crate) fn new(source: Arc<dyn LookupSource>) -> Tables {
-        Tables { source, known: Mutex::default(), outputs: Mutex::default() }
+        Tables { source, cache: Mutex::default(), outputs: Mutex::default() }
     }
 
     /// Fields that a rule produces.
@@ -57,15 +57,15 @@ impl Tables {
 
     /// The lookup of a rule.
     pub(crate) fn lookup(&self, text: &str) -> Result<Lookup, Fault> {
-        if let Some(known) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(text) {
+        if let Some(known) = self.cache.lock().unwrap_or_else(PoisonError::into_inner).get(text) {
             return known.clone();
         }
-        let lookup = self.read(text);
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned(), lookup.clone());
+        let lookup = self.load(text);
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned(), lookup.clone());
         lookup
     }
 
-    fn read(&self, text: &str) -> Known {
+    fn load(&self, text: &str) -> LoadedLookup {
         let command = command_of(text)?;
         let missing = || Fault::not_found(format!("there is no lookup table {}", command.table));
         let table = self.source.table(&command.table)?.ok_or_else(missing)?;

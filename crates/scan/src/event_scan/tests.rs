@@ -61,7 +61,7 @@ fn context() -> CommandContext {
 
 /// A prefetched page is counted once, when it is read, including the rows that a top-k threshold leaves out.
 #[test]
-fn prefetched_pages_count_when_they_are_read() {
+fn prefetched_pages_are_counted_once_when_read() {
     const EVENTS: u64 = 20_000;
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(StoreOptions::at(folder.path()), ManualClock::shared(1)).unwrap();
@@ -102,7 +102,7 @@ fn prefetched_pages_count_when_they_are_read() {
     let mut rows = 0;
     for page in &pages {
         let before = (progress.pages_done(), progress.events_scanned(), progress.events_matched());
-        scan.begin(page, false, &context).unwrap();
+        scan.prefetch_page(page, false, &context).unwrap();
         let begun = (progress.pages_done(), progress.events_scanned(), progress.events_matched());
         assert_eq!(begun, before, "prefetching a page counts nothing");
         rows += scan.read(page, &context).unwrap().map_or(0, |rows| rows.num_rows());

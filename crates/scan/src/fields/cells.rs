@@ -38,7 +38,7 @@ impl Delimiters {
 
     /// Bytes that can change the state: every text that ends a cell, opens or closes quotes, or escapes a character
     /// contains one of them.
-    pub(crate) fn signs(&self) -> ByteSet {
+    pub(crate) fn special_bytes(&self) -> ByteSet {
         let mut signs = self.ascii.union(ByteSet::of(b"\"\\"));
         if !self.others.is_empty() {
             (0x80..=u8::MAX).for_each(|byte| signs.insert(byte));
@@ -71,7 +71,7 @@ impl CellState {
 }
 
 /// The cells of `text` in order, at least one.
-pub(crate) fn cells<'t>(text: &'t str, delimiters: &Delimiters) -> impl Iterator<Item = &'t str> {
+pub(crate) fn split_cells<'t>(text: &'t str, delimiters: &Delimiters) -> impl Iterator<Item = &'t str> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {
         let text = rest?;
@@ -83,12 +83,12 @@ pub(crate) fn cells<'t>(text: &'t str, delimiters: &Delimiters) -> impl Iterator
 }
 
 /// A doubled quote.
-pub(crate) const DOUBLED: &str = "\"\"";
+pub(crate) const DOUBLED_QUOTE: &str = "\"\"";
 
 /// The value of a cell: surrounding blanks and quotes are removed; in a quoted cell each doubled quote becomes one.
-pub(crate) fn value_of(cell: &str) -> Cow<'_, str> {
-    match unquoted(cell) {
-        (text, true) if text.contains(DOUBLED) => Cow::Owned(text.replace(DOUBLED, "\"")),
+pub(crate) fn cell_value(cell: &str) -> Cow<'_, str> {
+    match strip_quotes(cell) {
+        (text, true) if text.contains(DOUBLED_QUOTE) => Cow::Owned(text.replace(DOUBLED_QUOTE, "\"")),
         (text, _) => Cow::Borrowed(text),
     }
 }
@@ -96,21 +96,21 @@ pub(crate) fn value_of(cell: &str) -> Cow<'_, str> {
 /// Appends the inside of a quoted cell; each doubled quote becomes one.
 pub(crate) fn append_undoubled(written: &[u8], out: &mut Vec<u8>) {
     let mut from = 0;
-    for at in memchr::memmem::find_iter(written, DOUBLED) {
+    for at in memchr::memmem::find_iter(written, DOUBLED_QUOTE) {
         out.extend_from_slice(&written[from..=at]);
-        from = at + DOUBLED.len();
+        from = at + DOUBLED_QUOTE.len();
     }
     out.extend_from_slice(&written[from..]);
 }
 
 /// A cell without surrounding blanks. All blanks are breakers, so that a value consists of whole tokens.
-pub(crate) fn without_blanks(cell: &str) -> &str {
+pub(crate) fn trim_blanks(cell: &str) -> &str {
     cell.trim_matches([' ', '\t', '\r', '\n'])
 }
 
 /// A cell without surrounding blanks and quotes, and whether there were quotes.
-pub(crate) fn unquoted(cell: &str) -> (&str, bool) {
-    let text = without_blanks(cell);
+pub(crate) fn strip_quotes(cell: &str) -> (&str, bool) {
+    let text = trim_blanks(cell);
     let inside = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     (inside.unwrap_or(text), inside.is_some())
 }

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use quarry_conf::{ReportCut, ReportRule};
+use quarry_conf::{ExtractionMethod, ReportRule};
 use quarry_eval::field_names::METADATA_FIELDS;
 use quarry_eval::pattern::{Captures, Regex};
 use quarry_event::Metadata;
@@ -14,9 +14,9 @@ use quarry_event::segment::is_breaker;
 use quarry_pipeline::extract::clean_key;
 use quarry_stdx::Fault;
 
-use super::cells::{Delimiters, cells, value_of};
-use super::{CutFields, Extract, SourceRules};
-use crate::event_fields::{is_given, metadata_text};
+use super::cells::{Delimiters, cell_value, split_cells};
+use super::{Extract, FieldExtractor, SourceRules};
+use crate::event_fields::{is_intrinsic_field, metadata_text};
 
 /// Maximum number of matches of one transform in one event.
 pub(crate) const MATCHES_MAX: usize = 1_000;
@@ -29,7 +29,7 @@ const VALUE_GROUP: &str = "_VAL_";
 pub struct Report {
     /// Field that the transform reads.
     source: String,
-    cut: Cut,
+    cut: ReportMethod,
     adds_values: bool,
     cleans_names: bool,
     keeps_empty: bool,
@@ -40,10 +40,10 @@ pub struct Report {
 }
 
 #[derive(Debug)]
-enum Cut {
+enum ReportMethod {
     Pattern {
         regex: Regex,
-        pairs: Vec<Pair>,
+        pairs: Vec<FieldTemplate>,
         repeats: bool,
     },
     /// The `n`th cell has the `n`th name.
@@ -59,7 +59,7 @@ enum Cut {
 
 /// Composition of a field name and its value from literals and groups.
 #[derive(Debug)]
-pub(crate) struct Pair {
+pub(crate) struct FieldTemplate {
     pub name: Vec<NamePart>,
     pub value: Vec<NamePart>,
 }
@@ -74,14 +74,14 @@ pub(crate) enum NamePart {
 }
 
 /// Extraction of a transform's fields from an event text.
-pub(crate) enum ReportText<'a> {
+pub(crate) enum TextExtraction<'a> {
     /// Cells with these names and delimiters.
     Cells(&'a [String], &'a Delimiters),
     /// The first match of a pattern, or all matches.
-    Pattern { regex: &'a Regex, pairs: &'a [Pair], repeats: bool },
+    Pattern { regex: &'a Regex, pairs: &'a [FieldTemplate], repeats: bool },
 }
 
-impl Pair {
+impl FieldTemplate {
     /// The name, if it does not depend on the text.
     pub(crate) fn known_name(&self) -> Option<&str> {
         match self.name.as_slice() {
@@ -101,10 +101,10 @@ impl Pair {
 
 /// Whether a transform reads only the event text, as `EXTRACT-` does, so that the templates of a slab can give the
 /// positions of its fields ([`crate::template_pages`]). All other transforms run on text.
-pub(crate) fn is_read_off_text(rule: &ReportRule) -> bool {
+pub(crate) fn reads_only_event_text(rule: &ReportRule) -> bool {
     let is_planned = match &rule.cut {
-        ReportCut::Delimited { inner, names, .. } => inner.is_none() && !names.is_empty(),
-        ReportCut::Pattern { .. } => true,
+        ExtractionMethod::Delimited { inner, names, .. } => inner.is_none() && !names.is_empty(),
+        ExtractionMethod::Pattern { .. } => true,
     };
     is_planned && rule.source == "_raw" && !rule.adds_values
 }
@@ -115,30 +115,30 @@ pub(crate) fn splits_at_breakers(rule: &ReportRule) -> bool {
     let is_single_breaker =
         |letter: char| letter != '%' && u8::try_from(letter).is_ok_and(|byte| byte.is_ascii() && is_breaker(byte));
     match &rule.cut {
-        ReportCut::Delimited { outer, inner, .. } => {
+        ExtractionMethod::Delimited { outer, inner, .. } => {
             rule.source == "_raw"
                 && outer.chars().chain(inner.iter().flat_map(|inner| inner.chars())).all(is_single_breaker)
         }
-        ReportCut::Pattern { .. } => false,
+        ExtractionMethod::Pattern { .. } => false,
     }
 }
 
 /// Names of the fields that a transform produces; `None` if the names come from the text.
-pub(crate) fn names_of(rule: &ReportRule) -> Option<Vec<String>> {
+pub(crate) fn output_names(rule: &ReportRule) -> Option<Vec<String>> {
     let names: Vec<String> = match &rule.cut {
-        ReportCut::Delimited { inner: None, names, .. } if !names.is_empty() => names.clone(),
-        ReportCut::Delimited { .. } => return None,
-        ReportCut::Pattern { pairs, .. } if !pairs.is_empty() => {
+        ExtractionMethod::Delimited { inner: None, names, .. } if !names.is_empty() => names.clone(),
+        ExtractionMethod::Delimited { .. } => return None,
+        ExtractionMethod::Pattern { pairs, .. } if !pairs.is_empty() => {
             let is_open = pairs.iter().any(|(name, _)| name.contains('$'));
             let names = pairs.iter().map(|(name, _)| name.clone());
             (!is_open).then(|| names.collect())?
         }
-        ReportCut::Pattern { pattern, .. } => {
+        ExtractionMethod::Pattern { pattern, .. } => {
             let groups = group_names(pattern);
             (!groups.iter().any(|name| name.starts_with(KEY_GROUP))).then_some(groups)?
         }
     };
-    Some(names.into_iter().map(|name| cleaned(rule.cleans_names, &name)).collect())
+    Some(names.into_iter().map(|name| clean_owned_name(rule.cleans_names, &name)).collect())
 }
 
 /// Group names of a pattern, found without compiling the pattern, because every search needs the names of every
@@ -149,38 +149,42 @@ fn group_names(pattern: &str) -> Vec<String> {
     names.map(String::from_iter).filter(|name: &String| !name.is_empty()).collect()
 }
 
-fn cleaned(cleans: bool, name: &str) -> String {
-    clean(cleans, name).into_owned()
+fn clean_owned_name(cleans: bool, name: &str) -> String {
+    clean_name(cleans, name).into_owned()
 }
 
-fn clean(cleans: bool, name: &str) -> Cow<'_, str> {
+fn clean_name(cleans: bool, name: &str) -> Cow<'_, str> {
     if cleans { clean_key(name) } else { Cow::Borrowed(name) }
 }
 
 impl Report {
     /// Compiles a transform.
     pub fn new(rule: &ReportRule) -> Result<Report, Fault> {
-        let names = names_of(rule);
+        let names = output_names(rule);
         let cut = match &rule.cut {
-            ReportCut::Pattern { pattern, pairs } => {
+            ExtractionMethod::Pattern { pattern, pairs } => {
                 let regex = Regex::new(pattern)?;
                 let pairs = match pairs.is_empty() {
-                    true => pairs_of_groups(&regex),
-                    false => {
-                        pairs.iter().map(|(name, value)| Pair { name: parts(name), value: parts(value) }).collect()
-                    }
+                    true => group_templates(&regex),
+                    false => pairs
+                        .iter()
+                        .map(|(name, value)| FieldTemplate {
+                            name: parse_references(name),
+                            value: parse_references(value),
+                        })
+                        .collect(),
                 };
-                Cut::Pattern { regex, pairs, repeats: names.is_none() || rule.adds_values }
+                ReportMethod::Pattern { regex, pairs, repeats: names.is_none() || rule.adds_values }
             }
-            ReportCut::Delimited { outer, inner: None, names } if !names.is_empty() => Cut::Cells {
+            ExtractionMethod::Delimited { outer, inner: None, names } if !names.is_empty() => ReportMethod::Cells {
                 delimiters: Delimiters::new(outer),
-                names: names.iter().map(|name| cleaned(rule.cleans_names, name)).collect(),
+                names: names.iter().map(|name| clean_owned_name(rule.cleans_names, name)).collect(),
             },
-            ReportCut::Delimited { outer, inner, .. } => {
-                Cut::Pairs { delimiters: Delimiters::new(outer), inner: inner.as_deref().map(Delimiters::new) }
+            ExtractionMethod::Delimited { outer, inner, .. } => {
+                ReportMethod::Pairs { delimiters: Delimiters::new(outer), inner: inner.as_deref().map(Delimiters::new) }
             }
         };
-        let extract = extract_of(rule, &cut).map(Arc::new);
+        let extract = to_extract(rule, &cut).map(Arc::new);
         Ok(Report {
             source: rule.source.clone(),
             cut,
@@ -198,59 +202,61 @@ impl Report {
     }
 
     /// `MV_ADD`: whether a repeated name appends a value.
-    pub fn adds_values(&self) -> bool {
+    pub fn appends_values(&self) -> bool {
         self.adds_values
     }
 
     /// Passes each name and value found in `text` to `give`.
     pub fn run(&self, text: &str, give: &mut dyn FnMut(&str, &str)) {
-        self.run_to(usize::MAX, text, give);
+        self.run_first_cells(usize::MAX, text, give);
     }
 
     /// Like [`Report::run`], but reads only the first `count` cells.
-    fn run_to(&self, count: usize, text: &str, give: &mut dyn FnMut(&str, &str)) {
+    fn run_first_cells(&self, count: usize, text: &str, give: &mut dyn FnMut(&str, &str)) {
         let is_kept = |name: &str, value: &str| !name.is_empty() && (self.keeps_empty || !value.is_empty());
         let mut give_clean = |name: &str, value: &str| {
             if is_kept(name, value) {
-                give(&clean(self.cleans_names, name), value);
+                give(&clean_name(self.cleans_names, name), value);
             }
         };
         match &self.cut {
-            Cut::Pattern { regex, pairs, repeats } => run_pattern(regex, pairs, *repeats, text, &mut give_clean),
-            Cut::Cells { delimiters, names } => {
+            ReportMethod::Pattern { regex, pairs, repeats } => {
+                run_pattern(regex, pairs, *repeats, text, &mut give_clean)
+            }
+            ReportMethod::Cells { delimiters, names } => {
                 // Names of these fields need no cleaning.
-                for (name, cell) in names.iter().take(count).zip(cells(text, delimiters)) {
-                    let value = value_of(cell);
+                for (name, cell) in names.iter().take(count).zip(split_cells(text, delimiters)) {
+                    let value = cell_value(cell);
                     if is_kept(name, &value) {
                         give(name, &value);
                     }
                 }
             }
-            Cut::Pairs { delimiters, inner: Some(inner) } => {
-                for token in cells(text, delimiters).filter(|token| !token.is_empty()) {
+            ReportMethod::Pairs { delimiters, inner: Some(inner) } => {
+                for token in split_cells(text, delimiters).filter(|token| !token.is_empty()) {
                     if let Some(at) = token.find(|letter| inner.contains(letter)) {
                         let value = token[at..].trim_start_matches(|letter| inner.contains(letter));
-                        give_clean(&value_of(&token[..at]), &value_of(value));
+                        give_clean(&cell_value(&token[..at]), &cell_value(value));
                     }
                 }
             }
-            Cut::Pairs { delimiters, inner: None } => {
-                let mut tokens = cells(text, delimiters).filter(|token| !token.is_empty());
+            ReportMethod::Pairs { delimiters, inner: None } => {
+                let mut tokens = split_cells(text, delimiters).filter(|token| !token.is_empty());
                 while let (Some(name), Some(value)) = (tokens.next(), tokens.next()) {
-                    give_clean(&value_of(name), &value_of(value));
+                    give_clean(&cell_value(name), &cell_value(value));
                 }
             }
         }
     }
 
     /// Whether the transform produces one of these fields, as far as its names are known in advance.
-    pub(super) fn makes_any(&self, names: &[String]) -> bool {
+    pub(super) fn produces_any(&self, names: &[String]) -> bool {
         self.names.as_ref().is_none_or(|own| own.iter().any(|name| names.contains(name)))
     }
 
     /// The pattern of this transform if it takes each of the fields in `names` and `more` that it produces from a
     /// single group.
-    pub(super) fn as_extract(&self, names: &[String], more: &[String]) -> Option<&Arc<Extract>> {
+    pub(super) fn single_extract(&self, names: &[String], more: &[String]) -> Option<&Arc<Extract>> {
         let (extract, own) = (self.extract.as_ref()?, self.names.as_ref()?);
         let is_wanted = |name: &&String| names.contains(name) || more.contains(name);
         own.iter().filter(is_wanted).all(|name| extract.group(name).is_some()).then_some(extract)
@@ -258,20 +264,22 @@ impl Report {
 
     /// Method by which the transform extracts fields from the event text; `None` if it reads another field or appends
     /// values.
-    pub(crate) fn of_text(&self) -> Option<ReportText<'_>> {
+    pub(crate) fn text_extraction(&self) -> Option<TextExtraction<'_>> {
         if self.source != "_raw" || self.adds_values {
             return None;
         }
         match &self.cut {
-            Cut::Cells { delimiters, names } => Some(ReportText::Cells(names, delimiters)),
-            Cut::Pattern { regex, pairs, repeats } => Some(ReportText::Pattern { regex, pairs, repeats: *repeats }),
-            Cut::Pairs { .. } => None,
+            ReportMethod::Cells { delimiters, names } => Some(TextExtraction::Cells(names, delimiters)),
+            ReportMethod::Pattern { regex, pairs, repeats } => {
+                Some(TextExtraction::Pattern { regex, pairs, repeats: *repeats })
+            }
+            ReportMethod::Pairs { .. } => None,
         }
     }
 
     /// A field name as this transform spells it (`CLEAN_KEYS`).
     pub(crate) fn cleaned(&self, name: &str) -> String {
-        cleaned(self.cleans_names, name)
+        clean_owned_name(self.cleans_names, name)
     }
 
     /// Whether an empty value produces a field (`KEEP_EMPTY_VALS`).
@@ -282,12 +290,12 @@ impl Report {
 
 /// The pattern of a transform whose fields are groups of the first match in the event text. Fields composed of two
 /// groups, and names that occur twice, are left out.
-fn extract_of(rule: &ReportRule, cut: &Cut) -> Option<Extract> {
-    let Cut::Pattern { regex, pairs, repeats: false } = cut else { return None };
+fn to_extract(rule: &ReportRule, cut: &ReportMethod) -> Option<Extract> {
+    let ReportMethod::Pattern { regex, pairs, repeats: false } = cut else { return None };
     if rule.source != "_raw" || rule.adds_values {
         return None;
     }
-    let name_of = |pair: &Pair| pair.known_name().map(|name| cleaned(rule.cleans_names, name));
+    let name_of = |pair: &FieldTemplate| pair.known_name().map(|name| clean_owned_name(rule.cleans_names, name));
     let all: Vec<Option<String>> = pairs.iter().map(name_of).collect();
     let is_once = |name: &Option<String>| all.iter().filter(|known| *known == name).count() == 1;
     let mut names: Vec<Option<String>> = vec![None; regex.group_names().len()];
@@ -303,7 +311,7 @@ fn extract_of(rule: &ReportRule, cut: &Cut) -> Option<Extract> {
 }
 
 /// A pair for each named group, and for each `_KEY_n` with its `_VAL_n`.
-fn pairs_of_groups(regex: &Regex) -> Vec<Pair> {
+fn group_templates(regex: &Regex) -> Vec<FieldTemplate> {
     let place = |wanted: &str| regex.group_names().iter().position(|name| name.as_deref() == Some(wanted));
     let named = regex.group_names().iter().enumerate().filter_map(|(at, name)| Some((at, name.as_deref()?)));
     let pairs = named.filter_map(|(at, name)| {
@@ -311,16 +319,19 @@ fn pairs_of_groups(regex: &Regex) -> Vec<Pair> {
             return None;
         }
         let Some(number) = name.strip_prefix(KEY_GROUP) else {
-            return Some(Pair { name: vec![NamePart::Text(name.to_owned())], value: vec![NamePart::Group(at)] });
+            return Some(FieldTemplate {
+                name: vec![NamePart::Text(name.to_owned())],
+                value: vec![NamePart::Group(at)],
+            });
         };
         let value = place(&format!("{VALUE_GROUP}{number}"))?;
-        Some(Pair { name: vec![NamePart::Group(at)], value: vec![NamePart::Group(value)] })
+        Some(FieldTemplate { name: vec![NamePart::Group(at)], value: vec![NamePart::Group(value)] })
     });
     pairs.collect()
 }
 
 /// Splits a text at its `$1` references.
-fn parts(text: &str) -> Vec<NamePart> {
+fn parse_references(text: &str) -> Vec<NamePart> {
     let mut found = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -337,15 +348,17 @@ fn parts(text: &str) -> Vec<NamePart> {
     found
 }
 
-fn run_pattern(regex: &Regex, pairs: &[Pair], repeats: bool, text: &str, give: &mut dyn FnMut(&str, &str)) {
+fn run_pattern(regex: &Regex, pairs: &[FieldTemplate], repeats: bool, text: &str, give: &mut dyn FnMut(&str, &str)) {
     let mut captures = regex.new_captures();
     let mut start = 0;
     for _ in 0..MATCHES_MAX {
         if start > text.len() || !regex.captures_at(text, start, &mut captures) {
             return;
         }
-        for Pair { name, value } in pairs {
-            if let (Some(name), Some(value)) = (filled(name, &captures, text), filled(value, &captures, text)) {
+        for FieldTemplate { name, value } in pairs {
+            if let (Some(name), Some(value)) =
+                (substitute_groups(name, &captures, text), substitute_groups(value, &captures, text))
+            {
                 give(&name, &value);
             }
         }
@@ -356,7 +369,7 @@ fn run_pattern(regex: &Regex, pairs: &[Pair], repeats: bool, text: &str, give: &
 }
 
 /// Substitutes the groups; `None` if a group did not take part in the match.
-fn filled<'t>(parts: &'t [NamePart], captures: &Captures, text: &'t str) -> Option<Cow<'t, str>> {
+fn substitute_groups<'t>(parts: &'t [NamePart], captures: &Captures, text: &'t str) -> Option<Cow<'t, str>> {
     if let [part] = parts {
         return match part {
             NamePart::Text(text) => Some(Cow::Borrowed(text)),
@@ -373,27 +386,27 @@ fn filled<'t>(parts: &'t [NamePart], captures: &Captures, text: &'t str) -> Opti
     all.map(Cow::Owned)
 }
 
-impl CutFields<'_> {
+impl FieldExtractor<'_> {
     /// Adds the fields that transforms read.
-    pub(super) fn collect_fields_reported(&mut self, rules: &SourceRules) {
+    pub(super) fn add_report_sources(&mut self, rules: &SourceRules) {
         for report in &rules.reports {
             let source = &report.source;
-            if self.wants_report(report) && !self.fields.contains_key(source) && !is_given(source) {
+            if self.needs_report(report) && !self.fields.contains_key(source) && !is_intrinsic_field(source) {
                 self.fields.insert(source.clone(), self.values.len());
                 self.values.push((source.clone(), Vec::new()));
             }
         }
     }
 
-    fn wants_report(&self, report: &Report) -> bool {
+    fn needs_report(&self, report: &Report) -> bool {
         let is_wanted = |names: &Vec<String>| names.iter().any(|name| self.fields.contains_key(name));
         !self.names_only || report.names.as_ref().is_none_or(is_wanted)
     }
 
     /// Runs the transforms of a source.
-    pub(super) fn cut_reports(&mut self, event: &str, meta: &Metadata, rules: &SourceRules) {
+    pub(super) fn run_reports(&mut self, event: &str, meta: &Metadata, rules: &SourceRules) {
         for report in &rules.reports {
-            let count = self.cells_wanted(report);
+            let count = self.required_cells(report);
             if count == 0 {
                 continue;
             }
@@ -401,40 +414,42 @@ impl CutFields<'_> {
             let texts = match source {
                 "_raw" => Vec::new(),
                 name if METADATA_FIELDS.contains(&name) => Vec::new(),
-                name => self.texts_of_row(name, event),
+                name => self.row_values(name, event),
             };
             // Without `MV_ADD` the first value of a field wins, even within one transform.
             let mut give = |name: &str, value: &str| self.add_copy(name, value, report.adds_values);
             match source {
-                "_raw" => report.run_to(count, event, &mut give),
-                name if METADATA_FIELDS.contains(&name) => report.run_to(count, metadata_text(meta, name), &mut give),
-                _ => texts.iter().for_each(|text| report.run_to(count, text, &mut give)),
+                "_raw" => report.run_first_cells(count, event, &mut give),
+                name if METADATA_FIELDS.contains(&name) => {
+                    report.run_first_cells(count, metadata_text(meta, name), &mut give)
+                }
+                _ => texts.iter().for_each(|text| report.run_first_cells(count, text, &mut give)),
             }
         }
     }
 
     /// Number of leading cells that have to be read for the requested names: 0 if none is requested, all if the
     /// transform is a pattern.
-    fn cells_wanted(&mut self, report: &Arc<Report>) -> usize {
-        if let Some((_, count)) = self.cells_wanted.iter().find(|(known, _)| Arc::ptr_eq(known, report)) {
+    fn required_cells(&mut self, report: &Arc<Report>) -> usize {
+        if let Some((_, count)) = self.required_cells.iter().find(|(known, _)| Arc::ptr_eq(known, report)) {
             return *count;
         }
         let count = match &report.cut {
-            _ if !self.wants_report(report) => 0,
-            Cut::Cells { names, .. } if self.names_only => {
+            _ if !self.needs_report(report) => 0,
+            ReportMethod::Cells { names, .. } if self.names_only => {
                 names.iter().rposition(|name| self.fields.contains_key(name)).map_or(0, |last| last + 1)
             }
             _ => usize::MAX,
         };
-        self.cells_wanted.push((Arc::clone(report), count));
+        self.required_cells.push((Arc::clone(report), count));
         count
     }
 
     /// The values of a field found so far in this row.
-    fn texts_of_row(&self, name: &str, event: &str) -> Vec<String> {
+    fn row_values(&self, name: &str, event: &str) -> Vec<String> {
         let Some(at) = self.fields.get(name) else { return Vec::new() };
         let places = self.values[*at].1.iter().rev().take_while(|place| place.row == self.row);
-        let texts = places.filter_map(|place| self.text_of(*place, event).map(str::to_owned));
+        let texts = places.filter_map(|place| self.value_text(*place, event).map(str::to_owned));
         let mut texts: Vec<String> = texts.collect();
         texts.reverse();
         texts

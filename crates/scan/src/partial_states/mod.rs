@@ -27,12 +27,12 @@ use quarry_event::{TimeNs, TimeRange};
 use quarry_store::SlabIdentity;
 
 /// Plans whose names are kept; the least recently used are evicted first.
-const PLANS_MAX: usize = 512;
+const CACHED_PLANS_MAX: usize = 512;
 /// Divisor of the cache's bytes for the states of one window; larger states are not cached. A fold that keeps nearly
 /// every row saves nothing.
-const PART_SHARE: usize = 32;
+const PART_BYTES_DIVISOR: usize = 32;
 /// Bytes of an entry besides its states.
-const ENTRY_BYTES: usize = 256;
+const ENTRY_OVERHEAD_BYTES: usize = 256;
 
 /// The states cached by one engine. Engines with different rules may share the memory; none sees another's states.
 pub struct PartialStates {
@@ -95,7 +95,7 @@ pub struct WindowPart {
 
 impl WindowPart {
     fn bytes(&self) -> usize {
-        ENTRY_BYTES + self.folded.as_ref().map_or(0, FoldedPart::bytes)
+        ENTRY_OVERHEAD_BYTES + self.folded.as_ref().map_or(0, FoldedPart::bytes)
     }
 }
 
@@ -115,7 +115,7 @@ impl PartialStates {
     }
 
     /// A view for another engine that shares the memory.
-    pub fn of_another_engine(&self) -> Arc<PartialStates> {
+    pub fn share_with_engine(&self) -> Arc<PartialStates> {
         let mut inner = self.lock();
         inner.engines += 1;
         let (bytes_max, engine) = (self.bytes_max, inner.engines);
@@ -125,7 +125,7 @@ impl PartialStates {
 
     /// The states of a plan for a search of `range`; `None` if the plan is seen for the first time or its states are
     /// too large.
-    pub fn of_plan(self: &Arc<Self>, name: String, range: TimeRange) -> Option<PlanStates> {
+    pub fn states_for_plan(self: &Arc<Self>, name: String, range: TimeRange) -> Option<PlanStates> {
         let name = format!("{} {name}", self.engine);
         let mut inner = self.lock();
         inner.uses += 1;
@@ -142,14 +142,14 @@ impl PartialStates {
         inner.next_plan += 1;
         inner.plans.insert(Arc::clone(&name), Plan { number, used: uses, is_large: false });
         inner.plans_by_use.insert(uses, name);
-        if inner.plans.len() > PLANS_MAX
+        if inner.plans.len() > CACHED_PLANS_MAX
             && let Some((_, oldest)) = inner.plans_by_use.pop_first()
         {
             // The parts of the evicted plan can no longer be looked up and will be evicted too.
             inner.plans.remove(&oldest);
         }
         assert_eq!(inner.plans.len(), inner.plans_by_use.len(), "every plan is in the order of use");
-        assert!(inner.plans.len() <= PLANS_MAX, "plans have a limit");
+        assert!(inner.plans.len() <= CACHED_PLANS_MAX, "plans have a limit");
         None
     }
 
@@ -186,7 +186,7 @@ impl PartialStates {
 
     /// Bytes held and parts cached.
     #[cfg(test)]
-    fn held(&self) -> (usize, usize) {
+    fn usage(&self) -> (usize, usize) {
         let inner = self.lock();
         (inner.bytes, inner.parts.len())
     }
@@ -229,11 +229,11 @@ impl PlanStates {
 
     /// Maximum bytes of all parts together, and of a single part.
     pub(crate) fn bytes_max(&self) -> (usize, usize) {
-        (self.states.bytes_max, self.states.bytes_max / PART_SHARE)
+        (self.states.bytes_max, self.states.bytes_max / PART_BYTES_DIVISOR)
     }
 
     /// Records that the plan's states are too large to cache.
-    pub(crate) fn give_up(&self) {
+    pub(crate) fn mark_too_large(&self) {
         if let Some(plan) = self.states.lock().plans.get_mut(&self.name) {
             plan.is_large = true;
         }

@@ -17,7 +17,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::dataflow::MemoryAccount;
 
 /// Maximum bytes of states copied from one worker.
-const COPIED_BYTES_MAX: usize = 32 << 20;
+const COPIED_STATE_BYTES_MAX: usize = 32 << 20;
 
 /// Receives the previews of a fold.
 pub trait Previewer: Sync {
@@ -30,7 +30,7 @@ pub trait Previewer: Sync {
 }
 
 /// The preview rounds of one fold.
-pub(super) struct Rounds<'a> {
+pub(super) struct PreviewRounds<'a> {
     previewer: &'a dyn Previewer,
     reduce: &'a dyn Reduce,
     context: &'a CommandContext,
@@ -39,12 +39,12 @@ pub(super) struct Rounds<'a> {
     /// Whether the states of the latest round have not been joined yet.
     is_open: AtomicBool,
     is_over: AtomicBool,
-    given: Mutex<WorkerStates>,
+    worker_states: Mutex<WorkerStates>,
 }
 
 /// The latest states of each worker.
 struct WorkerStates {
-    of_workers: Vec<Arc<Vec<FoldedPart>>>,
+    states_by_worker: Vec<Arc<Vec<FoldedPart>>>,
     account: MemoryAccount,
 }
 
@@ -53,40 +53,44 @@ struct WorkerStates {
 pub(super) struct WorkerRound {
     worker: usize,
     /// The last round to which the worker contributed.
-    given: u64,
+    last_round: u64,
 }
 
-impl<'a> Rounds<'a> {
-    pub(super) fn new(previewer: &'a dyn Previewer, reduce: &'a dyn Reduce, context: &'a CommandContext) -> Rounds<'a> {
-        let given = WorkerStates { of_workers: Vec::new(), account: context.dataflow.account("preview") };
-        Rounds {
+impl<'a> PreviewRounds<'a> {
+    pub(super) fn new(
+        previewer: &'a dyn Previewer,
+        reduce: &'a dyn Reduce,
+        context: &'a CommandContext,
+    ) -> PreviewRounds<'a> {
+        let given = WorkerStates { states_by_worker: Vec::new(), account: context.dataflow.account("preview") };
+        PreviewRounds {
             previewer,
             reduce,
             context,
             number: AtomicU64::new(0),
             is_open: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
-            given: Mutex::new(given),
+            worker_states: Mutex::new(given),
         }
     }
 
     /// Registers one more worker.
-    pub(super) fn worker_round(&self) -> WorkerRound {
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        given.of_workers.push(Arc::default());
-        WorkerRound { worker: given.of_workers.len() - 1, given: self.number.load(Ordering::Acquire) }
+    pub(super) fn register_worker(&self) -> WorkerRound {
+        let mut given = self.worker_states.lock().unwrap_or_else(PoisonError::into_inner);
+        given.states_by_worker.push(Arc::default());
+        WorkerRound { worker: given.states_by_worker.len() - 1, last_round: self.number.load(Ordering::Acquire) }
     }
 
     /// Contributes the worker's states if a round is open or due. A fault ends the previews, not the search.
-    pub(super) fn offer(&self, worker_round: &mut WorkerRound, folders: &mut [&mut Folder]) {
+    pub(super) fn contribute(&self, worker_round: &mut WorkerRound, folders: &mut [&mut Folder]) {
         if self.is_over.load(Ordering::Relaxed) {
             return;
         }
         let number = self.number.load(Ordering::Acquire);
-        debug_assert!(worker_round.given <= number, "a worker contributes only to rounds that were opened");
-        if worker_round.given == number {
+        debug_assert!(worker_round.last_round <= number, "a worker contributes only to rounds that were opened");
+        if worker_round.last_round == number {
             if self.is_open.swap(false, Ordering::AcqRel) {
-                if self.join().is_err() {
+                if self.publish_preview().is_err() {
                     self.end();
                 }
                 return;
@@ -98,29 +102,29 @@ impl<'a> Rounds<'a> {
             }
             self.is_open.store(true, Ordering::Release);
         }
-        worker_round.given = self.number.load(Ordering::Acquire);
-        if !self.give(worker_round.worker, folders) {
+        worker_round.last_round = self.number.load(Ordering::Acquire);
+        if !self.replace_states(worker_round.worker, folders) {
             self.end();
         }
     }
 
     /// Replaces a worker's copy of its states; false if they are too large.
-    fn give(&self, worker: usize, folders: &mut [&mut Folder]) -> bool {
-        if folders.iter().map(|folder| folder.bytes()).sum::<usize>() > COPIED_BYTES_MAX {
+    fn replace_states(&self, worker: usize, folders: &mut [&mut Folder]) -> bool {
+        if folders.iter().map(|folder| folder.bytes()).sum::<usize>() > COPIED_STATE_BYTES_MAX {
             return false;
         }
         let Some(parts) = folders.iter_mut().map(|folder| folder.part()).collect::<Option<Vec<_>>>() else {
             return false;
         };
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        assert!(worker < given.of_workers.len(), "a worker is registered before it contributes");
-        given.of_workers[worker] = Arc::new(parts);
-        let bytes = given.of_workers.iter().flat_map(|parts| parts.iter()).map(FoldedPart::bytes).sum();
+        let mut given = self.worker_states.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(worker < given.states_by_worker.len(), "a worker is registered before it contributes");
+        given.states_by_worker[worker] = Arc::new(parts);
+        let bytes = given.states_by_worker.iter().flat_map(|parts| parts.iter()).map(FoldedPart::bytes).sum();
         given.account.set(bytes).is_ok()
     }
 
-    fn join(&self) -> Result<(), EngineError> {
-        let parts = self.given.lock().unwrap_or_else(PoisonError::into_inner).of_workers.clone();
+    fn publish_preview(&self) -> Result<(), EngineError> {
+        let parts = self.worker_states.lock().unwrap_or_else(PoisonError::into_inner).states_by_worker.clone();
         let mut folder = self.reduce.folder(self.context)?;
         parts.iter().flat_map(|parts| parts.iter()).try_for_each(|part| folder.add_part(part))?;
         self.previewer.show(folder)
@@ -128,8 +132,8 @@ impl<'a> Rounds<'a> {
 
     fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        given.of_workers.iter_mut().for_each(|parts| *parts = Arc::default());
+        let mut given = self.worker_states.lock().unwrap_or_else(PoisonError::into_inner);
+        given.states_by_worker.iter_mut().for_each(|parts| *parts = Arc::default());
         // Releasing memory never fails.
         let _less = given.account.set(0);
         self.previewer.end();

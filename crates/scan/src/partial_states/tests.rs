@@ -11,11 +11,11 @@ fn part(pages: u64) -> WindowPart {
 }
 
 fn plan(states: &Arc<PartialStates>, name: &str) -> Option<PlanStates> {
-    states.of_plan(name.to_owned(), RANGE)
+    states.states_for_plan(name.to_owned(), RANGE)
 }
 
 #[test]
-fn a_plan_has_states_from_its_second_search_on() {
+fn states_are_cached_from_the_second_search_of_a_plan() {
     let states = PartialStates::new(1 << 20).unwrap();
     assert!(PartialStates::new(0).is_none());
     assert!(plan(&states, "a").is_none());
@@ -32,8 +32,8 @@ fn a_plan_has_states_from_its_second_search_on() {
 }
 
 #[test]
-fn what_was_used_longest_ago_makes_room() {
-    let states = PartialStates::new(3 * ENTRY_BYTES).unwrap();
+fn least_recently_used_parts_are_evicted() {
+    let states = PartialStates::new(3 * ENTRY_OVERHEAD_BYTES).unwrap();
     plan(&states, "a");
     let a = plan(&states, "a").unwrap();
     let keys: Vec<PartKey> = (0..5).map(|bucket| a.key(slab(bucket), 0)).collect();
@@ -42,18 +42,18 @@ fn what_was_used_longest_ago_makes_room() {
     a.put(vec![(keys[3], part(1)), (keys[4], part(1))]);
     assert_eq!([0, 1, 2, 3, 4].map(|at| a.get(&keys[at]).is_some()), [true, false, false, true, true]);
     a.put(vec![(keys[4], part(2))]);
-    assert_eq!(states.held(), (3 * ENTRY_BYTES, 3));
+    assert_eq!(states.usage(), (3 * ENTRY_OVERHEAD_BYTES, 3));
     assert_eq!(a.get(&keys[4]).unwrap().pages, 2);
 }
 
 #[test]
-fn a_forgotten_plan_starts_anew() {
+fn evicted_plans_start_without_states() {
     let states = PartialStates::new(1 << 20).unwrap();
     plan(&states, "a");
     let before = plan(&states, "a").unwrap();
     let key = before.key(slab(1), 0);
     before.put(vec![(key, part(1))]);
-    for at in 0..PLANS_MAX {
+    for at in 0..CACHED_PLANS_MAX {
         plan(&states, &format!("other {at}"));
     }
     assert!(plan(&states, "a").is_none());
@@ -61,13 +61,13 @@ fn a_forgotten_plan_starts_anew() {
     assert_ne!(after.key(slab(1), 0), key);
     assert!(after.get(&after.key(slab(1), 0)).is_none());
     let inner = states.lock();
-    assert_eq!((inner.plans.len(), inner.plans_by_use.len()), (PLANS_MAX, PLANS_MAX));
+    assert_eq!((inner.plans.len(), inner.plans_by_use.len()), (CACHED_PLANS_MAX, CACHED_PLANS_MAX));
 }
 
 #[test]
-fn a_plan_that_makes_too_much_is_left_alone() {
+fn plans_with_oversized_states_are_not_cached() {
     let states = PartialStates::new(1 << 20).unwrap();
     plan(&states, "a");
-    plan(&states, "a").unwrap().give_up();
+    plan(&states, "a").unwrap().mark_too_large();
     assert!(plan(&states, "a").is_none());
 }

@@ -15,16 +15,16 @@ use quarry_eval::command::{MakeRowCommand, Reduce, RowCommand};
 use quarry_eval::context::CommandContext;
 use quarry_eval::rows;
 
-use super::preview::{Previewer, Rounds, WorkerRound};
+use super::preview::{PreviewRounds, Previewer, WorkerRound};
 use super::{PartKey, PlanStates, WindowPart};
 use crate::slices::{SliceWork, Window, map_slices};
 
 /// The row commands before a fold.
 pub struct WindowCommands<'a> {
     /// Commands for rows made from events.
-    pub of_events: &'a [MakeRowCommand],
+    pub event_commands: &'a [MakeRowCommand],
     /// Commands for rows of summaries.
-    pub of_summary: &'a [MakeRowCommand],
+    pub summary_commands: &'a [MakeRowCommand],
 }
 
 /// Folds the windows of a scan, newest first; returns the workers' folders. While they run, `previewer` can request
@@ -38,20 +38,20 @@ pub fn fold_windows(
     (states, previewer): (Option<&PlanStates>, Option<&dyn Previewer>),
 ) -> Result<Vec<Folder>, EngineError> {
     let messages = context.messages.push_count();
-    let keeping = states.map(|states| Keeping::new(states, windows));
-    let rounds = previewer.map(|previewer| Rounds::new(previewer, reduce, context));
+    let keeping = states.map(|states| PartCollector::new(states, windows));
+    let rounds = previewer.map(|previewer| PreviewRounds::new(previewer, reduce, context));
     let make = || {
         Ok(FoldWork {
             scan,
             windows,
-            commands: commands.of_events.iter().map(|make| make()).collect(),
-            of_summary: commands.of_summary.iter().map(|make| make()).collect(),
+            commands: commands.event_commands.iter().map(|make| make()).collect(),
+            summary_commands: commands.summary_commands.iter().map(|make| make()).collect(),
             folder: reduce.folder(context)?,
             apart: None,
             reduce,
             context,
             keeping: keeping.as_ref(),
-            rounds: rounds.as_ref().map(|rounds| (rounds, rounds.worker_round())),
+            rounds: rounds.as_ref().map(|rounds| (rounds, rounds.register_worker())),
             slice: 0,
             place: 0,
             matched: 0,
@@ -67,7 +67,7 @@ pub fn fold_windows(
 }
 
 /// The window states made by this search.
-struct Keeping {
+struct PartCollector {
     made: Mutex<Vec<(PartKey, WindowPart)>>,
     /// Bytes of all cached parts of the plan, including these.
     bytes: AtomicUsize,
@@ -77,11 +77,11 @@ struct Keeping {
     is_large: AtomicBool,
 }
 
-impl Keeping {
-    fn new(states: &PlanStates, windows: &[Window]) -> Keeping {
-        let known = windows.iter().filter_map(|window| window.known.as_ref());
+impl PartCollector {
+    fn new(states: &PlanStates, windows: &[Window]) -> PartCollector {
+        let known = windows.iter().filter_map(|window| window.cached.as_ref());
         let (bytes_max, part_bytes_max) = states.bytes_max();
-        Keeping {
+        PartCollector {
             made: Mutex::default(),
             bytes: AtomicUsize::new(known.map(|part| part.bytes()).sum()),
             bytes_max,
@@ -108,7 +108,7 @@ impl Keeping {
 
     fn end(self, states: &PlanStates, is_whole: bool) {
         if self.is_large.into_inner() {
-            states.give_up();
+            states.mark_too_large();
         } else if is_whole {
             states.put(self.made.into_inner().unwrap_or_else(PoisonError::into_inner));
         }
@@ -120,15 +120,15 @@ struct FoldWork<'a> {
     scan: &'a EventScan,
     windows: &'a [Window],
     commands: Vec<Box<dyn RowCommand>>,
-    of_summary: Vec<Box<dyn RowCommand>>,
+    summary_commands: Vec<Box<dyn RowCommand>>,
     folder: Folder,
     /// Folder of the current slice, if the slice is folded separately.
     apart: Option<Folder>,
     reduce: &'a dyn Reduce,
     context: &'a CommandContext,
-    keeping: Option<&'a Keeping>,
+    keeping: Option<&'a PartCollector>,
     /// The worker's position in the preview rounds.
-    rounds: Option<(&'a Rounds<'a>, WorkerRound)>,
+    rounds: Option<(&'a PreviewRounds<'a>, WorkerRound)>,
     /// The current slice, its rows so far, and the number of events they were made from.
     slice: u64,
     place: u64,
@@ -146,17 +146,17 @@ impl FoldWork<'_> {
     }
 
     /// Contributes to a preview if one is due.
-    fn offer(&mut self) {
+    fn contribute(&mut self) {
         let Some((rounds, worker_round)) = &mut self.rounds else { return };
         match &mut self.apart {
-            Some(apart) => rounds.offer(worker_round, &mut [&mut self.folder, apart]),
-            None => rounds.offer(worker_round, &mut [&mut self.folder]),
+            Some(apart) => rounds.contribute(worker_round, &mut [&mut self.folder, apart]),
+            None => rounds.contribute(worker_round, &mut [&mut self.folder]),
         }
     }
 }
 
 /// Passes rows through the commands until no rows are left.
-fn through(commands: &mut [Box<dyn RowCommand>], mut rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+fn run_commands(commands: &mut [Box<dyn RowCommand>], mut rows: RecordBatch) -> Result<RecordBatch, EngineError> {
     for command in commands {
         rows = command.apply(rows)?;
         if rows.num_rows() == 0 {
@@ -167,16 +167,16 @@ fn through(commands: &mut [Box<dyn RowCommand>], mut rows: RecordBatch) -> Resul
 }
 
 impl SliceWork for FoldWork<'_> {
-    fn reads_codes(&self) -> bool {
+    fn accepts_codes(&self) -> bool {
         true
     }
 
-    fn begin(&mut self, slice: u64) -> Result<(), EngineError> {
+    fn begin_slice(&mut self, slice: u64) -> Result<(), EngineError> {
         (self.slice, self.place, self.matched) = (slice, 0, 0);
         let window = &self.windows[slice as usize];
-        assert!(window.known.is_none() || window.pages.is_empty(), "a cached window is not read again");
+        assert!(window.cached.is_none() || window.pages.is_empty(), "a cached window is not read again");
         assert!(self.apart.is_none(), "a slice that was folded apart was joined at its end");
-        let is_kept = window.key.is_some() && window.known.is_none() && !window.pages.is_empty();
+        let is_kept = window.key.is_some() && window.cached.is_none() && !window.pages.is_empty();
         self.apart = match self.keeping {
             Some(keeping) if is_kept && keeping.has_room() => Some(self.reduce.folder(self.context)?),
             _ => None,
@@ -184,30 +184,30 @@ impl SliceWork for FoldWork<'_> {
         Ok(())
     }
 
-    fn page(&mut self, rows: RecordBatch) -> Result<(), EngineError> {
+    fn process_page(&mut self, rows: RecordBatch) -> Result<(), EngineError> {
         self.matched += rows::event_count(&rows);
-        let rows = through(&mut self.commands, rows)?;
+        let rows = run_commands(&mut self.commands, rows)?;
         self.fold(&rows)?;
-        self.offer();
+        self.contribute();
         Ok(())
     }
 
-    fn left_out(&mut self, rows: u64) {
+    fn count_excluded(&mut self, rows: u64) {
         self.matched += rows;
     }
 
-    fn summarised(&mut self, rows: RecordBatch) -> Result<(), EngineError> {
+    fn process_summary(&mut self, rows: RecordBatch) -> Result<(), EngineError> {
         self.matched += rows.num_rows() as u64;
-        let rows = through(&mut self.of_summary, rows)?;
+        let rows = run_commands(&mut self.summary_commands, rows)?;
         self.fold(&rows)?;
-        self.offer();
+        self.contribute();
         Ok(())
     }
 
-    fn end(&mut self) -> Result<(), EngineError> {
+    fn end_slice(&mut self) -> Result<(), EngineError> {
         let window = &self.windows[self.slice as usize];
-        if let Some(known) = &window.known {
-            self.scan.progress.note_known(known);
+        if let Some(known) = &window.cached {
+            self.scan.progress.count_cached_window(known);
             return known.folded.as_ref().map_or(Ok(()), |part| self.folder.add_part(part));
         }
         let (Some(key), Some(keeping)) = (window.key, self.keeping) else { return Ok(()) };

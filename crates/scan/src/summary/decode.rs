@@ -16,7 +16,7 @@ use quarry_store::StoredSlab;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::SummaryFile;
-use super::encode::{COLUMN_BYTES_MAX, END_BYTES, MAGIC, SummaryHead, SummaryPage, kind};
+use super::encode::{COLUMN_BYTES_MAX, MAGIC, SummaryHead, SummaryPage, TRAILER_BYTES, kind};
 
 /// Maximum bytes of a directory.
 pub(super) const DIRECTORY_BYTES_MAX: u64 = 16 << 20;
@@ -27,7 +27,7 @@ pub const COLUMNS_MAX: usize = 2_000;
 /// Maximum rows of a page.
 const PAGE_ROWS_MAX: u64 = 1 << 20;
 /// A dictionary with more than one text per two rows is decoded to plain texts, because few rows share a text.
-const ROWS_PER_TEXT: usize = 2;
+const ROWS_PER_TEXT_MIN: usize = 2;
 
 /// An opened summary.
 pub struct OpenSummary {
@@ -50,8 +50,8 @@ impl OpenSummary {
     /// Reads the directory.
     pub(crate) fn open(file: Arc<dyn SummaryFile>) -> Result<OpenSummary, Fault> {
         let size = file.bytes();
-        let end_at = size.checked_sub(END_BYTES as u64).ok_or_else(|| Fault::corrupt("it is too short"))?;
-        let end = file.read_at(end_at, END_BYTES)?;
+        let end_at = size.checked_sub(TRAILER_BYTES as u64).ok_or_else(|| Fault::corrupt("it is too short"))?;
+        let end = file.read_at(end_at, TRAILER_BYTES)?;
         let number = |at: usize| end.get(at..at + 8).and_then(|part| part.try_into().ok()).map(u64::from_le_bytes);
         let (Some(start), Some(length), Some(checksum)) = (number(0), number(8), number(16)) else {
             return Err(Fault::corrupt("its end is cut off"));
@@ -111,7 +111,7 @@ impl<'b> Cursor<'b> {
         Some(*first)
     }
 
-    fn number(&mut self) -> Option<u64> {
+    fn varint(&mut self) -> Option<u64> {
         let mut number = 0_u64;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -125,7 +125,7 @@ impl<'b> Cursor<'b> {
 
     /// Reads a count of items, each of which takes at least one byte.
     fn count(&mut self) -> Option<usize> {
-        let count = usize::try_from(self.number()?).ok()?;
+        let count = usize::try_from(self.varint()?).ok()?;
         (count <= self.0.len()).then_some(count)
     }
 
@@ -138,13 +138,13 @@ impl<'b> Cursor<'b> {
 fn read_directory(bytes: &[u8]) -> Option<(SummaryHead, Vec<Block>)> {
     let mut from = Cursor(bytes);
     let digest = from.take(32)?.try_into().ok()?;
-    let (bucket, created) = (from.number()?, from.number()?.cast_signed());
-    let (slab, level) = (from.number()?.try_into().ok()?, from.number()?.try_into().ok()?);
-    let slab = StoredSlab { bucket, created, slab, level, deleted: from.number()? };
+    let (bucket, created) = (from.varint()?, from.varint()?.cast_signed());
+    let (slab, level) = (from.varint()?.try_into().ok()?, from.varint()?.try_into().ok()?);
+    let slab = StoredSlab { bucket, created, slab, level, deleted: from.varint()? };
     let pages = from.count().filter(|pages| *pages <= PAGES_MAX)?;
     let page = |from: &mut Cursor<'_>| {
-        let (first_row, events, rows) = (from.number()?, from.number()?, from.number()?);
-        let (time_min, time_max) = (from.number()?.cast_signed(), from.number()?.cast_signed());
+        let (first_row, events, rows) = (from.varint()?, from.varint()?, from.varint()?);
+        let (time_min, time_max) = (from.varint()?.cast_signed(), from.varint()?.cast_signed());
         let is_possible = rows <= events && events <= PAGE_ROWS_MAX;
         let (events, rows) = (u32::try_from(events).ok()?, u32::try_from(rows).ok()?);
         is_possible.then_some(SummaryPage { first_row, events, rows, time_min, time_max })
@@ -152,8 +152,8 @@ fn read_directory(bytes: &[u8]) -> Option<(SummaryHead, Vec<Block>)> {
     let pages = (0..pages).map(|_| page(&mut from)).collect::<Option<Vec<_>>>()?;
     let columns = from.count().filter(|columns| *columns <= COLUMNS_MAX)?;
     let column = |from: &mut Cursor<'_>| {
-        let (name, offset) = (from.text()?.to_owned(), from.number()?);
-        let (packed, raw, checksum) = (from.number()?, from.number()?, from.number()?);
+        let (name, offset) = (from.text()?.to_owned(), from.varint()?);
+        let (packed, raw, checksum) = (from.varint()?, from.varint()?, from.varint()?);
         let within = |bytes: u64| usize::try_from(bytes).ok().filter(|bytes| *bytes <= COLUMN_BYTES_MAX);
         Some(Block { name, offset, packed_bytes: within(packed)?, raw_bytes: within(raw)?, checksum })
     };
@@ -185,7 +185,7 @@ struct Dictionary {
 
 impl Dictionary {
     fn new(texts: StringViewArray, rows: usize) -> Dictionary {
-        let is_plain = texts.len().saturating_mul(ROWS_PER_TEXT) > rows;
+        let is_plain = texts.len().saturating_mul(ROWS_PER_TEXT_MIN) > rows;
         Dictionary { shared: Arc::new(texts.clone()), texts, is_plain }
     }
 
@@ -224,7 +224,7 @@ fn read_page(from: &mut Cursor<'_>, rows: usize, texts: &Dictionary) -> Option<A
             let mut column = ColumnBuilder::new(rows);
             for _ in 0..rows {
                 let count = from.count()?;
-                let values = (0..count).map(|_| from.number().and_then(|code| texts.text(code)));
+                let values = (0..count).map(|_| from.varint().and_then(|code| texts.text(code)));
                 let values = values.collect::<Option<Vec<&str>>>()?;
                 column.push_multi(values);
             }
@@ -265,7 +265,7 @@ fn read_integers(from: &mut Cursor<'_>, rows: usize) -> Option<Vec<Option<i64>>>
     let mut read = || match from.byte()? {
         0 => Some(None),
         1 => {
-            let step = from.number()?;
+            let step = from.varint()?;
             before = before.wrapping_add((step >> 1).cast_signed() ^ -((step & 1).cast_signed()));
             Some(Some(before))
         }

@@ -20,9 +20,9 @@ use super::decode::{COLUMNS_MAX, DIRECTORY_BYTES_MAX, PAGES_MAX};
 /// First and last bytes of a summary; the digit is the layout version.
 pub(super) const MAGIC: &[u8; 8] = b"QRYSUMM2";
 /// Bytes of the trailer: offset, length and checksum of the directory, and [`MAGIC`].
-pub(super) const END_BYTES: usize = 8 + 8 + 8 + 8;
+pub(super) const TRAILER_BYTES: usize = 8 + 8 + 8 + 8;
 /// Compression level. A summary is compressed once, in the background, and read often.
-const LEVEL: i32 = 3;
+const COMPRESSION_LEVEL: i32 = 3;
 /// Maximum uncompressed bytes of one column of a slab.
 pub(super) const COLUMN_BYTES_MAX: usize = 512 << 20;
 
@@ -82,37 +82,37 @@ pub fn encode(head: &SummaryHead, columns: &[(String, Vec<ArrayRef>)]) -> Result
     let mut bytes = MAGIC.to_vec();
     let mut directory = Vec::new();
     directory.extend_from_slice(&head.digest);
-    put(&mut directory, head.slab.bucket);
-    put(&mut directory, head.slab.created.cast_unsigned());
-    put(&mut directory, u64::from(head.slab.slab));
-    put(&mut directory, u64::from(head.slab.level));
-    put(&mut directory, head.slab.deleted);
-    put(&mut directory, head.pages.len() as u64);
+    put_varint(&mut directory, head.slab.bucket);
+    put_varint(&mut directory, head.slab.created.cast_unsigned());
+    put_varint(&mut directory, u64::from(head.slab.slab));
+    put_varint(&mut directory, u64::from(head.slab.level));
+    put_varint(&mut directory, head.slab.deleted);
+    put_varint(&mut directory, head.pages.len() as u64);
     for page in &head.pages {
-        put(&mut directory, page.first_row);
-        put(&mut directory, u64::from(page.events));
-        put(&mut directory, u64::from(page.rows));
-        put(&mut directory, page.time_min.cast_unsigned());
-        put(&mut directory, page.time_max.cast_unsigned());
+        put_varint(&mut directory, page.first_row);
+        put_varint(&mut directory, u64::from(page.events));
+        put_varint(&mut directory, u64::from(page.rows));
+        put_varint(&mut directory, page.time_min.cast_unsigned());
+        put_varint(&mut directory, page.time_max.cast_unsigned());
     }
-    put(&mut directory, columns.len() as u64);
+    put_varint(&mut directory, columns.len() as u64);
     for (name, pages) in columns {
         assert_eq!(pages.len(), head.pages.len(), "a column has an array per page");
         let is_whole = pages.iter().zip(&head.pages).all(|(array, page)| array.len() == page.rows as usize);
         assert!(is_whole, "an array has a value per row of its page");
-        let raw = block_of(pages)?;
+        let raw = encode_column(pages)?;
         if raw.len() > COLUMN_BYTES_MAX {
             return Err(Fault::invalid(format!(
                 "field {name} takes {} bytes, the limit is {COLUMN_BYTES_MAX}",
                 raw.len()
             )));
         }
-        let packed = pack(&raw)?;
+        let packed = compress(&raw)?;
         put_text(&mut directory, name);
-        put(&mut directory, bytes.len() as u64);
-        put(&mut directory, packed.len() as u64);
-        put(&mut directory, raw.len() as u64);
-        put(&mut directory, xxh3_64(&packed));
+        put_varint(&mut directory, bytes.len() as u64);
+        put_varint(&mut directory, packed.len() as u64);
+        put_varint(&mut directory, raw.len() as u64);
+        put_varint(&mut directory, xxh3_64(&packed));
         bytes.extend_from_slice(&packed);
     }
     if directory.len() as u64 > DIRECTORY_BYTES_MAX {
@@ -128,8 +128,9 @@ pub fn encode(head: &SummaryHead, columns: &[(String, Vec<ArrayRef>)]) -> Result
     Ok(bytes)
 }
 
-fn pack(raw: &[u8]) -> Result<Vec<u8>, Fault> {
-    zstd::bulk::compress(raw, LEVEL).map_err(|error| Fault::unavailable(format!("a column cannot be packed: {error}")))
+fn compress(raw: &[u8]) -> Result<Vec<u8>, Fault> {
+    zstd::bulk::compress(raw, COMPRESSION_LEVEL)
+        .map_err(|error| Fault::unavailable(format!("a column cannot be packed: {error}")))
 }
 
 /// Distinct texts of a column; a text's code is its index plus 1.
@@ -155,7 +156,7 @@ impl Texts {
 }
 
 /// One column over all pages: its dictionary, then its pages.
-fn block_of(pages: &[ArrayRef]) -> Result<Vec<u8>, Fault> {
+fn encode_column(pages: &[ArrayRef]) -> Result<Vec<u8>, Fault> {
     let mut texts = Texts::default();
     let mut body = Vec::new();
     for page in pages {
@@ -164,8 +165,8 @@ fn block_of(pages: &[ArrayRef]) -> Result<Vec<u8>, Fault> {
     }
     assert!(texts.codes.len() <= texts.bytes.len(), "each text has a length and its bytes");
     let mut block = Vec::new();
-    put(&mut block, texts.codes.len() as u64);
-    put(&mut block, texts.bytes.len() as u64);
+    put_varint(&mut block, texts.codes.len() as u64);
+    put_varint(&mut block, texts.bytes.len() as u64);
     block.extend_from_slice(&texts.bytes);
     block.extend_from_slice(&body);
     Ok(block)
@@ -202,9 +203,9 @@ fn write_page(array: &ArrayRef, texts: &mut Texts, body: &mut Vec<u8>) -> Result
             body.push(kind::MULTI);
             for row in 0..reader.len() {
                 let values: Vec<_> = reader.values(row).collect();
-                put(body, values.len() as u64);
+                put_varint(body, values.len() as u64);
                 for value in values {
-                    put(body, u64::from(texts.code(&value)?));
+                    put_varint(body, u64::from(texts.code(&value)?));
                 }
             }
         }
@@ -241,14 +242,14 @@ fn write_integers(values: impl Iterator<Item = Option<i64>>, body: &mut Vec<u8>)
         body.push(u8::from(value.is_some()));
         if let Some(value) = value {
             let step = value.wrapping_sub(before);
-            put(body, (step.cast_unsigned() << 1) ^ (step >> 63).cast_unsigned());
+            put_varint(body, (step.cast_unsigned() << 1) ^ (step >> 63).cast_unsigned());
             before = value;
         }
     }
 }
 
 /// Appends a number as a varint, seven bits per byte.
-pub(super) fn put(bytes: &mut Vec<u8>, mut number: u64) {
+pub(super) fn put_varint(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
         number >>= 7;
@@ -257,12 +258,12 @@ pub(super) fn put(bytes: &mut Vec<u8>, mut number: u64) {
 }
 
 fn put_text(bytes: &mut Vec<u8>, text: &str) {
-    put(bytes, text.len() as u64);
+    put_varint(bytes, text.len() as u64);
     bytes.extend_from_slice(text.as_bytes());
 }
 
 /// Columns of several batches, one list of arrays per name; a batch that lacks a column contributes nulls.
-pub fn columns_of(
+pub fn collect_columns(
     names: &[String],
     batches: &[Option<arrow::record_batch::RecordBatch>],
 ) -> Vec<(String, Vec<ArrayRef>)> {

@@ -21,8 +21,8 @@ use quarry_event::TimeNs;
 use quarry_stdx::Fault;
 
 pub use self::decode::{COLUMNS_MAX, OpenSummary};
-pub use self::encode::{SummaryHead, SummaryPage, columns_of, encode};
-pub use self::read::{SummaryRead, folder_of, name_of, open};
+pub use self::encode::{SummaryHead, SummaryPage, collect_columns, encode};
+pub use self::read::{SummaryReader, folder_name, object_name, open};
 
 /// Acceleration settings of a data model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub trait SummaryStore: Send + Sync {
         Err(Fault::unavailable("there is no data directory"))
     }
     /// Called when a summary cannot be used, with the reason.
-    fn unusable(&self, _name: &str, _why: &str) {}
+    fn report_unusable(&self, _name: &str, _why: &str) {}
 }
 
 /// An open summary; it stays readable when its name is reused.

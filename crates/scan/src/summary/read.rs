@@ -24,66 +24,66 @@ use super::decode::OpenSummary;
 use crate::plan::SummaryScan;
 
 /// Maximum number of slabs whose columns are cached; with more workers than that, some columns are read twice.
-const SLABS_HELD_MAX: usize = 8;
+const CACHED_SLABS_MAX: usize = 8;
 
 /// The summaries that one search may read.
-pub struct SummaryRead {
+pub struct SummaryReader {
     /// Object, digest and columns of the summaries to read.
     pub scan: SummaryScan,
     /// Storage of the summaries.
     store: Arc<dyn SummaryStore>,
-    held: Mutex<VecDeque<(StoredSlab, Arc<HeldSlab>)>>,
+    cached: Mutex<VecDeque<(StoredSlab, Arc<CachedSummary>)>>,
 }
 
 /// State of one slab's summary.
-struct HeldSlab {
+struct CachedSummary {
     name: String,
     summary: Option<OpenSummary>,
     columns: OnceLock<Option<Vec<Vec<ArrayRef>>>>,
 }
 
 /// Name of the folder with the summaries of this digest.
-pub fn folder_of(digest: &[u8; 32]) -> String {
+pub fn folder_name(digest: &[u8; 32]) -> String {
     digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Name of the stored object with the summary of a slab.
-pub fn name_of(folder: &str, slab: StoredSlab) -> String {
+pub fn object_name(folder: &str, slab: StoredSlab) -> String {
     format!("{folder}/{:010}-{:02}.summary", slab.bucket, slab.slab)
 }
 
 /// Opens the summary of a slab if it has this digest. If an existing summary is unusable, the reason is reported to
 /// the store.
 pub fn open(store: &dyn SummaryStore, digest: &[u8; 32], slab: StoredSlab) -> Option<OpenSummary> {
-    let name = name_of(&folder_of(digest), slab);
+    let name = object_name(&folder_name(digest), slab);
     let opened = store.open(&name).and_then(|file| file.map(OpenSummary::open).transpose());
     match opened {
         Ok(None) => None,
         Ok(Some(summary)) if summary.head.digest == *digest && summary.head.slab == slab => Some(summary),
         Ok(Some(_)) => {
-            store.unusable(&name, "it belongs to another bucket or to an older definition");
+            store.report_unusable(&name, "it belongs to another bucket or to an older definition");
             None
         }
         Err(fault) => {
-            store.unusable(&name, &fault.to_string());
+            store.report_unusable(&name, &fault.to_string());
             None
         }
     }
 }
 
-impl SummaryRead {
+impl SummaryReader {
     /// Prepares to read these summaries from `store`.
-    pub(crate) fn new(scan: SummaryScan, store: Arc<dyn SummaryStore>) -> SummaryRead {
-        SummaryRead { scan, store, held: Mutex::default() }
+    pub(crate) fn new(scan: SummaryScan, store: Arc<dyn SummaryStore>) -> SummaryReader {
+        SummaryReader { scan, store, cached: Mutex::default() }
     }
 
     /// Whether the search skips the events of a segment, because it reads summaries only.
-    pub(crate) fn leaves_out(&self, segment: &Arc<dyn Segment>) -> bool {
+    pub(crate) fn skips_segment(&self, segment: &Arc<dyn Segment>) -> bool {
         if !self.scan.only {
             return false;
         }
         let (Some(_), Some(slab)) = (self.scan.digest, segment.stored()) else { return true };
-        if self.slab(slab).is_some_and(|held| held.summary.is_some()) {
+        if self.load_slab(slab).is_some_and(|held| held.summary.is_some()) {
             return false;
         }
         // A merge or a deletion of events replaced slabs that had summaries or were about to get them. The events of
@@ -94,14 +94,14 @@ impl SummaryRead {
     }
 
     /// Whether rows of a segment come from a summary.
-    pub fn holds(&self, segment: &Arc<dyn Segment>) -> bool {
-        let held = self.scan.stages.as_ref().and(segment.stored()).and_then(|slab| self.slab(slab));
+    pub fn covers_segment(&self, segment: &Arc<dyn Segment>) -> bool {
+        let held = self.scan.stages.as_ref().and(segment.stored()).and_then(|slab| self.load_slab(slab));
         held.is_some_and(|held| held.summary.is_some())
     }
 
     /// The rows of a page within `range`; `None` if the rows must be computed from the events.
-    pub(crate) fn page(&self, page: &PageRef, range: &TimeRange) -> Result<Option<RecordBatch>, EngineError> {
-        let held = self.scan.stages.as_ref().and(page.segment.stored()).and_then(|slab| self.slab(slab));
+    pub(crate) fn read_page(&self, page: &PageRef, range: &TimeRange) -> Result<Option<RecordBatch>, EngineError> {
+        let held = self.scan.stages.as_ref().and(page.segment.stored()).and_then(|slab| self.load_slab(slab));
         let Some(held) = held else { return Ok(None) };
         let Some(summary) = &held.summary else { return Ok(None) };
         let is_same = |at: &usize| {
@@ -139,25 +139,29 @@ impl SummaryRead {
         match self.scan.columns.iter().map(column).collect::<Result<Vec<_>, _>>() {
             Ok(columns) => Some(columns),
             Err(fault) => {
-                self.store.unusable(name, &fault.to_string());
+                self.store.report_unusable(name, &fault.to_string());
                 None
             }
         }
     }
 
-    fn slab(&self, slab: StoredSlab) -> Option<Arc<HeldSlab>> {
+    fn load_slab(&self, slab: StoredSlab) -> Option<Arc<CachedSummary>> {
         let digest = self.scan.digest.as_ref()?;
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, known)) = held.iter().find(|(known, _)| *known == slab) {
             return Some(Arc::clone(known));
         }
         let summary = open(self.store.as_ref(), digest, slab);
-        let made = Arc::new(HeldSlab { name: name_of(&folder_of(digest), slab), summary, columns: OnceLock::new() });
-        if held.len() >= SLABS_HELD_MAX {
+        let made = Arc::new(CachedSummary {
+            name: object_name(&folder_name(digest), slab),
+            summary,
+            columns: OnceLock::new(),
+        });
+        if held.len() >= CACHED_SLABS_MAX {
             held.pop_front();
         }
         held.push_back((slab, Arc::clone(&made)));
-        assert!(held.len() <= SLABS_HELD_MAX, "the number of cached slabs has a limit");
+        assert!(held.len() <= CACHED_SLABS_MAX, "the number of cached slabs has a limit");
         Some(made)
     }
 }

@@ -96,7 +96,7 @@ fn head(pages: &[ArrayRef]) -> SummaryHead {
 }
 
 /// The texts and the number in each row.
-fn said(array: &ArrayRef) -> Vec<(Vec<String>, Option<u64>)> {
+fn texts_and_numbers(array: &ArrayRef) -> Vec<(Vec<String>, Option<u64>)> {
     let reader = ColumnReader::new(array);
     let of_row = |row| {
         let texts = reader.values(row).map(std::borrow::Cow::into_owned).collect();
@@ -107,7 +107,7 @@ fn said(array: &ArrayRef) -> Vec<(Vec<String>, Option<u64>)> {
 
 proptest! {
     #[test]
-    fn columns_come_back_as_they_were(pages in prop::collection::vec(page(), 0..6)) {
+    fn columns_round_trip(pages in prop::collection::vec(page(), 0..6)) {
         let arrays: Vec<ArrayRef> = pages.iter().map(Page::array).collect();
         let head = head(&arrays);
         let bytes = encode(&head, &[("field".to_owned(), arrays.clone())]).unwrap();
@@ -116,13 +116,13 @@ proptest! {
         let read = opened.column("field").unwrap().unwrap();
         prop_assert_eq!(read.len(), arrays.len());
         for (read, array) in read.iter().zip(&arrays) {
-            prop_assert_eq!(said(read), said(array));
+            prop_assert_eq!(texts_and_numbers(read), texts_and_numbers(array));
         }
         prop_assert!(opened.column("other").unwrap().is_none());
     }
 
     #[test]
-    fn changed_bytes_never_give_other_columns(pages in prop::collection::vec(page(), 1..4), at in any::<usize>(), with in 1..255_u8) {
+    fn corrupt_bytes_never_decode_to_different_columns(pages in prop::collection::vec(page(), 1..4), at in any::<usize>(), with in 1..255_u8) {
         let arrays: Vec<ArrayRef> = pages.iter().map(Page::array).collect();
         let mut bytes = encode(&head(&arrays), &[("field".to_owned(), arrays.clone())]).unwrap();
         let at = at % bytes.len();
@@ -132,20 +132,20 @@ proptest! {
             prop_assert_eq!(&opened.head, &head(&arrays));
             if let Ok(Some(read)) = opened.column("field") {
                 for (read, array) in read.iter().zip(&arrays) {
-                    prop_assert_eq!(said(read), said(array));
+                    prop_assert_eq!(texts_and_numbers(read), texts_and_numbers(array));
                 }
             }
         }
     }
 
     #[test]
-    fn any_bytes_are_read_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_are_decoded_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         prop_assert!(OpenSummary::open(Arc::new(InMemory(bytes))).is_err());
     }
 }
 
 #[test]
-fn pages_share_the_texts_of_their_column() {
+fn pages_of_a_column_share_dictionary_texts() {
     let arrays: Vec<ArrayRef> =
         (0..2).map(|_| Page::Coded(vec![Some(0), Some(1), None, Some(2), Some(2), Some(0)]).array()).collect();
     let bytes = encode(&head(&arrays), &[("field".to_owned(), arrays)]).unwrap();

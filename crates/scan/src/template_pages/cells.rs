@@ -17,15 +17,15 @@ use quarry_event::template::{ByteSet, ColumnKind, Dictionary, Template, Template
 
 use super::fields::Sample;
 use super::value_location::ValueLocation;
-use crate::fields::cells::{CellState, DOUBLED, Delimiters, append_undoubled, unquoted, without_blanks};
+use crate::fields::cells::{CellState, DOUBLED_QUOTE, Delimiters, append_undoubled, strip_quotes, trim_blanks};
 use crate::fields::reports::Report;
 
 /// Maximum number of dictionary entries tried one by one; with more entries, the cells are extracted from text.
-const VALUES_MAX: u32 = 65_536;
+const CHECKED_VALUES_MAX: u32 = 65_536;
 
 /// Effect on the splitter that all values of a column share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct ValueEffect {
+struct SplitterEffect {
     state: CellState,
     /// Number of cells completed within the value.
     ended: usize,
@@ -40,7 +40,7 @@ pub(super) struct CellPlanner<'a> {
     keeps_empty: bool,
     /// Bytes that affect the splitter.
     signs: ByteSet,
-    passed: RefCell<HashMap<(u32, CellState), Option<ValueEffect>, FixedState>>,
+    passed: RefCell<HashMap<(u32, CellState), Option<SplitterEffect>, FixedState>>,
 }
 
 /// A template split into cells.
@@ -59,23 +59,23 @@ impl<'a> CellPlanner<'a> {
         template_set: &'a TemplateSet,
         dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
     ) -> CellPlanner<'a> {
-        let (keeps_empty, signs) = (report.keeps_empty(), delimiters.signs());
+        let (keeps_empty, signs) = (report.keeps_empty(), delimiters.special_bytes());
         CellPlanner { template_set, dictionary, names, delimiters, keeps_empty, signs, passed: RefCell::default() }
     }
 
     /// The locations of the fields `names` in the texts of a template.
-    pub(super) fn places(&self, template: &Template, names: &[String]) -> Vec<ValueLocation> {
+    pub(super) fn locations(&self, template: &Template, names: &[String]) -> Vec<ValueLocation> {
         let split = self.split(template);
-        names.iter().map(|name| self.place(&split, name)).collect()
+        names.iter().map(|name| self.location_of_name(&split, name)).collect()
     }
 
     /// The location of the first non-empty cell with this name.
-    fn place(&self, split: &SplitTemplate, name: &str) -> ValueLocation {
+    fn location_of_name(&self, split: &SplitTemplate, name: &str) -> ValueLocation {
         for at in (0..self.names.len()).filter(|at| self.names[*at] == name) {
             let place = match split.cells.get(at) {
                 None if split.is_whole => return ValueLocation::Absent,
                 None | Some(None) => return ValueLocation::Text,
-                Some(Some(parts)) => self.place_of_cell(parts),
+                Some(Some(parts)) => self.location_of_cell(parts),
             };
             if place != ValueLocation::Absent {
                 return place;
@@ -85,27 +85,27 @@ impl<'a> CellPlanner<'a> {
     }
 
     /// The location of a cell's value, provided that [`unquoted`] removes the same characters from all values.
-    fn place_of_cell(&self, parts: &[TemplatePart]) -> ValueLocation {
+    fn location_of_cell(&self, parts: &[TemplatePart]) -> ValueLocation {
         let template = Template { parts: parts.to_vec() };
         let Some(sample) = Sample::new(self.template_set, &template) else { return ValueLocation::Text };
-        let (value, is_quoted) = unquoted(&sample.text);
-        let is_doubled = is_quoted && (value.contains('"') || self.has_quotes(parts));
-        let value = sample.span(value);
-        if !sample.keeps_ends(sample.span(without_blanks(&sample.text))) {
+        let (value, is_quoted) = strip_quotes(&sample.text);
+        let is_doubled = is_quoted && (value.contains('"') || self.may_have_quotes(parts));
+        let value = sample.range_of_value(value);
+        if !sample.has_fixed_ends(sample.range_of_value(trim_blanks(&sample.text))) {
             return ValueLocation::Text;
         }
         let is_substitution = |part: &TemplatePart| match part {
             TemplatePart::Literal(_) => true,
             TemplatePart::Variable(column) => self.template_set.columns[*column as usize].traits.min_len > 0,
         };
-        let place = sample.place(value.clone());
+        let place = sample.location(value.clone());
         let (filled, is_empty) = match &place {
             ValueLocation::Variable(column) => (is_substitution(&TemplatePart::Variable(*column)), false),
             ValueLocation::Composite(parts) => (parts.iter().any(is_substitution), false),
             _ => (!value.is_empty(), value.is_empty()),
         };
         match (filled || self.keeps_empty, is_empty) {
-            (true, _) if is_doubled => self.without_doubled(place),
+            (true, _) if is_doubled => self.unescape_doubled(place),
             (true, _) => place,
             (false, true) => ValueLocation::Absent,
             // An empty value produces no field, and only some of the values are empty, so the text must decide.
@@ -115,9 +115,9 @@ impl<'a> CellPlanner<'a> {
 
     /// The location of a quoted cell's value, given the location of the text between its quotes; each doubled quote
     /// represents one. If all quotes are in literals, they are undoubled here.
-    fn without_doubled(&self, place: ValueLocation) -> ValueLocation {
+    fn unescape_doubled(&self, place: ValueLocation) -> ValueLocation {
         let parts: Box<[TemplatePart]> = match place {
-            ValueLocation::Constant(text) => return ValueLocation::Constant(text.replace(DOUBLED, "\"").into()),
+            ValueLocation::Constant(text) => return ValueLocation::Constant(text.replace(DOUBLED_QUOTE, "\"").into()),
             ValueLocation::Variable(column) => [TemplatePart::Variable(column)].into(),
             ValueLocation::Composite(parts) => parts,
             other => return other,
@@ -127,7 +127,7 @@ impl<'a> CellPlanner<'a> {
             TemplatePart::Literal(_) => false,
             TemplatePart::Variable(column) => self.template_set.columns[*column as usize].traits.min_len == 0,
         };
-        if self.has_quotes(&parts) || parts.iter().any(may_be_empty) {
+        if self.may_have_quotes(&parts) || parts.iter().any(may_be_empty) {
             return ValueLocation::Doubled(parts);
         }
         let undoubled = parts.iter().map(|part| match part {
@@ -142,13 +142,15 @@ impl<'a> CellPlanner<'a> {
     }
 
     /// Whether values of the cell's variables may contain quotes.
-    fn has_quotes(&self, parts: &[TemplatePart]) -> bool {
+    fn may_have_quotes(&self, parts: &[TemplatePart]) -> bool {
         let quote = ByteSet::of(b"\"");
         parts.iter().any(|part| match part {
             TemplatePart::Literal(_) => false,
-            TemplatePart::Variable(column) => {
-                self.template_set.columns.get(*column as usize).is_none_or(|column| column.traits.bytes.meets(quote))
-            }
+            TemplatePart::Variable(column) => self
+                .template_set
+                .columns
+                .get(*column as usize)
+                .is_none_or(|column| column.traits.bytes.intersects(quote)),
         })
     }
 
@@ -171,7 +173,7 @@ impl<'a> CellPlanner<'a> {
                     push_literal(&mut cell, &text[start..]);
                 }
                 TemplatePart::Variable(column) => {
-                    let Some(passed) = self.pass(*column, state) else {
+                    let Some(passed) = self.column_effect(*column, state) else {
                         return SplitTemplate { cells, is_whole: false };
                     };
                     state = passed.state;
@@ -191,35 +193,35 @@ impl<'a> CellPlanner<'a> {
     }
 
     /// The effect of a column's values on a splitter in this state; `None` if it differs between values.
-    fn pass(&self, column: u32, state: CellState) -> Option<ValueEffect> {
+    fn column_effect(&self, column: u32, state: CellState) -> Option<SplitterEffect> {
         if let Some(known) = self.passed.borrow().get(&(column, state)) {
             return *known;
         }
-        let found = self.find_pass(column, state);
+        let found = self.compute_column_effect(column, state);
         self.passed.borrow_mut().insert((column, state), found);
         found
     }
 
-    fn find_pass(&self, column: u32, state: CellState) -> Option<ValueEffect> {
+    fn compute_column_effect(&self, column: u32, state: CellState) -> Option<SplitterEffect> {
         let described = self.template_set.columns.get(column as usize)?;
-        let is_quiet = !described.traits.bytes.meets(self.signs);
+        let is_quiet = !described.traits.bytes.intersects(self.signs);
         if is_quiet && (!state.escaped || described.traits.min_len > 0) {
-            return Some(ValueEffect { state: CellState { escaped: false, ..state }, ended: 0 });
+            return Some(SplitterEffect { state: CellState { escaped: false, ..state }, ended: 0 });
         }
         match &described.kind {
-            ColumnKind::Dictionary { len } if *len <= VALUES_MAX => {
+            ColumnKind::Dictionary { len } if *len <= CHECKED_VALUES_MAX => {
                 let values = (self.dictionary)(column)?;
                 let all = (0..*len).filter(|code| (*code as usize) < values.len());
-                same(all.map(|code| self.pass_text(values.get(code), state)))
+                common_effect(all.map(|code| self.text_effect(values.get(code), state)))
             }
-            ColumnKind::Templates(templates) => same(templates.iter().map(|template| {
-                let mut all = ValueEffect { state, ended: 0 };
+            ColumnKind::Templates(templates) => common_effect(templates.iter().map(|template| {
+                let mut all = SplitterEffect { state, ended: 0 };
                 for part in &template.parts {
                     let passed = match part {
-                        TemplatePart::Literal(literal) => self.pass_text(literal, all.state)?,
-                        TemplatePart::Variable(column) => self.pass(*column, all.state)?,
+                        TemplatePart::Literal(literal) => self.text_effect(literal, all.state)?,
+                        TemplatePart::Variable(column) => self.column_effect(*column, all.state)?,
                     };
-                    all = ValueEffect { state: passed.state, ended: all.ended + passed.ended };
+                    all = SplitterEffect { state: passed.state, ended: all.ended + passed.ended };
                 }
                 Some(all)
             })),
@@ -227,10 +229,10 @@ impl<'a> CellPlanner<'a> {
         }
     }
 
-    fn pass_text(&self, text: &[u8], mut state: CellState) -> Option<ValueEffect> {
+    fn text_effect(&self, text: &[u8], mut state: CellState) -> Option<SplitterEffect> {
         let letters = std::str::from_utf8(text).ok()?.chars();
         let ended = letters.filter(|letter| state.step(*letter, self.delimiters)).count();
-        Some(ValueEffect { state, ended })
+        Some(SplitterEffect { state, ended })
     }
 }
 
@@ -241,7 +243,7 @@ fn push_literal(cell: &mut Option<Vec<TemplatePart>>, text: &str) {
 }
 
 /// The common effect; `None` if effects differ or the iterator is empty.
-fn same(mut all: impl Iterator<Item = Option<ValueEffect>>) -> Option<ValueEffect> {
+fn common_effect(mut all: impl Iterator<Item = Option<SplitterEffect>>) -> Option<SplitterEffect> {
     let first = all.next()??;
     all.all(|other| other == Some(first)).then_some(first)
 }

@@ -5,15 +5,15 @@
 use quarry_event::template::{ColumnKind, TemplateSet};
 
 /// Largest range of numbers whose texts are cached in the same way as dictionary entries.
-const NUMBERS_MAX: i64 = 65_536;
+const CACHED_NUMBERS_MAX: i64 = 65_536;
 
 /// Upper bound for the number of combinations of these columns' codes.
-pub(super) fn combinations(template_set: &TemplateSet, columns: &[(u32, usize)]) -> usize {
-    columns.iter().fold(1, |all: usize, (column, _)| all.saturating_mul(codes_of(template_set, *column)))
+pub(super) fn max_combinations(template_set: &TemplateSet, columns: &[(u32, usize)]) -> usize {
+    columns.iter().fold(1, |all: usize, (column, _)| all.saturating_mul(max_codes(template_set, *column)))
 }
 
 /// Upper bound for the number of codes of a column; 0 if its values have no codes.
-pub(super) fn codes_of(template_set: &TemplateSet, column: u32) -> usize {
+pub(super) fn max_codes(template_set: &TemplateSet, column: u32) -> usize {
     match &template_set.columns[column as usize].kind {
         ColumnKind::Dictionary { len } => *len as usize,
         ColumnKind::Numbers { min, max, .. } => {
@@ -27,7 +27,7 @@ pub(super) fn codes_of(template_set: &TemplateSet, column: u32) -> usize {
 pub(super) fn has_few_codes(template_set: &TemplateSet, column: u32) -> bool {
     match &template_set.columns[column as usize].kind {
         ColumnKind::Dictionary { .. } => true,
-        ColumnKind::Numbers { min, max, .. } => max.saturating_sub(*min) < NUMBERS_MAX,
+        ColumnKind::Numbers { min, max, .. } => max.saturating_sub(*min) < CACHED_NUMBERS_MAX,
         ColumnKind::Texts | ColumnKind::Templates(_) => false,
     }
 }

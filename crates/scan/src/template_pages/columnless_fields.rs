@@ -17,7 +17,7 @@ use quarry_eval::rows;
 use super::columns;
 use super::field_locations::FieldLocations;
 use super::groups::{add_extracts, read_groups, with_extracts};
-use super::outcome::{MAYBE, Outcome, YES};
+use super::outcome::{Outcome, UNDECIDED, YES};
 use super::page::{ComputedRows, PageReader, Rows};
 use crate::EventScan;
 
@@ -25,29 +25,29 @@ impl EventScan {
     /// The computed fields of these rows of a page; rows whose text must be read are left out.
     pub(super) fn computed_rows(&self, rows: Rows, page: &mut PageReader<'_>) -> Result<ComputedRows, EngineError> {
         let slab = page.slab;
-        let names = slab.computed_of();
-        let held: Vec<&FieldLocations> = names.iter().filter_map(|name| slab.held(name)).collect();
-        let told = self.doubt_fields(&held, Outcome::Same(YES), page)?;
+        let names = slab.computed_inputs();
+        let held: Vec<&FieldLocations> = names.iter().filter_map(|name| slab.stored_field(name)).collect();
+        let told = self.mark_fields_undecided(&held, Outcome::Same(YES), page)?;
         let mut sure = match told {
             Outcome::Same(YES) => rows,
             Outcome::Same(_) => Rows::Some(Vec::new()),
-            Outcome::Each(each) => Rows::Some(rows.iter().filter(|row| each[*row as usize] != MAYBE).collect()),
+            Outcome::Each(each) => Rows::Some(rows.iter().filter(|row| each[*row as usize] != UNDECIDED).collect()),
         };
-        let mut readers = self.computed_rexes.readers(&page.segment());
-        add_extracts(&mut readers, slab, |name| slab.is_asked_for(name) && names.iter().any(|read| read == name));
+        let mut readers = self.computed_rexes.take_readers(&page.segment());
+        add_extracts(&mut readers, slab, |name| slab.needs_pattern(name) && names.iter().any(|read| read == name));
         let mut undecided = Vec::new();
         let mut groups = read_groups(&mut readers, Vec::new(), &mut sure, &mut undecided, page)?;
         let mut columns: Vec<(String, ArrayRef)> = Vec::new();
         for name in names {
-            if let Some(column) = self.held_column(name, &sure, page)? {
+            if let Some(column) = self.stored_column(name, &sure, page)? {
                 columns.push((name.clone(), column));
             }
         }
         let batch = rows::batch_of(columns, sure.len())?;
         let mut batch = with_extracts(batch, &readers, &mut groups, slab)?;
-        self.computed_rexes.give_back(readers);
+        self.computed_rexes.return_readers(readers);
         if let Some(computed) = slab.computed() {
-            let metas: Vec<u32> = match computed.is_alike() {
+            let metas: Vec<u32> = match computed.is_uniform() {
                 true => Vec::new(),
                 false => {
                     let metas = page.metas()?;
@@ -60,7 +60,12 @@ impl EventScan {
     }
 
     /// The column of a stored field, without values found by patterns.
-    fn held_column(&self, name: &str, rows: &Rows, page: &mut PageReader<'_>) -> Result<Option<ArrayRef>, EngineError> {
+    fn stored_column(
+        &self,
+        name: &str,
+        rows: &Rows,
+        page: &mut PageReader<'_>,
+    ) -> Result<Option<ArrayRef>, EngineError> {
         if name == "_time" {
             let events = page.events()?;
             let times: TimestampNanosecondArray = rows.iter().map(|row| Some(events.time[row as usize])).collect();
@@ -69,7 +74,7 @@ impl EventScan {
         if METADATA_FIELDS.contains(&name) {
             return self.metadata_column(name, rows, page).map(Some);
         }
-        match page.slab.held(name) {
+        match page.slab.stored_field(name) {
             Some(field) => columns::field_column(field, rows, page),
             None => Ok(None),
         }
@@ -83,12 +88,12 @@ impl EventScan {
         page: &mut PageReader<'_>,
     ) -> Result<Option<ComputedRows>, EngineError> {
         let is_wanted = |name: &String| page.slab.is_computed(name);
-        if sure.is_empty() || self.projection.wants_unnamed() || !self.projection.names.iter().any(is_wanted) {
+        if sure.is_empty() || self.projection.includes_unnamed() || !self.projection.names.iter().any(is_wanted) {
             return Ok(None);
         }
         let known = page.computed.take();
         if let Some(known) = known
-            && let Some(batch) = known.of(sure)?
+            && let Some(batch) = known.for_rows(sure)?
         {
             return Ok(Some(ComputedRows::new(sure.clone(), batch)));
         }
@@ -112,7 +117,7 @@ impl EventScan {
     ) -> Result<RecordBatch, EngineError> {
         let Some(computed) = computed else { return Ok(batch) };
         let left_out = || EngineError::invalid("a row that matches has no computed fields; this is a bug");
-        let of_rows = computed.of(sure)?.ok_or_else(left_out)?;
+        let of_rows = computed.for_rows(sure)?.ok_or_else(left_out)?;
         let mut batch = batch;
         for name in self.projection.names.iter().filter(|name| page.slab.is_computed(name)) {
             if let Some(column) = rows::column(&of_rows, name).filter(|column| column.null_count() < column.len()) {

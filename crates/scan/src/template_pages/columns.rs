@@ -19,22 +19,22 @@ use quarry_eval::EngineError;
 use quarry_eval::rows::{DECIMAL_PRECISION, coalesce};
 use quarry_event::Metadata;
 use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat, PageColumn, TemplatePart, Texts};
-use quarry_event::value::{Number, canonical_number};
+use quarry_event::value::{Number, parse_canonical_number};
 use quarry_pipeline::extract::json_string;
 use quarry_stdx::number::u32_of;
 
 use super::field_locations::FieldLocations;
 use super::inner_pairs::InnerPair;
 use super::page::{PageReader, Rows};
-use super::slab::{agrees, top_of};
+use super::slab::{is_consistent, top_level_column};
 use super::value_location::{NestedValue, ValueLocation};
 use crate::event_fields::metadata_text;
 use crate::fields::cells::append_undoubled;
 
 /// If at least one in this many texts of a column is requested, all are validated at once instead of one by one.
-const FEW_IN: usize = 8;
+const BULK_VALIDATION_DIVISOR: usize = 8;
 /// Number of rows up to which searching for a common column does not pay off.
-const FEW_ROWS: usize = 64;
+const COMMON_COLUMN_ROWS_MIN: usize = 64;
 
 /// A metadata field of a slab: its distinct texts, and the text of each metadata code.
 pub(super) struct MetadataColumn {
@@ -58,7 +58,7 @@ impl MetadataColumn {
     }
 
     /// Whether all metadata codes have the same text.
-    pub(super) fn is_alike(&self) -> bool {
+    pub(super) fn is_uniform(&self) -> bool {
         self.texts.len() == 1
     }
 
@@ -72,12 +72,12 @@ impl MetadataColumn {
 
 /// A string view array over concatenated texts.
 pub(super) fn text_array(bytes: &Bytes, ends: &[u32]) -> Result<ArrayRef, EngineError> {
-    views(Buffer::from(bytes.clone()), ends, None)
+    text_views(Buffer::from(bytes.clone()), ends, None)
 }
 
 /// Like [`text_array`], but with null texts. All bytes are validated at once, which costs much less than validating
 /// each text.
-fn views(bytes: Buffer, ends: &[u32], nulls: Option<NullBuffer>) -> Result<ArrayRef, EngineError> {
+fn text_views(bytes: Buffer, ends: &[u32], nulls: Option<NullBuffer>) -> Result<ArrayRef, EngineError> {
     let too_long = |_| EngineError::invalid("the texts of a page exceed 2 GiB; rebuild the bucket");
     let offsets = std::iter::once(&0).chain(ends).map(|end| i32::try_from(*end));
     let offsets: Vec<i32> = offsets.collect::<Result<_, _>>().map_err(too_long)?;
@@ -98,9 +98,9 @@ pub(super) fn number_texts(
         match number {
             Some(number) => {
                 format.write(number, &mut writer.bytes);
-                writer.end();
+                writer.end_text();
             }
-            None => writer.null(),
+            None => writer.push_null(),
         }
     }
     writer.finish()
@@ -112,11 +112,12 @@ pub(super) fn field_column(
     rows: &Rows,
     page: &mut PageReader<'_>,
 ) -> Result<Option<ArrayRef>, EngineError> {
-    let own = own_column(field, rows, page)?;
-    let source = field.derived.as_ref().and_then(|derived| Some((derived, page.slab.held(&derived.rule.field)?)));
+    let own = located_column(field, rows, page)?;
+    let source =
+        field.derived.as_ref().and_then(|derived| Some((derived, page.slab.stored_field(&derived.rule.field)?)));
     let Some((derived, source)) = source else { return Ok(own) };
-    let Some(source) = own_column(source, rows, page)? else { return Ok(own) };
-    let found = derived.of_values(&source, &page.slab.found_in(derived))?;
+    let Some(source) = located_column(source, rows, page)? else { return Ok(own) };
+    let found = derived.derive_values(&source, &page.slab.derived_memo(derived))?;
     assert_eq!(found.len(), rows.len(), "each derived value belongs to a row");
     if found.null_count() == found.len() {
         return Ok(own);
@@ -125,17 +126,21 @@ pub(super) fn field_column(
 }
 
 /// The values found at the field's locations.
-fn own_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) -> Result<Option<ArrayRef>, EngineError> {
-    let array = match column_in(field, rows, page)? {
+fn located_column(
+    field: &FieldLocations,
+    rows: &Rows,
+    page: &mut PageReader<'_>,
+) -> Result<Option<ArrayRef>, EngineError> {
+    let array = match common_column(field, rows, page)? {
         Some(column) => {
-            let values = page.column_of(column, rows)?;
-            let places = places_of(&values, rows);
+            let values = page.column_of_rows(column, rows)?;
+            let places = value_positions(&values, rows);
             typed_column(column, &values, &places, page)?
         }
-        None if field.places.iter().all(is_null) => return Ok(None),
+        None if field.locations.iter().all(is_null) => return Ok(None),
         None => match integer_column(field, rows, page)? {
             Some(integers) => integers,
-            None => mixed_column(field, rows, page)?,
+            None => column_from_mixed_locations(field, rows, page)?,
         },
     };
     assert_eq!(array.len(), rows.len(), "a field has a value or none in each row");
@@ -143,8 +148,8 @@ fn own_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) ->
 }
 
 /// The one column that contains the field in all of these rows, if such a column exists.
-fn column_in(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) -> Result<Option<u32>, EngineError> {
-    if field.column.is_some() || rows.len() < FEW_ROWS {
+fn common_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) -> Result<Option<u32>, EngineError> {
+    if field.column.is_some() || rows.len() < COMMON_COLUMN_ROWS_MIN {
         return Ok(field.column);
     }
     let template_set = page.template_set();
@@ -152,11 +157,11 @@ fn column_in(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) -> 
         return Ok(None);
     };
     let keys = page.keys()?;
-    let mut seen = vec![false; field.places.len()];
+    let mut seen = vec![false; field.locations.len()];
     let mut found = None;
     for row in rows.iter() {
         let key = keys[row as usize] as usize;
-        let (Some(place), Some(seen)) = (field.places.get(key), seen.get_mut(key)) else { return Ok(None) };
+        let (Some(place), Some(seen)) = (field.locations.get(key), seen.get_mut(key)) else { return Ok(None) };
         if std::mem::replace(seen, true) {
             continue;
         }
@@ -164,17 +169,17 @@ fn column_in(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) -> 
         match found {
             None if *place == ValueLocation::Absent => {}
             None => match place.column() {
-                Some(column) => found = Some((column, top_of(template_set, column))),
+                Some(column) => found = Some((column, top_level_column(template_set, column))),
                 None => return Ok(None),
             },
-            Some((column, top)) if agrees(place, column, template, top) => {}
+            Some((column, top)) if is_consistent(place, column, template, top) => {}
             Some(_) => return Ok(None),
         }
     }
     let Some((column, top)) = found else { return Ok(None) };
     // The location in templates seen before the column was known must agree with the column.
-    let is_sure = (field.places.iter().enumerate().zip(&seen))
-        .all(|((key, place), seen)| !*seen || agrees(place, column, &templates[key % templates.len()], top));
+    let is_sure = (field.locations.iter().enumerate().zip(&seen))
+        .all(|((key, place), seen)| !*seen || is_consistent(place, column, &templates[key % templates.len()], top));
     Ok(is_sure.then_some(column))
 }
 
@@ -184,7 +189,7 @@ fn is_null(place: &ValueLocation) -> bool {
 }
 
 /// Positions of the rows' values in a column.
-pub(super) enum Places {
+pub(super) enum ValuePositions {
     /// Every row has a value, in order.
     All,
     /// One position per row.
@@ -193,31 +198,33 @@ pub(super) enum Places {
     Some(Vec<Option<u32>>),
 }
 
-impl Places {
+impl ValuePositions {
     /// The items of `values` at the rows' positions.
     fn pick<'a, T: Copy>(&'a self, values: &'a [T]) -> Box<dyn Iterator<Item = Option<T>> + 'a> {
         match self {
-            Places::All => Box::new(values.iter().map(|value| Some(*value))),
-            Places::Each(places) => Box::new(places.iter().map(|place| values.get(*place as usize).copied())),
-            Places::Some(places) => {
+            ValuePositions::All => Box::new(values.iter().map(|value| Some(*value))),
+            ValuePositions::Each(places) => Box::new(places.iter().map(|place| values.get(*place as usize).copied())),
+            ValuePositions::Some(places) => {
                 Box::new(places.iter().map(|place| place.and_then(|place| values.get(place as usize).copied())))
             }
         }
     }
 }
 
-fn places_of(values: &PageColumn, rows: &Rows) -> Places {
+fn value_positions(values: &PageColumn, rows: &Rows) -> ValuePositions {
     match (&values.rows, rows) {
-        (None, Rows::All(_)) => Places::All,
-        (None, Rows::Some(rows)) => Places::Each(rows.clone()),
-        (Some(filled), rows) if filled.len() == rows.len() && rows.iter().eq(filled.iter().copied()) => Places::All,
+        (None, Rows::All(_)) => ValuePositions::All,
+        (None, Rows::Some(rows)) => ValuePositions::Each(rows.clone()),
+        (Some(filled), rows) if filled.len() == rows.len() && rows.iter().eq(filled.iter().copied()) => {
+            ValuePositions::All
+        }
         (Some(filled), rows) => {
             let mut filled = filled.iter().zip(0u32..).peekable();
             let place = |row: u32| {
                 while filled.next_if(|(known, _)| **known < row).is_some() {}
                 filled.next_if(|(known, _)| **known == row).map(|(_, place)| place)
             };
-            Places::Some(rows.iter().map(place).collect())
+            ValuePositions::Some(rows.iter().map(place).collect())
         }
     }
 }
@@ -226,43 +233,45 @@ fn places_of(values: &PageColumn, rows: &Rows) -> Places {
 pub(super) fn typed_column(
     column: u32,
     values: &PageColumn,
-    places: &Places,
+    places: &ValuePositions,
     page: &mut PageReader<'_>,
 ) -> Result<ArrayRef, EngineError> {
     Ok(match (&values.values, &page.template_set().columns[column as usize].kind) {
         (ColumnValues::Codes(codes), ColumnKind::Dictionary { .. }) => {
             let keys: UInt32Array = match places {
-                Places::All => codes.clone().into(),
+                ValuePositions::All => codes.clone().into(),
                 places => places.pick(codes).collect(),
             };
-            Arc::new(DictionaryArray::<UInt32Type>::try_new(keys, page.slab.values(column)?)?)
+            Arc::new(DictionaryArray::<UInt32Type>::try_new(keys, page.slab.dictionary_values(column)?)?)
         }
         (ColumnValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => match *format {
-            NumberFormat::Integer => Arc::new(integers(numbers, places)),
+            NumberFormat::Integer => Arc::new(select_integers(numbers, places)),
             NumberFormat::Ip4 => {
                 let addresses: UInt32Array = match places {
-                    Places::All => numbers.iter().map(|number| *number as u32).collect::<Vec<_>>().into(),
+                    ValuePositions::All => numbers.iter().map(|number| *number as u32).collect::<Vec<_>>().into(),
                     places => places.pick(numbers).map(|number| number.map(|n| n as u32)).collect(),
                 };
                 Arc::new(addresses)
             }
             NumberFormat::Decimal { digits } => {
                 let decimals: Decimal64Array = match places {
-                    Places::All => numbers.clone().into(),
+                    ValuePositions::All => numbers.clone().into(),
                     places => places.pick(numbers).collect(),
                 };
                 Arc::new(decimals.with_precision_and_scale(DECIMAL_PRECISION, digits as i8)?)
             }
             format => number_texts(places.pick(numbers), format)?,
         },
-        (ColumnValues::Texts { bytes, ends }, _) => picked_texts(bytes, ends, places)?,
+        (ColumnValues::Texts { bytes, ends }, _) => select_texts(bytes, ends, places)?,
         _ => {
             let filled: Vec<u32> = match (&values.rows, places) {
-                (Some(rows), Places::All) => rows.to_vec(),
-                (None, Places::All) => (0..u32_of(values.values.len())).collect(),
-                (None, Places::Each(places)) => places.clone(),
-                (Some(rows), Places::Each(places)) => places.iter().map(|place| rows[*place as usize]).collect(),
-                (rows, Places::Some(places)) => {
+                (Some(rows), ValuePositions::All) => rows.to_vec(),
+                (None, ValuePositions::All) => (0..u32_of(values.values.len())).collect(),
+                (None, ValuePositions::Each(places)) => places.clone(),
+                (Some(rows), ValuePositions::Each(places)) => {
+                    places.iter().map(|place| rows[*place as usize]).collect()
+                }
+                (rows, ValuePositions::Some(places)) => {
                     let row = |place: &u32| rows.as_ref().map_or(*place, |rows| rows[*place as usize]);
                     places.iter().flatten().map(row).collect()
                 }
@@ -270,7 +279,7 @@ pub(super) fn typed_column(
             let texts = page.texts(column, &filled)?;
             let mut next = 0u32;
             let places = match places {
-                Places::Some(places) => Places::Some(
+                ValuePositions::Some(places) => ValuePositions::Some(
                     (places.iter())
                         .map(|place| {
                             place.map(|_| {
@@ -280,27 +289,27 @@ pub(super) fn typed_column(
                         })
                         .collect(),
                 ),
-                _ => Places::All,
+                _ => ValuePositions::All,
             };
-            picked_texts(&texts.bytes, &texts.ends, &places)?
+            select_texts(&texts.bytes, &texts.ends, &places)?
         }
     })
 }
 
-fn integers(numbers: &[i64], places: &Places) -> Int64Array {
+fn select_integers(numbers: &[i64], places: &ValuePositions) -> Int64Array {
     match places {
-        Places::All => numbers.to_vec().into(),
+        ValuePositions::All => numbers.to_vec().into(),
         places => places.pick(numbers).collect(),
     }
 }
 
-fn picked_texts(bytes: &Bytes, ends: &[u32], places: &Places) -> Result<ArrayRef, EngineError> {
+fn select_texts(bytes: &Bytes, ends: &[u32], places: &ValuePositions) -> Result<ArrayRef, EngineError> {
     let picked: Vec<Option<u32>> = match places {
-        Places::All => return text_array(bytes, ends),
-        Places::Each(places) => places.iter().copied().map(Some).collect(),
-        Places::Some(places) => places.clone(),
+        ValuePositions::All => return text_array(bytes, ends),
+        ValuePositions::Each(places) => places.iter().copied().map(Some).collect(),
+        ValuePositions::Some(places) => places.clone(),
     };
-    if picked.len() >= ends.len() / FEW_IN {
+    if picked.len() >= ends.len() / BULK_VALIDATION_DIVISOR {
         return Ok(take(&text_array(bytes, ends)?, &UInt32Array::from(picked), None)?);
     }
     let mut builder = StringViewBuilder::with_capacity(picked.len());
@@ -326,19 +335,19 @@ struct TextWriter {
 }
 
 impl TextWriter {
-    fn end(&mut self) {
+    fn end_text(&mut self) {
         self.ends.push(u32_of(self.bytes.len()));
         self.valid.push(true);
     }
 
-    fn null(&mut self) {
+    fn push_null(&mut self) {
         self.ends.push(u32_of(self.bytes.len()));
         self.valid.push(false);
     }
 
     fn finish(self) -> Result<ArrayRef, EngineError> {
         let nulls = self.valid.contains(&false).then(|| NullBuffer::from(self.valid));
-        views(Buffer::from(self.bytes), &self.ends, nulls)
+        text_views(Buffer::from(self.bytes), &self.ends, nulls)
     }
 }
 
@@ -351,53 +360,53 @@ fn integer_column(
 ) -> Result<Option<ArrayRef>, EngineError> {
     let template_set = page.template_set();
     let mut columns: Vec<u32> = Vec::new();
-    let places = field.places.iter().map(|place| match place {
-        place if is_null(place) => IntegerPlace::Null,
-        ValueLocation::Constant(text) => match canonical_number(text) {
-            Some(Number::Int(number)) => IntegerPlace::Constant(number),
-            _ => IntegerPlace::Other,
+    let places = field.locations.iter().map(|place| match place {
+        place if is_null(place) => IntegerLocation::Null,
+        ValueLocation::Constant(text) => match parse_canonical_number(text) {
+            Some(Number::Int(number)) => IntegerLocation::Constant(number),
+            _ => IntegerLocation::Other,
         },
         ValueLocation::Variable(column) => match &template_set.columns[*column as usize].kind {
             ColumnKind::Numbers { format: NumberFormat::Integer, .. } => {
                 let known = columns.iter().position(|known| known == column);
-                IntegerPlace::Column(known.unwrap_or_else(|| {
+                IntegerLocation::Column(known.unwrap_or_else(|| {
                     columns.push(*column);
                     columns.len() - 1
                 }))
             }
-            _ => IntegerPlace::Other,
+            _ => IntegerLocation::Other,
         },
-        _ => IntegerPlace::Other,
+        _ => IntegerLocation::Other,
     });
-    let places: Vec<IntegerPlace> = places.collect();
+    let places: Vec<IntegerLocation> = places.collect();
     let keys = page.keys()?;
-    let place_of = |row: u32| places.get(keys[row as usize] as usize).copied().unwrap_or(IntegerPlace::Null);
+    let place_of = |row: u32| places.get(keys[row as usize] as usize).copied().unwrap_or(IntegerLocation::Null);
     let mut wanted: Vec<Vec<u32>> = vec![Vec::new(); columns.len()];
     for row in rows.iter() {
         match place_of(row) {
-            IntegerPlace::Other => return Ok(None),
-            IntegerPlace::Column(column) => wanted[column].push(row),
-            IntegerPlace::Null | IntegerPlace::Constant(_) => {}
+            IntegerLocation::Other => return Ok(None),
+            IntegerLocation::Column(column) => wanted[column].push(row),
+            IntegerLocation::Null | IntegerLocation::Constant(_) => {}
         }
     }
     let mut found = Vec::with_capacity(columns.len());
     for (column, wanted) in columns.iter().zip(wanted) {
         let wanted = Rows::Some(wanted);
-        let values = page.column_of(*column, &wanted)?;
+        let values = page.column_of_rows(*column, &wanted)?;
         let ColumnValues::Numbers(numbers) = &values.values else { return Ok(None) };
-        found.push(places_of(&values, &wanted).pick(numbers).collect::<Vec<_>>().into_iter());
+        found.push(value_positions(&values, &wanted).pick(numbers).collect::<Vec<_>>().into_iter());
     }
     let value_of = |row: u32| match place_of(row) {
-        IntegerPlace::Constant(number) => Some(number),
-        IntegerPlace::Column(column) => found[column].next().flatten(),
-        IntegerPlace::Null | IntegerPlace::Other => None,
+        IntegerLocation::Constant(number) => Some(number),
+        IntegerLocation::Column(column) => found[column].next().flatten(),
+        IntegerLocation::Null | IntegerLocation::Other => None,
     };
     Ok(Some(Arc::new(rows.iter().map(value_of).collect::<Int64Array>())))
 }
 
 /// Location of the value of a field in a template, if that is known to be an integer.
 #[derive(Clone, Copy)]
-enum IntegerPlace {
+enum IntegerLocation {
     Null,
     Constant(i64),
     /// In a column, given by its index among the field's columns.
@@ -407,21 +416,25 @@ enum IntegerPlace {
 }
 
 /// The values of a field whose location differs between templates.
-fn mixed_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) -> Result<ArrayRef, EngineError> {
+fn column_from_mixed_locations(
+    field: &FieldLocations,
+    rows: &Rows,
+    page: &mut PageReader<'_>,
+) -> Result<ArrayRef, EngineError> {
     let keys = page.keys()?;
-    let place_of = |row: u32| field.places.get(keys[row as usize] as usize).unwrap_or(&ValueLocation::Absent);
+    let place_of = |row: u32| field.locations.get(keys[row as usize] as usize).unwrap_or(&ValueLocation::Absent);
     let mut nested = NestedColumns::default();
-    for place in &field.places {
+    for place in &field.locations {
         nested.add(place, rows, page)?;
     }
-    let mut variables = variables_read(field, rows, &nested, &keys, page)?;
+    let mut variables = variable_texts(field, rows, &nested, &keys, page)?;
     let mut writer = TextWriter::default();
     let mut written = Vec::new();
     let key_end = field.key_end.finder();
     for row in rows.iter() {
         match place_of(row) {
             ValueLocation::Absent | ValueLocation::Derived | ValueLocation::Text => {
-                writer.null();
+                writer.push_null();
                 continue;
             }
             ValueLocation::Constant(text) => writer.bytes.extend_from_slice(text.as_bytes()),
@@ -439,13 +452,13 @@ fn mixed_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) 
             }
             ValueLocation::Pair(pair) => {
                 if !append_pair(&mut variables, pair, &key_end, &mut written, &mut writer.bytes) {
-                    writer.null();
+                    writer.push_null();
                     continue;
                 }
             }
-            ValueLocation::Nested(place) => match nested.value_of(&place.values, row) {
+            ValueLocation::Nested(place) => match nested.present_value(&place.values, row) {
                 None => {
-                    writer.null();
+                    writer.push_null();
                     continue;
                 }
                 Some(NestedValue { column, is_escaped: false }) => {
@@ -458,7 +471,7 @@ fn mixed_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) 
                 }
             },
         }
-        writer.end();
+        writer.end_text();
     }
     let is_used = |variable: &VariableTexts| variable.next == variable.texts.ends.len();
     assert!(variables.iter().all(is_used), "each text that was read is part of a value");
@@ -466,19 +479,19 @@ fn mixed_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) 
 }
 
 /// The variables (with their texts) that compose the values of a field whose location differs between templates.
-fn variables_read(
+fn variable_texts(
     field: &FieldLocations,
     rows: &Rows,
     nested: &NestedColumns,
     keys: &[u32],
     page: &mut PageReader<'_>,
 ) -> Result<Vec<VariableTexts>, EngineError> {
-    let place_of = |row: u32| field.places.get(keys[row as usize] as usize).unwrap_or(&ValueLocation::Absent);
+    let place_of = |row: u32| field.locations.get(keys[row as usize] as usize).unwrap_or(&ValueLocation::Absent);
     let mut variables: Vec<VariableTexts> = Vec::new();
     for row in rows.iter() {
         let (one, many): (Option<u32>, &[TemplatePart]) = match place_of(row) {
             ValueLocation::Variable(column) => (Some(*column), &[]),
-            ValueLocation::Nested(place) => (nested.value_of(&place.values, row).map(|value| value.column), &[]),
+            ValueLocation::Nested(place) => (nested.present_value(&place.values, row).map(|value| value.column), &[]),
             ValueLocation::Composite(parts) | ValueLocation::Escaped(parts) | ValueLocation::Doubled(parts) => {
                 (None, parts)
             }
@@ -525,17 +538,17 @@ impl NestedColumns {
         let ValueLocation::Nested(place) = place else { return Ok(()) };
         for NestedValue { column, .. } in &place.values {
             if !self.0.iter().any(|(known, _)| known == column) {
-                self.0.push((*column, page.column_of(*column, rows)?));
+                self.0.push((*column, page.column_of_rows(*column, rows)?));
             }
         }
         Ok(())
     }
 
     /// The nested value, if any, that is present in this row.
-    fn value_of(&self, values: &[NestedValue], row: u32) -> Option<NestedValue> {
+    fn present_value(&self, values: &[NestedValue], row: u32) -> Option<NestedValue> {
         let has_value = |value: &&NestedValue| {
             let known = self.0.iter().find(|(known, _)| *known == value.column);
-            known.is_some_and(|(_, column)| column.place(row).is_some())
+            known.is_some_and(|(_, column)| column.value_index(row).is_some())
         };
         values.iter().find(has_value).copied()
     }

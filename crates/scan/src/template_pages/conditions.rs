@@ -20,14 +20,14 @@ use quarry_spl::ast::SearchExpr;
 pub(super) use self::field_plan::FieldPlan;
 use self::field_test::FieldTest;
 use self::metadata_test::MetadataTest;
-pub(crate) use self::required_words::WrittenWords;
-use self::required_words::{NeededWords, Runs};
-use super::outcome::{MAYBE, NO, Outcome, YES};
+pub(crate) use self::required_words::RequiredWords;
+use self::required_words::{CompiledWords, Runs};
+use super::outcome::{NO, Outcome, UNDECIDED, YES};
 use super::page::PageReader;
 use super::slab::Slab;
 use super::verdicts::ByValue;
 use super::words::Word;
-use crate::event_fields::{is_given, is_given_column};
+use crate::event_fields::{is_index_time_column, is_intrinsic_field};
 
 /// A compiled condition with its tests.
 pub(crate) struct Conditions {
@@ -45,7 +45,7 @@ enum Condition {
     /// A word, and runs that every text with the word contains.
     Word(usize, Runs),
     /// A field test, and its required words, which are consulted if only the text can decide.
-    Field(usize, NeededWords),
+    Field(usize, CompiledWords),
     Metadata(usize),
 }
 
@@ -54,7 +54,7 @@ impl Conditions {
     pub(crate) fn new(
         expr: &SearchExpr,
         context: &ExprContext,
-        written: &dyn Fn(&SearchExpr) -> WrittenWords,
+        written: &dyn Fn(&SearchExpr) -> RequiredWords,
     ) -> Result<Conditions, EngineError> {
         let mut all =
             Conditions { root: Condition::Same(YES), words: Vec::new(), tests: Vec::new(), metas: Vec::new() };
@@ -74,11 +74,11 @@ impl Conditions {
         &mut self,
         expr: &SearchExpr,
         context: &ExprContext,
-        written: &dyn Fn(&SearchExpr) -> WrittenWords,
+        written: &dyn Fn(&SearchExpr) -> RequiredWords,
     ) -> Result<Condition, EngineError> {
         let mut condition = self.compile(expr, context)?;
         if let Condition::Field(_, needed) = &mut condition {
-            *needed = self.needed_words(written(expr));
+            *needed = self.compile_required_words(written(expr));
         }
         Ok(condition)
     }
@@ -93,7 +93,7 @@ impl Conditions {
     }
 
     /// Names of the tested fields, in order.
-    pub(super) fn tested(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn tested_fields(&self) -> impl Iterator<Item = &str> {
         self.tests.iter().map(FieldTest::name)
     }
 
@@ -114,29 +114,29 @@ impl Conditions {
                 if METADATA_FIELDS.contains(&name.as_str()) {
                     self.metas.push(MetadataTest::new(expr, name, context)?);
                     Condition::Metadata(self.metas.len() - 1)
-                } else if is_given_column(&name) {
+                } else if is_index_time_column(&name) {
                     // Events with an index-time field of this name are decided by their text.
                     Condition::Same(NO)
-                } else if field.is_wildcard() || is_given(&name) {
-                    Condition::Same(MAYBE)
+                } else if field.is_wildcard() || is_intrinsic_field(&name) {
+                    Condition::Same(UNDECIDED)
                 } else {
                     self.tests.push(FieldTest::new(expr, name, context)?);
-                    Condition::Field(self.tests.len() - 1, NeededWords::default())
+                    Condition::Field(self.tests.len() - 1, CompiledWords::default())
                 }
             }
-            SearchExpr::Subsearch(_) => Condition::Same(MAYBE),
+            SearchExpr::Subsearch(_) => Condition::Same(UNDECIDED),
         })
     }
 
     /// The answer for every event of a page.
     pub(super) fn run(&self, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
-        self.answer(&self.root, page)
+        self.evaluate(&self.root, page)
     }
 
     /// Whether a tested field is composed of several parts in this slab.
     pub(super) fn tests_composites(&self, slab: &Slab) -> Result<bool, EngineError> {
         for (at, test) in self.tests.iter().enumerate() {
-            let plan = slab.test(at, || test.plan(slab))?;
+            let plan = slab.test_plan(at, || test.plan(slab))?;
             if !plan.composite.is_empty() || plan.computed {
                 return Ok(true);
             }
@@ -151,14 +151,14 @@ impl Conditions {
 
     /// The answers by value of one column, if the condition depends on that column only.
     pub(super) fn by_value(&self, slab: &Slab) -> Result<Option<ByValue>, EngineError> {
-        self.answer_by_value(&self.root, slab)
+        self.evaluate_by_value(&self.root, slab)
     }
 
-    fn answer_by_value(&self, condition: &Condition, slab: &Slab) -> Result<Option<ByValue>, EngineError> {
+    fn evaluate_by_value(&self, condition: &Condition, slab: &Slab) -> Result<Option<ByValue>, EngineError> {
         let all = |parts: &[Condition], start: u8, both: fn(u8, u8) -> u8| {
             let mut all = Some(ByValue::Same(start));
             for part in parts {
-                let (Some(so_far), Some(part)) = (all, self.answer_by_value(part, slab)?) else { return Ok(None) };
+                let (Some(so_far), Some(part)) = (all, self.evaluate_by_value(part, slab)?) else { return Ok(None) };
                 all = so_far.join(part, both);
             }
             Ok(all)
@@ -167,14 +167,14 @@ impl Conditions {
             Condition::Same(answer) => Ok(Some(ByValue::Same(*answer))),
             Condition::And(parts) => all(parts, YES, u8::min),
             Condition::Or(parts) => all(parts, NO, u8::max),
-            Condition::Not(part) => Ok(self.answer_by_value(part, slab)?.map(ByValue::not)),
-            Condition::Word(at, _) => Ok(slab.word(*at, &self.words[*at])?.by_value(&slab.template_set)),
+            Condition::Not(part) => Ok(self.evaluate_by_value(part, slab)?.map(ByValue::not)),
+            Condition::Word(at, _) => Ok(slab.word_plan(*at, &self.words[*at])?.by_value(&slab.template_set)),
             Condition::Field(at, _) => {
                 let test = &self.tests[*at];
-                test.by_value(slab.test(*at, || test.plan(slab))?.as_ref(), slab)
+                test.by_value(slab.test_plan(*at, || test.plan(slab))?.as_ref(), slab)
             }
             Condition::Metadata(at) => {
-                let answers = self.metas[*at].answers(&slab.metas)?;
+                let answers = self.metas[*at].test_metadata(&slab.metas)?;
                 Ok(match answers.split_first() {
                     Some((first, rest)) if rest.iter().all(|answer| answer == first) => Some(ByValue::Same(*first)),
                     _ => None,
@@ -183,15 +183,15 @@ impl Conditions {
         }
     }
 
-    fn answer(&self, condition: &Condition, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+    fn evaluate(&self, condition: &Condition, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         Ok(match condition {
             Condition::Same(answer) => Outcome::Same(*answer),
             Condition::And(parts) => {
                 let mut all = Outcome::Same(YES);
                 for part in parts {
-                    let found = self.answer_where(&all, part, page)?;
+                    let found = self.evaluate_where_possible(&all, part, page)?;
                     all = all.and(found);
-                    if all.is_same(NO) {
+                    if all.is_all(NO) {
                         break;
                     }
                 }
@@ -200,41 +200,41 @@ impl Conditions {
             Condition::Or(parts) => {
                 let mut all = Outcome::Same(NO);
                 for part in parts {
-                    all = all.or(self.answer(part, page)?);
-                    if all.is_same(YES) {
+                    all = all.or(self.evaluate(part, page)?);
+                    if all.is_all(YES) {
                         break;
                     }
                 }
                 all
             }
-            Condition::Not(part) => self.answer(part, page)?.not(),
+            Condition::Not(part) => self.evaluate(part, page)?.not(),
             Condition::Word(at, runs) => self.answer_word(*at, runs, page)?,
             Condition::Field(at, needed) => {
                 let test = &self.tests[*at];
-                let plan = page.slab.test(*at, || test.plan(page.slab))?;
+                let plan = page.slab.test_plan(*at, || test.plan(page.slab))?;
                 let found = test.run(&plan, page)?;
-                self.without_needed(found, (test.name(), needed), page)?
+                self.exclude_by_required_words(found, (test.name(), needed), page)?
             }
             Condition::Metadata(at) => self.metas[*at].run(page)?,
         })
     }
 
     /// Answers a condition for those rows that the other parts of a conjunction do not reject.
-    fn answer_where(
+    fn evaluate_where_possible(
         &self,
         rest: &Outcome,
         condition: &Condition,
         page: &mut PageReader<'_>,
     ) -> Result<Outcome, EngineError> {
         match rest {
-            Outcome::Same(_) => self.answer(condition, page),
-            Outcome::Each(_) => with_rest(rest, page, |page| self.answer(condition, page)),
+            Outcome::Same(_) => self.evaluate(condition, page),
+            Outcome::Each(_) => with_row_restriction(rest, page, |page| self.evaluate(condition, page)),
         }
     }
 }
 
 /// Runs `ask` for rows that neither these answers nor those of an outer conjunction reject.
-fn with_rest<T>(
+fn with_row_restriction<T>(
     rest: &Outcome,
     page: &mut PageReader<'_>,
     ask: impl FnOnce(&mut PageReader<'_>) -> Result<T, EngineError>,

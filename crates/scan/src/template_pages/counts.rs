@@ -17,17 +17,17 @@ use quarry_event::PageColumns;
 use quarry_event::template::{ColumnKind, ColumnValues, CountedValues, PageColumn};
 use quarry_stdx::number::u32_of;
 
-use super::columns::{Places, typed_column};
+use super::columns::{ValuePositions, typed_column};
 use super::field_locations::FieldLocations;
-use super::outcome::{MAYBE, NO, YES};
+use super::outcome::{NO, UNDECIDED, YES};
 use super::page::PageReader;
 use super::slab::Slab;
 use super::verdicts::ByValue;
-use crate::event_fields::is_given;
+use crate::event_fields::is_intrinsic_field;
 use crate::fields::Projection;
 
 /// The part of each event that a report needs.
-enum Wanted {
+enum CountedPart {
     /// Only the existence of the event.
     Nothing,
     /// The value of a field, which is stored in this column.
@@ -37,7 +37,7 @@ enum Wanted {
 impl EventScan {
     /// Rows with counts that represent all matching events of a page; the outer `None` means that value counts do not
     /// suffice, the inner `None` that no event matches.
-    pub(super) fn counted(
+    pub(super) fn counted_rows(
         &self,
         page: &PageRef,
         columns: PageColumns,
@@ -45,24 +45,24 @@ impl EventScan {
     ) -> Result<Option<Option<RecordBatch>>, EngineError> {
         let slab = reader.slab;
         let is_plain = self.counts && !columns.fields && !self.rexes.has_patterns() && self.top_k.is_none();
-        let Some(wanted) = is_plain.then(|| self.wanted_counts(slab)).flatten() else { return Ok(None) };
+        let Some(wanted) = is_plain.then(|| self.counted_part(slab)).flatten() else { return Ok(None) };
         let Some(by_value) = slab.by_value(|| self.filter.conditions().by_value(slab))? else { return Ok(None) };
         let asked = match &by_value {
             ByValue::Values { column, .. } => Some(*column),
             ByValue::Same(_) => None,
         };
         let column = match (&wanted, asked) {
-            (Wanted::Column { column, .. }, asked) if asked.is_none_or(|asked| asked == *column) => *column,
-            (Wanted::Column { .. }, _) => return Ok(None),
-            (Wanted::Nothing, Some(asked)) => asked,
-            (Wanted::Nothing, None) => {
+            (CountedPart::Column { column, .. }, asked) if asked.is_none_or(|asked| asked == *column) => *column,
+            (CountedPart::Column { .. }, _) => return Ok(None),
+            (CountedPart::Nothing, Some(asked)) => asked,
+            (CountedPart::Nothing, None) => {
                 return count_of_all(&by_value, page)
                     .map(|events| rows_of(slab, &self.projection, None, events))
                     .transpose();
             }
         };
         let Some(counts) = slab.template_set.counts.get(&column) else { return Ok(None) };
-        let of_page = counts.of_page(page.page);
+        let of_page = counts.page_counts(page.page);
         let known: u32 = of_page.iter().map(|count| u32::from(*count)).sum();
         let Some(others) = page.info.events.checked_sub(known).filter(|_| !of_page.is_empty()) else { return Ok(None) };
         // Position of the value, if any, and the number of events with it.
@@ -71,17 +71,19 @@ impl EventScan {
         for (place, events) in places.chain([(None, others)]).filter(|(_, events)| *events > 0) {
             let answer = match (&by_value, place) {
                 (ByValue::Same(answer), _) | (ByValue::Values { rest: answer, .. }, None) => *answer,
-                (ByValue::Values { answers, .. }, Some(place)) => answers.get(place as usize).copied().unwrap_or(MAYBE),
+                (ByValue::Values { answers, .. }, Some(place)) => {
+                    answers.get(place as usize).copied().unwrap_or(UNDECIDED)
+                }
             };
             match answer {
-                MAYBE => return Ok(None),
+                UNDECIDED => return Ok(None),
                 YES => kept.push((place, i64::from(events))),
                 _ => {}
             }
         }
         let all: i64 = kept.iter().map(|(_, events)| events).sum();
         assert!(all <= i64::from(page.info.events), "no more events are counted than the page has");
-        let Wanted::Column { name, .. } = wanted else {
+        let CountedPart::Column { name, .. } = wanted else {
             return rows_of(slab, &self.projection, None, vec![all]).map(Some);
         };
         let (places, events): (Vec<_>, Vec<_>) = kept.into_iter().unzip();
@@ -93,40 +95,41 @@ impl EventScan {
     }
 
     /// The part of each event that the report needs; `None` if counts do not suffice.
-    fn wanted_counts(&self, slab: &Slab) -> Option<Wanted> {
+    fn counted_part(&self, slab: &Slab) -> Option<CountedPart> {
         let Projection { all, every, names, patterns, tested_patterns: _, raw, index_time } = &self.projection;
         if *all || *every || *raw || *index_time || !patterns.is_empty() {
             return None;
         }
-        let mut wanted = Wanted::Nothing;
+        let mut wanted = CountedPart::Nothing;
         for name in names {
-            if METADATA_FIELDS.contains(&name.as_str()) && slab.metadata(name).is_alike() {
+            if METADATA_FIELDS.contains(&name.as_str()) && slab.metadata(name).is_uniform() {
                 continue;
             }
-            let field = self.located(name, slab).filter(|field| !field.by_text && field.patterned.is_empty());
-            let column = field.filter(|_| !is_given(name))?.column?;
+            let field =
+                self.field_or_path_locations(name, slab).filter(|field| !field.by_text && field.patterned.is_empty());
+            let column = field.filter(|_| !is_intrinsic_field(name))?.column?;
             // The counts of templates are not those of the values that templates compose.
             let is_counted = match slab.template_set.columns.get(column as usize)?.kind {
                 ColumnKind::Dictionary { .. } | ColumnKind::Numbers { .. } => true,
                 ColumnKind::Templates(_) | ColumnKind::Texts => false,
             };
-            let Wanted::Nothing = wanted else { return None };
+            let CountedPart::Nothing = wanted else { return None };
             if !is_counted {
                 return None;
             }
-            wanted = Wanted::Column { name: name.clone(), column };
+            wanted = CountedPart::Column { name: name.clone(), column };
         }
         Some(wanted)
     }
 
     /// The locations of a field: those of its `spath` path if the events have no other field of that name, otherwise
     /// those of the field itself.
-    fn located<'s>(&self, name: &str, slab: &'s Slab) -> Option<&'s FieldLocations> {
+    fn field_or_path_locations<'s>(&self, name: &str, slab: &'s Slab) -> Option<&'s FieldLocations> {
         let own = slab.field(name);
         let Some(at) = self.rexes.paths().iter().position(|path| path.output == name) else { return own };
         let (path, own) = (slab.paths()[at].as_ref(), own?);
         let is_same = own.column.is_some() && own.column == path.column && !own.by_text && own.patterned.is_empty();
-        (is_same || own.is_nowhere()).then_some(path)
+        (is_same || own.is_always_absent()).then_some(path)
     }
 }
 
@@ -150,7 +153,7 @@ fn values_at(
         CountedValues::Codes(codes) => ColumnValues::Codes((0..*codes).collect()),
         CountedValues::Numbers(numbers) => ColumnValues::Numbers(numbers.to_vec()),
     };
-    typed_column(column, &PageColumn { rows: None, values }, &Places::Some(places), reader)
+    typed_column(column, &PageColumn { rows: None, values }, &ValuePositions::Some(places), reader)
 }
 
 /// Rows with an event count each; `None` if there are no rows.
@@ -165,7 +168,7 @@ fn rows_of(
         return Ok(None);
     }
     let mut columns: Vec<(String, ArrayRef)> = vec![(rows::EVENTS.into(), Arc::new(Int64Array::from(events)))];
-    for field in METADATA_FIELDS.into_iter().filter(|field| projection.wants(field)) {
+    for field in METADATA_FIELDS.into_iter().filter(|field| projection.includes(field)) {
         columns.push((field.into(), slab.metadata(field).column(std::iter::repeat_n(0, rows))?));
     }
     columns.extend(column);

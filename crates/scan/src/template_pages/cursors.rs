@@ -11,7 +11,7 @@ use quarry_event::template::{ColumnKind, ColumnValues, PageColumn};
 use super::page::PageReader;
 
 /// Number of rows that a cursor passes one by one before it skips ahead.
-const CURSOR_STEPS: usize = 8;
+const LINEAR_STEPS_MAX: usize = 8;
 
 /// The position in each column of a page. Access is fast if rows are mostly visited in ascending order.
 pub(super) struct Cursors {
@@ -60,14 +60,14 @@ impl Cursors {
     }
 
     /// The position of the row's value, and the column; `None` if the row has no value.
-    pub(super) fn place(
+    pub(super) fn value_position(
         &mut self,
         column: u32,
         row: u32,
         page: &mut PageReader<'_>,
     ) -> Result<Option<(usize, &PageColumn)>, EngineError> {
         let Some(cursor) = self.cursor(column, page)? else { return Ok(None) };
-        Ok(cursor.place(row).map(|place| (place, &*cursor.values)))
+        Ok(cursor.value_position(row).map(|place| (place, &*cursor.values)))
     }
 
     /// The row's value in a text column; `None` if the row has no value.
@@ -78,7 +78,7 @@ impl Cursors {
         page: &mut PageReader<'_>,
     ) -> Result<Option<&[u8]>, EngineError> {
         let Some(cursor) = self.cursor(column, page)? else { return Ok(None) };
-        let Some(place) = cursor.place(row) else { return Ok(None) };
+        let Some(place) = cursor.value_position(row) else { return Ok(None) };
         let ColumnValues::Texts { bytes, ends } = &cursor.values.values else { return Ok(None) };
         let start = place.checked_sub(1).and_then(|before| ends.get(before)).map_or(0, |end| *end as usize);
         let end = ends.get(place).map(|end| *end as usize);
@@ -94,7 +94,7 @@ impl Cursors {
         text: &mut Vec<u8>,
     ) -> Result<bool, EngineError> {
         let Some(cursor) = self.cursor(column, page)? else { return Ok(false) };
-        let Some(place) = cursor.place(row) else { return Ok(false) };
+        let Some(place) = cursor.value_position(row) else { return Ok(false) };
         match (&cursor.values.values, &page.template_set().columns[column as usize].kind) {
             (ColumnValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => {
                 let Some(number) = numbers.get(place) else { return Ok(false) };
@@ -115,14 +115,14 @@ impl Cursors {
 impl Cursor {
     /// Position of the row's value.
     #[inline]
-    fn place(&mut self, row: u32) -> Option<usize> {
+    fn value_position(&mut self, row: u32) -> Option<usize> {
         match &self.values.rows {
             None => Some(row as usize),
             Some(rows) => {
                 if self.next > 0 && rows.get(self.next - 1).is_some_and(|known| *known >= row) {
                     self.next = rows.partition_point(|known| *known < row);
                 }
-                let near = rows.len().min(self.next + CURSOR_STEPS);
+                let near = rows.len().min(self.next + LINEAR_STEPS_MAX);
                 while self.next < near && rows[self.next] < row {
                     self.next += 1;
                 }
@@ -137,7 +137,7 @@ impl Cursor {
 
     #[inline]
     fn code(&mut self, row: u32) -> Option<u32> {
-        let place = self.place(row)?;
+        let place = self.value_position(row)?;
         match &self.values.values {
             ColumnValues::Codes(codes) => codes.get(place).copied(),
             ColumnValues::Numbers(numbers) => u32::try_from(numbers.get(place)?.checked_sub(self.base)?).ok(),

@@ -8,7 +8,7 @@ use quarry_eval::pattern::template_match::{CombinationMemo, Decision, FlatPart, 
 use quarry_event::template::{ColumnKind, TemplateSet};
 
 use super::column_codes::has_few_codes;
-use super::rex::{Work, no_text};
+use super::rex::{Evaluation, invalid_utf8};
 use super::row_values::{RowOf, append_text};
 
 /// Decides for one window whether a match starts in it.
@@ -47,10 +47,10 @@ impl Decider {
         window: &Window,
         template: &FlatTemplate,
         of_row: &mut RowOf<'_, '_>,
-        work: &mut Work<'_>,
+        work: &mut Evaluation<'_>,
     ) -> Result<Option<bool>, EngineError> {
         if self.has_codes {
-            if !work.take_codes(&self.columns, of_row.row, of_row.cursors, of_row.page)? {
+            if !work.read_codes(&self.columns, of_row.row, of_row.cursors, of_row.page)? {
                 return Ok(None);
             }
             if let Some(known) = self.memo.get(&work.codes) {
@@ -76,7 +76,7 @@ impl Decider {
         window: &Window,
         template: &FlatTemplate,
         of_row: &mut RowOf<'_, '_>,
-        work: &mut Work<'_>,
+        work: &mut Evaluation<'_>,
     ) -> Result<Option<bool>, EngineError> {
         let mut values: Vec<(usize, Vec<u8>)> = Vec::with_capacity(self.columns.len());
         for (column, part) in &self.columns {
@@ -96,8 +96,8 @@ impl Decider {
                 text.extend_from_slice(value);
             }
         };
-        let Work { regex, captures, text, .. } = work;
+        let Evaluation { regex, captures, text, .. } = work;
         let found = window.has_match(&self.decision, template, regex, value, text, captures);
-        found.map(Some).map_err(no_text)
+        found.map(Some).map_err(invalid_utf8)
     }
 }

@@ -12,7 +12,7 @@ use quarry_eval::EngineError;
 use quarry_eval::rows::{ColumnBuilder, ColumnReader, DistinctMemo, NumberHandling};
 
 use super::value_location::ValueLocation;
-use crate::fields::{Class, Extract};
+use crate::fields::{Extract, ExtractionClass};
 
 /// A group of a rule that produces a field.
 #[derive(Clone)]
@@ -29,7 +29,7 @@ impl DerivedField {
         name: &str,
         at: usize,
         names: &[String],
-        classes: &[Class],
+        classes: &[ExtractionClass],
         places: &mut [Vec<ValueLocation>],
         patterned: &[Vec<bool>],
         doubts: &mut [Vec<Box<[u32]>>],
@@ -37,7 +37,7 @@ impl DerivedField {
         let mut derived: Option<DerivedField> = None;
         let keys = places[at].len() / classes.len().max(1);
         for (number, class) in classes.iter().enumerate() {
-            let mut rules = class.of_fields.iter();
+            let mut rules = class.field_patterns.iter();
             let Some((rule, group)) = rules.find_map(|rule| Some((rule, rule.group(name)?))) else { continue };
             let source = names.iter().position(|known| *known == rule.field);
             let known = derived.get_or_insert_with(|| DerivedField { rule: Arc::clone(rule), group });
@@ -71,7 +71,7 @@ impl DerivedField {
     }
 
     /// Runs the rule on the values of the other field, with earlier results cached in `known`.
-    pub(super) fn of_values(&self, values: &ArrayRef, known: &DistinctMemo) -> Result<ArrayRef, EngineError> {
+    pub(super) fn derive_values(&self, values: &ArrayRef, known: &DistinctMemo) -> Result<ArrayRef, EngineError> {
         let find = |values: &ArrayRef| -> ArrayRef {
             let (reader, mut scratch) = (ColumnReader::new(values), String::new());
             let mut captures = self.rule.regex.new_captures();

@@ -11,16 +11,16 @@ use super::key_end::KeyEnd;
 use super::page::PageReader;
 
 /// Rows of a page that need their text although the field's location is known.
-pub(super) fn rows_in_doubt(field: &FieldLocations, page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
-    let mut columns: Vec<u32> = field.doubts.iter().flatten().copied().collect();
+pub(super) fn ambiguous_rows(field: &FieldLocations, page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
+    let mut columns: Vec<u32> = field.ambiguous_columns.iter().flatten().copied().collect();
     columns.sort_unstable();
     columns.dedup();
     let mut found = Vec::new();
     for column in columns {
-        let rows = rows_with(&field.key_end, column, page)?;
+        let rows = rows_with_key_end(&field.key_end, column, page)?;
         if !rows.is_empty() {
             let keys = page.keys()?;
-            let is_doubted = |row: &u32| field.doubts[keys[*row as usize] as usize].contains(&column);
+            let is_doubted = |row: &u32| field.ambiguous_columns[keys[*row as usize] as usize].contains(&column);
             found.extend(rows.into_iter().filter(is_doubted));
         }
     }
@@ -28,23 +28,23 @@ pub(super) fn rows_in_doubt(field: &FieldLocations, page: &mut PageReader<'_>) -
 }
 
 /// Rows of a page whose value in this column contains the end of a key, ascending.
-fn rows_with(end: &KeyEnd, column: u32, page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
+fn rows_with_key_end(end: &KeyEnd, column: u32, page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
     let values = page.column(column)?;
     let row_of = |place: usize| values.rows.as_ref().map_or(place as u32, |rows| rows[place]);
     Ok(match (&values.values, &page.template_set().columns[column as usize].kind) {
         (ColumnValues::Codes(codes), ColumnKind::Dictionary { .. }) => {
-            let holds = page.slab.codes_with(column, end)?;
+            let holds = page.slab.codes_with_key_end(column, end)?;
             if !holds.contains(&true) {
                 return Ok(Vec::new());
             }
             let places = codes.iter().enumerate().filter(|(_, code)| holds.get(**code as usize) == Some(&true));
             places.map(|(place, _)| row_of(place)).collect()
         }
-        (ColumnValues::Texts { bytes, ends }, _) => end.places(bytes, ends).into_iter().map(row_of).collect(),
+        (ColumnValues::Texts { bytes, ends }, _) => end.matching_texts(bytes, ends).into_iter().map(row_of).collect(),
         _ => {
             let rows: Vec<u32> = (0..values.values.len()).map(row_of).collect();
             let texts = page.texts(column, &rows)?;
-            end.places(&texts.bytes, &texts.ends).into_iter().map(|place| rows[place]).collect()
+            end.matching_texts(&texts.bytes, &texts.ends).into_iter().map(|place| rows[place]).collect()
         }
     })
 }

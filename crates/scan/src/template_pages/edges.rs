@@ -7,13 +7,13 @@ use quarry_event::template::{ByteSet, TemplatePart, TemplateSet, ValueTraits};
 use quarry_stdx::number::u32_of;
 
 /// Maximum length of a percent-encoded breaker.
-const PERCENT_REACH: u32 = 5;
+const PERCENT_BREAKER_BYTES_MAX: u32 = 5;
 /// Bytes that can follow the `%` of an encoded breaker.
-const PERCENT_NEXT: ByteSet = ByteSet::of(b"02357");
+const PERCENT_SECOND_BYTES: ByteSet = ByteSet::of(b"02357");
 
 /// Surroundings of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Around {
+pub(super) struct EdgeContext {
     /// Whether a match may begin at the start of the value.
     pub left: bool,
     /// Whether a match may end at the end of the value.
@@ -26,7 +26,7 @@ pub(super) struct Around {
 pub(super) struct Edges<'a> {
     pub template_set: &'a TemplateSet,
     pub parts: &'a [TemplatePart],
-    pub around: Around,
+    pub around: EdgeContext,
     /// For each column, whether no value can contain an encoded breaker.
     pub free: &'a [bool],
 }
@@ -37,7 +37,7 @@ impl<'a> Edges<'a> {
     }
 
     /// Possible first and last bytes of a part, and whether the part is never empty.
-    pub(super) fn own(&self, at: usize) -> (ByteSet, ByteSet, bool) {
+    pub(super) fn part_bounds(&self, at: usize) -> (ByteSet, ByteSet, bool) {
         match &self.parts[at] {
             TemplatePart::Literal(literal) => match (literal.first(), literal.last()) {
                 (Some(first), Some(last)) => (ByteSet::of(&[*first]), ByteSet::of(&[*last]), true),
@@ -54,7 +54,7 @@ impl<'a> Edges<'a> {
     pub(super) fn bytes_before(&self, at: usize) -> (ByteSet, bool) {
         let mut set = ByteSet::EMPTY;
         for before in (0..at).rev() {
-            let (_, lasts, filled) = self.own(before);
+            let (_, lasts, filled) = self.part_bounds(before);
             set = set.union(lasts);
             if filled {
                 return (set, false);
@@ -68,7 +68,7 @@ impl<'a> Edges<'a> {
     pub(super) fn bytes_after(&self, at: usize) -> (ByteSet, bool) {
         let mut set = ByteSet::EMPTY;
         for after in at..self.parts.len() {
-            let (firsts, _, filled) = self.own(after);
+            let (firsts, _, filled) = self.part_bounds(after);
             set = set.union(firsts);
             if filled {
                 return (set, false);
@@ -78,10 +78,10 @@ impl<'a> Edges<'a> {
     }
 
     /// Whether no percent-encoded breaker lies in part `at` or shortly before it.
-    pub(super) fn is_free(&self, at: usize) -> bool {
+    pub(super) fn has_no_encoded_breaker(&self, at: usize) -> bool {
         let mut length = 0;
         for before in (0..=at).rev() {
-            if !self.part_is_free(before) {
+            if !self.part_has_no_encoded_breaker(before) {
                 return false;
             }
             if before < at {
@@ -90,7 +90,7 @@ impl<'a> Edges<'a> {
                     TemplatePart::Variable(column) => self.traits(*column).min_len,
                 };
             }
-            if length >= PERCENT_REACH {
+            if length >= PERCENT_BREAKER_BYTES_MAX {
                 return true;
             }
         }
@@ -99,11 +99,12 @@ impl<'a> Edges<'a> {
 
     /// Whether no `%` of a part begins an encoded breaker. A `%` at the very end of a column is checked by the parent
     /// template.
-    pub(super) fn part_is_free(&self, at: usize) -> bool {
-        let ends_free = || !self.bytes_after(at + 1).0.meets(PERCENT_NEXT);
+    pub(super) fn part_has_no_encoded_breaker(&self, at: usize) -> bool {
+        let ends_free = || !self.bytes_after(at + 1).0.intersects(PERCENT_SECOND_BYTES);
         match &self.parts[at] {
-            TemplatePart::Literal(literal) => memchr::memchr_iter(b'%', literal)
-                .all(|place| literal.get(place + 1).map_or_else(ends_free, |next| !PERCENT_NEXT.contains(*next))),
+            TemplatePart::Literal(literal) => memchr::memchr_iter(b'%', literal).all(|place| {
+                literal.get(place + 1).map_or_else(ends_free, |next| !PERCENT_SECOND_BYTES.contains(*next))
+            }),
             TemplatePart::Variable(column) => {
                 self.free[*column as usize] && (!self.traits(*column).lasts.contains(b'%') || ends_free())
             }

@@ -16,10 +16,10 @@ use crate::fields::Extract;
 
 /// Maximum automaton steps to plan a slab's templates for one rule and field: a few hundredths of a second. The
 /// remaining templates are planned when rows of them are read.
-const STEPS_MAX: usize = 4 << 20;
+const PLANNING_STEPS_MAX: usize = 4 << 20;
 
 /// Location of a field according to the rules that produce it.
-pub(super) enum RulePlace {
+pub(super) enum RuleLocation {
     /// No rule finds the field in this template.
     Nowhere,
     /// The field is always at this location.
@@ -43,29 +43,29 @@ impl NamedRules {
     }
 
     /// The location of the field in the texts of a template.
-    pub(super) fn place(&mut self, template: &PlannedTemplate<'_>) -> RulePlace {
+    pub(super) fn location(&mut self, template: &PlannedTemplate<'_>) -> RuleLocation {
         for (group, planner) in &mut self.rules {
-            let Some(planner) = planner.as_mut().filter(|planner| planner.steps_spent() < STEPS_MAX) else {
-                return RulePlace::ByValue;
+            let Some(planner) = planner.as_mut().filter(|planner| planner.steps_spent() < PLANNING_STEPS_MAX) else {
+                return RuleLocation::ByValue;
             };
-            match place_of_group(planner, *group, template) {
-                RulePlace::Nowhere => {}
+            match group_location(planner, *group, template) {
+                RuleLocation::Nowhere => {}
                 found => return found,
             }
         }
-        RulePlace::Nowhere
+        RuleLocation::Nowhere
     }
 }
 
-fn place_of_group(planner: &mut Planner, group: usize, template: &PlannedTemplate<'_>) -> RulePlace {
-    let Some(flat) = template.flat() else { return RulePlace::ByValue };
+fn group_location(planner: &mut Planner, group: usize, template: &PlannedTemplate<'_>) -> RuleLocation {
+    let Some(flat) = template.flat() else { return RuleLocation::ByValue };
     let windows = match planner.plan(flat) {
-        MatchPlan::Never => return RulePlace::Nowhere,
-        MatchPlan::Unknown => return RulePlace::ByValue,
+        MatchPlan::Never => return RuleLocation::Nowhere,
+        MatchPlan::Unknown => return RuleLocation::ByValue,
         MatchPlan::Windows(windows) => windows,
     };
-    let Some(groups) = windows.first().and_then(|window| window.groups.as_ref()) else { return RulePlace::ByValue };
-    let Some((start, end)) = groups.get(group).copied().flatten() else { return RulePlace::Nowhere };
+    let Some(groups) = windows.first().and_then(|window| window.groups.as_ref()) else { return RuleLocation::ByValue };
+    let Some((start, end)) = groups.get(group).copied().flatten() else { return RuleLocation::Nowhere };
     let parts = flat.between(start, end).key().parts;
     let may_be_empty = |part: &TemplatePart| match part {
         TemplatePart::Literal(_) => false,
@@ -75,11 +75,11 @@ fn place_of_group(planner: &mut Planner, group: usize, template: &PlannedTemplat
     };
     // Whether an empty group yields a field depends on the text.
     if parts.iter().all(may_be_empty) {
-        return RulePlace::ByValue;
+        return RuleLocation::ByValue;
     }
     match ValueLocation::of_parts(&parts) {
-        ValueLocation::Text => RulePlace::ByValue,
-        place => RulePlace::At(place),
+        ValueLocation::Text => RuleLocation::ByValue,
+        place => RuleLocation::At(place),
     }
 }
 

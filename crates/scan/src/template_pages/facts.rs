@@ -13,41 +13,41 @@ use hashbrown::HashMap;
 use quarry_event::segment::{is_breaker, is_major};
 use quarry_event::template::{ByteSet, ColumnKind, Template, TemplateSet};
 
-use super::edges::{Around, Edges};
+use super::edges::{EdgeContext, Edges};
 use super::field_locations::FieldLocations;
 use super::reports::TemplatePairs;
 use super::template_index::TemplateIndex;
-use crate::fields::Class;
+use crate::fields::ExtractionClass;
 use crate::fields::reports::Report;
 
 /// Maximum number of slabs whose facts are cached.
-const SLABS_KEPT: usize = 4_096;
+const CACHED_SLABS_MAX: usize = 4_096;
 /// Maximum number of fields of a slab whose locations are cached; the most recent ones stay.
-const FIELDS_KEPT: usize = 64;
+const CACHED_FIELDS_MAX: usize = 64;
 /// Maximum number of transforms of a slab whose pairs are cached; the most recent ones stay.
-const REPORTS_KEPT: usize = 16;
+const CACHED_REPORTS_MAX: usize = 16;
 /// Maximum bytes of the cached field locations and pairs of all slabs; beyond that, every search computes them again.
-const PLACES_BYTES_MAX: usize = 64 << 20;
+const LOCATIONS_BYTES_MAX: usize = 64 << 20;
 /// Maximum bytes of the cached word-search facts of all slabs; beyond that, every search computes them again.
 const WORD_FACTS_BYTES_MAX: usize = 64 << 20;
 
 /// Facts about the slabs that searches have read.
 #[derive(Default)]
-pub(crate) struct KnownTemplates {
-    slabs: Mutex<KnownSlabs>,
-    held: Arc<KeptBytes>,
+pub(crate) struct TemplateFactsCache {
+    slabs: Mutex<CachedSlabs>,
+    cached_bytes: Arc<CachedBytes>,
 }
 
 /// Facts by the address of a slab's templates. A weak pointer prevents reuse of the address, so equal addresses mean
 /// the same slab.
 #[derive(Default)]
-struct KnownSlabs {
+struct CachedSlabs {
     by_address: HashMap<usize, (Weak<TemplateSet>, Arc<TemplateFacts>), FixedState>,
     /// The addresses in the order in which they were added.
     order: VecDeque<usize>,
 }
 
-impl KnownSlabs {
+impl CachedSlabs {
     /// Adds a slab, after removing slabs that no search reads any more and, at the limit, the oldest slab.
     fn add(&mut self, template_set: &Arc<TemplateSet>, facts: &Arc<TemplateFacts>) {
         let by_address = &mut self.by_address;
@@ -58,7 +58,7 @@ impl KnownSlabs {
             }
             is_read
         });
-        if self.order.len() >= SLABS_KEPT
+        if self.order.len() >= CACHED_SLABS_MAX
             && let Some(first) = self.order.pop_front()
         {
             by_address.remove(&first);
@@ -73,23 +73,27 @@ impl KnownSlabs {
 
 /// Bytes cached for all slabs.
 #[derive(Default)]
-struct KeptBytes {
+struct CachedBytes {
     /// Bytes of field locations and pairs.
-    places: AtomicUsize,
+    locations: AtomicUsize,
     /// Bytes of word-search facts.
     words: AtomicUsize,
 }
 
-impl KnownTemplates {
+impl TemplateFactsCache {
     /// The facts about a slab.
     pub(super) fn of(&self, template_set: &Arc<TemplateSet>) -> Arc<TemplateFacts> {
         let mut slabs = self.slabs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, facts)) = slabs.by_address.get(&Arc::as_ptr(template_set).addr()) {
             return Arc::clone(facts);
         }
-        let held = Arc::clone(&self.held);
-        let facts =
-            Arc::new(TemplateFacts { words: OnceLock::new(), fields: Mutex::default(), pairs: Mutex::default(), held });
+        let held = Arc::clone(&self.cached_bytes);
+        let facts = Arc::new(TemplateFacts {
+            words: OnceLock::new(),
+            fields: Mutex::default(),
+            pairs: Mutex::default(),
+            cached_bytes: held,
+        });
         slabs.add(template_set, &facts);
         facts
     }
@@ -100,10 +104,10 @@ pub(super) struct TemplateFacts {
     /// Computed when a word is first searched for.
     words: OnceLock<Arc<WordFacts>>,
     /// Field locations, each for some extraction classes.
-    fields: Mutex<Vec<KnownField>>,
+    fields: Mutex<Vec<CachedField>>,
     /// Pairs of the transforms that take field names from the text.
     pairs: Mutex<Vec<(Arc<Report>, Arc<TemplatePairs>)>>,
-    held: Arc<KeptBytes>,
+    cached_bytes: Arc<CachedBytes>,
 }
 
 /// Facts about one slab that word searches need.
@@ -120,17 +124,17 @@ impl Drop for TemplateFacts {
     fn drop(&mut self) {
         let fields = self.fields.get_mut().unwrap_or_else(PoisonError::into_inner);
         let pairs = self.pairs.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let bytes = fields.iter().map(|field| field.places.bytes()).sum::<usize>()
+        let bytes = fields.iter().map(|field| field.locations.bytes()).sum::<usize>()
             + pairs.iter().map(|(_, pairs)| pairs.memory_bytes()).sum::<usize>();
-        self.held.places.fetch_sub(bytes, Ordering::Relaxed);
+        self.cached_bytes.locations.fetch_sub(bytes, Ordering::Relaxed);
         let words = self.words.get().map_or(0, |words| words.memory_bytes());
-        self.held.words.fetch_sub(words, Ordering::Relaxed);
+        self.cached_bytes.words.fetch_sub(words, Ordering::Relaxed);
     }
 }
 
 /// Kind of name for which a location was computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sought {
+pub(super) enum NameKind {
     /// A field, by name.
     Field,
     /// An `spath` path.
@@ -138,11 +142,11 @@ pub(super) enum Sought {
 }
 
 /// The locations of a field, or an `spath` path, under these extraction classes.
-struct KnownField {
-    sought: Sought,
+struct CachedField {
+    name_kind: NameKind,
     name: String,
-    classes: Vec<Class>,
-    places: Arc<FieldLocations>,
+    classes: Vec<ExtractionClass>,
+    locations: Arc<FieldLocations>,
 }
 
 /// The bytes that bound a match.
@@ -151,7 +155,7 @@ pub(super) enum Bounds {
     /// Major and minor breakers.
     Breakers,
     /// Major breakers only.
-    Majors,
+    MajorBreakers,
 }
 
 /// Facts about one part of a template.
@@ -168,7 +172,7 @@ pub(super) struct Surroundings {
     /// By kind of bounds: whether the byte before the part, or the part's own first byte, bounds a match.
     left: [Bound; 2],
     right: [Bound; 2],
-    free: Free,
+    free: BreakerFree,
 }
 
 /// Whether a match is bounded on one side of a part.
@@ -182,7 +186,7 @@ enum Bound {
 
 /// Whether no encoded breaker is near.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Free {
+enum BreakerFree {
     Always,
     /// Only if no encoded breaker is near the whole value.
     IfOutside,
@@ -191,18 +195,18 @@ enum Free {
 
 impl Surroundings {
     /// Surroundings of the part, given the surroundings of the value that contains it.
-    pub(super) fn around(&self, outside: Around, bounds: Bounds) -> Around {
+    pub(super) fn context(&self, outside: EdgeContext, bounds: Bounds) -> EdgeContext {
         let holds = |bound: Bound, outside: bool| match bound {
             Bound::Always => true,
             Bound::IfOutside => outside,
             Bound::Never => false,
         };
         let free = match self.free {
-            Free::Always => true,
-            Free::IfOutside => outside.free,
-            Free::Never => false,
+            BreakerFree::Always => true,
+            BreakerFree::IfOutside => outside.free,
+            BreakerFree::Never => false,
         };
-        Around {
+        EdgeContext {
             left: holds(self.left[bounds as usize], outside.left),
             right: holds(self.right[bounds as usize], outside.right),
             free,
@@ -225,11 +229,11 @@ impl WordFacts {
                 facts.free[at] = no_sign;
                 continue;
             };
-            let around = Around { left: true, right: true, free: true };
+            let around = EdgeContext { left: true, right: true, free: true };
             facts.free[at] = no_sign
                 || templates.iter().all(|template| {
                     let edges = Edges { template_set, parts: &template.parts, around, free: &facts.free };
-                    (0..template.parts.len()).all(|at| edges.part_is_free(at))
+                    (0..template.parts.len()).all(|at| edges.part_has_no_encoded_breaker(at))
                 });
         }
         for (at, column) in template_set.columns.iter().enumerate() {
@@ -244,7 +248,7 @@ impl WordFacts {
     }
 
     /// For each column, whether no value can contain an encoded breaker.
-    pub(super) fn free(&self) -> &[bool] {
+    pub(super) fn columns_without_encoded_breakers(&self) -> &[bool] {
         &self.free
     }
 
@@ -268,36 +272,37 @@ impl WordFacts {
 
 impl TemplateFacts {
     /// Facts for word searches in these templates.
-    pub(super) fn of_words(&self, template_set: &TemplateSet) -> Arc<WordFacts> {
+    pub(super) fn word_facts(&self, template_set: &TemplateSet) -> Arc<WordFacts> {
         if let Some(known) = self.words.get() {
             return Arc::clone(known);
         }
         let found = Arc::new(WordFacts::new(template_set));
         let bytes = found.memory_bytes();
         // If two workers compute the facts at once, one result is kept.
-        if self.held.words.load(Ordering::Relaxed) < WORD_FACTS_BYTES_MAX && self.words.set(Arc::clone(&found)).is_ok()
+        if self.cached_bytes.words.load(Ordering::Relaxed) < WORD_FACTS_BYTES_MAX
+            && self.words.set(Arc::clone(&found)).is_ok()
         {
-            self.held.words.fetch_add(bytes, Ordering::Relaxed);
+            self.cached_bytes.words.fetch_add(bytes, Ordering::Relaxed);
         }
         found
     }
 
     /// Field locations under these extraction classes; `find` computes them if they are not cached.
-    pub(super) fn places_of(
+    pub(super) fn locations_of(
         &self,
-        sought: Sought,
+        sought: NameKind,
         names: &[String],
-        classes: &[Class],
+        classes: &[ExtractionClass],
         find: impl FnOnce(&[String]) -> Vec<FieldLocations>,
     ) -> Vec<Arc<FieldLocations>> {
-        let is_same_way = |known: &KnownField| {
+        let is_same_way = |known: &CachedField| {
             let mut pairs = known.classes.iter().zip(classes);
-            known.classes.len() == classes.len() && pairs.all(|(a, b)| a.extracts_like(b))
+            known.classes.len() == classes.len() && pairs.all(|(a, b)| a.is_equivalent(b))
         };
-        let known_of = |fields: &[KnownField], name: &String| {
-            let is_it = |known: &&KnownField| known.sought == sought && known.name == *name && is_same_way(known);
+        let known_of = |fields: &[CachedField], name: &String| {
+            let is_it = |known: &&CachedField| known.name_kind == sought && known.name == *name && is_same_way(known);
             let known = fields.iter().find(is_it);
-            known.map(|known| Arc::clone(&known.places))
+            known.map(|known| Arc::clone(&known.locations))
         };
         let lock = || self.fields.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<Option<Arc<FieldLocations>>> = {
@@ -310,8 +315,9 @@ impl TemplateFacts {
             let found: Vec<Arc<FieldLocations>> = find(&missing).into_iter().map(Arc::new).collect();
             let mut fields = lock();
             for (name, places) in missing.into_iter().zip(&found) {
-                let field = KnownField { sought, name, classes: classes.to_vec(), places: Arc::clone(places) };
-                self.keep(&mut fields, field);
+                let field =
+                    CachedField { name_kind: sought, name, classes: classes.to_vec(), locations: Arc::clone(places) };
+                self.cache_field(&mut fields, field);
             }
             all.iter_mut().filter(|known| known.is_none()).zip(found).for_each(|(known, found)| *known = Some(found));
         }
@@ -319,30 +325,30 @@ impl TemplateFacts {
     }
 
     /// The pairs of a transform, computed with `find` the first time.
-    pub(super) fn pairs_of(&self, report: &Arc<Report>, find: impl FnOnce() -> TemplatePairs) -> Arc<TemplatePairs> {
+    pub(super) fn pairs_for(&self, report: &Arc<Report>, find: impl FnOnce() -> TemplatePairs) -> Arc<TemplatePairs> {
         let lock = || self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, known)) = lock().iter().find(|(known, _)| Arc::ptr_eq(known, report)) {
             return Arc::clone(known);
         }
         let found = Arc::new(find());
         let mut pairs = lock();
-        if pairs.len() >= REPORTS_KEPT {
-            self.held.places.fetch_sub(pairs.remove(0).1.memory_bytes(), Ordering::Relaxed);
+        if pairs.len() >= CACHED_REPORTS_MAX {
+            self.cached_bytes.locations.fetch_sub(pairs.remove(0).1.memory_bytes(), Ordering::Relaxed);
         }
-        if self.held.places.load(Ordering::Relaxed) < PLACES_BYTES_MAX {
-            self.held.places.fetch_add(found.memory_bytes(), Ordering::Relaxed);
+        if self.cached_bytes.locations.load(Ordering::Relaxed) < LOCATIONS_BYTES_MAX {
+            self.cached_bytes.locations.fetch_add(found.memory_bytes(), Ordering::Relaxed);
             pairs.push((Arc::clone(report), Arc::clone(&found)));
         }
         found
     }
 
     /// Caches a field's locations, up to the memory limit.
-    fn keep(&self, fields: &mut Vec<KnownField>, field: KnownField) {
-        if fields.len() >= FIELDS_KEPT {
-            self.held.places.fetch_sub(fields.remove(0).places.bytes(), Ordering::Relaxed);
+    fn cache_field(&self, fields: &mut Vec<CachedField>, field: CachedField) {
+        if fields.len() >= CACHED_FIELDS_MAX {
+            self.cached_bytes.locations.fetch_sub(fields.remove(0).locations.bytes(), Ordering::Relaxed);
         }
-        if self.held.places.load(Ordering::Relaxed) < PLACES_BYTES_MAX {
-            self.held.places.fetch_add(field.places.bytes(), Ordering::Relaxed);
+        if self.cached_bytes.locations.load(Ordering::Relaxed) < LOCATIONS_BYTES_MAX {
+            self.cached_bytes.locations.fetch_add(field.locations.bytes(), Ordering::Relaxed);
             fields.push(field);
         }
     }
@@ -350,31 +356,31 @@ impl TemplateFacts {
 
 /// The edges of a template; `outside` tells whether the value as a whole is bounded and free.
 fn edges_of<'a>(template_set: &'a TemplateSet, template: &'a Template, free: &'a [bool], outside: bool) -> Edges<'a> {
-    let around = Around { left: outside, right: outside, free: outside };
+    let around = EdgeContext { left: outside, right: outside, free: outside };
     Edges { template_set, parts: &template.parts, around, free }
 }
 
 fn parts_of(template_set: &TemplateSet, template: &Template, free: &[bool]) -> Box<[PartFacts]> {
-    let sets = [set_of(is_breaker), set_of(is_major)];
+    let sets = [byte_set(is_breaker), byte_set(is_major)];
     let [breakers, _] = sets;
     let [open, closed] = [true, false].map(|outside| edges_of(template_set, template, free, outside));
     let facts = (0..template.parts.len()).map(|at| {
         let (before, open_start) = open.bytes_before(at);
         let (after, open_end) = open.bytes_after(at + 1);
-        let (firsts, lasts, filled) = open.own(at);
+        let (firsts, lasts, filled) = open.part_bounds(at);
         let bound = |near: ByteSet, is_open: bool, own: ByteSet, set: ByteSet| match (
-            filled && own.is_within(set),
-            near.is_within(set),
+            filled && own.is_subset(set),
+            near.is_subset(set),
         ) {
             (true, _) => Bound::Always,
             (false, true) if is_open => Bound::IfOutside,
             (false, true) => Bound::Always,
             (false, false) => Bound::Never,
         };
-        let free = match (closed.is_free(at), open.is_free(at)) {
-            (true, _) => Free::Always,
-            (false, true) => Free::IfOutside,
-            (false, false) => Free::Never,
+        let free = match (closed.has_no_encoded_breaker(at), open.has_no_encoded_breaker(at)) {
+            (true, _) => BreakerFree::Always,
+            (false, true) => BreakerFree::IfOutside,
+            (false, false) => BreakerFree::Never,
         };
         let (here, _) = open.bytes_after(at);
         let surroundings = Surroundings {
@@ -382,13 +388,13 @@ fn parts_of(template_set: &TemplateSet, template: &Template, free: &[bool]) -> B
             right: sets.map(|set| bound(after, open_end, lasts, set)),
             free,
         };
-        PartFacts { surroundings, open_edge: at > 0 && !before.is_within(breakers) && !here.is_within(breakers) }
+        PartFacts { surroundings, open_edge: at > 0 && !before.is_subset(breakers) && !here.is_subset(breakers) }
     });
     facts.collect()
 }
 
 /// The set of bytes for which `holds` is true.
-pub(super) fn set_of(holds: impl Fn(u8) -> bool) -> ByteSet {
+pub(super) fn byte_set(holds: impl Fn(u8) -> bool) -> ByteSet {
     let mut set = ByteSet::EMPTY;
     (0..=u8::MAX).filter(|byte| holds(*byte)).for_each(|byte| set.insert(byte));
     set
@@ -401,20 +407,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facts_are_kept_as_long_as_their_slab_is_read() {
+    fn facts_are_cached_while_their_slab_is_in_use() {
         let slab = || {
             let template = Template { parts: vec![TemplatePart::Literal(b"started".as_slice().into())] };
             let kind = ColumnKind::Templates([template].into());
             let text = Column { parent: None, kind, traits: ValueTraits::default(), values: 1 };
             Arc::new(TemplateSet { columns: vec![text], ..TemplateSet::default() })
         };
-        let known = KnownTemplates::default();
-        let held = || known.held.words.load(Ordering::Relaxed);
+        let known = TemplateFactsCache::default();
+        let held = || known.cached_bytes.words.load(Ordering::Relaxed);
         let (first, second) = (slab(), slab());
         let facts = known.of(&first);
         assert!(Arc::ptr_eq(&facts, &known.of(&first)) && !Arc::ptr_eq(&facts, &known.of(&second)));
-        let words = facts.of_words(&first);
-        assert!(Arc::ptr_eq(&words, &facts.of_words(&first)));
+        let words = facts.word_facts(&first);
+        assert!(Arc::ptr_eq(&words, &facts.word_facts(&first)));
         assert_eq!(held(), words.memory_bytes());
         drop((facts, first));
         assert_eq!(known.slabs.lock().unwrap().order.len(), 2);
@@ -424,11 +430,11 @@ mod tests {
     }
 
     #[test]
-    fn facts_beyond_their_memory_are_computed_again() {
-        let known = KnownTemplates::default();
-        known.held.words.store(WORD_FACTS_BYTES_MAX, Ordering::Relaxed);
+    fn facts_beyond_the_memory_limit_are_recomputed() {
+        let known = TemplateFactsCache::default();
+        known.cached_bytes.words.store(WORD_FACTS_BYTES_MAX, Ordering::Relaxed);
         let template_set = Arc::new(TemplateSet::default());
         let facts = known.of(&template_set);
-        assert!(!Arc::ptr_eq(&facts.of_words(&template_set), &facts.of_words(&template_set)));
+        assert!(!Arc::ptr_eq(&facts.word_facts(&template_set), &facts.word_facts(&template_set)));
     }
 }

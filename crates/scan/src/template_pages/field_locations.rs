@@ -12,16 +12,16 @@ use super::value_location::ValueLocation;
 /// Locations of a field in the texts of a slab.
 pub(super) struct FieldLocations {
     /// Location of the field for each template key.
-    pub places: Vec<ValueLocation>,
+    pub locations: Vec<ValueLocation>,
     /// The one column that contains all values of the field, if there is one.
     pub column: Option<u32>,
     /// Whether the text must be read for some template, at least in some rows.
     pub by_text: bool,
     /// Columns of which several may have a value in one row; the text of such rows must be read.
-    pub repeating: Vec<u32>,
+    pub repeatable_columns: Vec<u32>,
     /// By key: columns whose values may contain the field's name as a key. The text of rows with such a value must be
     /// read; in all other rows the location is right. Empty if there are no such columns.
-    pub doubts: Vec<Box<[u32]>>,
+    pub ambiguous_columns: Vec<Box<[u32]>>,
     /// The bytes that a value must contain to be such a value.
     pub key_end: KeyEnd,
     /// By key: whether a pattern may produce the field at a position that depends on values; the location then applies
@@ -36,21 +36,22 @@ pub(super) struct FieldLocations {
 impl FieldLocations {
     /// Approximate bytes held.
     pub(super) fn bytes(&self) -> usize {
-        let doubts: usize = self.doubts.iter().map(|columns| size_of::<Box<[u32]>>() + columns.len() * 4).sum();
-        size_of::<FieldLocations>() + self.places.len() * size_of::<ValueLocation>() + doubts
+        let doubts: usize =
+            self.ambiguous_columns.iter().map(|columns| size_of::<Box<[u32]>>() + columns.len() * 4).sum();
+        size_of::<FieldLocations>() + self.locations.len() * size_of::<ValueLocation>() + doubts
     }
 
     /// Whether locations are known for exactly this number of keys.
     pub(super) fn has_keys(&self, keys: usize) -> bool {
         let may_have = |known: usize| known == 0 || known == keys;
-        self.places.len() == keys && may_have(self.doubts.len()) && may_have(self.patterned.len())
+        self.locations.len() == keys && may_have(self.ambiguous_columns.len()) && may_have(self.patterned.len())
     }
 
     /// Whether no event has the field.
-    pub(super) fn is_nowhere(&self) -> bool {
+    pub(super) fn is_always_absent(&self) -> bool {
         self.patterned.is_empty()
-            && self.doubts.is_empty()
-            && self.places.iter().all(|place| *place == ValueLocation::Absent)
+            && self.ambiguous_columns.is_empty()
+            && self.locations.iter().all(|place| *place == ValueLocation::Absent)
     }
 
     /// Whether a pattern may produce the field in events of this key at a position that depends on values.
@@ -61,13 +62,13 @@ impl FieldLocations {
 
     /// Whether values may contain the field's name as a key in events of this key.
     #[inline]
-    pub(super) fn is_doubted(&self, key: u32) -> bool {
-        self.doubts.get(key as usize).is_some_and(|columns| !columns.is_empty())
+    pub(super) fn is_ambiguous(&self, key: u32) -> bool {
+        self.ambiguous_columns.get(key as usize).is_some_and(|columns| !columns.is_empty())
     }
 
     /// Whether events of this key have the field only through a pattern or in their text.
     #[inline]
     pub(super) fn is_text_or_pattern(&self, key: u32) -> bool {
-        self.is_patterned(key) && self.places.get(key as usize) == Some(&ValueLocation::Text)
+        self.is_patterned(key) && self.locations.get(key as usize) == Some(&ValueLocation::Text)
     }
 }

@@ -21,7 +21,7 @@ use super::json::JsonColumns;
 use super::key_end::KeyEnd;
 use super::optional_pairs;
 use super::value_location::ValueLocation;
-use crate::fields::Cutting;
+use crate::fields::AutoExtraction;
 
 /// Placeholder for a variable while the extraction runs.
 const PLACEHOLDER: u8 = b'7';
@@ -39,21 +39,21 @@ pub(super) struct FieldLocation {
     pub place: ValueLocation,
     /// Columns whose values may contain the field's name as a key; the text of such rows must be read
     /// ([`super::key_end`]).
-    pub doubt: Box<[u32]>,
+    pub ambiguous_columns: Box<[u32]>,
 }
 
 impl From<ValueLocation> for FieldLocation {
     fn from(place: ValueLocation) -> FieldLocation {
-        FieldLocation { place, doubt: Box::default() }
+        FieldLocation { place, ambiguous_columns: Box::default() }
     }
 }
 
 /// The locations of the fields `names` in the texts of `template`, a template of `template_set`; `json` holds facts
 /// about its columns.
-pub(super) fn places(
+pub(super) fn template_locations(
     template_set: &TemplateSet,
     template: &Template,
-    cutting: Cutting,
+    cutting: AutoExtraction,
     names: &[String],
     json: &JsonColumns<'_>,
 ) -> Vec<FieldLocation> {
@@ -63,9 +63,9 @@ pub(super) fn places(
     let sample = if cutting.by_pattern { None } else { Sample::new(template_set, template) };
     let found = sample.as_ref().and_then(|sample| match (cutting.kv_mode, cutting.auto_json) {
         (KvMode::None | KvMode::Xml | KvMode::Multi, _) => None,
-        (KvMode::Json, _) => json.places(template, names),
+        (KvMode::Json, _) => json.locations(template, names),
         (KvMode::AutoEscaped, _) => Sample::of_pairs(template_set, template)?.pairs(names, true),
-        (KvMode::Auto, true) if sample.begins_as_object()? => json.places(template, names),
+        (KvMode::Auto, true) if sample.begins_as_object()? => json.locations(template, names),
         (KvMode::Auto, _) => Sample::of_pairs(template_set, template)?.pairs(names, false),
     });
     if let Some(found) = found {
@@ -82,14 +82,14 @@ pub(super) fn places(
     };
     // Pairs inside values are not searched for escapes in quotes.
     let inner_pair = |name: &str, columns: &[u32]| match cutting.kv_mode {
-        KvMode::Auto => InnerPair::place(name, columns, template_set, template),
+        KvMode::Auto => InnerPair::location(name, columns, template_set, template),
         _ => None,
     };
     let told = names.iter().map(|name| match columns(name) {
         Some(doubt) if doubt.is_empty() => ValueLocation::Absent.into(),
         Some(doubt) => match inner_pair(name, &doubt) {
             Some(place) => place.into(),
-            None => FieldLocation { place: ValueLocation::Absent, doubt },
+            None => FieldLocation { place: ValueLocation::Absent, ambiguous_columns: doubt },
         },
         None => ValueLocation::Text.into(),
     });
@@ -97,7 +97,7 @@ pub(super) fn places(
 }
 
 /// Whether texts of the template may be parsed as JSON, where a field can have several values.
-pub(super) fn may_be_json(template_set: &TemplateSet, template: &Template, cutting: Cutting) -> bool {
+pub(super) fn may_be_json(template_set: &TemplateSet, template: &Template, cutting: AutoExtraction) -> bool {
     match (cutting.kv_mode, cutting.auto_json) {
         (KvMode::Json | KvMode::Xml | KvMode::Multi, _) => true,
         (KvMode::Auto, true) => {
@@ -119,16 +119,16 @@ pub(super) struct Sample<'a> {
 }
 
 /// A value of a pair, as a range of the sample's text.
-struct Region {
+struct ValueRegion {
     range: Range<usize>,
     quoted: bool,
     /// Index of the field among the requested ones.
     name: Option<usize>,
 }
 
-impl Region {
-    fn of(range: Range<usize>, quoted: bool) -> Region {
-        Region { range, quoted, name: None }
+impl ValueRegion {
+    fn of(range: Range<usize>, quoted: bool) -> ValueRegion {
+        ValueRegion { range, quoted, name: None }
     }
 }
 
@@ -140,13 +140,13 @@ impl<'a> Sample<'a> {
 
     /// Like [`Sample::new`], but for key-value pairs: each variable that is an optional pair is replaced by a pair.
     fn of_pairs(template_set: &'a TemplateSet, template: &'a Template) -> Option<Sample<'a>> {
-        let is_optional = |column: u32| optional_pairs::forms(template_set, column).is_some();
-        Sample::with(template_set, template, is_optional, placeholder_beside_keys)
+        let is_optional = |column: u32| optional_pairs::pair_forms(template_set, column).is_some();
+        Sample::with(template_set, template, is_optional, pair_placeholder)
     }
 
     /// A sample of one form of an optional pair.
     fn of_form(template_set: &'a TemplateSet, form: &'a Template) -> Option<Sample<'a>> {
-        Sample::with(template_set, form, |_| false, placeholder_beside_keys)
+        Sample::with(template_set, form, |_| false, pair_placeholder)
     }
 
     fn with(
@@ -165,7 +165,7 @@ impl<'a> Sample<'a> {
                     let described = template_set.columns.get(*column as usize)?;
                     if is_optional(*column) {
                         has_optional_pairs = true;
-                        bytes.extend_from_slice(optional_pairs::placeholder(*column).as_bytes());
+                        bytes.extend_from_slice(optional_pairs::pair_placeholder(*column).as_bytes());
                     } else {
                         bytes.push(placeholder(&described.traits));
                     }
@@ -211,7 +211,7 @@ impl<'a> Sample<'a> {
     }
 
     /// The parts that make up a range of the text.
-    pub(super) fn place(&self, range: Range<usize>) -> ValueLocation {
+    pub(super) fn location(&self, range: Range<usize>) -> ValueLocation {
         let mut parts: Vec<TemplatePart> = Vec::new();
         for (lies, part) in self.parts.iter().zip(&self.template.parts) {
             let (start, end) = (lies.start.max(range.start), lies.end.min(range.end));
@@ -230,14 +230,14 @@ impl<'a> Sample<'a> {
     }
 
     /// The range in the sample of a value that extraction found.
-    pub(super) fn span(&self, value: &str) -> Range<usize> {
+    pub(super) fn range_of_value(&self, value: &str) -> Range<usize> {
         let start = value.as_ptr() as usize - self.text.as_ptr() as usize;
         start..start + value.len()
     }
 
     /// Whether blanks and quotes are trimmed from this range in the same way for all values: the ends do not shift,
     /// and quotes surround either all of the values or none.
-    pub(super) fn keeps_ends(&self, range: Range<usize>) -> bool {
+    pub(super) fn has_fixed_ends(&self, range: Range<usize>) -> bool {
         let Some(last) = range.end.checked_sub(1).filter(|_| !range.is_empty()) else { return true };
         // Whether the range has a quote at this end; `None` if values of a variable may shift the end.
         let end = |at: usize, ends: fn(&ValueTraits) -> ByteSet| match self.variable_at(at).map(|at| self.traits(at)) {
@@ -278,11 +278,12 @@ impl Sample<'_> {
         let (mut optional, mut outside) = (Vec::new(), Vec::new());
         let mut take = |key: &str, value: &str| {
             if self.has_optional_pairs
-                && let Some(column) = optional_pairs::column_of(key)
+                && let Some(column) = optional_pairs::placeholder_column(key)
             {
                 optional.push(column);
                 // Includes the blank before the pair.
-                outside.push(Region::of(self.span(key).start - 1..self.span(value).end, false));
+                outside
+                    .push(ValueRegion::of(self.range_of_value(key).start - 1..self.range_of_value(value).end, false));
                 return;
             }
             let name = clean_key(key);
@@ -290,10 +291,10 @@ impl Sample<'_> {
             if let Some(at) = named
                 && found[at] == ValueLocation::Absent
             {
-                found[at] = self.place(self.span(value));
+                found[at] = self.location(self.range_of_value(value));
             }
             match self.region(key, value) {
-                Some(region) => regions.push(Region { name: named, ..region }),
+                Some(region) => regions.push(ValueRegion { name: named, ..region }),
                 None => clear = false,
             }
         };
@@ -309,11 +310,11 @@ impl Sample<'_> {
         } else {
             auto_kv(&self.text, &mut take);
         }
-        if regions.iter().any(|region| self.has_optional_inside(region)) {
+        if regions.iter().any(|region| self.contains_optional_pair(region)) {
             return None;
         }
-        for region in regions.iter().filter(|region| !self.region_holds(region, escaped)) {
-            if escaped || !self.is_alone_in_doubt(region) {
+        for region in regions.iter().filter(|region| !self.is_region_fixed(region, escaped)) {
+            if escaped || !self.affects_only_its_field(region) {
                 return None;
             }
             if let Some(name) = region.name {
@@ -325,14 +326,14 @@ impl Sample<'_> {
             && self.variables().all(|(at, column)| {
                 regions.iter().any(|region| region.range.contains(&at)) || !self.traits(column).bytes.contains(b'=')
             })
-            && self.equals_are_sure(&regions)
+            && self.have_equals_fixed_keys(&regions)
             && self.quotes_stay_open(&regions)
-            && (optional.is_empty() || self.optional_pairs_end());
+            && (optional.is_empty() || self.end_at_optional_pairs());
         if !is_sure {
             return None;
         }
         for column in optional {
-            for (place, inside) in found.iter_mut().zip(self.places_in_pairs(column, names, escaped)?) {
+            for (place, inside) in found.iter_mut().zip(self.locations_in_pairs(column, names, escaped)?) {
                 *place = std::mem::replace(place, ValueLocation::Absent).or(inside);
             }
         }
@@ -340,7 +341,7 @@ impl Sample<'_> {
     }
 
     /// Whether a value that may end early affects only its own field: the rest cannot contain a further pair.
-    fn is_alone_in_doubt(&self, region: &Region) -> bool {
+    fn affects_only_its_field(&self, region: &ValueRegion) -> bool {
         let may_open = |at: usize, traits: &ValueTraits| {
             !region.quoted && at == region.range.start && (traits.min_len == 0 || traits.firsts.contains(b'"'))
         };
@@ -353,16 +354,16 @@ impl Sample<'_> {
     }
 
     /// Whether a value contains a variable that may be an optional pair.
-    fn has_optional_inside(&self, region: &Region) -> bool {
-        let is_optional = |column: u32| optional_pairs::forms(self.template_set, column).is_some();
+    fn contains_optional_pair(&self, region: &ValueRegion) -> bool {
+        let is_optional = |column: u32| optional_pairs::pair_forms(self.template_set, column).is_some();
         self.has_optional_pairs
             && self.variables().any(|(at, column)| region.range.contains(&at) && is_optional(column))
     }
 
     /// Whether the text after each variable of optional pairs ends a value, as the blank before a pair does.
-    fn optional_pairs_end(&self) -> bool {
+    fn end_at_optional_pairs(&self) -> bool {
         let is_optional = |part: &TemplatePart| match part {
-            TemplatePart::Variable(column) => optional_pairs::forms(self.template_set, *column).is_some(),
+            TemplatePart::Variable(column) => optional_pairs::pair_forms(self.template_set, *column).is_some(),
             TemplatePart::Literal(_) => false,
         };
         self.template.parts.windows(2).filter(|pair| is_optional(&pair[0])).all(|pair| match &pair[1] {
@@ -372,22 +373,22 @@ impl Sample<'_> {
     }
 
     /// The locations of fields in a column of optional pairs.
-    fn places_in_pairs(&self, column: u32, names: &[String], escaped: bool) -> Option<Vec<ValueLocation>> {
+    fn locations_in_pairs(&self, column: u32, names: &[String], escaped: bool) -> Option<Vec<ValueLocation>> {
         let mut places = Vec::new();
-        for form in optional_pairs::forms(self.template_set, column)? {
+        for form in optional_pairs::pair_forms(self.template_set, column)? {
             places.push((form, Sample::of_form(self.template_set, form)?.pairs(names, escaped)?));
         }
         let forms = |at: usize| places.iter().map(move |(form, places)| (*form, &places[at]));
-        Some((0..names.len()).map(|at| optional_pairs::place_of_forms(forms(at))).collect())
+        Some((0..names.len()).map(|at| optional_pairs::location_in_forms(forms(at))).collect())
     }
 
     /// The range that extraction reads as a value, including blanks inside quotes.
-    fn region(&self, key: &str, value: &str) -> Option<Region> {
+    fn region(&self, key: &str, value: &str) -> Option<ValueRegion> {
         let bytes = self.text.as_bytes();
-        let after_key = self.span(key).end + 1;
-        let span = self.span(value);
+        let after_key = self.range_of_value(key).end + 1;
+        let span = self.range_of_value(value);
         if bytes.get(after_key) != Some(&b'"') {
-            return Some(Region::of(span, false));
+            return Some(ValueRegion::of(span, false));
         }
         let from = after_key + 1;
         let mut end = span.end;
@@ -395,11 +396,11 @@ impl Sample<'_> {
             end += 1;
         }
         // After an unclosed quote, a value might contain the closing one.
-        (bytes.get(end) == Some(&b'"')).then(|| Region::of(from..end, true))
+        (bytes.get(end) == Some(&b'"')).then(|| ValueRegion::of(from..end, true))
     }
 
     /// Whether no value of the variables inside the region ends it early or makes its value empty.
-    fn region_holds(&self, region: &Region, escaped: bool) -> bool {
+    fn is_region_fixed(&self, region: &ValueRegion, escaped: bool) -> bool {
         let inside: Vec<(usize, &ValueTraits)> = (self.variables())
             .filter(|(at, _)| region.range.contains(at))
             .map(|(at, column)| (at, self.traits(column)))
@@ -415,10 +416,10 @@ impl Sample<'_> {
         if !region.quoted {
             return inside.iter().all(|(at, traits)| {
                 let first = *at == region.range.start;
-                !traits.bytes.meets(VALUE_ENDS)
+                !traits.bytes.intersects(VALUE_ENDS)
                     && traits.min_len > 0
                     && !(first && (traits.firsts.contains(b'=') || traits.firsts.contains(b'"')))
-            }) && self.keeps_its_end(region, &inside);
+            }) && self.has_fixed_end(region, &inside);
         }
         let trimmed = |byte: &u8| *byte == b' ';
         let first = region.range.start + bytes.iter().take_while(|byte| trimmed(byte)).count();
@@ -431,19 +432,19 @@ impl Sample<'_> {
     }
 
     /// Whether brackets at the end of an unquoted value belong to the value for every event, or for none.
-    fn keeps_its_end(&self, region: &Region, inside: &[(usize, &ValueTraits)]) -> bool {
+    fn has_fixed_end(&self, region: &ValueRegion, inside: &[(usize, &ValueTraits)]) -> bool {
         let bytes = self.text.as_bytes();
         let last = region.range.end - 1;
         let is_bracket = |at: usize| bytes.get(at).is_some_and(|byte| BRACKETS.contains(*byte));
         if is_bracket(last) || is_bracket(region.range.end) {
-            return inside.iter().all(|(_, traits)| !traits.bytes.meets(BRACKETS));
+            return inside.iter().all(|(_, traits)| !traits.bytes.intersects(BRACKETS));
         }
-        inside.iter().all(|(at, traits)| *at != last || !traits.lasts.meets(BRACKETS))
+        inside.iter().all(|(at, traits)| *at != last || !traits.lasts.intersects(BRACKETS))
     }
 
     /// Whether every opening quote (after an equals sign) that has no closing quote in the sample and begins no value
     /// stays unclosed whatever the values.
-    fn quotes_stay_open(&self, regions: &[Region]) -> bool {
+    fn quotes_stay_open(&self, regions: &[ValueRegion]) -> bool {
         let bytes = self.text.as_bytes();
         let begins_value = |at: usize| regions.iter().any(|region| region.quoted && region.range.start == at);
         memchr::memmem::find_iter(bytes, b"=\"").map(|at| at + 2).all(|from| {
@@ -455,7 +456,7 @@ impl Sample<'_> {
     }
 
     /// Whether every equals sign outside of values has a key that no value can change.
-    fn equals_are_sure(&self, regions: &[Region]) -> bool {
+    fn have_equals_fixed_keys(&self, regions: &[ValueRegion]) -> bool {
         let bytes = self.text.as_bytes();
         let outside = |at: &usize| !regions.iter().any(|region| region.range.contains(at));
         let equals = memchr::memchr_iter(b'=', bytes).filter(outside);
@@ -485,7 +486,7 @@ impl Sample<'_> {
 }
 
 /// The placeholder of a variable with values of these traits, in a text searched for pairs.
-fn placeholder_beside_keys(traits: &ValueTraits) -> u8 {
+fn pair_placeholder(traits: &ValueTraits) -> u8 {
     let ends_without_key = traits.min_len > 0 && !traits.lasts.iter().any(is_key_byte);
     if ends_without_key { KEYLESS_PLACEHOLDER } else { PLACEHOLDER }
 }

@@ -18,7 +18,7 @@ pub(super) struct GroupMemos {
 /// Cached answers, keyed by some of the codes of a window.
 struct Memo<T> {
     /// Positions of the key's codes among the window's codes.
-    places: Vec<usize>,
+    key_positions: Vec<usize>,
     answers: CombinationMemo<T>,
 }
 
@@ -41,44 +41,44 @@ impl GroupMemos {
 
     /// Whether a row with these codes has a match, whose groups are then in `found`; `None` if an answer is missing.
     /// `some` is a reusable buffer.
-    pub(super) fn known(&self, codes: &[u32], some: &mut Vec<u32>, found: &mut Vec<u32>) -> Option<bool> {
-        if !self.matched.known(codes, some)? {
+    pub(super) fn get(&self, codes: &[u32], some: &mut Vec<u32>, found: &mut Vec<u32>) -> Option<bool> {
+        if !self.matched.get(codes, some)? {
             return Some(false);
         }
         found.clear();
         for group in &self.groups {
-            found.push(group.known(codes, some)?);
+            found.push(group.get(codes, some)?);
         }
         Some(true)
     }
 
     /// Caches the groups of a row with these codes; `found` is `None` if the row has no match.
-    pub(super) fn keep(&mut self, codes: &[u32], some: &mut Vec<u32>, found: Option<&Vec<u32>>) {
-        self.matched.keep(codes, some, found.is_some());
+    pub(super) fn insert(&mut self, codes: &[u32], some: &mut Vec<u32>, found: Option<&Vec<u32>>) {
+        self.matched.insert(codes, some, found.is_some());
         for (group, code) in self.groups.iter_mut().zip(found.into_iter().flatten()) {
-            group.keep(codes, some, *code);
+            group.insert(codes, some, *code);
         }
     }
 }
 
 impl<T: Copy> Memo<T> {
     fn new(places: Vec<usize>) -> Memo<T> {
-        Memo { places, answers: CombinationMemo::default() }
+        Memo { key_positions: places, answers: CombinationMemo::default() }
     }
 
-    fn known(&self, codes: &[u32], some: &mut Vec<u32>) -> Option<T> {
-        self.take(codes, some);
+    fn get(&self, codes: &[u32], some: &mut Vec<u32>) -> Option<T> {
+        self.select_key(codes, some);
         let number = self.answers.get(some)?;
         self.answers.answers().get(number as usize).copied()
     }
 
-    fn keep(&mut self, codes: &[u32], some: &mut Vec<u32>, answer: T) {
-        self.take(codes, some);
+    fn insert(&mut self, codes: &[u32], some: &mut Vec<u32>, answer: T) {
+        self.select_key(codes, some);
         self.answers.index_or_insert(some, || answer);
     }
 
-    fn take(&self, codes: &[u32], some: &mut Vec<u32>) {
+    fn select_key(&self, codes: &[u32], some: &mut Vec<u32>) {
         some.clear();
-        some.extend(self.places.iter().filter_map(|place| codes.get(*place)));
+        some.extend(self.key_positions.iter().filter_map(|place| codes.get(*place)));
     }
 }

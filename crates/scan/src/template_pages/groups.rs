@@ -33,7 +33,7 @@ pub(super) struct Groups {
 
 impl Groups {
     /// Empty results for `count` groups.
-    pub(super) fn none(count: usize) -> Groups {
+    pub(super) fn empty(count: usize) -> Groups {
         Groups { codes: vec![Vec::new(); count], texts: Vec::new(), undecided: Vec::new() }
     }
 
@@ -44,13 +44,13 @@ impl Groups {
     }
 
     /// The column of group number `at`: the group's text, or the field's previous value.
-    pub(super) fn column(&mut self, at: usize, old: Option<&ArrayRef>) -> Result<ArrayRef, EngineError> {
+    pub(super) fn take_column(&mut self, at: usize, old: Option<&ArrayRef>) -> Result<ArrayRef, EngineError> {
         let codes = std::mem::take(&mut self.codes[at]);
         self.column_of(codes, at, old)
     }
 
     /// Like [`Groups::column`], but leaves the group in place for further use.
-    pub(super) fn copied_column(&self, at: usize, old: Option<&ArrayRef>) -> Result<ArrayRef, EngineError> {
+    pub(super) fn clone_column(&self, at: usize, old: Option<&ArrayRef>) -> Result<ArrayRef, EngineError> {
         self.column_of(self.codes[at].clone(), at, old)
     }
 
@@ -154,7 +154,7 @@ pub(super) fn with_commands(
 ) -> Result<RecordBatch, EngineError> {
     assert_eq!(readers.len(), found.len(), "each pattern was asked");
     for (reader, groups) in readers.iter().zip(found).filter(|(reader, _)| reader.extract.is_none()) {
-        rows = match (&reader.test, &reader.of_field) {
+        rows = match (&reader.test, &reader.source_field) {
             (Some(output), _) => rows::with_column(&rows, output, groups.matches())?,
             (None, Some((command, field))) if !reads_on_columns(slab, field) => {
                 Rex::new(Arc::clone(command), reader.regex.clone()).apply(rows)?
@@ -173,7 +173,7 @@ fn with_groups(mut rows: RecordBatch, reader: &RexReader, groups: &mut Groups) -
     assert_eq!(groups.texts.len(), reader.groups.len(), "each group has its texts");
     assert!(groups.codes.iter().all(|codes| codes.len() == rows.num_rows()), "each row has a code of each group");
     for (at, (_, name)) in reader.groups.iter().enumerate() {
-        let column = groups.column(at, rows::column(&rows, name))?;
+        let column = groups.take_column(at, rows::column(&rows, name))?;
         if column.null_count() < column.len() {
             rows = rows::with_column(&rows, name, column)?;
         }

@@ -25,7 +25,7 @@ pub(super) struct InnerPair {
 impl InnerPair {
     /// The location of a field that can only be a pair in the values of these columns; `None` if the text around them
     /// may affect it.
-    pub(super) fn place(
+    pub(super) fn location(
         name: &str,
         columns: &[u32],
         template_set: &TemplateSet,
@@ -39,7 +39,7 @@ impl InnerPair {
             }
             let traits = match part {
                 TemplatePart::Literal(literal) => {
-                    before.pass_literal(literal)?;
+                    before.skip_literal(literal)?;
                     continue;
                 }
                 TemplatePart::Variable(column) => &template_set.columns.get(*column as usize)?.traits,
@@ -50,12 +50,12 @@ impl InnerPair {
                     Some(TemplatePart::Variable(_)) => return None,
                     None => None,
                 };
-                if !before.ends_values() || !is_closed(traits, after) {
+                if !before.ends_values() || !contains_whole_pairs(traits, after) {
                     return None;
                 }
                 variables.push(part.clone());
             }
-            before.pass_values(traits)?;
+            before.skip_values(traits)?;
         }
         let is_whole = variables.len() == columns.len();
         is_whole.then(|| ValueLocation::Pair(InnerPair { name: name.into(), variables: variables.into() }))
@@ -84,7 +84,7 @@ impl InnerPair {
 }
 
 /// Whether pairs that begin in values with these traits also end in them if the byte `after` follows.
-fn is_closed(traits: &ValueTraits, after: Option<u8>) -> bool {
+fn contains_whole_pairs(traits: &ValueTraits, after: Option<u8>) -> bool {
     let opens_quotes = after == Some(b'"') && traits.lasts.contains(b'=');
     traits.min_len > 0
         && !traits.bytes.contains(b'"')
@@ -118,7 +118,7 @@ impl TextState {
     }
 
     /// Continues after a variable; `None` if one of its values may open or close a quoted value.
-    fn pass_values(&mut self, traits: &ValueTraits) -> Option<()> {
+    fn skip_values(&mut self, traits: &ValueTraits) -> Option<()> {
         let has = |byte: u8| traits.bytes.contains(byte);
         let may_open = has(b'"') && (has(b'=') || self.ends_with_equals);
         if if self.in_quotes { has(b'"') } else { may_open } {
@@ -130,7 +130,7 @@ impl TextState {
         Some(())
     }
 
-    fn pass_literal(&mut self, literal: &[u8]) -> Option<()> {
+    fn skip_literal(&mut self, literal: &[u8]) -> Option<()> {
         for (at, byte) in literal.iter().enumerate() {
             match byte {
                 b'"' if self.in_quotes => self.in_quotes = false,
@@ -177,7 +177,7 @@ mod tests {
         /// A pair found in the values of variables equals the pair that extraction finds in the text, whatever
         /// surrounds the variables.
         #[test]
-        fn a_pair_in_values_is_that_of_the_text(
+        fn pairs_in_values_equal_the_pairs_of_the_text(
             parts in prop::collection::vec(prop_oneof![
                 prop::sample::select(LITERALS).prop_map(|text| (text.to_owned(), Vec::new())),
                 prop::collection::vec(prop::sample::select(VALUES), 1..3)
@@ -204,7 +204,7 @@ mod tests {
                 values.push(row.get(of_variable).clone());
             }
             let Some(columns) = KeyEnd::of("ref").columns(&template_set, &template) else { return Ok(()) };
-            let Some(ValueLocation::Pair(pair)) = InnerPair::place("ref", &columns, &template_set, &template) else {
+            let Some(ValueLocation::Pair(pair)) = InnerPair::location("ref", &columns, &template_set, &template) else {
                 return Ok(());
             };
             let value_of = |part: &TemplatePart| match part {

@@ -16,14 +16,14 @@ use quarry_stdx::number::u32_of;
 /// Code of a group that did not take part in the match.
 pub(super) const ABSENT: u32 = u32::MAX;
 /// Maximum number of distinct texts per group and slab; if a row has a further text, the row's event text is read.
-const TEXTS_MAX: usize = 1 << 20;
+const INTERNED_TEXTS_MAX: usize = 1 << 20;
 /// Maximum bytes of these texts.
-const BYTES_MAX: usize = 256 << 20;
+const INTERNED_BYTES_MAX: usize = 256 << 20;
 /// Number of texts up to which all pages share one array.
-const SHARED_MAX: usize = 4_096;
+const SHARED_ARRAY_TEXTS_MAX: usize = 4_096;
 
-const _: () = assert!(TEXTS_MAX < ABSENT as usize, "no text has the number reserved for no text");
-const _: () = assert!(BYTES_MAX <= u32::MAX as usize, "the end of a text fits in 32 bits");
+const _: () = assert!(INTERNED_TEXTS_MAX < ABSENT as usize, "no text has the number reserved for no text");
+const _: () = assert!(INTERNED_BYTES_MAX <= u32::MAX as usize, "the end of a text fits in 32 bits");
 
 /// Distinct texts and their numbers.
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl Interner {
         if let Some(number) = numbers.find(hash, |number| text_of(all, ends, *number) == text) {
             return Some(*number);
         }
-        if ends.len() >= TEXTS_MAX || all.len() + text.len() > BYTES_MAX {
+        if ends.len() >= INTERNED_TEXTS_MAX || all.len() + text.len() > INTERNED_BYTES_MAX {
             return None;
         }
         let number = u32_of(ends.len());
@@ -68,7 +68,7 @@ impl Interner {
             return Arc::clone(array);
         }
         let count = u32_of(self.ends.len());
-        if self.ends.len() <= SHARED_MAX {
+        if self.ends.len() <= SHARED_ARRAY_TEXTS_MAX {
             let texts = (0..count).map(|number| text_of(&self.all, &self.ends, number));
             let array: ArrayRef = Arc::new(StringViewArray::from_iter_values(texts));
             self.array = Some(Arc::clone(&array));
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_name_their_texts_whether_arrays_are_shared_or_not() {
+    fn codes_refer_to_their_texts_in_shared_and_unshared_arrays() {
         let mut interner = Interner::default();
         for page in 0..40u32 {
             let texts: Vec<String> = (0..500).map(|row| format!("t{}", (page * 300 + row * 7) % 9_000)).collect();
@@ -116,8 +116,8 @@ mod tests {
             for (text, code) in texts.iter().zip(&codes).filter(|(_, code)| **code != ABSENT) {
                 assert_eq!(array.value(*code as usize), text);
             }
-            assert!(array.len() <= SHARED_MAX);
+            assert!(array.len() <= SHARED_ARRAY_TEXTS_MAX);
         }
-        assert!(interner.ends.len() > SHARED_MAX);
+        assert!(interner.ends.len() > SHARED_ARRAY_TEXTS_MAX);
     }
 }

@@ -31,13 +31,13 @@ const KEY_PLACEHOLDER: char = '\u{e000}';
 /// Prefix of keys that represent a column's optional members; the column number follows (U+E001, private use).
 const MEMBERS_PLACEHOLDER: char = '\u{e001}';
 /// Prefix of the names that [`beside_own`] returns.
-const BESIDE_OWN: &str = "extracted_";
+const COLLISION_PREFIX: &str = "extracted_";
 /// Maximum number of dictionary entries checked one by one; nothing is proven about a larger dictionary.
-const VALUES_MAX: u32 = 65_536;
+const CHECKED_VALUES_MAX: u32 = 65_536;
 
 /// Effect of all values of a column on the string that they are part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct InString {
+struct StringEffect {
     /// Whether the bytes end with the start of an escape.
     opens_escape: bool,
     /// Whether the bytes contain no escapes.
@@ -57,9 +57,9 @@ enum Scalar {
 pub(super) struct JsonColumns<'a> {
     template_set: &'a TemplateSet,
     dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
-    in_string: RefCell<Vec<Option<Option<InString>>>>,
+    in_string: RefCell<Vec<Option<Option<StringEffect>>>>,
     scalar: RefCell<Vec<Option<Option<Scalar>>>>,
-    comma: RefCell<Vec<Option<Option<Comma>>>>,
+    comma: RefCell<Vec<Option<Option<CommaPosition>>>>,
 }
 
 /// A sample text of a template. Placeholders also replace escapes outside of keys, so that the reader returns every
@@ -79,14 +79,14 @@ struct Sample {
 
 /// Position of the comma of optional members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Comma {
+enum CommaPosition {
     Before,
     Behind,
 }
 
 /// Position in the grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lexed {
+enum LexerState {
     Outside,
     String,
     /// After a backslash.
@@ -111,12 +111,12 @@ impl<'a> JsonColumns<'a> {
 
     /// The locations of the fields `names` in the texts of a template; `None` if the fields must be read from the
     /// text.
-    pub(super) fn places(&self, template: &Template, names: &[String]) -> Option<Vec<ValueLocation>> {
-        self.places_below("", template, names)
+    pub(super) fn locations(&self, template: &Template, names: &[String]) -> Option<Vec<ValueLocation>> {
+        self.locations_below("", template, names)
     }
 
     /// Locates members of the object that ends the path `outside`.
-    fn places_below(&self, outside: &str, template: &Template, names: &[String]) -> Option<Vec<ValueLocation>> {
+    fn locations_below(&self, outside: &str, template: &Template, names: &[String]) -> Option<Vec<ValueLocation>> {
         let sample = self.sample(template)?;
         let mut found = vec![ValueLocation::Absent; names.len()];
         let mut members: Vec<(String, u32)> = Vec::new();
@@ -136,17 +136,17 @@ impl<'a> JsonColumns<'a> {
                 return;
             }
             if sample.has_key_variables && path.contains(KEY_PLACEHOLDER) {
-                let may_be = |name: &str| may_be_path(path, name);
+                let may_be = |name: &str| may_match_path(path, name);
                 let named = names
                     .iter()
                     .zip(&mut found)
-                    .filter(|(name, _)| may_be(name) || name.strip_prefix(BESIDE_OWN).is_some_and(may_be));
+                    .filter(|(name, _)| may_be(name) || name.strip_prefix(COLLISION_PREFIX).is_some_and(may_be));
                 named.for_each(|(_, place)| *place = ValueLocation::Text);
                 return;
             }
             let Some(at) = names.iter().position(|known| known == beside_own(path)) else { return };
             found[at] = match (&found[at], value) {
-                (ValueLocation::Absent, Cow::Borrowed(value)) => sample.place(value),
+                (ValueLocation::Absent, Cow::Borrowed(value)) => sample.scalar_location(value),
                 // Several values, or a value with escapes.
                 _ => ValueLocation::Text,
             };
@@ -155,7 +155,7 @@ impl<'a> JsonColumns<'a> {
             return None;
         }
         for (object, column) in members {
-            let inside = self.places_in_members(&object, column, names)?;
+            let inside = self.locations_in_members(&object, column, names)?;
             for (place, inside) in found.iter_mut().zip(inside) {
                 *place = std::mem::replace(place, ValueLocation::Absent).or(inside);
             }
@@ -164,30 +164,32 @@ impl<'a> JsonColumns<'a> {
     }
 
     /// The locations of fields in optional members of the object at a path.
-    fn places_in_members(&self, object: &str, column: u32, names: &[String]) -> Option<Vec<ValueLocation>> {
+    fn locations_in_members(&self, object: &str, column: u32, names: &[String]) -> Option<Vec<ValueLocation>> {
         let ColumnKind::Templates(templates) = &self.template_set.columns.get(column as usize)?.kind else {
             return None;
         };
         let mut forms = Vec::with_capacity(templates.len());
         for template in templates.iter().filter(|template| !template.parts.is_empty()) {
             let (alone, _) = as_object(template)?;
-            let places = self.places_below(object, &alone, names)?;
+            let places = self.locations_below(object, &alone, names)?;
             forms.push((template, places));
         }
-        Some((0..names.len()).map(|at| place_of_forms(forms.iter().map(|(of, places)| (*of, &places[at])))).collect())
+        Some(
+            (0..names.len()).map(|at| location_in_forms(forms.iter().map(|(of, places)| (*of, &places[at])))).collect(),
+        )
     }
 
     /// The location of the value that `spath` finds at a path in the texts of a template.
-    pub(super) fn place_at(&self, template: &Template, path: &JsonPath) -> ValueLocation {
+    pub(super) fn path_location(&self, template: &Template, path: &JsonPath) -> ValueLocation {
         if is_prose(template) {
             return ValueLocation::Absent;
         }
-        self.place_from(template, path, 0).unwrap_or(ValueLocation::Text)
+        self.path_location_from(template, path, 0).unwrap_or(ValueLocation::Text)
     }
 
     /// Like [`JsonColumns::place_at`] for the rest of a path, starting at a step; `None` if the value must be read
     /// from the text.
-    fn place_from(&self, template: &Template, path: &JsonPath, step: usize) -> Option<ValueLocation> {
+    fn path_location_from(&self, template: &Template, path: &JsonPath, step: usize) -> Option<ValueLocation> {
         let sample = self.sample(template)?;
         if !json_fields(&sample.text, &mut |_, _| {}) {
             return None;
@@ -202,7 +204,7 @@ impl<'a> JsonColumns<'a> {
                 return false;
             }
             if sample.has_key_variables && key.contains(KEY_PLACEHOLDER) {
-                is_open |= may_be_path(key, wanted);
+                is_open |= may_match_path(key, wanted);
                 return false;
             }
             key == wanted
@@ -210,42 +212,42 @@ impl<'a> JsonColumns<'a> {
         let mut place = match values.as_slice() {
             _ if is_open => return None,
             [] => ValueLocation::Absent,
-            [Cow::Borrowed(value)] => sample.place_of_any(value),
+            [Cow::Borrowed(value)] => sample.value_location(value),
             // Several values.
             _ => return None,
         };
         for (at, column) in members {
-            place = place.or(self.place_in_forms(column, path, at)?);
+            place = place.or(self.path_location_in_forms(column, path, at)?);
         }
         Some(place)
     }
 
     /// The location of a path's value within optional members of the object that a step of the path enters.
-    fn place_in_forms(&self, column: u32, path: &JsonPath, step: usize) -> Option<ValueLocation> {
+    fn path_location_in_forms(&self, column: u32, path: &JsonPath, step: usize) -> Option<ValueLocation> {
         let ColumnKind::Templates(templates) = &self.template_set.columns.get(column as usize)?.kind else {
             return None;
         };
         let mut forms = Vec::with_capacity(templates.len());
         for template in templates.iter().filter(|template| !template.parts.is_empty()) {
             let (alone, _) = as_object(template)?;
-            forms.push((template, self.place_from(&alone, path, step)?));
+            forms.push((template, self.path_location_from(&alone, path, step)?));
         }
-        Some(place_of_forms(forms.iter().map(|(template, place)| (*template, place))))
+        Some(location_in_forms(forms.iter().map(|(template, place)| (*template, place))))
     }
 
     /// Position of the comma of the members in a column; `None` if the column may contain anything else.
-    fn comma(&self, column: u32) -> Option<Comma> {
+    fn comma_position(&self, column: u32) -> Option<CommaPosition> {
         let known = self.comma.borrow().get(column as usize).copied()?;
         if let Some(known) = known {
             return known;
         }
         // The recursion ends, because a column is never nested in itself.
-        let found = self.find_comma(column);
+        let found = self.compute_comma_position(column);
         self.comma.borrow_mut()[column as usize] = Some(found);
         found
     }
 
-    fn find_comma(&self, column: u32) -> Option<Comma> {
+    fn compute_comma_position(&self, column: u32) -> Option<CommaPosition> {
         let ColumnKind::Templates(templates) = &self.template_set.columns.get(column as usize)?.kind else {
             return None;
         };
@@ -264,26 +266,28 @@ impl<'a> JsonColumns<'a> {
     /// A text that represents all texts of the template; `None` if there is no such text.
     fn sample(&self, template: &Template) -> Option<Sample> {
         let mut sample = Sample::default();
-        let mut lexed = Lexed::Outside;
+        let mut lexed = LexerState::Outside;
         for (at, part) in template.parts.iter().enumerate() {
             let start = sample.text.len();
             match part {
                 TemplatePart::Literal(literal) => lexed = sample.push_literal(&template.parts, at, literal, lexed)?,
                 TemplatePart::Variable(column) => match lexed {
-                    Lexed::Escape => return None,
-                    Lexed::Outside if self.is_empty(*column) => {}
-                    Lexed::Outside if let Some(comma) = self.comma(*column) => {
+                    LexerState::Escape => return None,
+                    LexerState::Outside if self.is_empty(*column) => {}
+                    LexerState::Outside if let Some(comma) = self.comma_position(*column) => {
                         sample.has_members = true;
                         let member = format!("\"{MEMBERS_PLACEHOLDER}{column}\":{PLACEHOLDER}");
                         match comma {
-                            Comma::Before => sample.text.extend([",", &member]),
-                            Comma::Behind => sample.text.extend([&*member, ","]),
+                            CommaPosition::Before => sample.text.extend([",", &member]),
+                            CommaPosition::Behind => sample.text.extend([&*member, ","]),
                         }
                     }
-                    Lexed::Outside => {
-                        let is_members = |column| self.is_empty(column) || self.comma(column) == Some(Comma::Before);
-                        let form = match self.scalar(*column) {
-                            Some(form) if stands_alone(&template.parts, at, is_members) => form,
+                    LexerState::Outside => {
+                        let is_members = |column| {
+                            self.is_empty(column) || self.comma_position(column) == Some(CommaPosition::Before)
+                        };
+                        let form = match self.scalar_kind(*column) {
+                            Some(form) if is_complete_value(&template.parts, at, is_members) => form,
                             // The variable may be part of a number.
                             _ if self.is_in_number(&template.parts, at) => Scalar::Bare,
                             _ => return None,
@@ -293,10 +297,10 @@ impl<'a> JsonColumns<'a> {
                             sample.quoted.push(start..sample.text.len());
                         }
                     }
-                    Lexed::String => {
-                        let form = self.in_string(*column)?;
+                    LexerState::String => {
+                        let form = self.string_effect(*column)?;
                         if form.opens_escape {
-                            lexed = Lexed::Escape;
+                            lexed = LexerState::Escape;
                         }
                         let is_in_key = is_in_key(&template.parts, at + 1, 0, lexed);
                         if is_in_key && !form.is_plain {
@@ -321,70 +325,75 @@ impl<'a> JsonColumns<'a> {
     }
 
     /// The effect of a column's values on a string.
-    fn in_string(&self, column: u32) -> Option<InString> {
+    fn string_effect(&self, column: u32) -> Option<StringEffect> {
         let known = self.in_string.borrow().get(column as usize).copied()?;
         if let Some(known) = known {
             return known;
         }
-        let found = self.find_in_string(column);
+        let found = self.compute_string_effect(column);
         self.in_string.borrow_mut()[column as usize] = Some(found);
         found
     }
 
-    fn find_in_string(&self, column: u32) -> Option<InString> {
-        let plain = InString { opens_escape: false, is_plain: true };
+    fn compute_string_effect(&self, column: u32) -> Option<StringEffect> {
+        let plain = StringEffect { opens_escape: false, is_plain: true };
         let described = self.template_set.columns.get(column as usize)?;
-        if !described.traits.bytes.meets(STRING_ENDS) {
+        if !described.traits.bytes.intersects(STRING_ENDS) {
             return Some(plain);
         }
         if described.traits.string_contents {
-            return Some(InString { opens_escape: false, is_plain: false });
+            return Some(StringEffect { opens_escape: false, is_plain: false });
         }
         match &described.kind {
-            ColumnKind::Dictionary { len } if *len <= VALUES_MAX => {
+            ColumnKind::Dictionary { len } if *len <= CHECKED_VALUES_MAX => {
                 let values = (self.dictionary)(column)?;
                 let all = (0..*len).filter(|code| (*code as usize) < values.len());
-                same(all.map(|code| self.string_parts(&[TemplatePart::Literal(values.get(code).into())])))
+                common_effect(
+                    all.map(|code| self.string_effect_of_parts(&[TemplatePart::Literal(values.get(code).into())])),
+                )
             }
             ColumnKind::Templates(templates) => {
-                same(templates.iter().map(|template| self.string_parts(&template.parts)))
+                common_effect(templates.iter().map(|template| self.string_effect_of_parts(&template.parts)))
             }
             _ => None,
         }
     }
 
     /// The effect on a string of a value composed of these parts.
-    fn string_parts(&self, parts: &[TemplatePart]) -> Option<InString> {
-        let (mut lexed, mut is_plain) = (Lexed::String, true);
+    fn string_effect_of_parts(&self, parts: &[TemplatePart]) -> Option<StringEffect> {
+        let (mut lexed, mut is_plain) = (LexerState::String, true);
         for part in parts {
             match part {
                 TemplatePart::Literal(literal) => {
-                    lexed = lexed_within(lexed, literal)?;
+                    lexed = lex_within_string(lexed, literal)?;
                     is_plain &= !literal.contains(&b'\\');
                 }
-                TemplatePart::Variable(column) if lexed == Lexed::String => {
-                    let form = self.in_string(*column)?;
+                TemplatePart::Variable(column) if lexed == LexerState::String => {
+                    let form = self.string_effect(*column)?;
                     is_plain &= form.is_plain && !form.opens_escape;
-                    lexed = if form.opens_escape { Lexed::Escape } else { Lexed::String };
+                    lexed = if form.opens_escape { LexerState::Escape } else { LexerState::String };
                 }
                 TemplatePart::Variable(_) => return None,
             }
         }
-        Some(InString { opens_escape: lexed == Lexed::Escape, is_plain: is_plain && lexed == Lexed::String })
+        Some(StringEffect {
+            opens_escape: lexed == LexerState::Escape,
+            is_plain: is_plain && lexed == LexerState::String,
+        })
     }
 
     /// The kind of a column's values where JSON expects a value.
-    fn scalar(&self, column: u32) -> Option<Scalar> {
+    fn scalar_kind(&self, column: u32) -> Option<Scalar> {
         let known = self.scalar.borrow().get(column as usize).copied()?;
         if let Some(known) = known {
             return known;
         }
-        let found = self.find_scalar(column);
+        let found = self.compute_scalar_kind(column);
         self.scalar.borrow_mut()[column as usize] = Some(found);
         found
     }
 
-    fn find_scalar(&self, column: u32) -> Option<Scalar> {
+    fn compute_scalar_kind(&self, column: u32) -> Option<Scalar> {
         let described = self.template_set.columns.get(column as usize)?;
         if described.traits.json_scalars {
             return Some(if described.traits.bytes.contains(b'"') { Scalar::Quoted } else { Scalar::Bare });
@@ -393,22 +402,24 @@ impl<'a> JsonColumns<'a> {
             ColumnKind::Numbers { format, .. } => {
                 matches!(format, NumberFormat::Integer | NumberFormat::Decimal { .. }).then_some(Scalar::Bare)
             }
-            ColumnKind::Dictionary { len } if *len <= VALUES_MAX => {
+            ColumnKind::Dictionary { len } if *len <= CHECKED_VALUES_MAX => {
                 let values = (self.dictionary)(column)?;
                 let all = (0..*len).filter(|code| (*code as usize) < values.len());
-                widest(all.map(|code| self.scalar_parts(&[TemplatePart::Literal(values.get(code).into())])))
+                widest_kind(
+                    all.map(|code| self.scalar_kind_of_parts(&[TemplatePart::Literal(values.get(code).into())])),
+                )
             }
             ColumnKind::Templates(templates) => {
-                widest(templates.iter().map(|template| self.scalar_parts(&template.parts)))
+                widest_kind(templates.iter().map(|template| self.scalar_kind_of_parts(&template.parts)))
             }
             _ => None,
         }
     }
 
     /// The kind of a value composed of these parts.
-    fn scalar_parts(&self, parts: &[TemplatePart]) -> Option<Scalar> {
+    fn scalar_kind_of_parts(&self, parts: &[TemplatePart]) -> Option<Scalar> {
         match parts {
-            [TemplatePart::Variable(column)] => self.scalar(*column),
+            [TemplatePart::Variable(column)] => self.scalar_kind(*column),
             [TemplatePart::Literal(text)] => {
                 let text = std::str::from_utf8(text).ok()?;
                 is_scalar(text).then_some(if text.starts_with('"') { Scalar::Quoted } else { Scalar::Bare })
@@ -470,7 +481,7 @@ impl<'a> JsonColumns<'a> {
                     let traits = &described.traits;
                     let is_integer =
                         matches!(described.kind, ColumnKind::Numbers { format: NumberFormat::Integer, .. });
-                    let is_digits = traits.min_len > 0 && traits.bytes.is_within(DIGITS);
+                    let is_digits = traits.min_len > 0 && traits.bytes.is_subset(DIGITS);
                     if !(is_digits || (is_integer && at == 0)) {
                         return false;
                     }
@@ -494,23 +505,29 @@ impl<'a> JsonColumns<'a> {
 
 impl Sample {
     /// Appends a literal, part number `at`, and returns the position in the grammar at its end.
-    fn push_literal(&mut self, parts: &[TemplatePart], at: usize, literal: &[u8], before: Lexed) -> Option<Lexed> {
+    fn push_literal(
+        &mut self,
+        parts: &[TemplatePart],
+        at: usize,
+        literal: &[u8],
+        before: LexerState,
+    ) -> Option<LexerState> {
         let start = self.text.len();
         self.text.push_str(std::str::from_utf8(literal).ok()?);
         let (mut lexed, mut place) = (before, 0);
         while place < literal.len() {
             let len = match (lexed, literal[place]) {
-                (Lexed::String, b'\\') => escape_len(&literal[place..])?,
+                (LexerState::String, b'\\') => escape_len(&literal[place..])?,
                 // The escape began at the end of the previous variable's values.
-                (Lexed::Escape, _) => 1,
+                (LexerState::Escape, _) => 1,
                 _ => {
-                    lexed = lexed_after(lexed, &literal[place..=place])?;
+                    lexed = lex(lexed, &literal[place..=place])?;
                     place += 1;
                     continue;
                 }
             };
             let end = (place + len).min(literal.len());
-            lexed = lexed_after(lexed, &literal[place..end])?;
+            lexed = lex(lexed, &literal[place..end])?;
             if !is_in_key(parts, at, end, lexed) {
                 let escape = start + place..start + end;
                 self.text.replace_range(escape.clone(), &PLACEHOLDER.to_string().repeat(escape.len()));
@@ -522,16 +539,16 @@ impl Sample {
     }
 
     /// The location of a value that `spath` reads from the sample: a scalar, or an object or array as written.
-    fn place_of_any(&self, value: &str) -> ValueLocation {
-        let range = self.range_of(value);
+    fn value_location(&self, value: &str) -> ValueLocation {
+        let range = self.value_range(value);
         let is_string = range.start.checked_sub(1).is_some_and(|before| self.text.as_bytes()[before] == b'"');
         match !is_string && value.starts_with(['{', '[']) {
             true => ValueLocation::of_parts(&self.parts_in(&range)),
-            false => self.place(value),
+            false => self.scalar_location(value),
         }
     }
 
-    fn range_of(&self, value: &str) -> Range<usize> {
+    fn value_range(&self, value: &str) -> Range<usize> {
         let start = value.as_ptr() as usize - self.text.as_ptr() as usize;
         start..start + value.len()
     }
@@ -550,8 +567,8 @@ impl Sample {
     }
 
     /// The location of a scalar that the reader found in the sample.
-    fn place(&self, value: &str) -> ValueLocation {
-        let range = self.range_of(value);
+    fn scalar_location(&self, value: &str) -> ValueLocation {
+        let range = self.value_range(value);
         let within = |lies: &Range<usize>| lies.start < range.end && range.start < lies.end;
         let parts = self.parts_in(&range);
         if self.escapes.iter().chain(&self.quoted).any(within) {
@@ -576,30 +593,30 @@ fn escape_len(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Position in the grammar after `bytes`; `None` if they end inside a `\u` escape.
-fn lexed_after(before: Lexed, bytes: &[u8]) -> Option<Lexed> {
-    lexed_while(before, bytes, |_| true)
+fn lex(before: LexerState, bytes: &[u8]) -> Option<LexerState> {
+    lex_while(before, bytes, |_| true)
 }
 
 /// Continues the lexer over bytes that must not end the string.
-fn lexed_within(before: Lexed, bytes: &[u8]) -> Option<Lexed> {
-    lexed_while(before, bytes, |lexed| lexed != Lexed::Outside)
+fn lex_within_string(before: LexerState, bytes: &[u8]) -> Option<LexerState> {
+    lex_while(before, bytes, |lexed| lexed != LexerState::Outside)
 }
 
-fn lexed_while(before: Lexed, bytes: &[u8], may_be: impl Fn(Lexed) -> bool) -> Option<Lexed> {
+fn lex_while(before: LexerState, bytes: &[u8], may_be: impl Fn(LexerState) -> bool) -> Option<LexerState> {
     let mut lexed = before;
     for (at, byte) in bytes.iter().enumerate() {
         lexed = match (lexed, byte) {
-            (Lexed::Outside, b'"') => Lexed::String,
-            (Lexed::Outside, _) => Lexed::Outside,
-            (Lexed::String, b'"') => Lexed::Outside,
-            (Lexed::String, b'\\') => Lexed::Escape,
-            (Lexed::String, _) => Lexed::String,
-            (Lexed::Escape, b'n' | b't' | b'r' | b'b' | b'f' | b'"' | b'\\' | b'/') => Lexed::String,
-            (Lexed::Escape, b'u') => {
+            (LexerState::Outside, b'"') => LexerState::String,
+            (LexerState::Outside, _) => LexerState::Outside,
+            (LexerState::String, b'"') => LexerState::Outside,
+            (LexerState::String, b'\\') => LexerState::Escape,
+            (LexerState::String, _) => LexerState::String,
+            (LexerState::Escape, b'n' | b't' | b'r' | b'b' | b'f' | b'"' | b'\\' | b'/') => LexerState::String,
+            (LexerState::Escape, b'u') => {
                 let is_whole = bytes.get(at + 1..at + 5).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
-                is_whole.then_some(Lexed::String)?
+                is_whole.then_some(LexerState::String)?
             }
-            (Lexed::Escape, _) => return None,
+            (LexerState::Escape, _) => return None,
         };
         if !may_be(lexed) {
             return None;
@@ -610,7 +627,7 @@ fn lexed_while(before: Lexed, bytes: &[u8], may_be: impl Fn(Lexed) -> bool) -> O
 
 /// Whether a variable outside of strings is a complete value: a punctuation character or a blank is on both sides.
 /// Optional members that start with a comma may follow the variable.
-fn stands_alone(parts: &[TemplatePart], at: usize, begins_with_comma: impl Fn(u32) -> bool) -> bool {
+fn is_complete_value(parts: &[TemplatePart], at: usize, begins_with_comma: impl Fn(u32) -> bool) -> bool {
     let before = match at.checked_sub(1).map(|before| &parts[before]) {
         None => true,
         Some(TemplatePart::Literal(literal)) => {
@@ -630,7 +647,7 @@ fn stands_alone(parts: &[TemplatePart], at: usize, begins_with_comma: impl Fn(u3
 }
 
 /// Whether the string around byte `from` of part `at` is followed by a colon; `lexed` is the position in the grammar.
-fn is_in_key(parts: &[TemplatePart], at: usize, from: usize, lexed: Lexed) -> bool {
+fn is_in_key(parts: &[TemplatePart], at: usize, from: usize, lexed: LexerState) -> bool {
     let mut lexed = lexed;
     let bytes = |(number, part): (usize, &'_ TemplatePart)| match part {
         TemplatePart::Literal(literal) => literal[if number == at { from } else { 0 }..].to_vec(),
@@ -640,9 +657,9 @@ fn is_in_key(parts: &[TemplatePart], at: usize, from: usize, lexed: Lexed) -> bo
     let mut rest = parts.iter().enumerate().skip(at).flat_map(bytes);
     for byte in rest.by_ref() {
         lexed = match (lexed, byte) {
-            (Lexed::String, b'"') => break,
-            (Lexed::String, b'\\') => Lexed::Escape,
-            _ => Lexed::String,
+            (LexerState::String, b'"') => break,
+            (LexerState::String, b'\\') => LexerState::Escape,
+            _ => LexerState::String,
         };
     }
     rest.find(|byte| !byte.is_ascii_whitespace()) == Some(b':')
@@ -670,7 +687,7 @@ fn is_scalar(text: &str) -> bool {
 }
 
 /// The common effect; `None` if effects differ or an effect is unknown.
-fn same(mut all: impl Iterator<Item = Option<InString>>) -> Option<InString> {
+fn common_effect(mut all: impl Iterator<Item = Option<StringEffect>>) -> Option<StringEffect> {
     let mut first = all.next()??;
     for one in all {
         let one = one?;
@@ -683,7 +700,7 @@ fn same(mut all: impl Iterator<Item = Option<InString>>) -> Option<InString> {
 }
 
 /// The kind that covers all of these kinds.
-fn widest(all: impl Iterator<Item = Option<Scalar>>) -> Option<Scalar> {
+fn widest_kind(all: impl Iterator<Item = Option<Scalar>>) -> Option<Scalar> {
     let mut widest = None;
     for one in all {
         widest = match (widest, one?) {
@@ -701,20 +718,20 @@ fn members_at(path: &str) -> Option<(&str, u32)> {
 }
 
 /// The optional members in a template as an object of their own, and the position of their comma.
-fn as_object(template: &Template) -> Option<(Template, Comma)> {
+fn as_object(template: &Template) -> Option<(Template, CommaPosition)> {
     let mut parts = template.parts.clone();
     let comma = match parts.first_mut()? {
         TemplatePart::Literal(first) if first.starts_with(b",") => {
             *first = [b"{", &first[1..]].concat().into();
             parts.push(TemplatePart::Literal(b"}".as_slice().into()));
-            Comma::Before
+            CommaPosition::Before
         }
         TemplatePart::Literal(first) if first.starts_with(b"\"") => {
             *first = [b"{", &**first].concat().into();
             let Some(TemplatePart::Literal(last)) = parts.last_mut() else { return None };
             let members = last.trim_ascii_end().strip_suffix(b",")?;
             *last = [members, b"}"].concat().into();
-            Comma::Behind
+            CommaPosition::Behind
         }
         _ => return None,
     };
@@ -727,7 +744,7 @@ fn as_object(template: &Template) -> Option<(Template, Comma)> {
 }
 
 /// The location of a field, given its locations in the forms that members take; a row has at most one form.
-fn place_of_forms<'f>(forms: impl Iterator<Item = (&'f Template, &'f ValueLocation)> + Clone) -> ValueLocation {
+fn location_in_forms<'f>(forms: impl Iterator<Item = (&'f Template, &'f ValueLocation)> + Clone) -> ValueLocation {
     let mut values: Vec<NestedValue> = Vec::new();
     for (_, place) in forms.clone() {
         let value = match place {
@@ -745,7 +762,7 @@ fn place_of_forms<'f>(forms: impl Iterator<Item = (&'f Template, &'f ValueLocati
     }
     // Every form that has one of these columns must have the field's value in it.
     let is_field = |value: &NestedValue| {
-        forms.clone().filter(|(template, _)| template.names(value.column)).all(|(_, place)| {
+        forms.clone().filter(|(template, _)| template.has_variable(value.column)).all(|(_, place)| {
             match (value.is_escaped, place) {
                 (false, ValueLocation::Variable(column)) => *column == value.column,
                 (true, ValueLocation::Escaped(parts)) => **parts == [TemplatePart::Variable(value.column)],
@@ -763,7 +780,7 @@ fn place_of_forms<'f>(forms: impl Iterator<Item = (&'f Template, &'f ValueLocati
 }
 
 /// Whether a path with variables in its keys may be this name.
-fn may_be_path(path: &str, name: &str) -> bool {
+fn may_match_path(path: &str, name: &str) -> bool {
     let (first, last) = (path.split(KEY_PLACEHOLDER).next(), path.rsplit(KEY_PLACEHOLDER).next());
     name.starts_with(first.unwrap_or_default()) && name.ends_with(last.unwrap_or_default())
 }

@@ -34,7 +34,7 @@ impl KeyEnd {
                         self.variable(template_set, template, at.wrapping_sub(1)),
                         self.variable(template_set, template, at + 1),
                     );
-                    if self.may_be_in(literal, before, after) {
+                    if self.may_overlap(literal, before, after) {
                         return None;
                     }
                     continue;
@@ -46,7 +46,7 @@ impl KeyEnd {
             if !is_apart {
                 return None;
             }
-            if traits.max_len as usize >= self.0.len() && ByteSet::of(&self.0).is_within(traits.bytes) {
+            if traits.max_len as usize >= self.0.len() && ByteSet::of(&self.0).is_subset(traits.bytes) {
                 columns.push(column);
             }
         }
@@ -63,7 +63,7 @@ impl KeyEnd {
     }
 
     /// Whether the key end may overlap a literal, possibly extending into the variables around the literal.
-    fn may_be_in(&self, literal: &[u8], before: Option<&ValueTraits>, after: Option<&ValueTraits>) -> bool {
+    fn may_overlap(&self, literal: &[u8], before: Option<&ValueTraits>, after: Option<&ValueTraits>) -> bool {
         let end = &self.0;
         // The key end begins in the variable before the literal, so a value there may end with these bytes.
         let begins_before = |at: usize| before.is_some_and(|traits| traits.lasts.contains(end[at - 1]));
@@ -83,14 +83,14 @@ impl KeyEnd {
     }
 
     /// For each dictionary entry, whether the entry contains the key end.
-    pub(super) fn in_texts<'t>(&self, texts: impl Iterator<Item = &'t [u8]>) -> Vec<bool> {
+    pub(super) fn matches_in_texts<'t>(&self, texts: impl Iterator<Item = &'t [u8]>) -> Vec<bool> {
         let finder = self.finder();
         texts.map(|text| finder.find(text).is_some()).collect()
     }
 
     /// Indices of the concatenated texts that contain the key end. All texts are searched at once, because the key end
     /// is rare; an occurrence that spans two texts does not count.
-    pub(super) fn places(&self, bytes: &[u8], ends: &[u32]) -> Vec<usize> {
+    pub(super) fn matching_texts(&self, bytes: &[u8], ends: &[u32]) -> Vec<usize> {
         let finder = self.finder();
         let (mut places, mut from, mut at) = (Vec::new(), 0, 0);
         while let Some(found) = bytes.get(from..).and_then(|rest| finder.find(rest)) {

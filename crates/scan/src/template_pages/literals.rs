@@ -18,28 +18,28 @@ use super::cursors::Cursors;
 use super::page::PageReader;
 
 /// Minimum rows of a page for which searching all of its values pays off.
-const ROWS_MIN: usize = 256;
+const PAGE_ROWS_MIN: usize = 256;
 /// Number of searched rows after which a literal that excluded less than one in [`USEFUL`] of them is abandoned.
-const SAMPLE: u32 = 1024;
-const USEFUL: u32 = 16;
+const SAMPLE_ROWS: u32 = 1024;
+const USEFUL_EXCLUSION_DIVISOR: u32 = 16;
 /// Number of values that a search passes one by one before it skips ahead.
-const STEPS: usize = 8;
+const LINEAR_STEPS_MAX: usize = 8;
 
 /// The literals of a pattern.
-pub(super) struct Literals(Vec<Finder<'static>>);
+pub(super) struct RequiredLiterals(Vec<Finder<'static>>);
 
-impl Literals {
-    pub(super) fn of(regex: &Regex) -> Literals {
-        Literals(regex.required_literals().iter().map(|literal| Finder::new(&**literal).into_owned()).collect())
+impl RequiredLiterals {
+    pub(super) fn of(regex: &Regex) -> RequiredLiterals {
+        RequiredLiterals(regex.required_literals().iter().map(|literal| Finder::new(&**literal).into_owned()).collect())
     }
 }
 
 /// Possible positions of a pattern's literals in one window.
-pub(super) struct Sites(Vec<Site>);
+pub(super) struct LiteralSites(Vec<LiteralSite>);
 
 /// Possible positions of one literal, given by columns of free texts.
 #[derive(Default)]
-struct Site {
+struct LiteralSite {
     literal: usize,
     /// Columns whose values may contain the whole literal.
     inside: Vec<u32>,
@@ -48,29 +48,29 @@ struct Site {
     /// Columns whose values may end with this many bytes of the literal, with the rest after the value.
     ends: Vec<(u32, usize)>,
     /// Number of rows in which the literal was searched for.
-    asked: u32,
-    excluded: u32,
+    searched_rows: u32,
+    excluded_rows: u32,
 }
 
-impl Site {
+impl LiteralSite {
     /// Whether searching for the literal has not paid off: nearly all rows that contain the literals before it contain
     /// it too.
-    fn is_idle(&self) -> bool {
-        self.asked >= SAMPLE && self.excluded < self.asked / USEFUL
+    fn is_ineffective(&self) -> bool {
+        self.searched_rows >= SAMPLE_ROWS && self.excluded_rows < self.searched_rows / USEFUL_EXCLUSION_DIVISOR
     }
 
     /// Whether the literal may be in the window of this row.
     fn may_be_in(
         &self,
         row: u32,
-        literals: &Literals,
+        literals: &RequiredLiterals,
         hits: &mut PageHits,
         cursors: &mut Cursors,
         page: &mut PageReader<'_>,
     ) -> Result<bool, EngineError> {
         let finder = &literals.0[self.literal];
         for column in &self.inside {
-            let Some((place, values)) = cursors.place(*column, row, page)? else { return Ok(true) };
+            let Some((place, values)) = cursors.value_position(*column, row, page)? else { return Ok(true) };
             if hits.of(*column, self.literal, finder, values).is_set(place) {
                 return Ok(true);
             }
@@ -93,7 +93,7 @@ impl Site {
 }
 
 /// A part of a window's text.
-enum Piece<'a> {
+enum WindowPiece<'a> {
     /// The same bytes in every row.
     Fixed(Vec<u8>),
     /// A value of this column of free texts.
@@ -102,33 +102,33 @@ enum Piece<'a> {
     Other(&'a ValueTraits),
 }
 
-impl Sites {
+impl LiteralSites {
     /// The positions of the literals; `None` if the literals exclude nothing.
     pub(super) fn of(
-        literals: &Literals,
+        literals: &RequiredLiterals,
         window: &Window,
         template: &FlatTemplate,
         template_set: &TemplateSet,
-    ) -> Option<Sites> {
+    ) -> Option<LiteralSites> {
         let pieces = pieces_of(window, template, template_set)?;
         let literals = literals.0.iter().enumerate();
         let sites = literals.filter_map(|(number, literal)| site_of(number, literal.needle(), &pieces));
-        Some(Sites(sites.collect())).filter(|sites| !sites.0.is_empty())
+        Some(LiteralSites(sites.collect())).filter(|sites| !sites.0.is_empty())
     }
 
     /// Whether the window of this row may have a match. `hits` belong to the row's page.
     pub(super) fn may_match(
         &mut self,
         row: u32,
-        literals: &Literals,
+        literals: &RequiredLiterals,
         hits: &mut PageHits,
         cursors: &mut Cursors,
         page: &mut PageReader<'_>,
     ) -> Result<bool, EngineError> {
-        for site in self.0.iter_mut().filter(|site| !site.is_idle()) {
-            site.asked = site.asked.saturating_add(1);
+        for site in self.0.iter_mut().filter(|site| !site.is_ineffective()) {
+            site.searched_rows = site.searched_rows.saturating_add(1);
             if !site.may_be_in(row, literals, hits, cursors, page)? {
-                site.excluded = site.excluded.saturating_add(1);
+                site.excluded_rows = site.excluded_rows.saturating_add(1);
                 return Ok(false);
             }
         }
@@ -137,11 +137,15 @@ impl Sites {
 }
 
 /// The text of a window in pieces; `None` if one of its parts is not known.
-fn pieces_of<'a>(window: &Window, template: &'a FlatTemplate, template_set: &TemplateSet) -> Option<Vec<Piece<'a>>> {
-    let mut pieces: Vec<Piece<'a>> = Vec::new();
-    let fixed = |pieces: &mut Vec<Piece<'a>>, bytes: &[u8]| match pieces.last_mut() {
-        Some(Piece::Fixed(last)) => last.extend_from_slice(bytes),
-        _ => pieces.push(Piece::Fixed(bytes.to_vec())),
+fn pieces_of<'a>(
+    window: &Window,
+    template: &'a FlatTemplate,
+    template_set: &TemplateSet,
+) -> Option<Vec<WindowPiece<'a>>> {
+    let mut pieces: Vec<WindowPiece<'a>> = Vec::new();
+    let fixed = |pieces: &mut Vec<WindowPiece<'a>>, bytes: &[u8]| match pieces.last_mut() {
+        Some(WindowPiece::Fixed(last)) => last.extend_from_slice(bytes),
+        _ => pieces.push(WindowPiece::Fixed(bytes.to_vec())),
     };
     for part in window.context.part..=window.end.part {
         let first = if part == window.context.part { window.context.offset } else { 0 };
@@ -154,8 +158,8 @@ fn pieces_of<'a>(window: &Window, template: &'a FlatTemplate, template_set: &Tem
                 match window.fillers.iter().find(|(known, _)| *known == part) {
                     Some((_, filler)) => fixed(&mut pieces, filler.as_bytes()),
                     None => pieces.push(match template_set.columns.get(*column as usize)?.kind {
-                        ColumnKind::Texts => Piece::Text(*column),
-                        _ => Piece::Other(traits),
+                        ColumnKind::Texts => WindowPiece::Text(*column),
+                        _ => WindowPiece::Other(traits),
                     }),
                 }
             }
@@ -167,30 +171,30 @@ fn pieces_of<'a>(window: &Window, template: &'a FlatTemplate, template_set: &Tem
 
 /// Possible positions of a literal; `None` if every row contains it, or if that depends on values that are not free
 /// texts.
-fn site_of(number: usize, literal: &[u8], pieces: &[Piece<'_>]) -> Option<Site> {
+fn site_of(number: usize, literal: &[u8], pieces: &[WindowPiece<'_>]) -> Option<LiteralSite> {
     debug_assert!(!literal.is_empty(), "an empty literal matches everywhere");
-    let mut site = Site { literal: number, ..Site::default() };
+    let mut site = LiteralSite { literal: number, ..LiteralSite::default() };
     for (at, piece) in pieces.iter().enumerate() {
         let following = &pieces[at + 1..];
         match piece {
-            Piece::Fixed(bytes) if memmem::find(bytes, literal).is_some() => return None,
-            Piece::Fixed(_) => {}
-            Piece::Text(column) => site.inside.push(*column),
-            Piece::Other(traits) if may_hold(traits, literal) => return None,
-            Piece::Other(_) => {}
+            WindowPiece::Fixed(bytes) if memmem::find(bytes, literal).is_some() => return None,
+            WindowPiece::Fixed(_) => {}
+            WindowPiece::Text(column) => site.inside.push(*column),
+            WindowPiece::Other(traits) if may_contain(traits, literal) => return None,
+            WindowPiece::Other(_) => {}
         }
         for cut in 1..literal.len() {
             let (head, tail) = literal.split_at(cut);
-            if !may_go_on(following, tail) {
+            if !may_continue_with(following, tail) {
                 continue;
             }
             match (piece, following.first()) {
-                (Piece::Text(column), _) => site.ends.push((*column, cut)),
-                (Piece::Fixed(bytes), _) if !bytes.ends_with(head) => {}
-                (Piece::Fixed(_), Some(Piece::Text(column))) => site.starts.push((*column, cut)),
-                (Piece::Fixed(_), _) => return None,
-                (Piece::Other(traits), _) if may_hold(traits, head) => return None,
-                (Piece::Other(_), _) => {}
+                (WindowPiece::Text(column), _) => site.ends.push((*column, cut)),
+                (WindowPiece::Fixed(bytes), _) if !bytes.ends_with(head) => {}
+                (WindowPiece::Fixed(_), Some(WindowPiece::Text(column))) => site.starts.push((*column, cut)),
+                (WindowPiece::Fixed(_), _) => return None,
+                (WindowPiece::Other(traits), _) if may_contain(traits, head) => return None,
+                (WindowPiece::Other(_), _) => {}
             }
         }
     }
@@ -198,22 +202,22 @@ fn site_of(number: usize, literal: &[u8], pieces: &[Piece<'_>]) -> Option<Site> 
 }
 
 /// Whether a value may contain these bytes.
-fn may_hold(traits: &ValueTraits, bytes: &[u8]) -> bool {
+fn may_contain(traits: &ValueTraits, bytes: &[u8]) -> bool {
     bytes.len() <= traits.max_len as usize && bytes.iter().all(|byte| traits.bytes.contains(*byte))
 }
 
 /// Whether these pieces may begin with the rest of a literal.
-fn may_go_on(pieces: &[Piece<'_>], rest: &[u8]) -> bool {
+fn may_continue_with(pieces: &[WindowPiece<'_>], rest: &[u8]) -> bool {
     match pieces.split_first() {
         None => false,
-        Some((Piece::Fixed(bytes), _)) if bytes.len() >= rest.len() => bytes.starts_with(rest),
-        Some((Piece::Fixed(bytes), following)) => {
-            rest.strip_prefix(bytes.as_slice()).is_some_and(|rest| may_go_on(following, rest))
+        Some((WindowPiece::Fixed(bytes), _)) if bytes.len() >= rest.len() => bytes.starts_with(rest),
+        Some((WindowPiece::Fixed(bytes), following)) => {
+            rest.strip_prefix(bytes.as_slice()).is_some_and(|rest| may_continue_with(following, rest))
         }
-        Some((Piece::Text(_), _)) => true,
-        Some((Piece::Other(traits), following)) => {
+        Some((WindowPiece::Text(_), _)) => true,
+        Some((WindowPiece::Other(traits), following)) => {
             rest.first().is_some_and(|byte| traits.bytes.contains(*byte))
-                || traits.min_len == 0 && may_go_on(following, rest)
+                || traits.min_len == 0 && may_continue_with(following, rest)
         }
     }
 }
@@ -225,7 +229,7 @@ pub(super) struct PageHits(Vec<(u32, usize, Hits)>);
 impl PageHits {
     /// An empty cache for a page; `None` if the page has so few rows that testing them one by one is cheaper.
     pub(super) fn for_rows(rows: usize) -> Option<PageHits> {
-        (rows >= ROWS_MIN).then(PageHits::default)
+        (rows >= PAGE_ROWS_MIN).then(PageHits::default)
     }
 
     fn of(&mut self, column: u32, literal: usize, finder: &Finder<'_>, values: &PageColumn) -> &Hits {
@@ -240,8 +244,8 @@ impl PageHits {
 
 /// Number of the value that contains the byte at `start`; at least `from`. Many literals occur in every value, so the
 /// value is usually near.
-fn value_at(ends: &[u32], from: usize, start: usize) -> usize {
-    let near = ends.len().min(from + STEPS);
+fn value_at_byte(ends: &[u32], from: usize, start: usize) -> usize {
+    let near = ends.len().min(from + LINEAR_STEPS_MAX);
     match ends[from..near].iter().position(|end| *end as usize > start) {
         Some(steps) => from + steps,
         None => near + ends[near..].partition_point(|end| (*end as usize) <= start),
@@ -259,7 +263,7 @@ impl Hits {
         let (mut at, mut value) = (0, 0);
         while let Some(found) = bytes.get(at..).and_then(|rest| finder.find(rest)) {
             let start = at + found;
-            value = value_at(ends, value, start);
+            value = value_at_byte(ends, value, start);
             let Some(end) = ends.get(value).map(|end| *end as usize) else { break };
             if start + finder.needle().len() <= end {
                 bits[value / u64::BITS as usize] |= 1 << (value % u64::BITS as usize);
@@ -286,7 +290,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn hits_are_the_values_that_contain_the_literal(
+        fn hits_are_exactly_the_values_containing_the_literal(
             values in prop::collection::vec("[ab]{0,5}", 0..150),
             literal in "[ab]{2,3}",
         ) {
@@ -306,7 +310,7 @@ mod tests {
 
         /// If a window's text contains a literal, the literal is at one of the sites, whatever the parts of the text.
         #[test]
-        fn a_literal_is_at_one_of_its_sites(
+        fn literals_occur_only_at_their_sites(
             parts in prop::collection::vec((0..3u8, "[ab]{0,3}"), 1..6),
             literal in "[ab]{2,3}",
         ) {
@@ -317,14 +321,14 @@ mod tests {
             for (number, (kind, text)) in (0u32..).zip(&parts) {
                 match kind {
                     0 => match pieces.last_mut() {
-                        Some(Piece::Fixed(last)) => last.extend_from_slice(text.as_bytes()),
-                        _ => pieces.push(Piece::Fixed(text.clone().into_bytes())),
+                        Some(WindowPiece::Fixed(last)) => last.extend_from_slice(text.as_bytes()),
+                        _ => pieces.push(WindowPiece::Fixed(text.clone().into_bytes())),
                     },
                     1 => {
-                        pieces.push(Piece::Text(number));
+                        pieces.push(WindowPiece::Text(number));
                         texts.push((number, text));
                     }
-                    _ => pieces.push(Piece::Other(&only_a)),
+                    _ => pieces.push(WindowPiece::Other(&only_a)),
                 }
             }
             let value_of = |kind: u8, text: &str| if kind == 2 { text.replace('b', "") } else { text.to_owned() };

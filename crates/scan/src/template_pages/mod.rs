@@ -65,65 +65,65 @@ use quarry_event::{FieldColumns, PageColumns, TimeRange, ValueColumns};
 use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
-pub(crate) use self::conditions::{Conditions, WrittenWords};
-use self::doubts::rows_in_doubt;
-pub(crate) use self::facts::KnownTemplates;
+pub(crate) use self::conditions::{Conditions, RequiredWords};
+use self::doubts::ambiguous_rows;
+pub(crate) use self::facts::TemplateFactsCache;
 use self::field_locations::FieldLocations;
 use self::groups::{add_extracts, read_groups, with_commands, with_extracts};
-use self::outcome::{MAYBE, NO, Outcome, YES};
+use self::outcome::{NO, Outcome, UNDECIDED, YES};
 use self::page::{PageReader, Rows};
 pub(crate) use self::rex::RexReader;
 use self::roots::reads_on_columns;
-pub(crate) use self::slab::Slabs;
-use self::slab::{Asked, Slab};
-use super::event_fields::is_given;
+pub(crate) use self::slab::SlabCache;
+use self::slab::{Slab, SlabRequest};
+use super::event_fields::is_intrinsic_field;
 use super::fields::Projection;
-use super::row_selector::PlacedRows;
+use super::row_selector::PositionedRows;
 use super::top_k::TopKThreshold;
 use super::{EventScan, PageRef};
-use crate::derive::Way;
+use crate::derive::FieldStrategy;
 
 /// Minimum number of undecided events in a page for which a condition is evaluated a second time.
-const DOUBTS_MIN: usize = 16;
+const UNDECIDED_ROWS_MIN: usize = 16;
 /// If a page has at most this many candidate rows, their texts are rebuilt and tested without reading its columns.
-const RARE_ROWS: usize = 16;
+const RARE_ROWS_MAX: usize = 16;
 
 /// Result of reading a page by columns.
 pub(super) enum TemplateRows {
     /// The page is stored as plain text.
     PlainTexts,
     /// The matching rows.
-    Rows(Option<PlacedRows>),
+    Rows(Option<PositionedRows>),
 }
 
 /// Field locations in a slab, if its templates determine them.
-struct KnownSlab<'a>(Option<&'a Slab>);
+struct SlabFieldColumns<'a>(Option<&'a Slab>);
 
-impl FieldColumns for KnownSlab<'_> {
+impl FieldColumns for SlabFieldColumns<'_> {
     fn columns_of(&self, field: &str) -> Option<ValueColumns> {
         self.0?.field(field)?.columns.clone()
     }
 }
 
 /// Like [`KnownSlab`], for a slab that is opened only when a field is requested.
-pub(super) struct LaterSlab<'a> {
+pub(super) struct LazyFieldColumns<'a> {
     pub scan: &'a EventScan,
     pub segment: &'a Arc<dyn Segment>,
     pub messages: &'a Messages,
 }
 
-impl FieldColumns for LaterSlab<'_> {
+impl FieldColumns for LazyFieldColumns<'_> {
     fn columns_of(&self, field: &str) -> Option<ValueColumns> {
-        let names = self.scan.cut_names();
+        let names = self.scan.extracted_names();
         let (rules, conditions) = (&self.scan.rules, self.scan.filter.conditions());
         // Faults of the slab are reported when it is read.
-        let way = self.scan.derivations.way_of(self.segment, self.messages).ok()?;
+        let way = self.scan.derivations.strategy_of(self.segment, self.messages).ok()?;
         let computed = way.computed.as_ref();
         let paths = self.scan.rexes.paths();
-        let (words, tested) = (conditions.words().len(), conditions.tested().collect());
-        let asked = Asked { rules, names: &names, paths, words, tested, computed, messages: self.messages };
+        let (words, tested) = (conditions.words().len(), conditions.tested_fields().collect());
+        let asked = SlabRequest { rules, names: &names, paths, words, tested, computed, messages: self.messages };
         let slab = self.scan.slabs.of(self.segment, &asked).ok()?;
-        KnownSlab(slab.as_deref()).columns_of(field)
+        SlabFieldColumns(slab.as_deref()).columns_of(field)
     }
 }
 
@@ -134,7 +134,7 @@ impl EventScan {
         &self,
         page: &PageRef,
         columns: PageColumns,
-        way: &Way,
+        way: &FieldStrategy,
         coded: bool,
         context: &CommandContext,
         left: &mut usize,
@@ -147,28 +147,28 @@ impl EventScan {
         }
         if page.is_rare
             && let Some(rows) = context.costs.measure_part(ScanPart::Index, || {
-                let known = KnownSlab(Some(slab.as_ref()));
-                page.segment.candidate_rows(page.page, self.filter.terms(), &known, RARE_ROWS)
+                let known = SlabFieldColumns(Some(slab.as_ref()));
+                page.segment.candidate_rows(page.page, self.filter.terms(), &known, RARE_ROWS_MAX)
             })?
         {
             let rows = match in_range {
                 Rows::All(_) => rows,
                 Rows::Some(in_range) => rows.into_iter().filter(|row| in_range.binary_search(row).is_ok()).collect(),
             };
-            return Ok(TemplateRows::Rows(self.few(rows, columns, &mut reader, coded, context)?));
+            return Ok(TemplateRows::Rows(self.read_candidates(rows, columns, &mut reader, coded, context)?));
         }
         if coded
             && matches!(in_range, Rows::All(_))
-            && let Some(rows) = self.counted(page, columns, &mut reader)?
+            && let Some(rows) = self.counted_rows(page, columns, &mut reader)?
         {
-            return Ok(TemplateRows::Rows(rows.map(of_several)));
+            return Ok(TemplateRows::Rows(rows.map(representative_rows)));
         }
-        let outcome = context.costs.measure_part(ScanPart::Filter, || self.outcome(columns, &mut reader))?;
+        let outcome = context.costs.measure_part(ScanPart::Filter, || self.evaluate_condition(columns, &mut reader))?;
         if coded && self.is_represented_by_extremes(&outcome, &in_range, &slab) {
-            return self.extremes_of(page, &slab).map(|rows| TemplateRows::Rows(Some(of_several(rows))));
+            return self.extreme_rows(page, &slab).map(|rows| TemplateRows::Rows(Some(representative_rows(rows))));
         }
-        let rows = self.demanded_by_terms(page, split(outcome, in_range), &reader, left)?;
-        Ok(TemplateRows::Rows(self.rows_of(rows, &mut reader, coded, context, left)?))
+        let rows = self.filter_by_terms(page, split_outcome(outcome, in_range), &reader, left)?;
+        Ok(TemplateRows::Rows(self.build_rows(rows, &mut reader, coded, context, left)?))
     }
 
     /// Builds the rows at these positions of a page of a template slab from their texts.
@@ -177,23 +177,29 @@ impl EventScan {
         page: &PageRef,
         selected: &[u32],
         columns: PageColumns,
-        way: &Way,
+        way: &FieldStrategy,
         context: &CommandContext,
     ) -> Result<TemplateRows, EngineError> {
         let Some(slab) = self.slab_of(page, way, context)? else { return Ok(TemplateRows::PlainTexts) };
-        let (rows, positions) = self.maybe(selected.to_vec(), &mut PageReader::new(&slab, page, columns), context)?;
-        Ok(TemplateRows::Rows(rows.map(|rows| PlacedRows { rows, positions })))
+        let (rows, positions) =
+            self.test_undecided(selected.to_vec(), &mut PageReader::new(&slab, page, columns), context)?;
+        Ok(TemplateRows::Rows(rows.map(|rows| PositionedRows { rows, positions })))
     }
 
     /// The template slab of a page; `None` if the page is stored as plain text.
-    fn slab_of(&self, page: &PageRef, way: &Way, context: &CommandContext) -> Result<Option<Arc<Slab>>, EngineError> {
-        let names = self.cut_names();
-        let asked = Asked {
+    fn slab_of(
+        &self,
+        page: &PageRef,
+        way: &FieldStrategy,
+        context: &CommandContext,
+    ) -> Result<Option<Arc<Slab>>, EngineError> {
+        let names = self.extracted_names();
+        let asked = SlabRequest {
             rules: &self.rules,
             names: &names,
             paths: self.rexes.paths(),
             words: self.filter.conditions().words().len(),
-            tested: self.filter.conditions().tested().collect(),
+            tested: self.filter.conditions().tested_fields().collect(),
             computed: way.computed.as_ref(),
             messages: &context.messages,
         };
@@ -201,48 +207,48 @@ impl EventScan {
     }
 
     /// The rows of a page that match and those that may match, in order of arrival.
-    fn rows_of(
+    fn build_rows(
         &self,
         (sure, mut maybe): (Rows, Vec<u32>),
         reader: &mut PageReader<'_>,
         coded: bool,
         context: &CommandContext,
         left: &mut usize,
-    ) -> Result<Option<PlacedRows>, EngineError> {
+    ) -> Result<Option<PositionedRows>, EngineError> {
         let slab = reader.slab;
-        let mut sure = self.best_of(sure, reader, left)?;
+        let mut sure = self.apply_top_k(sure, reader, left)?;
         let costs = &context.costs;
         let computed = costs.measure_part(ScanPart::Rules, || self.computed_columns(&mut sure, &mut maybe, reader))?;
-        let mut rexes = self.rexes.readers(&reader.segment());
-        if !self.projection.wants_unnamed() {
+        let mut rexes = self.rexes.take_readers(&reader.segment());
+        if !self.projection.includes_unnamed() {
             add_extracts(&mut rexes, slab, |name| {
-                let is_asked_for = !is_given(name) && slab.is_asked_for(name) && !slab.is_computed(name);
+                let is_asked_for = !is_intrinsic_field(name) && slab.needs_pattern(name) && !slab.is_computed(name);
                 is_asked_for && self.projection.names.iter().any(|wanted| wanted == name)
             });
         }
-        let known = self.demanded_by_groups(&mut rexes, &mut sure, reader, left)?;
+        let known = self.filter_by_groups(&mut rexes, &mut sure, reader, left)?;
         let mut groups =
             costs.measure_part(ScanPart::Fields, || read_groups(&mut rexes, known, &mut sure, &mut maybe, reader))?;
         let sure_rows = match sure.is_empty() {
             true => None,
             false => {
-                let rows = self.sure(&sure, reader, coded, context)?;
+                let rows = self.columns_of_matches(&sure, reader, coded, context)?;
                 let rows = with_extracts(rows, &rexes, &mut groups, slab)?;
                 let rows = self.with_computed(rows, &sure, computed, reader)?;
                 let rows = with_commands(rows, &rexes, &mut groups, slab)?;
-                let rows = costs.measure_part(ScanPart::Fields, || self.with_paths(rows, &sure, reader))?;
-                let rows = self.with_lengths(rows, &sure, reader)?;
+                let rows = costs.measure_part(ScanPart::Fields, || self.add_paths(rows, &sure, reader))?;
+                let rows = self.add_lengths(rows, &sure, reader)?;
                 assert_eq!(rows.num_rows(), sure.len(), "columns that are added leave the rows as they are");
                 Some(rows)
             }
         };
-        self.rexes.give_back(rexes);
-        let (maybe_rows, kept) = self.maybe(maybe, reader, context)?;
-        joined((sure_rows, sure.into_vec()), (maybe_rows, kept))
+        self.rexes.return_readers(rexes);
+        let (maybe_rows, kept) = self.test_undecided(maybe, reader, context)?;
+        join_rows((sure_rows, sure.into_vec()), (maybe_rows, kept))
     }
 
     /// Adds the values at the pushed-down `spath` paths.
-    fn with_paths(
+    fn add_paths(
         &self,
         mut rows: RecordBatch,
         sure: &Rows,
@@ -260,27 +266,27 @@ impl EventScan {
     }
 
     /// Adds the lengths of the event texts.
-    fn with_lengths(
+    fn add_lengths(
         &self,
         mut rows: RecordBatch,
         sure: &Rows,
         reader: &mut PageReader<'_>,
     ) -> Result<RecordBatch, EngineError> {
-        for output in self.rexes.lengths() {
+        for output in self.rexes.length_fields() {
             rows = rows::with_column(&rows, output, text_lengths::text_lengths(sure, reader)?)?;
         }
         Ok(rows)
     }
 
     /// The result of the condition for each event of a page.
-    fn outcome(&self, columns: PageColumns, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+    fn evaluate_condition(&self, columns: PageColumns, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         let mut outcome = self.filter.conditions().run(reader)?;
-        outcome = self.ask_composites(outcome, reader)?;
+        outcome = self.reevaluate_composites(outcome, reader)?;
         if columns.fields {
-            outcome = self.doubt_indexed(outcome, reader)?;
+            outcome = self.mark_indexed_undecided(outcome, reader)?;
         }
-        if !self.projection.wants_unnamed() {
-            outcome = self.doubt_unplaced(outcome, reader)?;
+        if !self.projection.includes_unnamed() {
+            outcome = self.mark_unlocated_undecided(outcome, reader)?;
         }
         Ok(outcome)
     }
@@ -290,9 +296,9 @@ impl EventScan {
     fn is_represented_by_extremes(&self, outcome: &Outcome, in_range: &Rows, slab: &Slab) -> bool {
         let Projection { all, every, names, patterns, tested_patterns: _, raw, index_time } = &self.projection;
         let is_alike = |name: &String| {
-            name == "_time" || METADATA_FIELDS.contains(&name.as_str()) && slab.metadata(name).is_alike()
+            name == "_time" || METADATA_FIELDS.contains(&name.as_str()) && slab.metadata(name).is_uniform()
         };
-        let all_match = matches!(in_range, Rows::All(_)) && outcome.is_same(YES);
+        let all_match = matches!(in_range, Rows::All(_)) && outcome.is_all(YES);
         let is_more = *all || *every || *raw || *index_time || !patterns.is_empty();
         let is_rest = self.rexes.is_empty() && self.top_k.is_none();
         self.extremes && all_match && is_rest && !is_more && names.iter().all(is_alike)
@@ -301,7 +307,7 @@ impl EventScan {
     /// The first and last event of a page of otherwise equal events, with the number of events each represents. The
     /// time range listed for a page of a template slab is exact; a part of a page, whose time range may be too wide,
     /// never has templates.
-    fn extremes_of(&self, page: &PageRef, slab: &Slab) -> Result<RecordBatch, EngineError> {
+    fn extreme_rows(&self, page: &PageRef, slab: &Slab) -> Result<RecordBatch, EngineError> {
         assert!(page.info.events > 0, "a page of which all events match has one");
         let (times, events) = match i64::from(page.info.events) {
             1 => (vec![page.info.time_min], vec![1]),
@@ -309,25 +315,25 @@ impl EventScan {
         };
         let rows = times.len();
         let mut columns: Vec<(String, ArrayRef)> = vec![(rows::EVENTS.into(), Arc::new(Int64Array::from(events)))];
-        if self.projection.wants("_time") {
+        if self.projection.includes("_time") {
             columns.push(("_time".into(), Arc::new(TimestampNanosecondArray::from(times))));
         }
-        for field in METADATA_FIELDS.into_iter().filter(|field| self.projection.wants(field)) {
+        for field in METADATA_FIELDS.into_iter().filter(|field| self.projection.includes(field)) {
             columns.push((field.into(), slab.metadata(field).column(std::iter::repeat_n(0, rows))?));
         }
         rows::batch_of(columns, rows)
     }
 
     /// Drops rows that cannot be among the first of the top-k sort, if the sort key is a field of the slab.
-    fn best_of(&self, sure: Rows, reader: &mut PageReader<'_>, left: &mut usize) -> Result<Rows, EngineError> {
-        let field = self.top_k.as_ref().and_then(|top_k| Some((top_k, reader.slab.field(top_k.field_of_events()?)?)));
+    fn apply_top_k(&self, sure: Rows, reader: &mut PageReader<'_>, left: &mut usize) -> Result<Rows, EngineError> {
+        let field = self.top_k.as_ref().and_then(|top_k| Some((top_k, reader.slab.field(top_k.event_field()?)?)));
         let Some((top_k, field)) =
             field.filter(|(_, field)| !field.by_text && field.patterned.is_empty() && !sure.is_empty())
         else {
             return Ok(sure);
         };
         let values = columns::field_column(field, &sure, reader)?;
-        let Some(kept) = top_k.keep(values.as_ref(), None, sure.len()) else { return Ok(sure) };
+        let Some(kept) = top_k.candidate_mask(values.as_ref(), None, sure.len()) else { return Ok(sure) };
         let rows: Vec<u32> = sure.iter().zip(&kept).filter(|(_, kept)| **kept).map(|(row, _)| row).collect();
         *left += sure.len() - rows.len();
         Ok(Rows::Some(rows))
@@ -335,14 +341,14 @@ impl EventScan {
 
     /// Evaluates the condition again if many events are undecided because a field is composed of several parts or
     /// computed: the text of the field is smaller than that of the event.
-    fn ask_composites(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+    fn reevaluate_composites(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         let open: Vec<u32> = match &outcome {
-            Outcome::Same(MAYBE) => (0..u32_of(reader.len())).collect(),
+            Outcome::Same(UNDECIDED) => (0..u32_of(reader.len())).collect(),
             Outcome::Same(_) => Vec::new(),
-            Outcome::Each(answers) => memchr::memchr_iter(MAYBE, answers).map(|row| row as u32).collect(),
+            Outcome::Each(answers) => memchr::memchr_iter(UNDECIDED, answers).map(|row| row as u32).collect(),
         };
         let conditions = self.filter.conditions();
-        if open.len() < DOUBTS_MIN || !conditions.tests_composites(reader.slab)? {
+        if open.len() < UNDECIDED_ROWS_MIN || !conditions.tests_composites(reader.slab)? {
             return Ok(outcome);
         }
         if conditions.tests_computed(reader.slab) {
@@ -357,13 +363,11 @@ impl EventScan {
     }
 
     /// Names of the extracted fields.
-    fn cut_names(&self) -> Vec<String> {
+    fn extracted_names(&self) -> Vec<String> {
         let wanted = self.projection.names.iter().map(String::as_str);
         let mut names: Vec<String> = Vec::new();
-        for name in
-            wanted.chain(self.filter.names()).chain(self.top_k.as_ref().and_then(TopKThreshold::field_of_events))
-        {
-            if !is_given(name) && !names.iter().any(|known| known == name) {
+        for name in wanted.chain(self.filter.names()).chain(self.top_k.as_ref().and_then(TopKThreshold::event_field)) {
+            if !is_intrinsic_field(name) && !names.iter().any(|known| known == name) {
                 names.push(name.to_owned());
             }
         }
@@ -371,65 +375,65 @@ impl EventScan {
     }
 
     fn rows_in_range(&self, reader: &mut PageReader<'_>, page: &PageRef) -> Result<Rows, EngineError> {
-        if self.holds_whole(page) {
+        if self.covers_page(page) {
             return Ok(Rows::All(page.info.events));
         }
-        Ok(Rows::Some(self.in_range(reader.events()?.as_ref(), &page.info)))
+        Ok(Rows::Some(self.event_rows_in_range(reader.events()?.as_ref(), &page.info)))
     }
 
     /// Makes events undecided if they have an index-time field that the search uses.
-    fn doubt_indexed(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+    fn mark_indexed_undecided(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         let events = reader.events()?;
         let slab = reader.slab;
-        let counts = |name: &str| slab.reads(name);
+        let counts = |name: &str| slab.reads_field(name);
         let mut doubted = events.fields.iter().filter(|field| counts(&field.name)).peekable();
         if doubted.peek().is_none() {
             return Ok(outcome);
         }
         let mut each = outcome.into_each(events.len());
-        doubted.for_each(|field| each[field.row as usize] = MAYBE);
+        doubted.for_each(|field| each[field.row as usize] = UNDECIDED);
         Ok(Outcome::Each(each))
     }
 
     /// Makes matching events undecided if a requested field must be read from their text, or if one of their values
     /// may contain the field's name as a key.
-    fn doubt_unplaced(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
-        if outcome.is_same(NO) {
+    fn mark_unlocated_undecided(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        if outcome.is_all(NO) {
             return Ok(outcome);
         }
         let slab = reader.slab;
         let fields = self.projection.names.iter().filter_map(|name| slab.field(name));
         let fields: Vec<&FieldLocations> = fields.chain(slab.paths().iter().map(Arc::as_ref)).collect();
-        self.doubt_fields(&fields, outcome, reader)
+        self.mark_fields_undecided(&fields, outcome, reader)
     }
 
     /// Makes matching events undecided where one of these fields must be read from text.
-    fn doubt_fields(
+    fn mark_fields_undecided(
         &self,
         fields: &[&FieldLocations],
         outcome: Outcome,
         reader: &mut PageReader<'_>,
     ) -> Result<Outcome, EngineError> {
-        let mut outcome = doubt_repeated(fields, outcome, reader)?;
-        if let Some(by_key) = unplaced(fields, reader.slab) {
+        let mut outcome = mark_repeated_undecided(fields, outcome, reader)?;
+        if let Some(by_key) = text_only_keys(fields, reader.slab) {
             let keys = reader.keys()?;
             if keys.iter().any(|key| by_key[*key as usize]) {
                 let mut each = outcome.into_each(keys.len());
                 for (answer, key) in each.iter_mut().zip(keys.iter()) {
                     if *answer == YES && by_key[*key as usize] {
-                        *answer = MAYBE;
+                        *answer = UNDECIDED;
                     }
                 }
                 outcome = Outcome::Each(each);
             }
         }
         for field in fields {
-            let rows = rows_in_doubt(field, reader)?;
+            let rows = ambiguous_rows(field, reader)?;
             if !rows.is_empty() {
                 let mut each = outcome.into_each(reader.len());
                 for row in rows {
                     let answer = &mut each[row as usize];
-                    *answer = if *answer == YES { MAYBE } else { *answer };
+                    *answer = if *answer == YES { UNDECIDED } else { *answer };
                 }
                 outcome = Outcome::Each(each);
             }
@@ -438,71 +442,72 @@ impl EventScan {
     }
 
     /// The matching rows among a few candidates, decided by the values of the requested fields if these suffice.
-    fn few(
+    fn read_candidates(
         &self,
         rows: Vec<u32>,
         columns: PageColumns,
         reader: &mut PageReader<'_>,
         coded: bool,
         context: &CommandContext,
-    ) -> Result<Option<PlacedRows>, EngineError> {
+    ) -> Result<Option<PositionedRows>, EngineError> {
         let is_computed = self.projection.names.iter().any(|name| reader.slab.is_computed(name));
-        let wants_text = self.projection.raw || self.projection.wants_unnamed();
+        let wants_text = self.projection.raw || self.projection.includes_unnamed();
         let by_text = wants_text || columns.fields || !self.rexes.is_empty() || is_computed;
-        if rows.is_empty() || by_text || reader.slab.asks_patterns() {
-            let (rows, positions) = self.maybe(rows, reader, context)?;
-            return Ok(rows.map(|rows| PlacedRows { rows, positions }));
+        if rows.is_empty() || by_text || reader.slab.needs_any_pattern() {
+            let (rows, positions) = self.test_undecided(rows, reader, context)?;
+            return Ok(rows.map(|rows| PositionedRows { rows, positions }));
         }
         let mut answers =
-            context.costs.measure_part(ScanPart::Filter, || self.filter.conditions().of_rows(&rows, reader))?;
+            context.costs.measure_part(ScanPart::Filter, || self.filter.conditions().test_rows(&rows, reader))?;
         assert_eq!(answers.len(), rows.len(), "each row has its answer");
         let slab = reader.slab;
         let fields: Vec<&FieldLocations> = self.projection.names.iter().filter_map(|name| slab.field(name)).collect();
-        let by_key = unplaced(&fields, slab);
-        let doubted: Vec<&FieldLocations> = fields.into_iter().filter(|field| !field.doubts.is_empty()).collect();
+        let by_key = text_only_keys(&fields, slab);
+        let doubted: Vec<&FieldLocations> =
+            fields.into_iter().filter(|field| !field.ambiguous_columns.is_empty()).collect();
         if by_key.is_some() || !doubted.is_empty() {
             let keys = reader.keys()?;
             for (answer, row) in answers.iter_mut().zip(&rows).filter(|(answer, _)| **answer == YES) {
                 let key = keys[*row as usize];
                 let by_text = by_key.as_ref().is_some_and(|by_key| by_key[key as usize]);
-                if by_text || doubted.iter().any(|field| field.is_doubted(key)) {
-                    *answer = MAYBE;
+                if by_text || doubted.iter().any(|field| field.is_ambiguous(key)) {
+                    *answer = UNDECIDED;
                 }
             }
         }
         for field in self.projection.names.iter().filter_map(|name| reader.slab.field(name)) {
-            let repeated = reader.rows_with_several(&field.repeating)?;
+            let repeated = reader.rows_with_multiple_values(&field.repeatable_columns)?;
             let doubted = answers.iter_mut().zip(&rows).filter(|(_, row)| repeated.binary_search(row).is_ok());
-            doubted.filter(|(answer, _)| **answer == YES).for_each(|(answer, _)| *answer = MAYBE);
+            doubted.filter(|(answer, _)| **answer == YES).for_each(|(answer, _)| *answer = UNDECIDED);
         }
         let with = |wanted: u8| rows.iter().zip(&answers).filter(move |(_, answer)| **answer == wanted);
         let sure = Rows::Some(with(YES).map(|(row, _)| *row).collect());
         let sure_rows = match sure.is_empty() {
             true => None,
-            false => Some(self.sure(&sure, reader, coded, context)?),
+            false => Some(self.columns_of_matches(&sure, reader, coded, context)?),
         };
-        let maybe = with(MAYBE).map(|(row, _)| *row).collect();
-        let (maybe_rows, kept) = self.maybe(maybe, reader, context)?;
-        joined((sure_rows, sure.into_vec()), (maybe_rows, kept))
+        let maybe = with(UNDECIDED).map(|(row, _)| *row).collect();
+        let (maybe_rows, kept) = self.test_undecided(maybe, reader, context)?;
+        join_rows((sure_rows, sure.into_vec()), (maybe_rows, kept))
     }
 
     /// The columns of matching rows.
-    fn sure(
+    fn columns_of_matches(
         &self,
         sure: &Rows,
         reader: &mut PageReader<'_>,
         coded: bool,
         context: &CommandContext,
     ) -> Result<RecordBatch, EngineError> {
-        if self.projection.wants_unnamed() {
+        if self.projection.includes_unnamed() {
             let rows: Vec<u32> = sure.iter().collect();
-            let events = context.costs.measure_part(ScanPart::RawData, || reader.rebuilt(&rows))?;
+            let events = context.costs.measure_part(ScanPart::RawData, || reader.rebuild_rows(&rows))?;
             let all: Vec<u32> = (0..u32_of(rows.len())).collect();
             let batch = self.columns(&events, &all, context)?;
-            return self.without_extra(batch);
+            return self.drop_filter_columns(batch);
         }
         let mut columns: Vec<(String, ArrayRef)> = Vec::new();
-        if !coded || self.projection.wants("_time") {
+        if !coded || self.projection.includes("_time") {
             let events = reader.events()?;
             let times: TimestampNanosecondArray = match sure {
                 Rows::All(_) => events.time.clone().into(),
@@ -515,7 +520,7 @@ impl EventScan {
             let texts = context.costs.measure_part(ScanPart::RawData, || reader.texts(TEXT_COLUMN, &rows))?;
             columns.push(("_raw".into(), columns::text_array(&texts.bytes, &texts.ends)?));
         }
-        for field in METADATA_FIELDS.into_iter().filter(|field| self.projection.wants(field)) {
+        for field in METADATA_FIELDS.into_iter().filter(|field| self.projection.includes(field)) {
             columns.push((field.into(), self.metadata_column(field, sure, reader)?));
         }
         if self.projection.index_time {
@@ -523,8 +528,8 @@ impl EventScan {
             let seconds = sure.iter().map(|row| events.index_time.get(row as usize).map(|time| time / NS_PER_SEC));
             columns.push(("_indextime".into(), Arc::new(seconds.collect::<Int64Array>())));
         }
-        for name in self.projection.names.iter().filter(|name| !is_given(name)) {
-            if self.rexes.is_only_source(name) && reads_on_columns(reader.slab, name) {
+        for name in self.projection.names.iter().filter(|name| !is_intrinsic_field(name)) {
+            if self.rexes.reads_exclusively(name) && reads_on_columns(reader.slab, name) {
                 continue;
             }
             let Some(field) = reader.slab.field(name) else { continue };
@@ -539,7 +544,7 @@ impl EventScan {
     /// A metadata field of these rows.
     fn metadata_column(&self, field: &str, rows: &Rows, reader: &mut PageReader<'_>) -> Result<ArrayRef, EngineError> {
         let metadata = reader.slab.metadata(field);
-        match (metadata.is_alike(), rows) {
+        match (metadata.is_uniform(), rows) {
             // All events have the same value, so the codes need not be read.
             (true, rows) => metadata.column(std::iter::repeat_n(0, rows.len())),
             (false, Rows::All(_)) => metadata.column(reader.metas()?.iter().copied()),
@@ -551,7 +556,7 @@ impl EventScan {
     }
 
     /// The rows that match by their text, and their positions.
-    fn maybe(
+    fn test_undecided(
         &self,
         maybe: Vec<u32>,
         reader: &mut PageReader<'_>,
@@ -560,9 +565,9 @@ impl EventScan {
         if maybe.is_empty() {
             return Ok((None, maybe));
         }
-        let events = context.costs.measure_part(ScanPart::RawData, || reader.rebuilt(&maybe))?;
+        let events = context.costs.measure_part(ScanPart::RawData, || reader.rebuild_rows(&maybe))?;
         let all = (0..u32_of(maybe.len())).collect();
-        let found = self.matching(&events, all, context)?;
+        let found = self.filter_rows(&events, all, context)?;
         Ok(match found {
             Some((batch, kept)) => (Some(batch), kept.into_iter().map(|place| maybe[place as usize]).collect()),
             None => (None, Vec::new()),
@@ -570,15 +575,15 @@ impl EventScan {
     }
 
     /// Whether the time range covers the whole page.
-    pub(super) fn holds_whole(&self, page: &PageRef) -> bool {
+    pub(super) fn covers_page(&self, page: &PageRef) -> bool {
         self.index_range == TimeRange::ALL
             && self.range.contains(page.info.time_min)
             && self.range.contains(page.info.time_max)
     }
 
     /// Whether every event of the page becomes a row.
-    pub fn wants_every_event(&self, page: &PageRef) -> bool {
-        self.holds_whole(page) && self.filter.conditions().is_always()
+    pub fn matches_every_event(&self, page: &PageRef) -> bool {
+        self.covers_page(page) && self.filter.conditions().is_always()
     }
 
     /// Whether only the number of events is requested.
@@ -590,17 +595,17 @@ impl EventScan {
 }
 
 /// Makes matching events undecided if they contain a requested field several times.
-fn doubt_repeated(
+fn mark_repeated_undecided(
     fields: &[&FieldLocations],
     mut outcome: Outcome,
     reader: &mut PageReader<'_>,
 ) -> Result<Outcome, EngineError> {
     for field in fields {
-        let repeated = reader.rows_with_several(&field.repeating)?;
+        let repeated = reader.rows_with_multiple_values(&field.repeatable_columns)?;
         if !repeated.is_empty() {
             let mut each = outcome.into_each(reader.len());
             let sure = repeated.into_iter().filter(|row| each[*row as usize] == YES).collect::<Vec<_>>();
-            sure.into_iter().for_each(|row| each[row as usize] = MAYBE);
+            sure.into_iter().for_each(|row| each[row as usize] = UNDECIDED);
             outcome = Outcome::Each(each);
         }
     }
@@ -608,13 +613,13 @@ fn doubt_repeated(
 }
 
 /// By key: whether one of these fields must be read from text; `None` if no field must.
-fn unplaced(fields: &[&FieldLocations], slab: &Slab) -> Option<Vec<bool>> {
+fn text_only_keys(fields: &[&FieldLocations], slab: &Slab) -> Option<Vec<bool>> {
     let mut unplaced = fields.iter().filter(|field| field.by_text).peekable();
     unplaced.peek()?;
-    let mut by_key = vec![false; slab.keys()];
+    let mut by_key = vec![false; slab.key_count()];
     for field in unplaced {
         // Where a pattern may produce the field, the pattern is evaluated first.
-        let places = (0u32..).zip(&field.places);
+        let places = (0u32..).zip(&field.locations);
         let doubts =
             places.map(|(key, place)| *place == value_location::ValueLocation::Text && !field.is_patterned(key));
         by_key.iter_mut().zip(doubts).for_each(|(doubt, by_text)| *doubt |= by_text);
@@ -623,10 +628,10 @@ fn unplaced(fields: &[&FieldLocations], slab: &Slab) -> Option<Vec<bool>> {
 }
 
 /// Rows that match, and rows that may match, within the range.
-fn split(outcome: Outcome, in_range: Rows) -> (Rows, Vec<u32>) {
+fn split_outcome(outcome: Outcome, in_range: Rows) -> (Rows, Vec<u32>) {
     match outcome {
         Outcome::Same(YES) => (in_range, Vec::new()),
-        Outcome::Same(MAYBE) => (Rows::Some(Vec::new()), in_range.into_vec()),
+        Outcome::Same(UNDECIDED) => (Rows::Some(Vec::new()), in_range.into_vec()),
         Outcome::Same(_) => (Rows::Some(Vec::new()), Vec::new()),
         Outcome::Each(answers) => {
             let is_whole = !matches!(&in_range, Rows::All(_)) || in_range.len() == answers.len();
@@ -638,7 +643,7 @@ fn split(outcome: Outcome, in_range: Rows) -> (Rows, Vec<u32>) {
                     Rows::Some(rows) => rows.iter().copied().filter(|row| answers[*row as usize] == wanted).collect(),
                 }
             };
-            let (sure, maybe) = (with(YES), with(MAYBE));
+            let (sure, maybe) = (with(YES), with(UNDECIDED));
             let whole = matches!(in_range, Rows::All(_)) && sure.len() == answers.len();
             (if whole { in_range } else { Rows::Some(sure) }, maybe)
         }
@@ -646,30 +651,30 @@ fn split(outcome: Outcome, in_range: Rows) -> (Rows, Vec<u32>) {
 }
 
 /// Rows each of which represents several events.
-fn of_several(rows: RecordBatch) -> PlacedRows {
-    PlacedRows { rows, positions: Vec::new() }
+fn representative_rows(rows: RecordBatch) -> PositionedRows {
+    PositionedRows { rows, positions: Vec::new() }
 }
 
 /// The rows certain to match and the undecided rows that turned out to match, with the position of each.
-fn joined(
+fn join_rows(
     (sure, sure_at): (Option<RecordBatch>, Vec<u32>),
     (maybe, maybe_at): (Option<RecordBatch>, Vec<u32>),
-) -> Result<Option<PlacedRows>, EngineError> {
+) -> Result<Option<PositionedRows>, EngineError> {
     Ok(match (sure, maybe) {
-        (Some(sure), Some(maybe)) => Some(merge(sure, sure_at, maybe, maybe_at)?),
-        (Some(rows), None) => Some(PlacedRows { rows, positions: sure_at }),
-        (None, Some(rows)) => Some(PlacedRows { rows, positions: maybe_at }),
+        (Some(sure), Some(maybe)) => Some(merge_rows(sure, sure_at, maybe, maybe_at)?),
+        (Some(rows), None) => Some(PositionedRows { rows, positions: sure_at }),
+        (None, Some(rows)) => Some(PositionedRows { rows, positions: maybe_at }),
         (None, None) => None,
     })
 }
 
 /// Merges both kinds of rows in order of arrival.
-fn merge(
+fn merge_rows(
     sure: RecordBatch,
     mut positions: Vec<u32>,
     maybe: RecordBatch,
     maybe_at: Vec<u32>,
-) -> Result<PlacedRows, EngineError> {
+) -> Result<PositionedRows, EngineError> {
     assert_eq!(sure.num_rows(), positions.len(), "each row that matches has its place");
     assert_eq!(maybe.num_rows(), maybe_at.len(), "each row that matches by its text has its place");
     let rows = concat_rows(vec![rows::decode_rows(&sure)?, maybe])?;
@@ -677,5 +682,5 @@ fn merge(
     let mut places: Vec<u32> = (0..u32_of(rows.num_rows())).collect();
     places.sort_by_key(|place| positions[*place as usize]);
     positions.sort_unstable();
-    Ok(PlacedRows { rows: rows::take(&rows, &UInt32Array::from(places))?, positions })
+    Ok(PositionedRows { rows: rows::take(&rows, &UInt32Array::from(places))?, positions })
 }

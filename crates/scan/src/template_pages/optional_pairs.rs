@@ -15,17 +15,17 @@ use super::value_location::{Nested, NestedValue, ValueLocation};
 const PLACEHOLDER: char = '\u{e001}';
 
 /// The pair that represents a column of optional pairs in the text of a template.
-pub(super) fn placeholder(column: u32) -> String {
+pub(super) fn pair_placeholder(column: u32) -> String {
     format!(" {PLACEHOLDER}{column}=7")
 }
 
 /// The column that a key represents.
-pub(super) fn column_of(key: &str) -> Option<u32> {
+pub(super) fn placeholder_column(key: &str) -> Option<u32> {
     key.strip_prefix(PLACEHOLDER)?.parse().ok()
 }
 
 /// The forms of a column's pairs, if the column contains nothing but optional pairs.
-pub(super) fn forms(template_set: &TemplateSet, column: u32) -> Option<impl Iterator<Item = &Template>> {
+pub(super) fn pair_forms(template_set: &TemplateSet, column: u32) -> Option<impl Iterator<Item = &Template>> {
     let described = template_set.columns.get(column as usize)?;
     let ColumnKind::Templates(templates) = &described.kind else { return None };
     let is_pair = |template: &Template| match template.parts.first() {
@@ -38,7 +38,7 @@ pub(super) fn forms(template_set: &TemplateSet, column: u32) -> Option<impl Iter
 }
 
 /// The location of a field, given its locations in the forms of a pair.
-pub(super) fn place_of_forms<'f>(
+pub(super) fn location_in_forms<'f>(
     forms: impl Iterator<Item = (&'f Template, &'f ValueLocation)> + Clone,
 ) -> ValueLocation {
     let mut values: Vec<NestedValue> = Vec::new();
@@ -56,7 +56,7 @@ pub(super) fn place_of_forms<'f>(
     }
     // Every form that has one of these columns must have the field's value in it.
     let is_field = |value: &NestedValue| {
-        (forms.clone().filter(|(template, _)| template.names(value.column)))
+        (forms.clone().filter(|(template, _)| template.has_variable(value.column)))
             .all(|(_, place)| *place == ValueLocation::Variable(value.column))
     };
     match values.is_empty() {

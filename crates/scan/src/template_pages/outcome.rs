@@ -5,12 +5,12 @@
 /// The row does not match.
 pub(super) const NO: u8 = 0;
 /// Undecided: the row's text must be tested.
-pub(super) const MAYBE: u8 = 1;
+pub(super) const UNDECIDED: u8 = 1;
 /// The row matches.
 pub(super) const YES: u8 = 2;
 
-const _: () = assert!(NO < MAYBE && MAYBE < YES, "AND is the smaller, OR the larger of two");
-const _: () = assert!(YES - NO == YES && YES - MAYBE == MAYBE, "the opposite of a maybe is a maybe");
+const _: () = assert!(NO < UNDECIDED && UNDECIDED < YES, "AND is the smaller, OR the larger of two");
+const _: () = assert!(YES - NO == YES && YES - UNDECIDED == UNDECIDED, "the opposite of a maybe is a maybe");
 
 /// Answers for the values of a page, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,22 +25,22 @@ impl Outcome {
     pub(super) fn by_code(codes: &[u32], answers: &[u8]) -> Outcome {
         match answers.split_first() {
             Some((first, rest)) if rest.iter().all(|answer| answer == first) => Outcome::Same(*first),
-            _ => {
-                Outcome::Each(codes.iter().map(|code| answers.get(*code as usize).copied().unwrap_or(MAYBE)).collect())
-            }
+            _ => Outcome::Each(
+                codes.iter().map(|code| answers.get(*code as usize).copied().unwrap_or(UNDECIDED)).collect(),
+            ),
         }
     }
 
     /// Whether all values have this answer.
-    pub(super) fn is_same(&self, answer: u8) -> bool {
+    pub(super) fn is_all(&self, answer: u8) -> bool {
         *self == Outcome::Same(answer)
     }
 
     /// Number of undecided ones among `values` answers.
-    pub(super) fn doubts(&self, values: usize) -> usize {
+    pub(super) fn count_undecided(&self, values: usize) -> usize {
         match self {
-            Outcome::Same(answer) => usize::from(*answer == MAYBE) * values,
-            Outcome::Each(answers) => answers.iter().filter(|answer| **answer == MAYBE).count(),
+            Outcome::Same(answer) => usize::from(*answer == UNDECIDED) * values,
+            Outcome::Each(answers) => answers.iter().filter(|answer| **answer == UNDECIDED).count(),
         }
     }
 
@@ -56,7 +56,7 @@ impl Outcome {
     }
 
     /// Positions whose answer is yes or maybe.
-    pub(super) fn above_no(&self, values: usize) -> Box<dyn Iterator<Item = (usize, u8)> + '_> {
+    pub(super) fn possible_positions(&self, values: usize) -> Box<dyn Iterator<Item = (usize, u8)> + '_> {
         match self {
             Outcome::Same(NO) => Box::new(std::iter::empty()),
             Outcome::Same(answer) => Box::new((0..values).map(|place| (place, *answer))),

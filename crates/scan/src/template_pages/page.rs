@@ -12,7 +12,7 @@ use quarry_event::{Page, PageColumns};
 use quarry_stdx::number::u32_of;
 use quarry_store::{Segment, TemplatePage};
 
-use super::outcome::{MAYBE, NO, Outcome};
+use super::outcome::{NO, Outcome, UNDECIDED};
 use super::slab::Slab;
 
 pub(super) struct PageReader<'a> {
@@ -95,7 +95,7 @@ impl ComputedRows {
     }
 
     /// The computed fields of the rows `wanted`; `None` if the fields of some of these rows were not computed.
-    pub(super) fn of(&self, wanted: &Rows) -> Result<Option<RecordBatch>, EngineError> {
+    pub(super) fn for_rows(&self, wanted: &Rows) -> Result<Option<RecordBatch>, EngineError> {
         if self.rows.len() == wanted.len() {
             return Ok(self.rows.iter().eq(wanted.iter()).then(|| self.batch.clone()));
         }
@@ -124,10 +124,12 @@ impl<'a> PageReader<'a> {
     }
 
     /// [`MAYBE`] for rows whose answer matters, [`NO`] for all others.
-    pub(super) fn relevant(&self) -> Outcome {
+    pub(super) fn relevant_rows(&self) -> Outcome {
         match &self.rest {
-            Some(Outcome::Each(answers)) => Outcome::Each(answers.iter().map(|answer| (*answer).min(MAYBE)).collect()),
-            Some(Outcome::Same(_)) | None => Outcome::Same(MAYBE),
+            Some(Outcome::Each(answers)) => {
+                Outcome::Each(answers.iter().map(|answer| (*answer).min(UNDECIDED)).collect())
+            }
+            Some(Outcome::Same(_)) | None => Outcome::Same(UNDECIDED),
         }
     }
 
@@ -152,7 +154,7 @@ impl<'a> PageReader<'a> {
         self.page.info.events as usize
     }
 
-    fn shaped(&mut self) -> Result<&mut dyn TemplatePage, EngineError> {
+    fn template_page(&mut self) -> Result<&mut dyn TemplatePage, EngineError> {
         if self.shaped.is_none() {
             self.shaped = self.page.segment.template_page(self.page.page)?;
         }
@@ -167,7 +169,7 @@ impl<'a> PageReader<'a> {
     }
 
     /// Rows in which several of these columns have a value, ascending; the text of such rows must be read.
-    pub(super) fn rows_with_several(&mut self, columns: &[u32]) -> Result<Vec<u32>, EngineError> {
+    pub(super) fn rows_with_multiple_values(&mut self, columns: &[u32]) -> Result<Vec<u32>, EngineError> {
         if columns.is_empty() {
             return Ok(Vec::new());
         }
@@ -183,29 +185,29 @@ impl<'a> PageReader<'a> {
 
     /// Values of a column.
     pub(super) fn column(&mut self, column: u32) -> Result<Arc<PageColumn>, EngineError> {
-        Ok(self.shaped()?.column(column)?)
+        Ok(self.template_page()?.column(column)?)
     }
 
     /// Values of a column for at least those of these rows that have a value.
-    pub(super) fn column_of(&mut self, column: u32, rows: &Rows) -> Result<Arc<PageColumn>, EngineError> {
+    pub(super) fn column_of_rows(&mut self, column: u32, rows: &Rows) -> Result<Arc<PageColumn>, EngineError> {
         match rows {
             Rows::All(_) => self.column(column),
             Rows::Some(rows) => {
                 debug_assert!(rows.is_sorted(), "rows are asked for in order of arrival");
-                Ok(self.shaped()?.column_of_rows(column, rows)?)
+                Ok(self.template_page()?.column_of_rows(column, rows)?)
             }
         }
     }
 
     /// Whether a number column contains this number; `None` if finding out costs as much as reading the column.
-    pub(super) fn holds_number(&mut self, column: u32, number: i64) -> Result<Option<bool>, EngineError> {
-        Ok(self.shaped()?.holds_number(column, number)?)
+    pub(super) fn contains_number(&mut self, column: u32, number: i64) -> Result<Option<bool>, EngineError> {
+        Ok(self.template_page()?.holds_number(column, number)?)
     }
 
     /// Texts of a column in these rows, all of which must have a text.
     pub(super) fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, EngineError> {
         debug_assert!(rows.is_sorted(), "rows are asked for in order of arrival");
-        let texts = self.shaped()?.texts(column, rows)?;
+        let texts = self.template_page()?.texts(column, rows)?;
         assert_eq!(texts.ends.len(), rows.len(), "every requested row has its text");
         Ok(texts)
     }
@@ -242,7 +244,7 @@ impl<'a> PageReader<'a> {
         let ColumnValues::Codes(codes) = &column.values else {
             return Err(EngineError::invalid("the text column of a bucket holds no templates; rebuild the bucket"));
         };
-        let keys: Arc<[u32]> = if self.slab.classes() == 1 {
+        let keys: Arc<[u32]> = if self.slab.class_count() == 1 {
             codes.as_slice().into()
         } else {
             let metas = self.metas()?;
@@ -254,7 +256,7 @@ impl<'a> PageReader<'a> {
     }
 
     /// These rows as a page of their own, with their texts rebuilt.
-    pub(super) fn rebuilt(&mut self, rows: &[u32]) -> Result<Page, EngineError> {
+    pub(super) fn rebuild_rows(&mut self, rows: &[u32]) -> Result<Page, EngineError> {
         let events = self.events()?;
         assert_eq!(events.time.len(), self.len(), "a page has as many events as its bucket lists");
         let texts = self.texts(TEXT_COLUMN, rows)?;

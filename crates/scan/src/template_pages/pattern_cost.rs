@@ -13,7 +13,7 @@ pub(super) struct PatternCost {
 
 impl PatternCost {
     /// Number of free texts read per thousand rows.
-    pub(super) fn of_rows(&self) -> u64 {
+    pub(super) fn texts_per_thousand_rows(&self) -> u64 {
         self.texts * 1000 / self.rows.max(1)
     }
 }

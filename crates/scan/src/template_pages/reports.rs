@@ -23,7 +23,7 @@ use quarry_stdx::number::u32_of;
 use super::cells::CellPlanner;
 use super::planned_template::PlannedTemplate;
 use super::value_location::ValueLocation;
-use crate::fields::reports::{MATCHES_MAX, NamePart, Pair, Report, ReportText};
+use crate::fields::reports::{FieldTemplate, MATCHES_MAX, NamePart, Report, TextExtraction};
 
 /// Locates the fields of a transform in templates.
 pub(super) enum ReportPlanner<'a> {
@@ -38,7 +38,7 @@ pub(super) enum ReportPlanner<'a> {
 /// The pairs of a transform in each template of a slab, in the order in which they are found.
 pub(super) struct TemplatePairs {
     names: Vec<String>,
-    of_templates: Vec<Box<[TemplatePair]>>,
+    pairs_by_template: Vec<Box<[TemplatePair]>>,
 }
 
 /// A pair of a transform in the texts of a template.
@@ -55,7 +55,7 @@ pub(super) struct PatternPlanner<'a> {
     template_set: &'a TemplateSet,
     report: &'a Report,
     /// The pairs that may produce a requested field.
-    pairs: Vec<&'a Pair>,
+    pairs: Vec<&'a FieldTemplate>,
     repeats: bool,
     planner: Option<RefCell<Box<Planner>>>,
 }
@@ -70,19 +70,19 @@ impl<'a> ReportPlanner<'a> {
         dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
         pairs_of: &dyn Fn(&Arc<Report>) -> Arc<TemplatePairs>,
     ) -> Option<ReportPlanner<'a>> {
-        Some(match report.of_text()? {
-            ReportText::Cells(of_cells, delimiters) => {
+        Some(match report.text_extraction()? {
+            TextExtraction::Cells(of_cells, delimiters) => {
                 ReportPlanner::Cells(CellPlanner::new(report, (of_cells, delimiters), template_set, dictionary))
             }
-            ReportText::Pattern { pairs, .. } if pairs.iter().all(|pair| pair.known_name().is_none()) => {
+            TextExtraction::Pattern { pairs, .. } if pairs.iter().all(|pair| pair.known_name().is_none()) => {
                 let pairs = pairs_of(report);
-                let numbers = names.iter().map(|name| pairs.number_of(name)).collect();
+                let numbers = names.iter().map(|name| pairs.name_number(name)).collect();
                 ReportPlanner::Pairs(pairs, numbers)
             }
-            ReportText::Pattern { regex, pairs, repeats } => {
+            TextExtraction::Pattern { regex, pairs, repeats } => {
                 let may_count =
-                    |pair: &&Pair| pair.known_name().is_none_or(|name| names.contains(&report.cleaned(name)));
-                let pairs: Vec<&Pair> = pairs.iter().filter(may_count).collect();
+                    |pair: &&FieldTemplate| pair.known_name().is_none_or(|name| names.contains(&report.cleaned(name)));
+                let pairs: Vec<&FieldTemplate> = pairs.iter().filter(may_count).collect();
                 let groups = pairs.iter().flat_map(|pair| pair.groups()).chain(repeats.then_some(0));
                 let planner = Planner::new(regex, groups).map(|planner| RefCell::new(Box::new(planner)));
                 ReportPlanner::Pattern(PatternPlanner { template_set, report, pairs, repeats, planner })
@@ -91,11 +91,11 @@ impl<'a> ReportPlanner<'a> {
     }
 
     /// The locations of the fields `names` in the texts of a template.
-    pub(super) fn places(&self, template: &PlannedTemplate<'_>, names: &[String]) -> Vec<ValueLocation> {
+    pub(super) fn locations(&self, template: &PlannedTemplate<'_>, names: &[String]) -> Vec<ValueLocation> {
         match self {
-            ReportPlanner::Cells(cells) => cells.places(template.template, names),
-            ReportPlanner::Pattern(pattern) => pattern.places(template, names),
-            ReportPlanner::Pairs(pairs, numbers) => pairs.places(template.number, numbers),
+            ReportPlanner::Cells(cells) => cells.locations(template.template, names),
+            ReportPlanner::Pattern(pattern) => pattern.locations(template, names),
+            ReportPlanner::Pairs(pairs, numbers) => pairs.locations(template.number, numbers),
         }
     }
 }
@@ -103,9 +103,9 @@ impl<'a> ReportPlanner<'a> {
 impl TemplatePairs {
     /// The pairs of a transform in each of these templates of a set.
     pub(super) fn new(report: &Report, template_set: &TemplateSet, templates: &[Template]) -> TemplatePairs {
-        let mut found = TemplatePairs { names: Vec::new(), of_templates: Vec::with_capacity(templates.len()) };
-        let Some(ReportText::Pattern { regex, pairs, repeats }) = report.of_text() else { return found };
-        let groups = pairs.iter().flat_map(Pair::groups).chain(repeats.then_some(0));
+        let mut found = TemplatePairs { names: Vec::new(), pairs_by_template: Vec::with_capacity(templates.len()) };
+        let Some(TextExtraction::Pattern { regex, pairs, repeats }) = report.text_extraction() else { return found };
+        let groups = pairs.iter().flat_map(FieldTemplate::groups).chain(repeats.then_some(0));
         let mut planner = Planner::new(regex, groups).map(Box::new);
         let mut numbers: HashMap<String, u32, FixedState> = HashMap::default();
         for (number, template) in templates.iter().enumerate() {
@@ -113,7 +113,7 @@ impl TemplatePairs {
             let template = PlannedTemplate::new(template_set, number, template);
             let mut add = |groups: &GroupPlaces, flat: &FlatTemplate| {
                 for pair in pairs {
-                    let name = match name_of(pair, report, groups, flat) {
+                    let name = match pair_name(pair, report, groups, flat) {
                         PairName::None => continue,
                         PairName::Undecided => {
                             of_template.push(TemplatePair::Undecided);
@@ -121,20 +121,20 @@ impl TemplatePairs {
                         }
                         PairName::Text(name) => name,
                     };
-                    if let Some(value) = filled(&pair.value, groups, flat) {
+                    if let Some(value) = substitute_groups(&pair.value, groups, flat) {
                         let number = *numbers.entry(name).or_insert_with_key(|name| {
                             found.names.push(name.clone());
                             u32_of(found.names.len() - 1)
                         });
-                        of_template.push(TemplatePair::Named(number, place_of(&value, report, template_set)));
+                        of_template.push(TemplatePair::Named(number, pair_location(&value, report, template_set)));
                     }
                 }
             };
-            let is_decided = planner.as_mut().and_then(|planner| each_match(planner, repeats, &template, &mut add));
+            let is_decided = planner.as_mut().and_then(|planner| for_each_match(planner, repeats, &template, &mut add));
             if is_decided.is_none() {
                 of_template.push(TemplatePair::Undecided);
             }
-            found.of_templates.push(of_template.into());
+            found.pairs_by_template.push(of_template.into());
         }
         found
     }
@@ -142,18 +142,18 @@ impl TemplatePairs {
     /// Bytes of memory, approximately.
     pub(super) fn memory_bytes(&self) -> usize {
         let names = self.names.iter().map(|name| name.len() + size_of::<String>());
-        let pairs = self.of_templates.iter().map(|pairs| size_of_val(&**pairs) + size_of::<Box<[TemplatePair]>>());
+        let pairs = self.pairs_by_template.iter().map(|pairs| size_of_val(&**pairs) + size_of::<Box<[TemplatePair]>>());
         names.sum::<usize>() + pairs.sum::<usize>()
     }
 
-    fn number_of(&self, name: &str) -> Option<u32> {
+    fn name_number(&self, name: &str) -> Option<u32> {
         self.names.iter().position(|known| known == name).map(u32_of)
     }
 
     /// The locations of the fields with these name numbers in the texts of a template.
-    fn places(&self, template: usize, numbers: &[Option<u32>]) -> Vec<ValueLocation> {
+    fn locations(&self, template: usize, numbers: &[Option<u32>]) -> Vec<ValueLocation> {
         let mut found = vec![ValueLocation::Absent; numbers.len()];
-        for pair in &self.of_templates[template] {
+        for pair in &self.pairs_by_template[template] {
             for (known, number) in found.iter_mut().zip(numbers).filter(|(known, _)| **known == ValueLocation::Absent) {
                 match pair {
                     TemplatePair::Named(name, place) if *number == Some(*name) => *known = place.clone(),
@@ -167,38 +167,43 @@ impl TemplatePairs {
 }
 
 impl PatternPlanner<'_> {
-    fn places(&self, template: &PlannedTemplate<'_>, names: &[String]) -> Vec<ValueLocation> {
+    fn locations(&self, template: &PlannedTemplate<'_>, names: &[String]) -> Vec<ValueLocation> {
         let mut found = vec![ValueLocation::Absent; names.len()];
-        if self.find(template, names, &mut found).is_none() {
+        if self.locate_matches(template, names, &mut found).is_none() {
             for pair in &self.pairs {
-                self.doubt(pair, names, &mut found);
+                self.mark_text_only(pair, names, &mut found);
             }
         }
         found
     }
 
     /// Records the fields of all matches in a template; `None` if the number of matches depends on values.
-    fn find(&self, template: &PlannedTemplate<'_>, names: &[String], found: &mut [ValueLocation]) -> Option<()> {
+    fn locate_matches(
+        &self,
+        template: &PlannedTemplate<'_>,
+        names: &[String],
+        found: &mut [ValueLocation],
+    ) -> Option<()> {
         let mut planner = self.planner.as_ref()?.borrow_mut();
-        each_match(&mut planner, self.repeats, template, &mut |groups, flat| {
+        for_each_match(&mut planner, self.repeats, template, &mut |groups, flat| {
             for pair in &self.pairs {
-                if self.note(pair, groups, flat, names, found).is_none() {
-                    self.doubt(pair, names, found);
+                if self.record_pair(pair, groups, flat, names, found).is_none() {
+                    self.mark_text_only(pair, names, found);
                 }
             }
         })
     }
 
     /// Records the field of one pair of a match; `None` if the pair depends on values.
-    fn note(
+    fn record_pair(
         &self,
-        pair: &Pair,
+        pair: &FieldTemplate,
         groups: &GroupPlaces,
         flat: &FlatTemplate,
         names: &[String],
         found: &mut [ValueLocation],
     ) -> Option<()> {
-        let name = match name_of(pair, self.report, groups, flat) {
+        let name = match pair_name(pair, self.report, groups, flat) {
             PairName::None => return Some(()),
             PairName::Undecided => None,
             PairName::Text(name) => Some(name),
@@ -210,13 +215,13 @@ impl PatternPlanner<'_> {
             return Some(());
         }
         // If the group did not take part in the match, there is no pair.
-        let Some(value) = filled(&pair.value, groups, flat) else { return Some(()) };
-        found[at??] = place_of(&value, self.report, self.template_set);
+        let Some(value) = substitute_groups(&pair.value, groups, flat) else { return Some(()) };
+        found[at??] = pair_location(&value, self.report, self.template_set);
         Some(())
     }
 
     /// Marks the fields that a pair may produce and that have no location yet as readable from the text only.
-    fn doubt(&self, pair: &Pair, names: &[String], found: &mut [ValueLocation]) {
+    fn mark_text_only(&self, pair: &FieldTemplate, names: &[String], found: &mut [ValueLocation]) {
         let known = pair.known_name().map(|name| self.report.cleaned(name));
         for (place, name) in found.iter_mut().zip(names) {
             if *place == ValueLocation::Absent && known.as_ref().is_none_or(|known| known == name) {
@@ -228,7 +233,7 @@ impl PatternPlanner<'_> {
 
 /// Calls `found` with the groups of each match in a template, and with the rest of the template to which their
 /// positions refer; `None` if the number of matches depends on values.
-fn each_match(
+fn for_each_match(
     planner: &mut Planner,
     repeats: bool,
     template: &PlannedTemplate<'_>,
@@ -264,8 +269,8 @@ enum PairName {
     Undecided,
 }
 
-fn name_of(pair: &Pair, report: &Report, groups: &GroupPlaces, flat: &FlatTemplate) -> PairName {
-    match filled(&pair.name, groups, flat).as_deref() {
+fn pair_name(pair: &FieldTemplate, report: &Report, groups: &GroupPlaces, flat: &FlatTemplate) -> PairName {
+    match substitute_groups(&pair.name, groups, flat).as_deref() {
         None | Some([]) => PairName::None,
         Some([TemplatePart::Literal(name)]) => match std::str::from_utf8(name) {
             Ok(name) => PairName::Text(report.cleaned(name)),
@@ -276,7 +281,7 @@ fn name_of(pair: &Pair, report: &Report, groups: &GroupPlaces, flat: &FlatTempla
 }
 
 /// The location of a pair's value.
-fn place_of(value: &[TemplatePart], report: &Report, template_set: &TemplateSet) -> ValueLocation {
+fn pair_location(value: &[TemplatePart], report: &Report, template_set: &TemplateSet) -> ValueLocation {
     let is_substitution = |part: &TemplatePart| match part {
         TemplatePart::Literal(_) => true,
         TemplatePart::Variable(column) => template_set.columns[*column as usize].traits.min_len > 0,
@@ -290,7 +295,7 @@ fn place_of(value: &[TemplatePart], report: &Report, template_set: &TemplateSet)
 }
 
 /// Substitutes the groups; `None` if a group did not take part in the match.
-fn filled(parts: &[NamePart], groups: &GroupPlaces, flat: &FlatTemplate) -> Option<Vec<TemplatePart>> {
+fn substitute_groups(parts: &[NamePart], groups: &GroupPlaces, flat: &FlatTemplate) -> Option<Vec<TemplatePart>> {
     let mut all: Vec<TemplatePart> = Vec::new();
     for part in parts {
         let more = match part {

@@ -24,14 +24,14 @@ use quarry_spl::ast::RexExtraction;
 use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
-pub(super) use self::evaluation::{Work, no_text};
+pub(super) use self::evaluation::{Evaluation, invalid_utf8};
 use self::pattern_tree::PatternTree;
 pub(super) use self::pattern_tree::TemplateNode;
 use super::columns::{field_column, text_array};
 use super::field_locations::FieldLocations;
 use super::groups::Groups;
 use super::interner::{ABSENT, Interner};
-use super::literals::{Literals, PageHits};
+use super::literals::{PageHits, RequiredLiterals};
 use super::page::{PageReader, Rows};
 use super::pattern_cost::PatternCost;
 use super::roots::{RequestedKeys, Roots, reads_on_columns};
@@ -40,7 +40,7 @@ use crate::fields::Extract;
 use crate::rexes::PushedRex;
 
 /// Number of slabs whose plans a reader caches.
-const SLABS_KEPT: usize = 2;
+const CACHED_SLABS_MAX: usize = 2;
 /// The code of a match for a pure test.
 const MATCHED: u32 = 0;
 
@@ -51,12 +51,12 @@ pub(crate) struct RexReader {
     /// The field with the result of a pure test.
     pub(super) test: Option<String>,
     /// The command and the field that it reads; `None` if it reads the event text.
-    pub(super) of_field: Option<(Arc<RexExtraction>, String)>,
+    pub(super) source_field: Option<(Arc<RexExtraction>, String)>,
     pub(super) regex: Regex,
     captures: Captures,
     pub(super) groups: Vec<(usize, String)>,
     planner: Option<Planner>,
-    literals: Literals,
+    literals: RequiredLiterals,
     slabs: Vec<PatternTree>,
     /// Cost of the pattern so far.
     pub(super) cost: PatternCost,
@@ -66,7 +66,7 @@ impl RexReader {
     /// A reader for a command.
     pub(crate) fn new(rex: &PushedRex) -> RexReader {
         let of_field = rex.source().map(|field| (Arc::clone(&rex.command), field.to_owned()));
-        RexReader { of_field, ..RexReader::of_pattern(&rex.regex, rex.groups.clone(), None) }
+        RexReader { source_field: of_field, ..RexReader::of_pattern(&rex.regex, rex.groups.clone(), None) }
     }
 
     /// A reader that only tests whether the pattern matches; `output` is the field of the result.
@@ -84,27 +84,27 @@ impl RexReader {
     fn of_pattern(regex: &Regex, groups: Vec<(usize, String)>, extract: Option<Arc<Extract>>) -> RexReader {
         let planner = Planner::new(regex, groups.iter().map(|(group, _)| *group));
         let (regex, captures) = (regex.clone(), regex.new_captures());
-        let literals = Literals::of(&regex);
+        let literals = RequiredLiterals::of(&regex);
         let (slabs, cost) = (Vec::new(), PatternCost::default());
-        RexReader { extract, test: None, of_field: None, regex, captures, groups, planner, literals, slabs, cost }
+        RexReader { extract, test: None, source_field: None, regex, captures, groups, planner, literals, slabs, cost }
     }
 
     /// Whether one of the reader's groups is this field.
-    pub(super) fn makes(&self, field: &str) -> bool {
+    pub(super) fn produces(&self, field: &str) -> bool {
         self.groups.iter().any(|(_, name)| name == field)
     }
 
     /// The groups of these rows of a page.
     pub(super) fn read(&mut self, rows: &Rows, page: &mut PageReader<'_>) -> Result<Groups, EngineError> {
         // A test has one additional group, whose only code means a match.
-        let mut found = Groups::none(self.groups.len() + usize::from(self.test.is_some()));
+        let mut found = Groups::empty(self.groups.len() + usize::from(self.test.is_some()));
         let classes = self.extract.as_ref().map(|extract| page.slab.classes_of(extract));
         if classes.as_ref().is_some_and(|classes| !classes.contains(&true)) {
             return Ok(found);
         }
         // Which rows a rule applies to is looked up only if it does not apply to all.
         let asked = match classes {
-            Some(classes) => self.asked_keys(&classes, page.slab),
+            Some(classes) => self.requested_keys(&classes, page.slab),
             None => None,
         };
         let for_some = match asked {
@@ -115,11 +115,11 @@ impl RexReader {
             Some((keys, asked)) => asked.any.get(keys[row as usize] as usize) == Some(&true),
             None => true,
         };
-        let Some(roots) = self.roots(page)? else { return Ok(self.left_to_texts(rows, is_for)) };
+        let Some(roots) = self.roots(page)? else { return Ok(self.require_texts(rows, is_for)) };
         if self.planner.is_none() && self.extract.is_some() {
-            return Ok(self.left_to_texts(rows, is_for));
+            return Ok(self.require_texts(rows, is_for));
         }
-        let at = self.tree(page);
+        let at = self.tree_index(page);
         found.codes.iter_mut().for_each(|codes| codes.resize(rows.len(), ABSENT));
         let asked_rows = rows.iter().enumerate().filter(|(_, row)| is_for(*row));
         self.cost.rows += rows.len() as u64;
@@ -129,7 +129,7 @@ impl RexReader {
                 let skips_empty = extract.as_ref().is_some_and(|extract| extract.skips_empty);
                 let (text, codes, values, some) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
                 let (kept, hits) = (Vec::new(), PageHits::for_rows(rows.len()));
-                let mut work = Work {
+                let mut work = Evaluation {
                     regex,
                     skips_empty,
                     captures,
@@ -148,21 +148,21 @@ impl RexReader {
             }
             None => found.undecided.extend(asked_rows.map(|(_, row)| row)),
         }
-        self.ask_values(at, rows, &mut found, page)?;
+        self.evaluate_values(at, rows, &mut found, page)?;
         let texts = self.slabs[at].texts.iter_mut().zip(&mut found.codes);
         found.texts = texts.map(|(texts, codes)| texts.array_of(codes)).collect();
         if let Some((keys, asked)) = &for_some {
-            asked.clear_others(&mut found, rows, keys);
+            asked.clear_unrequested(&mut found, rows, keys);
         }
         if self.extract.is_some() {
-            self.doubt_absent(rows, &mut found, page)?;
+            self.mark_absent_undecided(rows, &mut found, page)?;
         }
         Ok(found)
     }
 
     /// The first node of each row of a page; `None` if the templates give no starting point.
     fn roots(&self, page: &mut PageReader<'_>) -> Result<Option<Roots>, EngineError> {
-        match &self.of_field {
+        match &self.source_field {
             Some((_, field)) if reads_on_columns(page.slab, field) => page.keys().map(|keys| Some(Roots::Keys(keys))),
             // The field is not available yet; the command runs on its values later.
             Some(_) => Ok(None),
@@ -175,7 +175,7 @@ impl RexReader {
 
     /// Runs a command on the texts, or on the values of its field, for rows that the templates cannot answer; nothing
     /// else of these rows is read.
-    fn ask_values(
+    fn evaluate_values(
         &mut self,
         at: usize,
         rows: &Rows,
@@ -187,7 +187,7 @@ impl RexReader {
         }
         let undecided = std::mem::take(&mut found.undecided);
         let asked = Rows::Some(undecided);
-        let values = match &self.of_field {
+        let values = match &self.source_field {
             None => {
                 let texts = page.texts(TEXT_COLUMN, &asked.iter().collect::<Vec<_>>())?;
                 Some(text_array(&texts.bytes, &texts.ends)?)
@@ -228,9 +228,9 @@ impl RexReader {
     }
 
     /// An empty result; the text of the rows to which the pattern applies must be read.
-    fn left_to_texts(&self, rows: &Rows, is_for: impl Fn(u32) -> bool) -> Groups {
-        let mut found = Groups::none(self.groups.len() + usize::from(self.test.is_some()));
-        if self.of_field.is_some() {
+    fn require_texts(&self, rows: &Rows, is_for: impl Fn(u32) -> bool) -> Groups {
+        let mut found = Groups::empty(self.groups.len() + usize::from(self.test.is_some()));
+        if self.source_field.is_some() {
             return found;
         }
         found.undecided = rows.iter().filter(|row| is_for(*row)).collect();
@@ -241,26 +241,32 @@ impl RexReader {
 
     /// By key: whether the rule must be evaluated; `None` if for all keys. A rule need not be evaluated for a key if
     /// the templates determine the location of the field.
-    fn asked_keys(&self, classes: &[bool], slab: &Slab) -> Option<RequestedKeys> {
+    fn requested_keys(&self, classes: &[bool], slab: &Slab) -> Option<RequestedKeys> {
         let is_asked = |field: Option<&FieldLocations>, key: u32| {
             classes.get(slab.class_of_key(key)) == Some(&true) && field.is_none_or(|field| field.is_patterned(key))
         };
         let by_group = self.groups.iter().map(|(_, name)| {
-            let field = slab.held(name);
-            (0..u32_of(slab.keys())).map(|key| is_asked(field, key)).collect::<Vec<_>>()
+            let field = slab.stored_field(name);
+            (0..u32_of(slab.key_count())).map(|key| is_asked(field, key)).collect::<Vec<_>>()
         });
         let by_group: Vec<Vec<bool>> = by_group.collect();
         if by_group.iter().flatten().all(|asked| *asked) {
             return None;
         }
-        let any = (0..slab.keys()).map(|key| by_group.iter().any(|keys| keys[key])).collect();
+        let any = (0..slab.key_count()).map(|key| by_group.iter().any(|keys| keys[key])).collect();
         Some(RequestedKeys { any, by_group })
     }
 
     /// Makes rows undecided in which a rule finds nothing and automatic extraction depends on the text.
-    fn doubt_absent(&self, rows: &Rows, found: &mut Groups, page: &mut PageReader<'_>) -> Result<(), EngineError> {
+    fn mark_absent_undecided(
+        &self,
+        rows: &Rows,
+        found: &mut Groups,
+        page: &mut PageReader<'_>,
+    ) -> Result<(), EngineError> {
         for (codes, (_, name)) in found.codes.iter().zip(&self.groups) {
-            let Some(field) = page.slab.held(name).filter(|field| field.by_text && codes.contains(&ABSENT)) else {
+            let Some(field) = page.slab.stored_field(name).filter(|field| field.by_text && codes.contains(&ABSENT))
+            else {
                 continue;
             };
             let keys = page.keys()?;
@@ -271,20 +277,20 @@ impl RexReader {
     }
 
     /// Whether the reader has read this slab recently.
-    pub(crate) fn knows(&self, segment: &Arc<dyn Segment>) -> bool {
+    pub(crate) fn has_read(&self, segment: &Arc<dyn Segment>) -> bool {
         self.slabs.iter().any(|tree| Arc::ptr_eq(&tree.segment, segment))
     }
 
     /// Index of the tree for the page's slab.
-    fn tree(&mut self, page: &PageReader<'_>) -> usize {
+    fn tree_index(&mut self, page: &PageReader<'_>) -> usize {
         let segment = &page.slab.segment;
         if let Some(at) = self.slabs.iter().position(|tree| Arc::ptr_eq(&tree.segment, segment)) {
             return at;
         }
-        if self.slabs.len() == SLABS_KEPT {
+        if self.slabs.len() == CACHED_SLABS_MAX {
             self.slabs.remove(0);
         }
-        let field = self.of_field.as_ref().and_then(|(_, field)| page.slab.field(field));
+        let field = self.source_field.as_ref().and_then(|(_, field)| page.slab.field(field));
         self.slabs.push(PatternTree::new(page.slab, field, self.groups.len()));
         self.slabs.len() - 1
     }

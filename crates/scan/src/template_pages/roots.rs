@@ -80,7 +80,7 @@ pub(super) struct RequestedKeys {
 
 impl RequestedKeys {
     /// Removes the results of groups in rows for which they were not requested.
-    pub(super) fn clear_others(&self, found: &mut Groups, rows: &Rows, keys: &[u32]) {
+    pub(super) fn clear_unrequested(&self, found: &mut Groups, rows: &Rows, keys: &[u32]) {
         for (codes, asked) in found.codes.iter_mut().zip(&self.by_group) {
             // Rows for which no group was requested have no results.
             if *asked != self.any {

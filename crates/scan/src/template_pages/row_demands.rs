@@ -14,28 +14,28 @@ use super::columns::field_column;
 use super::groups::Groups;
 use super::page::{PageReader, Rows};
 use super::rex::RexReader;
-use super::{EventScan, KnownSlab, PageRef, RARE_ROWS};
-use crate::demands::Demand;
+use super::{EventScan, PageRef, RARE_ROWS_MAX, SlabFieldColumns};
+use crate::demands::PushedPredicate;
 use crate::derive::is_default_field;
-use crate::event_fields::is_given;
-use crate::page::Demanded;
+use crate::event_fields::is_intrinsic_field;
+use crate::page::CandidateRows;
 
 impl EventScan {
     /// Drops matching rows of a page that lack the terms of the demands, and adds their number to `left`. The few
     /// remaining rows become undecided: reading their texts costs less than planning the patterns.
-    pub(super) fn demanded_by_terms(
+    pub(super) fn filter_by_terms(
         &self,
         page: &PageRef,
         (sure, mut maybe): (Rows, Vec<u32>),
         reader: &PageReader<'_>,
         left: &mut usize,
     ) -> Result<(Rows, Vec<u32>), EngineError> {
-        let found = match page.demanded {
-            Demanded::Any => return Ok((sure, maybe)),
-            Demanded::None => Some(Vec::new()),
-            Demanded::Few => {
-                let slab = KnownSlab(Some(reader.slab));
-                page.segment.candidate_rows(page.page, self.demands.terms(), &slab, RARE_ROWS)?
+        let found = match page.candidates {
+            CandidateRows::Any => return Ok((sure, maybe)),
+            CandidateRows::None => Some(Vec::new()),
+            CandidateRows::Rare => {
+                let slab = SlabFieldColumns(Some(reader.slab));
+                page.segment.candidate_rows(page.page, self.demands.terms(), &slab, RARE_ROWS_MAX)?
             }
         };
         let Some(found) = found else { return Ok((sure, maybe)) };
@@ -48,7 +48,7 @@ impl EventScan {
 
     /// Drops rows that fail a demand, as long as this saves reading the rows for further patterns; adds their number
     /// to `left`. Returns the groups that were read in the process, by reader.
-    pub(super) fn demanded_by_groups(
+    pub(super) fn filter_by_groups(
         &self,
         rexes: &mut [RexReader],
         sure: &mut Rows,
@@ -56,13 +56,15 @@ impl EventScan {
         left: &mut usize,
     ) -> Result<Vec<Option<Groups>>, EngineError> {
         let mut known: Vec<Option<Groups>> = rexes.iter().map(|_| None).collect();
-        if self.projection.wants_unnamed() || rexes.is_empty() {
+        if self.projection.includes_unnamed() || rexes.is_empty() {
             return Ok(known);
         }
         let demands = self.demands.all().iter();
-        let mut demands: Vec<(&Demand, Vec<usize>)> =
+        let mut demands: Vec<(&PushedPredicate, Vec<usize>)> =
             demands.filter_map(|demand| Some((demand, self.readers_of(demand, rexes, reader)?))).collect();
-        demands.sort_by_key(|(_, readers)| readers.iter().map(|at| rexes[*at].cost.of_rows()).sum::<u64>());
+        demands.sort_by_key(|(_, readers)| {
+            readers.iter().map(|at| rexes[*at].cost.texts_per_thousand_rows()).sum::<u64>()
+        });
         for (demand, readers) in demands {
             let is_open = |at: usize| known[at].is_none() && !readers.contains(&at);
             if sure.is_empty() || !(0..rexes.len()).any(is_open) {
@@ -98,19 +100,19 @@ impl EventScan {
 
     /// The readers of the patterns that produce the fields of a demand; `None` if something else may produce one of
     /// the fields, or if no pattern does.
-    fn readers_of(&self, demand: &Demand, rexes: &[RexReader], page: &PageReader<'_>) -> Option<Vec<usize>> {
+    fn readers_of(&self, demand: &PushedPredicate, rexes: &[RexReader], page: &PageReader<'_>) -> Option<Vec<usize>> {
         let mut readers = Vec::new();
         for field in &demand.fields {
-            let is_plain = !is_given(field)
+            let is_plain = !is_intrinsic_field(field)
                 && !is_default_field(field)
                 && !page.slab.is_computed(field)
-                && !self.rexes.is_of_path(field);
-            let is_placed = page.slab.held(field).is_none_or(|field| field.patterned.is_empty());
-            if !is_plain || !is_placed || !self.projection.wants(field) {
+                && !self.rexes.is_path_output(field);
+            let is_placed = page.slab.stored_field(field).is_none_or(|field| field.patterned.is_empty());
+            if !is_plain || !is_placed || !self.projection.includes(field) {
                 return None;
             }
-            for (at, rex) in rexes.iter().enumerate().filter(|(_, rex)| rex.makes(field)) {
-                if rex.extract.is_some() || rex.of_field.is_some() {
+            for (at, rex) in rexes.iter().enumerate().filter(|(_, rex)| rex.produces(field)) {
+                if rex.extract.is_some() || rex.source_field.is_some() {
                     return None;
                 }
                 readers.push(at);
@@ -140,7 +142,7 @@ impl EventScan {
             Some((known[*at].as_ref()?, group))
         });
         match made {
-            Some((groups, group)) => groups.copied_column(group, old.as_ref()).map(Some),
+            Some((groups, group)) => groups.clone_column(group, old.as_ref()).map(Some),
             None => Ok(old),
         }
     }

@@ -20,40 +20,40 @@ use quarry_store::Segment;
 use super::columns;
 use super::conditions::FieldPlan;
 use super::derived_fields::DerivedField;
-use super::extracts::{NamedRules, RulePlace};
-use super::facts::{KnownTemplates, Sought, TemplateFacts};
+use super::extracts::{NamedRules, RuleLocation};
+use super::facts::{NameKind, TemplateFacts, TemplateFactsCache};
 use super::field_locations::FieldLocations;
-use super::fields::{FieldLocation, may_be_json, places};
+use super::fields::{FieldLocation, may_be_json, template_locations};
 use super::json::JsonColumns;
 use super::key_end::KeyEnd;
 use super::planned_template::PlannedTemplate;
 use super::reports::{ReportPlanner, TemplatePairs};
-use super::text_lengths::KnownLengths;
+use super::text_lengths::LengthCache;
 use super::value_location::ValueLocation;
 use super::verdicts::ByValue;
 use super::words::{SharedPlan, Word};
 use crate::derive::column_rules::ComputedFields;
-use crate::event_fields::is_given;
+use crate::event_fields::is_intrinsic_field;
 use crate::fields::reports::Report;
-use crate::fields::{Class, Extract, FieldRules};
+use crate::fields::{Extract, ExtractionClass, FieldRules};
 use crate::spath::PushedPath;
 
 /// Maximum number of slabs that a search caches; slabs are read one after another.
-const SLABS_KEPT: usize = 64;
+const CACHED_SLABS_MAX: usize = 64;
 
 /// The slabs that a search has started to read.
 #[derive(Default)]
-pub(crate) struct Slabs {
-    begun: Mutex<Vec<Known>>,
+pub(crate) struct SlabCache {
+    slabs: Mutex<Vec<CachedSlab>>,
     /// Facts about slabs that apply to every search.
-    known_templates: Arc<KnownTemplates>,
+    facts_cache: Arc<TemplateFactsCache>,
 }
 
 /// A segment with its slab, or `None` if its texts are plain.
-type Known = (Arc<dyn Segment>, Option<Arc<Slab>>);
+type CachedSlab = (Arc<dyn Segment>, Option<Arc<Slab>>);
 
 /// A dictionary column, a key end, and for each text of the dictionary whether it contains the key end.
-type CodesWith = (u32, KeyEnd, Arc<[bool]>);
+type KeyEndCodes = (u32, KeyEnd, Arc<[bool]>);
 
 /// Facts about a template slab, computed on first use.
 pub(super) struct Slab {
@@ -82,15 +82,15 @@ pub(super) struct Slab {
     by_value: OnceLock<Option<ByValue>>,
     values: Mutex<HashMap<u32, ArrayRef, FixedState>>,
     /// For each dictionary, which texts contain the end of a key.
-    codes_with: Mutex<Vec<CodesWith>>,
+    codes_with: Mutex<Vec<KeyEndCodes>>,
     /// Results of patterns on field values, by the address of the pattern and the group number.
     derived: Mutex<HashMap<(usize, usize), Arc<DistinctMemo>, FixedState>>,
     metadata: Mutex<HashMap<String, Arc<columns::MetadataColumn>, FixedState>>,
-    lengths: OnceLock<Arc<KnownLengths>>,
+    lengths: OnceLock<Arc<LengthCache>>,
 }
 
 /// Inputs of the facts about a slab: fields, paths and conditions of the search, with their rules.
-pub(super) struct Asked<'a> {
+pub(super) struct SlabRequest<'a> {
     pub rules: &'a FieldRules,
     pub names: &'a [String],
     pub paths: &'a [PushedPath],
@@ -102,34 +102,38 @@ pub(super) struct Asked<'a> {
     pub messages: &'a Messages,
 }
 
-impl Slabs {
+impl SlabCache {
     /// An empty cache of slabs; `known_templates` holds facts from earlier searches.
-    pub(crate) fn new(known_templates: Arc<KnownTemplates>) -> Slabs {
-        Slabs { begun: Mutex::default(), known_templates }
+    pub(crate) fn new(known_templates: Arc<TemplateFactsCache>) -> SlabCache {
+        SlabCache { slabs: Mutex::default(), facts_cache: known_templates }
     }
 
     /// The slab of a segment; `None` if its texts are plain.
-    pub(super) fn of(&self, segment: &Arc<dyn Segment>, asked: &Asked<'_>) -> Result<Option<Arc<Slab>>, EngineError> {
-        let mut known = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn of(
+        &self,
+        segment: &Arc<dyn Segment>,
+        asked: &SlabRequest<'_>,
+    ) -> Result<Option<Arc<Slab>>, EngineError> {
+        let mut known = self.slabs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, slab)) = known.iter().find(|(known, _)| Arc::ptr_eq(known, segment)) {
             return Ok(slab.clone());
         }
         let slab = match segment.template_set()? {
-            Some(set) => Slab::new(segment, self.known_templates.of(&set), set, asked).map(Arc::new),
+            Some(set) => Slab::new(segment, self.facts_cache.of(&set), set, asked).map(Arc::new),
             None => None,
         };
-        if known.len() == SLABS_KEPT {
+        if known.len() == CACHED_SLABS_MAX {
             known.remove(0);
         }
         known.push((Arc::clone(segment), slab.clone()));
-        assert!(known.len() <= SLABS_KEPT, "slabs that are known have a limit");
+        assert!(known.len() <= CACHED_SLABS_MAX, "slabs that are known have a limit");
         Ok(slab)
     }
 }
 
 /// Asserts that each name has a location for each key, including names whose locations other searches computed for
 /// these templates.
-fn assert_whole(found: &[Arc<FieldLocations>], names: usize, keys: usize) {
+fn assert_complete(found: &[Arc<FieldLocations>], names: usize, keys: usize) {
     assert_eq!(found.len(), names, "each name has locations");
     assert!(found.iter().all(|field| field.has_keys(keys)), "a field has a location for each key");
 }
@@ -139,7 +143,7 @@ impl Slab {
         segment: &Arc<dyn Segment>,
         facts: Arc<TemplateFacts>,
         set: Arc<TemplateSet>,
-        asked: &Asked<'_>,
+        asked: &SlabRequest<'_>,
     ) -> Option<Slab> {
         let Some(ColumnKind::Templates(templates)) = set.columns.first().map(|column| &column.kind) else {
             return None;
@@ -147,39 +151,39 @@ impl Slab {
         let templates = Arc::clone(templates);
         let metas = segment.metas();
         let mut names = asked.names.to_vec();
-        names.extend(asked.computed.iter().flat_map(|computed| computed.reads()).cloned());
-        names.retain(|name| !is_given(name));
-        let mut classes: Vec<Class> = Vec::new();
+        names.extend(asked.computed.iter().flat_map(|computed| computed.input_fields()).cloned());
+        names.retain(|name| !is_intrinsic_field(name));
+        let mut classes: Vec<ExtractionClass> = Vec::new();
         let mut class_of = Vec::with_capacity(metas.len());
         for meta in metas.iter() {
-            let class = asked.rules.cutting(meta, &names, asked.messages);
-            let known = classes.iter().position(|known| known.extracts_like(&class));
+            let class = asked.rules.extraction_class(meta, &names, asked.messages);
+            let known = classes.iter().position(|known| known.is_equivalent(&class));
             class_of.push(u32_of(known.unwrap_or(classes.len())));
             classes.extend(known.is_none().then_some(class));
         }
-        let (extracts, extracts_of) = join_extracts(&mut classes);
+        let (extracts, extracts_of) = merge_extracts(&mut classes);
         let dictionary = |column| segment.dictionary(column).ok();
         let find = |names: &[String]| {
             let json = JsonColumns::new(&set, &dictionary);
-            let known = KnownColumns { json: &json, dictionary: &dictionary, facts: &facts };
-            fields_of(&set, &templates, &classes, names, &known)
+            let known = ColumnAccess { json: &json, dictionary: &dictionary, facts: &facts };
+            locate_fields(&set, &templates, &classes, names, &known)
         };
-        names.extend(classes.iter().flat_map(|class| &class.of_fields).map(|rule| rule.field.clone()));
+        names.extend(classes.iter().flat_map(|class| &class.field_patterns).map(|rule| rule.field.clone()));
         names.sort_unstable();
         names.dedup();
-        let places = facts.places_of(Sought::Field, &names, &classes, find);
+        let places = facts.locations_of(NameKind::Field, &names, &classes, find);
         let texts: Vec<String> = asked.paths.iter().map(|path| path.text.clone()).collect();
-        let paths = facts.places_of(Sought::Path, &texts, &classes, |missing| {
+        let paths = facts.locations_of(NameKind::Path, &texts, &classes, |missing| {
             let json = JsonColumns::new(&set, &dictionary);
             let missing = asked.paths.iter().filter(|path| missing.contains(&path.text));
-            missing.map(|path| path_of(&set, &templates, classes.len(), path, &json)).collect()
+            missing.map(|path| locate_path(&set, &templates, classes.len(), path, &json)).collect()
         });
         let keys = classes.len() * templates.len();
-        assert_whole(&places, names.len(), keys);
-        assert_whole(&paths, texts.len(), keys);
+        assert_complete(&places, names.len(), keys);
+        assert_complete(&paths, texts.len(), keys);
         let fields: HashMap<String, Arc<FieldLocations>, FixedState> = names.into_iter().zip(places).collect();
-        let aliases = asked.computed.map(|computed| aliases_of(computed, &fields)).unwrap_or_default();
-        let computed_of = computed_of(asked, &fields);
+        let aliases = asked.computed.map(|computed| locate_aliases(computed, &fields)).unwrap_or_default();
+        let computed_of = collect_computed_inputs(asked, &fields);
         Some(Slab {
             segment: Arc::clone(segment),
             metas,
@@ -207,12 +211,12 @@ impl Slab {
     }
 
     /// Number of extraction classes of the slab's sources.
-    pub(super) fn classes(&self) -> usize {
+    pub(super) fn class_count(&self) -> usize {
         self.classes
     }
 
     /// Number of keys.
-    pub(super) fn keys(&self) -> usize {
+    pub(super) fn key_count(&self) -> usize {
         self.classes * self.templates
     }
 
@@ -234,12 +238,12 @@ impl Slab {
     }
 
     /// Whether a pattern must be evaluated to obtain this stored field.
-    pub(super) fn is_asked_for(&self, name: &str) -> bool {
-        self.held(name).is_some_and(|field| !field.patterned.is_empty())
+    pub(super) fn needs_pattern(&self, name: &str) -> bool {
+        self.stored_field(name).is_some_and(|field| !field.patterned.is_empty())
     }
 
     /// Whether a pattern must be evaluated for any requested field.
-    pub(super) fn asks_patterns(&self) -> bool {
+    pub(super) fn needs_any_pattern(&self) -> bool {
         self.fields.values().any(|field| !field.patterned.is_empty())
     }
 
@@ -250,7 +254,7 @@ impl Slab {
     }
 
     /// Location of a field before search-time rules; `None` for a field that is not read.
-    pub(super) fn held(&self, name: &str) -> Option<&FieldLocations> {
+    pub(super) fn stored_field(&self, name: &str) -> Option<&FieldLocations> {
         self.fields.get(name).map(Arc::as_ref)
     }
 
@@ -258,14 +262,14 @@ impl Slab {
     pub(super) fn field(&self, name: &str) -> Option<&FieldLocations> {
         match self.aliases.get(name) {
             Some(field) => Some(field.as_ref()),
-            None if self.is_given_by_rules(name) => None,
-            None => self.held(name),
+            None if self.is_produced_by_rules(name) => None,
+            None => self.stored_field(name),
         }
     }
 
     /// Whether the search reads a field of this name, so that an index-time field of that name matters.
-    pub(super) fn reads(&self, name: &str) -> bool {
-        self.fields.contains_key(name) || self.aliases.contains_key(name) || self.is_given_by_rules(name)
+    pub(super) fn reads_field(&self, name: &str) -> bool {
+        self.fields.contains_key(name) || self.aliases.contains_key(name) || self.is_produced_by_rules(name)
     }
 
     /// Locations of the values at the search's `spath` paths.
@@ -273,13 +277,13 @@ impl Slab {
         &self.paths
     }
 
-    fn is_given_by_rules(&self, name: &str) -> bool {
-        self.computed.as_ref().is_some_and(|computed| computed.gives().iter().any(|given| given == name))
+    fn is_produced_by_rules(&self, name: &str) -> bool {
+        self.computed.as_ref().is_some_and(|computed| computed.output_fields().iter().any(|given| given == name))
     }
 
     /// Whether rules compute a field from columns.
     pub(super) fn is_computed(&self, name: &str) -> bool {
-        !self.aliases.contains_key(name) && self.is_given_by_rules(name)
+        !self.aliases.contains_key(name) && self.is_produced_by_rules(name)
     }
 
     /// Whether a condition must compute the field row by row, because rules or patterns produce it.
@@ -293,24 +297,25 @@ impl Slab {
     }
 
     /// Fields that computed fields read.
-    pub(super) fn computed_of(&self) -> &[String] {
+    pub(super) fn computed_inputs(&self) -> &[String] {
         &self.computed_of
     }
 
     /// Plan for word number `at`.
-    pub(super) fn word(&self, at: usize, word: &Word) -> Result<SharedPlan, EngineError> {
-        made_once(self.words.get(at), || {
-            word.plan(&self.template_set, &self.facts.of_words(&self.template_set), self.segment.as_ref()).map(Arc::new)
+    pub(super) fn word_plan(&self, at: usize, word: &Word) -> Result<SharedPlan, EngineError> {
+        compute_once(self.words.get(at), || {
+            word.plan(&self.template_set, &self.facts.word_facts(&self.template_set), self.segment.as_ref())
+                .map(Arc::new)
         })
     }
 
     /// Plan for field test number `at`, computed with `plan` the first time.
-    pub(super) fn test(
+    pub(super) fn test_plan(
         &self,
         at: usize,
         plan: impl FnOnce() -> Result<FieldPlan, EngineError>,
     ) -> Result<Arc<FieldPlan>, EngineError> {
-        made_once(self.tests.get(at), || plan().map(Arc::new))
+        compute_once(self.tests.get(at), || plan().map(Arc::new))
     }
 
     /// Answers of the condition by value of one column, computed with `find` the first time; `None` if they depend on
@@ -319,11 +324,11 @@ impl Slab {
         &self,
         find: impl FnOnce() -> Result<Option<ByValue>, EngineError>,
     ) -> Result<Option<ByValue>, EngineError> {
-        made_once(Some(&self.by_value), find)
+        compute_once(Some(&self.by_value), find)
     }
 
     /// The texts of a dictionary as one array, which all workers share.
-    pub(super) fn values(&self, column: u32) -> Result<ArrayRef, EngineError> {
+    pub(super) fn dictionary_values(&self, column: u32) -> Result<ArrayRef, EngineError> {
         let mut known = self.values.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(values) = known.get(&column) {
             return Ok(Arc::clone(values));
@@ -335,23 +340,23 @@ impl Slab {
     }
 
     /// By dictionary text: whether the text contains the end of a key; computed once.
-    pub(super) fn codes_with(&self, column: u32, end: &KeyEnd) -> Result<Arc<[bool]>, EngineError> {
+    pub(super) fn codes_with_key_end(&self, column: u32, end: &KeyEnd) -> Result<Arc<[bool]>, EngineError> {
         let mut known = self.codes_with.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, _, holds)) = known.iter().find(|(of, known, _)| *of == column && known == end) {
             return Ok(Arc::clone(holds));
         }
-        let holds: Arc<[bool]> = end.in_texts(self.segment.dictionary(column)?.iter()).into();
+        let holds: Arc<[bool]> = end.matches_in_texts(self.segment.dictionary(column)?.iter()).into();
         known.push((column, end.clone(), Arc::clone(&holds)));
         Ok(holds)
     }
 
     /// Cached lengths of values.
-    pub(super) fn lengths(&self) -> Arc<KnownLengths> {
-        Arc::clone(self.lengths.get_or_init(|| Arc::new(KnownLengths::of(&self.template_set))))
+    pub(super) fn value_lengths(&self) -> Arc<LengthCache> {
+        Arc::clone(self.lengths.get_or_init(|| Arc::new(LengthCache::of(&self.template_set))))
     }
 
     /// Memo of a pattern's results on the values of a field, shared by all workers.
-    pub(super) fn found_in(&self, derived: &DerivedField) -> Arc<DistinctMemo> {
+    pub(super) fn derived_memo(&self, derived: &DerivedField) -> Arc<DistinctMemo> {
         let mut known = self.derived.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(known.entry((Arc::as_ptr(&derived.rule).addr(), derived.group)).or_default())
     }
@@ -369,10 +374,13 @@ impl Slab {
 }
 
 /// The fields that computed fields read, and those that conditions test and patterns produce.
-fn computed_of(asked: &Asked<'_>, fields: &HashMap<String, Arc<FieldLocations>, FixedState>) -> Vec<String> {
+fn collect_computed_inputs(
+    asked: &SlabRequest<'_>,
+    fields: &HashMap<String, Arc<FieldLocations>, FixedState>,
+) -> Vec<String> {
     let patterned = (asked.tested.iter().copied())
         .filter(|name| fields.get(*name).is_some_and(|field| !field.patterned.is_empty()));
-    let read = asked.computed.iter().flat_map(|computed| computed.reads()).map(String::as_str);
+    let read = asked.computed.iter().flat_map(|computed| computed.input_fields()).map(String::as_str);
     let mut names: Vec<String> = read.chain(patterned).map(str::to_owned).collect();
     names.sort_unstable();
     names.dedup();
@@ -381,13 +389,13 @@ fn computed_of(asked: &Asked<'_>, fields: &HashMap<String, Arc<FieldLocations>, 
 
 /// Locations of fields that are mere aliases in all events of a slab. Fields that patterns produce have no alias
 /// locations.
-fn aliases_of(
+fn locate_aliases(
     computed: &ComputedFields,
     fields: &HashMap<String, Arc<FieldLocations>, FixedState>,
 ) -> HashMap<String, Arc<FieldLocations>, FixedState> {
     let mut aliases = HashMap::default();
     for alias in &computed.aliases {
-        let is_new = !alias.only_new || fields.get(&alias.target).is_some_and(|field| field.is_nowhere());
+        let is_new = !alias.only_new || fields.get(&alias.target).is_some_and(|field| field.is_always_absent());
         if let Some(source) = fields.get(&alias.source).filter(|source| is_new && source.patterned.is_empty()) {
             aliases.insert(alias.target.clone(), Arc::clone(source));
         }
@@ -395,7 +403,7 @@ fn aliases_of(
     aliases
 }
 
-fn made_once<T: Clone>(
+fn compute_once<T: Clone>(
     place: Option<&OnceLock<T>>,
     make: impl FnOnce() -> Result<T, EngineError>,
 ) -> Result<T, EngineError> {
@@ -412,9 +420,9 @@ fn made_once<T: Clone>(
 
 /// The patterns of all classes in one order, and which of them each class has. If the order of a class is
 /// incompatible, its texts are read.
-fn join_extracts(classes: &mut [Class]) -> (Vec<Arc<Extract>>, Vec<Vec<bool>>) {
+fn merge_extracts(classes: &mut [ExtractionClass]) -> (Vec<Arc<Extract>>, Vec<Vec<bool>>) {
     let mut all: Vec<Arc<Extract>> = Vec::new();
-    for Class { cutting, of_text: extracts, of_fields, .. } in classes.iter_mut() {
+    for ExtractionClass { cutting, text_patterns: extracts, field_patterns: of_fields, .. } in classes.iter_mut() {
         if cutting.by_pattern {
             extracts.clear();
             of_fields.clear();
@@ -435,42 +443,44 @@ fn join_extracts(classes: &mut [Class]) -> (Vec<Arc<Extract>>, Vec<Vec<bool>>) {
         }
     }
     let has = |extracts: &[Arc<Extract>], extract| extracts.iter().any(|known| Arc::ptr_eq(known, extract));
-    let of_class = |class: &Class| -> Vec<bool> { all.iter().map(|extract| has(&class.of_text, extract)).collect() };
+    let of_class = |class: &ExtractionClass| -> Vec<bool> {
+        all.iter().map(|extract| has(&class.text_patterns, extract)).collect()
+    };
     let by_class: Vec<Vec<bool>> = classes.iter().map(of_class).collect();
     let count = |has: &Vec<bool>| has.iter().filter(|has| **has).count();
-    let is_whole = classes.iter().zip(&by_class).all(|(class, has)| count(has) == class.of_text.len());
+    let is_whole = classes.iter().zip(&by_class).all(|(class, has)| count(has) == class.text_patterns.len());
     assert!(is_whole, "each pattern of a class has one place in the order of all");
     (all, by_class)
 }
 
 /// Gives access to the values of a slab's columns.
-struct KnownColumns<'a> {
+struct ColumnAccess<'a> {
     json: &'a JsonColumns<'a>,
     dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
     facts: &'a TemplateFacts,
 }
 
-fn fields_of(
+fn locate_fields(
     template_set: &TemplateSet,
     templates: &[Template],
-    classes: &[Class],
+    classes: &[ExtractionClass],
     names: &[String],
-    known: &KnownColumns<'_>,
+    known: &ColumnAccess<'_>,
 ) -> Vec<FieldLocations> {
     // Includes the fields that requested fields are derived from.
     let mut all = names.to_vec();
-    for rule in classes.iter().flat_map(|class| &class.of_fields) {
+    for rule in classes.iter().flat_map(|class| &class.field_patterns) {
         if !all.contains(&rule.field) {
             all.push(rule.field.clone());
         }
     }
     let pairs_of =
-        |report: &Arc<Report>| known.facts.pairs_of(report, || TemplatePairs::new(report, template_set, templates));
+        |report: &Arc<Report>| known.facts.pairs_for(report, || TemplatePairs::new(report, template_set, templates));
     let keys = classes.len() * templates.len();
     let mut by_name: Vec<Vec<ValueLocation>> = vec![Vec::with_capacity(keys); all.len()];
     let mut patterned: Vec<Vec<bool>> = vec![Vec::with_capacity(keys); all.len()];
     let mut doubts: Vec<Vec<Box<[u32]>>> = vec![Vec::with_capacity(keys); all.len()];
-    for Class { cutting, of_text, reports, .. } in classes {
+    for ExtractionClass { cutting, text_patterns: of_text, reports, .. } in classes {
         let reports: Vec<ReportPlanner<'_>> = reports
             .iter()
             .filter_map(|report| ReportPlanner::new(report, &all, template_set, known.dictionary, &pairs_of))
@@ -478,19 +488,19 @@ fn fields_of(
         let mut rules: Vec<NamedRules> = all.iter().map(|name| NamedRules::new(of_text, name)).collect();
         for (number, template) in templates.iter().enumerate() {
             let asked = PlannedTemplate::new(template_set, number, template);
-            let mut found = places(template_set, template, *cutting, &all, known.json);
+            let mut found = template_locations(template_set, template, *cutting, &all, known.json);
             // For JSON texts, a JSON value is added to the value that a pattern found.
             let joins = may_be_json(template_set, template, *cutting);
             if !cutting.by_pattern {
                 apply_reports(&reports, &asked, &all, joins, &mut found);
             }
             for (at, rules) in rules.iter_mut().enumerate() {
-                let rule = rules.place(&asked);
+                let rule = rules.location(&asked);
                 patterned[at].push(apply_rule(rule, joins, &mut found[at]));
             }
             for (at, told) in found.into_iter().enumerate() {
                 by_name[at].push(told.place);
-                doubts[at].push(told.doubt);
+                doubts[at].push(told.ambiguous_columns);
             }
         }
     }
@@ -499,44 +509,55 @@ fn fields_of(
         .collect();
     let named = by_name.into_iter().zip(patterned).zip(doubts).zip(names.iter().zip(&mut derived));
     let named = named.map(|(((places, patterned), doubts), (name, derived))| {
-        let column = only_column(template_set, templates, &places);
+        let column = sole_column(template_set, templates, &places);
         let is_open = doubts.iter().any(|columns| !columns.is_empty());
         let by_text = is_open || places.contains(&ValueLocation::Text);
         let doubts = if is_open { doubts } else { Vec::new() };
         let patterned = if patterned.contains(&true) { patterned } else { Vec::new() };
         let columns = patterned.is_empty().then(|| value_columns(template_set, templates, &places, &doubts));
         let (key_end, derived) = (KeyEnd::of(name), derived.take());
-        let repeating = repeating(&places);
-        FieldLocations { places, column, repeating, by_text, doubts, key_end, patterned, columns, derived }
+        let repeating = repeatable_columns(&places);
+        FieldLocations {
+            locations: places,
+            column,
+            repeatable_columns: repeating,
+            by_text,
+            ambiguous_columns: doubts,
+            key_end,
+            patterned,
+            columns,
+            derived,
+        }
     });
     named.collect()
 }
 
 /// Location of the value at an `spath` path, which is the same for every class.
-fn path_of(
+fn locate_path(
     template_set: &TemplateSet,
     templates: &[Template],
     classes: usize,
     path: &PushedPath,
     json: &JsonColumns<'_>,
 ) -> FieldLocations {
-    let of_class: Vec<ValueLocation> = templates.iter().map(|template| json.place_at(template, &path.path)).collect();
+    let of_class: Vec<ValueLocation> =
+        templates.iter().map(|template| json.path_location(template, &path.path)).collect();
     let places = std::iter::repeat_n(of_class, classes).flatten().collect::<Vec<_>>();
     FieldLocations {
-        column: only_column(template_set, templates, &places),
+        column: sole_column(template_set, templates, &places),
         by_text: places.contains(&ValueLocation::Text),
-        repeating: repeating(&places),
-        doubts: Vec::new(),
+        repeatable_columns: repeatable_columns(&places),
+        ambiguous_columns: Vec::new(),
         key_end: KeyEnd::of(&path.text),
         patterned: Vec::new(),
         columns: None,
         derived: None,
-        places,
+        locations: places,
     }
 }
 
 /// Columns of which several may have a value in one row.
-fn repeating(places: &[ValueLocation]) -> Vec<u32> {
+fn repeatable_columns(places: &[ValueLocation]) -> Vec<u32> {
     let mut columns: Vec<u32> = Vec::new();
     for place in places {
         if let ValueLocation::Nested(nested) = place
@@ -559,7 +580,7 @@ fn apply_reports(
     found: &mut [FieldLocation],
 ) {
     for report in reports.iter().rev() {
-        for (found, place) in found.iter_mut().zip(report.places(template, names)) {
+        for (found, place) in found.iter_mut().zip(report.locations(template, names)) {
             match place {
                 ValueLocation::Absent => {}
                 _ if joins && found.place != ValueLocation::Absent => *found = ValueLocation::Text.into(),
@@ -570,20 +591,20 @@ fn apply_reports(
 }
 
 /// Applies the patterns of a field to a template, and returns whether a pattern must be evaluated row by row.
-fn apply_rule(rule: RulePlace, joins: bool, found: &mut FieldLocation) -> bool {
+fn apply_rule(rule: RuleLocation, joins: bool, found: &mut FieldLocation) -> bool {
     match rule {
-        RulePlace::Nowhere => false,
-        RulePlace::At(_) | RulePlace::ByValue if joins && found.place != ValueLocation::Absent => {
+        RuleLocation::Nowhere => false,
+        RuleLocation::At(_) | RuleLocation::ByValue if joins && found.place != ValueLocation::Absent => {
             *found = ValueLocation::Text.into();
             false
         }
-        RulePlace::At(place) => {
+        RuleLocation::At(place) => {
             *found = place.into();
             false
         }
-        RulePlace::ByValue => {
+        RuleLocation::ByValue => {
             // Where the pattern finds nothing, the previous location is in doubt, so the text decides.
-            if !found.doubt.is_empty() {
+            if !found.ambiguous_columns.is_empty() {
                 *found = ValueLocation::Text.into();
             }
             true
@@ -645,24 +666,25 @@ fn variables(parts: &[TemplatePart]) -> impl Iterator<Item = u32> + '_ {
 }
 
 /// The column that holds the field in every template that may have it, if the field has no values elsewhere.
-fn only_column(template_set: &TemplateSet, templates: &[Template], places: &[ValueLocation]) -> Option<u32> {
+fn sole_column(template_set: &TemplateSet, templates: &[Template], places: &[ValueLocation]) -> Option<u32> {
     let column = places.iter().find_map(ValueLocation::column)?;
-    let top = top_of(template_set, column);
-    let agrees = |(at, place): (usize, &ValueLocation)| agrees(place, column, &templates[at % templates.len()], top);
+    let top = top_level_column(template_set, column);
+    let agrees =
+        |(at, place): (usize, &ValueLocation)| is_consistent(place, column, &templates[at % templates.len()], top);
     places.iter().enumerate().all(agrees).then_some(column)
 }
 
 /// Whether a template is consistent with `column` holding all values of a field located at `place` in it; `top` is the
 /// template variable that contains the column.
-pub(super) fn agrees(place: &ValueLocation, column: u32, template: &Template, top: u32) -> bool {
+pub(super) fn is_consistent(place: &ValueLocation, column: u32, template: &Template, top: u32) -> bool {
     match place {
-        ValueLocation::Absent => !template.names(top),
+        ValueLocation::Absent => !template.has_variable(top),
         place => place.column() == Some(column),
     }
 }
 
 /// The top-level variable that is this column or contains it.
-pub(super) fn top_of(template_set: &TemplateSet, column: u32) -> u32 {
+pub(super) fn top_level_column(template_set: &TemplateSet, column: u32) -> u32 {
     let mut top = column;
     while let Some(parent) = template_set.columns.get(top as usize).and_then(|column| column.parent) {
         if parent == TEXT_COLUMN {

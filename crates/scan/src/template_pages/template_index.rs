@@ -132,7 +132,7 @@ impl TemplateIndex {
     }
 
     /// Number of templates that contain this column as a variable.
-    pub(super) fn naming(&self, column: u32) -> usize {
+    pub(super) fn template_count(&self, column: u32) -> usize {
         self.naming.get(&column).copied().unwrap_or(0)
     }
 
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_of_every_template_is_in_one_use_of_its_kind() {
+    fn every_template_part_has_exactly_one_use_of_its_kind() {
         let set = template_set(&[
             &["level=", "$1", " done"],
             &["level=", "$1", " n=", "$2", " done"],
@@ -256,7 +256,7 @@ mod tests {
         let of_variables = index.variables().iter().map(|used| &*used.templates);
         assert_eq!(lens(of_literals.chain(of_variables).collect()), parts, "no use names another template");
         assert_eq!(lens(index.edges().iter().map(|edge| &*edge.templates).collect()), edges);
-        assert_eq!([0, 1, 2, 3].map(|column| index.naming(column)), [0, 3, 3, 2]);
+        assert_eq!([0, 1, 2, 3].map(|column| index.template_count(column)), [0, 3, 3, 2]);
         assert!(facts.index(1).variables().is_empty(), "a column of texts has no templates");
     }
 }

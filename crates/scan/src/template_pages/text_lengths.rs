@@ -21,10 +21,10 @@ use crate::text_values::char_count;
 
 /// Largest dictionary whose entries are all measured at the first row; for a larger one, entries are measured row by
 /// row.
-const COUNTED_MAX: usize = 65_536;
+const MEASURED_TEXTS_MAX: usize = 65_536;
 
 /// Cached lengths of the values of a slab's columns.
-pub(super) struct KnownLengths {
+pub(super) struct LengthCache {
     /// For each column, the length of its values, if all have the same.
     fixed: Vec<Option<u32>>,
     /// By template column: for each template the total length of its literals and fixed-length variables.
@@ -33,14 +33,14 @@ pub(super) struct KnownLengths {
     dictionaries: Mutex<BTreeMap<u32, Arc<[u32]>>>,
 }
 
-impl KnownLengths {
-    pub(super) fn of(template_set: &TemplateSet) -> KnownLengths {
+impl LengthCache {
+    pub(super) fn of(template_set: &TemplateSet) -> LengthCache {
         let mut fixed: Vec<Option<u32>> = vec![None; template_set.columns.len()];
         let mut of_templates = BTreeMap::new();
         // Reverse order: a variable's column has a higher number than the column whose templates contain it.
         for (number, column) in template_set.columns.iter().enumerate().rev() {
             let ColumnKind::Templates(templates) = &column.kind else {
-                fixed[number] = fixed_length(column);
+                fixed[number] = common_length(column);
                 continue;
             };
             let of_part = |part: &TemplatePart| match part {
@@ -59,21 +59,21 @@ impl KnownLengths {
             fixed[number] = first.filter(|first| is_whole && own.iter().all(|length| length == first));
             of_templates.insert(u32_of(number), own);
         }
-        KnownLengths { fixed, templates: of_templates, dictionaries: Mutex::default() }
+        LengthCache { fixed, templates: of_templates, dictionaries: Mutex::default() }
     }
 
-    fn is_fixed(&self, column: u32) -> bool {
+    fn has_common_length(&self, column: u32) -> bool {
         self.fixed.get(column as usize).is_some_and(Option::is_some)
     }
 
     /// Lengths of the texts of a dictionary; `None` for a large dictionary.
-    fn of_dictionary(&self, column: u32, page: &PageReader<'_>) -> Result<Option<Arc<[u32]>>, EngineError> {
+    fn dictionary_lengths(&self, column: u32, page: &PageReader<'_>) -> Result<Option<Arc<[u32]>>, EngineError> {
         let mut known = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(counts) = known.get(&column) {
             return Ok(Some(Arc::clone(counts)));
         }
         let dictionary = page.segment().dictionary(column)?;
-        if dictionary.len() > COUNTED_MAX {
+        if dictionary.len() > MEASURED_TEXTS_MAX {
             return Ok(None);
         }
         let counts: Arc<[u32]> = dictionary.iter().map(|text| u32_of(char_count(text))).collect();
@@ -85,12 +85,12 @@ impl KnownLengths {
 
 /// The lengths of the texts in these rows.
 pub(super) fn text_lengths(rows: &Rows, page: &mut PageReader<'_>) -> Result<ArrayRef, EngineError> {
-    let known = page.slab.lengths();
+    let known = page.slab.value_lengths();
     let mut lengths = vec![0u32; page.len()];
     let mut open = vec![TEXT_COLUMN];
     let mut seen = vec![false; page.template_set().columns.len()];
     while let Some(column) = open.pop() {
-        let values = page.column_of(column, rows)?;
+        let values = page.column_of_rows(column, rows)?;
         if values.values.is_empty() {
             continue;
         }
@@ -101,13 +101,13 @@ pub(super) fn text_lengths(rows: &Rows, page: &mut PageReader<'_>) -> Result<Arr
             codes.iter().for_each(|code| used[*code as usize] = true);
             let named =
                 templates.iter().zip(used).filter(|(_, used)| *used).flat_map(|(template, _)| template.variables());
-            for variable in named.filter(|variable| !known.is_fixed(*variable)) {
+            for variable in named.filter(|variable| !known.has_common_length(*variable)) {
                 if !std::mem::replace(&mut seen[variable as usize], true) {
                     open.push(variable);
                 }
             }
         }
-        add_column(column, &values, &known, &mut lengths, page)?;
+        add_column_lengths(column, &values, &known, &mut lengths, page)?;
     }
     debug_assert!(rows.iter().all(|row| (row as usize) < lengths.len()), "the rows belong to the page");
     let of_rows = rows.iter().map(|row| lengths.get(row as usize).map(|length| i64::from(*length)));
@@ -115,10 +115,10 @@ pub(super) fn text_lengths(rows: &Rows, page: &mut PageReader<'_>) -> Result<Arr
 }
 
 /// Adds the lengths of a column's values.
-fn add_column(
+fn add_column_lengths(
     column: u32,
     values: &PageColumn,
-    known: &KnownLengths,
+    known: &LengthCache,
     lengths: &mut [u32],
     page: &PageReader<'_>,
 ) -> Result<(), EngineError> {
@@ -126,29 +126,29 @@ fn add_column(
     match (&values.values, kind) {
         (ColumnValues::Codes(codes), ColumnKind::Templates(_)) => {
             let own = known.templates.get(&column).map_or(&[][..], Vec::as_slice);
-            add(values, codes.iter().map(|code| own.get(*code as usize).copied().unwrap_or(0)), lengths);
+            add_value_lengths(values, codes.iter().map(|code| own.get(*code as usize).copied().unwrap_or(0)), lengths);
         }
-        (ColumnValues::Codes(codes), _) => match known.of_dictionary(column, page)? {
-            Some(counts) => add(values, codes.iter().map(|code| counts[*code as usize]), lengths),
+        (ColumnValues::Codes(codes), _) => match known.dictionary_lengths(column, page)? {
+            Some(counts) => add_value_lengths(values, codes.iter().map(|code| counts[*code as usize]), lengths),
             None => {
                 let dictionary = page.segment().dictionary(column)?;
-                add(values, codes.iter().map(|code| char_count(dictionary.get(*code)) as u32), lengths);
+                add_value_lengths(values, codes.iter().map(|code| char_count(dictionary.get(*code)) as u32), lengths);
             }
         },
         (ColumnValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => {
             let mut text = Vec::new();
-            let length = |number: &i64| written_length(*format, *number, &mut text);
-            add(values, numbers.iter().map(length), lengths);
+            let length = |number: &i64| formatted_length(*format, *number, &mut text);
+            add_value_lengths(values, numbers.iter().map(length), lengths);
         }
         (ColumnValues::Texts { bytes, ends }, _) => {
-            let is_ascii = traits.bytes.is_within(ASCII);
+            let is_ascii = traits.bytes.is_subset(ASCII);
             let mut start = 0usize;
             let length = |end: &u32| {
                 let text = bytes.get(start..*end as usize).unwrap_or_default();
                 start = *end as usize;
                 if is_ascii { text.len() as u32 } else { char_count(text) as u32 }
             };
-            add(values, ends.iter().map(length), lengths);
+            add_value_lengths(values, ends.iter().map(length), lengths);
         }
         (ColumnValues::Numbers(_), _) => {
             return Err(EngineError::invalid(
@@ -160,7 +160,7 @@ fn add_column(
 }
 
 /// Adds the length of each value to the length of its row.
-fn add(values: &PageColumn, of_values: impl Iterator<Item = u32>, lengths: &mut [u32]) {
+fn add_value_lengths(values: &PageColumn, of_values: impl Iterator<Item = u32>, lengths: &mut [u32]) {
     match &values.rows {
         None => lengths.iter_mut().zip(of_values).for_each(|(length, of_value)| *length += of_value),
         Some(rows) => rows.iter().zip(of_values).for_each(|(row, of_value)| lengths[*row as usize] += of_value),
@@ -171,12 +171,13 @@ fn add(values: &PageColumn, of_values: impl Iterator<Item = u32>, lengths: &mut 
 const ASCII: ByteSet = ByteSet::from_words([u64::MAX, u64::MAX, 0, 0]);
 
 /// The length of a column's values, if all have the same.
-fn fixed_length(column: &Column) -> Option<u32> {
+fn common_length(column: &Column) -> Option<u32> {
     let traits = &column.traits;
     match &column.kind {
         ColumnKind::Numbers { format, min, max } => {
             let mut text = Vec::new();
-            let (first, last) = (written_length(*format, *min, &mut text), written_length(*format, *max, &mut text));
+            let (first, last) =
+                (formatted_length(*format, *min, &mut text), formatted_length(*format, *max, &mut text));
             let grows = matches!(format, NumberFormat::Integer | NumberFormat::Decimal { .. }) && *min >= 0;
             let is_fixed = match format {
                 NumberFormat::Padded { .. } | NumberFormat::Hex { .. } | NumberFormat::Time(_) => true,
@@ -186,7 +187,7 @@ fn fixed_length(column: &Column) -> Option<u32> {
             (is_fixed && first == last).then_some(first)
         }
         ColumnKind::Dictionary { .. } | ColumnKind::Texts => {
-            (traits.min_len == traits.max_len && traits.bytes.is_within(ASCII)).then_some(traits.min_len)
+            (traits.min_len == traits.max_len && traits.bytes.is_subset(ASCII)).then_some(traits.min_len)
         }
         ColumnKind::Templates(_) => None,
     }
@@ -194,7 +195,7 @@ fn fixed_length(column: &Column) -> Option<u32> {
 
 /// Length of a number as written; its characters are bytes.
 #[inline]
-fn written_length(format: NumberFormat, number: i64, text: &mut Vec<u8>) -> u32 {
+fn formatted_length(format: NumberFormat, number: i64, text: &mut Vec<u8>) -> u32 {
     if format == NumberFormat::Integer {
         return number.unsigned_abs().checked_ilog10().unwrap_or(0) + 1 + u32::from(number < 0);
     }

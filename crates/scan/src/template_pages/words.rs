@@ -24,15 +24,15 @@ use quarry_store::Segment;
 
 use self::finder::Finder;
 use self::spans::TemplateSpan;
-use super::edges::{Around, Edges};
-use super::facts::{Bounds, WordFacts, set_of};
-use super::outcome::{MAYBE, NO, Outcome, YES};
+use super::edges::{EdgeContext, Edges};
+use super::facts::{Bounds, WordFacts, byte_set};
+use super::outcome::{NO, Outcome, UNDECIDED, YES};
 use super::page::PageReader;
 use super::template_index::{EdgeUse, TemplateIndex, VariableUse};
 use super::verdicts::ByValue;
 
 /// A byte that no pattern contains and that is not a breaker.
-const STRANGER: u8 = 0xff;
+const FOREIGN_BYTE: u8 = 0xff;
 
 /// A word to search for.
 #[derive(Clone, Debug)]
@@ -51,16 +51,16 @@ struct Probe {
     breakers: ByteSet,
     bounds: Bounds,
     /// Whether the run contains a breaker.
-    holds_breaker: bool,
+    contains_breaker: bool,
     finder: Finder,
     /// Tests whether the run occurs anywhere in a text.
     occurs: WordPattern,
     /// The complete pattern, if this run is its only one.
-    whole: Option<Whole>,
+    whole_pattern: Option<WholePattern>,
 }
 
 #[derive(Clone, Debug)]
-struct Whole {
+struct WholePattern {
     pattern: WordPattern,
     bound: WordBound,
     leading_star: bool,
@@ -81,16 +81,16 @@ enum ProbePlan {
     /// An answer for each number from `min` on.
     Numbers { min: i64, answers: Vec<u8> },
     /// Each value is examined.
-    Each(Around),
+    Each(EdgeContext),
     /// Answers by template, which values of variables and spans can raise.
-    Templates { base: Vec<u8>, children: Vec<Child>, spans: Vec<TemplateSpan> },
+    Templates { base: Vec<u8>, children: Vec<ChildPlan>, spans: Vec<TemplateSpan> },
 }
 
 #[derive(Debug)]
-struct Child {
+struct ChildPlan {
     column: u32,
     /// Surroundings of the variable; `None` if its values were examined as part of a span.
-    around: Option<Around>,
+    around: Option<EdgeContext>,
     node: ProbePlan,
     /// For each template, whether this variable can raise its answer.
     counts: Vec<bool>,
@@ -117,24 +117,24 @@ impl Word {
     pub(super) fn new(pattern: &str, bound: WordBound, case_sensitive: bool) -> Word {
         let texts: Vec<&str> = pattern.split('*').filter(|part| !part.is_empty()).collect();
         let fold = !case_sensitive;
-        let whole = Whole {
+        let whole = WholePattern {
             pattern: WordPattern::new(pattern, bound, case_sensitive),
             bound,
             leading_star: pattern.starts_with('*'),
             trailing_star: pattern.ends_with('*'),
         };
         let alone = texts.len() == 1;
-        let breakers = set_of(is_breaker);
-        let bounds = if bound == WordBound::Major { Bounds::Majors } else { Bounds::Breakers };
+        let breakers = byte_set(is_breaker);
+        let bounds = if bound == WordBound::Major { Bounds::MajorBreakers } else { Bounds::Breakers };
         let probes = texts.iter().map(|text| Probe {
             needle: text.as_bytes().into(),
             finder: Finder::new(text.as_bytes(), fold),
             fold,
             breakers,
             bounds,
-            holds_breaker: text.bytes().any(is_breaker),
+            contains_breaker: text.bytes().any(is_breaker),
             occurs: WordPattern::new(&format!("*{text}*"), WordBound::Whole, case_sensitive),
-            whole: alone.then(|| whole.clone()),
+            whole_pattern: alone.then(|| whole.clone()),
         });
         // Upper and lower case of a non-ASCII letter consist of different bytes.
         Word { probes: probes.collect(), opaque: fold && !pattern.is_ascii() }
@@ -148,11 +148,11 @@ impl Word {
         segment: &dyn Segment,
     ) -> Result<WordPlan, EngineError> {
         if self.opaque {
-            return Ok(WordPlan { nodes: vec![ProbePlan::Same(MAYBE)] });
+            return Ok(WordPlan { nodes: vec![ProbePlan::Same(UNDECIDED)] });
         }
         let nodes = self.probes.iter().map(|probe| {
-            let around = Around { left: true, right: true, free: true };
-            Planner { probe, template_set, facts, segment }.node(0, around)
+            let around = EdgeContext { left: true, right: true, free: true };
+            Planner { probe, template_set, facts, segment }.column_plan(0, around)
         });
         Ok(WordPlan { nodes: nodes.collect::<Result<_, _>>()? })
     }
@@ -162,7 +162,7 @@ impl Word {
         // A plan without probes belongs to an empty word, which every text contains.
         let mut all = Outcome::Same(YES);
         for (at, node) in plan.nodes.iter().enumerate() {
-            if all.is_same(NO) {
+            if all.is_all(NO) {
                 break;
             }
             let found = match self.probes.get(at) {
@@ -175,7 +175,7 @@ impl Word {
                         Outcome::Each(each)
                     }
                 },
-                None => Outcome::Same(MAYBE),
+                None => Outcome::Same(UNDECIDED),
             };
             all = all.and(found);
         }
@@ -199,7 +199,7 @@ impl WordPlan {
 }
 
 impl ProbePlan {
-    fn of_codes(answers: Vec<u8>) -> ProbePlan {
+    fn from_codes(answers: Vec<u8>) -> ProbePlan {
         match answers.split_first() {
             Some((first, rest)) if rest.iter().all(|answer| answer == first) => ProbePlan::Same(*first),
             _ => ProbePlan::Codes(answers),
@@ -223,7 +223,7 @@ impl ProbePlan {
             ProbePlan::Equals(_) | ProbePlan::Decimals { .. } | ProbePlan::Numbers { .. } => {
                 match template_set.counts.get(&column)?.values() {
                     CountedValues::Numbers(numbers) => {
-                        by_answers(numbers.iter().map(|number| self.of_number(*number)).collect())
+                        by_answers(numbers.iter().map(|number| self.test_number(*number)).collect())
                     }
                     CountedValues::Codes(_) => None,
                 }
@@ -241,7 +241,7 @@ impl ProbePlan {
     }
 
     /// The answer for a number, if it does not depend on how the number is written.
-    fn of_number(&self, number: i64) -> u8 {
+    fn test_number(&self, number: i64) -> u8 {
         let is_met = match self {
             ProbePlan::Equals(wanted) => number == *wanted,
             ProbePlan::Decimals { unit, whole, fraction } => {
@@ -250,32 +250,33 @@ impl ProbePlan {
             }
             ProbePlan::Numbers { min, answers } => {
                 let at = usize::try_from(number.saturating_sub(*min)).ok();
-                return at.and_then(|at| answers.get(at)).copied().unwrap_or(MAYBE);
+                return at.and_then(|at| answers.get(at)).copied().unwrap_or(UNDECIDED);
             }
-            _ => return MAYBE,
+            _ => return UNDECIDED,
         };
         if is_met { YES } else { NO }
     }
 }
 
 impl Probe {
-    fn is(&self, mine: u8, byte: u8) -> bool {
+    fn matches_byte(&self, mine: u8, byte: u8) -> bool {
         mine == byte || (self.fold && mine.eq_ignore_ascii_case(&byte))
     }
 
-    fn in_set(&self, mine: u8, set: ByteSet) -> bool {
+    fn matches_set(&self, mine: u8, set: ByteSet) -> bool {
         set.contains(mine)
             || (self.fold && (set.contains(mine.to_ascii_lowercase()) || set.contains(mine.to_ascii_uppercase())))
     }
 
     /// Whether a value with these traits can contain the run.
-    fn fits(&self, traits: &ValueTraits) -> bool {
-        self.needle.len() <= traits.max_len as usize && self.needle.iter().all(|byte| self.in_set(*byte, traits.bytes))
+    fn may_occur_in(&self, traits: &ValueTraits) -> bool {
+        self.needle.len() <= traits.max_len as usize
+            && self.needle.iter().all(|byte| self.matches_set(*byte, traits.bytes))
     }
 
     /// Whether a time of this layout may contain the run; if `bounded`, only as a word. Times of one layout differ
     /// only in their digits and letters.
-    fn fits_time(&self, layout: TimeLayout, bounded: bool) -> bool {
+    fn may_occur_in_time(&self, layout: TimeLayout, bounded: bool) -> bool {
         let mut sample = Vec::new();
         NumberFormat::Time(layout).write(0, &mut sample);
         let is_alike = |(byte, mine): (&u8, &u8)| match byte {
@@ -283,7 +284,7 @@ impl Probe {
             byte if byte.is_ascii_alphabetic() => mine.is_ascii_alphabetic(),
             byte => byte == mine,
         };
-        let (starts, ends) = match &self.whole {
+        let (starts, ends) = match &self.whole_pattern {
             Some(whole) if bounded => (!whole.leading_star, !whole.trailing_star),
             _ => (false, false),
         };
@@ -303,29 +304,29 @@ impl Probe {
 
     /// Whether a match of the run can cross such an edge.
     fn may_cross(&self, edge: &EdgeUse) -> bool {
-        let is_met = |pair: &[u8]| self.in_set(pair[0], edge.before) && self.in_set(pair[1], edge.after);
-        (self.holds_breaker || edge.is_open) && self.needle.windows(2).any(is_met)
+        let is_met = |pair: &[u8]| self.matches_set(pair[0], edge.before) && self.matches_set(pair[1], edge.after);
+        (self.contains_breaker || edge.is_open) && self.needle.windows(2).any(is_met)
     }
 
     /// Whether the run cannot match although its bytes occur: values with these traits contain no breakers, so a match
     /// would have to be at the start or end of a value, and the run does not fit there.
     fn is_too_short(&self, traits: &ValueTraits) -> bool {
-        let Some(Whole { leading_star, trailing_star, .. }) = &self.whole else { return false };
+        let Some(WholePattern { leading_star, trailing_star, .. }) = &self.whole_pattern else { return false };
         let (Some(first), Some(last)) = (self.needle.first(), self.needle.last()) else { return false };
-        let one_word = !traits.bytes.meets(self.breakers);
+        let one_word = !traits.bytes.intersects(self.breakers);
         one_word
-            && ((!leading_star && !self.in_set(*first, traits.firsts))
-                || (!trailing_star && !self.in_set(*last, traits.lasts))
+            && ((!leading_star && !self.matches_set(*first, traits.firsts))
+                || (!trailing_star && !self.matches_set(*last, traits.lasts))
                 || (!leading_star && !trailing_star && self.needle.len() < traits.min_len as usize))
     }
 
     /// Indices of the texts in which an occurrence begins, ascending and without repetition. The texts are
     /// concatenated in `bytes` and end at `ends`; they are searched in one pass, so an occurrence may extend into the
     /// next text.
-    fn texts_with<'a>(&'a self, bytes: &'a [u8], ends: &'a [u32]) -> impl Iterator<Item = usize> + 'a {
+    fn matching_texts<'a>(&'a self, bytes: &'a [u8], ends: &'a [u32]) -> impl Iterator<Item = usize> + 'a {
         // The index after the last text returned.
         let mut next = 0;
-        self.finder.places(bytes).filter_map(move |at| {
+        self.finder.positions(bytes).filter_map(move |at| {
             if next > 0 && at < ends[next - 1] as usize {
                 return None;
             }
@@ -336,24 +337,24 @@ impl Probe {
     }
 
     /// The answer for a text with surroundings `around`; `scratch` is a reusable buffer.
-    fn answer(&self, text: &[u8], around: Around, scratch: &mut Vec<u8>) -> u8 {
+    fn test_text(&self, text: &[u8], around: EdgeContext, scratch: &mut Vec<u8>) -> u8 {
         if text.len() < self.needle.len() || !self.occurs.is_match(text) {
             return NO;
         }
-        let Some(whole) = &self.whole else { return MAYBE };
+        let Some(whole) = &self.whole_pattern else { return UNDECIDED };
         if whole.leading_star && whole.trailing_star {
             return YES;
         }
         if !around.free {
-            return MAYBE;
+            return UNDECIDED;
         }
         let is_sure = if around.left && around.right {
             whole.pattern.is_match(text)
         } else {
             scratch.clear();
-            scratch.extend((!around.left).then_some(STRANGER));
+            scratch.extend((!around.left).then_some(FOREIGN_BYTE));
             scratch.extend_from_slice(text);
-            scratch.extend((!around.right).then_some(STRANGER));
+            scratch.extend((!around.right).then_some(FOREIGN_BYTE));
             whole.pattern.is_match(scratch)
         };
         if is_sure {
@@ -362,23 +363,23 @@ impl Probe {
         // The ends of the value may be bounds after all, depending on the bytes around it.
         let open =
             whole.bound != WordBound::Breaker || (!(around.left && around.right) && whole.pattern.is_match(text));
-        if open { MAYBE } else { NO }
+        if open { UNDECIDED } else { NO }
     }
 
     fn run(&self, node: &ProbePlan, column: u32, page: &mut PageReader<'_>) -> Result<PageAnswers, EngineError> {
         let (base, children, spans) = match node {
             ProbePlan::Same(answer) => return Ok(PageAnswers::Same(*answer)),
-            ProbePlan::Each(around) => return self.each(column, *around, page),
+            ProbePlan::Each(around) => return self.test_each_value(column, *around, page),
             ProbePlan::Templates { base, children, spans } => (base, children, spans),
             ProbePlan::Codes(answers) => {
                 let values = page.column(column)?;
-                let ColumnValues::Codes(codes) = &values.values else { return Ok(PageAnswers::Same(MAYBE)) };
-                return Ok(found_by_code(&values, codes, answers));
+                let ColumnValues::Codes(codes) = &values.values else { return Ok(PageAnswers::Same(UNDECIDED)) };
+                return Ok(page_answers_by_code(&values, codes, answers));
             }
             ProbePlan::Equals(_) | ProbePlan::Decimals { .. } | ProbePlan::Numbers { .. } => {
                 let values = page.column(column)?;
-                let ColumnValues::Numbers(numbers) = &values.values else { return Ok(PageAnswers::Same(MAYBE)) };
-                return Ok(found_of(&values, numbers.iter().map(|number| node.of_number(*number))));
+                let ColumnValues::Numbers(numbers) = &values.values else { return Ok(PageAnswers::Same(UNDECIDED)) };
+                return Ok(page_answers(&values, numbers.iter().map(|number| node.test_number(*number))));
             }
         };
         // The template codes are not read if the answer depends on variables only.
@@ -394,17 +395,17 @@ impl Probe {
                     (0..values.values.len()).map(|place| (row_at(&values, place), answer)).collect()
                 }
             };
-            let of_child = if child.covers { of_child } else { counted(child, column, of_child, page)? };
+            let of_child = if child.covers { of_child } else { counted_rows(child, column, of_child, page)? };
             all = match all {
-                PageAnswers::Rows(rows) => PageAnswers::Rows(joined(rows, of_child)),
+                PageAnswers::Rows(rows) => PageAnswers::Rows(merge_answers(rows, of_child)),
                 PageAnswers::Same(NO) => PageAnswers::Rows(of_child),
                 same => same,
             };
         }
         for span in spans {
-            let of_span = self.of_span(span, column, page)?;
+            let of_span = self.test_span(span, column, page)?;
             all = match all {
-                PageAnswers::Rows(rows) => PageAnswers::Rows(joined(rows, of_span)),
+                PageAnswers::Rows(rows) => PageAnswers::Rows(merge_answers(rows, of_span)),
                 PageAnswers::Same(NO) => PageAnswers::Rows(of_span),
                 same => same,
             };
@@ -413,7 +414,12 @@ impl Probe {
     }
 
     /// Examines every value of a page.
-    fn each(&self, column: u32, around: Around, page: &mut PageReader<'_>) -> Result<PageAnswers, EngineError> {
+    fn test_each_value(
+        &self,
+        column: u32,
+        around: EdgeContext,
+        page: &mut PageReader<'_>,
+    ) -> Result<PageAnswers, EngineError> {
         let values = page.column(column)?;
         let mut scratch = Vec::new();
         Ok(match (&values.values, &page.template_set().columns[column as usize].kind) {
@@ -422,9 +428,9 @@ impl Probe {
                 let answers = numbers.iter().map(|number| {
                     text.clear();
                     format.write(*number, &mut text);
-                    self.answer(&text, around, &mut scratch)
+                    self.test_text(&text, around, &mut scratch)
                 });
-                found_of(&values, answers)
+                page_answers(&values, answers)
             }
             (ColumnValues::Texts { bytes, ends }, _) => {
                 let text = |place: usize| {
@@ -432,39 +438,39 @@ impl Probe {
                     &bytes[start..ends[place] as usize]
                 };
                 let answers = self
-                    .texts_with(bytes, ends)
-                    .map(|place| (row_at(&values, place), self.answer(text(place), around, &mut scratch)));
+                    .matching_texts(bytes, ends)
+                    .map(|place| (row_at(&values, place), self.test_text(text(place), around, &mut scratch)));
                 PageAnswers::Rows(answers.filter(|(_, answer)| *answer != NO).collect())
             }
-            _ => PageAnswers::Same(MAYBE),
+            _ => PageAnswers::Same(UNDECIDED),
         })
     }
 }
 
 fn answer_of(answers: &[u8], code: u32) -> u8 {
-    answers.get(code as usize).copied().unwrap_or(MAYBE)
+    answers.get(code as usize).copied().unwrap_or(UNDECIDED)
 }
 
 fn row_at(values: &PageColumn, place: usize) -> u32 {
     values.rows.as_ref().map_or(place as u32, |rows| rows[place])
 }
 
-fn found_of(values: &PageColumn, answers: impl Iterator<Item = u8>) -> PageAnswers {
+fn page_answers(values: &PageColumn, answers: impl Iterator<Item = u8>) -> PageAnswers {
     let found = answers.enumerate().filter(|(_, answer)| *answer != NO);
     PageAnswers::Rows(found.map(|(place, answer)| (row_at(values, place), answer)).collect())
 }
 
 /// The rows whose code has an answer other than no.
-fn found_by_code(values: &PageColumn, codes: &[u32], answers: &[u8]) -> PageAnswers {
+fn page_answers_by_code(values: &PageColumn, codes: &[u32], answers: &[u8]) -> PageAnswers {
     // The pass over all codes is branch-free; few rows pass it.
     let each: Vec<u8> = codes.iter().map(|code| answer_of(answers, *code)).collect();
-    let sure = memchr::memchr2_iter(YES, MAYBE, &each);
+    let sure = memchr::memchr2_iter(YES, UNDECIDED, &each);
     PageAnswers::Rows(sure.map(|place| (row_at(values, place), each[place])).collect())
 }
 
 /// The rows in which the variable counts, judging by their templates.
-fn counted(
-    child: &Child,
+fn counted_rows(
+    child: &ChildPlan,
     parent: u32,
     mut rows: Vec<(u32, u8)>,
     page: &mut PageReader<'_>,
@@ -475,7 +481,7 @@ fn counted(
     let values = page.column(parent)?;
     if let ColumnValues::Codes(codes) = &values.values {
         rows.retain(|(row, _)| {
-            let code = values.place(*row).and_then(|place| codes.get(place));
+            let code = values.value_index(*row).and_then(|place| codes.get(place));
             code.is_some_and(|code| child.counts.get(*code as usize).copied().unwrap_or(true))
         });
     }
@@ -483,7 +489,7 @@ fn counted(
 }
 
 /// The larger answer for each row.
-fn joined(mut a: Vec<(u32, u8)>, b: Vec<(u32, u8)>) -> Vec<(u32, u8)> {
+fn merge_answers(mut a: Vec<(u32, u8)>, b: Vec<(u32, u8)>) -> Vec<(u32, u8)> {
     if a.is_empty() || b.is_empty() {
         return if a.is_empty() { b } else { a };
     }
@@ -503,44 +509,47 @@ struct Planner<'a> {
 
 impl Planner<'_> {
     /// The plan for a column with these surroundings.
-    fn node(&self, column: u32, around: Around) -> Result<ProbePlan, EngineError> {
+    fn column_plan(&self, column: u32, around: EdgeContext) -> Result<ProbePlan, EngineError> {
         let Some(Column { kind, traits, .. }) = self.template_set.columns.get(column as usize) else {
-            return Ok(ProbePlan::Same(MAYBE));
+            return Ok(ProbePlan::Same(UNDECIDED));
         };
-        if !self.probe.fits(traits) || (around.free && self.probe.is_too_short(traits)) {
+        if !self.probe.may_occur_in(traits) || (around.free && self.probe.is_too_short(traits)) {
             return Ok(ProbePlan::Same(NO));
         }
-        let around = Around { free: around.free && self.facts.free()[column as usize], ..around };
+        let around = EdgeContext {
+            free: around.free && self.facts.columns_without_encoded_breakers()[column as usize],
+            ..around
+        };
         match kind {
-            ColumnKind::Templates(templates) => self.templates(column, templates, around),
+            ColumnKind::Templates(templates) => self.template_plan(column, templates, around),
             ColumnKind::Dictionary { .. } => {
-                Ok(ProbePlan::of_codes(self.answers_of(&*self.segment.dictionary(column)?, around)))
+                Ok(ProbePlan::from_codes(self.dictionary_answers(&*self.segment.dictionary(column)?, around)))
             }
-            ColumnKind::Numbers { format, min, .. } => Ok(self.numbers(*format, *min, around)),
+            ColumnKind::Numbers { format, min, .. } => Ok(self.number_plan(*format, *min, around)),
             ColumnKind::Texts => Ok(ProbePlan::Each(around)),
         }
     }
 
     /// The answer for each text of a dictionary.
-    fn answers_of(&self, texts: &Dictionary, around: Around) -> Vec<u8> {
+    fn dictionary_answers(&self, texts: &Dictionary, around: EdgeContext) -> Vec<u8> {
         let (mut answers, mut scratch) = (vec![NO; texts.len()], Vec::new());
-        for text in self.probe.texts_with(&texts.bytes, &texts.ends) {
-            answers[text] = self.probe.answer(texts.get(u32_of(text)), around, &mut scratch);
+        for text in self.probe.matching_texts(&texts.bytes, &texts.ends) {
+            answers[text] = self.probe.test_text(texts.get(u32_of(text)), around, &mut scratch);
         }
         answers
     }
 
     /// Digits are searched for in numbers without formatting the numbers, if numbers contain no byte that bounds a
     /// word.
-    fn numbers(&self, format: NumberFormat, min: i64, around: Around) -> ProbePlan {
+    fn number_plan(&self, format: NumberFormat, min: i64, around: EdgeContext) -> ProbePlan {
         let needle = &self.probe.needle;
         let is_word = self
             .probe
-            .whole
+            .whole_pattern
             .as_ref()
             .is_some_and(|whole| whole.bound == WordBound::Breaker && !whole.leading_star && !whole.trailing_star);
         if let NumberFormat::Time(layout) = format
-            && !self.probe.fits_time(layout, is_word && around.free)
+            && !self.probe.may_occur_in_time(layout, is_word && around.free)
         {
             return ProbePlan::Same(NO);
         }
@@ -554,7 +563,7 @@ impl Planner<'_> {
         if let NumberFormat::Decimal { digits } = format
             && needle.iter().all(u8::is_ascii_digit)
         {
-            return decimals(needle, digits);
+            return decimal_plan(needle, digits);
         }
         // A full address can only match a whole value.
         let is_address = format == NumberFormat::Ip4 && format.parse(needle).is_some();
@@ -565,12 +574,17 @@ impl Planner<'_> {
         format.parse(&needle).map_or(ProbePlan::Same(NO), ProbePlan::Equals)
     }
 
-    fn templates(&self, column: u32, templates: &[Template], around: Around) -> Result<ProbePlan, EngineError> {
+    fn template_plan(
+        &self,
+        column: u32,
+        templates: &[Template],
+        around: EdgeContext,
+    ) -> Result<ProbePlan, EngineError> {
         let index = self.facts.index(column);
         let mut base = vec![NO; templates.len()];
         self.answer_by_literals(index, around, &mut base);
-        let spans = self.spans_of(column, templates, around, &mut base);
-        let mut children = self.children(index, around, &mut base)?;
+        let spans = self.template_spans(column, templates, around, &mut base);
+        let mut children = self.child_plans(index, around, &mut base)?;
         let mut spans = self.spans_by_row(spans, &mut base, &mut children)?;
         // Variables and spans of templates whose answer is already yes need no lookup.
         children.retain_mut(|child| {
@@ -580,8 +594,8 @@ impl Planner<'_> {
         spans.retain_mut(|span| span.retain(|number| base[number] != YES));
         for child in &mut children {
             let counted = child.counts.iter().filter(|counts| **counts).count();
-            assert!(counted <= index.naming(child.column), "only templates that contain a column count for it");
-            child.covers = counted == index.naming(child.column);
+            assert!(counted <= index.template_count(child.column), "only templates that contain a column count for it");
+            child.covers = counted == index.template_count(child.column);
         }
         Ok(match base.first() {
             Some(first) if children.is_empty() && spans.is_empty() && base.iter().all(|answer| answer == first) => {
@@ -592,35 +606,45 @@ impl Planner<'_> {
     }
 
     /// Raises the answers of the templates whose literals contain the word.
-    fn answer_by_literals(&self, index: &TemplateIndex, around: Around, base: &mut [u8]) {
+    fn answer_by_literals(&self, index: &TemplateIndex, around: EdgeContext, base: &mut [u8]) {
         let mut scratch = Vec::new();
         let (literals, ends) = index.literals();
-        for literal in self.probe.texts_with(literals, ends) {
+        for literal in self.probe.matching_texts(literals, ends) {
             for used in index.uses_of(literal) {
-                let inside = used.surroundings.around(around, self.probe.bounds);
-                let answer = self.probe.answer(index.literal(literal), inside, &mut scratch);
-                raise(base, &used.templates, answer);
+                let inside = used.surroundings.context(around, self.probe.bounds);
+                let answer = self.probe.test_text(index.literal(literal), inside, &mut scratch);
+                raise_answers(base, &used.templates, answer);
             }
         }
     }
 
     /// The distinct spans of all templates. The answer for a template with too many variables in its spans becomes
     /// maybe.
-    fn spans_of(&self, column: u32, templates: &[Template], around: Around, base: &mut [u8]) -> Vec<TemplateSpan> {
+    fn template_spans(
+        &self,
+        column: u32,
+        templates: &[Template],
+        around: EdgeContext,
+        base: &mut [u8],
+    ) -> Vec<TemplateSpan> {
         let mut may_cross = vec![false; templates.len()];
         for edge in self.facts.index(column).edges().iter().filter(|edge| self.probe.may_cross(edge)) {
             edge.templates.iter().for_each(|number| may_cross[*number as usize] = true);
         }
         let mut all: Vec<TemplateSpan> = Vec::new();
         for (number, template) in templates.iter().enumerate().filter(|(number, _)| may_cross[*number]) {
-            let edges =
-                Edges { template_set: self.template_set, parts: &template.parts, around, free: self.facts.free() };
+            let edges = Edges {
+                template_set: self.template_set,
+                parts: &template.parts,
+                around,
+                free: self.facts.columns_without_encoded_breakers(),
+            };
             let Some(spans) = self.spans(template, &edges, self.facts.parts(column, number)) else {
-                base[number] = base[number].max(MAYBE);
+                base[number] = base[number].max(UNDECIDED);
                 continue;
             };
             for span in spans.into_iter().filter(|_| base[number] != YES) {
-                if !all.iter_mut().any(|known| known.adds(&span, number)) {
+                if !all.iter_mut().any(|known| known.try_add_template(&span, number)) {
                     all.push(TemplateSpan::new(span, number, templates.len()));
                 }
             }
@@ -630,24 +654,29 @@ impl Planner<'_> {
 
     /// The variables whose values can raise an answer. If all values of a variable have the same answer, the answers
     /// of its templates are raised at once.
-    fn children(&self, index: &TemplateIndex, around: Around, base: &mut [u8]) -> Result<Vec<Child>, EngineError> {
-        let mut known: Vec<Child> = Vec::new();
+    fn child_plans(
+        &self,
+        index: &TemplateIndex,
+        around: EdgeContext,
+        base: &mut [u8],
+    ) -> Result<Vec<ChildPlan>, EngineError> {
+        let mut known: Vec<ChildPlan> = Vec::new();
         for VariableUse { column, surroundings, templates } in index.variables() {
             if templates.iter().all(|number| base[*number as usize] == YES) {
                 continue;
             }
-            let inside = surroundings.around(around, self.probe.bounds);
-            let is_it = |child: &Child| (child.column, child.around) == (*column, Some(inside));
+            let inside = surroundings.context(around, self.probe.bounds);
+            let is_it = |child: &ChildPlan| (child.column, child.around) == (*column, Some(inside));
             let place = match known.iter().position(is_it) {
                 Some(place) => place,
-                None => match self.node(*column, inside)? {
+                None => match self.column_plan(*column, inside)? {
                     ProbePlan::Same(same) => {
-                        raise(base, templates, same);
+                        raise_answers(base, templates, same);
                         continue;
                     }
                     node => {
                         let counts = vec![false; base.len()];
-                        known.push(Child { column: *column, around: Some(inside), node, counts, covers: false });
+                        known.push(ChildPlan { column: *column, around: Some(inside), node, counts, covers: false });
                         known.len() - 1
                     }
                 },
@@ -662,17 +691,23 @@ impl Planner<'_> {
         &self,
         all: Vec<TemplateSpan>,
         base: &mut [u8],
-        children: &mut Vec<Child>,
+        children: &mut Vec<ChildPlan>,
     ) -> Result<Vec<TemplateSpan>, EngineError> {
         let mut by_row = Vec::with_capacity(all.len());
         for span in all {
             match self.by_value(span.span())? {
                 Some((_, ProbePlan::Same(same))) => {
-                    let answers = base.iter_mut().zip(span.counts()).filter(|(_, counts)| **counts);
+                    let answers = base.iter_mut().zip(span.counting_templates()).filter(|(_, counts)| **counts);
                     answers.for_each(|(answer, _)| *answer = (*answer).max(same));
                 }
                 Some((column, node)) => {
-                    children.push(Child { column, around: None, node, counts: span.counts().to_vec(), covers: false });
+                    children.push(ChildPlan {
+                        column,
+                        around: None,
+                        node,
+                        counts: span.counting_templates().to_vec(),
+                        covers: false,
+                    });
                 }
                 None => by_row.push(span),
             }
@@ -681,40 +716,40 @@ impl Planner<'_> {
     }
 
     /// Whether the text up to part `at` can end with `head`.
-    fn may_end(&self, edges: &Edges<'_>, at: usize, head: &[u8]) -> bool {
+    fn may_end_with(&self, edges: &Edges<'_>, at: usize, head: &[u8]) -> bool {
         match &edges.parts[at] {
             TemplatePart::Literal(literal) => {
-                head.iter().rev().zip(literal.iter().rev()).all(|(mine, byte)| self.probe.is(*mine, *byte))
+                head.iter().rev().zip(literal.iter().rev()).all(|(mine, byte)| self.probe.matches_byte(*mine, *byte))
             }
             TemplatePart::Variable(column) => {
                 let traits = edges.traits(*column);
                 let (lasts, _) = edges.bytes_before(at + 1);
                 let sure = head.len().min(traits.min_len as usize);
-                head.last().is_some_and(|last| self.probe.in_set(*last, lasts))
-                    && head[head.len() - sure..].iter().all(|byte| self.probe.in_set(*byte, traits.bytes))
+                head.last().is_some_and(|last| self.probe.matches_set(*last, lasts))
+                    && head[head.len() - sure..].iter().all(|byte| self.probe.matches_set(*byte, traits.bytes))
             }
         }
     }
 
     /// Whether the text from part `at` on can begin with `tail`.
-    fn may_begin(&self, edges: &Edges<'_>, at: usize, tail: &[u8]) -> bool {
+    fn may_begin_with(&self, edges: &Edges<'_>, at: usize, tail: &[u8]) -> bool {
         match &edges.parts[at] {
             TemplatePart::Literal(literal) => {
-                tail.iter().zip(literal.iter()).all(|(mine, byte)| self.probe.is(*mine, *byte))
+                tail.iter().zip(literal.iter()).all(|(mine, byte)| self.probe.matches_byte(*mine, *byte))
             }
             TemplatePart::Variable(column) => {
                 let traits = edges.traits(*column);
                 let (firsts, _) = edges.bytes_after(at);
                 let sure = tail.len().min(traits.min_len as usize);
-                tail.first().is_some_and(|first| self.probe.in_set(*first, firsts))
-                    && tail[..sure].iter().all(|byte| self.probe.in_set(*byte, traits.bytes))
+                tail.first().is_some_and(|first| self.probe.matches_set(*first, firsts))
+                    && tail[..sure].iter().all(|byte| self.probe.matches_set(*byte, traits.bytes))
             }
         }
     }
 }
 
 /// Raises the answers of some templates.
-fn raise(base: &mut [u8], templates: &[u32], answer: u8) {
+fn raise_answers(base: &mut [u8], templates: &[u32], answer: u8) {
     for number in templates.iter().filter(|_| answer != NO) {
         let base = &mut base[*number as usize];
         *base = (*base).max(answer);
@@ -731,7 +766,7 @@ fn is_one_word(format: NumberFormat, min: i64) -> bool {
 }
 
 /// The plan for a word of digits only, on decimals with this number of places.
-fn decimals(needle: &[u8], digits: u8) -> ProbePlan {
+fn decimal_plan(needle: &[u8], digits: u8) -> ProbePlan {
     let whole = NumberFormat::Integer.parse(needle);
     let fraction = NumberFormat::Padded { digits }.parse(needle);
     let [whole, fraction] = [whole, fraction].map(|number| number.and_then(|number| u64::try_from(number).ok()));
@@ -749,7 +784,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_told_once_each_if_a_word_begins_in_them() {
+    fn texts_are_yielded_once_each_if_a_match_begins_in_them() {
         let texts = ["abc", "", "ABCabc abc", "", "xab", "ab", "c", "abd", "bc abc"];
         let ends: Vec<u32> = texts
             .iter()
@@ -757,7 +792,7 @@ mod tests {
             .collect();
         let told = |word: &str, case_sensitive: bool, texts: &str, ends: &[u32]| -> Vec<usize> {
             let word = Word::new(word, WordBound::Breaker, case_sensitive);
-            word.probes[0].texts_with(texts.as_bytes(), ends).collect()
+            word.probes[0].matching_texts(texts.as_bytes(), ends).collect()
         };
         // An occurrence begins in "ab" and ends in the next text.
         assert_eq!(told("abc", false, &texts.concat(), &ends), [0, 2, 5, 8]);
@@ -769,10 +804,11 @@ mod tests {
     }
 
     #[test]
-    fn every_part_of_a_time_fits_its_layout_and_an_address_does_not() {
+    fn times_may_contain_their_parts_but_not_addresses() {
         let iso = |digits, zulu| TimeLayout::Iso { between: b'T', point: b'.', digits, zulu };
         let layouts = [TimeLayout::Common, TimeLayout::Clock, iso(0, false), iso(3, true), iso(6, false), iso(9, true)];
-        let fits = |text: &str, layout| Word::new(text, WordBound::Breaker, false).probes[0].fits_time(layout, false);
+        let fits =
+            |text: &str, layout| Word::new(text, WordBound::Breaker, false).probes[0].may_occur_in_time(layout, false);
         for layout in layouts {
             for time in [0, 1_795_392_123_123_456_789, -86_400_000_000_001] {
                 let mut text = Vec::new();

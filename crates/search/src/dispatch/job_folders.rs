@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use quarry_stdx::{ErrorKind, HasKind};
 use serde_json::{Value, json};
 
-use super::{FACTS, KeptJobs, RESULTS, is_sid, remove, remove_result};
-use crate::keeper::{JobFacts, JobKeeper};
+use super::{FACTS, JobStore, RESULTS, is_sid, remove, remove_result};
+use crate::keeper::{JobFacts, JobRecorder};
 
 /// File with the request of a job.
 pub(super) const RECORD: &str = "job.json";
@@ -40,7 +40,7 @@ impl HasKind for JobFolderError {
     }
 }
 
-impl KeptJobs {
+impl JobStore {
     /// Creates the folder of a job, with the requested or a new name, and writes its request.
     pub(crate) fn begin_job(
         &self,
@@ -53,7 +53,7 @@ impl KeptJobs {
             None => self.begin(self.clock.now_ns()).unwrap_or_default(),
         };
         let is_taken = wanted.is_some() && self.recent.as_ref().is_some_and(|recent| recent.find(&sid).is_some());
-        match self.folder_of(&sid) {
+        match self.create_folder(&sid) {
             Ok(()) if !is_taken => {}
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error.into()),
             // A generated name may already have a folder.
@@ -76,14 +76,14 @@ impl KeptJobs {
     /// Writes the outcome of a job and logs its search. `until` is the Unix time in seconds at which the job expires.
     pub(crate) fn end_job(&self, facts: &JobFacts, until: i64, more: &Value) -> std::io::Result<()> {
         // A failure to log the search must not fail the job.
-        drop(self.log(facts));
-        let mut told = self.told(facts);
+        drop(self.log_search(facts));
+        let mut told = self.facts_json(facts);
         told["until"] = until.into();
         for (name, value) in more.as_object().into_iter().flatten() {
             told[name] = value.clone();
         }
         let written = self.write_facts(&facts.sid, &told);
-        self.expire_at_times();
+        self.remove_expired_if_due();
         written
     }
 
@@ -95,7 +95,7 @@ impl KeptJobs {
     }
 
     /// Changes the facts of a finished job, if it still exists.
-    pub(crate) fn change_facts(&self, sid: &str, change: impl FnOnce(&mut Value)) -> std::io::Result<()> {
+    pub(crate) fn update_facts(&self, sid: &str, change: impl FnOnce(&mut Value)) -> std::io::Result<()> {
         let Some(mut facts) = self.facts(sid) else { return Ok(()) };
         change(&mut facts);
         self.write_facts(sid, &facts)
@@ -116,7 +116,7 @@ impl KeptJobs {
     }
 
     /// Names and facts of finished jobs.
-    pub(crate) fn jobs_that_ended(&self) -> Vec<(String, Value)> {
+    pub(crate) fn finished_jobs(&self) -> Vec<(String, Value)> {
         let jobs = self.all().into_iter().filter(|job| job.facts["job"].is_object());
         jobs.map(|job| (job.sid, job.facts)).collect()
     }
@@ -135,7 +135,7 @@ impl KeptJobs {
 
     /// Marks jobs whose server died as failed, and removes expired ones. Must be called only at the start of a server,
     /// when no job is running.
-    pub(crate) fn note_interrupted(&self, seconds_kept: i64) {
+    pub(crate) fn mark_interrupted(&self, seconds_kept: i64) {
         for sid in self.names() {
             let folder = self.folder.join(&sid);
             if folder.join(FACTS).exists() {

@@ -32,7 +32,7 @@ use quarry_event::time::{NS_PER_SEC, period_seconds};
 use quarry_stdx::{Fault, SharedClock};
 use serde_json::{Value, json};
 
-use crate::keeper::{CollectedBytes, JobFacts, JobKeeper};
+use crate::keeper::{CollectedBytes, JobFacts, JobRecorder};
 pub use job_folders::JobFolderError;
 use result_cache::{RecentJob, RecentJobs};
 
@@ -44,19 +44,19 @@ const RESULTS: &str = "results.arrow";
 const FACTS: &str = "facts.json";
 /// Log of finished searches, one JSON object per line, and its predecessor.
 const HISTORY: &str = "history.jsonl";
-const HISTORY_BEFORE: &str = "history.before.jsonl";
+const PREVIOUS_HISTORY: &str = "history.before.jsonl";
 /// Size in bytes at which a new log is started.
 const HISTORY_BYTES_MAX: u64 = 4 << 20;
 /// Lifetime of a result in seconds.
-const SECONDS_KEPT: i64 = 600;
+const DEFAULT_TTL_S: i64 = 600;
 /// Age in seconds at which a folder without a result counts as left by a dead process, and files of `dump` expire.
-const SECONDS_RUNNING_MAX: i64 = 24 * 60 * 60;
+const ABANDONED_AFTER_S: i64 = 24 * 60 * 60;
 /// Default lifetime of a saved search's result.
 const SAVED_TTL: &str = "2p";
 /// Number of finished jobs, or of seconds, after which the next finished job checks for expired results. Between two
 /// checks, up to this many jobs may exist in excess of [`JOBS_MAX`].
-const LOOK_JOBS: u64 = 32;
-const LOOK_SECONDS: i64 = 10;
+const EXPIRY_CHECK_JOBS: u64 = 32;
+const EXPIRY_CHECK_S: i64 = 10;
 /// Maximum number of stored results, and their maximum total size.
 pub(crate) const JOBS_MAX: usize = 500;
 const BYTES_MAX: u64 = 1 << 30;
@@ -68,13 +68,13 @@ const SID_BYTES_MAX: usize = 200;
 const NAMES_MAX: u64 = 10_000;
 
 /// The stored jobs of a data directory.
-pub struct KeptJobs {
+pub struct JobStore {
     folder: PathBuf,
     layers: Layers,
     clock: SharedClock,
     started: AtomicU64,
     /// Number of jobs finished since the last check for expired results, and the time of that check in seconds.
-    ended: AtomicU64,
+    finished_count: AtomicU64,
     looked: AtomicI64,
     /// Small results of a server's searches.
     recent: Option<RecentJobs>,
@@ -91,24 +91,24 @@ struct StoredJob {
 }
 
 impl StoredJob {
-    fn number(&self, name: &str) -> i64 {
+    fn integer_fact(&self, name: &str) -> i64 {
         self.facts[name].as_i64().unwrap_or(0)
     }
 }
 
 fn newest_first(jobs: &mut [StoredJob]) {
-    jobs.sort_by_key(|job| std::cmp::Reverse((job.number("ended"), job.sid.clone())));
+    jobs.sort_by_key(|job| std::cmp::Reverse((job.integer_fact("ended"), job.sid.clone())));
 }
 
-impl KeptJobs {
+impl JobStore {
     /// The jobs of a data directory.
-    pub fn new(data_dir: &Path, layers: &Layers, clock: SharedClock) -> KeptJobs {
-        KeptJobs {
+    pub fn new(data_dir: &Path, layers: &Layers, clock: SharedClock) -> JobStore {
+        JobStore {
             folder: data_dir.join(JOBS_FOLDER),
             layers: layers.clone(),
             clock,
             started: AtomicU64::new(1),
-            ended: AtomicU64::new(0),
+            finished_count: AtomicU64::new(0),
             looked: AtomicI64::new(0),
             recent: None,
             log: Mutex::new(None),
@@ -117,8 +117,8 @@ impl KeptJobs {
     }
 
     /// The jobs of a data directory used by this process alone: small results stay in memory until the process ends.
-    pub fn of_server(data_dir: &Path, layers: &Layers, clock: SharedClock) -> KeptJobs {
-        let mut jobs = KeptJobs::new(data_dir, layers, clock);
+    pub fn for_server(data_dir: &Path, layers: &Layers, clock: SharedClock) -> JobStore {
+        let mut jobs = JobStore::new(data_dir, layers, clock);
         jobs.recent = Some(RecentJobs::default());
         jobs
     }
@@ -157,7 +157,7 @@ impl KeptJobs {
     }
 
     /// Removes expired results, leftovers of dead processes, and the oldest results beyond the limits.
-    pub fn expire(&self) {
+    pub fn remove_expired(&self) {
         let now = self.now_seconds();
         if let Some(recent) = &self.recent {
             recent.remove(|job| !self.is_current(&job.facts));
@@ -176,7 +176,7 @@ impl KeptJobs {
             // server handles the jobs of its predecessor.
             let is_running = !has_facts && is_job;
             let facts = self.facts(&sid);
-            if began + SECONDS_RUNNING_MAX < now && !is_running && facts.is_none() {
+            if began + ABANDONED_AFTER_S < now && !is_running && facts.is_none() {
                 remove(&folder);
             } else if has_facts && facts.is_none() {
                 remove_result(&folder);
@@ -187,7 +187,7 @@ impl KeptJobs {
         newest_first(&mut others);
         let mut bytes = 0;
         for (at, job) in others.iter().enumerate() {
-            bytes += u64::try_from(job.number("bytes")).unwrap_or(0);
+            bytes += u64::try_from(job.integer_fact("bytes")).unwrap_or(0);
             if at >= JOBS_MAX || bytes > BYTES_MAX {
                 remove_result(&self.folder.join(&job.sid));
             }
@@ -195,36 +195,36 @@ impl KeptJobs {
     }
 
     /// Removes expired results at intervals, not after each of many short searches, because it inspects every job.
-    fn expire_at_times(&self) {
+    fn remove_expired_if_due(&self) {
         let now = self.now_seconds();
-        let is_due = now.saturating_sub(self.looked.load(Ordering::Relaxed)) >= LOOK_SECONDS;
-        if self.ended.fetch_add(1, Ordering::Relaxed) + 1 >= LOOK_JOBS || is_due {
-            self.ended.store(0, Ordering::Relaxed);
+        let is_due = now.saturating_sub(self.looked.load(Ordering::Relaxed)) >= EXPIRY_CHECK_S;
+        if self.finished_count.fetch_add(1, Ordering::Relaxed) + 1 >= EXPIRY_CHECK_JOBS || is_due {
+            self.finished_count.store(0, Ordering::Relaxed);
             self.looked.store(now, Ordering::Relaxed);
-            self.expire();
+            self.remove_expired();
         }
     }
 
     /// Lifetime of a search's result in seconds.
-    fn seconds_kept(&self, saved: Option<&str>) -> i64 {
-        let Some(name) = saved else { return SECONDS_KEPT };
+    fn ttl_s(&self, saved: Option<&str>) -> i64 {
+        let Some(name) = saved else { return DEFAULT_TTL_S };
         let merged = self.layers.conf("savedsearches");
         let ttl = merged.get(name, "dispatch.ttl").unwrap_or(SAVED_TTL);
-        let Some(periods) = ttl.strip_suffix('p') else { return ttl.parse().unwrap_or(SECONDS_KEPT) };
+        let Some(periods) = ttl.strip_suffix('p') else { return ttl.parse().unwrap_or(DEFAULT_TTL_S) };
         let period = merged.get(name, "cron_schedule").and_then(period_seconds);
         match (periods.parse::<i64>(), period) {
             (Ok(periods), Some(period)) => periods.saturating_mul(period),
-            _ => SECONDS_KEPT,
+            _ => DEFAULT_TTL_S,
         }
     }
 
     /// Content of the facts file.
-    fn told(&self, facts: &JobFacts) -> Value {
+    fn facts_json(&self, facts: &JobFacts) -> Value {
         let now = self.now_seconds();
         json!({
             "sid": facts.sid, "user": facts.user, "search": facts.search, "saved": facts.saved, "events": facts.events, "rows": facts.rows,
             "messages": facts.messages, "ended": now,
-            "until": now.saturating_add(self.seconds_kept(facts.saved.as_deref())),
+            "until": now.saturating_add(self.ttl_s(facts.saved.as_deref())),
         })
     }
 
@@ -237,22 +237,22 @@ impl KeptJobs {
     }
 
     /// Keeps rows in memory if they are few enough; returns whether it did.
-    fn remember(&self, facts: &JobFacts, rows: &[RecordBatch]) -> bool {
-        let Some(recent) = self.recent.as_ref().filter(|_| facts.saved.is_none() && RecentJobs::takes(rows)) else {
+    fn cache_rows(&self, facts: &JobFacts, rows: &[RecordBatch]) -> bool {
+        let Some(recent) = self.recent.as_ref().filter(|_| facts.saved.is_none() && RecentJobs::fits(rows)) else {
             return false;
         };
-        recent.add(RecentJob { sid: facts.sid.clone(), facts: self.told(facts), rows: rows.to_vec() }, JOBS_MAX);
+        recent.add(RecentJob { sid: facts.sid.clone(), facts: self.facts_json(facts), rows: rows.to_vec() }, JOBS_MAX);
         true
     }
 
     /// Writes rows; returns whether that succeeded.
-    fn keep(&self, facts: &JobFacts, rows: &[RecordBatch]) -> bool {
-        let has_folder = self.folder.join(&facts.sid).is_dir() || self.folder_of(&facts.sid).is_ok();
-        has_folder && self.write(&facts.sid, self.told(facts), rows).is_ok()
+    fn store_rows(&self, facts: &JobFacts, rows: &[RecordBatch]) -> bool {
+        let has_folder = self.folder.join(&facts.sid).is_dir() || self.create_folder(&facts.sid).is_ok();
+        has_folder && self.write(&facts.sid, self.facts_json(facts), rows).is_ok()
     }
 
     /// Creates the folder of a job.
-    fn folder_of(&self, sid: &str) -> std::io::Result<()> {
+    fn create_folder(&self, sid: &str) -> std::io::Result<()> {
         if !self.folder.is_dir() {
             // A search does not create the data directory itself.
             std::fs::create_dir(&self.folder)?;
@@ -261,16 +261,16 @@ impl KeptJobs {
     }
 
     /// Writes results in memory to files.
-    fn write_recent(&self) {
-        for job in self.recent.iter().flat_map(RecentJobs::take).filter(|job| self.is_current(&job.facts)) {
-            let has_folder = self.folder.join(&job.sid).is_dir() || self.folder_of(&job.sid).is_ok();
+    fn flush_cached(&self) {
+        for job in self.recent.iter().flat_map(RecentJobs::take_all).filter(|job| self.is_current(&job.facts)) {
+            let has_folder = self.folder.join(&job.sid).is_dir() || self.create_folder(&job.sid).is_ok();
             if !has_folder || self.write(&job.sid, job.facts, &job.rows).is_err() {
                 remove_result(&self.folder.join(&job.sid));
             }
         }
     }
 
-    fn log(&self, facts: &JobFacts) -> std::io::Result<()> {
+    fn log_search(&self, facts: &JobFacts) -> std::io::Result<()> {
         let line = json!({
             "_time": facts.started.div_euclid(NS_PER_SEC), "sid": facts.sid, "user": facts.user,
             "search": facts.search, "saved": facts.saved, "rows": facts.rows, "scanned": facts.events_scanned, "elapsed_ms": facts.elapsed_ms,
@@ -295,7 +295,7 @@ impl KeptJobs {
     fn open_log(&self) -> std::io::Result<(File, u64)> {
         let path = self.folder.join(HISTORY);
         if path.metadata().is_ok_and(|file| file.len() > HISTORY_BYTES_MAX) {
-            std::fs::rename(&path, self.folder.join(HISTORY_BEFORE))?;
+            std::fs::rename(&path, self.folder.join(PREVIOUS_HISTORY))?;
         }
         if !self.folder.is_dir() {
             std::fs::create_dir(&self.folder)?;
@@ -313,7 +313,7 @@ impl KeptJobs {
             Some(job) if is_seen(&job.facts) => (job.facts, job.rows),
             Some(_) => return Ok(None),
             None => {
-                let Some(facts) = self.facts(sid).filter(is_seen) else { return self.without_result(sid, viewer) };
+                let Some(facts) = self.facts(sid).filter(is_seen) else { return self.check_running(sid, viewer) };
                 match facts["bytes"].as_u64() {
                     None => {
                         let Some(reason) = facts["failure"].as_str() else { return Ok(None) };
@@ -332,7 +332,7 @@ impl KeptJobs {
                 let rows = if facts["rows"] == 0 && !path.exists() { Ok(Vec::new()) } else { read_rows(&path) };
                 // The job may have been removed since its facts were read.
                 if rows.is_err() && self.facts(sid).is_none() {
-                    return self.without_result(sid, viewer);
+                    return self.check_running(sid, viewer);
                 }
                 (facts, rows.map_err(|error| Fault::io(path.display(), error))?)
             }
@@ -352,7 +352,7 @@ impl KeptJobs {
     }
 
     /// Answer for a job without an outcome: an error that it is still running, if `viewer` may see it.
-    fn without_result(&self, sid: &str, viewer: &Permissions) -> Result<Option<JobResult>, Fault> {
+    fn check_running(&self, sid: &str, viewer: &Permissions) -> Result<Option<JobResult>, Fault> {
         match self.running_job(sid) {
             Some(record) if viewer.may_see(record["user"].as_str()) => Err(Fault::invalid(format!(
                 "job {sid} still runs and has no result yet; `quarry show jobs {sid}` shows its state"
@@ -362,7 +362,7 @@ impl KeptJobs {
     }
 
     /// Id of the job of a saved search's run `offset` runs ago, among those that `viewer` may see.
-    pub fn saved(&self, name: &str, offset: usize, viewer: &Permissions) -> Option<String> {
+    pub fn saved_search_job(&self, name: &str, offset: usize, viewer: &Permissions) -> Option<String> {
         let of_search = self.all().into_iter().filter(|job| job.facts["saved"].as_str() == Some(name));
         let of_search = of_search.filter(|job| viewer.may_see(job.facts["user"].as_str()));
         of_search.map(|job| job.sid).nth(offset)
@@ -371,11 +371,11 @@ impl KeptJobs {
     /// Finished searches visible to `viewer`, newest first.
     pub fn history(&self, viewer: &Permissions) -> Vec<NodeEntry> {
         let mut entries = Vec::new();
-        for name in [HISTORY, HISTORY_BEFORE] {
+        for name in [HISTORY, PREVIOUS_HISTORY] {
             // A missing log is empty.
             let text = std::fs::read_to_string(self.folder.join(name)).unwrap_or_default();
             let lines = text.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-            entries.extend(lines.filter(|line| viewer.may_see(line["user"].as_str())).map(|line| entry(&line)));
+            entries.extend(lines.filter(|line| viewer.may_see(line["user"].as_str())).map(|line| history_entry(&line)));
         }
         entries
     }
@@ -388,7 +388,7 @@ fn is_sid(text: &str) -> bool {
 }
 
 /// A line of the log as `history` shows it.
-fn entry(line: &Value) -> NodeEntry {
+fn history_entry(line: &Value) -> NodeEntry {
     let field = |name: &str, value: String| (name.to_owned(), vec![value]);
     let elapsed = line["elapsed_ms"].as_u64().unwrap_or(0) as f64 / 1_000.0;
     let mut entry = vec![
@@ -451,7 +451,7 @@ fn read_rows(path: &Path) -> Result<Vec<RecordBatch>, ArrowError> {
     Ok(rows)
 }
 
-impl JobKeeper for KeptJobs {
+impl JobRecorder for JobStore {
     fn begin(&self, now: TimeNs) -> Option<String> {
         let seconds = now.div_euclid(NS_PER_SEC);
         for _ in 0..NAMES_MAX {
@@ -460,7 +460,7 @@ impl JobKeeper for KeptJobs {
             if self.recent.is_some() {
                 return Some(sid);
             }
-            match self.folder_of(&sid) {
+            match self.create_folder(&sid) {
                 Ok(()) => return Some(sid),
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(_) => return None,
@@ -471,29 +471,29 @@ impl JobKeeper for KeptJobs {
 
     fn finish(&self, facts: &JobFacts, rows: Option<&[RecordBatch]>) {
         // The search has been answered, so failing to log it must not fail it.
-        drop(self.log(facts));
-        if rows.is_some_and(|rows| self.remember(facts, rows)) {
+        drop(self.log_search(facts));
+        if rows.is_some_and(|rows| self.cache_rows(facts, rows)) {
             return;
         }
-        let kept = rows.is_some_and(|rows| self.keep(facts, rows));
+        let kept = rows.is_some_and(|rows| self.store_rows(facts, rows));
         if !kept {
             remove_result(&self.folder.join(&facts.sid));
         }
-        self.expire_at_times();
+        self.remove_expired_if_due();
     }
 
     fn abandon(&self, sid: &str) {
         remove(&self.folder.join(sid));
     }
 
-    fn remembered(&self) -> &CollectedBytes {
+    fn collected_bytes(&self) -> &CollectedBytes {
         &self.remembered
     }
 }
 
-impl Drop for KeptJobs {
+impl Drop for JobStore {
     fn drop(&mut self) {
-        self.write_recent();
+        self.flush_cached();
     }
 }
 
@@ -532,7 +532,7 @@ mod tests {
         }
     }
 
-    fn jobs(folder: &Path, clock: &Arc<ManualClock>) -> KeptJobs {
+    fn jobs(folder: &Path, clock: &Arc<ManualClock>) -> JobStore {
         let text = "[Hosts]\nsearch = *\ndispatch.ttl = 60\n[Hourly]\nsearch = *\ncron_schedule = 5 * * * *\n";
         let file = ConfSource {
             layer: Layer::SystemLocal,
@@ -540,11 +540,11 @@ mod tests {
             file: "savedsearches.conf".to_owned(),
             text: text.to_owned(),
         };
-        KeptJobs::new(folder, &Layers::new([file]), Arc::clone(clock) as SharedClock)
+        JobStore::new(folder, &Layers::new([file]), Arc::clone(clock) as SharedClock)
     }
 
     #[test]
-    fn rows_come_back_as_they_were_until_their_time_is_over() {
+    fn results_are_loaded_unchanged_until_they_expire() {
         let folder = tempfile::tempdir().unwrap();
         let clock = ManualClock::shared(START * NS_PER_SEC);
         let (jobs, other) = (jobs(folder.path(), &clock), self::jobs(folder.path(), &clock));
@@ -560,9 +560,9 @@ mod tests {
         assert_eq!(loaded.messages, ["cut"]);
         assert!(jobs.load(&second, &viewer()).unwrap().is_none());
         assert_eq!(jobs.history(&viewer()).len(), 2);
-        clock.advance_ns(SECONDS_KEPT * NS_PER_SEC);
+        clock.advance_ns(DEFAULT_TTL_S * NS_PER_SEC);
         assert!(jobs.load(&first, &viewer()).unwrap().is_none());
-        jobs.expire();
+        jobs.remove_expired();
         assert!(!folder.path().join(JOBS_FOLDER).join(first).exists());
         for outside in ["..", "", "../dispatch", ".hidden"] {
             assert!(jobs.load(outside, &viewer()).unwrap().is_none());
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_without_a_result_says_why() {
+    fn jobs_without_a_result_are_explained() {
         let folder = tempfile::tempdir().unwrap();
         let clock = ManualClock::shared(START * NS_PER_SEC);
         let jobs = jobs(folder.path(), &clock);
@@ -579,9 +579,9 @@ mod tests {
         let told =
             |viewer: &Permissions| jobs.load(&sid, viewer).map(|job| job.is_some()).map_err(|fault| fault.to_string());
         assert!(told(&viewer()).unwrap_err().contains("job one still runs"), "{:?}", told(&viewer()));
-        let eva = Permissions::of_user("eva", std::iter::once("search".to_owned()).collect(), Vec::new(), Vec::new());
+        let eva = Permissions::for_user("eva", std::iter::once("search".to_owned()).collect(), Vec::new(), Vec::new());
         assert_eq!(told(&eva), Ok(false), "others do not learn that it exists");
-        jobs.note_interrupted(SECONDS_KEPT);
+        jobs.mark_interrupted(DEFAULT_TTL_S);
         assert!(told(&viewer()).unwrap_err().contains("job one failed and has no result: "), "{:?}", told(&viewer()));
         assert_eq!(told(&eva), Ok(false));
     }
@@ -593,7 +593,7 @@ mod tests {
         let layers = Layers::new([]);
         for is_server in [false, true] {
             let jobs = match is_server {
-                true => KeptJobs::of_server(folder.path(), &layers, Arc::clone(&clock) as SharedClock),
+                true => JobStore::for_server(folder.path(), &layers, Arc::clone(&clock) as SharedClock),
                 false => jobs(folder.path(), &clock),
             };
             let dumped = || {
@@ -609,12 +609,12 @@ mod tests {
             jobs.finish(&facts(&large, None), None);
             jobs.abandon(&failed);
             assert!(of_small.exists() && of_large.exists() && !of_failed.exists());
-            clock.advance_ns(SECONDS_KEPT * NS_PER_SEC);
-            jobs.expire();
+            clock.advance_ns(DEFAULT_TTL_S * NS_PER_SEC);
+            jobs.remove_expired();
             assert!(jobs.load(&small, &viewer()).unwrap().is_none(), "the result has expired");
             assert!(of_small.exists() && of_large.exists());
-            clock.advance_ns((SECONDS_RUNNING_MAX + 1) * NS_PER_SEC);
-            jobs.expire();
+            clock.advance_ns((ABANDONED_AFTER_S + 1) * NS_PER_SEC);
+            jobs.remove_expired();
             assert!(!of_small.exists() && !of_large.exists());
         }
     }
@@ -632,13 +632,13 @@ mod tests {
         };
         let (older, newer) = (run("Hosts"), run("Hosts"));
         let hourly = run("Hourly");
-        assert_eq!(jobs.saved("Hosts", 0, &viewer()), Some(newer));
-        assert_eq!(jobs.saved("Hosts", 1, &viewer()), Some(older));
-        assert_eq!(jobs.saved("Hosts", 2, &viewer()), None);
+        assert_eq!(jobs.saved_search_job("Hosts", 0, &viewer()), Some(newer));
+        assert_eq!(jobs.saved_search_job("Hosts", 1, &viewer()), Some(older));
+        assert_eq!(jobs.saved_search_job("Hosts", 2, &viewer()), None);
         clock.advance_ns(100 * NS_PER_SEC);
-        assert_eq!(jobs.saved("Hosts", 0, &viewer()), None, "dispatch.ttl = 60");
+        assert_eq!(jobs.saved_search_job("Hosts", 0, &viewer()), None, "dispatch.ttl = 60");
         clock.advance_ns(7_000 * NS_PER_SEC);
-        assert_eq!(jobs.saved("Hourly", 0, &viewer()), Some(hourly), "two periods of an hour");
+        assert_eq!(jobs.saved_search_job("Hourly", 0, &viewer()), Some(hourly), "two periods of an hour");
     }
 
     #[test]
@@ -646,7 +646,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let clock = ManualClock::shared(START * NS_PER_SEC);
         let layers = Layers::new([]);
-        let server = KeptJobs::of_server(folder.path(), &layers, Arc::clone(&clock) as SharedClock);
+        let server = JobStore::for_server(folder.path(), &layers, Arc::clone(&clock) as SharedClock);
         let run = |facts: &JobFacts, batch: RecordBatch| server.finish(facts, Some(&[batch]));
         let small = server.begin(clock.now_ns()).unwrap();
         run(&JobFacts { messages: vec!["cut".to_owned()], ..facts(&small, None) }, counts());
@@ -667,22 +667,22 @@ mod tests {
         drop(server);
         let next = jobs(folder.path(), &clock);
         assert_eq!(next.load(&over, &viewer()).unwrap().unwrap().rows, [counts()]);
-        assert_eq!(next.saved("Hosts", 0, &viewer()), Some(saved));
-        clock.advance_ns(SECONDS_KEPT * NS_PER_SEC);
+        assert_eq!(next.saved_search_job("Hosts", 0, &viewer()), Some(saved));
+        clock.advance_ns(DEFAULT_TTL_S * NS_PER_SEC);
         assert!(next.load(&over, &viewer()).unwrap().is_none());
     }
 
     #[test]
-    fn users_see_their_own_jobs_and_administrators_all() {
+    fn users_see_only_their_jobs_and_administrators_all() {
         let user = |name: &str, capabilities: &[&str]| {
             let capabilities = capabilities.iter().map(|name| (*name).to_owned()).collect();
-            Permissions::of_user(name, capabilities, Vec::new(), Vec::new())
+            Permissions::for_user(name, capabilities, Vec::new(), Vec::new())
         };
         let (eva, tom, admin) = (user("eva", &["search"]), user("tom", &["search"]), user("a", &["admin_all_objects"]));
         let folder = tempfile::tempdir().unwrap();
         let clock = ManualClock::shared(START * NS_PER_SEC);
-        let server = KeptJobs::of_server(folder.path(), &Layers::new([]), Arc::clone(&clock) as SharedClock);
-        let run = |jobs: &KeptJobs, user: &str, saved: Option<&str>| {
+        let server = JobStore::for_server(folder.path(), &Layers::new([]), Arc::clone(&clock) as SharedClock);
+        let run = |jobs: &JobStore, user: &str, saved: Option<&str>| {
             let sid = jobs.begin(clock.now_ns()).unwrap();
             jobs.finish(&JobFacts { user: user.to_owned(), ..facts(&sid, saved) }, Some(&[counts()]));
             sid
@@ -693,8 +693,8 @@ mod tests {
                 assert_eq!(server.load(sid, viewer).unwrap().is_some(), sees, "{}", viewer.user);
             }
         }
-        assert_eq!(server.saved("Hosts", 0, &eva), Some(saved));
-        assert_eq!(server.saved("Hosts", 0, &tom), None);
+        assert_eq!(server.saved_search_job("Hosts", 0, &eva), Some(saved));
+        assert_eq!(server.saved_search_job("Hosts", 0, &tom), None);
         assert_eq!([&eva, &tom, &admin].map(|viewer| server.history(viewer).len()), [2, 0, 2]);
         drop(server);
         let written = jobs(folder.path(), &clock);
@@ -702,7 +702,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_where_there_is_no_data_folder() {
+    fn nothing_is_stored_without_a_data_directory() {
         let folder = tempfile::tempdir().unwrap();
         let clock = ManualClock::shared(START * NS_PER_SEC);
         let jobs = jobs(&folder.path().join("missing"), &clock);

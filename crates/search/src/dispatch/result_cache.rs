@@ -27,19 +27,19 @@ pub(crate) struct RecentJob {
 pub(crate) struct RecentJobs(Mutex<VecDeque<RecentJob>>);
 
 impl RecentJobs {
-    fn locked(&self) -> MutexGuard<'_, VecDeque<RecentJob>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<RecentJob>> {
         // A poisoned lock is harmless: a result is inserted or removed in one step.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether rows are small enough to be cached.
-    pub(crate) fn takes(rows: &[RecordBatch]) -> bool {
+    pub(crate) fn fits(rows: &[RecordBatch]) -> bool {
         rows.iter().map(RecordBatch::get_array_memory_size).sum::<usize>() <= RECENT_BYTES_MAX
     }
 
     /// Adds a result and keeps at most `jobs_max`.
     pub(crate) fn add(&self, job: RecentJob, jobs_max: usize) {
-        let mut jobs = self.locked();
+        let mut jobs = self.lock();
         let over = (jobs.len() + 1).saturating_sub(jobs_max);
         jobs.drain(..over);
         jobs.push_back(job);
@@ -47,16 +47,16 @@ impl RecentJobs {
 
     /// The result of a search.
     pub(crate) fn find(&self, sid: &str) -> Option<RecentJob> {
-        self.locked().iter().rev().find(|job| job.sid == sid).cloned()
+        self.lock().iter().rev().find(|job| job.sid == sid).cloned()
     }
 
     /// Removes results selected by `is_over`.
     pub(crate) fn remove(&self, is_over: impl Fn(&RecentJob) -> bool) {
-        self.locked().retain(|job| !is_over(job));
+        self.lock().retain(|job| !is_over(job));
     }
 
     /// Removes and returns all results.
-    pub(crate) fn take(&self) -> Vec<RecentJob> {
-        self.locked().drain(..).collect()
+    pub(crate) fn take_all(&self) -> Vec<RecentJob> {
+        self.lock().drain(..).collect()
     }
 }

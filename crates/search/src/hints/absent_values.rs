@@ -9,39 +9,46 @@ use quarry_spl::ast::{Command, RexCommand, SearchPattern, Stage};
 use quarry_spl::{Diagnostic, closest_name};
 
 use super::indexes::indexes_of;
-use super::outcome::{SearchOutcome, list};
-use super::probe::{Ask, events_by, ever_finds, index_with, names, newest, quoted};
+use super::outcome::{SearchOutcome, list_names};
+use super::probe::{
+    DynProbes, distinct_names, event_counts_by, find_index, finds_event_of_any_time, newest_value, quote,
+};
 
 /// Number of recent events whose values are read.
-const EVENTS_LOOKED_AT: usize = 1_000;
+const SAMPLED_EVENTS: usize = 1_000;
 /// Maximum number of known values that a searched value is compared with.
 const VALUES_MAX: usize = 50;
 /// Number of values shown if not all are known.
-const SHOWN: usize = 8;
-const _: () = assert!(SHOWN < VALUES_MAX, "as many are known");
+const SHOWN_VALUES_MAX: usize = 8;
+const _: () = assert!(SHOWN_VALUES_MAX < VALUES_MAX, "as many are known");
 /// Maximum number of fields whose values are searched, and of `rex` commands that are tried.
-const LOOKS_MAX: usize = 3;
+const PROBED_FIELDS_MAX: usize = 3;
 /// Maximum number of values of a field that are searched one by one. A longer list is covered by the note on the whole
 /// condition.
-const ASKED_MAX: usize = 8;
+const PROBED_VALUES_MAX: usize = 8;
 /// Maximum number of comparisons in `where` whose values are searched regardless of case.
 const COMPARISONS_MAX: usize = 3;
 /// Fields whose values a REST endpoint lists, each with that endpoint and the column of the list.
 const KNOWN_BY_NAME: [(&str, &str, &str); 2] =
     [("eventtype", "saved/eventtypes", "title"), ("tag", "search/tags", "title")];
 /// Fields that other hints handle.
-const LEFT_OUT: [&str; 4] = ["index", "sourcetype", "host", "source"];
+const EXCLUDED_FIELDS: [&str; 4] = ["index", "sourcetype", "host", "source"];
 
 /// Notes on values in the search's conditions that no event has; `scope` is a condition on the searched indexes.
-pub(super) fn of_values(fields: &[&str], commands: &[Stage], scope: &str, ask: Ask<'_>) -> Vec<Diagnostic> {
+pub(super) fn absent_value_notes(
+    fields: &[&str],
+    commands: &[Stage],
+    scope: &str,
+    ask: DynProbes<'_>,
+) -> Vec<Diagnostic> {
     let mut looks = 0;
-    for field in fields.iter().filter(|field| !LEFT_OUT.contains(field)) {
+    for field in fields.iter().filter(|field| !EXCLUDED_FIELDS.contains(field)) {
         let asked = required_values(commands, field);
-        if asked.is_empty() || asked.len() > ASKED_MAX {
+        if asked.is_empty() || asked.len() > PROBED_VALUES_MAX {
             continue;
         }
         looks += 1;
-        if looks > LOOKS_MAX {
+        if looks > PROBED_FIELDS_MAX {
             break;
         }
         let by_name = KNOWN_BY_NAME.iter().find(|(name, ..)| name == field);
@@ -50,7 +57,7 @@ pub(super) fn of_values(fields: &[&str], commands: &[Stage], scope: &str, ask: A
                 format!("| rest /services/{endpoint} count=0 | rename {column} AS {field} | table {field}")
             }
             None => {
-                format!("{scope} {field}=* | head {EVENTS_LOOKED_AT} | top limit={VALUES_MAX} {field} | table {field}")
+                format!("{scope} {field}=* | head {SAMPLED_EVENTS} | top limit={VALUES_MAX} {field} | table {field}")
             }
         };
         let Some(rows) = ask.rows(&probe) else { continue };
@@ -61,13 +68,13 @@ pub(super) fn of_values(fields: &[&str], commands: &[Stage], scope: &str, ask: A
         let is_known = |value: &SearchPattern| known.iter().any(|known| known.eq_ignore_ascii_case(&value.text));
         // A value missing from `known` may be rare, or occur in older events only, so it is searched for.
         let mut is_absent = |value: &SearchPattern| {
-            let search = format!("{scope} {field}={}", quoted(&value.text));
-            !is_known(value) && (by_name.is_some() || ever_finds(&search, ask) == Some(false))
+            let search = format!("{scope} {field}={}", quote(&value.text));
+            !is_known(value) && (by_name.is_some() || finds_event_of_any_time(&search, ask) == Some(false))
         };
         let wrong: Vec<Diagnostic> = asked
             .iter()
             .filter(|value| is_absent(value))
-            .map(|value| remark(field, value, &known, by_name.is_some()))
+            .map(|value| value_note(field, value, &known, by_name.is_some()))
             .collect();
         if !wrong.is_empty() {
             return wrong;
@@ -76,7 +83,7 @@ pub(super) fn of_values(fields: &[&str], commands: &[Stage], scope: &str, ask: A
     Vec::new()
 }
 
-fn remark(field: &str, value: &SearchPattern, known: &[&str], by_name: bool) -> Diagnostic {
+fn value_note(field: &str, value: &SearchPattern, known: &[&str], by_name: bool) -> Diagnostic {
     let text = &value.text;
     let message = match (by_name, field) {
         (true, "eventtype") => format!("there is no event type `{text}`"),
@@ -88,14 +95,18 @@ fn remark(field: &str, value: &SearchPattern, known: &[&str], by_name: bool) -> 
         Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
         // At this limit, more values than the known ones may exist.
         None if known.len() >= VALUES_MAX => {
-            remark.with_hint(format!("there is {} and others", known[..SHOWN].join(", ")))
+            remark.with_hint(format!("there is {} and others", known[..SHOWN_VALUES_MAX].join(", ")))
         }
-        None => remark.with_hint(format!("there is {}", list(known))),
+        None => remark.with_hint(format!("there is {}", list_names(known))),
     }
 }
 
 /// Notes on `rex` commands that match none of the rows before them.
-pub(super) fn of_rex(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>) -> Vec<Diagnostic> {
+pub(super) fn unmatched_rex_notes(
+    found: &SearchOutcome<'_>,
+    commands: &[Stage],
+    ask: DynProbes<'_>,
+) -> Vec<Diagnostic> {
     let mut looks = 0;
     for stage in commands.iter().skip(1) {
         let Command::Rex(RexCommand::Extract(rex)) = &stage.command else { continue };
@@ -103,7 +114,7 @@ pub(super) fn of_rex(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>
             continue;
         }
         looks += 1;
-        if looks > LOOKS_MAX {
+        if looks > PROBED_FIELDS_MAX {
             break;
         }
         let before = found.text.get(..stage.span.start).unwrap_or_default().trim_end();
@@ -111,8 +122,7 @@ pub(super) fn of_rex(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>
         let command = found.text.get(stage.span.start..stage.span.end).unwrap_or_default();
         let counts: Vec<String> =
             rex.groups.iter().enumerate().map(|(at, name)| format!("count('{name}') AS group{at}")).collect();
-        let probe =
-            format!("{before} | head {EVENTS_LOOKED_AT} | {command} | stats count AS rows {}", counts.join(" "));
+        let probe = format!("{before} | head {SAMPLED_EVENTS} | {command} | stats count AS rows {}", counts.join(" "));
         let Some(rows) = ask.rows(&probe) else { continue };
         let Some(row) = rows.first() else { continue };
         let has_rows = row.get("rows").is_some_and(|rows| rows != "0");
@@ -130,21 +140,32 @@ pub(super) fn of_rex(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>
 }
 
 /// Notes on hosts or sources that no event has.
-pub(super) fn wrong_values(field: &str, kind: &str, commands: &[Stage], scope: &str, ask: Ask<'_>) -> Vec<Diagnostic> {
+pub(super) fn unknown_value_notes(
+    field: &str,
+    kind: &str,
+    commands: &[Stage],
+    scope: &str,
+    ask: DynProbes<'_>,
+) -> Vec<Diagnostic> {
     let asked = required_values(commands, field);
     if asked.is_empty() {
         return Vec::new();
     }
     let indexes = indexes_of(scope);
-    let Some(counts) = events_by(&format!("| metadata type={kind} {indexes}"), field, "totalCount", ask) else {
+    let Some(counts) = event_counts_by(&format!("| metadata type={kind} {indexes}"), field, "totalCount", ask) else {
         return Vec::new();
     };
     let known: Vec<&str> = counts.keys().map(String::as_str).collect();
-    if known.is_empty() { Vec::new() } else { not_there(field, &asked, &known, ask) }
+    if known.is_empty() { Vec::new() } else { missing_value_notes(field, &asked, &known, ask) }
 }
 
 /// Notes on those values in `asked` that `known` does not contain.
-pub(super) fn not_there(field: &str, asked: &[&SearchPattern], known: &[&str], ask: Ask<'_>) -> Vec<Diagnostic> {
+pub(super) fn missing_value_notes(
+    field: &str,
+    asked: &[&SearchPattern],
+    known: &[&str],
+    ask: DynProbes<'_>,
+) -> Vec<Diagnostic> {
     let is_there = |value: &str| match field {
         "index" => known.contains(&value),
         _ => known.iter().any(|known| known.eq_ignore_ascii_case(value)),
@@ -158,7 +179,7 @@ pub(super) fn not_there(field: &str, asked: &[&SearchPattern], known: &[&str], a
             known.iter().copied().filter(|name| field != "index" || !name.starts_with('_')).collect();
         let remark = Diagnostic::warning(message, value.span);
         if field != "index"
-            && let Some(index) = index_with(&format!("{field}={}", quoted(&value.text)), ask)
+            && let Some(index) = find_index(&format!("{field}={}", quote(&value.text)), ask)
         {
             let message = format!("no event of the searched indexes has the {field} `{}`", value.text);
             return Diagnostic::warning(message, value.span).with_hint(format!("events of index={index} have it"));
@@ -170,33 +191,37 @@ pub(super) fn not_there(field: &str, asked: &[&SearchPattern], known: &[&str], a
             }
             Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
             None if shown.is_empty() => remark.with_hint("nothing has been added yet: `quarry add oneshot FILE`"),
-            None => remark.with_hint(format!("there is {}", list(&shown))),
+            None => remark.with_hint(format!("there is {}", list_names(&shown))),
         }
     });
     wrong.collect()
 }
 
 /// A note on a `where` that keeps no row because the values in the events differ in case.
-pub(super) fn other_case(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>) -> Vec<Diagnostic> {
+pub(super) fn case_mismatch_notes(
+    found: &SearchOutcome<'_>,
+    commands: &[Stage],
+    ask: DynProbes<'_>,
+) -> Vec<Diagnostic> {
     for equals in where_equalities(commands).into_iter().take(COMPARISONS_MAX) {
         let ComparedWith::Text(text) = equals.other else { continue };
         let before = found.text.get(..equals.stage_start).unwrap_or_default().trim_end();
         let before = before.strip_suffix('|').unwrap_or(before);
-        let (field, lower) = (equals.field, quoted(&text.to_lowercase()));
-        let other = newest(&format!("{before} | where lower('{field}')={lower}"), field, ask).flatten();
+        let (field, lower) = (equals.field, quote(&text.to_lowercase()));
+        let other = newest_value(&format!("{before} | where lower('{field}')={lower}"), field, ask).flatten();
         if let Some(value) = other.filter(|value| value != text) {
             let remark = Diagnostic::warning(format!("no value of `{field}` is written `{text}`"), equals.span);
             let is_plain = field.chars().all(|c| c.is_alphanumeric() || c == '_');
             let (here, searched) = match is_plain {
                 true => (field.to_owned(), field.to_owned()),
-                false => (format!("'{field}'"), quoted(field)),
+                false => (format!("'{field}'"), quote(field)),
             };
             return vec![remark.with_hint(format!(
                 "`where` compares case-sensitively: write {here}=\"{value}\", or `| search {searched}=\"{text}\"`"
             ))];
         }
-        let probe = format!("{before} | head {EVENTS_LOOKED_AT} | top limit={VALUES_MAX} {field} | table {field}");
-        let known = names(ask.rows(&probe), field);
+        let probe = format!("{before} | head {SAMPLED_EVENTS} | top limit={VALUES_MAX} {field} | table {field}");
+        let known = distinct_names(ask.rows(&probe), field);
         let near = closest_name(text, known.iter().map(String::as_str)).filter(|_| !known.contains(text));
         if let Some(near) = near {
             let remark = format!("no event that was looked at has the value `{text}` in `{field}`");

@@ -5,13 +5,18 @@ use quarry_spl::ast::{SearchPattern, Span, Stage};
 use quarry_spl::{Diagnostic, ParsedSearch};
 
 use super::outcome::SearchOutcome;
-use super::probe::{Ask, finds, index_with};
+use super::probe::{DynProbes, find_index, finds_event};
 
 /// Maximum number of words, or of groups of alternatives, that are searched for.
-const LOOKS_MAX: usize = 6;
+const PROBED_WORDS_MAX: usize = 6;
 
 /// Notes on words that no event of the searched indexes and time range contains; `scope` is a condition on the indexes.
-pub(super) fn of_words(found: &SearchOutcome<'_>, parsed: &ParsedSearch, scope: &str, ask: Ask<'_>) -> Vec<Diagnostic> {
+pub(super) fn absent_word_notes(
+    found: &SearchOutcome<'_>,
+    parsed: &ParsedSearch,
+    scope: &str,
+    ask: DynProbes<'_>,
+) -> Vec<Diagnostic> {
     if found.rows > 0 {
         return Vec::new();
     }
@@ -23,15 +28,15 @@ pub(super) fn of_words(found: &SearchOutcome<'_>, parsed: &ParsedSearch, scope: 
     let mut command = find_command_in_words(found.text, &parsed.pipeline.commands);
     let command_start = command.as_ref().map_or(usize::MAX, |command| command.span.start);
     let mut notes = Vec::new();
-    for group in groups.take(LOOKS_MAX) {
+    for group in groups.take(PROBED_WORDS_MAX) {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
         let is_of_command = first.span.start >= command_start;
         if is_of_command && command.is_none() {
             break;
         }
-        let written: Vec<String> = group.iter().filter_map(|word| written(found.text, word)).collect();
+        let written: Vec<String> = group.iter().filter_map(|word| written_form(found.text, word)).collect();
         let any = written.join(" OR ");
-        if finds(&format!("{scope} ({any})"), ask) != Some(false) {
+        if finds_event(&format!("{scope} ({any})"), ask) != Some(false) {
             continue;
         }
         let quoted: Vec<String> = group.iter().map(|word| format!("`{}`", word.text)).collect();
@@ -51,13 +56,13 @@ pub(super) fn of_words(found: &SearchOutcome<'_>, parsed: &ParsedSearch, scope: 
         let has_plain = group.iter().zip(&written).any(|(word, typed)| !word.quoted && word.text == *typed);
         let inside: Vec<String> = written.iter().map(|typed| format!("*{}*", typed.trim_matches('*'))).collect();
         let inside = inside.join(" OR ");
-        notes.push(if has_plain && finds(&format!("{scope} ({inside})"), ask) == Some(true) {
+        notes.push(if has_plain && finds_event(&format!("{scope} ({inside})"), ask) == Some(true) {
             note(format!("no event contains the word {}", quoted.join(" or ")))
                 .with_hint(format!("words are matched whole: write {inside} for a part of a word"))
         } else {
-            match elsewhere(found.text, &parsed.pipeline.commands, ask) {
+            match find_other_index(found.text, &parsed.pipeline.commands, ask) {
                 Some(index) => note(absent).with_hint(format!("events of other indexes do: write index={index}")),
-                None => match meant(first) {
+                None => match suggest_correction(first) {
                     Some(hint) => note(absent).with_hint(hint),
                     None => note(absent),
                 },
@@ -68,7 +73,7 @@ pub(super) fn of_words(found: &SearchOutcome<'_>, parsed: &ParsedSearch, scope: 
 }
 
 /// A word as written in the search, with `CASE()` or `TERM()` around it if present.
-fn written(text: &str, word: &SearchPattern) -> Option<String> {
+fn written_form(text: &str, word: &SearchPattern) -> Option<String> {
     let plain = text.get(word.span.start..word.span.end)?;
     let before = text.get(..word.span.start)?;
     let function = ["CASE(", "TERM("].into_iter().find(|function| before.ends_with(function));
@@ -76,13 +81,13 @@ fn written(text: &str, word: &SearchPattern) -> Option<String> {
 }
 
 /// An index with events that match the first command, if the search names no index.
-fn elsewhere(text: &str, commands: &[Stage], ask: Ask<'_>) -> Option<String> {
+fn find_other_index(text: &str, commands: &[Stage], ask: DynProbes<'_>) -> Option<String> {
     let stage = commands.first().filter(|_| !mentions_field(commands, "index"))?.span;
-    index_with(&format!("({})", text.get(stage.start..stage.end)?), ask)
+    find_index(&format!("({})", text.get(stage.start..stage.end)?), ask)
 }
 
 /// The advice for a word that is probably meant as something else.
-fn meant(word: &SearchPattern) -> Option<String> {
+fn suggest_correction(word: &SearchPattern) -> Option<String> {
     let text = word.text.as_str();
     if text.contains(['\u{201c}', '\u{201d}', '\u{201e}']) {
         return Some("curly quotes are part of the word: write \" around a phrase".to_owned());

@@ -22,7 +22,7 @@ impl AnswerColumns {
     /// Adds further rows. A column is not read any more once it has a value other than zero.
     pub fn add(&mut self, part: &ResultTable) {
         self.rows += part.len();
-        let is_zero = |cell: Cell<'_>| matches!(cell, Cell::Null) || cell.joined(" ") == "0";
+        let is_zero = |cell: Cell<'_>| matches!(cell, Cell::Null) || cell.join_values(" ") == "0";
         for (at, field) in part.fields().iter().enumerate() {
             let is_first = !self.filled.contains(field);
             // A column ruled out by earlier rows stays ruled out.
@@ -50,7 +50,7 @@ impl AnswerColumns {
 
     /// Whether the answer is one row of counts and sums over no events, or one such row per time span. Not for answers
     /// whose rows are events.
-    pub fn is_about_nothing(&self) -> bool {
+    pub fn is_empty_aggregate(&self) -> bool {
         let is_zero = |field: &&String| self.zeros.contains(*field);
         let is_series = !self.zeros.is_empty() && self.filled.contains("_time");
         match self.rows {

@@ -6,8 +6,8 @@ use quarry_spl::analyse::{FieldOrigin, ReadField, fields_as_values, mentions_fie
 use quarry_spl::ast::Stage;
 use quarry_spl::{Diagnostic, closest_name};
 
-use super::outcome::{SearchOutcome, list, place_of};
-use super::probe::{Ask, alternatives, fields_of, index_with_field, newest, quoted};
+use super::outcome::{SearchOutcome, find_name_span, list_names};
+use super::probe::{DynProbes, any_value_condition, find_index_with_field, list_fields, newest_value, quote};
 
 /// Maximum number of sourcetypes examined.
 const SOURCETYPES_MAX: usize = 8;
@@ -17,18 +17,18 @@ const INDEXED_FIELDS: [&str; 6] = ["_raw", "_time", "host", "index", "source", "
 const DEFAULT_FIELDS: [&str; 9] =
     ["eventtype", "index", "linecount", "punct", "source", "sourcetype", "tag", "timeendpos", "timestartpos"];
 /// Prefixes of names like those in [`DEFAULT_FIELDS`].
-const DEFAULT_BEGINS: [&str; 5] = ["date_", "_", "splunk_server", "tag::", "earliest"];
+const DEFAULT_PREFIXES: [&str; 5] = ["date_", "_", "splunk_server", "tag::", "earliest"];
 
 /// The options of a search that set its time range.
 const TIME_OPTIONS: [&str; 2] = ["earliest", "latest"];
 
 /// A note on a field that an earlier command removed.
-pub(super) fn cut_off(text: &str, commands: &[Stage], field: &ReadField) -> Option<Diagnostic> {
+pub(super) fn removed_field_note(text: &str, commands: &[Stage], field: &ReadField) -> Option<Diagnostic> {
     let (FieldOrigin::Nowhere { command, .. } | FieldOrigin::Removed { command, .. }) = &field.origin else {
         return None;
     };
     let remark = format!("behind `{command}` there is no field `{}`", field.name);
-    let remark = Diagnostic::warning(remark, place_of(text, field.stage, &field.name));
+    let remark = Diagnostic::warning(remark, find_name_span(text, field.stage, &field.name));
     let names: Vec<&str> = match &field.origin {
         FieldOrigin::Removed { new_name: Some(new_name), .. } => {
             return Some(remark.with_hint(format!("it is called `{new_name}` there")));
@@ -52,29 +52,29 @@ pub(super) fn cut_off(text: &str, commands: &[Stage], field: &ReadField) -> Opti
             remark.with_hint(format!("a name without quotes is a field here: write \"{}\" for the text", field.name))
         }
         None if names.is_empty() => remark,
-        None => remark.with_hint(format!("there is {}", list(&names))),
+        None => remark.with_hint(format!("there is {}", list_names(&names))),
     })
 }
 
 /// Notes on names that differ from an indexed field only in case, so that no event has such a field.
-pub(super) fn other_case_of_default(found: &SearchOutcome<'_>, wanted: &[&ReadField]) -> Vec<Diagnostic> {
+pub(super) fn default_field_case_notes(found: &SearchOutcome<'_>, wanted: &[&ReadField]) -> Vec<Diagnostic> {
     let note = |field: &&&ReadField| {
         let name = &field.name;
         let near = INDEXED_FIELDS.iter().find(|known| **known != name && known.eq_ignore_ascii_case(name))?;
         let remark = format!("no event has a field `{name}`");
-        let remark = Diagnostic::warning(remark, place_of(found.text, field.stage, name));
+        let remark = Diagnostic::warning(remark, find_name_span(found.text, field.stage, name));
         Some(remark.with_hint(format!("names of fields are case-sensitive: did you mean `{near}`?")))
     };
     wanted.iter().filter_map(|field| note(&field)).collect()
 }
 
 /// Notes on fields that no recent event has.
-pub(super) fn wrong_fields(
+pub(super) fn unknown_field_notes(
     found: &SearchOutcome<'_>,
     commands: &[Stage],
     wanted: &[&ReadField],
     (scope, sourcetypes): (&str, &BTreeMap<String, u64>),
-    ask: Ask<'_>,
+    ask: DynProbes<'_>,
 ) -> Vec<Diagnostic> {
     if wanted.is_empty() {
         return Vec::new();
@@ -85,20 +85,20 @@ pub(super) fn wrong_fields(
     let mut seen = BTreeSet::new();
     let is_asked = |name: &str| asked.is_empty() || asked.iter().any(|asked| asked.text.eq_ignore_ascii_case(name));
     for name in sourcetypes.keys().filter(|name| is_asked(name)).take(SOURCETYPES_MAX) {
-        seen.extend(fields_of(&format!("{scope} sourcetype={}", quoted(name)), ask));
+        seen.extend(list_fields(&format!("{scope} sourcetype={}", quote(name)), ask));
     }
     // If the answer has rows and values, only a likely typo is worth another search.
     let is_slip = |field: &&&ReadField| {
         !seen.contains(&field.name) && closest_name(&field.name, seen.iter().map(String::as_str)).is_some()
     };
-    let wanted: Vec<&ReadField> = match found.is_whole() {
+    let wanted: Vec<&ReadField> = match found.is_complete() {
         true => wanted.iter().filter(is_slip).copied().collect(),
         false => wanted.to_vec(),
     };
     if seen.is_empty() || wanted.is_empty() {
         return Vec::new();
     }
-    let own = fields_of(own_text, ask);
+    let own = list_fields(own_text, ask);
     // Suggests only fields of the found events that no earlier command removes.
     let removed = removed_fields(commands);
     let at_hand: Vec<&str> = if own.is_empty() { &seen } else { &own }
@@ -109,8 +109,8 @@ pub(super) fn wrong_fields(
     let is_missing = |name: &String| !own.contains(name) && (!own.is_empty() || !seen.contains(name));
     let missing = wanted.iter().filter(|field| is_missing(&field.name) && !is_default(&field.name));
     let missing: Vec<&&ReadField> =
-        missing.filter(|field| !has_asked_value(&field.name, commands, scope, ask)).collect();
-    let note = |field: &&&ReadField| of_missing(found.text, commands, field, (&seen, &at_hand), ask);
+        missing.filter(|field| !has_required_value(&field.name, commands, scope, ask)).collect();
+    let note = |field: &&&ReadField| missing_field_note(found.text, commands, field, (&seen, &at_hand), ask);
     let mut notes: Vec<Diagnostic> = missing.iter().map(note).collect();
     // Fields that are parts of one unquoted name get the same hint.
     notes.dedup_by(|later, first| later.hint == first.hint && later.span == first.span);
@@ -119,16 +119,16 @@ pub(super) fn wrong_fields(
 
 /// A note on a field that the found events lack. `seen` are the fields of all events of the sourcetypes; `at_hand` are
 /// those that may be suggested.
-fn of_missing(
+fn missing_field_note(
     text: &str,
     commands: &[Stage],
     field: &ReadField,
     (seen, at_hand): (&BTreeSet<String>, &[&str]),
-    ask: Ask<'_>,
+    ask: DynProbes<'_>,
 ) -> Diagnostic {
-    let (name, place) = (&field.name, place_of(text, field.stage, &field.name));
+    let (name, place) = (&field.name, find_name_span(text, field.stage, &field.name));
     let remark = Diagnostic::warning(format!("no event that was looked at has a field `{name}`"), place);
-    if let Some(longer) = longer_name(text, field, at_hand) {
+    if let Some(longer) = find_unquoted_name(text, field, at_hand) {
         return remark.with_hint(format!("for the field `{longer}`, write '{longer}' in single quotes"));
     }
     let is_value = fields_as_values(commands).contains(name);
@@ -151,9 +151,9 @@ fn of_missing(
         None if TIME_OPTIONS.iter().any(|option| closest_name(name, [*option]).is_some()) => {
             remark.with_hint("the time range of a search is set with earliest= and latest=")
         }
-        None => match index_with_field(name, ask).filter(|index| !is_searched(index, commands)) {
+        None => match find_index_with_field(name, ask).filter(|index| !is_searched(index, commands)) {
             Some(index) => remark.with_hint(format!("events of index={index} have it")),
-            None => remark.with_hint(those_at_hand(at_hand)),
+            None => remark.with_hint(list_available_fields(at_hand)),
         },
     }
 }
@@ -166,23 +166,23 @@ fn is_searched(index: &str, commands: &[Stage]) -> bool {
 
 /// Whether every event has a field of this name, or the name is no field.
 fn is_default(name: &str) -> bool {
-    DEFAULT_FIELDS.contains(&name) || DEFAULT_BEGINS.iter().any(|begin| name.starts_with(begin))
+    DEFAULT_FIELDS.contains(&name) || DEFAULT_PREFIXES.iter().any(|begin| name.starts_with(begin))
 }
 
 /// Hint that lists the fields to choose from.
-fn those_at_hand(at_hand: &[&str]) -> String {
+fn list_available_fields(at_hand: &[&str]) -> String {
     let shown: Vec<&str> = at_hand.iter().copied().filter(|name| !is_default(name)).collect();
     match shown.as_slice() {
         [] | ["host"] => {
             "no fields are extracted from these events: use `rex`, or give the data another sourcetype".to_owned()
         }
-        shown => format!("there is {}", list(shown)),
+        shown => format!("there is {}", list_names(shown)),
     }
 }
 
 /// A field such as `ctx.region` or `host-name` that an expression names without quotes, so that it is read as several
 /// fields.
-fn longer_name<'n>(text: &str, field: &ReadField, at_hand: &[&'n str]) -> Option<&'n str> {
+fn find_unquoted_name<'n>(text: &str, field: &ReadField, at_hand: &[&'n str]) -> Option<&'n str> {
     let command = text.get(field.stage.start..field.stage.end)?;
     let is_in_parts = |name: &&&str| {
         let parts = name.split(|c: char| !c.is_alphanumeric() && c != '_');
@@ -193,9 +193,9 @@ fn longer_name<'n>(text: &str, field: &ReadField, at_hand: &[&'n str]) -> Option
 
 /// Whether an event has the value that the search requires of a field. Such a field may be too rare to be among the
 /// known ones.
-fn has_asked_value(name: &str, commands: &[Stage], scope: &str, ask: Ask<'_>) -> bool {
+fn has_required_value(name: &str, commands: &[Stage], scope: &str, ask: DynProbes<'_>) -> bool {
     required_values(commands, name).first().is_some_and(|value| {
-        let found = newest(&format!("{scope} {}", alternatives(name, &[value])), name, ask);
+        let found = newest_value(&format!("{scope} {}", any_value_condition(name, &[value])), name, ask);
         found.flatten().is_some_and(|value| !value.is_empty())
     })
 }

@@ -10,42 +10,42 @@ use quarry_spl::ast::{
 use quarry_spl::commands::Beginning;
 use quarry_spl::{Diagnostic, closest_name};
 
-use super::absent_values::{not_there, wrong_values};
-use super::indexes::scope;
-use super::outcome::{SearchOutcome, list, place_of};
-use super::probe::{Ask, count_of, fields_of, names};
+use super::absent_values::{missing_value_notes, unknown_value_notes};
+use super::indexes::scope_condition;
+use super::outcome::{SearchOutcome, find_name_span, list_names};
+use super::probe::{DynProbes, count_of, distinct_names, list_fields};
 
 /// Fields stored with every event.
 const INDEXED: [&str; 6] = ["host", "source", "sourcetype", "index", "splunk_server", "linecount"];
 /// Search for all names of metrics.
-const METRICS: &str = "| mcatalog values(metric_name) AS name where index=* | mvexpand name";
+const METRICS_SEARCH: &str = "| mcatalog values(metric_name) AS name where index=* | mvexpand name";
 /// Search for all dimensions of metrics.
-const DIMENSIONS: &str = "| mcatalog values(_dims) AS name where index=* | mvexpand name";
+const DIMENSIONS_SEARCH: &str = "| mcatalog values(_dims) AS name where index=* | mvexpand name";
 
 /// Notes on names in the first command and in those after it.
-pub(super) fn hints(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>) -> Vec<Diagnostic> {
-    if found.is_whole() && !found.is_watched {
+pub(super) fn generator_notes(found: &SearchOutcome<'_>, commands: &[Stage], ask: DynProbes<'_>) -> Vec<Diagnostic> {
+    if found.is_complete() && !found.is_watched {
         return Vec::new();
     }
     match commands.first().map(|stage| (&stage.command, stage.span)) {
-        _ if is_of_metrics(commands) => metrics(found.text, &names_of_catalog(commands), ask),
+        _ if is_of_metrics(commands) => unknown_metric_notes(found.text, &names_of_catalog(commands), ask),
         Some((Command::Tstats(tstats), stage)) => match &tstats.source {
-            TstatsSource::Metrics => metrics(found.text, &names_of_metrics(tstats), ask),
+            TstatsSource::Metrics => unknown_metric_notes(found.text, &names_of_metrics(tstats), ask),
             TstatsSource::Indexes => {
-                let wrong = wrong_places(found, commands, ask);
-                if wrong.is_empty() { index_time_fields(found, tstats, stage, ask) } else { wrong }
+                let wrong = unknown_metadata_notes(found, commands, ask);
+                if wrong.is_empty() { index_time_field_notes(found, tstats, stage, ask) } else { wrong }
             }
             // The engine reports unknown fields of data models itself.
-            TstatsSource::DataModel(name) => empty_model(found, name, ask),
+            TstatsSource::DataModel(name) => empty_model_notes(found, name, ask),
             _ => Vec::new(),
         },
         Some((command, stage)) => match command.begins_with() {
             Beginning::DataModel(_, name) if found.rows == 0 => {
-                let empty = empty_model(found, name, ask);
-                if empty.is_empty() { fields_of_rows(found, commands, stage, ask) } else { empty }
+                let empty = empty_model_notes(found, name, ask);
+                if empty.is_empty() { ungenerated_field_notes(found, commands, stage, ask) } else { empty }
             }
-            Beginning::LookupTable | Beginning::DataModel(..) if !found.is_whole() => {
-                fields_of_rows(found, commands, stage, ask)
+            Beginning::LookupTable | Beginning::DataModel(..) if !found.is_complete() => {
+                ungenerated_field_notes(found, commands, stage, ask)
             }
             _ => Vec::new(),
         },
@@ -59,7 +59,7 @@ pub(super) fn is_of_metrics(commands: &[Stage]) -> bool {
 }
 
 /// Reports a data model object without events.
-fn empty_model(found: &SearchOutcome<'_>, name: &DataModelName, ask: Ask<'_>) -> Vec<Diagnostic> {
+fn empty_model_notes(found: &SearchOutcome<'_>, name: &DataModelName, ask: DynProbes<'_>) -> Vec<Diagnostic> {
     let path = match &name.object {
         Some(object) => format!("\"{}\".\"{object}\"", name.model),
         None => format!("\"{}\"", name.model),
@@ -76,22 +76,32 @@ fn empty_model(found: &SearchOutcome<'_>, name: &DataModelName, ask: Ask<'_>) ->
 }
 
 /// Notes on fields that the first command does not generate.
-fn fields_of_rows(found: &SearchOutcome<'_>, commands: &[Stage], first: Span, ask: Ask<'_>) -> Vec<Diagnostic> {
+fn ungenerated_field_notes(
+    found: &SearchOutcome<'_>,
+    commands: &[Stage],
+    first: Span,
+    ask: DynProbes<'_>,
+) -> Vec<Diagnostic> {
     let read: Vec<ReadField> =
-        named_fields(commands).into_iter().filter(|field| !found.shows(field, commands)).collect();
+        named_fields(commands).into_iter().filter(|field| !found.proves_field(field, commands)).collect();
     let Some(begin) = found.text.get(first.start..first.end).filter(|_| !read.is_empty()) else { return Vec::new() };
-    let known = fields_of(&format!("| {begin}"), ask);
+    let known = list_fields(&format!("| {begin}"), ask);
     let wrong = read.iter().filter(|field| !known.contains(&field.name));
     let note = |field: &ReadField| {
-        let place = place_of(found.text, field.stage, &field.name);
+        let place = find_name_span(found.text, field.stage, &field.name);
         let what = format!("no row that was looked at has a field `{}`", field.name);
-        told(what, place, &field.name, &known)
+        unknown_name_note(what, place, &field.name, &known)
     };
     if known.is_empty() { Vec::new() } else { wrong.map(note).collect() }
 }
 
 /// Notes on fields in a `tstats` that no event has as an indexed field.
-fn index_time_fields(found: &SearchOutcome<'_>, tstats: &TstatsCommand, stage: Span, ask: Ask<'_>) -> Vec<Diagnostic> {
+fn index_time_field_notes(
+    found: &SearchOutcome<'_>,
+    tstats: &TstatsCommand,
+    stage: Span,
+    ask: DynProbes<'_>,
+) -> Vec<Diagnostic> {
     let mut notes = Vec::new();
     let names: BTreeSet<String> =
         names_of_aggregates(tstats).into_iter().chain(search_fields(&tstats.filter)).collect();
@@ -105,7 +115,7 @@ fn index_time_fields(found: &SearchOutcome<'_>, tstats: &TstatsCommand, stage: S
             continue;
         }
         let remark = format!("no event was written with a field `{name}`, and tstats reads no others");
-        let remark = Diagnostic::warning(remark, place_of(found.text, stage, name));
+        let remark = Diagnostic::warning(remark, find_name_span(found.text, stage, name));
         let searched = ask.rows(&format!("search index=* \"{name}\"=* | head 1 | stats count"));
         notes.push(match closest_name(name, INDEXED) {
             _ if count_of(searched).is_some_and(|count| count > 0) => remark.with_hint(format!(
@@ -120,21 +130,21 @@ fn index_time_fields(found: &SearchOutcome<'_>, tstats: &TstatsCommand, stage: S
 }
 
 /// Notes on indexes, sourcetypes, hosts and sources in a `tstats` that do not exist.
-fn wrong_places(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>) -> Vec<Diagnostic> {
-    if found.is_whole() {
+fn unknown_metadata_notes(found: &SearchOutcome<'_>, commands: &[Stage], ask: DynProbes<'_>) -> Vec<Diagnostic> {
+    if found.is_complete() {
         return Vec::new();
     }
     let indexes = required_values(commands, "index");
     if !indexes.is_empty() {
-        let known = names(ask.rows("| eventcount summarize=false index=* index=_*"), "index");
-        let wrong = not_there("index", &indexes, &known.iter().map(String::as_str).collect::<Vec<_>>(), ask);
+        let known = distinct_names(ask.rows("| eventcount summarize=false index=* index=_*"), "index");
+        let wrong = missing_value_notes("index", &indexes, &known.iter().map(String::as_str).collect::<Vec<_>>(), ask);
         if !wrong.is_empty() && !known.is_empty() {
             return wrong;
         }
     }
-    let scope = scope(commands, &indexes);
+    let scope = scope_condition(commands, &indexes);
     let of = [("sourcetype", "sourcetypes"), ("host", "hosts"), ("source", "sources")];
-    let each = of.into_iter().map(|(field, kind)| wrong_values(field, kind, commands, &scope, ask));
+    let each = of.into_iter().map(|(field, kind)| unknown_value_notes(field, kind, commands, &scope, ask));
     each.into_iter().find(|wrong| !wrong.is_empty()).unwrap_or_default()
 }
 
@@ -192,39 +202,40 @@ fn names_of_aggregates(tstats: &TstatsCommand) -> BTreeSet<String> {
 }
 
 /// The name of a metric or a dimension.
-struct Named {
+struct NamedItem {
     name: String,
     place: Span,
     is_metric: bool,
 }
 
-fn names_of_metrics(tstats: &TstatsCommand) -> Vec<Named> {
-    let by = tstats.by.iter().map(|split| Named { name: split.field.clone(), place: split.place, is_metric: false });
+fn names_of_metrics(tstats: &TstatsCommand) -> Vec<NamedItem> {
+    let by =
+        tstats.by.iter().map(|split| NamedItem { name: split.field.clone(), place: split.place, is_metric: false });
     let metrics = tstats.aggregates.iter().filter_map(|aggregate| match &aggregate.arg {
-        AggregateArg::Field(field) => Some(Named { name: field.text.clone(), place: field.span, is_metric: true }),
+        AggregateArg::Field(field) => Some(NamedItem { name: field.text.clone(), place: field.span, is_metric: true }),
         _ => None,
     });
-    let mut found: Vec<Named> = metrics.chain(by).collect();
-    names_of_condition(&tstats.filter, &mut found);
+    let mut found: Vec<NamedItem> = metrics.chain(by).collect();
+    collect_names(&tstats.filter, &mut found);
     found
 }
 
 /// Metrics and dimensions named in a condition.
-fn names_of_condition(expr: &SearchExpr, found: &mut Vec<Named>) {
+fn collect_names(expr: &SearchExpr, found: &mut Vec<NamedItem>) {
     match expr {
-        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().for_each(|part| names_of_condition(part, found)),
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().for_each(|part| collect_names(part, found)),
         SearchExpr::Compare { field, value, .. } if field.text == MeasurementsCommand::METRIC => {
-            found.push(Named { name: value.text.clone(), place: value.span, is_metric: true });
+            found.push(NamedItem { name: value.text.clone(), place: value.span, is_metric: true });
         }
         SearchExpr::Compare { field, .. } | SearchExpr::In { field, .. } => {
-            found.push(Named { name: field.text.clone(), place: field.span, is_metric: false });
+            found.push(NamedItem { name: field.text.clone(), place: field.span, is_metric: false });
         }
         _ => {}
     }
 }
 
 /// Names whose values an `mcatalog` lists, or by which it groups.
-fn names_of_catalog(commands: &[Stage]) -> Vec<Named> {
+fn names_of_catalog(commands: &[Stage]) -> Vec<NamedItem> {
     let stats = commands.iter().find_map(|stage| match &stage.command {
         Command::Stats(stats) => Some((stats, stage.span)),
         _ => None,
@@ -235,18 +246,18 @@ fn names_of_catalog(commands: &[Stage]) -> Vec<Named> {
         _ => None,
     });
     let by = stats.by.iter().map(|field| field.text.clone());
-    arguments.chain(by).map(|name| Named { name, place, is_metric: false }).collect()
+    arguments.chain(by).map(|name| NamedItem { name, place, is_metric: false }).collect()
 }
 
-fn metrics(text: &str, named: &[Named], ask: Ask<'_>) -> Vec<Diagnostic> {
-    let is_plain = |named: &&Named| !named.name.starts_with('_') && !named.name.contains(['*', '(']);
-    let is_dimension = |named: &&Named| {
+fn unknown_metric_notes(text: &str, named: &[NamedItem], ask: DynProbes<'_>) -> Vec<Diagnostic> {
+    let is_plain = |named: &&NamedItem| !named.name.starts_with('_') && !named.name.contains(['*', '(']);
+    let is_dimension = |named: &&NamedItem| {
         !named.is_metric && !INDEXED.contains(&named.name.as_str()) && named.name != MeasurementsCommand::METRIC
     };
-    let named: Vec<&Named> =
+    let named: Vec<&NamedItem> =
         named.iter().filter(is_plain).filter(|named| named.is_metric || is_dimension(named)).collect();
     let Some(first) = named.first() else { return Vec::new() };
-    let known = names(ask.rows(METRICS), "name");
+    let known = distinct_names(ask.rows(METRICS_SEARCH), "name");
     if known.is_empty() {
         let remark = Diagnostic::warning("no index holds measurements of metrics", first.place);
         return vec![
@@ -255,28 +266,36 @@ fn metrics(text: &str, named: &[Named], ask: Ask<'_>) -> Vec<Diagnostic> {
     }
     let mut dimensions = BTreeSet::new();
     if named.iter().any(|named| !named.is_metric) {
-        dimensions = names(ask.rows(DIMENSIONS), "name");
+        dimensions = distinct_names(ask.rows(DIMENSIONS_SEARCH), "name");
         dimensions.extend(INDEXED.iter().map(|name| (*name).to_owned()));
         dimensions.insert(MeasurementsCommand::METRIC.to_owned());
     }
-    let is_there =
-        |named: &&&Named| if named.is_metric { known.contains(&named.name) } else { dimensions.contains(&named.name) };
-    let note = |named: &&Named| {
-        let place = place_of(text, named.place, &named.name);
+    let is_there = |named: &&&NamedItem| {
+        if named.is_metric { known.contains(&named.name) } else { dimensions.contains(&named.name) }
+    };
+    let note = |named: &&NamedItem| {
+        let place = find_name_span(text, named.place, &named.name);
         match named.is_metric {
-            true => told(format!("there is no metric `{}`", named.name), place, &named.name, &known),
-            false => told(format!("no metric has a dimension `{}`", named.name), place, &named.name, &dimensions),
+            true => unknown_name_note(format!("there is no metric `{}`", named.name), place, &named.name, &known),
+            false => unknown_name_note(
+                format!("no metric has a dimension `{}`", named.name),
+                place,
+                &named.name,
+                &dimensions,
+            ),
         }
     };
     named.iter().filter(|named| !is_there(named)).map(note).collect()
 }
 
 /// A note on an unknown name, with the most similar known name or a list of the known names.
-fn told(what: String, place: Span, name: &str, known: &BTreeSet<String>) -> Diagnostic {
+fn unknown_name_note(what: String, place: Span, name: &str, known: &BTreeSet<String>) -> Diagnostic {
     let remark = Diagnostic::warning(what, place);
     match closest_name(name, known.iter().map(String::as_str)) {
         Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
-        None => remark.with_hint(format!("there is {}", list(&known.iter().map(String::as_str).collect::<Vec<_>>()))),
+        None => {
+            remark.with_hint(format!("there is {}", list_names(&known.iter().map(String::as_str).collect::<Vec<_>>())))
+        }
     }
 }
 
@@ -287,7 +306,7 @@ mod tests {
 
     /// Hints for a search without results. The known data is a metric `cpu.idle` with the dimension `core`, and rows
     /// with the fields `status` and `user`.
-    fn said(text: &str) -> Vec<String> {
+    fn hint_texts(text: &str) -> Vec<String> {
         let filled = BTreeSet::new();
         let found = SearchOutcome {
             text,
@@ -303,8 +322,8 @@ mod tests {
         let row = |name: &str, value: &str| HintRow::from([(name.to_owned(), value.to_owned())]);
         let mut ask = |search: &str| {
             Some(match search {
-                METRICS => vec![row("name", "cpu.idle"), row("name", "")],
-                DIMENSIONS => vec![row("name", "core")],
+                METRICS_SEARCH => vec![row("name", "cpu.idle"), row("name", "")],
+                DIMENSIONS_SEARCH => vec![row("name", "core")],
                 search if search.ends_with("datamodel=\"M\".\"O\"") => vec![row("count", "5")],
                 search if search.contains("fieldsummary") => vec![row("field", "status"), row("field", "user")],
                 search => {
@@ -314,11 +333,14 @@ mod tests {
         };
         let parsed = quarry_spl::parse(text);
         assert!(parsed.is_ok(), "{text}: {:?}", parsed.diagnostics);
-        hints(&found, &parsed.pipeline.commands, &mut ask).iter().map(|remark| remark.to_one_line(text)).collect()
+        generator_notes(&found, &parsed.pipeline.commands, &mut ask)
+            .iter()
+            .map(|remark| remark.to_one_line(text))
+            .collect()
     }
 
     #[test]
-    fn names_of_commands_that_begin_a_search_are_told() {
+    fn unknown_names_in_generating_commands_are_reported() {
         for (text, want) in [
             ("| mstats avg(cpu.idl) by core", "there is no metric `cpu.idl` (character 14); did you mean `cpu.idle`?"),
             (
@@ -354,12 +376,12 @@ mod tests {
                 "no row that was looked at has a field `usr` (character 30); did you mean `user`?",
             ),
         ] {
-            assert_eq!(said(text), [want], "{text}");
+            assert_eq!(hint_texts(text), [want], "{text}");
         }
         for text in
             ["| mstats avg(cpu.idle) by core", "| tstats count by host", "| from datamodel:M.O | stats count by user"]
         {
-            assert!(said(text).is_empty(), "{text}: {:?}", said(text));
+            assert!(hint_texts(text).is_empty(), "{text}: {:?}", hint_texts(text));
         }
     }
 }

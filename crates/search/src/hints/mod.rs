@@ -22,11 +22,11 @@ use quarry_spl::Diagnostic;
 use quarry_spl::analyse::{ReadField, named_fields, negated_fields, required_values};
 use quarry_spl::ast::Stage;
 
-use self::probe::{Ask, BoundedProbes};
+use self::probe::{BoundedProbes, DynProbes};
 
 pub use self::columns::AnswerColumns;
 pub use self::indexes::unknown_indexes;
-pub use self::outcome::{NO_PLACE, SearchOutcome};
+pub use self::outcome::{NO_SPAN, SearchOutcome};
 pub use self::probe::{HintRow, Probes};
 
 /// Maximum number of small searches for the hints of one search.
@@ -41,20 +41,24 @@ pub fn hints(found: &SearchOutcome<'_>, ask: &mut dyn Probes) -> Vec<Diagnostic>
         return Vec::new();
     }
     let mut probes = BoundedProbes { probes: ask, left: PROBES_MAX };
-    let mut notes = lacking(found, &parsed, &mut probes);
-    if notes.is_empty() && (found.is_watched || !found.is_whole()) {
-        notes = subsearches::wrong_fields(found, &parsed.pipeline.commands, &mut probes);
+    let mut notes = missing_data_notes(found, &parsed, &mut probes);
+    if notes.is_empty() && (found.is_watched || !found.is_complete()) {
+        notes = subsearches::unknown_field_notes(found, &parsed.pipeline.commands, &mut probes);
     }
     if found.is_watched && found.rows > 0 {
-        notes.extend(span_edges::remark(found.text, &parsed.pipeline.commands, found.offset_s));
-        notes.extend(unseen_fields::remark(found, &parsed.pipeline.commands));
+        notes.extend(span_edges::span_edge_note(found.text, &parsed.pipeline.commands, found.offset_s));
+        notes.extend(unseen_fields::unseen_fields_note(found, &parsed.pipeline.commands));
     }
     notes.truncate(NOTES_MAX);
     notes
 }
 
 /// Notes on why an answer has no rows or lacks values.
-fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::ParsedSearch, ask: Ask<'_>) -> Vec<Diagnostic> {
+fn missing_data_notes(
+    found: &SearchOutcome<'_>,
+    parsed: &quarry_spl::ParsedSearch,
+    ask: DynProbes<'_>,
+) -> Vec<Diagnostic> {
     let commands = &parsed.pipeline.commands;
     // A warning about a command already covers the fields it reads.
     let is_explained = |field: &ReadField| {
@@ -66,109 +70,109 @@ fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::ParsedSearch, ask: As
     let mut read = named_fields(commands);
     read.retain(|field| !is_explained(field));
     let nowhere: Vec<Diagnostic> =
-        read.iter().filter_map(|field| fields::cut_off(found.text, commands, field)).collect();
+        read.iter().filter_map(|field| fields::removed_field_note(found.text, commands, field)).collect();
     if !nowhere.is_empty() {
         return nowhere;
     }
     if !quarry_spl::analyse::begins_with_events(commands) || generators::is_of_metrics(commands) {
-        return generators::hints(found, commands, ask);
+        return generators::generator_notes(found, commands, ask);
     }
     let asked_indexes = required_values(commands, "index");
-    let wanted = wanted_of(found, commands, &read);
-    let is_done = found.is_whole() && (wanted.is_empty() || !found.is_watched);
+    let wanted = unproven_fields(found, commands, &read);
+    let is_done = found.is_complete() && (wanted.is_empty() || !found.is_watched);
     if is_done && asked_indexes.is_empty() {
         return Vec::new();
     }
-    let Some(counts) = indexes::counts(&asked_indexes, ask) else { return Vec::new() };
+    let Some(counts) = indexes::event_counts(&asked_indexes, ask) else { return Vec::new() };
     let known: Vec<&str> = counts.keys().map(String::as_str).collect();
-    let wrong = indexes::not_there(&asked_indexes, &known, ask);
+    let wrong = indexes::missing_index_notes(&asked_indexes, &known, ask);
     if !wrong.is_empty() || is_done {
         return wrong;
     }
-    let bare = indexes::without_events(&asked_indexes, &counts);
+    let bare = indexes::empty_index_notes(&asked_indexes, &counts);
     if found.rows == 0 && !bare.is_empty() {
         return bare;
     }
-    if let Some(elsewhere) = indexes::elsewhere(commands, &asked_indexes, &counts, ask) {
+    if let Some(elsewhere) = indexes::suggest_other_indexes(commands, &asked_indexes, &counts, ask) {
         return vec![elsewhere];
     }
-    let scope = indexes::scope(commands, &asked_indexes);
+    let scope = indexes::scope_condition(commands, &asked_indexes);
     let listed = format!("| metadata type=sourcetypes {}", indexes::indexes_of(&scope));
-    let sourcetypes = probe::events_by(&listed, "sourcetype", "totalCount", ask).unwrap_or_default();
+    let sourcetypes = probe::event_counts_by(&listed, "sourcetype", "totalCount", ask).unwrap_or_default();
     let asked = required_values(commands, "sourcetype");
     let known: Vec<&str> = sourcetypes.keys().map(String::as_str).collect();
-    let wrong = absent_values::not_there("sourcetype", &asked, &known, ask);
-    if !wrong.is_empty() && !found.is_whole() {
+    let wrong = absent_values::missing_value_notes("sourcetype", &asked, &known, ask);
+    if !wrong.is_empty() && !found.is_complete() {
         return wrong;
     }
-    let cased = fields::other_case_of_default(found, &wanted);
+    let cased = fields::default_field_case_notes(found, &wanted);
     if found.rows == 0 && !cased.is_empty() {
         return cased;
     }
-    if let Some(outside) = time_range::outside_of_range(found, commands, &scope, ask) {
+    if let Some(outside) = time_range::outside_range_notes(found, commands, &scope, ask) {
         return vec![outside];
     }
-    let wrong = wrong_words_and_values(found, parsed, &scope, ask);
+    let wrong = unknown_word_and_value_notes(found, parsed, &scope, ask);
     if !wrong.is_empty() {
         return wrong;
     }
-    let mut notes = fields::wrong_fields(found, commands, &wanted, (&scope, &sourcetypes), ask);
+    let mut notes = fields::unknown_field_notes(found, commands, &wanted, (&scope, &sourcetypes), ask);
     if notes.is_empty() {
-        notes = absent(found, commands, (&read, &scope), ask);
+        notes = unmatched_notes(found, commands, (&read, &scope), ask);
     }
     // If the parser has warned, its warning probably explains the empty answer.
     if notes.is_empty() && found.rows == 0 && parsed.diagnostics.is_empty() {
-        notes.extend(unmet_conditions::remark(found, commands, &scope, ask));
+        notes.extend(unmet_conditions::unmet_conditions_note(found, commands, &scope, ask));
     }
     notes
 }
 
 /// The fields that the answer does not prove to exist. A misspelt field in a negated condition does not remove any
 /// rows, so such fields are included if the answer is complete.
-fn wanted_of<'r>(found: &SearchOutcome<'_>, commands: &[Stage], read: &'r [ReadField]) -> Vec<&'r ReadField> {
+fn unproven_fields<'r>(found: &SearchOutcome<'_>, commands: &[Stage], read: &'r [ReadField]) -> Vec<&'r ReadField> {
     let negated = negated_fields(commands);
     let is_negated = |field: &ReadField| field.stage == commands[0].span && negated.contains(&field.name);
     let is_wanted = |field: &&ReadField| match is_negated(field) {
-        true => found.is_whole(),
-        false => !found.shows(field, commands),
+        true => found.is_complete(),
+        false => !found.proves_field(field, commands),
     };
     read.iter().filter(is_wanted).collect()
 }
 
 /// Notes on words that no event contains, and on hosts and sources that no event has.
-fn wrong_words_and_values(
+fn unknown_word_and_value_notes(
     found: &SearchOutcome<'_>,
     parsed: &quarry_spl::ParsedSearch,
     scope: &str,
-    ask: Ask<'_>,
+    ask: DynProbes<'_>,
 ) -> Vec<Diagnostic> {
     let commands = &parsed.pipeline.commands;
-    let words = absent_words::of_words(found, parsed, scope, ask);
-    if !words.is_empty() || found.is_whole() {
+    let words = absent_words::absent_word_notes(found, parsed, scope, ask);
+    if !words.is_empty() || found.is_complete() {
         return words;
     }
     let mut each = [("host", "hosts"), ("source", "sources")].into_iter();
     each.find_map(|(field, kind)| {
-        let wrong = absent_values::wrong_values(field, kind, commands, scope, ask);
+        let wrong = absent_values::unknown_value_notes(field, kind, commands, scope, ask);
         (!wrong.is_empty()).then_some(wrong)
     })
     .unwrap_or_default()
 }
 
 /// Notes on patterns and values that nothing matches, although the fields exist.
-fn absent(
+fn unmatched_notes(
     found: &SearchOutcome<'_>,
     commands: &[Stage],
     (read, scope): (&[ReadField], &str),
-    ask: Ask<'_>,
+    ask: DynProbes<'_>,
 ) -> Vec<Diagnostic> {
-    let unmatched = absent_values::of_rex(found, commands, ask);
+    let unmatched = absent_values::unmatched_rex_notes(found, commands, ask);
     if !unmatched.is_empty() || found.rows > 0 {
         return unmatched;
     }
     let fields: Vec<&str> = read.iter().map(|field| field.name.as_str()).collect();
-    let values = absent_values::of_values(&fields, commands, scope, ask);
-    if values.is_empty() { absent_values::other_case(found, commands, ask) } else { values }
+    let values = absent_values::absent_value_notes(&fields, commands, scope, ask);
+    if values.is_empty() { absent_values::case_mismatch_notes(found, commands, ask) } else { values }
 }
 
 #[cfg(test)]

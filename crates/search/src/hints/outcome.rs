@@ -10,7 +10,7 @@ use quarry_spl::ast::{Span, Stage};
 /// Maximum number of names listed in a hint.
 const NAMES_MAX: usize = 12;
 /// Position of a note that does not concern a part of the search.
-pub const NO_PLACE: Span = Span { start: 0, end: 0 };
+pub const NO_SPAN: Span = Span { start: 0, end: 0 };
 
 /// Outcome of a search.
 pub struct SearchOutcome<'a> {
@@ -36,31 +36,31 @@ pub struct SearchOutcome<'a> {
 
 impl SearchOutcome<'_> {
     /// Whether the answer is complete: it has rows, and values other than zero in each column.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.rows > 0 && self.empty.is_empty() && self.zeros.is_empty() && !self.is_split_by_nothing()
+    pub(crate) fn is_complete(&self) -> bool {
+        self.rows > 0 && self.empty.is_empty() && self.zeros.is_empty() && !self.is_split_by_null()
     }
 
     /// Whether all values of a chart are in its `NULL` column, because no event has the field by which the chart is
     /// split.
-    fn is_split_by_nothing(&self) -> bool {
+    fn is_split_by_null(&self) -> bool {
         let is_null = |column: &&String| *column == "NULL" || column.ends_with(": NULL");
         let mut series = self.filled.iter().filter(|column| !column.starts_with('_'));
         self.filled.iter().any(|column| is_null(&column)) && series.all(|column| is_null(&column))
     }
 
     /// Whether the result shows that the field exists: the field has values, or rows passed a condition on the field.
-    pub(super) fn shows(&self, field: &ReadField, commands: &[Stage]) -> bool {
+    pub(super) fn proves_field(&self, field: &ReadField, commands: &[Stage]) -> bool {
         let in_call = format!("({})", field.name);
         let counts = |column: &String| column.contains(&in_call) && !self.zeros.contains(column);
         let has_values = self.filled.iter().any(|column| *column == field.name || counts(column));
         let is_read_by = |stage: &&Stage| stage.span == field.stage;
         let selects = commands.iter().find(is_read_by).is_some_and(|stage| stage.command.guarantees_read_fields());
-        has_values || (self.is_whole() && selects)
+        has_values || (self.is_complete() && selects)
     }
 }
 
 /// Position of a name, as a whole word, in a command; the whole command if the name does not occur.
-pub(super) fn place_of(text: &str, stage: Span, name: &str) -> Span {
+pub(super) fn find_name_span(text: &str, stage: Span, name: &str) -> Span {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '.'));
     let command = text.get(stage.start..stage.end).unwrap_or_default();
     let found = command.match_indices(name).map(|(at, _)| (at, at + name.len()));
@@ -72,7 +72,7 @@ pub(super) fn place_of(text: &str, stage: Span, name: &str) -> Span {
 }
 
 /// The first few names, as a phrase.
-pub(super) fn list(names: &[&str]) -> String {
+pub(super) fn list_names(names: &[&str]) -> String {
     let mut text = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
     if names.len() > NAMES_MAX {
         text.push_str(&format!(" and {} more", names.len() - NAMES_MAX));

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use quarry_spl::ast::SearchPattern;
 
 /// Maximum number of recent events, or of rows, whose fields are listed.
-const ROWS_LOOKED_AT: usize = 200;
+const SAMPLED_ROWS_MAX: usize = 200;
 /// Number of newest events of all indexes among which a field is searched.
-const EVENTS_OF_ALL_INDEXES: usize = 5_000;
+const SAMPLED_EVENTS_MAX: usize = 5_000;
 
 /// A row of a small search: field values as text.
 pub type HintRow = BTreeMap<String, String>;
@@ -35,12 +35,12 @@ impl<F: FnMut(&str) -> Option<Vec<HintRow>>> Probes for F {
 
 /// Limits the number of small searches. Searches beyond the limit fail, and hints that depend on them are omitted.
 pub(super) struct BoundedProbes<'a> {
-    pub(super) probes: Ask<'a>,
+    pub(super) probes: DynProbes<'a>,
     pub(super) left: usize,
 }
 
 impl BoundedProbes<'_> {
-    fn take(&mut self) -> Option<Ask<'_>> {
+    fn acquire(&mut self) -> Option<DynProbes<'_>> {
         self.left = self.left.checked_sub(1)?;
         Some(&mut *self.probes)
     }
@@ -48,41 +48,44 @@ impl BoundedProbes<'_> {
 
 impl Probes for BoundedProbes<'_> {
     fn rows(&mut self, search: &str) -> Option<Vec<HintRow>> {
-        self.take()?.rows(search)
+        self.acquire()?.rows(search)
     }
 
     fn rows_of_all_time(&mut self, search: &str) -> Option<Vec<HintRow>> {
-        self.take()?.rows_of_all_time(search)
+        self.acquire()?.rows_of_all_time(search)
     }
 }
 
 /// Argument through which a hint runs its searches.
-pub(super) type Ask<'a> = &'a mut dyn Probes;
+pub(super) type DynProbes<'a> = &'a mut dyn Probes;
 
 /// A field of the newest event that a search finds; an empty text if that event lacks the field. The outer `Option` is
 /// `None` if the search failed, the inner one if it found no event.
-pub(super) fn newest(search: &str, field: &str, ask: Ask<'_>) -> Option<Option<String>> {
+pub(super) fn newest_value(search: &str, field: &str, ask: DynProbes<'_>) -> Option<Option<String>> {
     let rows = ask.rows(&format!("{search} | head 1 | table {field}"))?;
     Some(rows.into_iter().next().map(|mut row| row.remove(field).unwrap_or_default()))
 }
 
 /// Whether a search finds an event; `None` if it fails.
-pub(super) fn finds(search: &str, ask: Ask<'_>) -> Option<bool> {
-    Some(newest(search, "_time", ask)?.is_some())
+pub(super) fn finds_event(search: &str, ask: DynProbes<'_>) -> Option<bool> {
+    Some(newest_value(search, "_time", ask)?.is_some())
 }
 
 /// Whether a search finds an event of any time.
-pub(super) fn ever_finds(search: &str, ask: Ask<'_>) -> Option<bool> {
+pub(super) fn finds_event_of_any_time(search: &str, ask: DynProbes<'_>) -> Option<bool> {
     Some(!ask.rows_of_all_time(&format!("{search} | head 1 | table _time"))?.is_empty())
 }
 
 /// Fields of the first rows of a search.
-pub(super) fn fields_of(search: &str, ask: Ask<'_>) -> BTreeSet<String> {
-    names(ask.rows(&format!("{search} | head {ROWS_LOOKED_AT} | fieldsummary maxvals=1 | table field")), "field")
+pub(super) fn list_fields(search: &str, ask: DynProbes<'_>) -> BTreeSet<String> {
+    distinct_names(
+        ask.rows(&format!("{search} | head {SAMPLED_ROWS_MAX} | fieldsummary maxvals=1 | table field")),
+        "field",
+    )
 }
 
 /// Distinct non-empty values of a column.
-pub(super) fn names(rows: Option<Vec<HintRow>>, column: &str) -> BTreeSet<String> {
+pub(super) fn distinct_names(rows: Option<Vec<HintRow>>, column: &str) -> BTreeSet<String> {
     let values = rows.into_iter().flatten().filter_map(|mut row| row.remove(column));
     values.filter(|name| !name.is_empty()).collect()
 }
@@ -93,32 +96,37 @@ pub(super) fn count_of(rows: Option<Vec<HintRow>>) -> Option<u64> {
 }
 
 /// An index with an event, of any time, that meets a condition.
-pub(super) fn index_with(condition: &str, ask: Ask<'_>) -> Option<String> {
+pub(super) fn find_index(condition: &str, ask: DynProbes<'_>) -> Option<String> {
     let rows = ask.rows_of_all_time(&format!("index=* {condition} | head 1 | table index"))?;
     rows.into_iter().next()?.remove("index")
 }
 
 /// An index with a field in one of the newest events. Older events are not searched, because term dictionaries do not
 /// list names of fields, so every event would have to be read.
-pub(super) fn index_with_field(field: &str, ask: Ask<'_>) -> Option<String> {
-    let search = format!("index=* | head {EVENTS_OF_ALL_INDEXES} | search {field}=* | head 1 | table index");
+pub(super) fn find_index_with_field(field: &str, ask: DynProbes<'_>) -> Option<String> {
+    let search = format!("index=* | head {SAMPLED_EVENTS_MAX} | search {field}=* | head 1 | table index");
     ask.rows_of_all_time(&search)?.into_iter().next()?.remove("index")
 }
 
 /// Event counts over all time by name, read from the columns `name` and `count` of a small search.
-pub(super) fn events_by(search: &str, name: &str, count: &str, ask: Ask<'_>) -> Option<BTreeMap<String, u64>> {
+pub(super) fn event_counts_by(
+    search: &str,
+    name: &str,
+    count: &str,
+    ask: DynProbes<'_>,
+) -> Option<BTreeMap<String, u64>> {
     let rows = ask.rows_of_all_time(search)?;
     let pair = |row: &HintRow| Some((row.get(name)?.clone(), row.get(count).and_then(|count| count.parse().ok())?));
     Some(rows.iter().filter_map(pair).collect())
 }
 
 /// A text as a quoted string of SPL.
-pub(super) fn quoted(text: &str) -> String {
+pub(super) fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 /// A condition that matches any of the given values of a field.
-pub(super) fn alternatives(field: &str, values: &[&SearchPattern]) -> String {
-    let each: Vec<String> = values.iter().map(|value| format!("{field}={}", quoted(&value.text))).collect();
+pub(super) fn any_value_condition(field: &str, values: &[&SearchPattern]) -> String {
+    let each: Vec<String> = values.iter().map(|value| format!("{field}={}", quote(&value.text))).collect();
     format!("({})", each.join(" OR "))
 }

@@ -6,13 +6,13 @@ use quarry_spl::Diagnostic;
 use quarry_spl::analyse::is_removed;
 use quarry_spl::ast::{BinOptions, BinSpan, Command, Stage};
 
-use super::outcome::place_of;
+use super::outcome::find_name_span;
 
 const HOUR_S: i64 = 3_600;
 const DAY_S: i64 = 24 * HOUR_S;
 
 /// A note on the first command whose spans begin at odd minutes in a zone with this offset.
-pub(super) fn remark(text: &str, commands: &[Stage], offset_s: i32) -> Option<Diagnostic> {
+pub(super) fn span_edge_note(text: &str, commands: &[Stage], offset_s: i32) -> Option<Diagnostic> {
     let offset_s = i64::from(offset_s);
     if offset_s % HOUR_S == 0 {
         return None;
@@ -26,7 +26,7 @@ pub(super) fn remark(text: &str, commands: &[Stage], offset_s: i32) -> Option<Di
         let minute = (offset_s.rem_euclid(HOUR_S)) / 60;
         let remark =
             format!("spans below a day are counted from midnight UTC, so these begin at :{minute:02} of this zone");
-        let place = place_of(text, stage.span, "span");
+        let place = find_name_span(text, stage.span, "span");
         (is_odd && bin.align_time.is_none())
             .then(|| Diagnostic::warning(remark, place).with_hint("aligntime=@d counts them from midnight here"))
     })
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_at_odd_minutes_are_told_with_what_aligns_them() {
+    fn spans_at_odd_minutes_are_reported_with_a_fix() {
         const KOLKATA: i32 = 19_800;
         const KATHMANDU: i32 = 20_700;
         for (text, offset_s, minute) in [
@@ -67,7 +67,7 @@ mod tests {
             ("* | timechart span=4h count", 7_200, None),
         ] {
             let parsed = quarry_spl::parse(text);
-            let said = remark(text, &parsed.pipeline.commands, offset_s).map(|remark| remark.message);
+            let said = span_edge_note(text, &parsed.pipeline.commands, offset_s).map(|remark| remark.message);
             assert_eq!(said.is_some(), minute.is_some(), "{text}: {said:?}");
             assert!(said.unwrap_or_default().contains(minute.unwrap_or_default()));
         }

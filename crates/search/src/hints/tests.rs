@@ -10,7 +10,7 @@ fn row(cells: &[(&str, &str)]) -> HintRow {
 }
 
 /// Hints for a search over a node with two indexes, two sourcetypes and some fields.
-fn said(text: &str, rows: usize, empty: &[&str]) -> Vec<String> {
+fn hint_texts(text: &str, rows: usize, empty: &[&str]) -> Vec<String> {
     let empty: Vec<String> = empty.iter().map(|name| (*name).to_owned()).collect();
     let mut ask = |search: &str| {
         let rows = if search.starts_with("| eventcount") {
@@ -65,26 +65,26 @@ fn values_that_no_event_has_are_explained() {
              write \"anna\" for the text",
         ),
     ] {
-        assert_eq!(said(text, 0, &[]), [says], "{text}");
+        assert_eq!(hint_texts(text, 0, &[]), [says], "{text}");
     }
-    assert_eq!(said("host=web-1 error | where user=\"tom\"", 0, &[]), Vec::<String>::new());
+    assert_eq!(hint_texts("host=web-1 error | where user=\"tom\"", 0, &[]), Vec::<String>::new());
 }
 
 #[test]
-fn a_word_that_no_event_has_is_named_before_fields_are() {
+fn absent_words_are_reported_before_fields() {
     for text in ["error nosuch | table statu", "error nosuch"] {
         let says = "no event contains the word `nosuch` (character 7); words are matched whole: write *nosuch* for a part of a word";
-        assert_eq!(said(text, 0, &[]), [says], "{text}");
+        assert_eq!(hint_texts(text, 0, &[]), [says], "{text}");
     }
-    assert_eq!(said("\"nosuch\" error", 0, &[]), ["no event contains `nosuch`"]);
+    assert_eq!(hint_texts("\"nosuch\" error", 0, &[]), ["no event contains `nosuch`"]);
     let either = "no event contains the word `nosuch` or `nosuch2` (character 8: `nosuch OR nosuch2`); words are matched whole: write *nosuch* OR *nosuch2* for a part of a word";
-    assert_eq!(said("error (nosuch OR nosuch2)", 0, &[]), [either]);
-    assert_eq!(said("nosuch OR error", 0, &[]), Vec::<String>::new());
-    assert_eq!(said("bnosuch*", 0, &[]), ["no event contains `bnosuch*`"]);
+    assert_eq!(hint_texts("error (nosuch OR nosuch2)", 0, &[]), [either]);
+    assert_eq!(hint_texts("nosuch OR error", 0, &[]), Vec::<String>::new());
+    assert_eq!(hint_texts("bnosuch*", 0, &[]), ["no event contains `bnosuch*`"]);
 }
 
 #[test]
-fn what_is_not_there_is_named_with_what_is_near() {
+fn unknown_names_are_reported_with_similar_ones() {
     let table: [(&str, usize, &[&str], &[&str]); 13] = [
         ("index=maim error", 0, &[], &["there is no index `maim` (character 7); did you mean `main`?"]),
         ("index=foo error", 3, &[], &["there is no index `foo` (character 7); there is main, web"]),
@@ -123,12 +123,12 @@ fn what_is_not_there_is_named_with_what_is_near() {
         ("status=500 | stats count by user", 4, &[], &[]),
     ];
     for (text, rows, empty, want) in table {
-        assert_eq!(said(text, rows, empty), want, "{text}");
+        assert_eq!(hint_texts(text, rows, empty), want, "{text}");
     }
 }
 
 #[test]
-fn misspelt_fields_are_told_whatever_command_reads_them() {
+fn misspelt_fields_are_reported_for_every_command() {
     // The events have the fields `status`, `user`, `host` and `date_hour`.
     for (text, rows) in [
         ("* | sort -statu", 2),
@@ -163,7 +163,7 @@ fn misspelt_fields_are_told_whatever_command_reads_them() {
         ("* | rex \"(?<a>.)\" | eval b=a | sort statu", 2),
         ("* | fieldformat statu=statu.\"%\"", 2),
     ] {
-        let said = said(text, rows, &[]);
+        let said = hint_texts(text, rows, &[]);
         let place = text.find("statu").map(|at| at + 1).unwrap_or_default();
         let says =
             format!("no event that was looked at has a field `statu` (character {place}); did you mean `status`?");
@@ -172,7 +172,7 @@ fn misspelt_fields_are_told_whatever_command_reads_them() {
 }
 
 #[test]
-fn fields_that_a_report_has_cut_off_are_told() {
+fn fields_removed_by_a_report_are_reported() {
     for (text, said_of) in [
         ("* | stats count by user | where status=200", ("stats", "status", "there is count, user")),
         ("* | stats count by user | table user cuont", ("stats", "cuont", "did you mean `count`?")),
@@ -193,12 +193,12 @@ fn fields_that_a_report_has_cut_off_are_told() {
         let (command, name, hint) = said_of;
         let at = text.rfind(name).unwrap_or_default() + 1;
         let want = format!("behind `{command}` there is no field `{name}` (character {at}); {hint}");
-        assert_eq!(said(text, 2, &[]), [want], "{text}");
+        assert_eq!(hint_texts(text, 2, &[]), [want], "{text}");
     }
 }
 
 #[test]
-fn fields_that_may_be_there_are_let_pass() {
+fn possible_fields_are_not_reported() {
     for (text, rows) in [
         ("* | rex \"(?<statu>.)\" | sort statu", 2),
         ("* | eval statu=1 | timechart count by statu", 2),
@@ -233,12 +233,12 @@ fn fields_that_may_be_there_are_let_pass() {
         ("* | sort -date_hour punct", 2),
         ("* | mine statu", 2),
     ] {
-        assert_eq!(said(text, rows, &[]), Vec::<String>::new(), "{text}");
+        assert_eq!(hint_texts(text, rows, &[]), Vec::<String>::new(), "{text}");
     }
 }
 
 #[test]
-fn a_range_without_events_and_a_field_that_others_have_are_told() {
+fn empty_ranges_and_fields_of_other_sourcetypes_are_reported() {
     let mut ask = |search: &str| {
         let rows = match search {
             _ if search.starts_with("| eventcount") => vec![row(&[("index", "main"), ("count", "9")])],
@@ -334,7 +334,7 @@ fn events_in_another_index_are_pointed_at() {
 }
 
 #[test]
-fn an_answer_that_lacks_nothing_costs_programs_no_search() {
+fn complete_answers_need_no_probes() {
     let filled = BTreeSet::from(["count".to_owned()]);
     let found = SearchOutcome {
         text: "* | stats count by statu",
@@ -399,7 +399,7 @@ fn a_list_of_thousands_of_values_costs_few_searches_and_few_notes() {
 }
 
 #[test]
-fn fields_that_a_condition_excludes_or_a_subsearch_reads_are_looked_at() {
+fn fields_of_negations_and_subsearches_are_checked() {
     for (text, says) in [
         ("* NOT usre=eva", Some("no event that was looked at has a field `usre` (character 7); did you mean `user`?")),
         ("* NOT user=eva", None),
@@ -420,12 +420,12 @@ fn fields_that_a_condition_excludes_or_a_subsearch_reads_are_looked_at() {
         ("* | append [search * | stats count by user]", None),
         ("* | append [search * | stats count by something]", None),
     ] {
-        assert_eq!(said(text, 5, &[]), Vec::from_iter(says.map(str::to_owned)), "{text}");
+        assert_eq!(hint_texts(text, 5, &[]), Vec::from_iter(says.map(str::to_owned)), "{text}");
     }
 }
 
 #[test]
-fn fields_that_a_pattern_removes_or_renames_are_gone() {
+fn fields_removed_or_renamed_by_wildcards_are_missing() {
     for (text, says) in [
         (
             "* | fields - st* | stats count by status",
@@ -436,9 +436,9 @@ fn fields_that_a_pattern_removes_or_renames_are_gone() {
             "behind `rename` there is no field `status` (character 40); it is called `x_atus` there",
         ),
     ] {
-        assert_eq!(said(text, 0, &[]), [says], "{text}");
+        assert_eq!(hint_texts(text, 0, &[]), [says], "{text}");
     }
     for text in ["* | rename sta* AS *s | stats count by tus", "* | fields - s*t | stats count by status"] {
-        assert!(!said(text, 0, &[]).iter().any(|note| note.starts_with("behind")), "{text}");
+        assert!(!hint_texts(text, 0, &[]).iter().any(|note| note.starts_with("behind")), "{text}");
     }
 }

@@ -5,21 +5,21 @@ use quarry_event::time::parse_time;
 use quarry_spl::Diagnostic;
 use quarry_spl::ast::{Command, Stage, TimeText};
 
-use super::outcome::{NO_PLACE, SearchOutcome};
-use super::probe::{Ask, finds, newest, quoted};
+use super::outcome::{NO_SPAN, SearchOutcome};
+use super::probe::{DynProbes, finds_event, newest_value, quote};
 
 /// A time after every event.
 const LATEST_ALL: u32 = u32::MAX;
 /// Format of times in hints.
-const TIME_FORM: &str = "%F %T %:z";
+const TIME_FORMAT: &str = "%F %T %:z";
 
 /// Reports the time range of the existing events if the search's time range contains no events, or the newest selected
 /// event if all selected events are outside the range.
-pub(super) fn outside_of_range(
+pub(super) fn outside_range_notes(
     found: &SearchOutcome<'_>,
     commands: &[Stage],
     scope: &str,
-    ask: Ask<'_>,
+    ask: DynProbes<'_>,
 ) -> Option<Diagnostic> {
     let stage = commands.first()?;
     let Command::Search(search) = &stage.command else { return None };
@@ -28,14 +28,14 @@ pub(super) fn outside_of_range(
         return None;
     }
     let option = |name: &str, time: &Option<TimeText>| {
-        time.as_ref().map_or_else(String::new, |time| format!(" {name}={}", quoted(&time.text)))
+        time.as_ref().map_or_else(String::new, |time| format!(" {name}={}", quote(&time.text)))
     };
     let range = format!("{}{}", option("earliest", earliest), option("latest", latest));
     // The note points at one time modifier only, because unrelated words may stand between two. Modifiers on the
     // command line have no position in the search.
     let end = earliest.as_ref().or(latest.as_ref());
     let where_from = if end.is_some() { "earliest= or latest=" } else { "--earliest or --latest" };
-    let place = end.map_or(NO_PLACE, |time| time.span);
+    let place = end.map_or(NO_SPAN, |time| time.span);
     if let (Some(earliest), Some(latest)) = (earliest, latest)
         && is_after(&earliest.text, &latest.text, found)
     {
@@ -46,10 +46,10 @@ pub(super) fn outside_of_range(
     if inside.first()?.get("count")? != "0" {
         let selects = found.text.get(stage.span.start..stage.span.end)?;
         // If the first command finds events in the range, later commands removed them.
-        if finds(selects, ask)? {
+        if finds_event(selects, ask)? {
             return None;
         }
-        let newest = newest(&format!("{selects} earliest=1 latest=\"{LATEST_ALL}\""), "_time", ask)?
+        let newest = newest_value(&format!("{selects} earliest=1 latest=\"{LATEST_ALL}\""), "_time", ask)?
             .filter(|time| !time.is_empty())?;
         let remark = Diagnostic::warning("no event that the search selects lies in its time range", place);
         return Some(remark.with_hint(format!("the newest one outside it is from {newest}: change {where_from}")));
@@ -57,7 +57,7 @@ pub(super) fn outside_of_range(
     // Earlier events are not covered, because `earliest` cannot express times before 1970.
     let all = ask.rows(&format!(
         "| tstats count min(_time) AS first max(_time) AS last WHERE {scope} earliest=1 latest=\"{LATEST_ALL}\" \
-         | eval first=strftime(first, \"{TIME_FORM}\"), last=strftime(last, \"{TIME_FORM}\")"
+         | eval first=strftime(first, \"{TIME_FORMAT}\"), last=strftime(last, \"{TIME_FORMAT}\")"
     ))?;
     let (count, first, last) = (all.first()?.get("count")?, all.first()?.get("first")?, all.first()?.get("last")?);
     let remark = Diagnostic::warning("no event lies in the time range of the search", place);

@@ -7,21 +7,26 @@ use quarry_spl::ast::{Command, Span, Stage};
 use quarry_spl::{Diagnostic, excerpt};
 
 use super::outcome::SearchOutcome;
-use super::probe::{Ask, finds};
+use super::probe::{DynProbes, finds_event};
 
 /// Maximum number of conditions, or of commands, that are tried one by one.
 const TRIES_MAX: usize = 6;
 /// Fields whose values `metadata` lists.
-const LISTED: [&str; 3] = ["sourcetype", "source", "host"];
+const LISTED_FIELDS: [&str; 3] = ["sourcetype", "source", "host"];
 
 /// A note on the conditions that no event meets together; `scope` is a condition on the indexes.
-pub(super) fn remark(found: &SearchOutcome<'_>, commands: &[Stage], scope: &str, ask: Ask<'_>) -> Option<Diagnostic> {
-    let mut has_events = |search: &str| finds(search, ask);
+pub(super) fn unmet_conditions_note(
+    found: &SearchOutcome<'_>,
+    commands: &[Stage],
+    scope: &str,
+    ask: DynProbes<'_>,
+) -> Option<Diagnostic> {
+    let mut has_events = |search: &str| finds_event(search, ask);
     let stage = commands.first()?.span;
     if has_events(found.text.get(stage.start..stage.end)?)? {
-        return emptied(found.text, commands, &mut has_events);
+        return emptying_command_note(found.text, commands, &mut has_events);
     }
-    if let Some(remark) = empty_subsearch(found.text, commands, &mut has_events) {
+    if let Some(remark) = empty_subsearch_note(found.text, commands, &mut has_events) {
         return Some(remark);
     }
     let (places, are_all) = required_conditions(commands);
@@ -30,7 +35,7 @@ pub(super) fn remark(found: &SearchOutcome<'_>, commands: &[Stage], scope: &str,
     let conditions = conditions.filter(|conditions| (1..=TRIES_MAX).contains(&conditions.len()))?;
     for (condition, place) in conditions.iter().zip(&places) {
         if !has_events(&format!("{scope} ({condition})"))? {
-            return Some(unmet(condition, *place));
+            return Some(unmet_condition_note(condition, *place));
         }
     }
     let together = excerpt(&conditions.join(" "));
@@ -55,7 +60,8 @@ pub(super) fn remark(found: &SearchOutcome<'_>, commands: &[Stage], scope: &str,
     }
     // If one of the conditions is on an index, sourcetype, source or host, joining them by OR would add unrelated
     // events.
-    let is_scoped = conditions.iter().any(|condition| is_of(condition, "index") || listed_field(condition).is_some());
+    let is_scoped =
+        conditions.iter().any(|condition| compares_field(condition, "index") || listed_field(condition).is_some());
     Some(match are_all && !is_scoped {
         true => remark.with_hint(format!("write OR for events that meet one of them: {}", conditions.join(" OR "))),
         false => remark,
@@ -63,7 +69,7 @@ pub(super) fn remark(found: &SearchOutcome<'_>, commands: &[Stage], scope: &str,
 }
 
 /// A note on a condition that no event meets.
-fn unmet(condition: &str, place: Span) -> Diagnostic {
+fn unmet_condition_note(condition: &str, place: Span) -> Diagnostic {
     let remark = Diagnostic::warning(format!("no event meets `{}`", excerpt(condition)), place);
     match listed_field(condition) {
         Some(field) => remark.with_hint(format!("`| metadata type={field}s` lists the ones that exist")),
@@ -72,17 +78,21 @@ fn unmet(condition: &str, place: Span) -> Diagnostic {
 }
 
 /// Whether a condition compares this field.
-fn is_of(condition: &str, field: &str) -> bool {
+fn compares_field(condition: &str, field: &str) -> bool {
     condition.strip_prefix(field).is_some_and(|rest| rest.trim_start().starts_with(['=', ':']))
 }
 
 /// The field with listed values that a condition compares.
 fn listed_field(condition: &str) -> Option<&'static str> {
-    LISTED.into_iter().find(|field| is_of(condition, field))
+    LISTED_FIELDS.into_iter().find(|field| compares_field(condition, field))
 }
 
 /// A note on the first command that keeps none of the rows before it.
-fn emptied(text: &str, commands: &[Stage], has_rows: &mut dyn FnMut(&str) -> Option<bool>) -> Option<Diagnostic> {
+fn emptying_command_note(
+    text: &str,
+    commands: &[Stage],
+    has_rows: &mut dyn FnMut(&str) -> Option<bool>,
+) -> Option<Diagnostic> {
     let selects = |stage: &&Stage| matches!(stage.command, Command::Search(_) | Command::Where(_) | Command::Regex(_));
     let is_report = |stage: &Stage| is_transforming(std::slice::from_ref(stage));
     let report = commands.iter().skip(1).position(is_report).map_or(commands.len(), |at| at + 1);
@@ -118,7 +128,7 @@ fn written_columns<'t>(text: &'t str, report: &Stage) -> Vec<&'t str> {
 }
 
 /// A note on a subsearch that is used as a condition and finds nothing.
-fn empty_subsearch(
+fn empty_subsearch_note(
     text: &str,
     commands: &[Stage],
     has_rows: &mut dyn FnMut(&str) -> Option<bool>,

@@ -4,10 +4,10 @@
 use quarry_spl::Diagnostic;
 use quarry_spl::ast::{Command, Stage};
 
-use super::outcome::{SearchOutcome, list};
+use super::outcome::{SearchOutcome, list_names};
 
 /// The note, if the last command names fields and the rows are events.
-pub(super) fn remark(found: &SearchOutcome<'_>, commands: &[Stage]) -> Option<Diagnostic> {
+pub(super) fn unseen_fields_note(found: &SearchOutcome<'_>, commands: &[Stage]) -> Option<Diagnostic> {
     if found.rows == 0 || !found.filled.contains("_raw") {
         return None;
     }
@@ -26,5 +26,5 @@ pub(super) fn remark(found: &SearchOutcome<'_>, commands: &[Stage]) -> Option<Di
     }
     let remark =
         Diagnostic::warning("events are shown as time and text, without the fields of this command", last.span);
-    Some(remark.with_hint(format!("to see them, end with `| table _time {}`", list(&unseen).replace(", ", " "))))
+    Some(remark.with_hint(format!("to see them, end with `| table _time {}`", list_names(&unseen).replace(", ", " "))))
 }

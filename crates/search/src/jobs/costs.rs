@@ -23,7 +23,7 @@ pub(super) fn to_facts(costs: &CostReport) -> Value {
 }
 
 /// The costs of a finished job; missing figures are 0.
-pub(super) fn of_facts(facts: &Value) -> CostReport {
+pub(super) fn from_facts(facts: &Value) -> CostReport {
     let number = |of: &Value, at: usize| of[at].as_u64().unwrap_or(0);
     let figures = |of: &Value| CostFigures {
         time_ns: number(of, 0),
@@ -47,17 +47,17 @@ pub(super) fn of_facts(facts: &Value) -> CostReport {
 }
 
 /// Message about the most expensive part of a slow search, with advice.
-pub(super) fn why_slow(costs: &CostReport, elapsed_ms: u64) -> Option<String> {
+pub(super) fn slow_search_message(costs: &CostReport, elapsed_ms: u64) -> Option<String> {
     let time = |part| costs.scan_part(part).time_ns;
     let commands = costs.commands.iter().map(|(_, of)| of.time_ns);
     let all_ns = (commands.sum::<u64>() + time(ScanPart::Index) + time(ScanPart::Pages)).max(1);
-    let (took_ns, text) = parts(costs).into_iter().max_by_key(|(took_ns, _)| *took_ns)?;
+    let (took_ns, text) = exclusive_parts(costs).into_iter().max_by_key(|(took_ns, _)| *took_ns)?;
     let percent = took_ns.saturating_mul(100) / all_ns;
     (elapsed_ms >= SLOW_MS && percent >= SHARE_MIN).then(|| format!("{percent} % of the time was spent {text}"))
 }
 
 /// The parts of a search that do not overlap, each with advice.
-fn parts(costs: &CostReport) -> Vec<(u64, String)> {
+fn exclusive_parts(costs: &CostReport) -> Vec<(u64, String)> {
     let time = |part| costs.scan_part(part).time_ns;
     let PruneFigures { pages, pages_left, .. } = costs.pruned;
     let pruned = match pages_left.saturating_mul(10) >= pages.saturating_mul(9) {
@@ -103,14 +103,14 @@ mod tests {
     }
 
     #[test]
-    fn costs_are_read_back_from_the_facts_of_a_job() {
+    fn costs_round_trip_through_job_facts() {
         let costs = costs([1, 2, 3, 4, 5, 6], 7, 8);
-        assert_eq!(of_facts(&to_facts(&costs)), costs);
-        assert_eq!(of_facts(&Value::Null), CostReport::default());
+        assert_eq!(from_facts(&to_facts(&costs)), costs);
+        assert_eq!(from_facts(&Value::Null), CostReport::default());
     }
 
     #[test]
-    fn a_slow_search_says_what_took_its_time() {
+    fn slow_searches_report_their_most_expensive_part() {
         // Scan times of index, pages, raw data, fields, filter and rules; time of `stats`; number of pages left to
         // read, of 100; expected message.
         for (scan, stats, pages_left, expected) in [
@@ -128,10 +128,10 @@ mod tests {
             ([90, 9, 9, 0, 0, 0], 0, 95, "90 % of the time was spent looking up terms"),
             ([0, 9, 9, 0, 0, 0], 90, 95, "90 % of the time was spent in the command stats, which received 500 rows"),
         ] {
-            let told = why_slow(&costs(scan, stats, pages_left), SLOW_MS).unwrap();
+            let told = slow_search_message(&costs(scan, stats, pages_left), SLOW_MS).unwrap();
             assert!(told.contains(expected), "{told}");
         }
-        assert_eq!(why_slow(&costs([0, 90, 80, 5, 5, 0], 9, 95), SLOW_MS - 1), None);
-        assert_eq!(why_slow(&CostReport::default(), SLOW_MS), None, "nothing was measured");
+        assert_eq!(slow_search_message(&costs([0, 90, 80, 5, 5, 0], 9, 95), SLOW_MS - 1), None);
+        assert_eq!(slow_search_message(&CostReport::default(), SLOW_MS), None, "nothing was measured");
     }
 }

@@ -18,13 +18,13 @@ pub(super) struct Counts {
 
 impl Counts {
     /// Counts of a search so far.
-    pub(super) fn of(progress: &ScanProgress) -> Counts {
+    pub(super) fn from_progress(progress: &ScanProgress) -> Counts {
         let (scanned, matched) = (progress.events_scanned(), progress.events_matched());
         Counts { scanned, matched, reads: progress.reads().figures() }
     }
 
     /// Counts of a finished job; counts that its facts file lacks are 0.
-    pub(super) fn of_facts(facts: &Value) -> Counts {
+    pub(super) fn from_facts(facts: &Value) -> Counts {
         let number = |value: &Value| value.as_u64().unwrap_or(0);
         let of_reads = |name: &str| number(&facts["remote_reads"][name]);
         Counts {
@@ -59,14 +59,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_read_back_from_the_facts_of_a_job() {
+    fn counts_round_trip_through_job_facts() {
         let reads = ReadFigures { cached_reads: 1, cached_bytes: 2, requests: 3, fetched_bytes: 4, waited_ns: 5 };
         for counts in [Counts { scanned: 7, matched: 6, reads }, Counts { scanned: 1, ..Counts::default() }] {
             let mut facts = json!({ "finalized": false });
             counts.record(&mut facts);
-            assert_eq!(Counts::of_facts(&facts), counts);
+            assert_eq!(Counts::from_facts(&facts), counts);
             assert_eq!(facts.get("remote_reads").is_some(), !counts.reads.is_empty());
         }
-        assert_eq!(Counts::of_facts(&json!({})), Counts::default());
+        assert_eq!(Counts::from_facts(&json!({})), Counts::default());
     }
 }

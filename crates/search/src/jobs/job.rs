@@ -20,13 +20,13 @@ use super::costs;
 use super::counts::Counts;
 use super::record::JobRecord;
 use super::rounds::{Round, Rounds};
-use super::rows::{JobRows, RESULT_BYTES_MAX, Room, RowsView};
+use super::rows::{Capacity, JobRows, RESULT_BYTES_MAX, RowsView};
 use super::search_slot::SearchSlot;
 use super::summary::{JobSummary, summarise};
 use super::timeline::Timeline;
 use super::{SAVED_TTL_S, TTL_MAX_S};
 use crate::answer_hints::AnswerWatch;
-use crate::dispatch::KeptJobs;
+use crate::dispatch::JobStore;
 use crate::keeper::JobFacts;
 use crate::result_pages::SENT_BYTES;
 use crate::service::{RunningSearch, SearchError, SearchParams};
@@ -124,7 +124,7 @@ pub struct JobStatus {
 }
 
 /// Mutable state of a job.
-pub(super) struct Changing {
+pub(super) struct MutableState {
     state: JobState,
     failure: Option<String>,
     messages: Vec<String>,
@@ -153,7 +153,7 @@ pub(super) struct Changing {
     /// Time in seconds at which the job expires; `None` before its search has ended.
     until_s: Option<i64>,
     /// Search slot that the job occupies.
-    turn: Option<Box<dyn SearchSlot>>,
+    slot: Option<Box<dyn SearchSlot>>,
     /// The last complete round of a real-time search, and the number of complete rounds.
     pub(super) round: Option<Round>,
     pub(super) rounds: u64,
@@ -165,7 +165,7 @@ pub struct SearchJob {
     pub(super) is_events: bool,
     range: TimeRange,
     zone: TimeZone,
-    changing: Mutex<Changing>,
+    changing: Mutex<MutableState>,
     pub(super) changed: Condvar,
     /// Stops the search; `None` for a job of an earlier process.
     pub(super) stopper: Option<Stopper>,
@@ -175,7 +175,7 @@ pub struct SearchJob {
     previews: Option<Arc<Previews>>,
     /// Stops the current round of a real-time search.
     pub(super) round_stopper: Mutex<Option<Stopper>>,
-    kept: Arc<KeptJobs>,
+    job_store: Arc<JobStore>,
     pub(super) clock: SharedClock,
     /// Time in seconds of the last access.
     seen_s: AtomicI64,
@@ -197,11 +197,11 @@ impl StartedJob {
         watch: Option<AnswerWatch>,
         (record, notes): (JobRecord, Vec<String>),
         zone: TimeZone,
-        (kept, bytes_max): (Arc<KeptJobs>, u64),
+        (kept, bytes_max): (Arc<JobStore>, u64),
         clock: SharedClock,
     ) -> StartedJob {
-        let rows = JobRows::new(kept.rows_path(&record.sid)).within(bytes_max);
-        let changing = Changing { notes, ..Changing::new(JobState::Queued, rows, &record) };
+        let rows = JobRows::new(kept.rows_path(&record.sid)).with_bytes_max(bytes_max);
+        let changing = MutableState { notes, ..MutableState::new(JobState::Queued, rows, &record) };
         let job = SearchJob {
             is_events: running.is_events(),
             range: running.range(),
@@ -215,7 +215,7 @@ impl StartedJob {
             round_stopper: Mutex::default(),
             seen_s: AtomicI64::new(clock.now_ns().div_euclid(NS_PER_SEC)),
             record,
-            kept,
+            job_store: kept,
             clock,
         };
         StartedJob { job: Arc::new(job), running, rounds, watch }
@@ -229,23 +229,23 @@ impl StartedJob {
     /// Runs the search to its end on this thread, in search slot `turn` if searches are limited. Errors are recorded in
     /// the job.
     pub fn run(mut self, turn: Option<Box<dyn SearchSlot>>) {
-        self.job.begin();
-        self.job.work_in(turn);
+        self.job.mark_started();
+        self.job.continue_in_slot(turn);
         if let Some(rounds) = self.rounds.take() {
             return self.run_rounds(&rounds);
         }
         let ended = self.take_rows();
-        if self.running.is_at_its_most() {
-            self.job.locked().is_truncated = true;
+        if self.running.has_reached_row_limit() {
+            self.job.lock().is_truncated = true;
         }
         if ended.is_ok() {
             let mut hints = self.hints();
-            hints.extend(self.why_slow());
-            self.job.locked().hints = hints;
+            hints.extend(self.slow_search_message());
+            self.job.lock().hints = hints;
         }
         let mut messages = self.running.messages();
         let (bytes, bytes_max) = {
-            let changing = self.job.locked();
+            let changing = self.job.lock();
             (changing.rows.bytes(), changing.rows.bytes_max())
         };
         if bytes >= bytes_max {
@@ -257,17 +257,17 @@ impl StartedJob {
             messages.push(format!("the rows are truncated: {why}"));
         }
         self.job.end(ended, messages, self.running.is_partial(), self.running.elapsed_ms());
-        self.job.end_turn();
+        self.job.take_slot();
     }
 
     /// Repeats a real-time search until it is ended.
     fn run_rounds(self, rounds: &Rounds) {
         let began_ns = self.job.clock.elapsed_ns();
         let ended = self.job.repeat(rounds);
-        let messages = self.job.locked().round.as_ref().map(|round| round.messages.clone()).unwrap_or_default();
+        let messages = self.job.lock().round.as_ref().map(|round| round.messages.clone()).unwrap_or_default();
         let elapsed_ms = u64::try_from((self.job.clock.elapsed_ns() - began_ns) / 1_000_000).unwrap_or(0);
         self.job.end(ended, messages, false, elapsed_ms);
-        self.job.end_turn();
+        self.job.take_slot();
     }
 
     /// Fails the job without running it.
@@ -279,17 +279,17 @@ impl StartedJob {
     fn hints(&self) -> Vec<String> {
         let job = &self.job;
         let is_cut = || {
-            let changing = job.locked();
+            let changing = job.lock();
             changing.is_truncated || changing.is_finalized || changing.is_removed
         };
         let watch = self.watch.as_ref().filter(|_| !self.running.is_partial() && !is_cut());
-        watch.map(|watch| watch.hints(&is_cut)).unwrap_or_default()
+        watch.map(|watch| watch.find_hints(&is_cut)).unwrap_or_default()
     }
 
     /// Message about the part that made the search slow, if the client wants hints.
-    fn why_slow(&self) -> Option<String> {
+    fn slow_search_message(&self) -> Option<String> {
         let costs = self.job.costs.as_ref().filter(|_| self.watch.is_some())?;
-        costs::why_slow(&costs.report(), self.running.elapsed_ms())
+        costs::slow_search_message(&costs.report(), self.running.elapsed_ms())
     }
 
     fn take_rows(&mut self) -> Result<(), JobFailure> {
@@ -300,19 +300,19 @@ impl StartedJob {
             }
             self.running.stopper().wait_while_paused();
             if let Some(watch) = &mut self.watch {
-                watch.see(&ResultTable::new(vec![rows.clone()], watch.zone().clone()));
+                watch.observe_rows(&ResultTable::new(vec![rows.clone()], watch.zone().clone()));
             }
-            if self.job.add(&rows)? == Room::Full {
+            if self.job.add_rows(&rows)? == Capacity::Full {
                 self.running.cancel();
                 break;
             }
             drop(rows);
-            if !is_large && self.job.locked().rows.bytes() > SENT_BYTES as u64 {
+            if !is_large && self.job.lock().rows.bytes() > SENT_BYTES as u64 {
                 is_large = true;
                 // A paused job has no slot and gets one when it resumes.
-                if let Some(turn) = self.job.end_turn() {
+                if let Some(turn) = self.job.take_slot() {
                     let turn = turn.grow(&mut || self.release_memory());
-                    self.job.work_in(turn);
+                    self.job.continue_in_slot(turn);
                 }
             }
         }
@@ -338,9 +338,9 @@ pub(super) enum JobFailure {
     Refused(String),
 }
 
-impl Changing {
-    fn new(state: JobState, rows: JobRows, record: &JobRecord) -> Changing {
-        Changing {
+impl MutableState {
+    fn new(state: JobState, rows: JobRows, record: &JobRecord) -> MutableState {
+        MutableState {
             state,
             failure: None,
             messages: Vec::new(),
@@ -362,7 +362,7 @@ impl Changing {
             started_ns: None,
             ttl_s: None,
             until_s: None,
-            turn: None,
+            slot: None,
             round: None,
             rounds: 0,
         }
@@ -378,7 +378,7 @@ impl Changing {
     }
 
     /// Records the times of events.
-    fn count_times_of(&mut self, rows: &RecordBatch) {
+    fn count_times(&mut self, rows: &RecordBatch) {
         let times = rows.column_by_name("_time");
         let Some(times) = times.and_then(|times| times.as_primitive_opt::<TimestampNanosecondType>()) else { return };
         times.iter().flatten().for_each(|time| self.timeline.add(time));
@@ -387,13 +387,13 @@ impl Changing {
 
 impl SearchJob {
     /// A finished job from its facts; `None` if they cannot be read.
-    pub(super) fn of_facts(sid: &str, facts: &Value, kept: Arc<KeptJobs>, clock: SharedClock) -> Option<SearchJob> {
+    pub(super) fn from_facts(sid: &str, facts: &Value, kept: Arc<JobStore>, clock: SharedClock) -> Option<SearchJob> {
         let record: JobRecord = serde_json::from_value(facts["job"].clone()).ok()?;
         let failure = facts["failure"].as_str().map(str::to_owned);
         let path = kept.rows_path(sid);
         let number = |name: &str| facts[name].as_u64().unwrap_or(0);
         let rows = match (&failure, number("rows")) {
-            (None, rows @ 1..) => JobRows::stored(path, usize::try_from(rows).ok()?, number("bytes")),
+            (None, rows @ 1..) => JobRows::from_file(path, usize::try_from(rows).ok()?, number("bytes")),
             _ => JobRows::new(path),
         };
         let state = if failure.is_some() { JobState::Failed } else { JobState::Done };
@@ -402,20 +402,20 @@ impl SearchJob {
             let texts = facts[name].as_array().into_iter().flatten();
             texts.filter_map(|text| text.as_str().map(str::to_owned)).collect()
         };
-        let changing = Changing {
+        let changing = MutableState {
             failure,
-            timeline: Timeline::restored(&facts["timeline"]).unwrap_or_else(|| Timeline::new(0)),
+            timeline: Timeline::from_json(&facts["timeline"]).unwrap_or_else(|| Timeline::new(0)),
             messages: texts_of("messages"),
             hints: texts_of("hints"),
             is_truncated: flag("truncated"),
             is_finalized: flag("finalized"),
             is_unread: facts["partial"].as_bool().unwrap_or_else(|| flag("finalized")),
             is_saved: flag("saved_by_user"),
-            counts: Counts::of_facts(facts),
-            costs: costs::of_facts(&facts["costs"]),
+            counts: Counts::from_facts(facts),
+            costs: costs::from_facts(&facts["costs"]),
             elapsed_ms: number("elapsed_ms"),
             until_s: facts["until"].as_i64(),
-            ..Changing::new(state, rows, &record)
+            ..MutableState::new(state, rows, &record)
         };
         let is_events = facts["events"].as_bool().unwrap_or(false);
         let time = |name: &str| facts[name].as_i64();
@@ -432,12 +432,12 @@ impl SearchJob {
             round_stopper: Mutex::default(),
             seen_s: AtomicI64::new(clock.now_ns().div_euclid(NS_PER_SEC)),
             record,
-            kept,
+            job_store: kept,
             clock,
         })
     }
 
-    pub(super) fn locked(&self) -> MutexGuard<'_, Changing> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, MutableState> {
         // A poisoned lock is harmless: each change is complete before anything can panic.
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -468,12 +468,12 @@ impl SearchJob {
 
     /// Current state.
     pub fn state(&self) -> JobState {
-        self.locked().state
+        self.lock().state
     }
 
     /// Parameters of a search for the events behind the job's report: the events that the report read and that still
     /// exist, at most `rows_max`.
-    pub fn events_behind(&self, permissions: Arc<Permissions>, rows_max: usize) -> SearchParams {
+    pub fn source_events_search(&self, permissions: Arc<Permissions>, rows_max: usize) -> SearchParams {
         SearchParams {
             text: self.record.search.clone(),
             zone: Some(self.zone.clone()),
@@ -492,7 +492,7 @@ impl SearchJob {
 
     /// Whether the job and its rows have been removed.
     pub fn is_removed(&self) -> bool {
-        self.locked().is_removed
+        self.lock().is_removed
     }
 
     /// Whether the rows of the job are events.
@@ -506,7 +506,7 @@ impl SearchJob {
     }
 
     /// Records an access.
-    pub fn note_seen(&self) {
+    pub fn record_access(&self) {
         self.seen_s.store(self.now_s(), Ordering::Relaxed);
     }
 
@@ -515,27 +515,27 @@ impl SearchJob {
         self.record.auto_cancel_s > 0 && unseen > self.record.auto_cancel_s && !self.state().is_over()
     }
 
-    pub(super) fn is_over_its_time(&self) -> bool {
-        self.locked().until_s.is_some_and(|until| until <= self.now_s())
+    pub(super) fn is_expired(&self) -> bool {
+        self.lock().until_s.is_some_and(|until| until <= self.now_s())
     }
 
     /// Size of the rows in bytes, which counts towards the user's quota.
     pub(super) fn bytes(&self) -> u64 {
-        self.locked().rows.bytes()
+        self.lock().rows.bytes()
     }
 
-    pub(super) fn runs_too_long(&self) -> bool {
-        let ran_ns = self.locked().started_ns.map_or(0, |started| self.clock.elapsed_ns() - started);
+    pub(super) fn exceeds_run_time(&self) -> bool {
+        let ran_ns = self.lock().started_ns.map_or(0, |started| self.clock.elapsed_ns() - started);
         self.record.time_max_s > 0 && ran_ns > self.record.time_max_s.saturating_mul(NS_PER_SEC)
     }
 
     /// Current status.
     pub fn status(&self) -> JobStatus {
-        let changing = self.locked();
+        let changing = self.lock();
         let mut counts = changing.counts;
         let mut done = 1.0;
         if let Some(progress) = self.progress.as_ref().filter(|_| !changing.state.is_over()) {
-            counts = Counts::of(progress);
+            counts = Counts::from_progress(progress);
             done = progress.pages_done() as f64 / progress.pages_total().max(1) as f64;
         }
         let elapsed_ms = match (changing.state.is_over(), changing.started_ns) {
@@ -583,15 +583,15 @@ impl SearchJob {
 
     /// Waits for the job's end, up to a timeout; returns whether it has ended.
     pub fn wait(&self, most: Duration) -> bool {
-        let waited = self.changed.wait_timeout_while(self.locked(), most, |changing| !changing.state.is_over());
+        let waited = self.changed.wait_timeout_while(self.lock(), most, |changing| !changing.state.is_over());
         waited.is_ok_and(|(changing, _)| changing.state.is_over())
     }
 
     /// Available rows from number `offset` on, at most `count`.
     pub fn rows(&self, offset: usize, count: usize) -> Result<RowsView, SearchError> {
-        let mut changing = self.locked();
+        let mut changing = self.lock();
         if let Some(rows) = changing.live_rows() {
-            return Ok(RowsView::of_batches(rows, offset, count));
+            return Ok(RowsView::from_batches(rows, offset, count));
         }
         Ok(changing.rows.view(offset, count)?)
     }
@@ -599,9 +599,9 @@ impl SearchJob {
     /// Like [`SearchJob::rows`], but a report that has no rows yet returns the rows of its latest preview.
     pub fn preview(&self, offset: usize, count: usize) -> Result<RowsView, SearchError> {
         let view = {
-            let mut changing = self.locked();
+            let mut changing = self.lock();
             if let Some(rows) = changing.live_rows().filter(|_| changing.shows_previews) {
-                return Ok(RowsView::of_batches(rows, offset, count));
+                return Ok(RowsView::from_batches(rows, offset, count));
             }
             let has_rows = changing.rows.len() > 0 || changing.state.is_over() || !changing.shows_previews;
             has_rows.then(|| changing.rows.view(offset, count))
@@ -610,20 +610,20 @@ impl SearchJob {
             return Ok(view?);
         }
         let rows = self.previews.as_ref().and_then(|previews| previews.poll()).map(|preview| preview.rows);
-        Ok(RowsView::of_batches(&rows.unwrap_or_default(), offset, count))
+        Ok(RowsView::from_batches(&rows.unwrap_or_default(), offset, count))
     }
 
     /// Event counts over time.
     pub fn timeline(&self) -> Timeline {
-        self.locked().timeline.clone()
+        self.lock().timeline.clone()
     }
 
     /// Field statistics of the rows so far.
     pub fn summary(&self) -> Result<JobSummary, SearchError> {
         let (view, times) = {
-            let mut changing = self.locked();
+            let mut changing = self.lock();
             let view = match changing.live_rows() {
-                Some(rows) => RowsView::of_batches(rows, 0, usize::MAX),
+                Some(rows) => RowsView::from_batches(rows, 0, usize::MAX),
                 None => changing.rows.view(0, usize::MAX)?,
             };
             (view, changing.timeline.bounds())
@@ -631,8 +631,8 @@ impl SearchJob {
         summarise(&view, times, &self.zone)
     }
 
-    fn begin(&self) {
-        let mut changing = self.locked();
+    fn mark_started(&self) {
+        let mut changing = self.lock();
         changing.started_ns = Some(self.clock.elapsed_ns());
         if let Some(previews) = &self.previews {
             previews.enable(&self.clock);
@@ -643,17 +643,17 @@ impl SearchJob {
         }
     }
 
-    fn add(&self, rows: &RecordBatch) -> Result<Room, SearchError> {
-        let mut changing = self.locked();
+    fn add_rows(&self, rows: &RecordBatch) -> Result<Capacity, SearchError> {
+        let mut changing = self.lock();
         if changing.is_removed {
             // A new job of this name may own the folder by now.
-            return Ok(Room::Full);
+            return Ok(Capacity::Full);
         }
         if self.is_events {
-            changing.count_times_of(rows);
+            changing.count_times(rows);
         }
         let room = changing.rows.push(rows)?;
-        changing.is_truncated |= room == Room::Full;
+        changing.is_truncated |= room == Capacity::Full;
         self.changed.notify_all();
         Ok(room)
     }
@@ -663,7 +663,7 @@ impl SearchJob {
         if let Some(previews) = &self.previews {
             previews.end();
         }
-        let mut changing = self.locked();
+        let mut changing = self.lock();
         changing.is_unread = is_partial;
         changing.messages = messages;
         let notes = changing.notes.clone();
@@ -674,7 +674,7 @@ impl SearchJob {
         }
         changing.elapsed_ms = elapsed_ms;
         if let Some(progress) = &self.progress {
-            changing.counts = Counts::of(progress);
+            changing.counts = Counts::from_progress(progress);
         }
         if let Some(costs) = &self.costs {
             changing.costs = costs.report();
@@ -693,13 +693,13 @@ impl SearchJob {
             }
         }
         if !changing.is_removed {
-            self.write_end(&mut changing);
+            self.write_outcome(&mut changing);
         }
         self.changed.notify_all();
     }
 
     /// Writes the outcome. If that fails, a message of the job says that it will not survive a restart of the server.
-    fn write_end(&self, changing: &mut Changing) {
+    fn write_outcome(&self, changing: &mut MutableState) {
         let record = &self.record;
         let facts = JobFacts {
             sid: record.sid.clone(),
@@ -726,38 +726,38 @@ impl SearchJob {
             Some(failure) => more["failure"] = failure.as_str().into(),
             None => more["bytes"] = changing.rows.bytes().into(),
         }
-        if let Err(error) = self.kept.end_job(&facts, changing.until_s.unwrap_or(0), &more) {
+        if let Err(error) = self.job_store.end_job(&facts, changing.until_s.unwrap_or(0), &more) {
             changing.messages.push(format!("the job will not survive a restart of the server: {error}"));
         }
     }
 
     /// Continues in slot `turn`. If the job is paused, the slot is released instead.
-    fn work_in(&self, turn: Option<Box<dyn SearchSlot>>) {
-        let mut changing = self.locked();
+    fn continue_in_slot(&self, turn: Option<Box<dyn SearchSlot>>) {
+        let mut changing = self.lock();
         if changing.state != JobState::Paused {
-            changing.turn = turn;
+            changing.slot = turn;
         }
     }
 
-    fn end_turn(&self) -> Option<Box<dyn SearchSlot>> {
-        self.locked().turn.take()
+    fn take_slot(&self) -> Option<Box<dyn SearchSlot>> {
+        self.lock().slot.take()
     }
 
     /// Pauses the search and releases its slot.
     pub(super) fn pause(&self) {
-        let mut changing = self.locked();
+        let mut changing = self.lock();
         let Some(stopper) = &self.stopper else { return };
         if matches!(changing.state, JobState::Running | JobState::Queued) {
             stopper.pause();
             changing.state = JobState::Paused;
-            changing.turn = None;
+            changing.slot = None;
         }
     }
 
     /// Resumes a paused search that has not started, which gets its slot when it starts. Returns true if the search has
     /// started and is paused: it needs a slot to resume.
     pub fn resume_unless_begun(&self) -> bool {
-        let mut changing = self.locked();
+        let mut changing = self.lock();
         let (Some(stopper), JobState::Paused) = (&self.stopper, changing.state) else { return false };
         if changing.started_ns.is_none() {
             changing.state = JobState::Queued;
@@ -768,18 +768,18 @@ impl SearchJob {
 
     /// Resumes the search, in slot `turn` if searches are limited.
     pub fn resume(&self, turn: Option<Box<dyn SearchSlot>>) {
-        let mut changing = self.locked();
+        let mut changing = self.lock();
         let (Some(stopper), JobState::Paused) = (&self.stopper, changing.state) else { return };
         changing.state = if changing.started_ns.is_some() { JobState::Running } else { JobState::Queued };
-        changing.turn = turn;
+        changing.slot = turn;
         stopper.resume();
     }
 
     /// Finalises the search because it has reached its maximum run time.
-    pub(super) fn end_in_time(&self) {
+    pub(super) fn finalize_on_timeout(&self) {
         self.finalize();
         let told = format!("the search was ended after {} s, its time limit", self.record.time_max_s);
-        let mut changing = self.locked();
+        let mut changing = self.lock();
         if changing.is_finalized && !changing.notes.contains(&told) {
             changing.notes.push(told);
         }
@@ -787,7 +787,7 @@ impl SearchJob {
 
     /// Ends the search with the rows found so far.
     pub fn finalize(&self) {
-        let mut changing = self.locked();
+        let mut changing = self.lock();
         let (Some(stopper), false) = (&self.stopper, changing.state.is_over()) else { return };
         stopper.finish_early();
         changing.is_finalized = true;
@@ -797,7 +797,7 @@ impl SearchJob {
 
     /// Ends the search without a result, and writes nothing more. Returns false if the job was cancelled before.
     pub(super) fn cancel(&self) -> bool {
-        let was_removed = std::mem::replace(&mut self.locked().is_removed, true);
+        let was_removed = std::mem::replace(&mut self.lock().is_removed, true);
         if let Some(stopper) = &self.stopper {
             stopper.cancel();
         }
@@ -808,25 +808,25 @@ impl SearchJob {
     /// Sets the expiry to `seconds` from now, or from the end of the search if it is still running.
     pub fn set_ttl(&self, seconds: i64) {
         let seconds = seconds.clamp(0, TTL_MAX_S);
-        let mut changing = self.locked();
+        let mut changing = self.lock();
         changing.ttl_s = Some(seconds);
         self.renew(&mut changing);
     }
 
     /// Restarts the lifetime of the job.
     pub fn touch(&self) {
-        self.renew(&mut self.locked());
+        self.renew(&mut self.lock());
     }
 
     /// Extends the lifetime to [`SAVED_TTL_S`], or resets it to that of the request.
     pub fn save(&self, is_saved: bool) {
-        let mut changing = self.locked();
+        let mut changing = self.lock();
         changing.is_saved = is_saved;
         changing.ttl_s = Some(if is_saved { SAVED_TTL_S } else { self.record.ttl_s });
         self.renew(&mut changing);
     }
 
-    fn renew(&self, changing: &mut Changing) {
+    fn renew(&self, changing: &mut MutableState) {
         changing.touched_s = Some(self.now_s());
         if changing.until_s.is_none() {
             return;
@@ -834,7 +834,7 @@ impl SearchJob {
         let until = self.now_s().saturating_add(changing.ttl_of(&self.record));
         changing.until_s = Some(until);
         let is_saved = changing.is_saved;
-        let written = self.kept.change_facts(&self.record.sid, |facts| {
+        let written = self.job_store.update_facts(&self.record.sid, |facts| {
             facts["until"] = until.into();
             facts["saved_by_user"] = is_saved.into();
         });
@@ -847,12 +847,12 @@ impl SearchJob {
 
     /// Sets the displayed priority.
     pub fn set_priority(&self, priority: u8) {
-        self.locked().priority = priority;
+        self.lock().priority = priority;
     }
 
     /// Sets whether rows are shown before the search ends.
-    pub fn show_previews(&self, shows: bool) {
-        self.locked().shows_previews = shows;
+    pub fn set_previews_shown(&self, shows: bool) {
+        self.lock().shows_previews = shows;
         if let Some(previews) = &self.previews {
             previews.set_active(shows);
         }

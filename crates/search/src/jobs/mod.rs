@@ -36,7 +36,7 @@ pub use self::summary::{FieldSummary, FieldValue, JobSummary};
 pub use self::timeline::{SPANS_MAX, TimeSpan, Timeline};
 use crate::answer_hints::{AnswerWatch, AnsweredSearch};
 pub use crate::dispatch::JobFolderError;
-use crate::dispatch::KeptJobs;
+use crate::dispatch::JobStore;
 use crate::service::{SearchError, SearchParams, SearchService};
 pub use quarry_store::ReadFigures;
 
@@ -57,7 +57,7 @@ pub const JOBS_MAX: usize = 10_000;
 pub const JOBS_BYTES_MAX: u64 = 16 << 30;
 
 /// Minimum remaining quota for a new job, in bytes.
-const ROOM_MIN: u64 = 1 << 20;
+const FREE_QUOTA_BYTES_MIN: u64 = 1 << 20;
 
 /// Maximum number of paused jobs.
 pub const PAUSED_MAX: usize = 128;
@@ -115,10 +115,10 @@ impl HasKind for CreateError {
 
 /// The jobs of a server.
 pub struct Jobs {
-    kept: Arc<KeptJobs>,
+    job_store: Arc<JobStore>,
     clock: SharedClock,
     /// Jobs started by this server, and the jobs of earlier servers.
-    known: Mutex<BTreeMap<String, Arc<SearchJob>>>,
+    jobs: Mutex<BTreeMap<String, Arc<SearchJob>>>,
     /// Names of jobs that have a folder but are not yet in `known`. Folders of jobs are created and removed under this
     /// lock, so that a job never mistakes the folder of another job of its name for its own. Lock order: this lock is
     /// taken before that of `known`.
@@ -126,34 +126,35 @@ pub struct Jobs {
 }
 
 /// Entry of a job in `Jobs::beginning`, removed when dropped.
-struct Beginning<'j> {
+struct SidReservation<'j> {
     jobs: &'j Jobs,
     sid: String,
 }
 
-impl Drop for Beginning<'_> {
+impl Drop for SidReservation<'_> {
     fn drop(&mut self) {
-        self.jobs.beginning().remove(&self.sid);
+        self.jobs.reserved_sids().remove(&self.sid);
     }
 }
 
 impl Jobs {
     /// The jobs of the data directory of `kept`, for a server that has just started.
-    pub fn new(kept: Arc<KeptJobs>, clock: SharedClock) -> Jobs {
-        kept.note_interrupted(TTL_S);
-        let jobs = Jobs { kept, clock, known: Mutex::default(), beginning: Mutex::default() };
+    pub fn new(kept: Arc<JobStore>, clock: SharedClock) -> Jobs {
+        kept.mark_interrupted(TTL_S);
+        let jobs = Jobs { job_store: kept, clock, jobs: Mutex::default(), beginning: Mutex::default() };
         // Jobs of earlier servers count towards their users' quotas.
-        for (sid, facts) in jobs.kept.jobs_that_ended() {
-            if let Some(job) = SearchJob::of_facts(&sid, &facts, Arc::clone(&jobs.kept), Arc::clone(&jobs.clock)) {
-                jobs.locked().insert(sid, Arc::new(job));
+        for (sid, facts) in jobs.job_store.finished_jobs() {
+            if let Some(job) = SearchJob::from_facts(&sid, &facts, Arc::clone(&jobs.job_store), Arc::clone(&jobs.clock))
+            {
+                jobs.lock().insert(sid, Arc::new(job));
             }
         }
         jobs
     }
 
     /// Refuses a new job if there are too many jobs or their rows are too large in total.
-    fn check_room(&self) -> Result<(), CreateError> {
-        let known = self.locked();
+    fn check_capacity(&self) -> Result<(), CreateError> {
+        let known = self.lock();
         if known.len() >= JOBS_MAX {
             return Err(CreateError::TooManyKept);
         }
@@ -170,22 +171,21 @@ impl Jobs {
 
     /// Number of bytes that a new job of a user may take: the quota minus the size of existing jobs. Each of several
     /// concurrent jobs gets this much.
-    fn room_of(&self, viewer: &Permissions) -> Result<u64, CreateError> {
+    fn remaining_quota(&self, viewer: &Permissions) -> Result<u64, CreateError> {
         let Some(quota) = viewer.limits.disk_bytes else { return Ok(RESULT_BYTES_MAX) };
-        let own: Vec<Arc<SearchJob>> =
-            self.locked().values().filter(|job| job.user() == viewer.user).cloned().collect();
-        let used: u64 = own.iter().filter(|job| !job.is_over_its_time()).map(|job| job.bytes()).sum();
+        let own: Vec<Arc<SearchJob>> = self.lock().values().filter(|job| job.user() == viewer.user).cloned().collect();
+        let used: u64 = own.iter().filter(|job| !job.is_expired()).map(|job| job.bytes()).sum();
         let left = quota.saturating_sub(used);
-        if left >= ROOM_MIN {
+        if left >= FREE_QUOTA_BYTES_MIN {
             return Ok(left);
         }
         let (user, used_mb, quota_mb) = (viewer.user.clone(), used >> 20, quota >> 20);
         Err(CreateError::DiskQuota { user, used_mb, quota_mb })
     }
 
-    fn locked(&self) -> MutexGuard<'_, BTreeMap<String, Arc<SearchJob>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<SearchJob>>> {
         // A poisoned lock is harmless: jobs are inserted and removed in one step.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Creates a job. Its search is parsed and checked but reads nothing until [`StartedJob::run`].
@@ -195,8 +195,8 @@ impl Jobs {
         params: SearchParams,
         asked: JobOptions,
     ) -> Result<StartedJob, CreateError> {
-        self.check_room()?;
-        let bytes_max = self.room_of(&params.permissions)?;
+        self.check_capacity()?;
+        let bytes_max = self.remaining_quota(&params.permissions)?;
         let zone = params.zone.clone().unwrap_or_else(|| service.zone());
         let record = |sid: &str| serde_json::json!(asked.record(sid, &params, self.clock.now_ns()));
         let (sid, _beginning) = self.begin(asked.id.as_deref(), &record)?;
@@ -204,15 +204,15 @@ impl Jobs {
         let record = asked.record(&sid, &params, self.clock.now_ns());
         let hinted = asked.has_hints.then(|| (params.text.clone(), Arc::clone(&params.permissions)));
         let started = match &asked.real_time {
-            None => service.start_here(params).map(|running| (running, None)),
+            None => service.start_on_reader_thread(params).map(|running| (running, None)),
             Some(window) => {
                 Rounds::start(service, params, window, (&zone, self.clock.now_ns(), !asked.is_not_backfilled))
                     .map(|(running, rounds)| (running, Some(rounds)))
             }
         };
         let (running, rounds) = started.inspect_err(|_| {
-            let _folders = self.beginning();
-            self.kept.remove_job(&sid);
+            let _folders = self.reserved_sids();
+            self.job_store.remove_job(&sid);
         })?;
         // No hints for a sample, which may have missed the matching events, nor for a real-time window, which may get
         // rows later.
@@ -226,10 +226,10 @@ impl Jobs {
             watch,
             (record, asked.notes),
             zone,
-            (Arc::clone(&self.kept), bytes_max),
+            (Arc::clone(&self.job_store), bytes_max),
             Arc::clone(&self.clock),
         );
-        self.locked().insert(sid, Arc::clone(started.job()));
+        self.lock().insert(sid, Arc::clone(started.job()));
         Ok(started)
     }
 
@@ -238,47 +238,47 @@ impl Jobs {
         &self,
         wanted: Option<&str>,
         record: &dyn Fn(&str) -> serde_json::Value,
-    ) -> Result<(String, Beginning<'_>), CreateError> {
-        let mut beginning = self.beginning();
-        let sid = self.kept.begin_job(wanted, record)?;
+    ) -> Result<(String, SidReservation<'_>), CreateError> {
+        let mut beginning = self.reserved_sids();
+        let sid = self.job_store.begin_job(wanted, record)?;
         beginning.insert(sid.clone());
         // There was no folder of this name, so an older job of the same name has lost its folder.
-        if let Some(lost) = self.locked().remove(&sid) {
+        if let Some(lost) = self.lock().remove(&sid) {
             lost.cancel();
         }
-        Ok((sid.clone(), Beginning { jobs: self, sid }))
+        Ok((sid.clone(), SidReservation { jobs: self, sid }))
     }
 
-    fn beginning(&self) -> MutexGuard<'_, BTreeSet<String>> {
+    fn reserved_sids(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.beginning.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The job of this name; `None` if it does not exist, has expired, or may not be seen by `viewer`.
     pub fn get(&self, sid: &str, viewer: &Permissions) -> Option<Arc<SearchJob>> {
         let job = self.find(sid).filter(|job| viewer.may_see(Some(job.user())))?;
-        job.note_seen();
+        job.record_access();
         Some(job)
     }
 
     fn find(&self, sid: &str) -> Option<Arc<SearchJob>> {
-        let known = self.locked().get(sid).cloned();
+        let known = self.lock().get(sid).cloned();
         if let Some(job) = known {
-            if !job.is_over_its_time() {
+            if !job.is_expired() {
                 return Some(job);
             }
             self.remove(&job);
             return None;
         }
-        let beginning = self.beginning();
-        let facts = self.kept.job_facts(sid).filter(|_| !beginning.contains(sid))?;
-        let job = SearchJob::of_facts(sid, &facts, Arc::clone(&self.kept), Arc::clone(&self.clock))?;
-        Some(Arc::clone(self.locked().entry(sid.to_owned()).or_insert_with(|| Arc::new(job))))
+        let beginning = self.reserved_sids();
+        let facts = self.job_store.job_facts(sid).filter(|_| !beginning.contains(sid))?;
+        let job = SearchJob::from_facts(sid, &facts, Arc::clone(&self.job_store), Arc::clone(&self.clock))?;
+        Some(Arc::clone(self.lock().entry(sid.to_owned()).or_insert_with(|| Arc::new(job))))
     }
 
     /// The jobs that `viewer` may see, newest first.
     pub fn list(&self, viewer: &Permissions) -> Vec<Arc<SearchJob>> {
-        let ended = self.kept.jobs_that_ended().into_iter().map(|(sid, _)| sid);
-        let names: std::collections::BTreeSet<String> = ended.chain(self.locked().keys().cloned()).collect();
+        let ended = self.job_store.finished_jobs().into_iter().map(|(sid, _)| sid);
+        let names: std::collections::BTreeSet<String> = ended.chain(self.lock().keys().cloned()).collect();
         let found = names.iter().filter_map(|sid| self.find(sid));
         let mut jobs: Vec<Arc<SearchJob>> = found.filter(|job| viewer.may_see(Some(job.user()))).collect();
         jobs.sort_by_key(|job| (std::cmp::Reverse(job.began_ns()), job.sid().to_owned()));
@@ -287,14 +287,14 @@ impl Jobs {
 
     /// Number of jobs of all users.
     pub fn count(&self) -> usize {
-        let ended = self.kept.jobs_that_ended().into_iter().map(|(sid, _)| sid);
-        ended.chain(self.locked().keys().cloned()).collect::<std::collections::BTreeSet<String>>().len()
+        let ended = self.job_store.finished_jobs().into_iter().map(|(sid, _)| sid);
+        ended.chain(self.lock().keys().cloned()).collect::<std::collections::BTreeSet<String>>().len()
     }
 
     /// Pauses a job, which releases its slot but keeps its thread and the data read so far.
     pub fn pause(&self, job: &SearchJob) -> Result<(), Fault> {
         let is_paused = |job: &&Arc<SearchJob>| job.state() == JobState::Paused;
-        if self.locked().values().filter(is_paused).count() >= PAUSED_MAX {
+        if self.lock().values().filter(is_paused).count() >= PAUSED_MAX {
             let text = format!("{PAUSED_MAX} jobs are paused, the maximum: resume or cancel some");
             return Err(Fault::new(ErrorKind::Busy, text));
         }
@@ -307,9 +307,9 @@ impl Jobs {
         if !job.cancel() {
             return;
         }
-        let beginning = self.beginning();
+        let beginning = self.reserved_sids();
         let is_its_folder = {
-            let mut known = self.locked();
+            let mut known = self.lock();
             let is_it = known.get(job.sid()).is_none_or(|other| Arc::ptr_eq(other, job));
             if is_it {
                 known.remove(job.sid());
@@ -318,26 +318,26 @@ impl Jobs {
         };
         // Otherwise the folder belongs to a new job of the same name.
         if is_its_folder {
-            self.kept.remove_job(job.sid());
+            self.job_store.remove_job(job.sid());
         }
     }
 
     /// Cancels jobs not accessed for too long, finalises searches that ran too long, and removes expired jobs. Must be
     /// called every few seconds.
-    pub fn look_after(&self) {
-        let known: Vec<Arc<SearchJob>> = self.locked().values().cloned().collect();
+    pub fn enforce_lifetimes(&self) {
+        let known: Vec<Arc<SearchJob>> = self.lock().values().cloned().collect();
         for job in known {
-            if job.is_abandoned() || job.is_over_its_time() {
+            if job.is_abandoned() || job.is_expired() {
                 self.remove(&job);
-            } else if job.runs_too_long() {
-                job.end_in_time();
+            } else if job.exceeds_run_time() {
+                job.finalize_on_timeout();
             }
         }
     }
 
     /// Ends running searches at shutdown; the next server marks them as interrupted.
-    pub fn leave(&self) {
-        for job in self.locked().values() {
+    pub fn shut_down(&self) {
+        for job in self.lock().values() {
             job.cancel();
         }
     }

@@ -106,7 +106,7 @@ impl JobOptions {
             status_buckets: self.status_buckets,
             ttl_s: self.ttl_s.unwrap_or(TTL_S).clamp(0, TTL_MAX_S),
             auto_cancel_s: self.auto_cancel_s,
-            time_max_s: bounded_time(self.time_max_s, params.permissions.limits.time_s),
+            time_max_s: bounded_run_time(self.time_max_s, params.permissions.limits.time_s),
             priority: self.priority,
             level: self.level,
             sample_ratio: params.shape.sample,
@@ -116,7 +116,7 @@ impl JobOptions {
 }
 
 /// Maximum run time in seconds: as requested, limited by the user's roles (0 is unlimited).
-fn bounded_time(asked_s: i64, of_roles: Option<u64>) -> i64 {
+fn bounded_run_time(asked_s: i64, of_roles: Option<u64>) -> i64 {
     let of_roles = of_roles.map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX));
     match (asked_s, of_roles) {
         (0, of_roles) => of_roles.unwrap_or(0),

@@ -19,7 +19,7 @@ use quarry_event::TimeNs;
 use super::counts::Counts;
 use super::job::{JobFailure, SearchJob};
 use super::timeline::Timeline;
-use crate::keeper::owned;
+use crate::keeper::copy_texts;
 use crate::real_time::RealTimeWindow;
 use crate::service::{RunningSearch, SearchError, SearchParams, SearchService};
 
@@ -28,13 +28,13 @@ pub const ROUND_ROWS_MAX: usize = 50_000;
 /// Maximum bytes of the rows of a round.
 pub(crate) const ROUND_BYTES_MAX: usize = 32 << 20;
 /// Minimum pause between two rounds.
-const PAUSE_NS: i64 = 300_000_000;
+const PAUSE_MIN_NS: i64 = 300_000_000;
 /// Maximum pause between two rounds.
 const PAUSE_MAX_NS: i64 = 10_000_000_000;
 
 /// The pause after a round: as long as the round took, so that rounds take at most half of the time.
 pub(crate) fn pause_after(took_ns: i64) -> Duration {
-    Duration::from_nanos(took_ns.clamp(PAUSE_NS, PAUSE_MAX_NS).unsigned_abs())
+    Duration::from_nanos(took_ns.clamp(PAUSE_MIN_NS, PAUSE_MAX_NS).unsigned_abs())
 }
 
 /// The rounds of a job.
@@ -70,10 +70,10 @@ impl Rounds {
         window: &RealTimeWindow,
         (zone, now, is_backfilled): (&TimeZone, TimeNs, bool),
     ) -> Result<(RunningSearch, Rounds), SearchError> {
-        let shape = window.shape(params.shape.clone(), now, is_backfilled);
+        let shape = window.apply_to_shape(params.shape.clone(), now, is_backfilled);
         let rows_max = params.rows_max.unwrap_or(ROUND_ROWS_MAX).min(ROUND_ROWS_MAX);
         let params = SearchParams { shape, rows_max: Some(rows_max), earliest: None, latest: None, ..params };
-        service.permit(params.clone())?;
+        service.check_permitted(params.clone())?;
         let rounds = Rounds { service: Arc::clone(service), params, window: window.clone(), zone: zone.clone() };
         let running = rounds.begin(now)?;
         Ok((running, rounds))
@@ -82,7 +82,7 @@ impl Rounds {
     /// Begins a round.
     pub(crate) fn begin(&self, now: TimeNs) -> Result<RunningSearch, SearchError> {
         let range = self.window.range(now, &self.zone)?;
-        self.service.start_here(SearchParams { range: Some(range), now: Some(now), ..self.params.clone() })
+        self.service.start_on_reader_thread(SearchParams { range: Some(range), now: Some(now), ..self.params.clone() })
     }
 }
 
@@ -94,14 +94,14 @@ impl SearchJob {
                 stopper.wait_while_paused();
             }
             let began_ns = self.clock.elapsed_ns();
-            let round = self.round(rounds)?;
+            let round = self.run_round(rounds)?;
             if let Some(round) = round.filter(|_| !self.is_ending()) {
-                self.show(round);
+                self.show_round(round);
             }
             let took_ns = self.clock.elapsed_ns() - began_ns;
-            self.rest(pause_after(took_ns));
+            self.pause_between_rounds(pause_after(took_ns));
         }
-        let mut changing = self.locked();
+        let mut changing = self.lock();
         let is_removed = changing.is_removed;
         let rows: Vec<RecordBatch> = changing.round.iter().flat_map(|round| round.rows.iter().cloned()).collect();
         for batch in rows.iter().filter(|_| !is_removed) {
@@ -111,7 +111,7 @@ impl SearchJob {
     }
 
     /// Runs one round; `None` if the round was stopped.
-    fn round(&self, rounds: &Rounds) -> Result<Option<Round>, JobFailure> {
+    fn run_round(&self, rounds: &Rounds) -> Result<Option<Round>, JobFailure> {
         let mut running = rounds.begin(self.clock.now_ns())?;
         *self.round_stopper.lock().unwrap_or_else(PoisonError::into_inner) = Some(running.stopper());
         // The job may have been ended before `round_stopper` was set.
@@ -120,9 +120,9 @@ impl SearchJob {
         }
         let mut timeline = Timeline::new(self.record.status_buckets);
         let (mut rows, mut bytes, mut is_cut) = (Vec::new(), 0, false);
-        while let Some(batch) = self.next_of_round(&mut running)? {
+        while let Some(batch) = self.next_round_rows(&mut running)? {
             // Rows outlive the search, and must not keep its pages in memory.
-            let batch = owned(&batch);
+            let batch = copy_texts(&batch);
             bytes += batch.get_array_memory_size();
             is_cut = bytes > ROUND_BYTES_MAX;
             if is_cut {
@@ -138,16 +138,16 @@ impl SearchJob {
             return Ok(None);
         }
         let mut messages = running.messages();
-        if is_cut || running.is_at_its_most() {
+        if is_cut || running.has_reached_row_limit() {
             messages
                 .push("the window has more rows than a real-time search keeps: the first ones are shown".to_owned());
         }
         let progress = running.progress();
-        Ok(Some(Round { rows, messages, timeline, counts: Counts::of(progress) }))
+        Ok(Some(Round { rows, messages, timeline, counts: Counts::from_progress(progress) }))
     }
 
     /// The next rows of a round. Errors of a round that was stopped are ignored.
-    fn next_of_round(&self, running: &mut RunningSearch) -> Result<Option<RecordBatch>, SearchError> {
+    fn next_round_rows(&self, running: &mut RunningSearch) -> Result<Option<RecordBatch>, SearchError> {
         match running.next_rows() {
             Err(_) if self.is_ending() => Ok(None),
             next => next,
@@ -155,8 +155,8 @@ impl SearchJob {
     }
 
     /// Replaces the rows shown by those of a new round.
-    fn show(&self, round: Round) {
-        let mut changing = self.locked();
+    fn show_round(&self, round: Round) {
+        let mut changing = self.lock();
         changing.counts = round.counts;
         changing.timeline = round.timeline.clone();
         changing.round = Some(round);
@@ -165,14 +165,14 @@ impl SearchJob {
 
     /// Whether the job has been finalised or removed.
     fn is_ending(&self) -> bool {
-        let changing = self.locked();
+        let changing = self.lock();
         changing.is_finalized || changing.is_removed
     }
 
     /// Waits between two rounds, unless the job is ended.
-    fn rest(&self, pause: Duration) {
-        let is_on = |changing: &mut super::job::Changing| !changing.is_finalized && !changing.is_removed;
-        drop(self.changed.wait_timeout_while(self.locked(), pause, is_on));
+    fn pause_between_rounds(&self, pause: Duration) {
+        let is_on = |changing: &mut super::job::MutableState| !changing.is_finalized && !changing.is_removed;
+        drop(self.changed.wait_timeout_while(self.lock(), pause, is_on));
     }
 
     /// Stops the current round or pause.

@@ -20,7 +20,7 @@ use jiff::tz::TimeZone;
 use quarry_engine::split_by_bytes;
 
 use crate::ResultTable;
-use crate::keeper::owned;
+use crate::keeper::copy_texts;
 use crate::service::SearchError;
 
 /// Size in bytes at which buffered rows are written as a part.
@@ -59,9 +59,9 @@ pub(crate) struct JobRows {
 
 /// Whether more rows are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum Capacity {
     /// More rows are accepted.
-    Left,
+    Available,
     /// The file has its maximum size.
     Full,
 }
@@ -85,7 +85,7 @@ impl JobRows {
     }
 
     /// The same rows with a maximum file size, which is never more than [`RESULT_BYTES_MAX`].
-    pub(crate) fn within(self, bytes_max: u64) -> JobRows {
+    pub(crate) fn with_bytes_max(self, bytes_max: u64) -> JobRows {
         JobRows { bytes_max: bytes_max.min(RESULT_BYTES_MAX), ..self }
     }
 
@@ -95,7 +95,7 @@ impl JobRows {
     }
 
     /// Rows in a file of an earlier process. The file is read on first access.
-    pub(crate) fn stored(path: PathBuf, rows: usize, bytes: u64) -> JobRows {
+    pub(crate) fn from_file(path: PathBuf, rows: usize, bytes: u64) -> JobRows {
         JobRows { rows, bytes, is_unread: true, ..JobRows::new(path) }
     }
 
@@ -111,7 +111,7 @@ impl JobRows {
             }
             let first = found.rows;
             for batch in StreamReader::try_new(&mut file, None)? {
-                found.count(&batch?);
+                found.count_rows(&batch?);
             }
             found.parts.push(Part { first, rows: found.rows - first, at });
         }
@@ -123,7 +123,7 @@ impl JobRows {
         Ok(())
     }
 
-    fn count(&mut self, batch: &RecordBatch) {
+    fn count_rows(&mut self, batch: &RecordBatch) {
         self.rows += batch.num_rows();
         for field in batch.schema_ref().fields() {
             if !field.name().starts_with("__") && self.known.insert(field.name().clone()) {
@@ -143,15 +143,15 @@ impl JobRows {
     }
 
     /// Appends rows; a batch without rows declares columns.
-    pub(crate) fn push(&mut self, batch: &RecordBatch) -> Result<Room, ArrowError> {
+    pub(crate) fn push(&mut self, batch: &RecordBatch) -> Result<Capacity, ArrowError> {
         if batch.num_rows() == 0 {
-            self.count(batch);
+            self.count_rows(batch);
         }
         // A batch of long rows may become many parts, because a reader holds one part in memory.
         for piece in split_by_bytes(batch, TAIL_BYTES_MAX) {
             if piece.num_rows() > 0 {
-                self.count(&piece);
-                let own = owned(&piece);
+                self.count_rows(&piece);
+                let own = copy_texts(&piece);
                 self.tail_bytes += own.get_array_memory_size();
                 self.tail.push(own);
             }
@@ -159,7 +159,7 @@ impl JobRows {
                 self.flush()?;
             }
         }
-        Ok(if self.bytes() < self.bytes_max { Room::Left } else { Room::Full })
+        Ok(if self.bytes() < self.bytes_max { Capacity::Available } else { Capacity::Full })
     }
 
     /// Writes buffered rows. A batch with other columns starts a new part.
@@ -229,9 +229,9 @@ pub struct RowsView {
 
 impl RowsView {
     /// Rows of batches in memory.
-    pub(crate) fn of_batches(batches: &[RecordBatch], offset: usize, count: usize) -> RowsView {
+    pub(crate) fn from_batches(batches: &[RecordBatch], offset: usize, count: usize) -> RowsView {
         let mut rows = JobRows::new(PathBuf::new());
-        batches.iter().for_each(|batch| rows.count(batch));
+        batches.iter().for_each(|batch| rows.count_rows(batch));
         rows.tail = batches.to_vec();
         rows.window(offset, count)
     }
@@ -277,13 +277,13 @@ impl RowsView {
         let first = self.parts.first().map_or(self.tail_first, |part| part.first);
         stored
             .chain(self.tail.iter().cloned().map(Ok))
-            .scan(first, |at, batch| Some(self.cut(at, batch)))
+            .scan(first, |at, batch| Some(self.slice_batch(at, batch)))
             .filter(|batch| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0))
     }
 
     /// The portion of a batch inside the view. `at` is the number of the batch's first row, and is advanced to that of
     /// the next batch.
-    fn cut(&self, at: &mut usize, batch: Result<RecordBatch, ArrowError>) -> Result<RecordBatch, ArrowError> {
+    fn slice_batch(&self, at: &mut usize, batch: Result<RecordBatch, ArrowError>) -> Result<RecordBatch, ArrowError> {
         let batch = batch?;
         let (from, to) = (self.offset.max(*at), self.end.min(*at + batch.num_rows()));
         let first = std::mem::replace(at, *at + batch.num_rows());
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn long_rows_are_read_a_few_at_a_time() {
+    fn long_rows_are_read_in_small_batches() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("results.arrow");
         let mut rows = JobRows::new(path.clone());
@@ -365,7 +365,7 @@ mod tests {
         let texts: StringViewArray = (0..40).map(|row| Some(text(row))).collect();
         let texts: ArrayRef = Arc::new(texts);
         rows.push(&RecordBatch::try_from_iter([("a", texts)]).unwrap()).unwrap();
-        for mut rows in [JobRows::stored(path, rows.len(), rows.bytes()), rows] {
+        for mut rows in [JobRows::from_file(path, rows.len(), rows.bytes()), rows] {
             let view = rows.view(5, 20).unwrap();
             let batches: Vec<RecordBatch> = view.batches().map(Result::unwrap).collect();
             assert!(batches.iter().all(|batch| batch.num_rows() <= 4), "a megabyte of them");
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn every_page_is_the_same_while_rows_are_written_after_and_in_the_next_process() {
+    fn pages_are_equal_during_writing_afterwards_and_after_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("results.arrow");
         let mut rows = JobRows::new(path.clone());
@@ -387,7 +387,7 @@ mod tests {
         let mut total = 0;
         for (at, size) in sizes.into_iter().enumerate() {
             let column = if at < 4 { "a" } else { "b" };
-            assert_eq!(rows.push(&batch(column, total as i64, size)).unwrap(), Room::Left);
+            assert_eq!(rows.push(&batch(column, total as i64, size)).unwrap(), Capacity::Available);
             total += size;
             assert_eq!(rows.len(), total);
         }
@@ -407,12 +407,12 @@ mod tests {
         rows.flush().unwrap();
         check(&mut rows);
         assert_eq!(numbers(&before), numbers(&rows.view(0, usize::MAX).unwrap()));
-        check(&mut JobRows::stored(path.clone(), total, rows.bytes()));
-        assert!(JobRows::stored(path.clone(), total + 1, rows.bytes()).view(0, 1).is_err());
+        check(&mut JobRows::from_file(path.clone(), total, rows.bytes()));
+        assert!(JobRows::from_file(path.clone(), total + 1, rows.bytes()).view(0, 1).is_err());
         let view = rows.view(0, 1).unwrap().with_fields(&["b".to_owned(), "c".to_owned()]);
         assert_eq!(view.fields(), ["b"]);
         std::fs::write(&path, &std::fs::read(&path).unwrap()[..1_000]).unwrap();
-        assert!(JobRows::stored(path, total, 1_000).view(0, 1).is_err());
+        assert!(JobRows::from_file(path, total, 1_000).view(0, 1).is_err());
         assert!(rows.view(0, usize::MAX).unwrap().batches().any(|batch| batch.is_err()));
     }
 }

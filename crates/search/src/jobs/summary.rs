@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use jiff::tz::TimeZone;
 use quarry_event::TimeNs;
-use quarry_event::value::exact_number;
+use quarry_event::value::parse_exact_number;
 
 use super::rows::RowsView;
 use crate::Cell;
@@ -93,7 +93,7 @@ impl FieldAccumulator {
             None if has_room => drop(self.values.insert(key.to_owned(), 1)),
             None => self.is_cut = true,
         }
-        let Some(number) = exact_number(value).map(|number| number.as_f64()) else { return };
+        let Some(number) = parse_exact_number(value).map(|number| number.as_f64()) else { return };
         self.numbers += 1;
         let is_first = self.numbers == 1;
         self.min = if is_first { number } else { self.min.min(number) };
@@ -103,7 +103,7 @@ impl FieldAccumulator {
         self.squares += distance * (number - self.mean);
     }
 
-    fn summary(self) -> FieldSummary {
+    fn finish(self) -> FieldSummary {
         let distinct = self.values.len();
         let mut values: Vec<FieldValue> =
             self.values.into_iter().map(|(value, count)| FieldValue { value, count }).collect();
@@ -146,6 +146,6 @@ pub(super) fn summarise(
             }
         }
     }
-    let fields = names.into_iter().cloned().zip(counted.into_iter().map(FieldAccumulator::summary)).collect();
+    let fields = names.into_iter().cloned().zip(counted.into_iter().map(FieldAccumulator::finish)).collect();
     Ok(JobSummary { rows, times, fields })
 }

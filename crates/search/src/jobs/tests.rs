@@ -17,7 +17,7 @@ use jiff::tz::TimeZone;
 use super::*;
 use crate::namespaces::Visibility;
 use crate::real_time::RealTimeWindow;
-use crate::setup::tests::settings_of;
+use crate::setup::tests::load_settings;
 
 const START: i64 = 1_795_186_800;
 const EVENTS: usize = 20_000;
@@ -34,7 +34,7 @@ struct World {
 impl World {
     fn new(folder: &Path) -> World {
         let clock = ManualClock::shared(START * NS_PER_SEC);
-        let mut settings = settings_of(folder, &Visibility::Apps, &Reader::of_everything()).unwrap();
+        let mut settings = load_settings(folder, &Visibility::Apps, &Reader::unrestricted()).unwrap();
         settings.clock = Arc::clone(&clock) as SharedClock;
         let store = MemoryStore::new("main");
         let meta = Metadata { index: "main".into(), host: "h".into(), source: "s".into(), sourcetype: "st".into() };
@@ -44,7 +44,7 @@ impl World {
             batch.push(format!("number={at} kind=k{}", at % 3).as_bytes(), time, 0);
         }
         store.append(batch).unwrap();
-        let kept = Arc::new(KeptJobs::of_server(folder, &settings.layers, Arc::clone(&clock) as SharedClock));
+        let kept = Arc::new(JobStore::for_server(folder, &settings.layers, Arc::clone(&clock) as SharedClock));
         let service = settings.service_of_server(Arc::new(store), &kept, None).unwrap();
         World { jobs: Jobs::new(kept, Arc::clone(&clock) as SharedClock), service: Arc::new(service), clock }
     }
@@ -64,7 +64,7 @@ impl World {
 }
 
 #[test]
-fn jobs_last_as_long_as_they_were_promised_to_however_many_come_later() {
+fn jobs_keep_their_lifetime_when_more_jobs_are_created() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::new(folder.path());
     let first = world.run("search index=main | head 3");
@@ -75,7 +75,7 @@ fn jobs_last_as_long_as_they_were_promised_to_however_many_come_later() {
     }
     assert_eq!((first_cells(&first, 0, 9).len(), first_cells(&second, 0, 9).len()), (3, 3));
     world.clock.advance_ns((TTL_S + 1) * NS_PER_SEC);
-    world.jobs.look_after();
+    world.jobs.enforce_lifetimes();
     assert_eq!(first_cells(&first, 0, 9).len(), 3, "its user saved it");
     assert!(world.jobs.get(second.sid(), &viewer("eva")).is_none() && second.is_removed());
     assert_eq!(
@@ -96,7 +96,7 @@ fn a_job_that_found_nothing_has_hints_and_keeps_them() {
         let asked = JobOptions { has_hints, ..JobOptions::default() };
         let capabilities = ["search".to_owned(), "get_metadata".to_owned()].into();
         let indexes = || vec!["main".to_owned()];
-        let permissions = Arc::new(Permissions::of_user("eva", capabilities, indexes(), indexes()));
+        let permissions = Arc::new(Permissions::for_user("eva", capabilities, indexes(), indexes()));
         let params = SearchParams { text: text.to_owned(), permissions, ..SearchParams::default() };
         let started = world.jobs.create(&world.service, params, asked).unwrap();
         let job = Arc::clone(started.job());
@@ -122,24 +122,24 @@ fn a_job_that_found_nothing_has_hints_and_keeps_them() {
     let World { jobs, clock, .. } = world;
     drop(jobs);
     let layers = quarry_conf::Layers::new([]);
-    let kept = Arc::new(KeptJobs::of_server(folder.path(), &layers, Arc::clone(&clock) as SharedClock));
+    let kept = Arc::new(JobStore::for_server(folder.path(), &layers, Arc::clone(&clock) as SharedClock));
     let next = Jobs::new(kept, clock);
     assert_eq!(next.get(&sid, &viewer("eva")).unwrap().status().hints, hints, "after a restart");
 }
 
 fn viewer(user: &str) -> Arc<Permissions> {
     let indexes = || vec!["main".to_owned()];
-    Arc::new(Permissions::of_user(user, ["search".to_owned()].into(), indexes(), indexes()))
+    Arc::new(Permissions::for_user(user, ["search".to_owned()].into(), indexes(), indexes()))
 }
 
 fn first_cells(job: &SearchJob, offset: usize, count: usize) -> Vec<String> {
     let view = job.rows(offset, count).unwrap();
     let tables: Vec<_> = view.tables(job.zone()).map(Result::unwrap).collect();
-    tables.iter().flat_map(|table| table.rows().map(|row| row.cell(0).joined(" ").into_owned())).collect()
+    tables.iter().flat_map(|table| table.rows().map(|row| row.cell(0).join_values(" ").into_owned())).collect()
 }
 
 #[test]
-fn a_job_is_there_while_it_waits_runs_and_after_a_restart_until_its_time_is_over() {
+fn jobs_exist_while_queued_running_and_restarted_until_they_expire() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::new(folder.path());
     let started = world.create("eva", "* | stats count by kind", JobOptions::default()).unwrap();
@@ -167,13 +167,13 @@ fn a_job_is_there_while_it_waits_runs_and_after_a_restart_until_its_time_is_over
     world.clock.advance_ns((TTL_S - 1) * NS_PER_SEC);
     assert!(get(&world, "eva").is_some());
     world.clock.advance_ns(NS_PER_SEC);
-    world.jobs.look_after();
+    world.jobs.enforce_lifetimes();
     assert!(get(&world, "eva").is_none());
     assert!(!folder.path().join("dispatch").join(&sid).exists());
 }
 
 #[test]
-fn events_come_page_by_page_with_their_timeline_and_fields() {
+fn events_are_paged_with_timeline_and_fields() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::new(folder.path());
     let job = world.run("search kind=k1 | table _time number kind");
@@ -197,7 +197,7 @@ fn events_come_page_by_page_with_their_timeline_and_fields() {
 }
 
 #[test]
-fn a_paused_job_reads_nothing_until_it_goes_on_or_ends() {
+fn paused_jobs_read_nothing_until_resumed_or_ended() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::new(folder.path());
     for end in ["resume", "finalize", "cancel"] {
@@ -228,7 +228,7 @@ fn a_paused_job_reads_nothing_until_it_goes_on_or_ends() {
 }
 
 #[test]
-fn the_result_of_a_job_that_was_finalised_early_says_so() {
+fn results_of_finalised_jobs_are_marked() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::new(folder.path());
     for is_early in [true, false] {
@@ -253,19 +253,19 @@ fn the_result_of_a_job_that_was_finalised_early_says_so() {
 }
 
 /// Search slot that counts how many are held, and the calls of `grow`.
-struct CountedTurn {
+struct CountedSlot {
     held: Arc<AtomicUsize>,
     grown: Arc<AtomicUsize>,
 }
 
-impl CountedTurn {
+impl CountedSlot {
     fn take(held: &Arc<AtomicUsize>, grown: &Arc<AtomicUsize>) -> Option<Box<dyn SearchSlot>> {
         held.fetch_add(1, Ordering::SeqCst);
-        Some(Box::new(CountedTurn { held: Arc::clone(held), grown: Arc::clone(grown) }))
+        Some(Box::new(CountedSlot { held: Arc::clone(held), grown: Arc::clone(grown) }))
     }
 }
 
-impl SearchSlot for CountedTurn {
+impl SearchSlot for CountedSlot {
     fn grow(self: Box<Self>, release_memory: &mut dyn FnMut()) -> Option<Box<dyn SearchSlot>> {
         release_memory();
         self.grown.fetch_add(1, Ordering::SeqCst);
@@ -273,18 +273,18 @@ impl SearchSlot for CountedTurn {
     }
 }
 
-impl Drop for CountedTurn {
+impl Drop for CountedSlot {
     fn drop(&mut self) {
         self.held.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 #[test]
-fn a_job_gives_its_turn_back_while_it_is_paused_and_tells_that_its_rows_are_many() {
+fn paused_jobs_release_their_slot_and_large_ones_grow_it() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::new(folder.path());
     let (held, grown) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let turn = || CountedTurn::take(&held, &grown);
+    let turn = || CountedSlot::take(&held, &grown);
     let counts = || (held.load(Ordering::SeqCst), grown.load(Ordering::SeqCst));
     for (text, grows) in [("* | stats count", 0), ("* | eval long=printf(\"%0200d\", number)", 1)] {
         let started = world.create("eva", text, JobOptions::default()).unwrap();
@@ -311,7 +311,7 @@ fn a_job_gives_its_turn_back_while_it_is_paused_and_tells_that_its_rows_are_many
 }
 
 #[test]
-fn what_a_job_asks_for_is_kept_and_what_goes_wrong_is_told() {
+fn job_options_are_stored_and_errors_reported() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::new(folder.path());
     let asked = |id: &str| JobOptions { id: Some(id.to_owned()), ..JobOptions::default() };
@@ -340,7 +340,7 @@ fn what_a_job_asks_for_is_kept_and_what_goes_wrong_is_told() {
     let limited = limited.unwrap();
     let job = Arc::clone(limited.job());
     world.clock.advance_ns(4 * NS_PER_SEC);
-    world.jobs.look_after();
+    world.jobs.enforce_lifetimes();
     assert!(world.jobs.get(job.sid(), &viewer("eva")).is_none(), "it was not accessed for more than 3 seconds");
     limited.run(None);
     assert_eq!(world.jobs.list(&viewer("eva")).len(), 2);
@@ -348,18 +348,18 @@ fn what_a_job_asks_for_is_kept_and_what_goes_wrong_is_told() {
 }
 
 #[test]
-fn a_search_that_ran_when_its_server_ended_was_interrupted() {
+fn searches_running_at_shutdown_are_marked_interrupted() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::new(folder.path());
     let started =
         world.create("eva", "*", JobOptions { id: Some("long".to_owned()), ..JobOptions::default() }).unwrap();
     world.clock.advance_ns(48 * 3_600 * NS_PER_SEC);
-    KeptJobs::new(
+    JobStore::new(
         folder.path(),
-        &settings_of(folder.path(), &Visibility::Apps, &Reader::of_everything()).unwrap().layers,
+        &load_settings(folder.path(), &Visibility::Apps, &Reader::unrestricted()).unwrap().layers,
         Arc::clone(&world.clock) as SharedClock,
     )
-    .expire();
+    .remove_expired();
     assert!(folder.path().join("dispatch/long").exists(), "a job that runs for long stays");
     drop(started);
     drop(world);
@@ -371,7 +371,7 @@ fn a_search_that_ran_when_its_server_ended_was_interrupted() {
 }
 
 #[test]
-fn jobs_of_a_user_take_as_much_of_the_disk_as_the_roles_say() {
+fn roles_limit_the_disk_quota_of_jobs() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::new(folder.path());
     let of = |world: &World, user: &str, bytes: u64, time_s: Option<u64>| {
@@ -400,7 +400,7 @@ fn jobs_of_a_user_take_as_much_of_the_disk_as_the_roles_say() {
 }
 
 #[test]
-fn a_sample_is_about_one_of_so_many_events_and_the_same_ones_each_time() {
+fn samples_have_the_requested_ratio_and_are_repeatable() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::new(folder.path());
     let run = |text: &str, sample: u32| {
@@ -423,7 +423,7 @@ fn a_sample_is_about_one_of_so_many_events_and_the_same_ones_each_time() {
 }
 
 #[test]
-fn events_behind_a_report_are_those_it_read() {
+fn source_events_of_a_report_are_those_it_read() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::new(folder.path());
     let asked = JobOptions { level: SearchLevel::Verbose, ..JobOptions::default() };
@@ -431,7 +431,7 @@ fn events_behind_a_report_are_those_it_read() {
     let job = Arc::clone(started.job());
     started.run(None);
     assert!(job.status().record.shows_events() && !job.is_events());
-    let events = |job: &SearchJob, most| world.service.run(job.events_behind(viewer("eva"), most)).unwrap();
+    let events = |job: &SearchJob, most| world.service.run(job.source_events_search(viewer("eva"), most)).unwrap();
     let outcome = events(&job, 5);
     assert!(outcome.events && outcome.table.len() == 5 && outcome.table.fields().contains(&"a".to_owned()));
     assert_eq!(events(&job, EVENTS).table.len() as u64, job.status().matched);
@@ -446,15 +446,14 @@ fn a_real_time_job_follows_its_window_until_it_is_finalised() {
     let started = world.create("eva", "* | stats count", asked()).unwrap();
     let job = Arc::clone(started.job());
     let work = std::thread::spawn(move || started.run(None));
-    let shows =
-        |count: &str| {
-            while job.preview(0, 1).unwrap().tables(&TimeZone::UTC).next().is_none_or(|table| {
-                table.unwrap().rows().next().is_none_or(|row| row.named("count").joined("") != count)
-            }) {
-                assert!(!job.state().is_over(), "{:?}", job.status().failure);
-                std::thread::yield_now();
-            }
-        };
+    let shows = |count: &str| {
+        while job.preview(0, 1).unwrap().tables(&TimeZone::UTC).next().is_none_or(|table| {
+            table.unwrap().rows().next().is_none_or(|row| row.cell_by_name("count").join_values("") != count)
+        }) {
+            assert!(!job.state().is_over(), "{:?}", job.status().failure);
+            std::thread::yield_now();
+        }
+    };
     shows("100");
     assert!(job.status().rows == 0 && job.status().rows_shown == 1 && job.status().previews > 0);
     // Forty seconds later, the window contains the last sixty events.

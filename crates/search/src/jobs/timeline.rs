@@ -43,7 +43,7 @@ impl Timeline {
     }
 
     /// Restores a timeline written by an earlier process, if valid.
-    pub(crate) fn restored(value: &serde_json::Value) -> Option<Timeline> {
+    pub(crate) fn from_json(value: &serde_json::Value) -> Option<Timeline> {
         let timeline = Timeline::deserialize(value).ok()?;
         (timeline.width < WIDTHS.len()).then_some(timeline)
     }
@@ -54,16 +54,16 @@ impl Timeline {
         if self.spans_max == 0 {
             return;
         }
-        *self.counts.entry(self.start_of(time.div_euclid(NS_PER_SEC))).or_default() += 1;
+        *self.counts.entry(self.span_start(time.div_euclid(NS_PER_SEC))).or_default() += 1;
         while self.counts.len() > self.spans_max && self.width + 1 < WIDTHS.len() {
             self.width += 1;
             for (start, count) in std::mem::take(&mut self.counts) {
-                *self.counts.entry(self.start_of(start)).or_default() += count;
+                *self.counts.entry(self.span_start(start)).or_default() += count;
             }
         }
     }
 
-    fn start_of(&self, seconds: i64) -> i64 {
+    fn span_start(&self, seconds: i64) -> i64 {
         seconds - seconds.rem_euclid(WIDTHS[self.width])
     }
 
@@ -95,7 +95,7 @@ mod tests {
             assert!(spans.iter().all(|span| span.seconds == width && span.start % width == 0), "{step} {spans:?}");
             let (first, last) = (times[199] * NS_PER_SEC + 5, times[0] * NS_PER_SEC + 5);
             assert_eq!(timeline.bounds(), Some((first, last)));
-            let restored = Timeline::restored(&serde_json::json!(timeline)).unwrap();
+            let restored = Timeline::from_json(&serde_json::json!(timeline)).unwrap();
             assert!(restored.spans().eq(spans) && restored.bounds() == timeline.bounds());
         }
         let mut none = Timeline::new(0);

@@ -16,21 +16,21 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_stdx::{Fault, SharedClock, log};
 use serde_json::Value;
 
-use super::{ModelSummaries, rows_of};
-use crate::service::{SearchService, WantedSummaries};
+use super::{ModelSummaries, status_rows};
+use crate::service::{ModelSummaryRequest, SearchService};
 
 /// Name of the thread.
 const THREAD: &str = "quarry-summarise";
 /// Interval between two rounds.
-const ROUND_EVERY: Duration = Duration::from_secs(60);
+const ROUND_INTERVAL: Duration = Duration::from_secs(60);
 /// Delay between the start of a server and the first round.
-const FIRST_ROUND: Duration = Duration::from_secs(5);
+const FIRST_ROUND_DELAY: Duration = Duration::from_secs(5);
 /// Delay between a change of the configuration and the next round, because changes often come in groups.
-const AFTER_CHANGE: Duration = Duration::from_secs(1);
+const CHANGE_DELAY: Duration = Duration::from_secs(1);
 /// Maximum share of one core used for building, in percent.
 const CPU_PERCENT: i64 = 25;
 /// Shortest rest in nanoseconds; shorter ones are accumulated.
-const REST_NS_MIN: i64 = 2_000_000;
+const PAUSE_NS_MIN: i64 = 2_000_000;
 /// Niceness of the thread.
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 10;
@@ -44,12 +44,12 @@ pub struct SummaryBuilder {
 /// Tells the thread to end, and that the configuration has changed.
 #[derive(Default)]
 pub struct BuilderSignal {
-    news: Mutex<News>,
+    news: Mutex<SignalState>,
     told: Condvar,
 }
 
 #[derive(Default)]
-struct News {
+struct SignalState {
     /// Whether the thread must end.
     stopping: bool,
     /// Whether the configuration has changed since the last round began.
@@ -58,26 +58,26 @@ struct News {
 
 impl BuilderSignal {
     /// Notes that the configuration has changed: a round begins soon, or after the current one.
-    pub fn configuration_changed(&self) {
-        self.tell(|news| news.configuration_changed = true);
+    pub fn notify_configuration_changed(&self) {
+        self.update(|news| news.configuration_changed = true);
     }
 
-    fn tell(&self, change: impl FnOnce(&mut News)) {
+    fn update(&self, change: impl FnOnce(&mut SignalState)) {
         change(&mut self.news.lock().unwrap_or_else(PoisonError::into_inner));
         self.told.notify_all();
     }
 
     /// Waits; returns `false` when the thread must end.
-    fn rest(&self, time: Duration) -> bool {
-        self.rest_while(time, |news| !news.stopping)
+    fn pause(&self, time: Duration) -> bool {
+        self.pause_while(time, |news| !news.stopping)
     }
 
     /// Like [`BuilderSignal::rest`], but returns early when the configuration changes.
-    fn rest_until_change(&self, time: Duration) -> bool {
-        self.rest_while(time, |news| !news.stopping && !news.configuration_changed)
+    fn pause_until_change(&self, time: Duration) -> bool {
+        self.pause_while(time, |news| !news.stopping && !news.configuration_changed)
     }
 
-    fn rest_while(&self, time: Duration, goes_on: impl Fn(&News) -> bool) -> bool {
+    fn pause_while(&self, time: Duration, goes_on: impl Fn(&SignalState) -> bool) -> bool {
         let news = self.news.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.told.wait_timeout_while(news, time, |news| goes_on(news));
         !waited.unwrap_or_else(PoisonError::into_inner).0.stopping
@@ -97,21 +97,21 @@ pub fn start(
     clock: &SharedClock,
     signal: &Arc<BuilderSignal>,
 ) -> std::io::Result<SummaryBuilder> {
-    let mut work = Work { current, clock: clock.clone(), signal: Arc::clone(signal), told: BTreeSet::new() };
+    let mut work = BuilderThread { current, clock: clock.clone(), signal: Arc::clone(signal), told: BTreeSet::new() };
     let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || work.run())?;
     Ok(SummaryBuilder { signal: Arc::clone(signal), thread: Some(thread) })
 }
 
 impl Drop for SummaryBuilder {
     fn drop(&mut self) {
-        self.signal.tell(|news| news.stopping = true);
+        self.signal.update(|news| news.stopping = true);
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             log::error("summarising data models ended by a fault of quarry; searches read the events");
         }
     }
 }
 
-struct Work {
+struct BuilderThread {
     current: CurrentService,
     clock: SharedClock,
     signal: Arc<BuilderSignal>,
@@ -119,46 +119,46 @@ struct Work {
     told: BTreeSet<String>,
 }
 
-impl Work {
+impl BuilderThread {
     fn run(&mut self) {
         // A failure is harmless: without a lower priority, the thread only competes with others.
         #[cfg(target_os = "linux")]
         let _refused = rustix::process::nice(NICENESS);
-        let mut goes_on = self.signal.rest(FIRST_ROUND);
+        let mut goes_on = self.signal.pause(FIRST_ROUND_DELAY);
         while goes_on {
-            self.signal.tell(|news| news.configuration_changed = false);
-            self.round();
-            goes_on = self.signal.rest_until_change(ROUND_EVERY) && self.signal.rest(AFTER_CHANGE);
+            self.signal.update(|news| news.configuration_changed = false);
+            self.run_round();
+            goes_on = self.signal.pause_until_change(ROUND_INTERVAL) && self.signal.pause(CHANGE_DELAY);
         }
     }
 
     /// One round over all models.
-    fn round(&mut self) {
+    fn run_round(&mut self) {
         let search = match (self.current)() {
             Ok(search) => search,
-            Err(fault) => return self.tell_once(format!("data models are not summarised: {fault}")),
+            Err(fault) => return self.report_once(format!("data models are not summarised: {fault}")),
         };
         let Some(summaries) = search.summaries() else { return };
         let (mut names, mut rows, mut is_whole) = (BTreeSet::new(), Vec::new(), true);
         for model in summaries.models() {
             let settings = summaries.settings_of(&model);
-            for wrong in summaries.wrong_times(&model, &settings, self.clock.now_ns()) {
-                self.tell_once(wrong);
+            for wrong in summaries.invalid_time_messages(&model, &settings, self.clock.now_ns()) {
+                self.report_once(wrong);
             }
-            match self.model(&search, summaries, &model) {
+            match self.build_model(&search, summaries, &model) {
                 Ok((model_names, model_rows)) => {
                     names.extend(model_names);
                     for row in &model_rows {
                         if let Some(fault) = row["error"].as_str() {
                             let object = row["object"].as_str().unwrap_or_default();
-                            self.tell_once(format!("data model {model}.{object} is only partly summarised: {fault}"));
+                            self.report_once(format!("data model {model}.{object} is only partly summarised: {fault}"));
                         }
                     }
                     rows.extend(model_rows);
                 }
                 Err(fault) => {
                     is_whole = false;
-                    self.tell_once(format!("data model {model} is not summarised: {fault}"));
+                    self.report_once(format!("data model {model} is not summarised: {fault}"));
                     rows.push(serde_json::json!({ "model": model, "complete": 0.0, "error": fault.to_string() }));
                 }
             }
@@ -167,14 +167,14 @@ impl Work {
             }
         }
         if let Some((name, why)) = summaries.take_fault() {
-            self.tell_once(format!("summary {name} is rebuilt: {why}"));
+            self.report_once(format!("summary {name} is rebuilt: {why}"));
         }
         if is_whole {
-            tidy(summaries, &names, &rows);
+            remove_obsolete(summaries, &names, &rows);
         }
     }
 
-    fn model(
+    fn build_model(
         &self,
         search: &SearchService,
         summaries: &ModelSummaries,
@@ -183,7 +183,7 @@ impl Work {
         let settings = summaries.settings_of(model);
         let now = self.clock.now_ns();
         let (earliest, backfill) = summaries.bounds(&settings, now);
-        let wanted = WantedSummaries { model: model.to_owned(), earliest, backfill, build: true };
+        let wanted = ModelSummaryRequest { model: model.to_owned(), earliest, backfill, build: true };
         let began = self.clock.elapsed_ns();
         let limit = settings.max_time_seconds.map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX));
         let (mut since, mut owed) = (began, 0_i64);
@@ -194,33 +194,33 @@ impl Work {
             if is_late || self.signal.is_stopping() {
                 return false;
             }
-            if owed >= REST_NS_MIN && !self.signal.rest(Duration::from_nanos(owed.unsigned_abs())) {
+            if owed >= PAUSE_NS_MIN && !self.signal.pause(Duration::from_nanos(owed.unsigned_abs())) {
                 return false;
             }
-            if owed >= REST_NS_MIN {
+            if owed >= PAUSE_NS_MIN {
                 owed = 0;
             }
             since = self.clock.elapsed_ns();
             true
         };
         let report = search.summarise(&wanted, &mut go_on)?;
-        let rows = rows_of(model, &report, now);
+        let rows = status_rows(model, &report, now);
         Ok((report.names, rows))
     }
 
-    fn tell_once(&mut self, text: String) {
-        if self.told.len() < TOLD_MAX && self.told.insert(text.clone()) {
+    fn report_once(&mut self, text: String) {
+        if self.told.len() < REPORTED_MAX && self.told.insert(text.clone()) {
             log::warning(text);
         }
     }
 }
 
 /// Maximum number of distinct errors reported.
-const TOLD_MAX: usize = 1_000;
+const REPORTED_MAX: usize = 1_000;
 
 /// Removes obsolete summaries and writes the round's status.
-fn tidy(summaries: &ModelSummaries, names: &BTreeSet<String>, rows: &[Value]) {
-    if let Err(error) = summaries.remove_others(names) {
+fn remove_obsolete(summaries: &ModelSummaries, names: &BTreeSet<String>, rows: &[Value]) {
+    if let Err(error) = summaries.remove_all_except(names) {
         log::warning(format!("old summaries cannot be removed: {error}"));
     }
     if rows.is_empty() && summaries.status().is_empty() {
@@ -243,7 +243,7 @@ mod tests {
 
     use super::*;
     use crate::namespaces::{Namespaces, Visibility};
-    use crate::setup::tests::settings_of;
+    use crate::setup::tests::load_settings;
 
     const MODEL: &str = r#"{"objects": [{"objectName": "Orders", "parentName": "BaseEvent",
         "constraints": [{"search": "kind=order"}], "fields": [{"fieldName": "user"}],
@@ -254,7 +254,7 @@ mod tests {
     struct Node {
         store: Arc<Store>,
         namespaces: Arc<Namespaces>,
-        work: Work,
+        work: BuilderThread,
     }
 
     /// A data directory with an app that defines and accelerates a model.
@@ -268,15 +268,16 @@ mod tests {
         if !app.join("lookups/people.csv").exists() {
             std::fs::write(app.join("lookups/people.csv"), "user,team\neva,red\n").unwrap();
         }
-        let settings = settings_of(dir, &Visibility::Apps, &Reader::of_everything()).unwrap();
+        let settings = load_settings(dir, &Visibility::Apps, &Reader::unrestricted()).unwrap();
         let clock = settings.clock.clone();
         let store = Store::open(StoreOptions::at(dir), clock.clone()).unwrap();
         let data_dir = dir.to_owned();
-        let read = Box::new(move |visibility: &Visibility, reader: &Reader| settings_of(&data_dir, visibility, reader));
+        let read =
+            Box::new(move |visibility: &Visibility, reader: &Reader| load_settings(&data_dir, visibility, reader));
         let namespaces = Arc::new(Namespaces::new(&settings, store.clone(), read).unwrap());
         let of_work = Arc::clone(&namespaces);
         let current: CurrentService = Box::new(move || of_work.service_of_apps(&Permissions::owner()));
-        let work = Work { current, clock, signal: Arc::default(), told: BTreeSet::new() };
+        let work = BuilderThread { current, clock, signal: Arc::default(), told: BTreeSet::new() };
         Node { store, namespaces, work }
     }
 
@@ -296,17 +297,17 @@ mod tests {
         }
 
         fn round(&mut self) -> Vec<Value> {
-            self.work.round();
+            self.work.run_round();
             self.search().summaries().unwrap().status()
         }
 
         fn answer(&self, text: &str) -> Vec<Vec<String>> {
-            let params = SearchParams { text: text.to_owned(), ..SearchParams::of_owner() };
+            let params = SearchParams { text: text.to_owned(), ..SearchParams::for_owner() };
             let outcome = self.search().run(params).unwrap();
             outcome
                 .table
                 .rows()
-                .map(|row| row.cells().map(|(_, cell)| cell.joined(" ").into_owned()).collect())
+                .map(|row| row.cells().map(|(_, cell)| cell.join_values(" ").into_owned()).collect())
                 .collect()
         }
     }
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_makes_what_is_missing_and_removes_what_nobody_needs() {
+    fn rounds_build_missing_and_remove_unused_summaries() {
         let dir = tempdir().unwrap();
         let mut node = node(dir.path());
         node.add("kind=order user=eva");
@@ -373,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_accelerated_and_no_longer_without_a_restart() {
+    fn acceleration_changes_apply_without_a_restart() {
         let dir = tempdir().unwrap();
         let mut node = node(dir.path());
         node.add("kind=order user=eva");
@@ -381,7 +382,7 @@ mod tests {
         let only = BY_TEAM.replace("tstats", "tstats summariesonly=true");
         for (text, rows) in [("false", 0), ("true", 1), ("false", 0)] {
             std::fs::write(&settings, format!("[Shop]\nacceleration = {text}\n")).unwrap();
-            node.namespaces.reread("datamodels");
+            node.namespaces.mark_conf_changed("datamodels");
             assert_eq!(node.round().len(), rows, "{text}");
             assert_eq!((node.answer(BY_TEAM).len(), node.answer(&only).len()), (1, rows), "{text}");
         }
@@ -389,26 +390,26 @@ mod tests {
     }
 
     #[test]
-    fn the_thread_begins_a_round_when_it_is_told_of_a_change() {
+    fn configuration_changes_start_a_round() {
         let signal = BuilderSignal::default();
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| signal.rest_until_change(Duration::MAX));
-            signal.configuration_changed();
+            let waiting = scope.spawn(|| signal.pause_until_change(Duration::MAX));
+            signal.notify_configuration_changed();
             assert!(waiting.join().unwrap());
         });
         // A change during a round is not lost.
-        assert!(signal.rest_until_change(Duration::MAX));
-        signal.tell(|news| news.stopping = true);
-        assert!(!signal.rest(Duration::MAX) && !signal.rest_until_change(Duration::MAX));
+        assert!(signal.pause_until_change(Duration::MAX));
+        signal.update(|news| news.stopping = true);
+        assert!(!signal.pause(Duration::MAX) && !signal.pause_until_change(Duration::MAX));
     }
 
     #[test]
-    fn a_stop_ends_a_round_and_keeps_what_is_there() {
+    fn stopping_ends_a_round_and_keeps_finished_summaries() {
         let dir = tempdir().unwrap();
         let mut node = node(dir.path());
         node.add("kind=order user=eva");
         node.round();
-        node.work.signal.tell(|news| news.stopping = true);
+        node.work.signal.update(|news| news.stopping = true);
         let before = files(dir.path());
         node.add("kind=order user=eva");
         node.round();

@@ -32,14 +32,14 @@ pub use builder::{BuilderSignal, CurrentService, SummaryBuilder, start};
 /// Folder of the summaries, relative to the data directory.
 const FOLDER: &str = "datamodel_summary";
 /// File extension of summaries.
-const ENDING: &str = ".summary";
+const EXTENSION: &str = ".summary";
 /// File with the result of the last building round.
 const STATUS: &str = "status.json";
 /// File extension of incomplete files, which a crash may leave.
-const UNFINISHED: &str = ".unfinished";
+const INCOMPLETE_EXTENSION: &str = ".unfinished";
 
 /// Index-time settings of props.conf, which do not affect summaries.
-const INDEX_TIME: [&str; 34] = [
+const INDEX_TIME_SETTINGS: [&str; 34] = [
     "ADD_EXTRA_TIME_FIELDS",
     "ANNOTATE_PUNCT",
     "BREAK_ONLY_BEFORE",
@@ -101,7 +101,7 @@ impl ModelSummaries {
             addresses: None,
             dispatch: None,
         };
-        let (settings, tables) = search_time(layers);
+        let (settings, tables) = search_time_digest(layers);
         ModelSummaries {
             layers: layers.clone(),
             folder: LocalFolder::open_existing(&data_dir.join(FOLDER)),
@@ -129,21 +129,21 @@ impl ModelSummaries {
     }
 
     /// Removes all summaries that are not in `names`, and leftovers of a crash. Returns the number of removed files.
-    pub fn remove_others(&self, names: &BTreeSet<String>) -> Result<usize, BlobError> {
+    pub fn remove_all_except(&self, names: &BTreeSet<String>) -> Result<usize, BlobError> {
         let root = self.folder.path("");
         if !root.is_dir() {
             return Ok(0);
         }
         let mut removed = 0;
         for name in self.folder.list()? {
-            if name.ends_with(ENDING) && !names.contains(&name) {
+            if name.ends_with(EXTENSION) && !names.contains(&name) {
                 self.folder.delete(&name)?;
                 removed += 1;
             }
         }
         for folder in std::fs::read_dir(&root).into_iter().flatten().flatten().map(|entry| entry.path()) {
             for file in std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
-                let is_leftover = file.to_string_lossy().ends_with(UNFINISHED);
+                let is_leftover = file.to_string_lossy().ends_with(INCOMPLETE_EXTENSION);
                 // The next round tries again to remove the file.
                 if is_leftover && std::fs::remove_file(&file).is_ok() {
                     removed += 1;
@@ -189,7 +189,7 @@ impl ModelSummaries {
     }
 
     /// Messages about invalid times in a model's settings.
-    fn wrong_times(&self, model: &str, settings: &AccelerationSettings, now: TimeNs) -> Vec<String> {
+    fn invalid_time_messages(&self, model: &str, settings: &AccelerationSettings, now: TimeNs) -> Vec<String> {
         let times = [("earliest_time", &settings.earliest_time), ("backfill_time", &settings.backfill_time)];
         let wrong = times.into_iter().filter_map(|(key, text)| {
             let text = text.as_deref()?;
@@ -203,7 +203,7 @@ impl ModelSummaries {
 }
 
 /// Rows of a model's report, one for each object.
-pub fn rows_of(model: &str, report: &SummaryReport, now: TimeNs) -> Vec<Value> {
+pub fn status_rows(model: &str, report: &SummaryReport, now: TimeNs) -> Vec<Value> {
     let seconds = |time: Option<TimeNs>| time.map(|time| time.div_euclid(NS_PER_SEC));
     let row = |object: &quarry_engine::SummaryObject| {
         let complete = match object.slabs_total {
@@ -230,11 +230,12 @@ pub fn rows_of(model: &str, report: &SummaryReport, now: TimeNs) -> Vec<Value> {
 }
 
 /// A digest of the settings that define search-time fields, and the tables that `LOOKUP-` names.
-fn search_time(layers: &Layers) -> (String, BTreeSet<String>) {
+fn search_time_digest(layers: &Layers) -> (String, BTreeSet<String>) {
     let mut hasher = Sha256::new();
     let mut tables = BTreeSet::new();
-    let is_past =
-        |key: &str| INDEX_TIME.iter().any(|known| *known == key || known.ends_with('-') && key.starts_with(known));
+    let is_past = |key: &str| {
+        INDEX_TIME_SETTINGS.iter().any(|known| *known == key || known.ends_with('-') && key.starts_with(known))
+    };
     for conf in ["multikv", "props", "transforms"] {
         let merged = layers.conf(conf);
         for stanza in merged.stanzas() {
@@ -270,7 +271,7 @@ impl SummaryStore for ModelSummaries {
                 },
                 None => {
                     let file = definition.map_or(name.as_str(), |definition| &definition.filename);
-                    format!("{:?}", self.lookups.files.state(file)?)
+                    format!("{:?}", self.lookups.files.version(file)?)
                 }
             };
             text.push_str(&format!("\n{name:?} {state}"));
@@ -290,7 +291,7 @@ impl SummaryStore for ModelSummaries {
         Ok(self.folder.put(name, bytes)?)
     }
 
-    fn unusable(&self, name: &str, why: &str) {
+    fn report_unusable(&self, name: &str, why: &str) {
         let fault = (name.to_owned(), why.to_owned());
         self.last_fault.lock().unwrap_or_else(PoisonError::into_inner).replace(fault);
     }

@@ -238,14 +238,14 @@ impl ObjectKind {
         let sections = TABLES.iter().find(|table| table.conf == conf).and_then(|table| table.sections_of(stanza));
         let mut rows = sections.into_iter().flatten().flat_map(|section| section.rows);
         match rows.find(|row| row.name == name) {
-            Some(row) => Parameter { name, help: row.doc, value: value_of(row.kind) },
+            Some(row) => Parameter { name, help: row.doc, value: placeholder_of(row.kind) },
             None => Parameter { name, help: "", value: "VALUE" },
         }
     }
 }
 
 /// Placeholder of values of a type.
-fn value_of(kind: ValueKind) -> &'static str {
+fn placeholder_of(kind: ValueKind) -> &'static str {
     match kind {
         ValueKind::Bool => "BOOL",
         ValueKind::Integer { .. } => "N",

@@ -32,7 +32,7 @@ pub(super) fn write(result: &ResultTable, cells: CsvCells, out: &mut dyn Write) 
             if at > 0 {
                 line.push(',');
             }
-            cells.write(&value.joined("\n"), &mut line);
+            cells.write(&value.join_values("\n"), &mut line);
         }
         writeln!(out, "{line}")?;
     }

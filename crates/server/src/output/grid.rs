@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 
-use super::text_width::{visible, width, wrapped};
+use super::text_width::{escape_line, width, wrap};
 
 /// Blanks between columns.
 const GAP: usize = 2;
@@ -38,9 +38,9 @@ pub(crate) struct Grid {
 
 /// Widths of the displayed columns, which are the leading columns of the grid.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fit(Vec<usize>);
+pub(crate) struct ColumnWidths(Vec<usize>);
 
-impl Fit {
+impl ColumnWidths {
     /// Number of columns shown.
     pub(crate) fn columns(&self) -> usize {
         self.0.len()
@@ -51,7 +51,7 @@ impl Grid {
     /// Creates an empty grid for a terminal of this width; `None` for other outputs.
     pub(crate) fn new(headings: Vec<Heading>, terminal: Option<usize>) -> Grid {
         let heading = |heading: Heading| match terminal {
-            Some(_) => Heading { text: visible(&heading.text).into_owned(), ..heading },
+            Some(_) => Heading { text: escape_line(&heading.text).into_owned(), ..heading },
             None => heading,
         };
         Grid { headings: headings.into_iter().map(heading).collect(), rows: Vec::new(), terminal }
@@ -60,39 +60,39 @@ impl Grid {
     /// Adds a row; line breaks in cells are kept.
     pub(crate) fn push<'c>(&mut self, cells: impl IntoIterator<Item = std::borrow::Cow<'c, str>>) {
         let lines = |cell: std::borrow::Cow<'_, str>| match self.terminal {
-            Some(_) => cell.lines().map(|line| visible(line).into_owned()).collect(),
+            Some(_) => cell.lines().map(|line| escape_line(line).into_owned()).collect(),
             None => cell.lines().map(str::to_owned).collect(),
         };
         self.rows.push(cells.into_iter().map(lines).collect());
     }
 
     /// Computes the widths and the displayed columns.
-    pub(crate) fn fit(&self) -> Fit {
-        let (natural, least) = self.wanted_widths();
-        let Some(terminal) = self.terminal else { return Fit(natural) };
+    pub(crate) fn fit(&self) -> ColumnWidths {
+        let (natural, least) = self.natural_widths();
+        let Some(terminal) = self.terminal else { return ColumnWidths(natural) };
         let mut used = 0;
         let fits = |least: &&usize| {
             used += **least + if used > 0 { GAP } else { 0 };
             used <= terminal
         };
         let columns = least.iter().take_while(fits).count().max(1).min(natural.len());
-        Fit(shared(&natural[..columns], &least[..columns], terminal))
+        ColumnWidths(fit_widths(&natural[..columns], &least[..columns], terminal))
     }
 
     /// Computes the widths for a further part of the rows: the columns are the same, but wider if these rows have
     /// longer values. A line may then be longer than the terminal, which is better than breaking a value into single
     /// letters.
-    pub(crate) fn fit_after(&self, before: &Fit) -> Fit {
-        let (natural, least) = self.wanted_widths();
+    pub(crate) fn widen_fit(&self, before: &ColumnWidths) -> ColumnWidths {
+        let (natural, least) = self.natural_widths();
         let at_least = |wanted: &[usize]| -> Vec<usize> {
             wanted.iter().zip(&before.0).map(|(&wanted, &width)| wanted.max(width)).collect()
         };
         let (natural, least) = (at_least(&natural), at_least(&least));
-        Fit(self.terminal.map_or_else(|| natural.clone(), |terminal| shared(&natural, &least, terminal)))
+        ColumnWidths(self.terminal.map_or_else(|| natural.clone(), |terminal| fit_widths(&natural, &least, terminal)))
     }
 
     /// The width of each column's widest line, and the minimum width to which each column may be wrapped.
-    fn wanted_widths(&self) -> (Vec<usize>, Vec<usize>) {
+    fn natural_widths(&self) -> (Vec<usize>, Vec<usize>) {
         let heading = |at: usize| width(&self.headings[at].text);
         let cells = |at: usize| self.rows.iter().filter_map(move |row| row.get(at)).flatten();
         let natural: Vec<usize> = (0..self.headings.len())
@@ -109,14 +109,18 @@ impl Grid {
     }
 
     /// Names of the dropped columns.
-    pub(crate) fn left_out(&self, fit: &Fit) -> Vec<&str> {
+    pub(crate) fn dropped_columns(&self, fit: &ColumnWidths) -> Vec<&str> {
         self.headings[fit.columns()..].iter().map(|heading| heading.text.as_str()).collect()
     }
 
     /// Writes the headings, bold if `color`.
-    pub(crate) fn write_head(&self, fit: &Fit, color: bool, out: &mut dyn Write) -> io::Result<()> {
-        let cells: Vec<Vec<&str>> =
-            self.headings.iter().zip(&fit.0).map(|(heading, &columns)| self.cut(&heading.text, columns)).collect();
+    pub(crate) fn write_head(&self, fit: &ColumnWidths, color: bool, out: &mut dyn Write) -> io::Result<()> {
+        let cells: Vec<Vec<&str>> = self
+            .headings
+            .iter()
+            .zip(&fit.0)
+            .map(|(heading, &columns)| self.wrap_line(&heading.text, columns))
+            .collect();
         self.write_cells(
             &cells,
             fit,
@@ -128,14 +132,14 @@ impl Grid {
     /// Writes the rows; `dress` may colour a line of a cell; it gets the number of the column.
     pub(crate) fn write_rows(
         &self,
-        fit: &Fit,
+        fit: &ColumnWidths,
         dress: &dyn Fn(usize, &str) -> String,
         out: &mut dyn Write,
     ) -> io::Result<()> {
         for row in &self.rows {
             let lines = row.iter().zip(&fit.0);
             let cells: Vec<Vec<&str>> = lines
-                .map(|(lines, &columns)| lines.iter().flat_map(|line| self.cut(line, columns)).collect())
+                .map(|(lines, &columns)| lines.iter().flat_map(|line| self.wrap_line(line, columns)).collect())
                 .collect();
             self.write_cells(&cells, fit, dress, out)?;
         }
@@ -143,14 +147,14 @@ impl Grid {
     }
 
     /// Wraps a line of a cell to the width of its column.
-    fn cut<'t>(&self, line: &'t str, columns: usize) -> Vec<&'t str> {
-        if self.terminal.is_some() { wrapped(line, columns) } else { vec![line] }
+    fn wrap_line<'t>(&self, line: &'t str, columns: usize) -> Vec<&'t str> {
+        if self.terminal.is_some() { wrap(line, columns) } else { vec![line] }
     }
 
     fn write_cells(
         &self,
         cells: &[Vec<&str>],
-        fit: &Fit,
+        fit: &ColumnWidths,
         dress: &dyn Fn(usize, &str) -> String,
         out: &mut dyn Write,
     ) -> io::Result<()> {
@@ -179,7 +183,7 @@ impl Grid {
 }
 
 /// Widths that fit the terminal together: the widest columns are reduced first, and none below its minimum.
-fn shared(natural: &[usize], least: &[usize], terminal: usize) -> Vec<usize> {
+fn fit_widths(natural: &[usize], least: &[usize], terminal: usize) -> Vec<usize> {
     let room = terminal.saturating_sub(GAP * natural.len().saturating_sub(1)).max(1);
     let capped = |cap: usize| natural.iter().zip(least).map(move |(&natural, &least)| natural.min(cap.max(least)));
     let widest = natural.iter().copied().max().unwrap_or(0);
@@ -211,12 +215,12 @@ mod tests {
         let (fit, mut out) = (grid.fit(), Vec::new());
         grid.write_head(&fit, false, &mut out).unwrap();
         grid.write_rows(&fit, &|_, line| line.to_owned(), &mut out).unwrap();
-        let left_out = grid.left_out(&fit).into_iter().map(str::to_owned).collect();
+        let left_out = grid.dropped_columns(&fit).into_iter().map(str::to_owned).collect();
         (String::from_utf8(out).unwrap(), left_out)
     }
 
     #[test]
-    fn headings_stand_over_their_columns_whatever_is_in_them() {
+    fn headings_are_aligned_with_their_columns() {
         let rows: &[&[&str]] = &[&["日本", "7", "x"], &["e\u{301}", "1234", "y"]];
         let (text, _) = grid(None, &[("name", false), ("n", true), ("z", false)], rows);
         assert_eq!(text, "name     n  z\n日本     7  x\ne\u{301}     1234  y\n");
@@ -224,7 +228,7 @@ mod tests {
         assert_eq!(text, "a          b\n\\x1b[1mx   y\nt       t  y\n");
         let mut colored = Vec::new();
         let grid = Grid::new(vec![Heading { text: "n".into(), is_numeric: true }], None);
-        grid.write_head(&Fit(vec![4]), true, &mut colored).unwrap();
+        grid.write_head(&ColumnWidths(vec![4]), true, &mut colored).unwrap();
         assert_eq!(String::from_utf8(colored).unwrap(), "   \u{1b}[1mn\u{1b}[0m\n");
     }
 
@@ -250,16 +254,16 @@ mod tests {
         };
         let first = of(["1", "1"]).fit();
         let later = of(["20000", "1234567"]);
-        let fit = later.fit_after(&first);
-        assert_eq!((first, fit.clone()), (Fit(vec![1, 5]), Fit(vec![5, 7])));
-        assert_eq!(of(["2", "2"]).fit_after(&fit), fit, "columns do not become narrower again");
+        let fit = later.widen_fit(&first);
+        assert_eq!((first, fit.clone()), (ColumnWidths(vec![1, 5]), ColumnWidths(vec![5, 7])));
+        assert_eq!(of(["2", "2"]).widen_fit(&fit), fit, "columns do not become narrower again");
         let mut out = Vec::new();
         later.write_rows(&fit, &|_, line| line.to_owned(), &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "20000  1234567\n");
     }
 
     #[test]
-    fn columns_without_room_are_left_out_from_the_right() {
+    fn columns_that_do_not_fit_are_dropped_from_the_right() {
         let names: Vec<String> = (0..30).map(|at| format!("column{at}")).collect();
         let headings: Vec<(&str, bool)> = names.iter().map(|name| (name.as_str(), false)).collect();
         let row: Vec<&str> = names.iter().map(|_| "value").collect();

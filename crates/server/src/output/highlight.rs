@@ -9,10 +9,10 @@ const MARKED: &str = "\u{1b}[1;33m";
 const PLAIN: &str = "\u{1b}[0m";
 
 /// Colours the search terms in a line.
-pub(super) fn highlighted(line: &str, sought: &[SearchedText]) -> String {
+pub(super) fn highlight(line: &str, sought: &[SearchedText]) -> String {
     let (mut out, mut at) = (String::with_capacity(line.len()), 0);
     while at < line.len() {
-        match sought.iter().filter_map(|text| length_at(line, at, text)).max() {
+        match sought.iter().filter_map(|text| match_length_at(line, at, text)).max() {
             Some(length) => {
                 out.push_str(MARKED);
                 out.push_str(&line[at..at + length]);
@@ -30,7 +30,7 @@ pub(super) fn highlighted(line: &str, sought: &[SearchedText]) -> String {
 }
 
 /// Length of a search term at a position of the line, if it occurs there.
-fn length_at(line: &str, at: usize, sought: &SearchedText) -> Option<usize> {
+fn match_length_at(line: &str, at: usize, sought: &SearchedText) -> Option<usize> {
     let length = sought.text.len();
     let here = line.get(at..at + length)?;
     let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
@@ -45,11 +45,11 @@ mod tests {
 
     fn marked(search: &str, line: &str) -> String {
         let sought = quarry_spl::analyse::highlighted_texts(&quarry_spl::parse(search).pipeline.commands);
-        highlighted(line, &sought).replace(MARKED, "<").replace(PLAIN, ">")
+        highlight(line, &sought).replace(MARKED, "<").replace(PLAIN, ">")
     }
 
     #[test]
-    fn whole_words_phrases_and_values_are_marked() {
+    fn words_phrases_and_values_are_highlighted() {
         for (search, line, want) in [
             ("error", "an Error, no errors: ERROR", "an <Error>, no errors: <ERROR>"),
             ("err*", "errors", "<err>ors"),

@@ -8,26 +8,26 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use quarry_search::cell::{ColumnType, JsonType};
+use quarry_search::cell::{JsonType, JsonTypeDetector};
 use quarry_search::{Cell, ResultTable, Row, cell};
 
 /// The types of an array's fields.
 #[derive(Default)]
-pub(super) struct FieldTypes(HashMap<String, ColumnType>);
+pub(super) struct FieldTypes(HashMap<String, JsonTypeDetector>);
 
 impl FieldTypes {
     /// Inspects rows to determine the types of their fields.
-    pub(super) fn learn(&mut self, result: &ResultTable) {
-        let mut types: Vec<ColumnType> =
+    pub(super) fn update(&mut self, result: &ResultTable) {
+        let mut types: Vec<JsonTypeDetector> =
             result.fields().iter().map(|name| self.0.get(name).copied().unwrap_or_default()).collect();
         for row in result.rows() {
-            types.iter_mut().zip(row.cells()).for_each(|(column, (_, value))| column.learn(&value));
+            types.iter_mut().zip(row.cells()).for_each(|(column, (_, value))| column.update(&value));
         }
         self.0.extend(result.fields().iter().cloned().zip(types));
     }
 
     fn of(&self, name: &str) -> JsonType {
-        self.0.get(name).map_or(JsonType::Mixed, ColumnType::json)
+        self.0.get(name).map_or(JsonType::Mixed, JsonTypeDetector::json_type)
     }
 }
 
@@ -43,7 +43,7 @@ pub(super) fn write_items(
     for (at, row) in result.rows().enumerate() {
         text.clear();
         text.push_str(if is_first && at == 0 { "[\n" } else { ",\n" });
-        object(row, types.iter().copied(), &mut text);
+        write_object(row, types.iter().copied(), &mut text);
         out.write_all(text.as_bytes())?;
     }
     Ok(())
@@ -58,14 +58,14 @@ pub(super) fn write_lines(result: &ResultTable, out: &mut dyn Write) -> io::Resu
     let mut text = String::new();
     for row in result.rows() {
         text.clear();
-        object(row, std::iter::repeat(JsonType::Mixed), &mut text);
+        write_object(row, std::iter::repeat(JsonType::Mixed), &mut text);
         text.push('\n');
         out.write_all(text.as_bytes())?;
     }
     Ok(())
 }
 
-fn object(row: Row<'_>, types: impl Iterator<Item = JsonType>, out: &mut String) {
+fn write_object(row: Row<'_>, types: impl Iterator<Item = JsonType>, out: &mut String) {
     out.push('{');
     let mut first = true;
     for ((name, value), kind) in row.cells().zip(types).filter(|((_, value), _)| *value != Cell::Null) {

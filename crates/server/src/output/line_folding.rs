@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 use std::io::IsTerminal;
 
-use super::text_width::{harmless, is_unsafe, width};
-use crate::printed_commands::completed;
+use super::text_width::{escape_unsafe, is_unsafe, width};
+use crate::printed_commands::add_data_dir;
 
 /// Colours of messages: red, yellow, cyan, and the reset code.
 pub(crate) const RED: &str = "\u{1b}[1;31m";
@@ -13,29 +13,29 @@ pub(crate) const YELLOW: &str = "\u{1b}[1;33m";
 pub(crate) const CYAN: &str = "\u{1b}[1;36m";
 pub(crate) const PLAIN: &str = "\u{1b}[0m";
 /// Escape sequences that a message may contain.
-const SHADES: [&str; 4] = [RED, YELLOW, CYAN, PLAIN];
+const COLOR_CODES: [&str; 4] = [RED, YELLOW, CYAN, PLAIN];
 
 /// Maximum hanging indent below a name and its description.
-const HANG_MAX: usize = 40;
+const HANGING_INDENT_MAX: usize = 40;
 
 /// Width of the terminal on standard error; `None` for a pipe or file.
-pub(crate) fn width_of_stderr() -> Option<u16> {
+pub(crate) fn stderr_width() -> Option<u16> {
     let (_, columns) = console::Term::stderr().size_checked().filter(|_| std::io::stderr().is_terminal())?;
     Some(columns)
 }
 
 /// Prepares a message for standard error: adds the data directory to its commands, and folds it on a terminal.
-pub(crate) fn told(text: &str) -> String {
-    let text = completed(text);
-    let text = harmless_beside(&text, &SHADES);
-    match width_of_stderr() {
-        Some(columns) => folded(&text, usize::from(columns)),
+pub(crate) fn prepare_message(text: &str) -> String {
+    let text = add_data_dir(text);
+    let text = escape_except(&text, &COLOR_CODES);
+    match stderr_width() {
+        Some(columns) => fold_text(&text, usize::from(columns)),
         None => text.into_owned(),
     }
 }
 
 /// Escapes control characters, which names of files and fields may contain, except our own colour codes.
-fn harmless_beside<'t>(text: &'t str, shades: &[&str]) -> Cow<'t, str> {
+fn escape_except<'t>(text: &'t str, shades: &[&str]) -> Cow<'t, str> {
     if !text.contains(|c| is_unsafe(c) && c != '\n') {
         return Cow::Borrowed(text);
     }
@@ -49,14 +49,14 @@ fn harmless_beside<'t>(text: &'t str, shades: &[&str]) -> Cow<'t, str> {
         }
         let next = rest.char_indices().skip(1).find(|(_, c)| *c == '\u{1b}');
         let len = next.map_or(rest.len(), |(at, _)| at);
-        out.push_str(&harmless(&rest[..len], false));
+        out.push_str(&escape_unsafe(&rest[..len], false));
         rest = &rest[len..];
     }
     Cow::Owned(out)
 }
 
 /// Folds a text so that no line is wider than `columns`, unless a single word is.
-pub(crate) fn folded(text: &str, columns: usize) -> String {
+pub(crate) fn fold_text(text: &str, columns: usize) -> String {
     let mut out = String::with_capacity(text.len());
     for (at, line) in text.split('\n').enumerate() {
         if at > 0 {
@@ -69,18 +69,18 @@ pub(crate) fn folded(text: &str, columns: usize) -> String {
 
 /// Folds one line.
 fn fold(line: &str, columns: usize, out: &mut String) {
-    if shown_width(line) <= columns {
+    if display_width(line) <= columns {
         out.push_str(line);
         return;
     }
-    let hang = hang_of(line).min(columns / 2);
+    let hang = hanging_indent(line).min(columns / 2);
     let (mut used, mut blanks) = (0, 0);
     for (at, word) in line.split(' ').enumerate() {
         blanks += usize::from(at > 0);
         if word.is_empty() {
             continue;
         }
-        let wide = shown_width(word);
+        let wide = display_width(word);
         if used > hang && used + blanks + wide > columns {
             out.push('\n');
             out.extend(std::iter::repeat_n(' ', hang));
@@ -96,18 +96,18 @@ fn fold(line: &str, columns: usize, out: &mut String) {
 }
 
 /// Column at which the text of a line begins: after a name and at least two blanks, or after its indent.
-fn hang_of(line: &str) -> usize {
+fn hanging_indent(line: &str) -> usize {
     let indent = line.len() - line.trim_start_matches(' ').len();
     let gap = line[indent..].find("  ").map(|at| indent + at);
     let text = gap.map(|gap| {
         let blanks = line[gap..].len() - line[gap..].trim_start_matches(' ').len();
-        shown_width(&line[..gap]) + blanks
+        display_width(&line[..gap]) + blanks
     });
-    text.filter(|&text| text <= HANG_MAX).unwrap_or(indent)
+    text.filter(|&text| text <= HANGING_INDENT_MAX).unwrap_or(indent)
 }
 
 /// Displayed width of a text with colour codes.
-fn shown_width(text: &str) -> usize {
+fn display_width(text: &str) -> usize {
     let mut parts = text.split('\u{1b}');
     let first = parts.next().map_or(0, width);
     // An escape code extends to its final letter.
@@ -122,8 +122,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_keep_their_own_colours_and_no_control_character_of_data() {
-        let shown = |text: &str| harmless_beside(text, &SHADES).into_owned();
+    fn messages_keep_colours_and_escape_control_characters() {
+        let shown = |text: &str| escape_except(text, &COLOR_CODES).into_owned();
         for plain in ["one\ntwo", "\u{1b}[1;33mnote\u{1b}[0m: é ü"] {
             assert_eq!(shown(plain), plain);
         }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_go_on_below_their_text() {
+    fn long_lines_continue_with_a_hanging_indent() {
         for (text, columns, want) in [
             ("short", 10, "short"),
             ("one two three four", 9, "one two\nthree\nfour"),
@@ -145,7 +145,7 @@ mod tests {
             ("\u{1b}[1mab\u{1b}[0m cd", 5, "\u{1b}[1mab\u{1b}[0m cd"),
             ("\u{1b}[1mab\u{1b}[0m cd", 4, "\u{1b}[1mab\u{1b}[0m\ncd"),
         ] {
-            assert_eq!(folded(text, columns), want);
+            assert_eq!(fold_text(text, columns), want);
         }
     }
 }

@@ -48,27 +48,29 @@ pub(crate) const NO_WRAP: u16 = u16::MAX;
 
 /// Search terms to highlight in events.
 #[derive(Debug, Default)]
-pub(crate) struct Marks(Vec<SearchedText>);
+pub(crate) struct HighlightTerms(Vec<SearchedText>);
 
-impl Marks {
+impl HighlightTerms {
     /// The terms of a search, if colours may be used.
-    pub(crate) fn of(search: &str, style: OutputStyle) -> Marks {
+    pub(crate) fn of(search: &str, style: OutputStyle) -> HighlightTerms {
         match style.color && style.width.is_some() {
-            true => Marks(quarry_spl::analyse::highlighted_texts(&quarry_spl::parse(search).pipeline.commands)),
-            false => Marks::default(),
+            true => {
+                HighlightTerms(quarry_spl::analyse::highlighted_texts(&quarry_spl::parse(search).pipeline.commands))
+            }
+            false => HighlightTerms::default(),
         }
     }
 
     /// Highlights the search terms in a line.
-    fn dressed(&self, line: &str) -> String {
-        if self.0.is_empty() { line.to_owned() } else { highlight::highlighted(line, &self.0) }
+    fn highlight(&self, line: &str) -> String {
+        if self.0.is_empty() { line.to_owned() } else { highlight::highlight(line, &self.0) }
     }
 }
 
 /// Writes the rows of a result as they arrive.
 pub(crate) struct OutputWriter<'a> {
     style: OutputStyle,
-    marks: Marks,
+    marks: HighlightTerms,
     out: &'a mut dyn Write,
     table: TableParts,
     written: OutputStatistics,
@@ -94,8 +96,8 @@ pub(crate) struct OutputStatistics {
 
 impl OutputStatistics {
     /// True if the result is one row of counts and sums over no events, or such a row for each time span.
-    pub(crate) fn is_about_nothing(&self) -> bool {
-        !self.has_events && self.columns.is_about_nothing()
+    pub(crate) fn is_empty_aggregate(&self) -> bool {
+        !self.has_events && self.columns.is_empty_aggregate()
     }
 }
 
@@ -107,7 +109,7 @@ const HELD_BYTES_MAX: usize = 64 << 20;
 
 impl<'a> OutputWriter<'a> {
     /// Creates a writer to `out`.
-    pub(crate) fn new(style: OutputStyle, marks: Marks, out: &'a mut dyn Write) -> OutputWriter<'a> {
+    pub(crate) fn new(style: OutputStyle, marks: HighlightTerms, out: &'a mut dyn Write) -> OutputWriter<'a> {
         OutputWriter {
             style,
             marks,
@@ -123,12 +125,12 @@ impl<'a> OutputWriter<'a> {
     }
 
     /// Sets the expected number of rows.
-    pub(crate) fn expect(&mut self, rows: usize) {
+    pub(crate) fn set_expected_rows(&mut self, rows: usize) {
         self.rows_all = Some(rows);
     }
 
     /// True if rows may be written as they arrive, because nothing before them depends on later rows.
-    pub(crate) fn takes_rows_as_they_come(style: OutputStyle) -> bool {
+    pub(crate) fn can_stream(style: OutputStyle) -> bool {
         match style.form {
             OutputForm::Raw | OutputForm::Ndjson | OutputForm::Vertical => true,
             OutputForm::Table => style.events,
@@ -137,22 +139,22 @@ impl<'a> OutputWriter<'a> {
     }
 
     /// True if rows must be passed to [`OutputWriter::learn`] before the first is written.
-    pub(crate) fn looks_ahead(&self) -> bool {
+    pub(crate) fn requires_inspection(&self) -> bool {
         self.style.form == OutputForm::Json
     }
 
     /// Inspects rows that will be written.
-    pub(crate) fn learn(&mut self, part: &ResultTable) {
-        self.types.learn(part);
+    pub(crate) fn inspect(&mut self, part: &ResultTable) {
+        self.types.update(part);
     }
 
     /// Takes rows that were not inspected before; they may be held before they are written.
-    pub(crate) fn take(&mut self, part: ResultTable) -> io::Result<()> {
-        if !self.looks_ahead() || self.held_rows >= HELD_ROWS_MAX || self.held_bytes >= HELD_BYTES_MAX {
+    pub(crate) fn take_rows(&mut self, part: ResultTable) -> io::Result<()> {
+        if !self.requires_inspection() || self.held_rows >= HELD_ROWS_MAX || self.held_bytes >= HELD_BYTES_MAX {
             self.write_held()?;
             return self.write(&part);
         }
-        self.learn(&part);
+        self.inspect(&part);
         self.held_rows += part.len();
         self.held_bytes += part.memory_bytes();
         self.held.push(part);
@@ -213,7 +215,7 @@ impl<'a> OutputWriter<'a> {
         // The text is written line by line, so that Ctrl-C can end the output after a whole line.
         let text = String::from_utf8_lossy(&text);
         let mut lines = text.split_inclusive('\n');
-        lines.try_for_each(|line| self.out.write_all(text_width::harmless(line, is_json).as_bytes()))
+        lines.try_for_each(|line| self.out.write_all(text_width::escape_unsafe(line, is_json).as_bytes()))
     }
 
     /// Writes the end of the output after the last row and returns statistics.
@@ -227,7 +229,7 @@ impl<'a> OutputWriter<'a> {
             },
             OutputForm::Table => {
                 self.table.end(self.style, self.out)?;
-                self.written.left_out = self.table.left_out();
+                self.written.left_out = self.table.dropped_columns_note();
             }
             OutputForm::Json => json::write_end(self.written.columns.rows == 0, self.out)?,
             _ => {}
@@ -248,10 +250,10 @@ fn csv_cells(form: OutputForm) -> Option<CsvCells> {
 
 /// Writes a complete result.
 pub(crate) fn write(result: &ResultTable, style: OutputStyle, out: &mut dyn Write) -> io::Result<()> {
-    let mut writer = OutputWriter::new(style, Marks::default(), out);
-    writer.expect(result.len());
+    let mut writer = OutputWriter::new(style, HighlightTerms::default(), out);
+    writer.set_expected_rows(result.len());
     writer.begin(result.fields())?;
-    writer.learn(result);
+    writer.inspect(result);
     writer.write(result)?;
     writer.end().map(|_| ())
 }
@@ -272,7 +274,7 @@ mod tests {
         let names: Vec<String> = fields.iter().map(|(name, _)| (*name).to_owned()).collect();
         let values: Vec<[String; 1]> = fields.iter().map(|(_, value)| [(*value).to_owned()]).collect();
         let value_of = |_: usize, column: usize| &values[column][..];
-        let table = ResultTable::of_texts(&names, rows, TimeZone::UTC, value_of).unwrap();
+        let table = ResultTable::from_texts(&names, rows, TimeZone::UTC, value_of).unwrap();
         let mut out = Vec::new();
         write(&table, style, &mut out).unwrap();
         String::from_utf8(out).unwrap()
@@ -296,14 +298,14 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_headings_can_be_left_out() {
+    fn headings_can_be_omitted() {
         let bare = OutputStyle { has_head: false, ..TERMINAL };
         assert_eq!(shown(&[("n", "12345"), ("x", "y")], 1, bare), "12345  y\n");
         assert_eq!(shown(&[("n", "12345")], 2, OutputStyle { form: OutputForm::Csv, ..bare }), "12345\n12345\n");
     }
 
     #[test]
-    fn a_single_wide_row_and_what_is_asked_for_are_records() {
+    fn single_wide_rows_and_requested_records_are_vertical() {
         let record = "-[ 1 ]----------------------------------\na        1\nmessage  some longer text here\nb        2345\nc        xyzxyzxyz\n";
         assert_eq!(shown(WIDE, 1, TERMINAL), record);
         assert_eq!(shown(WIDE, 1, OutputStyle { form: OutputForm::Vertical, width: None, ..TERMINAL }), record);
@@ -332,15 +334,15 @@ mod tests {
         let part = |value: &str| {
             let values = [[value.to_owned()], [text.clone()]];
             let names = ["n".to_owned(), "text".to_owned()];
-            ResultTable::of_texts(&names, 1, TimeZone::UTC, |_, column| &values[column][..]).unwrap()
+            ResultTable::from_texts(&names, 1, TimeZone::UTC, |_, column| &values[column][..]).unwrap()
         };
         let style = OutputStyle { form: OutputForm::Json, width: None, ..TERMINAL };
         let mut out = Vec::new();
-        let mut writer = OutputWriter::new(style, Marks::default(), &mut out);
+        let mut writer = OutputWriter::new(style, HighlightTerms::default(), &mut out);
         let mut held_max = 0;
         for row in 0..40 {
             // A string among the first rows makes all values strings; a later one does not affect other values.
-            writer.take(part(if row == 39 { "none" } else { "7" })).unwrap();
+            writer.take_rows(part(if row == 39 { "none" } else { "7" })).unwrap();
             held_max = held_max.max(writer.held.iter().map(ResultTable::memory_bytes).sum());
         }
         assert!(held_max > 0 && held_max <= HELD_BYTES_MAX + 2 * text.len(), "{held_max}");
@@ -351,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_an_event_stand_below_one_another_on_a_terminal() {
+    fn lines_of_an_event_are_aligned_on_a_terminal() {
         let event = &[("_time", "T1"), ("_raw", "first\n  at a\nlast")];
         let style = OutputStyle { events: true, ..TERMINAL };
         assert_eq!(shown(event, 1, style), "T1  first\n      at a\n    last\n");
@@ -359,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_folded_at_words_on_a_terminal_alone() {
+    fn events_are_folded_at_words_only_on_a_terminal() {
         let event = &[("_time", "T1"), ("_raw", "user eva logs in from 192.168.1.10 port=40022 ok")];
         let style = OutputStyle { events: true, ..TERMINAL };
         assert_eq!(shown(event, 1, style), "T1  user eva logs in from\n    192.168.1.10 port=40022 ok\n");
@@ -370,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn headings_and_texts_keep_to_themselves_on_a_terminal() {
+    fn headings_and_texts_are_escaped_on_a_terminal() {
         let colored = OutputStyle { color: true, ..TERMINAL };
         let text = shown(&[("n", "12345"), ("x", "y")], 1, colored);
         assert_eq!(text, "    \u{1b}[1mn\u{1b}[0m  \u{1b}[1mx\u{1b}[0m\n12345  y\n");

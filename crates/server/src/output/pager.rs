@@ -35,7 +35,7 @@ enum State {
 impl Pager {
     /// Opens standard output, paged if `is_wanted` and standard output is a terminal.
     pub(crate) fn open(is_wanted: bool) -> Pager {
-        let screen = if is_wanted && terminal::pager_command().is_some() { terminal::screen() } else { None };
+        let screen = if is_wanted && terminal::pager_command().is_some() { terminal::screen_size() } else { None };
         Pager(match screen {
             Some(screen) => State::Held { bytes: Vec::new(), screen },
             None => State::Plain(BufWriter::new(io::stdout())),
@@ -70,7 +70,7 @@ impl Pager {
     }
 
     /// Switches to a pager, or to standard output if none starts.
-    fn overflow(&mut self) -> io::Result<()> {
+    fn start_paging(&mut self) -> io::Result<()> {
         let State::Held { bytes, .. } = &mut self.0 else { return Ok(()) };
         let bytes = std::mem::take(bytes);
         let started = start();
@@ -148,7 +148,7 @@ impl Write for Pager {
                 }
             }
         }
-        self.overflow().map(|()| buf.len())
+        self.start_paging().map(|()| buf.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_lines_take_several_of_the_screen_and_colours_none() {
+    fn long_lines_wrap_and_colour_codes_have_no_width() {
         for (text, lines) in [
             ("", 0),
             ("a\nb\n", 2),

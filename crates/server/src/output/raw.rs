@@ -11,7 +11,7 @@ pub(super) fn write(result: &ResultTable, out: &mut dyn Write) -> io::Result<()>
         match raw.map(|raw| row.cell(raw)) {
             Some(Cell::Single(text)) => writeln!(out, "{text}")?,
             _ => {
-                let values: Vec<String> = row.cells().map(|(_, value)| value.joined(" ").into_owned()).collect();
+                let values: Vec<String> = row.cells().map(|(_, value)| value.join_values(" ").into_owned()).collect();
                 writeln!(out, "{}", values.join("\t"))?;
             }
         }

@@ -6,11 +6,11 @@ use std::io::{self, Write};
 use quarry_event::value;
 use quarry_search::{Cell, PART_ROWS, ResultTable, Row};
 
-use super::grid::{Fit, Grid, Heading};
-use super::line_folding::folded;
+use super::grid::{ColumnWidths, Grid, Heading};
+use super::line_folding::fold_text;
 use super::shown_times::to_millis;
-use super::text_width::{visible, width, wrapped};
-use super::{Marks, OutputStyle, is_shown, sparkline, vertical};
+use super::text_width::{escape_line, width, wrap};
+use super::{HighlightTerms, OutputStyle, is_shown, sparkline, vertical};
 
 const DIM: &str = "\u{1b}[2m";
 const PLAIN: &str = "\u{1b}[0m";
@@ -26,7 +26,7 @@ const NAMES_BYTES_MAX: usize = 300;
 #[derive(Debug, Default)]
 pub(super) struct TableParts {
     /// Column widths on a terminal, the same for all parts.
-    fit: Option<Fit>,
+    fit: Option<ColumnWidths>,
     /// Names of the columns that do not fit.
     left_out: Vec<String>,
 }
@@ -38,7 +38,7 @@ impl TableParts {
         result: &ResultTable,
         (is_first, is_only): (bool, bool),
         style: OutputStyle,
-        marks: &Marks,
+        marks: &HighlightTerms,
         out: &mut dyn Write,
     ) -> io::Result<()> {
         if style.events {
@@ -66,10 +66,10 @@ impl TableParts {
             };
             cells.iter().for_each(|row| grid.push(row.iter().enumerate().map(shown_text)));
             let fit = match &self.fit {
-                Some(fit) => grid.fit_after(fit),
+                Some(fit) => grid.widen_fit(fit),
                 None => grid.fit(),
             };
-            let left_out = grid.left_out(&fit);
+            let left_out = grid.dropped_columns(&fit);
             if is_first && block_at == 0 {
                 // A single row wider than the terminal is easier to read as a record.
                 if is_only && rows.len() == 1 && !left_out.is_empty() {
@@ -81,7 +81,7 @@ impl TableParts {
                 }
             }
             let raw = shown.iter().position(|&at| result.fields()[at] == "_raw");
-            let dress = |at: usize, line: &str| if Some(at) == raw { marks.dressed(line) } else { line.to_owned() };
+            let dress = |at: usize, line: &str| if Some(at) == raw { marks.highlight(line) } else { line.to_owned() };
             grid.write_rows(&fit, &dress, out)?;
             self.fit = style.width.map(|_| fit);
         }
@@ -90,14 +90,14 @@ impl TableParts {
 
     /// Writes a note with the columns that did not fit.
     pub(super) fn end(&self, style: OutputStyle, out: &mut dyn Write) -> io::Result<()> {
-        let Some(text) = self.left_out() else { return Ok(()) };
+        let Some(text) = self.dropped_columns_note() else { return Ok(()) };
         let (dim, plain) = if style.color { (DIM, PLAIN) } else { ("", "") };
-        let text = style.width.map_or_else(|| text.clone(), |columns| folded(&text, usize::from(columns)));
+        let text = style.width.map_or_else(|| text.clone(), |columns| fold_text(&text, usize::from(columns)));
         writeln!(out, "{dim}{text}{plain}")
     }
 
     /// Note with the columns that did not fit, if any.
-    pub(super) fn left_out(&self) -> Option<String> {
+    pub(super) fn dropped_columns_note(&self) -> Option<String> {
         if self.left_out.is_empty() {
             return None;
         }
@@ -109,7 +109,7 @@ impl TableParts {
                 break;
             }
             names.push_str(if at > 0 { ", " } else { "" });
-            names.push_str(&visible(name));
+            names.push_str(&escape_line(name));
         }
         let columns = if count == 1 { "column" } else { "columns" };
         Some(format!("… {count} more {columns}: {names} (use | table, --vertical or -o csv)"))
@@ -117,10 +117,10 @@ impl TableParts {
 }
 
 /// Formats the fields of an event whose text was removed as `name=value`.
-fn pairs(row: Row<'_>) -> String {
+fn format_pairs(row: Row<'_>) -> String {
     let mut text = String::new();
     for (name, cell) in row.cells().filter(|(name, cell)| is_pair(name, cell)) {
-        let value = cell.joined(",");
+        let value = cell.join_values(",");
         let quote = if value.contains(|letter: char| letter.is_whitespace()) { "\"" } else { "" };
         text.push_str(if text.is_empty() { "" } else { " " });
         text.push_str(&format!("{name}={quote}{value}{quote}"));
@@ -134,12 +134,17 @@ fn is_pair(name: &str, cell: &Cell<'_>) -> bool {
 
 /// Writes each event as `time  text`. A row without a time has only the text, and an event without a text has its
 /// fields instead.
-fn write_events(result: &ResultTable, style: OutputStyle, marks: &Marks, out: &mut dyn Write) -> io::Result<()> {
+fn write_events(
+    result: &ResultTable,
+    style: OutputStyle,
+    marks: &HighlightTerms,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let has_text = !style.events || result.fields().iter().any(|field| field == "_raw");
     for row in result.rows() {
-        let (time, raw) = (row.named("_time"), row.named("_raw"));
-        let time = time.joined(" ");
-        let raw = if has_text { raw.joined("\n") } else { Cow::Owned(pairs(row)) };
+        let (time, raw) = (row.cell_by_name("_time"), row.cell_by_name("_raw"));
+        let time = time.join_values(" ");
+        let raw = if has_text { raw.join_values("\n") } else { Cow::Owned(format_pairs(row)) };
         let time = style.width.and_then(|_| to_millis(&time)).unwrap_or(time);
         // On a terminal, the lines of an event are aligned, so that a time at the margin marks the next event.
         let indent = if style.events { width(&time) + EVENT_GAP } else { 0 };
@@ -147,7 +152,7 @@ fn write_events(result: &ResultTable, style: OutputStyle, marks: &Marks, out: &m
             Some(columns) => {
                 let room = usize::from(columns).saturating_sub(indent).max(TEXT_COLUMNS_MIN);
                 let folded = |line: &str| -> Vec<String> {
-                    wrapped(&visible(line), room).into_iter().map(|part| marks.dressed(part)).collect()
+                    wrap(&escape_line(line), room).into_iter().map(|part| marks.highlight(part)).collect()
                 };
                 let lines: Vec<String> = raw.split('\n').flat_map(folded).collect();
                 lines.join(&format!("\n{:indent$}", ""))
@@ -165,8 +170,8 @@ fn write_events(result: &ResultTable, style: OutputStyle, marks: &Marks, out: &m
 
 /// The text of a cell; sparklines are drawn on a terminal only.
 fn text_of<'c>(cell: &'c Cell<'_>, is_terminal: bool) -> Cow<'c, str> {
-    let bars = sparkline::drawn(cell).filter(|_| is_terminal);
-    bars.map_or_else(|| cell.joined("\n"), Cow::Owned)
+    let bars = sparkline::draw(cell).filter(|_| is_terminal);
+    bars.map_or_else(|| cell.join_values("\n"), Cow::Owned)
 }
 
 fn is_numeric(cell: &Cell<'_>) -> bool {

@@ -23,7 +23,7 @@ pub(crate) fn char_width(c: char) -> usize {
 }
 
 /// One line of data, safe for a terminal: tabs become blanks, other control characters are escaped.
-pub(crate) fn visible(line: &str) -> Cow<'_, str> {
+pub(crate) fn escape_line(line: &str) -> Cow<'_, str> {
     if !line.contains(is_unsafe) {
         return Cow::Borrowed(line);
     }
@@ -44,7 +44,7 @@ pub(crate) fn visible(line: &str) -> Cow<'_, str> {
 
 /// Text of a format for programs, safe for a terminal: line breaks and tabs stay, other control characters are escaped,
 /// in JSON by its own escapes.
-pub(crate) fn harmless(text: &str, is_json: bool) -> Cow<'_, str> {
+pub(crate) fn escape_unsafe(text: &str, is_json: bool) -> Cow<'_, str> {
     let acts = |c: char| is_unsafe(c) && !matches!(c, '\n' | '\t');
     if !text.contains(acts) {
         return Cow::Borrowed(text);
@@ -54,7 +54,7 @@ pub(crate) fn harmless(text: &str, is_json: bool) -> Cow<'_, str> {
         match c {
             c if !acts(c) => out.push(c),
             c if is_json => out.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => out.push_str(&visible(c.encode_utf8(&mut [0; 4]))),
+            c => out.push_str(&escape_line(c.encode_utf8(&mut [0; 4]))),
         }
     }
     Cow::Owned(out)
@@ -66,7 +66,7 @@ pub(crate) fn is_unsafe(c: char) -> bool {
 }
 
 /// The text truncated to `columns`, with `…` if something was dropped.
-pub(crate) fn cut(text: &str, columns: usize) -> Cow<'_, str> {
+pub(crate) fn truncate(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);
     }
@@ -84,19 +84,19 @@ pub(crate) fn cut(text: &str, columns: usize) -> Cow<'_, str> {
 
 /// Characters after which a word longer than a line may be broken, as in names of classes, paths, addresses and
 /// queries.
-const JOINTS: &[char] = &['.', '/', ':', ',', ';', '=', '&', '?', '|', '(', ')', '[', ']', '{', '}', '-', '_'];
+const BREAK_CHARS: &[char] = &['.', '/', ':', ',', ';', '=', '&', '?', '|', '(', ')', '[', ']', '{', '}', '-', '_'];
 /// Minimum width of lines in which words are broken at joints; narrower lines would hold too little text.
-const JOINT_COLUMNS_MIN: usize = 20;
+const BREAK_COLUMNS_MIN: usize = 20;
 
 /// Position at which to break a word at the end of a line: after a joint in the last third, else at the end.
-fn joint(line: &str, columns: usize) -> usize {
-    let joint = line.char_indices().rfind(|(_, c)| JOINTS.contains(c)).map(|(at, c)| at + c.len_utf8());
-    joint.filter(|&at| columns >= JOINT_COLUMNS_MIN && at > line.len() * 2 / 3).unwrap_or(line.len())
+fn break_position(line: &str, columns: usize) -> usize {
+    let joint = line.char_indices().rfind(|(_, c)| BREAK_CHARS.contains(c)).map(|(at, c)| at + c.len_utf8());
+    joint.filter(|&at| columns >= BREAK_COLUMNS_MIN && at > line.len() * 2 / 3).unwrap_or(line.len())
 }
 
 /// Text in lines of at most `columns`, broken at blanks if possible. A word longer than a line begins directly after
 /// the text before it.
-pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<&str> {
+pub(crate) fn wrap(text: &str, columns: usize) -> Vec<&str> {
     let columns = columns.max(1);
     let mut lines = Vec::new();
     let mut rest = text;
@@ -121,7 +121,7 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<&str> {
         let end = match blank.filter(|&blank| blank <= cut) {
             Some(blank) if !is_longer(&rest[blank + 1..]) => blank,
             blank => {
-                let end = joint(&rest[..cut], columns);
+                let end = break_position(&rest[..cut], columns);
                 // Only a few characters of the word at the end of a line would be of little use.
                 blank.filter(|&blank| width(&rest[blank..end.max(blank)]) <= columns / 3).unwrap_or(end)
             }
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn width_is_that_of_a_terminal() {
+    fn width_equals_terminal_columns() {
         for (text, columns) in [("abc", 3), ("é", 1), ("e\u{301}", 1), ("日本", 4), ("ﬁ", 1), ("🙂", 2), ("", 0)]
         {
             assert_eq!(width(text), columns, "{text}");
@@ -158,12 +158,12 @@ mod tests {
             ("x\u{9b}2Jy", "x\\u{9b}2Jy"),
             ("a\u{202e}b", "a\\u{202e}b"),
         ] {
-            assert_eq!(visible(text), shown);
+            assert_eq!(escape_line(text), shown);
         }
     }
 
     #[test]
-    fn what_is_cut_says_so_and_fits() {
+    fn truncated_texts_are_marked_and_fit() {
         for (text, columns, shown) in [
             ("abc", 3, "abc"),
             ("abcd", 3, "ab…"),
@@ -172,30 +172,30 @@ mod tests {
             ("", 0, ""),
             ("ab", 1, "…"),
         ] {
-            assert_eq!(cut(text, columns), shown);
+            assert_eq!(truncate(text, columns), shown);
         }
     }
 
     #[test]
     fn lines_break_at_blanks_or_where_they_must() {
-        assert_eq!(wrapped("the quick brown fox", 10), ["the quick", "brown fox"]);
-        assert_eq!(wrapped("abcdefgh", 3), ["abc", "def", "gh"]);
-        assert_eq!(wrapped("日本語", 3), ["日", "本", "語"]);
-        assert_eq!(wrapped("日", 1), ["日"]);
-        assert_eq!(wrapped("", 5), [""]);
+        assert_eq!(wrap("the quick brown fox", 10), ["the quick", "brown fox"]);
+        assert_eq!(wrap("abcdefgh", 3), ["abc", "def", "gh"]);
+        assert_eq!(wrap("日本語", 3), ["日", "本", "語"]);
+        assert_eq!(wrap("日", 1), ["日"]);
+        assert_eq!(wrap("", 5), [""]);
         assert_eq!(
-            wrapped("  at com.shop.payment.PaymentClient.java:131", 30),
+            wrap("  at com.shop.payment.PaymentClient.java:131", 30),
             ["  at com.shop.payment.", "PaymentClient.java:131"]
         );
         assert_eq!(
-            wrapped("a quick one https://shop.example/a/b/c/d/e/f", 25),
+            wrap("a quick one https://shop.example/a/b/c/d/e/f", 25),
             ["a quick one https://shop.", "example/a/b/c/d/e/f"]
         );
         assert_eq!(
-            wrapped("one two three four five averyveryverylongwordindeed", 25),
+            wrap("one two three four five averyveryverylongwordindeed", 25),
             ["one two three four five", "averyveryverylongwordinde", "ed"]
         );
         let text = "a bb ccc dddd eeeee ffffff";
-        assert!((1..30).all(|columns| wrapped(text, columns).iter().all(|line| width(line) <= columns.max(1))));
+        assert!((1..30).all(|columns| wrap(text, columns).iter().all(|line| width(line) <= columns.max(1))));
     }
 }

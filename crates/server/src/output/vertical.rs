@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use quarry_search::ResultTable;
 
-use super::text_width::{visible, width, wrapped};
-use super::{Marks, OutputStyle, is_shown, sparkline};
+use super::text_width::{escape_line, width, wrap};
+use super::{HighlightTerms, OutputStyle, is_shown, sparkline};
 
 const DIM: &str = "\u{1b}[2m";
 const BOLD: &str = "\u{1b}[1m";
@@ -23,7 +23,7 @@ pub(super) fn write(
     result: &ResultTable,
     rows_before: usize,
     style: OutputStyle,
-    marks: &Marks,
+    marks: &HighlightTerms,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let (dim, bold, plain) = if style.color { (DIM, BOLD, PLAIN) } else { ("", "", "") };
@@ -33,8 +33,8 @@ pub(super) fn write(
             .cells()
             .filter(|(name, _)| is_shown(name))
             .map(|(name, value)| {
-                let bars = sparkline::drawn(&value).filter(|_| style.width.is_some());
-                (visible(name).into_owned(), bars.unwrap_or_else(|| value.joined("\n").into_owned()))
+                let bars = sparkline::draw(&value).filter(|_| style.width.is_some());
+                (escape_line(name).into_owned(), bars.unwrap_or_else(|| value.join_values("\n").into_owned()))
             })
             .filter(|(_, value)| !value.is_empty())
             .collect();
@@ -42,13 +42,13 @@ pub(super) fn write(
         let room = style.width.map(|columns| usize::from(columns).saturating_sub(names + GAP).max(VALUE_MIN));
         for (name, value) in &cells {
             let lines = value.lines().flat_map(|line| match room {
-                Some(room) => wrapped(&visible(line), room).into_iter().map(str::to_owned).collect(),
+                Some(room) => wrap(&escape_line(line), room).into_iter().map(str::to_owned).collect(),
                 None => vec![line.to_owned()],
             });
             for (line_at, line) in lines.enumerate() {
                 let name = if line_at == 0 { name.as_str() } else { "" };
                 let blank = names + GAP - width(name);
-                let line = if name == "_raw" || line_at > 0 { marks.dressed(&line) } else { line };
+                let line = if name == "_raw" || line_at > 0 { marks.highlight(&line) } else { line };
                 writeln!(out, "{bold}{name}{plain}{:blank$}{line}", "")?;
             }
         }

@@ -20,7 +20,7 @@ use quarry_stdx::{SharedClock, SystemClock, log, random};
 
 pub(crate) use self::arguments::S3BenchArgs;
 use self::arguments::S3Operation;
-use self::report::{Sample, Side};
+use self::report::{EndpointWork, Sample};
 use crate::failure::{self, Failure};
 use crate::interrupt::Interrupt;
 use crate::{bucket, data_directory};
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &S3BenchArgs) -> Result<u8, Failure> {
         body: body(usize::try_from(arguments.size.0).map_err(|_| Failure::Usage("--size is too large".to_owned()))?),
     };
     let mut made = Vec::new();
-    let reported = bench.phases(&mut made);
+    let reported = bench.run_phases(&mut made);
     bench.clean_up(&made);
     let (rows, errors) = reported?;
     bucket::print(&rows.into(), COLUMNS, arguments.output)?;
@@ -91,7 +91,7 @@ pub(crate) fn run(arguments: &S3BenchArgs) -> Result<u8, Failure> {
 }
 
 fn settings(arguments: &S3BenchArgs) -> Result<Vec<S3Settings>, Failure> {
-    let variables = data_directory::variables();
+    let variables = data_directory::environment_variables();
     let common = S3Settings {
         prefix: arguments.prefix.trim_matches('/').to_owned(),
         region: arguments.region.clone(),
@@ -113,7 +113,7 @@ fn settings(arguments: &S3BenchArgs) -> Result<Vec<S3Settings>, Failure> {
 
 impl Bench<'_> {
     /// Runs all phases; returns the rows of the report and the number of failed requests.
-    fn phases(&self, made: &mut Vec<String>) -> Result<(Vec<serde_json::Value>, usize), Failure> {
+    fn run_phases(&self, made: &mut Vec<String>) -> Result<(Vec<serde_json::Value>, usize), Failure> {
         let (mut rows, mut errors) = (Vec::new(), 0);
         let mut has_put = false;
         for operation in &self.arguments.operations {
@@ -128,8 +128,8 @@ impl Bench<'_> {
                 break;
             }
             log::info(format!("{} …", operation.name()));
-            let (sides, last_error) = self.phase(*operation, made);
-            errors += sides.iter().map(Side::errors).sum::<usize>();
+            let (sides, last_error) = self.run_phase(*operation, made);
+            errors += sides.iter().map(EndpointWork::errors).sum::<usize>();
             if let (Some(error), true) = (last_error, sides.iter().all(|side| side.answers() == 0)) {
                 return Err(error.into());
             }
@@ -139,11 +139,11 @@ impl Bench<'_> {
     }
 
     /// Runs one operation on all threads; returns the work per endpoint, and one of the errors.
-    fn phase(&self, operation: S3Operation, made: &mut Vec<String>) -> (Vec<Side>, Option<BlobError>) {
+    fn run_phase(&self, operation: S3Operation, made: &mut Vec<String>) -> (Vec<EndpointWork>, Option<BlobError>) {
         let next = AtomicUsize::new(0);
         let objects: Arc<[String]> = made.as_slice().into();
         let start_ns = self.clock.elapsed_ns();
-        let works: Vec<Work> = thread::scope(|scope| {
+        let works: Vec<ThreadWork> = thread::scope(|scope| {
             let start = |worker: usize| {
                 let (next, objects) = (&next, Arc::clone(&objects));
                 scope.spawn(move || self.work(operation, worker, start_ns, &objects, next))
@@ -151,7 +151,8 @@ impl Bench<'_> {
             let threads: Vec<_> = (0..self.arguments.concurrency.max(1)).map(start).collect();
             threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
         });
-        let mut sides: Vec<Side> = self.targets.iter().map(|target| Side::new(&target.endpoint)).collect();
+        let mut sides: Vec<EndpointWork> =
+            self.targets.iter().map(|target| EndpointWork::new(&target.endpoint)).collect();
         let mut last_error = None;
         for work in works {
             sides[work.target].add(work.samples, work.errors);
@@ -171,10 +172,10 @@ impl Bench<'_> {
         start_ns: i64,
         objects: &[String],
         next: &AtomicUsize,
-    ) -> Work {
+    ) -> ThreadWork {
         let target = worker % self.targets.len();
         let store = &self.targets[target].store;
-        let mut work = Work { target, ..Work::default() };
+        let mut work = ThreadWork { target, ..ThreadWork::default() };
         let end_ns = start_ns.saturating_add(i64::try_from(self.arguments.duration.0.as_nanos()).unwrap_or(i64::MAX));
         while work.samples.len() < SAMPLES_MAX && work.errors < FAILURES_MAX && !self.interrupt.is_set() {
             let begin_ns = self.clock.elapsed_ns();
@@ -232,7 +233,7 @@ impl Bench<'_> {
 
 /// Work of one thread.
 #[derive(Default)]
-struct Work {
+struct ThreadWork {
     target: usize,
     samples: Vec<Sample>,
     errors: usize,

@@ -17,15 +17,15 @@ pub(super) struct Sample {
 
 /// Work of one endpoint.
 #[derive(Debug)]
-pub(super) struct Side {
+pub(super) struct EndpointWork {
     endpoint: String,
     samples: Vec<Sample>,
     errors: usize,
 }
 
-impl Side {
-    pub(super) fn new(endpoint: &str) -> Side {
-        Side { endpoint: endpoint.to_owned(), samples: Vec::new(), errors: 0 }
+impl EndpointWork {
+    pub(super) fn new(endpoint: &str) -> EndpointWork {
+        EndpointWork { endpoint: endpoint.to_owned(), samples: Vec::new(), errors: 0 }
     }
 
     pub(super) fn add(&mut self, samples: Vec<Sample>, errors: usize) {
@@ -45,10 +45,10 @@ impl Side {
 }
 
 /// A row per endpoint, preceded by a total if there are several.
-pub(super) fn rows(operation: &str, sides: Vec<Side>) -> Vec<Value> {
+pub(super) fn rows(operation: &str, sides: Vec<EndpointWork>) -> Vec<Value> {
     let mut rows = Vec::new();
     if sides.len() > 1 {
-        let mut all = Side::new("all");
+        let mut all = EndpointWork::new("all");
         sides.iter().for_each(|side| all.add(side.samples.clone(), side.errors));
         rows.push(row(operation, all));
     }
@@ -56,7 +56,7 @@ pub(super) fn rows(operation: &str, sides: Vec<Side>) -> Vec<Value> {
     rows
 }
 
-fn row(operation: &str, mut side: Side) -> Value {
+fn row(operation: &str, mut side: EndpointWork) -> Value {
     side.samples.sort_by_key(|sample| sample.took_ns);
     let end_ns = side.samples.iter().map(|sample| sample.at_ns).max().unwrap_or(0).max(1);
     let seconds = end_ns as f64 / NS_PER_SECOND as f64;
@@ -124,15 +124,15 @@ fn rounded(number: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn side(endpoint: &str, samples: impl Iterator<Item = (i64, i64, u64)>) -> Side {
-        let mut side = Side::new(endpoint);
+    fn side(endpoint: &str, samples: impl Iterator<Item = (i64, i64, u64)>) -> EndpointWork {
+        let mut side = EndpointWork::new(endpoint);
         let sample = |(at_ms, took_ms, bytes)| Sample { at_ns: at_ms * 1_000_000, took_ns: took_ms * 1_000_000, bytes };
         side.add(samples.map(sample).collect(), 1);
         side
     }
 
     #[test]
-    fn percentiles_are_of_the_nearest_rank_and_seconds_are_counted() {
+    fn percentiles_use_nearest_rank_and_seconds_are_counted() {
         // 100 requests, one every 25 ms, taking 1 to 100 ms.
         let rows = rows("put", vec![side("a", (1..=100).map(|at| (at * 25, at, 1_000_000)))]);
         let [row] = &rows[..] else { panic!("{rows:?}") };
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn several_endpoints_come_to_one_row_more() {
+    fn several_endpoints_add_a_total_row() {
         let rows =
             rows("stat", vec![side("a", [(10, 1, 0)].into_iter()), side("b", [(500, 3, 0), (800, 5, 0)].into_iter())]);
         let reported: Vec<_> =
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_answered_is_no_division_by_zero() {
+    fn empty_results_do_not_divide_by_zero() {
         let rows = rows("get", vec![side("a", std::iter::empty())]);
         assert_eq!(
             (&rows[0]["requests"], &rows[0]["p50_ms"], &rows[0]["per_second"]),

@@ -15,10 +15,10 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-use super::CONNECT_WAIT;
+use super::CONNECT_TIMEOUT;
 use crate::cli::NodeArgs;
 use crate::failure::Failure;
-use crate::password_input::{read_password, typed};
+use crate::password_input::{read_password, read_typed};
 
 /// Default management port.
 const PORT_DEFAULT: u16 = 8089;
@@ -30,7 +30,7 @@ pub(super) const CERTIFICATE_HINT: &str = ": the certificate is not trusted. Pas
                                            or turn verification off with --insecure";
 
 /// Scheme, host and port of an address.
-pub(super) fn base_of(uri: &str) -> Result<String, Failure> {
+pub(super) fn parse_base(uri: &str) -> Result<String, Failure> {
     let wrong = |reason: &str| Failure::Usage(format!("--uri {uri}: {reason}, as in https://HOST:8089"));
     let (scheme, rest) = uri.split_once("://").unwrap_or(("https", uri));
     let address = rest.trim_end_matches('/');
@@ -62,28 +62,28 @@ pub(crate) fn authorization(node: &NodeArgs) -> Result<Option<String>, Failure> 
     let Some(auth) = &node.auth else { return Ok(None) };
     let pair = match auth.split_once(':') {
         Some(_) => auth.clone(),
-        None => format!("{auth}:{}", password_of(auth)?),
+        None => format!("{auth}:{}", obtain_password(auth)?),
     };
     Ok(Some(format!("Basic {}", BASE64_STANDARD.encode(pair))))
 }
 
 /// Obtains the password of a user who was given without one.
 #[expect(clippy::disallowed_methods, reason = "the server crate is where the environment is read")]
-fn password_of(user: &str) -> Result<String, Failure> {
+fn obtain_password(user: &str) -> Result<String, Failure> {
     if let Ok(password) = std::env::var(PASSWORD_VARIABLE) {
         return Ok(password);
     }
-    if std::io::stdin().is_terminal() { typed(&format!("password of {user}: ")) } else { read_password() }
+    if std::io::stdin().is_terminal() { read_typed(&format!("password of {user}: ")) } else { read_password() }
 }
 
 /// An HTTP client with the TLS settings of the command line.
 pub(super) fn agent(node: &NodeArgs) -> Result<ureq::Agent, Failure> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = TlsConfig::builder().unversioned_rustls_crypto_provider(provider).disable_verification(node.insecure);
-    let tls = tls.root_certs(RootCerts::from(roots(node.ca_cert.as_deref(), node.insecure)?)).build();
+    let tls = tls.root_certs(RootCerts::from(trusted_roots(node.ca_cert.as_deref(), node.insecure)?)).build();
     let config = ureq::Agent::config_builder()
         .http_status_as_error(false)
-        .timeout_connect(Some(CONNECT_WAIT))
+        .timeout_connect(Some(CONNECT_TIMEOUT))
         // Nodes are contacted without a proxy, as Splunk's clients do.
         .proxy(None)
         .tls_config(tls);
@@ -91,7 +91,7 @@ pub(super) fn agent(node: &NodeArgs) -> Result<ureq::Agent, Failure> {
 }
 
 /// Trusted CA certificates.
-fn roots(file: Option<&Path>, is_none_needed: bool) -> Result<Vec<Certificate<'static>>, Failure> {
+fn trusted_roots(file: Option<&Path>, is_none_needed: bool) -> Result<Vec<Certificate<'static>>, Failure> {
     let certificate = |der: CertificateDer<'_>| Certificate::from_der(&der).to_owned();
     if is_none_needed {
         return Ok(Vec::new());
@@ -112,7 +112,7 @@ fn roots(file: Option<&Path>, is_none_needed: bool) -> Result<Vec<Certificate<'s
 }
 
 /// True if a request failed because the certificate was rejected.
-pub(super) fn is_about_certificates(error: &ureq::Error) -> bool {
+pub(super) fn is_certificate_error(error: &ureq::Error) -> bool {
     let of_io = |error: &std::io::Error| {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
         matches!(inner, Some(rustls::Error::InvalidCertificate(_)))
@@ -139,7 +139,7 @@ mod tests {
             ("https://[2001:db8::1]", "https://[2001:db8::1]:8089"),
             ("[::1]:1", "https://[::1]:1"),
         ] {
-            assert_eq!(base_of(uri).unwrap(), base, "{uri}");
+            assert_eq!(parse_base(uri).unwrap(), base, "{uri}");
         }
         for uri in [
             "http://10.0.0.5:8089",
@@ -152,7 +152,7 @@ mod tests {
             "https://2001:db8::1",
             "",
         ] {
-            assert!(matches!(base_of(uri), Err(Failure::Usage(_))), "{uri}");
+            assert!(matches!(parse_base(uri), Err(Failure::Usage(_))), "{uri}");
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 pub(crate) type AnswerRow = Vec<Vec<String>>;
 
 /// Consumer of rows: it receives the field names of all rows and some of the rows.
-pub(crate) type TakeRows<'t> = &'t mut dyn FnMut(&[String], &[AnswerRow]) -> Result<(), Failure>;
+pub(crate) type RowConsumer<'t> = &'t mut dyn FnMut(&[String], &[AnswerRow]) -> Result<(), Failure>;
 
 /// Requests the page of rows that begins at an offset.
 pub(super) type NextPage = Box<dyn Fn(usize) -> Result<Box<dyn Read>, Failure>>;
@@ -32,8 +32,9 @@ pub(crate) struct RemoteAnswer {
 
 impl RemoteAnswer {
     /// Passes the rows to `take` in groups, calling it at least once; returns the messages of the search.
-    pub(crate) fn read(self, take: TakeRows<'_>) -> Result<Vec<String>, Failure> {
-        let mut reading = Reading { take, fields: Vec::new(), messages: Vec::new(), failure: None, parts: 0, rows: 0 };
+    pub(crate) fn read(self, take: RowConsumer<'_>) -> Result<Vec<String>, Failure> {
+        let mut reading =
+            ReadState { take, fields: Vec::new(), messages: Vec::new(), failure: None, parts: 0, rows: 0 };
         let mut body = self.body;
         loop {
             let before = reading.rows;
@@ -56,8 +57,8 @@ impl RemoteAnswer {
 }
 
 /// State of reading an answer.
-struct Reading<'t> {
-    take: TakeRows<'t>,
+struct ReadState<'t> {
+    take: RowConsumer<'t>,
     fields: Vec<String>,
     messages: Vec<String>,
     /// Failure of the consumer of the rows.
@@ -66,8 +67,8 @@ struct Reading<'t> {
     rows: usize,
 }
 
-impl Reading<'_> {
-    fn take_part<E: Error>(&mut self, rows: &mut Vec<AnswerRow>) -> Result<(), E> {
+impl ReadState<'_> {
+    fn pass_rows<E: Error>(&mut self, rows: &mut Vec<AnswerRow>) -> Result<(), E> {
         self.parts += 1;
         self.rows += rows.len();
         let taken = (self.take)(&self.fields, rows);
@@ -142,7 +143,7 @@ impl<'de> Visitor<'de> for CellVisitor {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for &mut Reading<'_> {
+impl<'de> DeserializeSeed<'de> for &mut ReadState<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
@@ -150,7 +151,7 @@ impl<'de> DeserializeSeed<'de> for &mut Reading<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for &mut Reading<'_> {
+impl<'de> Visitor<'de> for &mut ReadState<'_> {
     type Value = ();
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -177,7 +178,7 @@ impl<'de> Visitor<'de> for &mut Reading<'_> {
 }
 
 /// Deserializer of the rows, which follow the fields.
-struct Rows<'r, 't>(&'r mut Reading<'t>);
+struct Rows<'r, 't>(&'r mut ReadState<'t>);
 
 impl<'de> DeserializeSeed<'de> for Rows<'_, '_> {
     type Value = ();
@@ -205,10 +206,10 @@ impl<'de> Visitor<'de> for Rows<'_, '_> {
             part.push(row);
             if part.len() >= PART_ROWS || bytes >= PART_BYTES {
                 bytes = 0;
-                self.0.take_part(&mut part)?;
+                self.0.pass_rows(&mut part)?;
             }
         }
-        if part.is_empty() { Ok(()) } else { self.0.take_part(&mut part) }
+        if part.is_empty() { Ok(()) } else { self.0.pass_rows(&mut part) }
     }
 }
 
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_in_parts_with_their_fields_and_messages() {
+    fn rows_are_passed_in_parts_with_fields_and_messages() {
         let rows: Vec<String> = (0..=PART_ROWS).map(|row| format!(r#"["{row}",["a","b"],null]"#)).collect();
         let text = format!(
             r#"{{"preview":false,"messages":[{{"type":"WARN","text":"cut"}}],"fields":["n","m","o"],"rows":[{}]}}"#,
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_rows_has_fields_and_one_that_is_cut_off_fails() {
+    fn empty_answers_have_fields_and_truncated_ones_fail() {
         let (parts, messages) = read(r#"{"messages":[],"fields":["n"],"rows":[]}"#);
         assert!(messages.unwrap().is_empty());
         assert_eq!(parts, [(vec!["n".to_owned()], vec![])]);

@@ -4,44 +4,44 @@ use std::io::Write;
 use std::process::Stdio;
 
 use crate::server::Server;
-use crate::support::{Place, Ran, lines, sorted, unsealed_bytes};
+use crate::support::{Place, RunOutput, lines, sorted, unsealed_bytes};
 
 #[test]
-fn what_was_added_is_found_in_every_form_and_after_a_restart() {
+fn added_events_are_found_in_every_format_and_after_a_restart() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..3_000));
-    let said = place.run(&["add", "oneshot", &log, "--host", "h1"]).good();
+    let said = place.run(&["add", "oneshot", &log, "--host", "h1"]).expect_success();
     assert!(said.starts_with("added 3,000 events from 1 file"), "{said}");
     assert_eq!(unsealed_bytes(&place.data()), 0, "an add leaves nothing unsealed");
-    let raw = place.run(&["search", "*", "-o", "raw"]).good();
+    let raw = place.run(&["search", "*", "-o", "raw"]).expect_success();
     assert_eq!(sorted(&raw), sorted(&lines(0..3_000)));
-    let csv = place.run(&["search", "host=h1 | stats count by sourcetype index", "-o", "csv"]).good();
+    let csv = place.run(&["search", "host=h1 | stats count by sourcetype index", "-o", "csv"]).expect_success();
     assert!(csv.ends_with(",main,3000\n"), "{csv}");
-    let json = place.run(&["search", "line=77 | fields line took | fields - _*", "-o", "json"]).good();
+    let json = place.run(&["search", "line=77 | fields line took | fields - _*", "-o", "json"]).expect_success();
     assert_eq!(json.split_whitespace().collect::<String>(), "[{\"line\":77,\"took\":539}]");
-    let rows = place.run(&["search", "* | head 3 | stats count", "-o", "ndjson"]).good();
+    let rows = place.run(&["search", "* | head 3 | stats count", "-o", "ndjson"]).expect_success();
     assert_eq!(rows, "{\"count\":3}\n");
-    let early = place.run(&["search", "*", "--latest", "2026-11-20T00:00:05Z", "-o", "raw"]).good();
+    let early = place.run(&["search", "*", "--latest", "2026-11-20T00:00:05Z", "-o", "raw"]).expect_success();
     assert_eq!(sorted(&early), sorted(&lines(0..5)));
 }
 
 #[test]
-fn a_source_is_named_without_a_way_up() {
+fn sources_are_named_without_parent_segments() {
     let place = Place::new();
     std::fs::create_dir(place.path("logs")).unwrap();
     let log = place.write("logs/a.log", lines(0..3));
     let way = std::path::Path::new(&log).parent().unwrap().join("../logs/a.log");
-    place.run(&["add", "oneshot", &way.display().to_string()]).good();
-    let again = place.run(&["add", "oneshot", &log]).good();
+    place.run(&["add", "oneshot", &way.display().to_string()]).expect_success();
+    let again = place.run(&["add", "oneshot", &log]).expect_success();
     assert!(again.contains("1 file skipped"), "{again}");
-    let sources = place.run(&["search", "* | stats count by source", "-o", "csv"]).good();
+    let sources = place.run(&["search", "* | stats count by source", "-o", "csv"]).expect_success();
     assert!(sources.ends_with("/logs/a.log,3\n") && !sources.contains(".."), "{sources}");
 }
 
 #[test]
-fn a_search_makes_no_data_folder() {
+fn searches_do_not_create_a_data_directory() {
     let place = Place::new();
-    assert_eq!(place.run(&["search", "| makeresults | eval n=1 | table n", "-o", "csv"]).good(), "n\n1\n");
+    assert_eq!(place.run(&["search", "| makeresults | eval n=1 | table n", "-o", "csv"]).expect_success(), "n\n1\n");
     assert!(place.run(&["search", "*"]).err.contains("there is no data directory"));
     assert!(!place.data().exists());
 }
@@ -50,47 +50,50 @@ fn a_search_makes_no_data_folder() {
 fn the_same_bytes_add_nothing() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..500));
-    place.run(&["add", "oneshot", &log]).good();
+    place.run(&["add", "oneshot", &log]).expect_success();
     std::fs::write(&log, lines(0..800)).unwrap();
     let grown = place.run(&["add", "oneshot", &log]);
     assert!(grown.out.starts_with("added 300 events"), "{grown:?}");
     let copy = place.write("b.log", lines(0..800));
-    let said = place.run(&["add", "oneshot", &copy]).good();
+    let said = place.run(&["add", "oneshot", &copy]).expect_success();
     let both = format!("1 file skipped because added before (--again adds them again): {copy} (its content as {log})");
     assert!(said.contains(&both), "{said}");
-    assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).good(), "count\n800\n");
-    place.run(&["add", "oneshot", &copy, "--again"]).good();
-    assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).good(), "count\n1600\n");
+    assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).expect_success(), "count\n800\n");
+    place.run(&["add", "oneshot", &copy, "--again"]).expect_success();
+    assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).expect_success(), "count\n1600\n");
 }
 
 #[test]
-fn rows_that_come_in_parts_make_one_whole() {
+fn rows_received_in_parts_form_one_result() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..20_000));
-    let json = place.run(&["search", "* | fields line", &log, "-o", "json"]).good();
+    let json = place.run(&["search", "* | fields line", &log, "-o", "json"]).expect_success();
     let rows: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap();
     assert_eq!(rows.len(), 20_000);
     assert_eq!((&rows[0]["line"], &rows[19_999]["line"]), (&19_999.into(), &0.into()));
-    assert_eq!(place.run(&["search", "nothing", &log, "-o", "json"]).good(), "[]\n");
+    assert_eq!(place.run(&["search", "nothing", &log, "-o", "json"]).expect_success(), "[]\n");
     // The newest events, which hints examine, have other values; no hint is printed because one event was found.
     let one = place.run(&["search", "line=7", &log]);
     assert_eq!((one.out.lines().count(), one.err.as_str()), (1, ""), "{one:?}");
     let nothing = place.run(&["search", "nothing", &log]);
     assert_eq!((nothing.out.as_str(), nothing.err.contains("no results")), ("", true), "{nothing:?}");
-    let table = place.run(&["search", "line=7 OR line=8", &log]).good();
+    let table = place.run(&["search", "line=7 OR line=8", &log]).expect_success();
     let shown = "2026-11-20T00:00:08.000+00:00  2026-11-20T00:00:08Z host=web2 line=8 took=56\n\
                  2026-11-20T00:00:07.000+00:00  2026-11-20T00:00:07Z host=web1 line=7 took=49\n";
     assert_eq!(table, shown);
-    assert_eq!(place.run(&["search", "line=7 | fields - _raw, _time | fields line", &log, "-o", "raw"]).good(), "7\n");
+    assert_eq!(
+        place.run(&["search", "line=7 | fields - _raw, _time | fields line", &log, "-o", "raw"]).expect_success(),
+        "7\n"
+    );
     let mut reader_leaves = place.command(&["search", "*", &log, "-o", "raw"]);
     let mut child = reader_leaves.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
-    let ran = Ran::of(child.wait_with_output().unwrap());
+    let ran = RunOutput::of(child.wait_with_output().unwrap());
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
 }
 
 #[test]
-fn many_files_of_one_command_are_known_to_each_other() {
+fn copies_among_files_of_one_command_are_recognised() {
     let place = Place::new();
     let folder = place.path("logs");
     std::fs::create_dir(&folder).unwrap();
@@ -99,14 +102,17 @@ fn many_files_of_one_command_are_known_to_each_other() {
         let line = at - usize::from(at % 3 == 2);
         std::fs::write(folder.join(format!("{at:03}.log")), lines(line..line + 1)).unwrap();
     }
-    let said = place.run(&["add", "oneshot", &folder.display().to_string()]).good();
+    let said = place.run(&["add", "oneshot", &folder.display().to_string()]).expect_success();
     assert!(said.starts_with("added 200 events from 200 files") && said.contains("100 files skipped"), "{said}");
-    assert_eq!(place.run(&["search", "* | stats dc(line) count", "-o", "csv"]).good(), "dc(line),count\n200,200\n");
+    assert_eq!(
+        place.run(&["search", "* | stats dc(line) count", "-o", "csv"]).expect_success(),
+        "dc(line),count\n200,200\n"
+    );
 }
 
 /// The sourcetypes, extractions and lookups of the data directory are used, and nothing is written there.
 #[test]
-fn files_are_searched_in_place_with_the_knowledge_of_the_data_folder() {
+fn files_are_searched_in_place_with_the_knowledge_of_the_data_directory() {
     let place = Place::new();
     let log = place.write("a.log", "05/11/2026 10:00:00 u=eva\n");
     let (local, lookups) = (place.data().join("etc/system/local"), place.data().join("etc/system/lookups"));
@@ -116,14 +122,14 @@ fn files_are_searched_in_place_with_the_knowledge_of_the_data_folder() {
     std::fs::write(local.join("props.conf"), props).unwrap();
     std::fs::write(lookups.join("desks.csv"), "who,desk\neva,7\n").unwrap();
     let search = "* | eval day=strftime(_time, \"%F\") | table day who desk";
-    let run = || place.run(&["search", search, &log, "--sourcetype", "shop", "-o", "csv"]).good();
+    let run = || place.run(&["search", search, &log, "--sourcetype", "shop", "-o", "csv"]).expect_success();
     let by_source = "[source::.../a.log]\nEXTRACT-y = (?<year>\\d{4})\n";
     std::fs::write(local.join("props.conf"), format!("{props}{by_source}")).unwrap();
-    assert_eq!(place.run(&["search", "* | table year", "a.log", "-o", "csv"]).good(), "year\n2026\n");
+    assert_eq!(place.run(&["search", "* | table year", "a.log", "-o", "csv"]).expect_success(), "year\n2026\n");
     assert_eq!(run(), "day,who,desk\n2026-11-05,eva,7\n");
     let left: Vec<_> = std::fs::read_dir(place.data()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["etc"], "nothing is left behind");
-    let preview = place.run(&["preview", &log, "--sourcetype", "shop"]).good();
+    let preview = place.run(&["preview", &log, "--sourcetype", "shop"]).expect_success();
     assert!(preview.contains("2026-11-05"), "{preview}");
     // A lookup in the working directory takes precedence.
     place.write("desks.csv", "who,desk\neva,8\n");
@@ -134,11 +140,11 @@ fn files_are_searched_in_place_with_the_knowledge_of_the_data_folder() {
 fn files_are_searched_without_a_data_folder() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..100));
-    assert_eq!(place.run(&["search", "line=5*", &log, "-o", "raw"]).good().lines().count(), 11);
+    assert_eq!(place.run(&["search", "line=5*", &log, "-o", "raw"]).expect_success().lines().count(), 11);
     let mut child = place.command(&["search", "* | stats count", "-", "-o", "csv"]);
     let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(lines(0..42).as_bytes()).unwrap();
-    assert_eq!(Ran::of(child.wait_with_output().unwrap()).good(), "count\n42\n");
+    assert_eq!(RunOutput::of(child.wait_with_output().unwrap()).expect_success(), "count\n42\n");
     assert!(!place.data().exists());
 }
 
@@ -151,13 +157,13 @@ fn standard_input_is_added_with_and_without_a_server() {
         let mut child = place.command(&["add", "oneshot", "-", "-index", index, "-sourcetype", "lines"]);
         let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(lines(0..42).as_bytes()).unwrap();
-        assert!(Ran::of(child.wait_with_output().unwrap()).good().starts_with("added 42 events"));
+        assert!(RunOutput::of(child.wait_with_output().unwrap()).expect_success().starts_with("added 42 events"));
         let search = format!("index={index} | stats count by sourcetype");
-        assert_eq!(place.run(&["search", &search, "-o", "csv"]).good(), "sourcetype,count\nlines,42\n");
+        assert_eq!(place.run(&["search", &search, "-o", "csv"]).expect_success(), "sourcetype,count\nlines,42\n");
         let mut again = place.command(&["add", "oneshot", "-", "-index", index, "-sourcetype", "lines"]);
         let mut again = again.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         again.stdin.take().unwrap().write_all(lines(0..42).as_bytes()).unwrap();
-        let again = Ran::of(again.wait_with_output().unwrap());
+        let again = RunOutput::of(again.wait_with_output().unwrap());
         assert!(!again.err.contains("uploads"), "{again:?}");
         drop(server);
     }
@@ -176,7 +182,7 @@ fn an_old_log_is_noted_when_it_is_added() {
 }
 
 #[test]
-fn exit_codes_tell_what_kind_of_trouble_it_was() {
+fn exit_codes_distinguish_kinds_of_failure() {
     let place = Place::new();
     assert_eq!(place.run(&["add", "oneshot", "missing.log"]).code, 2);
     assert_eq!(place.run(&["search", "x", "missing.log"]).code, 2);
@@ -184,7 +190,7 @@ fn exit_codes_tell_what_kind_of_trouble_it_was() {
     assert_eq!(place.run(&["search", "x"]).code, 4, "no data directory");
     let log = place.write("a.log", lines(0..10));
     assert_eq!(place.run(&["add", "oneshot", &log, "--index", "Bad Name"]).code, 2);
-    place.run(&["add", "oneshot", &log]).good();
+    place.run(&["add", "oneshot", &log]).expect_success();
     let wrong = place.run(&["search", "x | stast count"]);
     assert_eq!(wrong.code, 3);
     assert!(wrong.err.contains("did you mean `stats`?") && wrong.err.contains("^^^^^"), "{}", wrong.err);
@@ -193,7 +199,7 @@ fn exit_codes_tell_what_kind_of_trouble_it_was() {
 }
 
 #[test]
-fn files_of_which_nothing_is_added_are_named() {
+fn files_without_added_events_are_named() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..10));
     let missing = place.path("missing.log").display().to_string();
@@ -230,7 +236,7 @@ fn an_asterisk_that_the_shell_expanded_is_reported() {
 }
 
 #[test]
-fn a_sort_that_leaves_rows_out_unasked_says_so() {
+fn sorts_that_drop_rows_by_default_are_reported() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..10_001));
     for (search, rows, is_told) in [
@@ -249,19 +255,19 @@ fn a_sort_that_leaves_rows_out_unasked_says_so() {
 }
 
 #[test]
-fn odd_files_are_added_without_trouble() {
+fn unusual_files_are_added() {
     let place = Place::new();
     let empty = place.write("empty.log", "");
-    assert!(place.run(&["add", "oneshot", &empty]).good().starts_with("added 0 events"));
+    assert!(place.run(&["add", "oneshot", &empty]).expect_success().starts_with("added 0 events"));
     let garbage: Vec<u8> = (0..200_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 11) as u8).collect();
     let garbage = place.write("garbage.bin", garbage);
     let left_out = place.run(&["add", "oneshot", &garbage]);
     assert!(left_out.code == 5 && left_out.out.starts_with("added 0 events"), "{left_out:?}");
     let long = place.write("long.log", vec![b'x'; 100_000_000]);
-    let said = place.run(&["add", "oneshot", &long, "--index", "long"]).good();
+    let said = place.run(&["add", "oneshot", &long, "--index", "long"]).expect_success();
     assert!(said.contains("added 1 events") || said.contains("added 1 event "), "{said}");
     assert!(said.contains("cut to TRUNCATE"), "{said}");
-    assert_eq!(place.run(&["search", "index=long | stats count", "-o", "csv"]).good(), "count\n1\n");
+    assert_eq!(place.run(&["search", "index=long | stats count", "-o", "csv"]).expect_success(), "count\n1\n");
 }
 
 #[test]
@@ -272,7 +278,12 @@ fn configuration_shows_with_its_origin_and_faults_are_reported() {
     std::fs::write(local.join("props.conf"), "[mine]\nTRUNCATE = 77\nTRUNCAT = 5\n").unwrap();
     let shown = place.run(&["btool", "props", "list", "mine", "--debug"]);
     assert!(shown.err.contains("props.conf:3: [mine] unknown setting TRUNCAT"), "{}", shown.err);
-    assert!(shown.good().lines().any(|line| line.contains("local/props.conf:2") && line.ends_with("TRUNCATE = 77")));
+    assert!(
+        shown
+            .expect_success()
+            .lines()
+            .any(|line| line.contains("local/props.conf:2") && line.ends_with("TRUNCATE = 77"))
+    );
     assert_eq!(place.run(&["btool", "nonsense", "list"]).code, 2);
 }
 
@@ -282,13 +293,13 @@ fn searches_of_a_file_are_counted() {
     let text = ["error | stats count", "a | lookup t x | x11 x", "x | eval a=("]
         .map(|text| format!("{{\"search\":\"{text}\"}}\n"));
     let file = place.write("s.jsonl", text.concat());
-    let report = place.run(&["spl", "check", &file, "-o", "json"]).good();
+    let report = place.run(&["spl", "check", &file, "-o", "json"]).expect_success();
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     assert_eq!((&report["searches"], &report["parsed"], &report["supported"]), (&3.into(), &2.into(), &1.into()));
     assert_eq!(report["unsupported"], serde_json::json!([{ "feature": "command:x11", "searches": 1 }]));
     assert_eq!(report["not_parsed"][0]["line"], 3);
     let file = place.write("some.jsonl", "{\"search\":\"a\"}\nno json\n{\"other\":1}\n{\"search\":\"b\"}\n");
-    let report = place.run(&["spl", "check", &file, "-o", "json"]).good();
+    let report = place.run(&["spl", "check", &file, "-o", "json"]).expect_success();
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     assert_eq!((&report["searches"], &report["skipped"]), (&2.into(), &2.into()));
     let lines: Vec<&serde_json::Value> =
@@ -300,7 +311,7 @@ fn searches_of_a_file_are_counted() {
 }
 
 #[test]
-fn searches_of_a_file_are_run_with_what_they_need() {
+fn searches_of_a_file_run_with_stand_ins() {
     let place = Place::new();
     let searches = [
         "status=500 | lookup owners host OUTPUT owner | stats count BY owner",
@@ -309,20 +320,20 @@ fn searches_of_a_file_are_run_with_what_they_need() {
     ];
     let text = searches.map(|text| format!("{{\"search\":\"{text}\"}}\n"));
     let file = place.write("s.jsonl", text.concat());
-    let report = place.run(&["spl", "check", "--execute", &file, "-o", "json"]).good();
+    let report = place.run(&["spl", "check", "--execute", &file, "-o", "json"]).expect_success();
     let report: serde_json::Value = serde_json::from_str(&report).unwrap();
     assert_eq!((&report["supported"], &report["executed"], &report["failed"]), (&3.into(), &3.into(), &1.into()));
     assert_eq!(report["failures"][0]["line"], 3);
     assert!(report["failures"][0]["error"].as_str().unwrap().contains("no value for $nosuch$"), "{report}");
-    let table = place.run(&["spl", "check", "--execute", &file]).good();
+    let table = place.run(&["spl", "check", "--execute", &file]).expect_success();
     assert!(table.contains("3 executed, 1 of them failed"), "{table}");
 }
 
 #[test]
-fn a_likely_mistake_gets_a_hint_what_to_write() {
+fn likely_mistakes_get_a_hint() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..50));
-    place.run(&["add", "oneshot", &log]).good();
+    place.run(&["add", "oneshot", &log]).expect_success();
     let table: [(&[&str], &str); 7] = [
         (&["* stats count by host"], "help: a `|` goes before a command: * | stats count by host"),
         (&["* | stats count by lin"], "help: did you mean `line`?"),
@@ -337,9 +348,9 @@ fn a_likely_mistake_gets_a_hint_what_to_write() {
         assert!(ran.err.contains(want), "{arguments:?}: {}", ran.err);
         assert!(!want.is_empty() || ran.err.is_empty(), "{arguments:?}: {}", ran.err);
     }
-    let first = place.run(&["search", "* | head 1", "-o", "raw", "--order", "oldest"]).good();
+    let first = place.run(&["search", "* | head 1", "-o", "raw", "--order", "oldest"]).expect_success();
     assert_eq!(first, lines(0..1));
-    let record = place.run(&["search", "line=7 | table line took", "--vertical"]).good();
+    let record = place.run(&["search", "line=7 | table line took", "--vertical"]).expect_success();
     assert!(record.starts_with("-[ 1 ]-") && record.contains("\nline  7\n"), "{record}");
 }
 
@@ -347,7 +358,7 @@ fn a_likely_mistake_gets_a_hint_what_to_write() {
 fn counts_of_nothing_are_explained_like_no_rows() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..100));
-    place.run(&["add", "oneshot", &log]).good();
+    place.run(&["add", "oneshot", &log]).expect_success();
     for (search, more, note) in [
         ("* | where sorcetype=\"syslog\" | stats count", &[][..], "did you mean `sourcetype`?"),
         ("* | stats count, sum(took)", &["--earliest", "2030-01-01"], "events go from"),
@@ -368,7 +379,7 @@ fn a_quoted_value_of_a_csv_file_may_contain_line_breaks() {
     let file = place.write("a.csv", "id,text\n1,2\n3,\"x\ny\"\n5,6\n");
     let search = "* | stats count max(id) AS last list(text) AS texts | eval texts=mvjoin(texts, \"|\")";
     let expected = "count,last,texts\n3,5,\"6|x\ny|2\"\n";
-    assert_eq!(place.run(&["search", search, &file, "-o", "csv"]).good().replace('\r', ""), expected);
-    place.run(&["add", "oneshot", &file]).good();
-    assert_eq!(place.run(&["search", search, "-o", "csv"]).good().replace('\r', ""), expected);
+    assert_eq!(place.run(&["search", search, &file, "-o", "csv"]).expect_success().replace('\r', ""), expected);
+    place.run(&["add", "oneshot", &file]).expect_success();
+    assert_eq!(place.run(&["search", search, "-o", "csv"]).expect_success().replace('\r', ""), expected);
 }

@@ -2,7 +2,7 @@
 //! unchanged.
 
 use crate::server::{Server, begin};
-use crate::support::{Place, Ran, wait_until};
+use crate::support::{Place, RunOutput, wait_until};
 
 /// A program that copies its input to files: payload, arguments, rows.
 const COPIES: &str = r#"
@@ -79,7 +79,7 @@ fn write_program(path: &std::path::Path, text: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-fn ask(place: &Place, search: &str) -> Ran {
+fn ask(place: &Place, search: &str) -> RunOutput {
     place.run(&["search", search, "-o", "csv"])
 }
 
@@ -88,7 +88,7 @@ fn left_by(place: &Place, name: &str) -> String {
 }
 
 #[test]
-fn a_program_gets_rows_and_payload_and_the_rows_pass() {
+fn programs_get_rows_and_payload_and_rows_pass_through() {
     let place = place();
     let search = format!(
         "{ROWS} | sendalert copies param.room=\"$result.n$ of $results.count$\" results_link=\"http://x/y\" \
@@ -116,7 +116,7 @@ fn a_program_gets_rows_and_payload_and_the_rows_pass() {
 }
 
 #[test]
-fn it_runs_once_also_without_rows_and_not_to_explain() {
+fn actions_run_once_even_without_rows_but_not_for_explain() {
     let place = place();
     let explained = place.run(&["spl", "explain", &format!("{ROWS} | sendalert copies")]);
     assert_eq!((explained.code, left_by(&place, "payload").as_str()), (0, "nothing"), "{}", explained.err);
@@ -133,7 +133,7 @@ fn it_runs_once_also_without_rows_and_not_to_explain() {
 }
 
 #[test]
-fn without_json_the_payload_is_xml_and_arguments_are_as_given() {
+fn payloads_default_to_xml_with_arguments_as_given() {
     let place = place();
     let ran = ask(&place, "| makeresults | eval f=\"<x>\" | fields - _time | sendalert words");
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -150,7 +150,7 @@ fn without_json_the_payload_is_xml_and_arguments_are_as_given() {
 }
 
 #[test]
-fn a_program_that_fails_or_takes_long_is_reported_and_rows_pass() {
+fn failing_or_slow_programs_are_reported_and_rows_pass_through() {
     let place = place();
     let ran = ask(&place, "| makeresults | eval x=1 | table x | sendalert fails");
     assert_eq!((ran.out.as_str(), ran.code), ("x\n1\n", 0), "{}", ran.err);
@@ -184,7 +184,7 @@ fn actions_that_cannot_run_are_errors() {
 }
 
 #[test]
-fn apps_share_actions_as_their_metadata_say() {
+fn actions_are_shared_as_their_metadata_specify() {
     let place = place();
     for app in ["rooms/metadata", "other/default"] {
         std::fs::create_dir_all(place.data().join("etc/apps").join(app)).unwrap();
@@ -203,7 +203,7 @@ fn apps_share_actions_as_their_metadata_say() {
 
 /// A search whose client disconnects is stopped together with its program, although it has no output to send.
 #[test]
-fn a_program_ends_when_the_client_of_its_search_leaves() {
+fn programs_end_when_the_client_disconnects() {
     let place = place();
     let conf = place.data().join("etc/apps/rooms/default/alert_actions.conf");
     std::fs::write(conf, CONF.replace("maxtime = 1s", "maxtime = 1d")).unwrap();
@@ -224,7 +224,7 @@ fn a_program_ends_when_the_client_of_its_search_leaves() {
 }
 
 #[test]
-fn a_program_ends_with_the_command_line_that_began_it() {
+fn programs_end_with_their_command_line() {
     let place = place();
     let conf = place.data().join("etc/apps/rooms/default/alert_actions.conf");
     std::fs::write(conf, CONF.replace("maxtime = 1s", "maxtime = 1d")).unwrap();

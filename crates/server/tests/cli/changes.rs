@@ -4,7 +4,7 @@ use crate::server::Server;
 use crate::support::{Place, wait_until};
 
 fn rows(place: &Place, search: &str) -> String {
-    place.run(&["search", search, "-o", "csv"]).good().replace('\r', "")
+    place.run(&["search", search, "-o", "csv"]).expect_success().replace('\r', "")
 }
 
 /// Reported changes, by file name and in order.

@@ -130,7 +130,7 @@ fn documents_are_queried_changed_and_removed() {
 }
 
 #[test]
-fn collections_come_and_go_with_their_documents() {
+fn collections_are_created_and_removed_with_their_documents() {
     let place = Place::new();
     let (server, admin) = with_collection(&place, "");
     let shown = body(&ask(&place, "GET", &format!("{CONFIG}?output_mode=json"), &admin, ""));
@@ -157,7 +157,7 @@ fn collections_come_and_go_with_their_documents() {
 }
 
 #[test]
-fn users_have_documents_of_their_own_and_write_where_they_may() {
+fn users_have_private_documents_and_write_where_permitted() {
     let place = Place::new();
     let (server, admin) = with_collection(&place, "");
     let [eva, tom] = ["eva", "tom"].map(|user| key(&place, user));
@@ -196,7 +196,7 @@ fn users_have_documents_of_their_own_and_write_where_they_may() {
 }
 
 #[test]
-fn what_was_answered_outlives_a_killed_server() {
+fn acknowledged_documents_survive_a_killed_server() {
     let place = Place::new();
     let (mut server, mut admin) = with_collection(&place, &format!("&accelerated_fields.n={}", escaped("{\"n\": 1}")));
     let mut answered = BTreeSet::new();

@@ -40,7 +40,7 @@ pub(crate) fn post(place: &Place, path: &str, token: &str, body: &str) -> String
 }
 
 #[test]
-fn what_was_answered_with_success_is_found_at_once_and_after_a_kill() {
+fn acknowledged_events_are_found_at_once_and_after_a_kill() {
     let place = place_with_tokens();
     let server = Server::start_with(&place, &["--hec", "127.0.0.1:0"]);
     let success = r#"{"text":"Success","code":0}"#;
@@ -59,10 +59,10 @@ fn what_was_answered_with_success_is_found_at_once_and_after_a_kill() {
         "index=main | eval from=if(host=\"collector:8088\", \"server\", host) | stats count by k, from, sourcetype";
     let expected =
         "four,h2,lines,1\nk,from,sourcetype,count\none,h1,httpevent,1\nthree,h2,lines,1\ntwo,server,httpevent,1";
-    let found = || place.run(&["search", search, "-o", "csv"]).good();
+    let found = || place.run(&["search", search, "-o", "csv"]).expect_success();
     assert_eq!(sorted(&found().replace("\r", "")).join("\n"), expected);
     for condition in ["f=x", "f::x", "f=X k=two", "f IN (y, x)"] {
-        let counted = place.run(&["search", &format!("{condition} | stats count"), "-o", "csv"]).good();
+        let counted = place.run(&["search", &format!("{condition} | stats count"), "-o", "csv"]).expect_success();
         assert_eq!(counted.replace("\r", ""), "count\n1\n", "{condition}");
     }
     server.stop("-KILL");
@@ -70,7 +70,7 @@ fn what_was_answered_with_success_is_found_at_once_and_after_a_kill() {
 }
 
 #[test]
-fn what_a_channel_tells_as_stored_is_there_after_a_kill() {
+fn events_acknowledged_on_a_channel_survive_a_kill() {
     let place = place_with_tokens();
     let server = Server::start_with(&place, &["--hec", "127.0.0.1:0"]);
     for number in 0..20 {
@@ -81,7 +81,7 @@ fn what_a_channel_tells_as_stored_is_there_after_a_kill() {
     let asked: Value =
         serde_json::from_str(&post(&place, "/ack", ACKED, &format!(r#"{{"acks":{numbers:?}}}"#))).unwrap();
     server.stop("-KILL");
-    let found = place.run(&["search", "index=acked | stats count by number", "-o", "csv"]).good();
+    let found = place.run(&["search", "index=acked | stats count by number", "-o", "csv"]).expect_success();
     for (number, stored) in asked["acks"].as_object().unwrap() {
         let line = format!("{number},1");
         assert!(!stored.as_bool().unwrap() || found.lines().any(|found| found.trim() == line), "{number} is not there");
@@ -89,7 +89,7 @@ fn what_a_channel_tells_as_stored_is_there_after_a_kill() {
 }
 
 #[test]
-fn ids_of_a_channel_are_not_given_again_after_a_kill() {
+fn ack_ids_are_not_reused_after_a_kill() {
     let place = place_with_tokens();
     let server = Server::start_with(&place, &["--hec", "127.0.0.1:0"]);
     let send = |text: &str| -> u64 {
@@ -121,7 +121,7 @@ fn ids_of_a_channel_are_not_given_again_after_a_kill() {
 }
 
 #[test]
-fn events_come_over_tls() {
+fn events_are_received_over_tls() {
     let place = Place::new();
     std::fs::create_dir_all(place.path("data/etc/system/local")).unwrap();
     place.write("data/etc/system/local/inputs.conf", format!("[http]\nenableSSL = true\n{TOKENS}"));
@@ -143,7 +143,10 @@ fn events_come_over_tls() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.ends_with(r#"{"text":"Success","code":0}"#), "{answer}");
-    assert_eq!(place.run(&["search", "k=secret | stats count", "-o", "csv"]).good().replace('\r', ""), "count\n1\n");
+    assert_eq!(
+        place.run(&["search", "k=secret | stats count", "-o", "csv"]).expect_success().replace('\r', ""),
+        "count\n1\n"
+    );
     assert_eq!(server.stop("-TERM"), 0);
 }
 
@@ -199,7 +202,7 @@ fn tokens_are_managed_without_a_restart() {
     assert_eq!(post(&place, "", &token, event), r#"{"text":"Invalid token","code":4}"#);
     assert_eq!(post(&place, "", PLAIN, event), success, "other tokens are unchanged");
     let count = "sourcetype=shop | eval at_till=if(host=\"till\", 1, 0) | stats count sum(at_till) AS till";
-    assert_eq!(place.run(&["search", count, "-o", "csv"]).good().replace("\r", ""), "count,till\n2,1\n");
+    assert_eq!(place.run(&["search", count, "-o", "csv"]).expect_success().replace("\r", ""), "count,till\n2,1\n");
     assert_eq!(std::fs::read_to_string(place.path("data/etc/system/local/inputs.conf")).unwrap(), TOKENS);
     server.stop("-TERM");
 }
@@ -227,7 +230,7 @@ async fn call(place: &Place, address: &str, path: &str, message: &[u8]) -> Optio
 }
 
 #[test]
-fn calls_of_opentelemetry_over_tls_are_found() {
+fn opentelemetry_events_over_tls_are_found() {
     let place = Place::new();
     std::fs::create_dir_all(place.path("data/etc/system/local")).unwrap();
     let inputs = format!("{TOKENS}[http]\nenableSSL = 1\n[otlp]\ndisabled = 0\nport = 0\n");
@@ -242,9 +245,9 @@ fn calls_of_opentelemetry_over_tls_are_found() {
     assert_eq!(told("logs.v1.LogsService").as_deref(), Some("0"));
     assert_eq!(told("trace.v1.TraceService").as_deref(), Some("0"));
     assert_eq!(told("profiles.v1development.ProfilesService").as_deref(), Some("12"));
-    assert_eq!(place.run(&["search", "NOT sourcetype=otel:trace", "-o", "raw"]).good(), "sold\n");
+    assert_eq!(place.run(&["search", "NOT sourcetype=otel:trace", "-o", "raw"]).expect_success(), "sold\n");
     assert!(
-        place.run(&["search", "sourcetype=otel:trace", "-o", "raw"]).good().contains("sold"),
+        place.run(&["search", "sourcetype=otel:trace", "-o", "raw"]).expect_success().contains("sold"),
         "read as a span's name"
     );
     drop(server);

@@ -1,7 +1,7 @@
 //! Merging buckets: on request, by the server, and with a damaged bucket among them.
 
 use crate::server::Server;
-use crate::support::{Place, Ran, lines, sorted};
+use crate::support::{Place, RunOutput, lines, sorted};
 
 /// Creates buckets of two indexes in turn; their time ranges overlap.
 fn ten_buckets() -> Place {
@@ -9,7 +9,7 @@ fn ten_buckets() -> Place {
     for number in 0..10 {
         let (index, first) = (["main", "other"][number % 2], number * 100);
         let log = place.write(&format!("{number}.log"), lines(first..first + 100).replace(":3", ":0"));
-        place.run(&["add", "oneshot", &log, "--index", index]).good();
+        place.run(&["add", "oneshot", &log, "--index", index]).expect_success();
     }
     place
 }
@@ -18,7 +18,7 @@ fn ten_buckets() -> Place {
 fn answers(place: &Place) -> Vec<String> {
     let searches =
         ["*", "index=*", "index=main OR index=other line=42*", "index=other | tail 150", "index=* | reverse"];
-    searches.map(|search| place.run(&["search", search, "-o", "raw"]).good()).to_vec()
+    searches.map(|search| place.run(&["search", search, "-o", "raw"]).expect_success()).to_vec()
 }
 
 /// Values of a column of a CSV.
@@ -35,17 +35,17 @@ fn merged_buckets_give_the_same_answers_in_the_same_order() {
     assert_eq!(before[1].lines().count(), 1_000);
     let merged = place.run(&["bucket", "compact", "-o", "csv"]);
     assert!(merged.err.contains("10 sealed buckets of ") && merged.err.contains(", 2 of "), "{}", merged.err);
-    let merged = merged.good();
+    let merged = merged.expect_success();
     assert_eq!(column(&merged, "first"), ["main~1", "other~2"]);
     assert_eq!((column(&merged, "parts"), column(&merged, "events")), (vec!["5".into(); 2], vec!["500".into(); 2]));
     assert_eq!(answers(&place), before);
-    let list = place.run(&["bucket", "list", "-o", "csv"]).good();
+    let list = place.run(&["bucket", "list", "-o", "csv"]).expect_success();
     assert_eq!((column(&list, "level"), column(&list, "events")), (vec!["1".into(); 2], vec!["500".into(); 2]));
-    place.run(&["bucket", "verify"]).good();
+    place.run(&["bucket", "verify"]).expect_success();
     let again = place.run(&["bucket", "compact", "-o", "csv"]);
     assert!(again.err.contains("2 sealed buckets of "), "{}", again.err);
-    assert_eq!(again.good().lines().count(), 1);
-    assert_eq!(place.run(&["bucket", "list", "-o", "csv"]).good(), list);
+    assert_eq!(again.expect_success().lines().count(), 1);
+    assert_eq!(place.run(&["bucket", "list", "-o", "csv"]).expect_success(), list);
 }
 
 #[test]
@@ -53,19 +53,19 @@ fn the_server_merges_on_request_and_in_the_background() {
     let place = ten_buckets();
     let before = answers(&place);
     let server = Server::start(&place);
-    let Ran { code, err, .. } = place.run(&["bucket", "compact"]);
+    let RunOutput { code, err, .. } = place.run(&["bucket", "compact"]);
     assert!(code == 0 && err.contains(" 2 of "), "{err}");
     assert_eq!(answers(&place), before);
     assert_eq!(server.stop("-TERM"), 0);
     assert_eq!(answers(&place), before);
-    let list = place.run(&["bucket", "list", "-o", "csv"]).good();
+    let list = place.run(&["bucket", "list", "-o", "csv"]).expect_success();
     // The node's own events are listed as well.
     let of_main = list.lines().filter(|line| !line.contains("_internal")).collect::<Vec<_>>().join("\n");
     assert_eq!(column(&of_main, "events"), ["500", "500"]);
 }
 
 #[test]
-fn a_damaged_bucket_stays_and_fails_the_command() {
+fn damaged_buckets_are_kept_and_fail_the_command() {
     let place = ten_buckets();
     let object = place.data().join("db/main/0000000005.bucket");
     let whole = std::fs::read(&object).unwrap();
@@ -74,7 +74,7 @@ fn a_damaged_bucket_stays_and_fails_the_command() {
     assert_eq!(merged.code, 5);
     assert!(merged.err.contains("bucket main~5 not compacted"), "{}", merged.err);
     std::fs::write(&object, &whole).unwrap();
-    let found = place.run(&["search", "*", "-o", "raw"]).good();
+    let found = place.run(&["search", "*", "-o", "raw"]).expect_success();
     assert_eq!(sorted(&found).len(), 500);
     let nowhere = Place::new();
     assert_eq!(nowhere.run(&["bucket", "compact"]).code, 4);
@@ -85,7 +85,7 @@ fn a_damaged_bucket_stays_and_fails_the_command() {
 fn an_archived_bucket_is_thawed_with_and_without_a_server() {
     let before = Place::new();
     let log = before.write("a.log", lines(0..100));
-    before.run(&["add", "oneshot", &log]).good();
+    before.run(&["add", "oneshot", &log]).expect_success();
     let place = Place::new();
     let folders = ["db_2_1_1", "db_2_1_2"].map(|name| {
         let folder = place.path(name);
@@ -97,15 +97,15 @@ fn an_archived_bucket_is_thawed_with_and_without_a_server() {
         folder.display().to_string()
     });
     let own = place.write("b.log", lines(100..110));
-    place.run(&["add", "oneshot", &own]).good();
-    let count = || place.run(&["search", "index=* | stats count by index", "-o", "csv"]).good();
-    let id = place.run(&["bucket", "thaw", &folders[0]]).good();
-    assert_eq!(place.run(&["bucket", "thaw", &folders[0]]).good(), id);
+    place.run(&["add", "oneshot", &own]).expect_success();
+    let count = || place.run(&["search", "index=* | stats count by index", "-o", "csv"]).expect_success();
+    let id = place.run(&["bucket", "thaw", &folders[0]]).expect_success();
+    assert_eq!(place.run(&["bucket", "thaw", &folders[0]]).expect_success(), id);
     assert_eq!(count(), "index,count\nmain,110\n");
     let server = Server::start(&place);
     let elsewhere = place.run(&["bucket", "thaw", &folders[1], "--index", "old"]);
     assert!(elsewhere.code != 0 && elsewhere.err.contains("its events belong to index main"), "{}", elsewhere.err);
-    place.run(&["bucket", "thaw", &folders[1]]).good();
+    place.run(&["bucket", "thaw", &folders[1]]).expect_success();
     assert_eq!(count(), "index,count\nmain,210\n");
     assert_eq!(place.run(&["bucket", "verify"]).code, 0);
     let wrong = place.run(&["bucket", "thaw", &place.path("none").display().to_string()]);

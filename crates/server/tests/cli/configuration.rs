@@ -5,7 +5,7 @@ use crate::support::Place;
 #[test]
 fn faults_are_listed_and_reported_once() {
     let place = Place::new();
-    assert_eq!(place.run(&["btool", "check"]).good(), "no faults found\n");
+    assert_eq!(place.run(&["btool", "check"]).expect_success(), "no faults found\n");
     std::fs::create_dir_all(place.data().join("etc/system/local")).unwrap();
     let conf = |name: &str, text: &str| std::fs::write(place.data().join("etc/system/local").join(name), text).unwrap();
     conf("authentication.conf", "[x]\nauthType = LDAP\n[y]\nauthType = LDAP\n");
@@ -33,10 +33,10 @@ fn faults_are_listed_and_reported_once() {
         assert!(!ran.err.contains("no effect") && !ran.err.contains("btool check"), "{ran:?}");
         ran
     };
-    quiet(&["add", "oneshot", &more, "--index", "other"]).good();
+    quiet(&["add", "oneshot", &more, "--index", "other"]).expect_success();
     quiet(&["bucket", "thaw", "nowhere"]);
-    quiet(&["bucket", "compact"]).good();
-    quiet(&["preview", &more]).good();
+    quiet(&["bucket", "compact"]).expect_success();
+    quiet(&["preview", &more]).expect_success();
     conf("props.conf", "[a]\nTIME_FORMATT = x\n");
     let reported = place.run(&["preview", &more]);
     assert!(reported.err.contains("did you mean TIME_FORMAT?") && !reported.err.contains("no effect"), "{reported:?}");
@@ -47,7 +47,7 @@ fn faults_are_listed_and_reported_once() {
 }
 
 #[test]
-fn stanzas_that_nothing_reads_are_listed() {
+fn unused_stanzas_are_listed() {
     let place = Place::new();
     std::fs::create_dir_all(place.data().join("etc/system/local")).unwrap();
     let conf = |name: &str, text: &str| std::fs::write(place.data().join("etc/system/local").join(name), text).unwrap();

@@ -58,7 +58,7 @@ fn client(place: &Place, token: &str, number: u64, requests: &[Conflicting]) -> 
 }
 
 #[test]
-fn requests_that_conflict_are_never_a_server_error() {
+fn conflicting_requests_never_cause_server_errors() {
     let (place, requests) = (Place::new(), requests());
     assert!(requests.len() > 80);
     let _server = Server::start(&place);

@@ -5,21 +5,21 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::server::Server;
-use crate::support::{Place, Ran, lines, wait_until};
+use crate::support::{Place, RunOutput, lines, wait_until};
 
 /// Copies a directory as `cp -r` does.
 fn copy(from: &Path, to: &Path) {
     assert!(Command::new("cp").arg("-r").args([from, to]).status().unwrap().success());
 }
 
-fn run_on(place: &Place, folder: &str, arguments: &[&str]) -> Ran {
+fn run_on(place: &Place, folder: &str, arguments: &[&str]) -> RunOutput {
     let mut command = Command::new(env!("CARGO_BIN_EXE_quarry"));
     command.env("TZ", "UTC").current_dir(place.path("")).args(["--data-dir", folder]).args(arguments);
-    Ran::of(command.output().unwrap())
+    RunOutput::of(command.output().unwrap())
 }
 
 fn count(place: &Place, folder: &str) -> String {
-    run_on(place, folder, &["search", "* | stats count", "-o", "csv"]).good().replace("count\n", "")
+    run_on(place, folder, &["search", "* | stats count", "-o", "csv"]).expect_success().replace("count\n", "")
 }
 
 fn indexes_conf(place: &Place, folder: &str) -> String {
@@ -29,16 +29,16 @@ fn indexes_conf(place: &Place, folder: &str) -> String {
 }
 
 #[test]
-fn a_copy_of_a_served_directory_is_a_directory_of_its_own() {
+fn copies_of_a_served_directory_are_independent() {
     let place = Place::new();
     let [old, new] = [lines(0..10), lines(10..15)];
     let old = place.write("old.log", old);
-    place.run(&["add", "oneshot", &old]).good();
+    place.run(&["add", "oneshot", &old]).expect_success();
     let server = Server::start(&place);
     copy(&place.data(), &place.path("copy"));
     assert!(place.path("copy/run/server.json").exists());
     let new = place.write("new.log", new);
-    place.run(&["add", "oneshot", &new]).good();
+    place.run(&["add", "oneshot", &new]).expect_success();
     assert_eq!((count(&place, "data"), count(&place, "copy")), ("15\n".to_owned(), "10\n".to_owned()));
     assert_eq!(run_on(&place, "copy", &["add", "index", "scratch"]).code, 0);
     assert!(indexes_conf(&place, "copy").contains("[scratch]"));
@@ -57,17 +57,20 @@ fn a_copy_of_a_served_directory_is_a_directory_of_its_own() {
 }
 
 #[test]
-fn the_port_of_a_killed_server_may_be_another_ones() {
+fn ports_of_killed_servers_may_be_reused_by_others() {
     let (place, other) = (Place::new(), Place::new());
     let log = place.write("a.log", lines(0..10));
-    place.run(&["add", "oneshot", &log]).good();
+    place.run(&["add", "oneshot", &log]).expect_success();
     let server = Server::start(&place);
     let text = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
     let address = serde_json::from_str::<serde_json::Value>(&text).unwrap()["mgmt"].as_str().unwrap().to_owned();
     server.stop("-KILL");
     let _other = Server::start_at(&other, &address);
     assert_eq!(count(&place, "data"), "10\n");
-    assert_eq!(place.run(&["list", "user", "-o", "csv"]).good(), "name,roles,realname,email\nadmin,admin,,\n");
+    assert_eq!(
+        place.run(&["list", "user", "-o", "csv"]).expect_success(),
+        "name,roles,realname,email\nadmin,admin,,\n"
+    );
 }
 
 /// The command between backquotes in a line.
@@ -76,18 +79,18 @@ fn printed_command(line: &str) -> String {
 }
 
 /// Runs a printed command in `folder`, which is not the folder of the program that printed it.
-fn type_in(folder: &Path, command: &str, input: &str) -> Ran {
+fn type_in(folder: &Path, command: &str, input: &str) -> RunOutput {
     let program = Path::new(env!("CARGO_BIN_EXE_quarry")).parent().unwrap();
     let mut shell = Command::new("sh");
     shell.current_dir(folder).env("PATH", format!("{}:/usr/bin:/bin", program.display())).args(["-c", command]);
     shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut running = shell.spawn().unwrap();
     running.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    Ran::of(running.wait_with_output().unwrap())
+    RunOutput::of(running.wait_with_output().unwrap())
 }
 
 #[test]
-fn commands_in_messages_do_what_they_say_when_they_are_typed() {
+fn commands_in_messages_work_when_typed() {
     let place = Place::new();
     let elsewhere = place.path("elsewhere");
     std::fs::create_dir_all(&elsewhere).unwrap();
@@ -118,20 +121,20 @@ fn commands_in_messages_do_what_they_say_when_they_are_typed() {
 }
 
 #[test]
-fn a_users_password_is_not_changed_in_a_directory_that_is_not_there() {
+fn passwords_are_not_changed_in_missing_directories() {
     let place = Place::new();
     for arguments in
         [&["user", "passwd", "admin"][..], &["user", "remove", "eva"], &["edit", "user", "admin", "--email", "x"]]
     {
         let mut command = place.command(arguments);
-        let ran = Ran::of(command.stdin(Stdio::null()).output().unwrap());
+        let ran = RunOutput::of(command.stdin(Stdio::null()).output().unwrap());
         assert!(ran.code != 0 && ran.err.contains("there is no data directory"), "{arguments:?}: {ran:?}");
         assert!(!place.data().exists(), "{arguments:?}");
     }
 }
 
 #[test]
-fn a_refused_login_is_explained_in_a_sentence() {
+fn refused_logins_are_explained() {
     let place = Place::new();
     let _server = Server::start(&place);
     let text = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();

@@ -36,11 +36,11 @@ fn an_add_killed_at_any_point_stores_every_line_once() {
         child.wait().unwrap();
     }
     assert!(killed >= 10, "only {killed} kills met a running process");
-    place.run(&["add", "oneshot", &log]).good();
-    let found = place.run(&["search", "*", "-o", "raw"]).good();
+    place.run(&["add", "oneshot", &log]).expect_success();
+    let found = place.run(&["search", "*", "-o", "raw"]).expect_success();
     assert_eq!(found.lines().count(), LINES);
     assert!(sorted(&found) == sorted(&text));
-    assert!(place.run(&["bucket", "verify"]).good().contains("true"));
+    assert!(place.run(&["bucket", "verify"]).expect_success().contains("true"));
 }
 
 /// A place with two buckets, and the path of the first bucket's object.
@@ -48,7 +48,7 @@ fn two_buckets() -> (Place, PathBuf) {
     let place = Place::new();
     for (name, range) in [("a.log", 0..2_000), ("b.log", 2_000..4_000)] {
         let log = place.write(name, lines(range));
-        place.run(&["add", "oneshot", &log]).good();
+        place.run(&["add", "oneshot", &log]).expect_success();
     }
     let folder = place.data().join("db/main");
     let mut objects: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -60,7 +60,7 @@ fn two_buckets() -> (Place, PathBuf) {
 }
 
 #[test]
-fn a_cut_bucket_is_named_and_the_other_answers() {
+fn truncated_buckets_are_named_and_others_are_searched() {
     let (place, object) = two_buckets();
     let bytes = std::fs::read(&object).unwrap();
     for length in [0, 1, bytes.len() / 2, bytes.len() - 1] {
@@ -76,11 +76,11 @@ fn a_cut_bucket_is_named_and_the_other_answers() {
     std::fs::remove_file(&object).unwrap();
     assert_eq!(place.run(&["search", "*", "-o", "raw"]).code, 5);
     std::fs::write(&object, &bytes).unwrap();
-    assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).good(), "count\n4000\n");
+    assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).expect_success(), "count\n4000\n");
 }
 
 #[test]
-fn a_flipped_bit_is_named_and_never_changes_an_answer() {
+fn flipped_bits_are_reported_and_never_change_results() {
     let (place, object) = two_buckets();
     let bytes = std::fs::read(&object).unwrap();
     let all = lines(0..4_000);
@@ -109,7 +109,7 @@ fn a_flipped_bit_is_named_and_never_changes_an_answer() {
 }
 
 #[test]
-fn a_damaged_catalog_is_an_error_and_never_an_answer() {
+fn damaged_catalogs_cause_errors_not_results() {
     let (place, _) = two_buckets();
     let catalog = place.data().join("catalog.sqlite");
     let whole = std::fs::read(&catalog).unwrap();

@@ -1,6 +1,6 @@
 //! Custom search commands of an app: their input and output, and their restrictions.
 
-use crate::support::{Place, Ran};
+use crate::support::{Place, RunOutput};
 
 /// The protocol, implemented as an app would.
 const WIRE: &str = r#"
@@ -113,7 +113,7 @@ fn place() -> Place {
     place
 }
 
-fn ask(place: &Place, search: &str) -> Ran {
+fn ask(place: &Place, search: &str) -> RunOutput {
     place.run(&["search", search, "-o", "csv"])
 }
 
@@ -132,12 +132,12 @@ fn rows_pass_through_commands_of_an_app() {
     assert_eq!(ran.out, "rows,finished\n20000,True\n", "{ran:?}");
     let ran = ask(&place, &format!("{ROWS} | total | eval more=total+1"));
     assert_eq!(ran.out, "total,seen,more\n6.0,n,7\n", "{ran:?}");
-    assert_eq!(ask(&place, &format!("{ROWS} | first_row")).good(), "n\n1\n");
+    assert_eq!(ask(&place, &format!("{ROWS} | first_row")).expect_success(), "n\n1\n");
     let ran = ask(&place, &format!("{ROWS} | append [| count_up 2 | double field=n] | stats sum(n) sum(doubled)"));
     assert_eq!(ran.out, "sum(n),sum(doubled)\n7,2\n", "{ran:?}");
     let ran = ask(&place, &format!("{ROWS} | appendpipe [double field=n] | stats count sum(doubled)"));
     assert_eq!(ran.out, "count,sum(doubled)\n6,12\n", "{ran:?}");
-    assert_eq!(ask(&place, "| count_up 100000 | head 3 | stats count").good(), "count\n3\n");
+    assert_eq!(ask(&place, "| count_up 100000 | head 3 | stats count").expect_success(), "count\n3\n");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn commands_of_an_app_run_inside_map_and_foreach() {
 }
 
 #[test]
-fn faults_of_programs_are_faults_of_the_search() {
+fn errors_of_programs_fail_the_search() {
     let place = place();
     for (search, words) in [
         (format!("{ROWS} | refuse"), "refuse: give me a field"),

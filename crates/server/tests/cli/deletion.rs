@@ -28,7 +28,7 @@ fn world() -> (Place, Server) {
         ],
     );
     let log = place.write("a.log", lines(0..2_000));
-    place.run(&["add", "oneshot", &log]).good();
+    place.run(&["add", "oneshot", &log]).expect_success();
     let server = Server::start(&place);
     let eva = key(&place, "eva");
     let hot = "| makeresults count=30 | streamstats count AS n | eval _raw=\"hot n=\".n | collect index=main";
@@ -37,7 +37,7 @@ fn world() -> (Place, Server) {
 }
 
 #[test]
-fn events_are_deleted_by_those_who_may() {
+fn events_are_deleted_by_permitted_users() {
     let (place, server) = world();
     let [admin, eva, dora, root] = ["admin", "eva", "dora", "root"].map(|user| key(&place, user));
     for key in [&admin, &eva] {
@@ -90,7 +90,7 @@ fn events_are_deleted_by_those_who_may() {
 }
 
 #[test]
-fn what_was_deleted_stays_deleted_when_the_process_is_killed() {
+fn deletions_survive_a_kill() {
     let (place, server) = world();
     let (admin, dora) = (key(&place, "admin"), key(&place, "dora"));
     let before = count(&place, &admin, "index=main");
@@ -105,16 +105,16 @@ fn what_was_deleted_stays_deleted_when_the_process_is_killed() {
     let admin = key(&place, "admin");
     assert_eq!([count(&place, &admin, "index=main"), count(&place, &admin, is_deleted)], [before - doomed, 0]);
     let listed = |column: &str| -> u64 {
-        let list = place.run(&["bucket", "list", "-o", "csv"]).good();
+        let list = place.run(&["bucket", "list", "-o", "csv"]).expect_success();
         let at = list.lines().next().unwrap().split(',').position(|name| name == column).unwrap();
         let of_main = list.lines().skip(1).filter(|line| line.split(',').nth(1) == Some("main"));
         of_main.map(|line| line.split(',').nth(at).unwrap().parse::<u64>().unwrap()).sum()
     };
     assert_eq!([listed("events"), listed("deleted")], [before - doomed, doomed]);
-    place.run(&["bucket", "compact"]).good();
+    place.run(&["bucket", "compact"]).expect_success();
     assert_eq!([listed("events"), listed("deleted")], [before - doomed, 0]);
     assert_eq!([count(&place, &admin, "index=main"), count(&place, &admin, is_deleted)], [before - doomed, 0]);
-    assert!(place.run(&["bucket", "verify"]).good().contains("true"));
+    assert!(place.run(&["bucket", "verify"]).expect_success().contains("true"));
     drop(server);
     let text = place.run(&["search", "index=main | delete"]).err;
     assert!(text.contains("delete"), "{text}");

@@ -41,13 +41,13 @@ const ROWS: &str = "| makeresults count=2 | streamstats count AS n | eval _time=
 fn rows_are_written_in_every_format() {
     let place = Place::new();
     let search = |text: &str| place.run(&["search", &format!("{ROWS} | {text}"), "-o", "csv"]);
-    let shown = search("dump basefilename=a | table n").good();
+    let shown = search("dump basefilename=a | table n").expect_success();
     assert_eq!(shown, "n\n1\n2\n");
-    search("dump basefilename=b format=csv compress=0 fields=n,text").good();
-    search("dump basefilename=c format=tsv fields=\"n, text\" compress=9").good();
-    search("dump basefilename=d format=json compress=0 fields=n,several").good();
-    search("dump basefilename=e format=xml compress=0 fields=text,several").good();
-    search("dump basefilename=f format=csv compress=0").good();
+    search("dump basefilename=b format=csv compress=0 fields=n,text").expect_success();
+    search("dump basefilename=c format=tsv fields=\"n, text\" compress=9").expect_success();
+    search("dump basefilename=d format=json compress=0 fields=n,several").expect_success();
+    search("dump basefilename=e format=xml compress=0 fields=text,several").expect_success();
+    search("dump basefilename=f format=csv compress=0").expect_success();
     let files = dumped(&place);
     let file = |name: &str| files.get(name).map(String::as_str);
     assert_eq!(file("a_1.raw.gz"), Some("event 1\nevent 2\n"), "{files:?}");
@@ -63,10 +63,10 @@ fn rows_are_written_in_every_format() {
 }
 
 #[test]
-fn rows_go_to_the_folder_they_name_and_files_roll() {
+fn rows_select_their_folder_and_files_roll() {
     let place = Place::new();
     let search = |text: &str| place.run(&["search", text, "-o", "csv"]);
-    search(&format!("{ROWS} | eval _dstpath=\"../day/host \".n | dump basefilename=a compress=0")).good();
+    search(&format!("{ROWS} | eval _dstpath=\"../day/host \".n | dump basefilename=a compress=0")).expect_success();
     // 30 rows of 60,000 bytes fill a file of 1 MB and begin the next one.
     let long = "| makeresults count=30 | eval _raw=mvjoin(mvrange(10000, 20000), \"x\")";
     let answer = search(&format!("{long} | dump basefilename=long rollsize=1 | stats count"));

@@ -10,12 +10,12 @@ fn an_explanation_names_pruning_steps_stages_and_macros() {
         "a.log",
         "2026-11-20T00:00:01Z web status=200 user=eva\n2026-11-20T00:00:02Z web status=404 user=tom error\n",
     );
-    place.run(&["add", "oneshot", &log, "--sourcetype", "lines"]).good();
+    place.run(&["add", "oneshot", &log, "--sourcetype", "lines"]).expect_success();
     let app = place.data().join("etc/apps/shop/default");
     std::fs::create_dir_all(&app).unwrap();
     std::fs::write(app.join("macros.conf"), "[bad]\ndefinition = status>=400 error\n").unwrap();
     let search = "`bad` [search nothing | head 1 | fields user] | eval x=1 | stats count by user | sort user";
-    let text = place.run(&["spl", "explain", search]).good();
+    let text = place.run(&["spl", "explain", search]).expect_success();
     for line in [
         "macro `bad` is status>=400 error",
         "indexes  main",
@@ -31,7 +31,7 @@ fn an_explanation_names_pruning_steps_stages_and_macros() {
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
     }
-    let json = place.run(&["spl", "explain", search, "-o", "json"]).good();
+    let json = place.run(&["spl", "explain", search, "-o", "json"]).expect_success();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["plan"]["stages"][1]["phase"], "map+reduce");
     assert_eq!(json["plan"]["events"]["fields"]["names"], serde_json::json!(["user"]));
@@ -47,7 +47,7 @@ fn an_explanation_names_pruning_steps_stages_and_macros() {
 }
 
 #[test]
-fn without_data_the_plan_is_explained_and_faults_have_positions() {
+fn plans_without_data_are_explained_and_errors_have_positions() {
     let place = Place::new();
     let answer = place.run(&["spl", "explain", "a | dedup user | stats count", "--earliest", "-1d@d"]);
     assert_eq!(answer.code, 0, "{answer:?}");
@@ -59,15 +59,15 @@ fn without_data_the_plan_is_explained_and_faults_have_positions() {
 }
 
 #[test]
-fn a_running_server_explains_with_what_it_has_in_memory() {
+fn running_servers_include_memory_in_explanations() {
     let place = Place::new();
     let server = Server::start(&place);
     let log = place.write("a.log", "2026-11-20T00:00:01Z web error\n2026-11-20T00:00:02Z web\n");
-    place.run(&["add", "oneshot", &log, "--sourcetype", "lines"]).good();
-    let text = place.run(&["spl", "explain", "error | stats count"]).good();
+    place.run(&["add", "oneshot", &log, "--sourcetype", "lines"]).expect_success();
+    let text = place.run(&["spl", "explain", "error | stats count"]).expect_success();
     assert!(text.lines().any(|line| line == "terms    error"), "{text}");
     assert!(text.lines().any(|line| line.starts_with("  index") && line.ends_with(" 2")), "{text}");
-    let json = place.run(&["spl", "explain", "error | stats count", "-o", "json"]).good();
+    let json = place.run(&["spl", "explain", "error | stats count", "-o", "json"]).expect_success();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     // The first row also counts the node's own events.
     assert_eq!(json["plan"]["events"]["pruning"][1]["events"], 2);

@@ -11,7 +11,7 @@ fn a_oneshot_search_can_be_finalized_with_its_rows_so_far() {
     let place = Place::new();
     with_users(&place, &[("admin", &["admin"]), ("eva", &["power"]), ("tom", &["user"])]);
     let log = place.write("a.log", lines(0..60_000));
-    place.run(&["add", "oneshot", &log]).good();
+    place.run(&["add", "oneshot", &log]).expect_success();
     let _server = Server::start(&place);
     let [eva, tom] = ["eva", "tom"].map(|user| key(&place, user));
     // A digest of a thousand values per event takes half a minute unless it is ended. (A sum would be answered at once

@@ -125,7 +125,7 @@ fn frames_and_packets_become_events() {
 }
 
 #[test]
-fn an_address_of_the_command_line_takes_forwarders() {
+fn forwarders_are_accepted_on_the_command_line_address() {
     // The settings of such a port apply to its events.
     let place = place_with("[splunktcp://0]\nindex = asked\n");
     let server = Server::start_with(&place, &["--s2s", "127.0.0.1:0"]);
@@ -138,7 +138,7 @@ fn an_address_of_the_command_line_takes_forwarders() {
 }
 
 #[test]
-fn internal_indexes_take_events_of_forwarders_where_the_port_says_so() {
+fn internal_indexes_accept_forwarders_if_the_port_allows_it() {
     for (more, kept) in [("", 0), ("acceptInternalIndexes = true\n", 1)] {
         let place = place_with(&format!("[splunktcp://0]\nindex = asked\n{more}"));
         let server = Server::start(&place);
@@ -150,15 +150,16 @@ fn internal_indexes_take_events_of_forwarders_where_the_port_says_so() {
         }
         drop(stream);
         assert_eq!(found(&place, 1, "index=asked | table _raw"), ["a later event"]);
-        let count =
-            place.run(&["search", "index=_internal \"words of a forwarder\" | stats count", "-o", "csv"]).good();
+        let count = place
+            .run(&["search", "index=_internal \"words of a forwarder\" | stats count", "-o", "csv"])
+            .expect_success();
         assert_eq!(count, format!("count\n{kept}\n"), "{more}");
         drop(server);
     }
 }
 
 #[test]
-fn what_a_forwarder_was_acknowledged_is_there_after_a_kill() {
+fn events_acknowledged_to_forwarders_survive_a_kill() {
     let place = place_with("[splunktcp-ssl:0]\nindex = acked\n");
     let server = Server::start(&place);
     let mut stream = tls_client(&place, &address_of(&place, "splunktcp-ssl:0"));
@@ -186,7 +187,7 @@ fn what_a_forwarder_was_acknowledged_is_there_after_a_kill() {
 }
 
 #[test]
-fn who_is_no_forwarder_is_disconnected() {
+fn other_clients_are_disconnected() {
     let place = place_with("[splunktcp://0]\n");
     let server = Server::start(&place);
     let mut stream = TcpStream::connect(address_of(&place, "splunktcp://0")).unwrap();
@@ -242,7 +243,7 @@ fn acknowledged(stream: &mut TcpStream) -> Vec<u8> {
 }
 
 #[test]
-fn a_batch_that_comes_again_is_acknowledged_and_left_out() {
+fn repeated_batches_are_acknowledged_but_not_stored() {
     let place = place_with("[splunktcp://0]\n");
     let server = Server::start(&place);
     let address = address_of(&place, "splunktcp://0");

@@ -115,7 +115,7 @@ fn every_line_arrives_once_although_indexer_and_forwarder_are_killed() {
 }
 
 #[test]
-fn where_there_are_tokens_only_forwarders_that_show_one_are_let_in() {
+fn tokens_are_required_if_configured() {
     let (indexer, port) = indexer();
     let inputs = indexer.data().join("etc/system/local/inputs.conf");
     let tokens =
@@ -146,14 +146,17 @@ fn where_there_are_tokens_only_forwarders_that_show_one_are_let_in() {
     let let_in = Forwarder::start(&place);
     assert_eq!(found(&indexer, 100, COUNT), ["edge,lines,100,100"]);
     let own = ["search", "index=_internal host=edge \"own words\" | stats count", "-o", "csv"];
-    assert!(wait_until(|| indexer.run(&own).good() == "count\n1\n"), "with a token also into internal indexes");
+    assert!(
+        wait_until(|| indexer.run(&own).expect_success() == "count\n1\n"),
+        "with a token also into internal indexes"
+    );
     assert_eq!(found(&indexer, 100, "index=* host=refused | stats count"), ["0"]);
     drop((let_in, refused));
     assert_eq!(server.stop("-TERM"), 0);
 }
 
 #[test]
-fn groups_get_what_is_for_them_and_copies_of_the_rest() {
+fn groups_receive_their_events_and_copies_of_unrouted_ones() {
     let ((first, first_port), (second, second_port)) = (indexer(), indexer());
     let (_one, _two) = (Server::start(&first), Server::start(&second));
     let outputs = format!(
@@ -173,7 +176,7 @@ fn groups_get_what_is_for_them_and_copies_of_the_rest() {
 }
 
 #[test]
-fn a_group_takes_its_servers_by_turns_and_does_without_one_that_is_gone() {
+fn groups_rotate_servers_and_skip_missing_ones() {
     let ((first, first_port), (second, second_port)) = (indexer(), indexer());
     let one = Server::start(&first);
     let _two = Server::start(&second);
@@ -184,7 +187,7 @@ fn a_group_takes_its_servers_by_turns_and_does_without_one_that_is_gone() {
     let place = forwarder(&outputs, MONITOR);
     let _sender = Forwarder::start(&place);
     let both = |place: &Place| -> u64 {
-        let reported = place.run(&["search", "index=fwd | stats count", "-o", "csv"]).good();
+        let reported = place.run(&["search", "index=fwd | stats count", "-o", "csv"]).expect_success();
         reported.lines().last().unwrap_or("0").parse().unwrap_or(0)
     };
     for round in 0..4 {
@@ -200,7 +203,7 @@ fn a_group_takes_its_servers_by_turns_and_does_without_one_that_is_gone() {
 }
 
 #[test]
-fn text_forwarders_and_tls_pass_through() {
+fn text_forwarders_and_tls_are_forwarded() {
     let port = free_port();
     let last = place_with(&format!("[splunktcp-ssl:{port}]\nbindAddress = 127.0.0.1\n"));
     let _server = Server::start(&last);
@@ -223,7 +226,7 @@ fn text_forwarders_and_tls_pass_through() {
 }
 
 #[test]
-fn a_full_queue_keeps_files_waiting_and_loses_nothing() {
+fn full_queues_pause_file_reading_without_loss() {
     let (indexer, port) = indexer();
     let outputs = format!("[tcpout]\ndefaultGroup = g\nmaxQueueSize = 1MB\n[tcpout:g]\nserver = 127.0.0.1:{port}\n");
     let place = forwarder(&outputs, MONITOR);
@@ -255,7 +258,7 @@ fn bytes_of(place: &Place) -> u64 {
 }
 
 #[test]
-fn an_indexer_that_knows_only_frames_gets_frames() {
+fn old_indexers_receive_frames() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let outputs = format!("[tcpout]\ndefaultGroup = g\n[tcpout:g]\nserver = 127.0.0.1:{port}\n");
@@ -289,7 +292,7 @@ fn an_indexer_that_knows_only_frames_gets_frames() {
 }
 
 #[test]
-fn without_an_indexer_it_says_what_to_write() {
+fn missing_indexers_are_reported_with_a_hint() {
     let place = Place::new();
     let ran = place.run(&["forward"]);
     assert_eq!(ran.code, 2, "{ran:?}");

@@ -90,7 +90,7 @@ fn besiege(name: &str, server: &Server, address: &str, begin: &[u8], mut send: i
 }
 
 #[test]
-fn idle_connections_keep_no_sender_of_events_out() {
+fn idle_connections_do_not_block_event_senders() {
     let place = place_with(INPUTS);
     let server = Server::start_with(&place, &["--hec", "127.0.0.1:0"]);
     let address = collector_address(&place);
@@ -111,7 +111,7 @@ fn idle_connections_keep_no_sender_of_events_out() {
 }
 
 #[test]
-fn idle_handshakes_keep_no_sender_of_events_out() {
+fn idle_handshakes_do_not_block_event_senders() {
     let place = place_with(&format!("[http]\nenableSSL = 1\n{INPUTS}"));
     let server = Server::start_with(&place, &["--hec", "127.0.0.1:0"]);
     let address = collector_address(&place);
@@ -126,7 +126,7 @@ fn idle_handshakes_keep_no_sender_of_events_out() {
 }
 
 #[test]
-fn idle_connections_keep_no_sender_of_text_out() {
+fn idle_connections_do_not_block_text_senders() {
     let place = place_with("[tcp://0]\nsourcetype = generic_single_line\nconnection_host = ip\n");
     let server = Server::start(&place);
     let address = address_of(&place, "tcp://0");
@@ -141,7 +141,7 @@ fn idle_connections_keep_no_sender_of_text_out() {
 }
 
 #[test]
-fn forwarders_that_do_not_greet_keep_nobody_out() {
+fn silent_forwarders_do_not_block_others() {
     let place = place_with("[splunktcp://0]\n");
     let server = Server::start(&place);
     let address = address_of(&place, "splunktcp://0");

@@ -67,10 +67,10 @@ impl Client<'_> {
 }
 
 #[test]
-fn a_job_is_begun_looked_at_and_read_in_every_form() {
+fn jobs_are_created_inspected_and_read_in_every_format() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..1_000));
-    place.run(&["add", "oneshot", &log]).good();
+    place.run(&["add", "oneshot", &log]).expect_success();
     with_users(&place, &[("admin", &["admin"]), ("eva", &["user"]), ("tom", &["user"])]);
     let server = Server::start(&place);
     let client = |user: &str| Client::of(&place, user);
@@ -117,10 +117,10 @@ fn a_job_is_begun_looked_at_and_read_in_every_form() {
 }
 
 #[test]
-fn pages_of_events_are_the_result_also_after_a_restart() {
+fn event_pages_form_the_result_even_after_a_restart() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..2_500));
-    place.run(&["add", "oneshot", &log]).good();
+    place.run(&["add", "oneshot", &log]).expect_success();
     with_users(&place, &[("admin", &["admin"])]);
     let server = Server::start(&place);
     let admin = Client { place: &place, key: key(&place, "admin") };
@@ -180,9 +180,9 @@ fn the_node_is_read_as_entities() {
 }
 
 #[test]
-fn a_job_is_watched_to_its_end() {
+fn jobs_are_streamed_to_their_end() {
     let place = Place::new();
-    place.run(&["add", "oneshot", &place.write("a.log", lines(0..1_000))]).good();
+    place.run(&["add", "oneshot", &place.write("a.log", lines(0..1_000))]).expect_success();
     with_users(&place, &[("admin", &["admin"]), ("eva", &["user"]), ("tom", &["user"])]);
     let server = Server::start(&place);
     let client = |user: &str| Client { place: &place, key: key(&place, user) };

@@ -6,7 +6,7 @@ use crate::support::{Place, lines};
 fn place() -> Place {
     let place = Place::new();
     let file = place.write("web.log", lines(0..30));
-    place.run(&["add", "oneshot", &file]).good();
+    place.run(&["add", "oneshot", &file]).expect_success();
     let folder = place.data().join("etc/system/local");
     std::fs::create_dir_all(&folder).unwrap();
     let saved = "[Hosts]\nsearch = * | eval box=line%3 | stats count BY box\n[Lines]\nsearch = * | fields line\n";
@@ -15,7 +15,7 @@ fn place() -> Place {
 }
 
 fn ask(place: &Place, search: &str) -> String {
-    place.run(&["search", search, "-o", "csv"]).good()
+    place.run(&["search", search, "-o", "csv"]).expect_success()
 }
 
 /// Ids of the finished searches, newest first.
@@ -41,13 +41,13 @@ fn results_are_found(place: &Place) {
 }
 
 #[test]
-fn results_are_kept_from_one_command_to_the_next() {
+fn results_are_stored_between_commands() {
     let place = place();
     results_are_found(&place);
     let seen = ask(&place, "| history | search savedsearch_name=Hosts | table search result_count scan_count");
     assert_eq!(seen, "search,result_count,scan_count\n| savedsearch Hosts,3,30\n");
     // A report shown as a table must keep all fields, although a table of events needs only their text.
-    let table = place.run(&["search", "| savedsearch Hosts", "-o", "table"]).good();
+    let table = place.run(&["search", "| savedsearch Hosts", "-o", "table"]).expect_success();
     assert!(table.contains("box") && table.contains("count"), "{table}");
     lines_are_not_kept(&place);
 }
@@ -55,7 +55,7 @@ fn results_are_kept_from_one_command_to_the_next() {
 /// A search for events that are printed as lines reads only their text, so its result is not kept; the search is listed
 /// as typed.
 fn lines_are_not_kept(place: &Place) {
-    place.run(&["search", "line<9", "-o", "raw", "--maxout", "2", "--order", "oldest"]).good();
+    place.run(&["search", "line<9", "-o", "raw", "--maxout", "2", "--order", "oldest"]).expect_success();
     let name = names(place)[0].clone();
     assert_eq!(place.run(&["search", &format!("| loadjob {name}")]).code, 3);
     let listed = ask(place, &format!("| history | search sid={name} | table search event_count"));
@@ -63,7 +63,7 @@ fn lines_are_not_kept(place: &Place) {
 }
 
 #[test]
-fn results_are_kept_by_a_server() {
+fn results_are_stored_by_a_server() {
     let place = place();
     let before = {
         ask(&place, "* | stats count");

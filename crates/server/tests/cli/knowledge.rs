@@ -29,11 +29,11 @@ fn install(place: &Place) {
 }
 
 #[test]
-fn an_add_on_gives_events_its_fields_and_tags() {
+fn add_ons_add_fields_and_tags_to_events() {
     let place = Place::new();
     let log = place.write("vpn.log", EVENTS);
-    place.run(&["add", "oneshot", &log, "--sourcetype", "vpn"]).good();
-    let csv = |search: &str| place.run(&["search", search, "-o", "csv"]).good();
+    place.run(&["add", "oneshot", &log, "--sourcetype", "vpn"]).expect_success();
+    let csv = |search: &str| place.run(&["search", search, "-o", "csv"]).expect_success();
     assert_eq!(csv("tag=authentication action=failure | stats count by user"), "");
     install(&place);
     assert_eq!(csv("tag=authentication action=failure | stats count by user"), "user,count\neva,2\n");
@@ -47,13 +47,13 @@ fn an_add_on_gives_events_its_fields_and_tags() {
 }
 
 #[test]
-fn collections_are_tables_that_stay() {
+fn collections_are_persistent_tables() {
     let place = Place::new();
     let local = place.data().join("etc/system/local");
     std::fs::create_dir_all(&local).unwrap();
     let stanza = "[users]\nexternal_type = kvstore\ncollection = people\nfields_list = _key, user, city\n";
     std::fs::write(local.join("transforms.conf"), stanza).unwrap();
-    let search = |text: &str| place.run(&["search", text, "-o", "csv"]).good();
+    let search = |text: &str| place.run(&["search", text, "-o", "csv"]).expect_success();
     assert_eq!(search("| inputlookup users | stats count"), "count\n0\n");
     let rows =
         "| makeresults count=2 | streamstats count AS n | eval _key=\"k\".n, user=\"u\".n, city=\"Bonn\", other=1";
@@ -71,10 +71,10 @@ fn collections_are_tables_that_stay() {
 }
 
 #[test]
-fn percentiles_are_read_off_as_configured_and_tables_are_looked_for_where_it_is_said() {
+fn percentile_method_and_lookup_folder_are_configurable() {
     let place = Place::new();
     let rows = "| makeresults count=4 | streamstats count AS n | stats median(n) AS m p90(n) AS p";
-    let csv = |search: &str| place.run(&["search", search, "-o", "csv"]).good();
+    let csv = |search: &str| place.run(&["search", search, "-o", "csv"]).expect_success();
     assert_eq!(csv(rows), "m,p\n3,4\n");
     let local = place.data().join("etc/system/local");
     std::fs::create_dir_all(&local).unwrap();
@@ -91,14 +91,14 @@ fn percentiles_are_read_off_as_configured_and_tables_are_looked_for_where_it_is_
 }
 
 #[test]
-fn the_node_answers_rest_and_dbinspect() {
+fn rest_and_dbinspect_describe_the_node() {
     let place = Place::new();
     let local = place.data().join("etc/system/local");
     std::fs::create_dir_all(&local).unwrap();
     std::fs::write(local.join("server.conf"), "[general]\nserverName = idx-1\n").unwrap();
     let log = place.write("a.log", "2026-11-20T14:00:00Z one\n2026-11-20T14:00:01Z two\n");
-    place.run(&["add", "oneshot", &log]).good();
-    let search = |text: &str| place.run(&["search", text, "-o", "csv"]).good();
+    place.run(&["add", "oneshot", &log]).expect_success();
+    let search = |text: &str| place.run(&["search", text, "-o", "csv"]).expect_success();
     let counted =
         search("| rest /services/data/indexes search=\"title=main\" | table title totalEventCount splunk_server");
     assert_eq!(counted, "title,totalEventCount,splunk_server\nmain,2,idx-1\n");

@@ -16,7 +16,7 @@ const WHOLE_PARTS: usize = 4;
 const ENTITIES: usize = 3;
 
 #[test]
-fn every_link_leads_to_something() {
+fn every_link_resolves() {
     let place = Place::new();
     with_users(&place, &[("admin", &["admin"]), ("eva", &["power"])]);
     let server = Server::start(&place);

@@ -24,25 +24,25 @@ fn ports_follow_changes_of_their_inputs_and_leave_the_others_alone() {
     let [port, other] = [free_port(), free_port()];
     let added = place.run(&["add", "tcp", &port, "-sourcetype", "before", "--bindAddress", "127.0.0.1"]);
     assert!(added.code == 0 && !added.err.contains("next start"), "{added:?}");
-    place.run(&["add", "tcp", &other, "-sourcetype", "other", "--bindAddress", "127.0.0.1"]).good();
+    place.run(&["add", "tcp", &other, "-sourcetype", "other", "--bindAddress", "127.0.0.1"]).expect_success();
     send(&port, "one\n");
     let mut kept = TcpStream::connect(format!("127.0.0.1:{other}")).unwrap();
     kept.write_all(b"first\n").unwrap();
     found(&place, 2, "* | table sourcetype, _raw");
-    place.run(&["edit", "tcp", &port, "-sourcetype", "after"]).good();
+    place.run(&["edit", "tcp", &port, "-sourcetype", "after"]).expect_success();
     send(&port, "two\n");
     // The connection to the port that did not change is still there.
     kept.write_all(b"second\n").unwrap();
     let rows = found(&place, 4, "index=* | table sourcetype, _raw");
     assert_eq!(rows, ["after,two", "before,one", "other,first", "other,second"]);
-    place.run(&["edit", "tcp", &port, "--disabled", "1"]).good();
+    place.run(&["edit", "tcp", &port, "--disabled", "1"]).expect_success();
     assert!(TcpStream::connect(format!("127.0.0.1:{port}")).is_err());
-    place.run(&["edit", "tcp", &port, "--disabled", "0"]).good();
+    place.run(&["edit", "tcp", &port, "--disabled", "0"]).expect_success();
     send(&port, "three\n");
     found(&place, 5, "*");
-    place.run(&["remove", "tcp", &port]).good();
+    place.run(&["remove", "tcp", &port]).expect_success();
     assert!(TcpStream::connect(format!("127.0.0.1:{port}")).is_err());
-    place.run(&["add", "udp", &port, "--bindAddress", "127.0.0.1"]).good();
+    place.run(&["add", "udp", &port, "--bindAddress", "127.0.0.1"]).expect_success();
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     sender.send_to(b"a datagram", format!("127.0.0.1:{port}")).unwrap();
     found(&place, 6, "*");
@@ -50,7 +50,7 @@ fn ports_follow_changes_of_their_inputs_and_leave_the_others_alone() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_reported_in_the_answer_and_among_the_messages() {
+fn ports_in_use_are_reported_in_answer_and_messages() {
     let place = Place::new();
     with_users(&place, &[("admin", &["admin"])]);
     let server = Server::start(&place);
@@ -79,10 +79,10 @@ fn watched_files_and_programs_follow_changes_of_their_inputs() {
     let added = place.run(&["add", "monitor", &log, "-index", "web", "-sourcetype", "generic_single_line"]);
     assert!(added.code == 0 && !added.err.contains("next start"), "{added:?}");
     found(&place, 3, "index=* | table _raw");
-    place.run(&["remove", "monitor", &log]).good();
+    place.run(&["remove", "monitor", &log]).expect_success();
     place.write("a.log", lines(0..5));
     // It is no longer watched: another input reads what came since into another index, and nothing else does.
-    place.run(&["add", "monitor", &log, "-index", "next", "-sourcetype", "generic_single_line"]).good();
+    place.run(&["add", "monitor", &log, "-index", "next", "-sourcetype", "generic_single_line"]).expect_success();
     assert_eq!(found(&place, 8, "index=* | stats count by index"), ["next,5", "web,3"]);
     let folder = place.data().join("etc/apps/search/bin");
     std::fs::create_dir_all(&folder).unwrap();
@@ -94,7 +94,7 @@ fn watched_files_and_programs_follow_changes_of_their_inputs() {
     let program = program.display().to_string();
     let added = place.run(&["add", "script", &program, "--interval", "-1", "-sourcetype", "greeting"]);
     assert!(added.code == 0 && !added.err.contains("without effect"), "{added:?}");
-    let greetings = || place.run(&["search", "sourcetype=greeting | stats count", "-o", "csv"]).good();
+    let greetings = || place.run(&["search", "sourcetype=greeting | stats count", "-o", "csv"]).expect_success();
     assert!(wait_until(|| greetings() == "count\n1\n"), "{}", greetings());
     assert_eq!(server.stop("-TERM"), 0);
 }

@@ -7,10 +7,10 @@ use crate::server::{Server, begin};
 use crate::support::Place;
 
 #[test]
-fn new_events_are_shown_as_they_come_and_old_ones_are_not() {
+fn only_new_events_are_shown_as_they_arrive() {
     let place = Place::new();
     let old = place.write("old.log", "2026-11-01T10:00:00Z level=error before\n");
-    place.run(&["add", "oneshot", &old, "--sourcetype", "kv"]).good();
+    place.run(&["add", "oneshot", &old, "--sourcetype", "kv"]).expect_success();
     let refused = place.run(&["search", "-f", "level=error"]);
     assert_eq!(
         (refused.code, refused.err.contains("serve`, or name another node with --uri")),
@@ -32,7 +32,7 @@ fn new_events_are_shown_as_they_come_and_old_ones_are_not() {
             while following.try_wait().unwrap().is_none() {
                 let text = format!("2020-01-01T10:00:00Z level=error after {at}\n2026-11-01T10:00:02Z level=info no\n");
                 let new = place.write(&format!("new{at}.log"), &text);
-                place.run(&["add", "oneshot", &new, "--sourcetype", "kv"]).good();
+                place.run(&["add", "oneshot", &new, "--sourcetype", "kv"]).expect_success();
                 at += 1;
             }
             following.wait().unwrap()
@@ -58,7 +58,7 @@ fn a_report_is_exported_again_when_its_rows_have_changed() {
     let place = Place::new();
     let log = |name: &str, text: &str| {
         let path = place.write(name, text);
-        place.run(&["add", "oneshot", &path, "--sourcetype", "kv"]).good();
+        place.run(&["add", "oneshot", &path, "--sourcetype", "kv"]).expect_success();
     };
     log("a.log", "2026-11-01T10:00:00Z level=error\n");
     let _server = Server::start(&place);

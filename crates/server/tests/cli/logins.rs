@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::hostile_connections::resident_mb;
 use crate::server::{Server, ask, begin};
-use crate::support::{Place, Ran, lines, wait_until};
+use crate::support::{Place, RunOutput, lines, wait_until};
 
 /// Number of concurrent clients in a storm.
 const STORM: usize = 64;
@@ -55,27 +55,27 @@ fn is_in(place: &Place, authorization: &str) -> bool {
 }
 
 /// Runs a verb that reads a password.
-fn with_password(place: &Place, arguments: &[&str], password: &str) -> Ran {
+fn with_password(place: &Place, arguments: &[&str], password: &str) -> RunOutput {
     let mut command = place.command(arguments);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     writeln!(child.stdin.take().unwrap(), "{password}").unwrap();
-    Ran::of(child.wait_with_output().unwrap())
+    RunOutput::of(child.wait_with_output().unwrap())
 }
 
 /// Waits until a search has this answer in CSV, without its header.
 fn found(place: &Place, search: &str, expected: &str) {
     let mut last = String::new();
     let is_found = wait_until(|| {
-        last = place.run(&["search", search, "-o", "csv"]).good();
+        last = place.run(&["search", search, "-o", "csv"]).expect_success();
         last.split_once('\n').is_some_and(|(_, rows)| rows.trim_end() == expected)
     });
     assert!(is_found, "{search}: {last}");
 }
 
 #[test]
-fn wrong_logins_wait_take_no_memory_and_are_written_down() {
+fn failed_logins_are_throttled_bounded_and_audited() {
     let place = Place::new();
-    place.run(&["add", "oneshot", &place.write("a.log", lines(0..10))]).good();
+    place.run(&["add", "oneshot", &place.write("a.log", lines(0..10))]).expect_success();
     let server = Server::start(&place);
     let before = resident_mb(&server);
     let statuses: Vec<String> = std::thread::scope(|scope| {
@@ -88,7 +88,7 @@ fn wrong_logins_wait_take_no_memory_and_are_written_down() {
             }
         };
         let clients: Vec<_> = (0..STORM).map(|number| scope.spawn(client(number))).collect();
-        assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).good(), "count\n10\n");
+        assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).expect_success(), "count\n10\n");
         clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
     });
     let count =
@@ -116,9 +116,9 @@ fn wrong_logins_wait_take_no_memory_and_are_written_down() {
 }
 
 #[test]
-fn a_client_that_logs_in_at_each_call_locks_nobody_out() {
+fn repeated_logins_lock_nobody_out() {
     let place = Place::new();
-    place.run(&["add", "oneshot", &place.write("a.log", lines(0..10))]).good();
+    place.run(&["add", "oneshot", &place.write("a.log", lines(0..10))]).expect_success();
     let server = Server::start(&place);
     let keys: Vec<String> = (0..150).map(|_| key_of(&login(&place, "admin", "changeme"))).collect();
     assert!(is_in(&place, &format!("Splunk {}", keys[149])));
@@ -172,11 +172,11 @@ fn the_initial_password_is_mentioned_until_it_changes_and_refused_from_other_mac
 }
 
 #[test]
-fn users_are_looked_after_through_the_server_and_over_rest() {
+fn users_are_managed_through_the_server_and_over_rest() {
     let place = Place::new();
     let server = Server::start(&place);
     assert_eq!(with_password(&place, &["user", "add", "eva"], "evas password").code, 0);
-    assert_eq!(place.run(&["user", "list", "-o", "csv"]).good(), "name,roles\nadmin,admin\neva,user\n");
+    assert_eq!(place.run(&["user", "list", "-o", "csv"]).expect_success(), "name,roles\nadmin,admin\neva,user\n");
     let again = with_password(&place, &["user", "add", "eva"], "evas password");
     assert_eq!((again.code, again.err.contains("already")), (2, true), "{}", again.err);
     let (eva, admin) = (key_of(&login(&place, "eva", "evas password")), key_of(&login(&place, "admin", "changeme")));
@@ -207,15 +207,15 @@ fn users_are_looked_after_through_the_server_and_over_rest() {
     assert!(last.starts_with("HTTP/1.1 400") && last.contains("nobody would be left"), "{last}");
     found(&place, "index=_audit action=edit_user | stats sum(count) BY operation", "create,2\nedit,1\nremove,1");
     assert_eq!(server.stop("-TERM"), 0);
-    assert_eq!(place.run(&["user", "list", "-o", "csv"]).good(), "name,roles\nadmin,admin\neva,user\n");
+    assert_eq!(place.run(&["user", "list", "-o", "csv"]).expect_success(), "name,roles\nadmin,admin\neva,user\n");
     assert_eq!(place.run(&["user", "remove", "eva"]).code, 0);
     assert_eq!(place.run(&["user", "remove", "admin"]).code, 2);
 }
 
 #[test]
-fn clients_that_read_nothing_hold_neither_turns_nor_memory() {
+fn clients_that_stop_reading_hold_no_slots_or_memory() {
     let place = Place::new();
-    place.run(&["add", "oneshot", &place.write("a.log", lines(0..20_000))]).good();
+    place.run(&["add", "oneshot", &place.write("a.log", lines(0..20_000))]).expect_success();
     let server = Server::start(&place);
     let mut stalled: Vec<TcpStream> = Vec::new();
     for number in 0..STORM {
@@ -224,7 +224,7 @@ fn clients_that_read_nothing_hold_neither_turns_nor_memory() {
         stalled.push(begin(&place, "/services/search/jobs/export", &body));
     }
     for _ in 0..3 {
-        assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).good(), "count\n20000\n");
+        assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).expect_success(), "count\n20000\n");
     }
     let resident = resident_mb(&server);
     assert!(resident <= STORM_MB_MAX, "{resident} MB");
@@ -286,7 +286,7 @@ fn every_refusal_is_in_splunks_form() {
 }
 
 #[test]
-fn a_silent_pipe_holds_nothing_when_its_client_has_left() {
+fn silent_pipes_are_released_when_their_client_disconnects() {
     let place = Place::new();
     let server = Server::start(&place);
     for has_writer in [false, true] {
@@ -309,7 +309,7 @@ fn a_silent_pipe_holds_nothing_when_its_client_has_left() {
 }
 
 #[test]
-fn adding_a_file_that_never_ends_ends_with_its_client() {
+fn adding_endless_files_stops_when_the_client_disconnects() {
     let place = Place::new();
     let server = Server::start(&place);
     let pipe = place.path("pipe");
@@ -320,7 +320,9 @@ fn adding_a_file_that_never_ends_ends_with_its_client() {
         let mut file = std::fs::OpenOptions::new().write(true).open(pipe).unwrap();
         while file.write_all(b"2026-11-20T00:00:01Z a line of many\n").is_ok() {}
     });
-    assert!(wait_until(|| place.run(&["search", "* | head 1 | stats count", "-o", "csv"]).good() == "count\n1\n"));
+    assert!(wait_until(
+        || place.run(&["search", "* | head 1 | stats count", "-o", "csv"]).expect_success() == "count\n1\n"
+    ));
     drop(client);
     endless.join().unwrap();
     let device = begin(&place, "/services/data/inputs/oneshot", "name=/dev/zero");
@@ -331,7 +333,7 @@ fn adding_a_file_that_never_ends_ends_with_its_client() {
 }
 
 #[test]
-fn a_folder_of_something_else_is_no_data_directory_and_keeps_its_modes() {
+fn foreign_folders_are_refused_and_keep_their_modes() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..3));
     let page = place.data().join("pages/index.html");
@@ -353,5 +355,5 @@ fn a_folder_of_something_else_is_no_data_directory_and_keeps_its_modes() {
     }
     // A data directory that contains the owner's notes is not refused.
     std::fs::create_dir_all(place.data().join("etc/system/local")).unwrap();
-    place.run(&["add", "oneshot", &log]).good();
+    place.run(&["add", "oneshot", &log]).expect_success();
 }

@@ -7,7 +7,7 @@ const LEARN: &str =
 const ASK: &str = "| makeresults | eval x=100 | apply line as told | eval told=round(told, 3) | table told";
 
 #[test]
-fn models_are_the_users_or_the_apps() {
+fn models_belong_to_users_or_apps() {
     let place = Place::new();
     let etc = place.data().join("etc");
     for folder in ["apps/shop/lookups", "apps/web/lookups", "users/eva/shop"] {
@@ -17,40 +17,40 @@ fn models_are_the_users_or_the_apps() {
     let (shop, web) = (["--app", "shop"], ["--app", "web"]);
     let eva = ["--app", "shop", "--user", "eva"];
     let is_file = |path: &str| etc.join(path).is_file();
-    run(&eva, &format!("{LEARN} line")).good();
+    run(&eva, &format!("{LEARN} line")).expect_success();
     assert!(is_file("users/eva/shop/lookups/__mlspl_line.mlmodel"));
-    assert_eq!(run(&eva, ASK).good(), "told\n201.000\n");
+    assert_eq!(run(&eva, ASK).expect_success(), "told\n201.000\n");
     let refused = run(&shop, ASK);
     assert!(refused.code != 0 && refused.err.contains("there is no model line; there are no models"), "{refused:?}");
     // The app has a model, and the user has another one, which takes precedence.
-    run(&eva, &format!("{} app:line", LEARN.replace("2*x", "3*x"))).good();
+    run(&eva, &format!("{} app:line", LEARN.replace("2*x", "3*x"))).expect_success();
     assert!(is_file("apps/shop/lookups/__mlspl_line.mlmodel"));
-    assert_eq!(run(&shop, ASK).good(), "told\n301.000\n");
-    assert_eq!(run(&eva, ASK).good(), "told\n201.000\n");
-    assert_eq!(run(&eva, &ASK.replace("apply line", "apply app:line")).good(), "told\n301.000\n");
+    assert_eq!(run(&shop, ASK).expect_success(), "told\n301.000\n");
+    assert_eq!(run(&eva, ASK).expect_success(), "told\n201.000\n");
+    assert_eq!(run(&eva, &ASK.replace("apply line", "apply app:line")).expect_success(), "told\n301.000\n");
     assert_ne!(run(&web, ASK).code, 0, "another app sees what is shared");
-    let listed = run(&eva, "| listmodels | table name type app owner").good();
+    let listed = run(&eva, "| listmodels | table name type app owner").expect_success();
     assert_eq!(listed, "name,type,app,owner\nline,LinearRegression,shop,eva\n");
     // The first deletion removes the user's model, the second the app's.
     for is_left in [true, false] {
-        run(&eva, "| deletemodel line").good();
+        run(&eva, "| deletemodel line").expect_success();
         assert_eq!(is_file("apps/shop/lookups/__mlspl_line.mlmodel"), is_left);
     }
     assert_ne!(run(&eva, "| deletemodel line").code, 0);
     // A model that another app shares is visible and cannot be deleted here.
     std::fs::create_dir_all(etc.join("apps/web/metadata")).unwrap();
     std::fs::write(etc.join("apps/web/metadata/default.meta"), "[]\nexport = system\n").unwrap();
-    run(&web, &format!("{LEARN} line")).good();
-    assert_eq!(run(&shop, ASK).good(), "told\n201.000\n");
+    run(&web, &format!("{LEARN} line")).expect_success();
+    assert_eq!(run(&shop, ASK).expect_success(), "told\n201.000\n");
     let refused = run(&shop, "| deletemodel line");
     assert!(refused.code != 0 && refused.err.contains("belongs to the app web"), "{refused:?}");
     assert!(is_file("apps/web/lookups/__mlspl_line.mlmodel"));
 }
 
 #[test]
-fn a_file_that_is_no_model_is_an_error() {
+fn invalid_model_files_are_errors() {
     let place = Place::new();
-    place.run(&["search", &format!("{LEARN} line")]).good();
+    place.run(&["search", &format!("{LEARN} line")]).expect_success();
     let path = place.data().join("etc/apps/search/lookups/__mlspl_line.mlmodel");
     let whole = std::fs::read(&path).unwrap();
     let mut changed = whole.clone();
@@ -74,6 +74,6 @@ fn a_file_that_is_no_model_is_an_error() {
         assert!(listed.code == 0 && listed.out.contains("line"), "{listed:?}");
     }
     std::fs::write(&path, whole).unwrap();
-    assert!(place.run(&["search", ASK, "-o", "csv"]).good().contains("201.000"));
+    assert!(place.run(&["search", ASK, "-o", "csv"]).expect_success().contains("201.000"));
     assert_ne!(place.run(&["search", "| makeresults | apply ../search/line"]).code, 0);
 }

@@ -22,13 +22,13 @@ fn append(place: &Place, name: &str, text: &str) {
 }
 
 fn events(place: &Place) -> String {
-    place.run(&["search", "index=web", "-o", "raw"]).good()
+    place.run(&["search", "index=web", "-o", "raw"]).expect_success()
 }
 
 /// Waits until the expected number of lines is found, and compares the lines.
 fn assert_found(place: &Place, expected: &str) {
     let count = format!("count\n{}\n", expected.lines().count());
-    let counted = || place.run(&["search", "index=web | stats count", "-o", "csv"]).good().replace('\r', "");
+    let counted = || place.run(&["search", "index=web | stats count", "-o", "csv"]).expect_success().replace('\r', "");
     assert!(wait_until(|| counted() == count), "{} instead of {count}", counted());
     assert_eq!(sorted(&events(place)), sorted(expected));
 }
@@ -52,7 +52,7 @@ fn lines_are_found_while_files_grow_are_rotated_and_the_server_is_killed() {
     std::fs::write(place.path("logs/a.log"), lines(3_500..3_600)).unwrap();
     let server = Server::start(&place);
     assert_found(&place, &lines(0..3_600));
-    let sources = place.run(&["search", "index=web | stats dc(source) as n by host", "-o", "csv"]).good();
+    let sources = place.run(&["search", "index=web | stats dc(source) as n by host", "-o", "csv"]).expect_success();
     assert_eq!(sources.lines().count(), 2, "{sources}");
     assert_eq!(server.stop("-TERM"), 0);
 }

@@ -1,6 +1,6 @@
 //! Apps and users: names are resolved in the namespace of the search, and unshared objects are invisible to others.
 
-use quarry_auth::{UserRecord, hash_password, print_users};
+use quarry_auth::{UserRecord, format_users, hash_password};
 
 use crate::server::{Server, ask};
 use crate::support::Place;
@@ -17,7 +17,7 @@ fn write(place: &Place, path: &str, text: &str) {
 /// objects.
 fn install(place: &Place) {
     let log = place.write("shop.log", EVENTS);
-    place.run(&["add", "oneshot", &log, "--sourcetype", "orders"]).good();
+    place.run(&["add", "oneshot", &log, "--sourcetype", "orders"]).expect_success();
     for (app, field, word) in [("shop", "a", "shop"), ("web", "b", "web")] {
         let props = format!("[orders]\nEXTRACT-n = {field}=(?<number>\\d+)\nLOOKUP-l = codes code OUTPUT meaning\n");
         write(place, &format!("apps/{app}/default/props.conf"), &props);
@@ -42,7 +42,7 @@ const FIELDS: &str = "order | sort number | table number meaning eventtype";
 /// Checks the answers in every app and for every user.
 fn check(place: &Place) {
     let csv = |place: &Place, more: &[&str], search: &str| {
-        place.run(&[&["search", search, "-o", "csv"], more].concat()).good()
+        place.run(&[&["search", search, "-o", "csv"], more].concat()).expect_success()
     };
     let ask = |more: &[&str], search: &str| csv(place, more, search);
     let (shop, web) = (["--app", "shop"], ["--app", "web"]);
@@ -77,17 +77,19 @@ fn check(place: &Place) {
     for name in ["..", "a/b", ""] {
         assert_eq!(refused(&["--app", name], WHO).code, 2, "{name:?}");
     }
-    let explained = place.run(&["spl", "explain", WHO, "--app", "shop", "--user", "eva"]).good();
+    let explained = place.run(&["spl", "explain", WHO, "--app", "shop", "--user", "eva"]).expect_success();
     assert!(explained.contains("macro `who` is \"eva\""), "{explained}");
 }
 
 #[test]
-fn names_mean_what_app_and_user_say_with_and_without_a_server() {
+fn names_resolve_by_app_and_user_with_and_without_a_server() {
     let place = Place::new();
     install(&place);
     check(&place);
     let written = |app: &str| std::fs::read_to_string(place.data().join(format!("etc/apps/{app}/lookups/new.csv")));
-    place.run(&["search", "| makeresults | eval x=1 | table x | outputlookup new.csv", "--app", "shop"]).good();
+    place
+        .run(&["search", "| makeresults | eval x=1 | table x | outputlookup new.csv", "--app", "shop"])
+        .expect_success();
     assert!(written("shop").unwrap().contains('1') && written("search").is_err());
     let server = Server::start(&place);
     check(&place);
@@ -117,21 +119,25 @@ fn programs_models_and_what_rest_lists_follow_the_app() {
     );
     let run = |search: &str, more: &[&str]| place.run(&[&["search", search, "-o", "csv"], more].concat());
     let (shop, web) = (["--app", "shop"], ["--app", "web"]);
-    assert_eq!(run("| say", &shop).good(), "word\nshop\n");
-    assert_eq!(run("| say", &web).good(), "word\nweb\n");
-    assert_eq!(run("| sayweb", &shop).good(), "word\nweb\n", "it is shared");
+    assert_eq!(run("| say", &shop).expect_success(), "word\nshop\n");
+    assert_eq!(run("| say", &web).expect_success(), "word\nweb\n");
+    assert_eq!(run("| sayweb", &shop).expect_success(), "word\nweb\n", "it is shared");
     assert_eq!(run("| sayshop", &web).code, 3);
-    assert_eq!(run("| script python say", &web).good(), "word\nweb\n");
-    assert_eq!(run("| script python only_web", &web).good(), "word\nweb\n");
+    assert_eq!(run("| script python say", &web).expect_success(), "word\nweb\n");
+    assert_eq!(run("| script python only_web", &web).expect_success(), "word\nweb\n");
     assert!(run("| script python only_web", &shop).err.contains("no app has a program only_web"));
     let models = "| rest /services/datamodel/model | search title=M_* | sort title | table title";
-    assert_eq!(run(models, &[]).good(), "title\nM_shop\nM_web\n");
-    assert_eq!(run(models, &shop).good(), "title\nM_shop\n");
-    assert_eq!(run(models, &["--app", "shop", "--user", "eva"]).good(), "title\nM_eva\nM_shop\n");
+    assert_eq!(run(models, &[]).expect_success(), "title\nM_shop\nM_web\n");
+    assert_eq!(run(models, &shop).expect_success(), "title\nM_shop\n");
+    assert_eq!(run(models, &["--app", "shop", "--user", "eva"]).expect_success(), "title\nM_eva\nM_shop\n");
     let files = "| rest /services/data/lookup-table-files | sort title | table title";
-    assert_eq!(run(files, &shop).good(), "title\ncodes.csv\ncodes.csv\nhidden.csv\n", "local.meta has changed");
+    assert_eq!(
+        run(files, &shop).expect_success(),
+        "title\ncodes.csv\ncodes.csv\nhidden.csv\n",
+        "local.meta has changed"
+    );
     let macros = "| rest /services/admin/macros | sort title | table title";
-    assert_eq!(run(macros, &web).good(), "title\nonly_web\nwho\n");
+    assert_eq!(run(macros, &web).expect_success(), "title\nonly_web\nwho\n");
 }
 
 #[test]
@@ -143,7 +149,7 @@ fn paths_of_the_rest_interface_name_app_and_user() {
         password_hash: hash_password("secret", &[7; 16]).unwrap(),
         roles: vec![role.to_owned()],
     };
-    write(&place, "passwd", &print_users(&[user("admin", "admin"), user("eva", "user"), user("tom", "user")]));
+    write(&place, "passwd", &format_users(&[user("admin", "admin"), user("eva", "user"), user("tom", "user")]));
     let server = Server::start(&place);
     let search = "search=%7C+makeresults+%7C+eval+who%3D%60who%60+%7C+table+who&exec_mode=oneshot&output_mode=json";
     let key = |name: &str| {

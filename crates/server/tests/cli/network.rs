@@ -32,17 +32,17 @@ pub(crate) fn found(place: &Place, count: usize, search: &str) -> Vec<String> {
     let expected = format!("count\n{count}\n");
     let mut reported = String::new();
     let all_there = || {
-        reported = place.run(&["search", "index=* | stats count", "-o", "csv"]).good().replace('\r', "");
+        reported = place.run(&["search", "index=* | stats count", "-o", "csv"]).expect_success().replace('\r', "");
         reported == expected
     };
     assert!(wait_until(all_there), "{count} events were sent, {reported} are found");
-    let text = place.run(&["search", search, "-o", "csv"]).good().replace('\r', "");
+    let text = place.run(&["search", search, "-o", "csv"]).expect_success().replace('\r', "");
     let (_, rows) = text.split_once('\n').unwrap();
     sorted(rows).into_iter().map(str::to_owned).collect()
 }
 
 #[test]
-fn lines_over_tcp_are_found_as_they_were_sent() {
+fn lines_over_tcp_are_found_unchanged() {
     let place = place_with("[tcp://0]\nsourcetype = generic_single_line\nconnection_host = ip\n");
     let server = Server::start(&place);
     let address = address_of(&place, "tcp://0");
@@ -59,7 +59,7 @@ fn lines_over_tcp_are_found_as_they_were_sent() {
     // The text is sent in parts that end in the middle of a line.
     let count = 20_001;
     found(&place, count, "* | stats count");
-    let raw = place.run(&["search", "*", "-o", "raw"]).good();
+    let raw = place.run(&["search", "*", "-o", "raw"]).expect_success();
     assert_eq!(sorted(&raw), sorted(&format!("{one}\n{two}")));
     let port = address.rsplit(':').next().unwrap();
     let rows = found(&place, count, "line=17 | table host source sourcetype index _raw");
@@ -71,7 +71,7 @@ fn lines_over_tcp_are_found_as_they_were_sent() {
 }
 
 #[test]
-fn syslog_comes_in_lines_and_with_counts() {
+fn syslog_is_received_in_both_framings() {
     let place = place_with("[tcp://0]\nsourcetype = syslog\nconnection_host = ip\nindex = net\n");
     let server = Server::start(&place);
     let address = address_of(&place, "tcp://0");
@@ -107,7 +107,7 @@ fn the_last_event_of_a_silent_connection_is_found() {
 }
 
 #[test]
-fn datagrams_lose_their_priority_and_get_a_time() {
+fn datagrams_drop_their_priority_and_get_a_timestamp() {
     let place = place_with(
         "[udp://0]\nsourcetype = syslog\n[udp://127.0.0.1:0]\nno_priority_stripping = true\n\
          no_appending_timestamp = true\nsource = sensors\nhost = fixed\n",
@@ -131,7 +131,7 @@ fn datagrams_lose_their_priority_and_get_a_time() {
 }
 
 #[test]
-fn senders_that_may_not_send_are_not_heard() {
+fn forbidden_senders_are_ignored() {
     let place = place_with(
         "[tcp://0]\nacceptFrom = 10.0.0.0/8\n[tcp://127.0.0.1:0]\nsourcetype = generic_single_line\n\
                     [tcp://10.1.2.3:0]\n[splunktcp://10.1.2.3:0]\n",
@@ -151,7 +151,7 @@ fn senders_that_may_not_send_are_not_heard() {
 }
 
 #[test]
-fn stanzas_of_one_port_part_its_senders() {
+fn stanzas_of_one_port_split_senders() {
     // Both stanzas need the same port number, so the test chooses one.
     let number = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let stanzas = |kind: &str| {
@@ -201,13 +201,13 @@ fn lines_over_tls_are_found() {
     stream.conn.send_close_notify();
     stream.flush().unwrap();
     found(&place, 5_000, "* | stats count");
-    let raw = place.run(&["search", "*", "-o", "raw"]).good();
+    let raw = place.run(&["search", "*", "-o", "raw"]).expect_success();
     assert_eq!(sorted(&raw), sorted(&text));
     drop(server);
 }
 
 #[test]
-fn the_management_port_speaks_tls_and_in_clear_with_this_machine() {
+fn the_management_port_accepts_tls_and_plain_local_connections() {
     let place = Place::new();
     let server = Server::start(&place);
     let run_file = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();

@@ -27,7 +27,7 @@ fn expanded(place: &Place, key: &str) -> String {
 }
 
 #[test]
-fn a_macro_is_its_makers_until_it_is_shared_and_is_known_at_once() {
+fn macros_are_private_until_shared_and_effective_at_once() {
     let place = Place::new();
     with_users(&place, &[("admin", &["admin"]), ("eva", &["power"]), ("tom", &["user"])]);
     let server = Server::start(&place);
@@ -97,7 +97,7 @@ fn a_saved_search_runs_as_a_job_with_its_arguments() {
 }
 
 #[test]
-fn passwords_of_apps_are_sealed_and_administrators_alone_see_them() {
+fn app_passwords_are_encrypted_and_visible_only_to_administrators() {
     let place = Place::new();
     with_users(&place, &[("admin", &["admin"]), ("eva", &["power"])]);
     let server = Server::start(&place);
@@ -131,7 +131,7 @@ fn passwords_of_apps_are_sealed_and_administrators_alone_see_them() {
 }
 
 #[test]
-fn an_index_is_made_takes_events_and_is_closed() {
+fn indexes_are_created_used_and_disabled() {
     let place = Place::new();
     with_users(&place, &[("admin", &["admin"]), ("eva", &["power"])]);
     let server = Server::start(&place);
@@ -201,7 +201,7 @@ fn changes_of_objects_are_in_the_audit_trail() {
     let expected = format!("create,{path},1\nedit,{path},2\nremove,/services/admin/macros/m,1");
     let mut last = String::new();
     let is_found = wait_until(|| {
-        last = place.run(&["search", searched, "-o", "csv"]).good();
+        last = place.run(&["search", searched, "-o", "csv"]).expect_success();
         last.split_once('\n').is_some_and(|(_, rows)| rows.trim_end() == expected)
     });
     assert!(is_found, "{last}");
@@ -209,7 +209,7 @@ fn changes_of_objects_are_in_the_audit_trail() {
 }
 
 #[test]
-fn the_node_tells_how_it_is_and_users_tell_each_other() {
+fn node_health_and_user_messages_are_shown() {
     let place = Place::new();
     with_users(&place, &[("admin", &["admin"]), ("eva", &["power"]), ("tom", &["user"])]);
     let server = Server::start(&place);

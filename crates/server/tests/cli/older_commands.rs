@@ -1,6 +1,6 @@
 //! Programs of an app that use protocol version 1 and read all rows from standard input, and programs of `script`.
 
-use crate::support::{Place, Ran};
+use crate::support::{Place, RunOutput};
 
 /// Common start of each program: reads the header lines, the empty line and the rows.
 const READ: &str = r#"
@@ -97,7 +97,7 @@ fn place() -> Place {
     place
 }
 
-fn ask(place: &Place, search: &str) -> Ran {
+fn ask(place: &Place, search: &str) -> RunOutput {
     place.run(&["search", search, "-o", "csv"])
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use quarry_api::{Access, ENDPOINTS};
-use quarry_auth::{UserRecord, hash_password, print_users};
+use quarry_auth::{UserRecord, format_users, hash_password};
 use quarry_conf::Roles;
 
 use crate::server::{Server, ask};
@@ -21,7 +21,7 @@ pub(crate) fn with_users(place: &Place, users: &[(&str, &[&str])]) {
     };
     std::fs::create_dir_all(place.data().join("etc")).unwrap();
     let records: Vec<UserRecord> = users.iter().map(record).collect();
-    std::fs::write(place.data().join("etc/passwd"), print_users(&records)).unwrap();
+    std::fs::write(place.data().join("etc/passwd"), format_users(&records)).unwrap();
 }
 
 /// The authorization header of a logged-in user.
@@ -62,7 +62,7 @@ fn filled(path: &str) -> String {
 }
 
 #[test]
-fn every_endpoint_takes_what_the_table_says() {
+fn endpoints_require_the_access_in_the_table() {
     let place = Place::new();
     with_users(&place, &[("admin", &["admin"]), ("norole", &[]), ("eva", &["user"]), ("deleter", &["can_delete"])]);
     let server = Server::start(&place);
@@ -92,7 +92,7 @@ fn every_endpoint_takes_what_the_table_says() {
             }
             assert_eq!(status(&asked("")), "401", "{} {path}", row.method);
             let of_eva = asked(&eva);
-            let is_of_users = Roles::shipped().get("user").is_some_and(|role| role.capabilities.contains(capability));
+            let is_of_users = Roles::built_in().get("user").is_some_and(|role| role.capabilities.contains(capability));
             assert_eq!(status(&of_eva) == "403", !is_of_users, "{} {path}: {of_eva}", row.method);
             let of_admin = asked(&admin);
             assert!(!["401", "403", "405"].contains(&status(&of_admin)), "{} {path}: {of_admin}", row.method);
@@ -165,7 +165,7 @@ fn values_of_another_type_are_refused_by_every_endpoint() {
 }
 
 #[test]
-fn roles_say_what_a_search_may_do() {
+fn roles_limit_what_searches_may_do() {
     let place = Place::new();
     with_users(&place, &[("admin", &["admin"]), ("eva", &["user"]), ("tom", &["power"]), ("norole", &[])]);
     let server = Server::start(&place);
@@ -207,7 +207,7 @@ fn roles_say_what_a_search_may_do() {
 /// Access to lookup files, results files, collections and models is checked in the search itself, in its subsearches
 /// and in searches that it runs from a text.
 #[test]
-fn what_an_app_shares_is_changed_by_those_who_may() {
+fn shared_objects_are_changed_by_permitted_users() {
     let place = Place::new();
     with_users(
         &place,
@@ -314,7 +314,7 @@ fn what_an_app_shares_is_changed_by_those_who_may() {
 }
 
 #[test]
-fn a_new_table_goes_where_its_context_says_for_those_who_may_write_there() {
+fn new_tables_are_written_by_context_with_permission() {
     let place = Place::new();
     with_users(&place, &[("admin", &["admin"]), ("eva", &["user"])]);
     let server = Server::start(&place);
@@ -378,7 +378,7 @@ fn suggestions_come_of_indexes_that_may_be_searched() {
 fn texts_that_become_names_of_files_are_checked_before_a_search_runs() {
     let place = Place::new();
     let log = place.write("a.log", crate::support::lines(0..20));
-    place.run(&["add", "oneshot", &log]).good();
+    place.run(&["add", "oneshot", &log]).expect_success();
     let long = "x".repeat(300);
     let names = ["../../up.csv", "a/b.csv", "a\\b.csv", ".hidden.csv", &format!("{long}.csv"), "tab\t.csv"];
     for name in names {
@@ -398,7 +398,7 @@ fn texts_that_become_names_of_files_are_checked_before_a_search_runs() {
     let ran = place.run(&["search", "* | outputlookup nocsv"]);
     assert!(ran.code == 3 && ran.err.contains("the name of a lookup file ends in .csv"), "{ran:?}");
     assert!(place.data().join("../up.csv").symlink_metadata().is_err() && !place.data().join("up.csv").exists());
-    place.run(&["search", "* | outputlookup fine.csv"]).good();
+    place.run(&["search", "* | outputlookup fine.csv"]).expect_success();
 }
 
 /// Files and directories below `folder` that users other than the owner can access, except `etc`.
@@ -417,7 +417,7 @@ fn open_to_others(folder: &Path, is_top: bool, found: &mut Vec<String>) {
 }
 
 #[test]
-fn nobody_else_reads_a_data_folder() {
+fn other_accounts_cannot_read_a_data_directory() {
     let place = Place::new();
     let log = place.write("a.log", crate::support::lines(0..2_000));
     let closed = |when: &str| {
@@ -425,18 +425,18 @@ fn nobody_else_reads_a_data_folder() {
         open_to_others(&place.data(), true, &mut found);
         assert!(found.is_empty(), "{when}: {found:#?}");
     };
-    place.run(&["add", "oneshot", &log]).good();
+    place.run(&["add", "oneshot", &log]).expect_success();
     closed("after add");
-    place.run(&["search", "* | stats count | outputlookup codes.csv", "-o", "csv"]).good();
-    place.run(&["search", "| makeresults | outputcsv rows"]).good();
-    place.run(&["search", "| makeresults | eval x=1 | fit StandardScaler x into scales"]).good();
+    place.run(&["search", "* | stats count | outputlookup codes.csv", "-o", "csv"]).expect_success();
+    place.run(&["search", "| makeresults | outputcsv rows"]).expect_success();
+    place.run(&["search", "| makeresults | eval x=1 | fit StandardScaler x into scales"]).expect_success();
     closed("after searches");
     let server = Server::start(&place);
-    place.run(&["search", "* | head 2 | collect index=summary"]).good();
-    place.run(&["search", "* | outputlookup more.csv"]).good();
-    place.run(&["search", "* | sort 0 - _raw | stats count by _raw | outputcsv rows"]).good();
+    place.run(&["search", "* | head 2 | collect index=summary"]).expect_success();
+    place.run(&["search", "* | outputlookup more.csv"]).expect_success();
+    place.run(&["search", "* | sort 0 - _raw | stats count by _raw | outputcsv rows"]).expect_success();
     closed("while it serves");
-    place.run(&["bucket", "compact"]).good();
+    place.run(&["bucket", "compact"]).expect_success();
     closed("after merging");
     assert_eq!(server.stop("-TERM"), 0);
     closed("after serving");
@@ -451,7 +451,7 @@ fn nobody_else_reads_a_data_folder() {
     catalog.filter(|path| path.is_file()).for_each(|path| open(path, 0o644));
     open(place.data(), 0o755);
     let more = place.write("b.log", crate::support::lines(2_000..2_100));
-    place.run(&["add", "oneshot", &more]).good();
+    place.run(&["add", "oneshot", &more]).expect_success();
     closed("after a folder of before was added to");
     assert_eq!(own.join("props.conf").metadata().unwrap().permissions().mode() & 0o777, 0o644);
 }
@@ -460,14 +460,14 @@ fn nobody_else_reads_a_data_folder() {
 fn csv_can_be_safe_to_open_in_a_spreadsheet() {
     let place = Place::new();
     let rows = "| makeresults | eval a=\"=cmd()\", b=\"-5\", c=\"@x, y\" | table a b c";
-    assert_eq!(place.run(&["search", rows, "-o", "csv"]).good(), "a,b,c\n=cmd(),-5,\"@x, y\"\n");
+    assert_eq!(place.run(&["search", rows, "-o", "csv"]).expect_success(), "a,b,c\n=cmd(),-5,\"@x, y\"\n");
     let safe = "a,b,c\n'=cmd(),-5,\"'@x, y\"\n";
-    assert_eq!(place.run(&["search", rows, "-o", "csv", "--csv-safe"]).good(), safe);
-    assert_eq!(place.run(&["search", rows, "-o", "csv-safe"]).good(), safe);
+    assert_eq!(place.run(&["search", rows, "-o", "csv", "--csv-safe"]).expect_success(), safe);
+    assert_eq!(place.run(&["search", rows, "-o", "csv-safe"]).expect_success(), safe);
     let log = place.write("a.log", crate::support::lines(0..1));
-    place.run(&["add", "oneshot", &log]).good();
+    place.run(&["add", "oneshot", &log]).expect_success();
     let server = Server::start(&place);
-    assert_eq!(place.run(&["search", rows, "-o", "csv", "--csv-safe"]).good(), safe);
+    assert_eq!(place.run(&["search", rows, "-o", "csv", "--csv-safe"]).expect_success(), safe);
     let admin = {
         let login =
             ask(&place, "POST", "/services/auth/login", "", "username=admin&password=changeme&output_mode=json");
@@ -483,7 +483,7 @@ fn csv_can_be_safe_to_open_in_a_spreadsheet() {
         assert!(asked("").contains("\n=cmd(),-5,\"@x, y\""), "{path}");
         assert_eq!(status(&asked("&csv_safe=perhaps")), "400");
     }
-    place.run(&["search", &format!("{rows} | outputcsv csv_safe=t sheet")]).good();
-    assert_eq!(place.run(&["search", "| inputcsv sheet | table a b c", "-o", "csv"]).good(), safe);
+    place.run(&["search", &format!("{rows} | outputcsv csv_safe=t sheet")]).expect_success();
+    assert_eq!(place.run(&["search", "| inputcsv sheet | table a b c", "-o", "csv"]).expect_success(), safe);
     drop(server);
 }

@@ -20,14 +20,14 @@ fn lines_of(file: &str, range: std::ops::Range<usize>) -> String {
 
 /// Compares the events of a file, newest first, with its lines.
 fn assert_in_order(place: &Place, file: &str, lines: usize) {
-    let found = place.run(&["search", &format!("source=*{file}.log"), "-o", "raw"]).good();
+    let found = place.run(&["search", &format!("source=*{file}.log"), "-o", "raw"]).expect_success();
     let found: Vec<&str> = found.lines().rev().collect();
     let text = lines_of(file, 0..lines);
     assert!(found == text.lines().collect::<Vec<_>>(), "{file}: {} of {lines} lines", found.len());
 }
 
 fn count(place: &Place) -> String {
-    place.run(&["search", "* | stats count", "-o", "csv"]).good().lines().last().unwrap().to_owned()
+    place.run(&["search", "* | stats count", "-o", "csv"]).expect_success().lines().last().unwrap().to_owned()
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn files_are_read_in_parallel_and_reported_in_order() {
     let mut arguments = vec!["add", "oneshot"];
     arguments.extend(logs.iter().map(String::as_str));
     arguments.push(&copy);
-    let said = place.run(&arguments).good();
+    let said = place.run(&arguments).expect_success();
     assert!(said.starts_with("added 10,000 events from 5 files") && said.contains("1 file skipped"), "{said}");
     assert_eq!(unsealed_bytes(&place.data()), 0, "an add leaves nothing unsealed");
     files.iter().for_each(|file| assert_in_order(&place, file, 2_000));
@@ -53,9 +53,9 @@ fn files_are_read_in_parallel_and_reported_in_order() {
     assert_eq!(reported, ['a', 'b', 'c', 'd', 'e'], "{}", again.err);
     files.iter().for_each(|file| assert_in_order(&place, file, 3_000));
     arguments.push("--again");
-    assert!(place.run(&arguments).good().starts_with("added 15,000 events from 5 files"));
+    assert!(place.run(&arguments).expect_success().starts_with("added 15,000 events from 5 files"));
     assert_eq!(count(&place), "30000");
-    assert!(place.run(&["bucket", "verify"]).good().contains("true"));
+    assert!(place.run(&["bucket", "verify"]).expect_success().contains("true"));
 }
 
 #[test]
@@ -70,15 +70,15 @@ fn copies_and_files_that_begin_alike_are_distinguished_whatever_set_reads_them()
         std::fs::write(folder.join(format!("{at:03}.log")), format!("{head}{}", lines_of("x", line..line + 9)))
             .unwrap();
     }
-    let said = place.run(&["add", "oneshot", &folder.display().to_string(), "--sourcetype", "plain"]).good();
+    let said = place.run(&["add", "oneshot", &folder.display().to_string(), "--sourcetype", "plain"]).expect_success();
     assert!(said.contains("from 40 files") && said.contains("20 files skipped"), "{said}");
-    let sources = place.run(&["search", "* | stats count by source", "-o", "csv"]).good();
+    let sources = place.run(&["search", "* | stats count by source", "-o", "csv"]).expect_success();
     assert_eq!(sources.lines().count(), 41, "{sources}");
     assert!(
         (2..60).step_by(3).all(|at| !sources.contains(&format!("{at:03}.log"))),
         "the first of two stays: {sources}"
     );
-    let twice = place.run(&["add", "oneshot", &folder.display().to_string(), "--sourcetype", "plain"]).good();
+    let twice = place.run(&["add", "oneshot", &folder.display().to_string(), "--sourcetype", "plain"]).expect_success();
     assert!(twice.contains("60 files skipped"), "{twice}");
 }
 
@@ -100,26 +100,26 @@ fn an_add_of_two_sets_killed_at_any_point_stores_every_line_once() {
         drop(child.kill());
         child.wait().unwrap();
     }
-    place.run(&["add", "oneshot", &logs[1], &logs[0]]).good();
+    place.run(&["add", "oneshot", &logs[1], &logs[0]]).expect_success();
     ["a", "b"].iter().for_each(|file| assert_in_order(&place, file, LINES));
     assert_eq!(count(&place), (2 * LINES).to_string());
 }
 
 #[test]
-fn a_server_has_its_sets_too() {
+fn servers_use_pipeline_sets() {
     let place = place_with("2");
     let files = ["a", "b", "c"];
     let write = |lines: usize| files.map(|file| place.write(&format!("{file}.log"), lines_of(file, 0..lines)));
     let server = Server::start(&place);
     for lines in [1_000, 1_500, 4_000] {
         let logs = write(lines);
-        place.run(&["add", "oneshot", &logs[2], &logs[0], &logs[1]]).good();
+        place.run(&["add", "oneshot", &logs[2], &logs[0], &logs[1]]).expect_success();
         files.iter().for_each(|file| assert_in_order(&place, file, lines));
     }
     server.stop("-KILL");
     let server = Server::start(&place);
     let logs = write(5_000);
-    place.run(&["add", "oneshot", &logs[0], &logs[1], &logs[2]]).good();
+    place.run(&["add", "oneshot", &logs[0], &logs[1], &logs[2]]).expect_success();
     files.iter().for_each(|file| assert_in_order(&place, file, 5_000));
     assert_eq!(server.stop("-TERM"), 0);
     assert_eq!(count(&place), "15000");
@@ -133,6 +133,6 @@ fn an_invalid_number_of_sets_is_reported_with_its_position() {
     assert_eq!(ran.code, 0);
     assert!(ran.err.contains("server.conf:2: [general] parallelIngestionPipelines = many"), "{}", ran.err);
     assert!(ran.err.contains("a whole number from 1 to 16"), "{}", ran.err);
-    let raw = place.run(&["search", "*", "-o", "raw"]).good();
+    let raw = place.run(&["search", "*", "-o", "raw"]).expect_success();
     assert_eq!(sorted(&raw), sorted(&lines_of("a", 0..10)));
 }

@@ -16,7 +16,7 @@ fn configure(place: &Place, url: Option<&str>) {
 }
 
 fn count(place: &Place) -> String {
-    place.run(&["search", "index=main | stats count", "-o", "csv"]).good()
+    place.run(&["search", "index=main | stats count", "-o", "csv"]).expect_success()
 }
 
 #[test]
@@ -25,24 +25,24 @@ fn a_catalog_moves_to_postgresql_and_back() {
     let place = Place::new();
     for number in 0..3 {
         let log = place.write(&format!("{number}.log"), lines(number * 100..number * 100 + 100));
-        place.run(&["add", "oneshot", &log]).good();
+        place.run(&["add", "oneshot", &log]).expect_success();
     }
     let refused = place.run(&["catalog", "migrate", "postgresql"]);
     assert!(refused.code != 0 && refused.err.contains("[catalog] url"), "{}", refused.err);
     configure(&place, Some(&database.url()));
     let refused = place.run(&["search", "*"]);
     assert!(refused.code == 2 && refused.err.contains("catalog migrate postgresql`"), "{}", refused.err);
-    let reported = place.run(&["catalog", "migrate", "postgresql"]).good();
+    let reported = place.run(&["catalog", "migrate", "postgresql"]).expect_success();
     assert!(
         reported.contains("the catalog is in postgresql://quarry@") && reported.contains("schema quarry_"),
         "{reported}"
     );
     assert!(!place.data().join("catalog.sqlite").exists());
     assert_eq!(count(&place), "count\n300\n");
-    let again = place.run(&["add", "oneshot", &place.path("1.log").display().to_string()]).good();
+    let again = place.run(&["add", "oneshot", &place.path("1.log").display().to_string()]).expect_success();
     assert!(again.contains("1 file skipped"), "{again}");
     let more = place.write("3.log", lines(300..400));
-    place.run(&["add", "oneshot", &more]).good();
+    place.run(&["add", "oneshot", &more]).expect_success();
     assert_eq!(place.run(&["bucket", "verify"]).code, 0);
     let schema = std::fs::read_to_string(place.data().join("catalog.postgresql")).unwrap();
     let damage =
@@ -55,7 +55,7 @@ fn a_catalog_moves_to_postgresql_and_back() {
     let refused = place.run(&["search", "*"]);
     assert!(refused.code == 2 && refused.err.contains("the catalog is in PostgreSQL"), "{}", refused.err);
     configure(&place, Some(&database.url()));
-    place.run(&["catalog", "migrate", "sqlite"]).good();
+    place.run(&["catalog", "migrate", "sqlite"]).expect_success();
     configure(&place, None);
     assert_eq!(count(&place), "count\n400\n");
     assert_eq!(place.run(&["bucket", "verify"]).code, 0);
@@ -90,15 +90,15 @@ fn a_database_that_is_killed_under_load_disturbs_neither_senders_nor_searches() 
             assert!(counted.trim_start_matches("count\n").trim().parse::<usize>().unwrap() >= 100, "{counted}");
             database.restart();
             let log = place.write(&format!("{round}.log"), lines(round * 10..round * 10 + 10));
-            place.run(&["add", "oneshot", &log, "--index", "files"]).good();
+            place.run(&["add", "oneshot", &log, "--index", "files"]).expect_success();
         }
         is_over.store(true, Ordering::Relaxed);
     });
     assert_eq!(server.stop("-TERM"), 0);
     let sent = sent.load(Ordering::Relaxed);
     let counts = "index=main | stats count, dc(number) as numbers";
-    assert_eq!(place.run(&["search", counts, "-o", "csv"]).good(), format!("count,numbers\n{sent},{sent}\n"));
-    let files = place.run(&["search", "index=files | stats count", "-o", "csv"]).good();
+    assert_eq!(place.run(&["search", counts, "-o", "csv"]).expect_success(), format!("count,numbers\n{sent},{sent}\n"));
+    let files = place.run(&["search", "index=files | stats count", "-o", "csv"]).expect_success();
     assert_eq!(files, format!("count\n{}\n", ROUNDS * 10));
     assert_eq!(place.run(&["bucket", "verify"]).code, 0);
 }

@@ -21,7 +21,7 @@ fn place_with(stanzas: &str, programs: &[(&str, &str)]) -> Place {
 }
 
 fn rows(place: &Place, search: &str) -> String {
-    place.run(&["search", search, "-o", "csv"]).good().replace('\r', "")
+    place.run(&["search", search, "-o", "csv"]).expect_success().replace('\r', "")
 }
 
 fn wait_for(place: &Place, search: &str, expected: &str) {
@@ -60,13 +60,13 @@ fn a_script_runs_at_intervals_and_its_lines_are_events() {
 }
 
 #[test]
-fn a_program_that_goes_on_is_read_and_ended_with_all_it_began() {
+fn long_running_programs_are_read_and_ended_with_their_children() {
     let place = place_with(
         "[script://./bin/forever.sh]\ninterval = -1\nsource = f\nsourcetype = generic_single_line\n",
         &[("forever.sh", "#!/bin/sh\ntrap '' TERM\nsleep 1000 &\necho $$ $! here\nwait\nsleep 1000\n")],
     );
     let server = Server::start(&place);
-    let found = || place.run(&["search", "source=f", "-o", "raw"]).good();
+    let found = || place.run(&["search", "source=f", "-o", "raw"]).expect_success();
     assert!(wait_until(|| found().contains("here")), "{}", found());
     let text = found();
     let pids: Vec<&str> = text.split_whitespace().take(2).collect();
@@ -76,7 +76,7 @@ fn a_program_that_goes_on_is_read_and_ended_with_all_it_began() {
 }
 
 #[test]
-fn what_a_program_writes_when_it_is_ended_is_stored() {
+fn output_written_during_termination_is_stored() {
     let last = "last() { n=0; while [ $n -lt 3000 ]; do echo last $n; n=$((n+1)); done; exit 0; }";
     let place = place_with(
         "[default]\nsourcetype = generic_single_line\ninterval = -1\n[script://./bin/last.sh]\nsource = last\n\
@@ -179,7 +179,7 @@ exec sleep 60
 "#;
 
 #[test]
-fn the_journal_is_read_on_behind_its_last_stored_entry() {
+fn the_journal_resumes_after_its_last_stored_entry() {
     let place = place_with(
         "[journald://all]\nindex = web\njournalctl-filter = _UID=0\njournalctl-include-fields = _PID\n",
         &[("journalctl", JOURNALCTL)],

@@ -75,7 +75,7 @@ fn searches_do_not_see_what_a_role_may_not_read() {
     with_users(&place, &[("admin", &["admin"]), ("eva", &["user"]), ("tom", &["power"])]);
     with_app(&place);
     let log = place.write("a.log", "2026-11-20T10:00:00Z card:4711 sum:7\n");
-    place.run(&["add", "oneshot", &log, "--sourcetype", "orders", "--host", "till"]).good();
+    place.run(&["add", "oneshot", &log, "--sourcetype", "orders", "--host", "till"]).expect_success();
     let server = Server::start(&place);
     let [admin, eva, tom] = ["admin", "eva", "tom"].map(|user| key(&place, user));
     let sees = |key: &str, text: &str| {

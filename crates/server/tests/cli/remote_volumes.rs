@@ -5,7 +5,7 @@ use quarry_s3world::{CONTAINER, Gateway, KEY_ID, SECRET};
 use crate::jobs::Client;
 use crate::permissions::with_users;
 use crate::server::Server;
-use crate::support::{Place, Ran, lines, wait_until};
+use crate::support::{Place, RunOutput, lines, wait_until};
 
 /// A place whose indexes are on a volume, except `here`; local copies are evicted after the upload.
 fn place_on(volume: &str) -> Place {
@@ -33,7 +33,7 @@ pub(crate) fn on_s3(gateway: &Gateway) -> Place {
 
 fn add(place: &Place, range: std::ops::Range<usize>, index: &str) {
     let log = place.write(&format!("{}.log", range.start), lines(range));
-    place.run(&["add", "oneshot", &log, "--index", index]).good();
+    place.run(&["add", "oneshot", &log, "--index", index]).expect_success();
 }
 
 fn answers(place: &Place) -> Vec<String> {
@@ -45,12 +45,12 @@ fn answers(place: &Place) -> Vec<String> {
         "index=main | timechart span=1d count",
         "| tstats count where index=* by index",
     ];
-    searches.map(|search| place.run(&["search", search, "-o", "raw"]).good()).to_vec()
+    searches.map(|search| place.run(&["search", search, "-o", "raw"]).expect_success()).to_vec()
 }
 
 /// Index and location of each bucket, according to `quarry bucket list`.
 pub(crate) fn copies(place: &Place) -> Vec<(String, String)> {
-    let listed = place.run(&["bucket", "list", "-o", "json"]).good();
+    let listed = place.run(&["bucket", "list", "-o", "json"]).expect_success();
     let rows: Vec<serde_json::Value> = serde_json::from_str(&listed).unwrap();
     let of = |row: &serde_json::Value, key: &str| row[key].as_str().unwrap().to_owned();
     let data = rows.iter().filter(|row| !of(row, "index").starts_with('_'));
@@ -70,7 +70,7 @@ fn lives_on(place: &Place) {
     let server = Server::start(place);
     assert!(wait_until(|| is_uploaded(place)), "{:?}", copies(place));
     assert_eq!(answers(place), before, "by the server");
-    let verified = place.run(&["bucket", "verify", "-o", "csv"]).good();
+    let verified = place.run(&["bucket", "verify", "-o", "csv"]).expect_success();
     assert!(!verified.contains("false"), "{verified}");
     server.stop("-KILL");
     assert_eq!(answers(place), before, "after a kill, without a server");
@@ -84,7 +84,7 @@ fn lives_on(place: &Place) {
 }
 
 #[test]
-fn buckets_live_on_an_s3_store() {
+fn buckets_are_stored_on_s3() {
     let Some(gateway) = Gateway::start() else { return };
     let place = on_s3(&gateway);
     lives_on(&place);
@@ -137,7 +137,7 @@ fn reads_of_a_search_from_volumes_are_reported() {
     // These objects are so small that opening them fetches all of them.
     assert!(total("cache.bytes_fetched") > 0 && total("remote.bytes") > 0 && total("copies.bytes") == 0, "{totals}");
     let search = "| rest /services/admin/cacheman/_metrics | table cache.fetches migration.status";
-    let listed = place.run(&["search", search, "-o", "csv"]).good();
+    let listed = place.run(&["search", search, "-o", "csv"]).expect_success();
     assert!(listed.starts_with("cache.fetches,migration.status\n"), "{listed}");
     let (_, page) = admin.get("/services/quarry/metrics");
     let line = page.lines().find(|line| line.starts_with("quarry_remote_fetched_bytes_total "));
@@ -146,7 +146,7 @@ fn reads_of_a_search_from_volumes_are_reported() {
 }
 
 #[test]
-fn encrypted_buckets_live_on_an_s3_store_and_keys_are_rotated() {
+fn encrypted_buckets_are_stored_on_s3_and_keys_are_rotated() {
     let Some(gateway) = Gateway::start() else { return };
     let place = on_s3(&gateway);
     let keys = place.write("keys", format!("2025 {}\n", "0a".repeat(32)));
@@ -181,7 +181,7 @@ fn encrypted_buckets_live_on_an_s3_store_and_keys_are_rotated() {
 }
 
 #[test]
-fn buckets_live_in_a_folder_of_another_file_system() {
+fn buckets_are_stored_on_another_file_system() {
     let folder = tempfile::tempdir().unwrap();
     let place = place_on(&format!("path = file://{}", folder.path().display()));
     lives_on(&place);
@@ -197,7 +197,7 @@ fn configure(place: &Place, from: &str, to: &str) {
 }
 
 #[test]
-fn a_lost_catalog_comes_back_from_an_s3_store() {
+fn lost_catalogs_are_rebuilt_from_s3() {
     let Some(gateway) = Gateway::start() else { return };
     let place = on_s3(&gateway);
     for number in 0..4 {
@@ -208,7 +208,7 @@ fn a_lost_catalog_comes_back_from_an_s3_store() {
     let refused = place.run(&["bucket", "rebuild-catalog", "--store", "0123456789abcdef"]);
     assert!(refused.code != 0 && refused.err.contains("in use by another process"), "{}", refused.err);
     let searches = ["index=main OR index=web", "index=web line=142", "index=main OR index=web | stats count by index"];
-    let answers = |place: &Place| searches.map(|search| place.run(&["search", search, "-o", "raw"]).good());
+    let answers = |place: &Place| searches.map(|search| place.run(&["search", search, "-o", "raw"]).expect_success());
     let before = answers(&place);
     assert_eq!(before[0].lines().count(), 400);
     server.stop("-TERM");
@@ -221,7 +221,7 @@ fn a_lost_catalog_comes_back_from_an_s3_store() {
     assert_eq!((listed.code, stores.len()), (2, 1), "{}", listed.err);
     assert!(listed.err.contains("--store ID"), "{}", listed.err);
     let id = stores[0]["store"].as_str().unwrap();
-    let reported = lost.run(&["bucket", "rebuild-catalog", "--store", id]).good();
+    let reported = lost.run(&["bucket", "rebuild-catalog", "--store", id]).expect_success();
     assert!(reported.contains(" buckets with "), "{reported}");
     assert_eq!(answers(&lost), before);
     let again = lost.run(&["bucket", "rebuild-catalog", "--store", id]);
@@ -242,7 +242,7 @@ fn an_index_moves_to_a_folder_and_back_to_the_data_folder() {
     }
     let server = Server::start(&place);
     assert!(wait_until(|| is_uploaded(&place)), "{:?}", copies(&place));
-    let before = place.run(&["search", "index=main", "-o", "raw"]).good();
+    let before = place.run(&["search", "index=main", "-o", "raw"]).expect_success();
     let refused = place.run(&["index", "migrate", "main", "--to", "nas"]);
     assert!(refused.code != 0 && refused.err.contains("set remotePath = volume:nas/"), "{}", refused.err);
     server.stop("-TERM");
@@ -253,9 +253,9 @@ fn an_index_moves_to_a_folder_and_back_to_the_data_folder() {
     configure(&place, "[here]", &nas);
     // First with the server, then without one.
     let server = Server::start(&place);
-    let moved = place.run(&["index", "migrate", "main", "--to", "nas"]).good();
+    let moved = place.run(&["index", "migrate", "main", "--to", "nas"]).expect_success();
     assert!(moved.starts_with("3 buckets of "), "{moved}");
-    assert_eq!(place.run(&["search", "index=main", "-o", "raw"]).good(), before);
+    assert_eq!(place.run(&["search", "index=main", "-o", "raw"]).expect_success(), before);
     let is_empty = || {
         let listed = std::fs::read_dir(gateway.file("some/where/main"));
         let inner = listed.into_iter().flatten().flatten().map(|entry| entry.path());
@@ -264,11 +264,11 @@ fn an_index_moves_to_a_folder_and_back_to_the_data_folder() {
     assert!(wait_until(is_empty), "nothing is left at the old location");
     server.stop("-KILL");
     configure(&place, "remotePath = volume:nas/$_index_name", "remotePath =");
-    let moved = place.run(&["index", "migrate", "main", "--to", "local"]).good();
+    let moved = place.run(&["index", "migrate", "main", "--to", "local"]).expect_success();
     assert!(moved.starts_with("3 buckets of "), "{moved}");
     let of_main: Vec<(String, String)> = copies(&place).into_iter().filter(|(index, _)| index == "main").collect();
     assert!(of_main.iter().all(|(_, copies)| copies == "local"), "{of_main:?}");
-    assert_eq!(place.run(&["search", "index=main", "-o", "raw"]).good(), before);
+    assert_eq!(place.run(&["search", "index=main", "-o", "raw"]).expect_success(), before);
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn a_missing_store_is_reported_with_what_is_missing() {
     server.stop("-TERM");
     std::fs::remove_dir_all(place.data().join("cache")).unwrap();
     std::fs::remove_dir_all(gateway.file("some")).unwrap();
-    let Ran { code, out, err } = place.run(&["search", "index=*", "-o", "raw"]);
+    let RunOutput { code, out, err } = place.run(&["search", "index=*", "-o", "raw"]);
     assert_eq!((code, out.lines().count()), (5, 100), "{err}");
     assert!(err.contains("main~1") && err.contains("does not exist"), "{err}");
 }
@@ -291,6 +291,6 @@ fn a_missing_store_is_reported_with_what_is_missing() {
 fn a_volume_that_cannot_be_used_keeps_the_store_from_opening() {
     let place = place_on("path = s3://");
     let log = place.write("a.log", lines(0..10));
-    let Ran { code, err, .. } = place.run(&["add", "oneshot", &log]);
+    let RunOutput { code, err, .. } = place.run(&["add", "oneshot", &log]);
     assert!(code != 0 && err.contains("indexes.conf: [volume:cold]: path = s3://"), "{code} {err}");
 }

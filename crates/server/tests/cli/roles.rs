@@ -23,7 +23,7 @@ fn content(answer: &str) -> Value {
 }
 
 #[test]
-fn a_role_is_made_given_changed_and_removed() {
+fn roles_are_created_granted_changed_and_removed() {
     let place = Place::new();
     with_users(&place, &[("admin", &["admin"]), ("eva", &["user"]), ("tom", &["power"])]);
     let server = Server::start(&place);
@@ -99,7 +99,7 @@ fn a_role_is_made_given_changed_and_removed() {
 }
 
 #[test]
-fn roles_say_which_events_their_users_find() {
+fn roles_restrict_the_events_of_their_users() {
     let place = Place::new();
     let role = "[role_web]\nsearch = enabled\nget_metadata = enabled\nrest_properties_get = enabled\nrest_properties_set = enabled\n\
                 run_walklex = enabled\nget_typeahead = enabled\nlist_metrics_catalog = enabled\n\
@@ -111,7 +111,7 @@ fn roles_say_which_events_their_users_find() {
     with_users(&place, &[("admin", &["admin"]), ("eva", &["web"]), ("tom", &["recent"])]);
     let add = |name: &str, text: &str, more: &[&str]| {
         let log = place.write(name, text);
-        place.run(&[&["add", "oneshot", &log, "--sourcetype", "orders"], more].concat()).good();
+        place.run(&[&["add", "oneshot", &log, "--sourcetype", "orders"], more].concat()).expect_success();
     };
     add("a.log", "2026-11-20T10:00:00Z kind:front a\n2026-11-20T10:59:00Z kind:front b\n", &["--host", "web1"]);
     add("b.log", "2026-11-20T10:00:01Z kind:back c\n2026-11-20T11:30:00Z kind:back d\n", &["--host", "db1"]);
@@ -167,14 +167,14 @@ fn roles_say_which_events_their_users_find() {
 }
 
 #[test]
-fn a_filter_that_needs_fields_is_not_passed_by_commands_without_them() {
+fn commands_cannot_bypass_search_filters() {
     let place = Place::new();
     let role = "[role_open]\nimportRoles = user\nrun_walklex = enabled\nsrchFilter = NOT level=secret\n";
     std::fs::create_dir_all(place.data().join("etc/system/local")).unwrap();
     std::fs::write(place.data().join("etc/system/local/authorize.conf"), role).unwrap();
     with_users(&place, &[("admin", &["admin"]), ("eva", &["open"])]);
     let log = place.write("a.log", "2026-11-20T10:00:00Z level=secret a\n2026-11-20T10:59:00Z level=info b\n");
-    place.run(&["add", "oneshot", &log]).good();
+    place.run(&["add", "oneshot", &log]).expect_success();
     let server = Server::start(&place);
     let [admin, eva] = ["admin", "eva"].map(|user| key(&place, user));
     assert_eq!(count(&place, &eva, "search index=main | stats count AS n"), "1");
@@ -186,7 +186,7 @@ fn a_filter_that_needs_fields_is_not_passed_by_commands_without_them() {
 }
 
 #[test]
-fn who_may_give_some_roles_gives_no_others_and_changes_nobody_who_has_such() {
+fn users_grant_only_permitted_roles() {
     let place = Place::new();
     let role = "[role_desk]\nimportRoles = user\nedit_user = enabled\ngrantableRoles = user\n\
                 [role_auditor]\nlist_tokens_all = enabled\n";

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use quarry_s3world::{CONTAINER, Gateway, KEY_ID, SECRET};
 
-use crate::support::{Place, Ran};
+use crate::support::{Place, RunOutput};
 
 fn command(place: &Place, url: &str, arguments: &[&str]) -> Command {
     let mut command = place.command(&["bench", "s3", "--container", CONTAINER, "--endpoint", url]);
@@ -13,16 +13,16 @@ fn command(place: &Place, url: &str, arguments: &[&str]) -> Command {
     command
 }
 
-fn run(place: &Place, url: &str, arguments: &[&str]) -> Ran {
-    Ran::of(command(place, url, arguments).output().unwrap())
+fn run(place: &Place, url: &str, arguments: &[&str]) -> RunOutput {
+    RunOutput::of(command(place, url, arguments).output().unwrap())
 }
 
 #[test]
-fn operations_are_measured_by_endpoint_and_nothing_is_left() {
+fn operations_are_measured_per_endpoint_and_cleaned_up() {
     let Some(gateway) = Gateway::start() else { return };
     let place = Place::new();
     let both = format!("{0},{0}/", gateway.url());
-    let rows: serde_json::Value = serde_json::from_str(&run(&place, &both, &["-o", "json"]).good()).unwrap();
+    let rows: serde_json::Value = serde_json::from_str(&run(&place, &both, &["-o", "json"]).expect_success()).unwrap();
     let rows = rows.as_array().unwrap();
     let reported: Vec<&str> = rows.iter().map(|row| row["operation"].as_str().unwrap()).collect();
     let expected = ["put", "stat", "list", "get", "delete"].map(|operation| [operation; 3]).concat();
@@ -45,16 +45,16 @@ fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
 }
 
 #[test]
-fn what_cannot_be_measured_is_said() {
+fn unmeasurable_operations_are_reported() {
     let Some(gateway) = Gateway::start() else { return };
     let place = Place::new();
-    let table = run(&place, &gateway.url(), &["--operations", "put"]).good();
+    let table = run(&place, &gateway.url(), &["--operations", "put"]).expect_success();
     assert!(table.contains("operation") && table.contains("put"), "{table}");
     let early = run(&place, &gateway.url(), &["--operations", "get,put"]);
     assert_eq!(early.code, 2, "{early:?}");
     assert!(early.err.contains("put first"), "{early:?}");
     let refused = command(&place, &gateway.url(), &[]).env("AWS_SECRET_ACCESS_KEY", "wrong").output().unwrap();
-    let refused = Ran::of(refused);
+    let refused = RunOutput::of(refused);
     assert_eq!(refused.code, 2, "{refused:?}");
     assert!(refused.err.contains("access key"), "{refused:?}");
     for wrong in [["--size", "0"], ["--duration", "1d"], ["--concurrency", "0"]] {

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use crate::server::Server;
-use crate::support::{Place, Ran, lines};
+use crate::support::{Place, RunOutput, lines};
 
 #[test]
 fn files_are_sent_to_a_server_and_indexed_once() {
@@ -23,18 +23,18 @@ fn files_are_sent_to_a_server_and_indexed_once() {
     let run =
         |place: &Place, arguments: &[String]| place.run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
     let (first, second) = (elsewhere.write("a.log", lines(0..500)), elsewhere.write("b.log", lines(500..600)));
-    let added = run(&elsewhere, &add(&[&first, &second, "--host", "far"])).good();
+    let added = run(&elsewhere, &add(&[&first, &second, "--host", "far"])).expect_success();
     assert!(added.starts_with("added 600 events"), "{added}");
     assert!(!elsewhere.data().exists(), "nothing is stored here");
-    let found = place.run(&["search", "host=far | stats count BY source | sort source", "-o", "csv"]).good();
+    let found = place.run(&["search", "host=far | stats count BY source | sort source", "-o", "csv"]).expect_success();
     assert_eq!(found, format!("source,count\n{first},500\n{second},100\n"));
-    let again = run(&elsewhere, &add(&[&first])).good();
+    let again = run(&elsewhere, &add(&[&first])).expect_success();
     assert!(again.contains("1 file skipped"), "{again}");
     let piped = add(&["-", "--source", "pipe", "--sourcetype", "kv"]);
     let mut piped = elsewhere.command(&piped.iter().map(String::as_str).collect::<Vec<_>>());
     let mut piped = piped.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     piped.stdin.take().unwrap().write_all(lines(600..610).as_bytes()).unwrap();
-    let piped = Ran::of(piped.wait_with_output().unwrap()).good();
+    let piped = RunOutput::of(piped.wait_with_output().unwrap()).expect_success();
     assert!(piped.starts_with("added 10 events"), "{piped}");
     for (wrong, says) in [
         (add(&[&second, "--again", "--index", "BAD"]), "BAD"),

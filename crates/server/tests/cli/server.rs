@@ -107,17 +107,17 @@ pub(crate) fn ask(place: &Place, method: &str, path: &str, authorization: &str, 
 fn the_command_line_works_through_a_running_server() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..1_000));
-    place.run(&["add", "oneshot", &log]).good();
+    place.run(&["add", "oneshot", &log]).expect_success();
     let server = Server::start(&place);
     let mode = std::fs::metadata(place.data().join("run/server.json")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    assert!(place.run(&["add", "oneshot", &log]).good().contains("1 file skipped"));
+    assert!(place.run(&["add", "oneshot", &log]).expect_success().contains("1 file skipped"));
     let more = place.write("b.log", lines(1_000..1_500));
-    assert!(place.run(&["add", "oneshot", &more]).good().starts_with("added 500 events"));
-    assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).good(), "count\n1500\n");
-    let raw = place.run(&["search", "*", "-o", "raw"]).good();
+    assert!(place.run(&["add", "oneshot", &more]).expect_success().starts_with("added 500 events"));
+    assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).expect_success(), "count\n1500\n");
+    let raw = place.run(&["search", "*", "-o", "raw"]).expect_success();
     assert_eq!(sorted(&raw), sorted(&lines(0..1_500)));
-    assert!(place.run(&["bucket", "list", "-o", "csv"]).good().contains(",hot,500,"));
+    assert!(place.run(&["bucket", "list", "-o", "csv"]).expect_success().contains(",hot,500,"));
     assert_eq!(place.run(&["bucket", "verify"]).code, 0);
     let wrong = place.run(&["search", "x | stast count"]);
     assert_eq!((wrong.code, wrong.err.contains("stats")), (3, true));
@@ -127,11 +127,11 @@ fn the_command_line_works_through_a_running_server() {
     assert_eq!(second.code, 4, "{}", second.err);
     assert_eq!(server.stop("-TERM"), 0);
     assert!(!place.data().join("run/server.json").exists());
-    assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).good(), "count\n1500\n");
+    assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).expect_success(), "count\n1500\n");
 }
 
 #[test]
-fn a_server_whose_port_is_taken_reads_no_file_and_runs_nothing() {
+fn servers_without_their_port_start_no_inputs() {
     let place = Place::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -148,33 +148,33 @@ fn a_server_whose_port_is_taken_reads_no_file_and_runs_nothing() {
     place.write("data/etc/system/local/inputs.conf", format!("[monitor://{log}]\n"));
     refused(&["--mgmt", &address], "management port", "--mgmt");
     refused(&["--mgmt", "127.0.0.1:0", "--hec", &address], "HTTP Event Collector", "--hec, or");
-    assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).good(), "count\n0\n");
+    assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).expect_success(), "count\n0\n");
 }
 
 #[test]
-fn acknowledged_events_survive_the_death_of_the_server() {
+fn acknowledged_events_survive_a_server_crash() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..700));
     let server = Server::start(&place);
-    place.run(&["add", "oneshot", &log]).good();
+    place.run(&["add", "oneshot", &log]).expect_success();
     server.stop("-KILL");
     assert!(place.data().join("run/server.json").exists());
-    assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).good(), "count\n700\n");
+    assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).expect_success(), "count\n700\n");
     // Spill files of a killed server's searches are removed at the next start.
     let spilled = place.data().join("run/spill/datafusion-x");
     std::fs::create_dir_all(&spilled).unwrap();
     std::fs::write(spilled.join("1.arrow"), "rows").unwrap();
     let server = Server::start(&place);
     assert!(!spilled.exists());
-    assert!(place.run(&["add", "oneshot", &log]).good().contains("1 file skipped"));
+    assert!(place.run(&["add", "oneshot", &log]).expect_success().contains("1 file skipped"));
     assert_eq!(server.stop("-INT"), 0);
 }
 
 #[test]
-fn the_rest_interface_asks_who_is_there() {
+fn the_rest_interface_requires_authentication() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..10));
-    place.run(&["add", "oneshot", &log]).good();
+    place.run(&["add", "oneshot", &log]).expect_success();
     let server = Server::start(&place);
     let search = "search=search+*+%7C+stats+count&exec_mode=oneshot&output_mode=json";
     let nobody = ask(&place, "POST", "/services/search/jobs?output_mode=json", "Splunk 00", search);

@@ -58,7 +58,7 @@ fn result(place: &Place, authorization: &str, text: &str) -> String {
 }
 
 #[test]
-fn a_user_and_a_saved_search_outlive_the_machine_they_were_made_on() {
+fn users_and_saved_searches_survive_the_loss_of_a_node() {
     let database = PostgreSql::start();
     let lost = member(&database, 60);
     let server = Server::start(&lost);
@@ -80,7 +80,7 @@ fn a_user_and_a_saved_search_outlive_the_machine_they_were_made_on() {
 }
 
 #[test]
-fn a_change_on_one_node_is_known_to_the_other_soon() {
+fn changes_propagate_to_other_nodes() {
     let database = PostgreSql::start();
     let (a, b) = (member(&database, 60), member(&database, 60));
     let _first = Server::start(&a);
@@ -137,7 +137,7 @@ fn without_the_database_users_log_in_and_search_and_changes_are_refused_in_time(
 }
 
 #[test]
-fn what_was_answered_is_there_after_a_kill_here_and_on_another_node() {
+fn acknowledged_changes_survive_a_kill_on_all_nodes() {
     const ROUNDS: usize = 4;
     let database = PostgreSql::start();
     let place = member(&database, 60);
@@ -187,7 +187,7 @@ fn what_was_answered_is_there_after_a_kill_here_and_on_another_node() {
 }
 
 #[test]
-fn a_migration_takes_users_and_objects_along() {
+fn migrations_include_users_and_objects() {
     let database = PostgreSql::start();
     let place = Place::new();
     with_users(&place, &[("admin", &["admin"]), ("eva", &["power"])]);
@@ -196,14 +196,14 @@ fn a_migration_takes_users_and_objects_along() {
     good(&place, "POST", MACROS, &eva, "name=m&definition=%221%22");
     assert_eq!(server.stop("-TERM"), 0);
     join(&place, &database, 60);
-    place.run(&["catalog", "migrate", "postgresql"]).good();
+    place.run(&["catalog", "migrate", "postgresql"]).expect_success();
     let other = member(&database, 60);
     let server = Server::start(&other);
     let eva = login(&other, "eva", "secret").expect("the users were taken along");
     assert_eq!(result(&other, &eva, "| makeresults | eval m=`m` | table m"), "1");
     good(&other, "POST", &format!("{MACROS}/m"), &eva, "definition=%222%22");
     assert_eq!(server.stop("-TERM"), 0);
-    place.run(&["catalog", "migrate", "sqlite"]).good();
+    place.run(&["catalog", "migrate", "sqlite"]).expect_success();
     place.write("data/etc/system/local/server.conf", "");
     let _server = Server::start(&place);
     let eva = login(&place, "eva", "secret").unwrap();

@@ -10,7 +10,7 @@ use crate::support::{Place, lines};
 fn a_new_or_empty_index_is_reported() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..3));
-    place.run(&["add", "index", "web"]).good();
+    place.run(&["add", "index", "web"]).expect_success();
     assert_eq!(place.run(&["add", "oneshot", &log]).err, "");
     for is_served in [false, true] {
         let _server = is_served.then(|| Server::start(&place));
@@ -39,14 +39,14 @@ fn a_saved_search_is_checked_when_it_is_saved() {
         let wrong = place.run(&[verb, "saved-search", "bad", "-search", "error | statz count"]);
         assert!(wrong.code == 3 && wrong.err.contains("statz") && wrong.err.contains("^^^^^"), "{wrong:?}");
     }
-    place.run(&["add", "saved-search", "good", "-search", "error `with_macro` | stats count"]).good();
+    place.run(&["add", "saved-search", "good", "-search", "error `with_macro` | stats count"]).expect_success();
 }
 
 #[test]
 fn following_an_index_that_does_not_exist_is_reported() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..3));
-    place.run(&["add", "oneshot", &log]).good();
+    place.run(&["add", "oneshot", &log]).expect_success();
     let _server = Server::start(&place);
     let mut following =
         place.command(&["search", "-f", "index=mian"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -57,10 +57,10 @@ fn following_an_index_that_does_not_exist_is_reported() {
 }
 
 #[test]
-fn following_words_that_read_as_a_command_is_reported() {
+fn following_words_that_look_like_a_command_is_reported() {
     let place = Place::new();
     let log = place.write("a.log", lines(0..3));
-    place.run(&["add", "oneshot", &log]).good();
+    place.run(&["add", "oneshot", &log]).expect_success();
     let _server = Server::start(&place);
     for (search, says) in [
         ("error where x=1", "`where` is searched for as a word"),
@@ -82,7 +82,7 @@ fn following_words_that_read_as_a_command_is_reported() {
 }
 
 #[test]
-fn a_search_that_finds_nothing_says_which_of_its_conditions_fails() {
+fn empty_searches_report_the_failing_condition() {
     let place = Place::new();
     let log = place.write(
         "app.log",
@@ -90,7 +90,7 @@ fn a_search_that_finds_nothing_says_which_of_its_conditions_fails() {
          2026-11-20T10:00:01Z level=info table of contents status=404\n\
          2026-11-20T10:00:02Z level=info errors in a table status=404\n",
     );
-    place.run(&["add", "oneshot", &log]).good();
+    place.run(&["add", "oneshot", &log]).expect_success();
     let table = [
         ("error table host", "none meets all of them", "for the command, a `|` goes before it: error | table host"),
         ("error contents", "none meets all of them", "write OR for events that meet one of them: error OR contents"),
@@ -175,8 +175,8 @@ fn hints_are_about_the_indexes_that_a_search_reads() {
     let place = Place::new();
     let main = place.write("main.log", "2026-11-20T10:00:00Z mood=calm user=eva\n");
     let app = place.write("app.log", "2026-11-20T10:00:00Z level=error user=tom\n");
-    place.run(&["add", "oneshot", &main]).good();
-    place.run(&["add", "oneshot", &app, "--index", "app", "--host", "app1"]).good();
+    place.run(&["add", "oneshot", &main]).expect_success();
+    place.run(&["add", "oneshot", &app, "--index", "app", "--host", "app1"]).expect_success();
     for is_served in [false, true] {
         let _server = is_served.then(|| Server::start(&place));
         for (search, says) in [
@@ -206,7 +206,7 @@ fn events_in_the_future_are_reported() {
         let _server = is_served.then(|| Server::start(&place));
         let hours = if is_served { 5 } else { 4 };
         let ahead = place.write("ahead.log", format!("{} started\n", now + hours * 3_600));
-        let previewed = place.run(&["preview", &ahead]).good();
+        let previewed = place.run(&["preview", &ahead]).expect_success();
         assert!(previewed.contains("note: 1 of the events shown lies in the future"), "{previewed}");
         let reported = place.run(&["add", "oneshot", &ahead]).err;
         assert!(
@@ -219,7 +219,7 @@ fn events_in_the_future_are_reported() {
 }
 
 #[test]
-fn a_zone_of_a_host_that_the_text_names_later_is_reported() {
+fn unused_zones_of_hosts_named_by_the_text_are_reported() {
     let place = Place::new();
     std::fs::create_dir_all(place.path("data/etc/system/local")).unwrap();
     place.write("data/etc/system/local/props.conf", "[host::fw-tokyo-*]\nTZ = Asia/Tokyo\n");
@@ -227,16 +227,17 @@ fn a_zone_of_a_host_that_the_text_names_later_is_reported() {
         "messages",
         "Nov 20 10:00:00 fw-tokyo-1 sshd[7]: Accepted\nNov 20 10:00:01 fw-tokyo-1 sshd[7]: Closed\n",
     );
-    let plain = place.run(&["preview", &log, "--sourcetype", "syslog"]).good();
+    let plain = place.run(&["preview", &log, "--sourcetype", "syslog"]).expect_success();
     assert!(plain.contains("zone of times that name none: UTC (the machine's)"), "{plain}");
     assert!(
         plain.contains("note: TZ of [host::fw-tokyo-*] is not used") && plain.contains("--host fw-tokyo-1"),
         "{plain}"
     );
-    let named = place.run(&["preview", &log, "--sourcetype", "syslog", "--host", "fw-tokyo-1"]).good();
+    let named = place.run(&["preview", &log, "--sourcetype", "syslog", "--host", "fw-tokyo-1"]).expect_success();
     assert!(named.contains("Asia/Tokyo (TZ of [host::fw-tokyo-*]") && !named.contains("note:"), "{named}");
-    place.run(&["add", "oneshot", &log, "--sourcetype", "syslog", "-host", "fw-tokyo-1"]).good();
-    let hours = place.run(&["search", "* | eval h=strftime(_time, \"%H\") | stats count by h", "-o", "csv"]).good();
+    place.run(&["add", "oneshot", &log, "--sourcetype", "syslog", "-host", "fw-tokyo-1"]).expect_success();
+    let hours =
+        place.run(&["search", "* | eval h=strftime(_time, \"%H\") | stats count by h", "-o", "csv"]).expect_success();
     assert_eq!(hours, "h,count\n01,2\n");
 }
 
@@ -250,7 +251,7 @@ fn the_demo_can_be_shown_again_while_it_is_served() {
         // Elapsed times differ.
         answers.lines().filter(|line| !line.ends_with(" ms)")).map(str::to_owned).collect()
     };
-    let first = answers(place.run(&arguments).good());
+    let first = answers(place.run(&arguments).expect_success());
     let mut server = Command::new(env!("CARGO_BIN_EXE_quarry"));
     server.args(["--data-dir", &format!("{demo}/data"), "serve", "--mgmt", "127.0.0.1:0"]);
     let mut server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -259,7 +260,7 @@ fn the_demo_can_be_shown_again_while_it_is_served() {
     let again = place.run(&arguments);
     server.kill().unwrap();
     server.wait().unwrap();
-    assert_eq!(answers(again.good()), first);
+    assert_eq!(answers(again.expect_success()), first);
 }
 
 #[test]
@@ -279,11 +280,11 @@ fn empty_files_that_are_searched_are_named() {
 fn events_without_their_text_show_their_fields() {
     let place = Place::new();
     let log = place.write("a.log", "level=warn user=\"A B\"\n");
-    place.run(&["add", "oneshot", &log, "-host", "h1"]).good();
+    place.run(&["add", "oneshot", &log, "-host", "h1"]).expect_success();
     for is_served in [false, true] {
         let _server = is_served.then(|| Server::start(&place));
         for removed in ["_raw", "_*"] {
-            let shown = place.run(&["search", &format!("* | fields - {removed}")]).good();
+            let shown = place.run(&["search", &format!("* | fields - {removed}")]).expect_success();
             let expected = "level=warn user=\"A B\"";
             assert!(shown.contains("host=h1") && shown.contains(expected), "{removed}: {shown}");
         }
@@ -303,7 +304,7 @@ fn an_invalid_new_user_is_reported_before_the_password_prompt() {
 }
 
 #[test]
-fn a_token_that_nothing_listens_for_yet_is_reported_once() {
+fn tokens_without_a_listener_are_reported_once() {
     let place = Place::new();
     // If a token exists when the server starts, the collector listens.
     for is_served in [true, false] {

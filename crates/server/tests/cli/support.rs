@@ -40,8 +40,8 @@ impl Place {
         command
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
-        Ran::of(self.command(arguments).output().unwrap())
+    pub(crate) fn run(&self, arguments: &[&str]) -> RunOutput {
+        RunOutput::of(self.command(arguments).output().unwrap())
     }
 
     /// Starts the binary without waiting for its end.
@@ -52,15 +52,15 @@ impl Place {
 
 /// The outcome of a run.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct RunOutput {
     pub(crate) code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl Ran {
-    pub(crate) fn of(output: Output) -> Ran {
-        Ran {
+impl RunOutput {
+    pub(crate) fn of(output: Output) -> RunOutput {
+        RunOutput {
             code: output.status.code().unwrap_or(-1),
             out: String::from_utf8(output.stdout).unwrap(),
             err: String::from_utf8(output.stderr).unwrap(),
@@ -68,7 +68,7 @@ impl Ran {
     }
 
     /// Standard output of a successful run.
-    pub(crate) fn good(self) -> String {
+    pub(crate) fn expect_success(self) -> String {
         assert_eq!(self.code, 0, "{self:?}");
         self.out
     }

@@ -17,7 +17,7 @@ fn made(place: &Place, key: &str, form: &str) -> (String, String) {
 }
 
 #[test]
-fn a_token_stands_for_its_user_until_it_is_taken_away() {
+fn tokens_authenticate_their_user_until_removed() {
     let place = Place::new();
     with_users(&place, &[("admin", &["admin"]), ("eva", &["user"]), ("tom", &["power"]), ("norole", &[])]);
     let server = Server::start(&place);
@@ -110,12 +110,15 @@ fn a_token_stands_for_its_user_until_it_is_taken_away() {
     assert_eq!(status(&ask(&place, "POST", &format!("{conf}/tokens_auth"), &admin, "disabled=0")), "200");
     assert_eq!(who(&third), "tom");
     // Audit events that are not stored yet may be lost with the server, so wait for them.
-    let noted =
-        || place.run(&["search", "index=_audit action=edit_token | stats sum(count) by operation", "-o", "csv"]).good();
+    let noted = || {
+        place
+            .run(&["search", "index=_audit action=edit_token | stats sum(count) by operation", "-o", "csv"])
+            .expect_success()
+    };
     assert!(wait_until(|| ["create", "remove"].iter().all(|word| noted().contains(word))), "{}", noted());
     drop(server);
     let records = || std::fs::read_to_string(place.data().join("etc/auth/tokens.jsonl")).unwrap();
     assert!(records().contains("\"tom\""), "{}", records());
-    place.run(&["user", "remove", "tom"]).good();
+    place.run(&["user", "remove", "tom"]).expect_success();
     assert!(!records().contains("\"tom\""), "gone without a server, too: {}", records());
 }

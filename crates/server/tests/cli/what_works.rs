@@ -184,8 +184,9 @@ fn settings_part(page: &mut String) {
     }
     writeln!(page, "### Other conf files\n\n| file | supported content |\n|---|---|").unwrap();
     CONFS_WITHOUT_TABLE.iter().for_each(|(conf, what)| writeln!(page, "| {conf}.conf | {what} |").unwrap());
-    let is_read =
-        |conf: &str| ConfTable::of(conf).is_some() || CONFS_WITHOUT_TABLE.iter().any(|(known, _)| *known == conf);
+    let is_read = |conf: &str| {
+        ConfTable::find_table(conf).is_some() || CONFS_WITHOUT_TABLE.iter().any(|(known, _)| *known == conf)
+    };
     // An app's default.meta does not have the name of a conf file, but it is read as one.
     let others =
         words(CONFS_OF_SPLUNK).filter(|conf| !is_read(conf) && *conf != "default.meta" && *conf != "collections");
@@ -193,7 +194,7 @@ fn settings_part(page: &mut String) {
 }
 
 fn inputs_part(page: &mut String) {
-    let table = ConfTable::of("inputs").unwrap();
+    let table = ConfTable::find_table("inputs").unwrap();
     writeln!(page, "\n## Inputs\n\n| stanza of inputs.conf | |\n|---|---|").unwrap();
     for (name, why) in INPUTS_OF_SPLUNK {
         let works = table.sections.iter().any(|section| match section.stanza {
@@ -249,7 +250,7 @@ fn differences_part(page: &mut String) {
 }
 
 #[test]
-fn the_page_of_what_works_is_what_the_tables_say() {
+fn the_compatibility_page_matches_the_tables() {
     let mut page = "# Compatibility with Splunk\n\nCompared with Splunk Enterprise, as its public manuals describe it. This page is generated from the tables that the program uses; a test keeps it up to date.\n\n".to_owned();
     commands_part(&mut page);
     let of_eval: Vec<FunctionHelp> = EVAL_FUNCTIONS.iter().map(|row| row.help).collect();

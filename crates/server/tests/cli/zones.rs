@@ -4,16 +4,16 @@
 use serde_json::Value;
 
 use crate::server::Server;
-use crate::support::{Place, Ran};
+use crate::support::{Place, RunOutput};
 
 const LINES: &str = "2026-07-20 12:00:00 one\n2026-07-20T12:00:00Z two\n2026-07-20 12:00:00 -0400 three\n";
 
-fn run_in(place: &Place, zone: &str, arguments: &[&str]) -> Ran {
-    Ran::of(place.command(arguments).env("TZ", zone).output().unwrap())
+fn run_in(place: &Place, zone: &str, arguments: &[&str]) -> RunOutput {
+    RunOutput::of(place.command(arguments).env("TZ", zone).output().unwrap())
 }
 
 fn times(place: &Place, zone: &str, arguments: &[&str]) -> Vec<String> {
-    let text = run_in(place, zone, arguments).good();
+    let text = run_in(place, zone, arguments).expect_success();
     let rows: Value = serde_json::from_str(&text).unwrap();
     rows.as_array().unwrap().iter().map(|row| row["_time"].as_str().unwrap().to_owned()).collect()
 }
@@ -21,10 +21,10 @@ fn times(place: &Place, zone: &str, arguments: &[&str]) -> Vec<String> {
 const SEARCH: [&str; 4] = ["search", "* | sort _raw | table _time", "-o", "json"];
 
 #[test]
-fn the_machines_zone_is_that_of_times_without_one_and_of_times_shown() {
+fn the_machine_zone_applies_to_parsed_and_shown_times() {
     let place = Place::new();
     let log = place.write("app.log", LINES);
-    run_in(&place, "Europe/Berlin", &["add", "oneshot", &log]).good();
+    run_in(&place, "Europe/Berlin", &["add", "oneshot", &log]).expect_success();
     let berlin = ["2026-07-20T18:00:00.000+02:00", "2026-07-20T12:00:00.000+02:00", "2026-07-20T14:00:00.000+02:00"];
     assert_eq!(times(&place, "Europe/Berlin", &SEARCH), berlin, "three, one, two");
     let utc = ["2026-07-20T16:00:00.000+00:00", "2026-07-20T10:00:00.000+00:00", "2026-07-20T12:00:00.000+00:00"];
@@ -36,24 +36,25 @@ fn the_machines_zone_is_that_of_times_without_one_and_of_times_shown() {
 }
 
 #[test]
-fn everything_that_is_shown_and_cut_by_time_agrees_on_the_zone() {
+fn output_and_time_spans_use_the_same_zone() {
     let place = Place::new();
     let log = place.write("app.log", "2026-07-20 23:30:00 late\n2026-07-21 00:30:00 early\n");
-    run_in(&place, "America/New_York", &["add", "oneshot", &log]).good();
+    run_in(&place, "America/New_York", &["add", "oneshot", &log]).expect_success();
     let search = "* | bin span=1d _time AS day | eval shown=strftime(_time, \"%F %T %Z\"), \
         start=strftime(relative_time(_time, \"@d\"), \"%F %T\"), day=strftime(day, \"%F %T\"), hour=date_hour \
         | sort _time | table shown start day hour";
-    let ran = run_in(&place, "America/New_York", &["search", search, "-o", "csv"]).good().replace('\r', "");
+    let ran = run_in(&place, "America/New_York", &["search", search, "-o", "csv"]).expect_success().replace('\r', "");
     let expected = "shown,start,day,hour\n\
         2026-07-20 23:30:00 EDT,2026-07-20 00:00:00,2026-07-20 00:00:00,23\n\
         2026-07-21 00:30:00 EDT,2026-07-21 00:00:00,2026-07-21 00:00:00,0\n";
     assert_eq!(ran, expected);
     let typed = ["search", "* | stats count", "-o", "csv", "--earliest", "2026-07-21T00:00:00"];
-    assert_eq!(run_in(&place, "America/New_York", &typed).good().replace('\r', ""), "count\n1\n");
+    assert_eq!(run_in(&place, "America/New_York", &typed).expect_success().replace('\r', ""), "count\n1\n");
     let within = "* earliest=\"07/20/2026:23:00:00\" latest=\"07/21/2026:00:00:00\" | stats count";
-    let within = run_in(&place, "America/New_York", &["search", within, "-o", "csv"]).good();
+    let within = run_in(&place, "America/New_York", &["search", within, "-o", "csv"]).expect_success();
     assert_eq!(within.replace('\r', ""), "count\n1\n");
-    let days = run_in(&place, "America/New_York", &["search", "* | timechart span=1d count", "-o", "csv"]).good();
+    let days =
+        run_in(&place, "America/New_York", &["search", "* | timechart span=1d count", "-o", "csv"]).expect_success();
     assert!(
         days.contains("2026-07-20T00:00:00.000-04:00,1") && days.contains("2026-07-21T00:00:00.000-04:00,1"),
         "{days}"
@@ -61,12 +62,12 @@ fn everything_that_is_shown_and_cut_by_time_agrees_on_the_zone() {
 }
 
 #[test]
-fn tz_of_props_counts_before_the_option_and_the_option_before_the_machine() {
+fn props_zone_overrides_option_and_option_overrides_machine() {
     let place = Place::new();
     let log = place.write("app.log", LINES);
     let preview = |more: &[&str]| -> Value {
         let arguments = [&["preview", log.as_str(), "--sourcetype", "shop", "-o", "json"], more].concat();
-        serde_json::from_str(&run_in(&place, "Europe/Berlin", &arguments).good()).unwrap()
+        serde_json::from_str(&run_in(&place, "Europe/Berlin", &arguments).expect_success()).unwrap()
     };
     let first = |preview: &Value| preview["events"][0]["_time"].as_str().unwrap().to_owned();
     let told = |preview: &Value| (preview["zone"].as_str().unwrap().to_owned(), preview["zone_reason"].clone());
@@ -74,7 +75,7 @@ fn tz_of_props_counts_before_the_option_and_the_option_before_the_machine() {
     assert_eq!(told(&machine), ("Europe/Berlin".to_owned(), "the machine's".into()));
     assert_eq!(first(&machine), "2026-07-20T12:00:00.000+02:00");
     assert_eq!(machine["events"][0]["zone_in_text"], Value::Null);
-    let text = run_in(&place, "Europe/Berlin", &["preview", &log]).good();
+    let text = run_in(&place, "Europe/Berlin", &["preview", &log]).expect_success();
     assert!(text.contains("zone of times that name none: Europe/Berlin (the machine's)"), "{text}");
     assert_eq!(text.matches(", in its zone").count(), 2, "{text}");
     let named = preview(&["--zone", "Asia/Tokyo"]);
@@ -110,13 +111,13 @@ fn invalid_zones_are_reported() {
 }
 
 #[test]
-fn a_server_is_in_its_machines_zone_and_shows_times_in_that_of_who_asks() {
+fn servers_parse_in_their_zone_and_show_the_zone_of_the_client() {
     let place = Place::new();
     let log = place.write("app.log", LINES);
     let other = place.write("other.log", "2026-07-20 12:00:00 four\n");
     let server = Server::start_in_zone(&place, "Europe/Berlin");
-    run_in(&place, "UTC", &["add", "oneshot", &log]).good();
-    run_in(&place, "UTC", &["add", "oneshot", &other, "--zone", "Asia/Tokyo"]).good();
+    run_in(&place, "UTC", &["add", "oneshot", &log]).expect_success();
+    run_in(&place, "UTC", &["add", "oneshot", &other, "--zone", "Asia/Tokyo"]).expect_success();
     let search = ["search", "one OR four | sort _raw | table _time", "-o", "json"];
     // A file is read in the time zone of the user who adds it, as `preview` shows it, not in the server's.
     let utc = ["2026-07-20T03:00:00.000+00:00", "2026-07-20T12:00:00.000+00:00"];

@@ -183,7 +183,7 @@ fn encode_checked(
         })?;
         let encoded = unwaited(shared, || encoder.finish())?;
         let mut verifier = unwaited(shared, || BucketVerifier::new(&encoded))?;
-        for_each_slab(shared, inputs, pace, &mut |slab| unwaited(shared, || verifier.slab(slab)))?;
+        for_each_slab(shared, inputs, pace, &mut |slab| unwaited(shared, || verifier.verify_next_slab(slab)))?;
         unwaited(shared, || verifier.finish())?;
         Ok((encoded, content))
     };

@@ -17,7 +17,7 @@ impl Readers {
     /// Fetches the blocks of a slab that the first lookup of a query reads, if that lookup is for an identifier.
     pub(crate) fn look_up_ahead(&self, bucket: &SealedBucket, reader: &BucketReader, slab: usize, query: &TermQuery) {
         if self.is_ranged(bucket)
-            && let Some(lookup) = reader.lookup_of_identifier(slab, query)
+            && let Some(lookup) = reader.identifier_lookup(slab, query)
         {
             self.prefetch(bucket, slab, &lookup);
         }
@@ -33,7 +33,7 @@ impl Readers {
         token: &[u8],
     ) -> bool {
         if self.is_ranged(bucket)
-            && let Some(lookup) = reader.lookup_of_unlisted(slab, token)
+            && let Some(lookup) = reader.unlisted_token_lookup(slab, token)
         {
             self.prefetch(bucket, slab, &lookup);
         }
@@ -45,7 +45,7 @@ impl Readers {
     fn prefetch(&self, bucket: &SealedBucket, slab: usize, lookup: &TokenLookup<'_>) {
         let Ok(Some(filter)) = self.ranged_filter(bucket) else { return };
         // A thread is worthwhile only if both parts need a request.
-        if lookup.is_at_hand() || filter.is_at_hand(slab, lookup.token()) {
+        if lookup.is_cached() || filter.is_cached(slab, lookup.token()) {
             return;
         }
         std::thread::scope(|scope| {
@@ -53,7 +53,7 @@ impl Readers {
             let (filter, token) = (&filter, lookup.token());
             let cells = move || {
                 let _counting = reads.as_ref().map(SearchReads::count_here);
-                drop(filter.may_hold(slab, token));
+                drop(filter.may_contain(slab, token));
             };
             // If the thread cannot be started, the lookup reads the filter later.
             drop(std::thread::Builder::new().name("quarry-lookup".to_owned()).spawn_scoped(scope, cells));

@@ -239,12 +239,12 @@ impl ReadAt for LazyObject {
         self.get()?.read_ranges(ranges)
     }
 
-    fn is_at_hand(&self, ranges: &[Range<u64>]) -> bool {
-        self.get().is_ok_and(|object| object.is_at_hand(ranges))
+    fn is_cached(&self, ranges: &[Range<u64>]) -> bool {
+        self.get().is_ok_and(|object| object.is_cached(ranges))
     }
 
-    fn requests(&self) -> u64 {
-        self.get().map_or(0, |object| object.requests())
+    fn request_count(&self) -> u64 {
+        self.get().map_or(0, |object| object.request_count())
     }
 }
 
@@ -413,7 +413,7 @@ impl Readers {
             return true;
         }
         let asked = self.ranged_filter(bucket).and_then(|filter| match filter {
-            Some(filter) => filter.may_hold(slab, token),
+            Some(filter) => filter.may_contain(slab, token),
             None => Ok(true),
         });
         asked.unwrap_or_else(|error| {

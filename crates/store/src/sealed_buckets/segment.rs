@@ -6,7 +6,7 @@ use crate::hot_slabs::SLABS_PER_BUCKET_MAX;
 use crate::metadata_terms;
 use crate::sealed_buckets::{ColumnKey, Cut, Live, OpenBucket, PageKey, Readers, SealedBucket, damage};
 use crate::{Damage, Deletion, PageInfo, Segment, SlabIdentity, StoreError, StoredSlab, TemplatePage};
-use quarry_bucket::{BucketReader, FEW_ROWS};
+use quarry_bucket::{BucketReader, POINT_READ_ROWS_MAX};
 use quarry_event::template::{ColumnValues, Dictionary, PageColumn, TemplateSet, Texts};
 use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 use quarry_stdx::number::u32_of;
@@ -203,7 +203,7 @@ impl Segment for SealedSegment {
     }
 
     fn may_hold_fields(&self, page: usize) -> bool {
-        self.open.reader.holds_fields(self.slab, self.first_page() + page)
+        self.open.reader.page_has_fields(self.slab, self.first_page() + page)
     }
 
     fn template_set(&self) -> Result<Option<Arc<TemplateSet>>, StoreError> {
@@ -227,7 +227,7 @@ impl Segment for SealedSegment {
     }
 
     fn requests(&self) -> u64 {
-        self.open.reader.requests()
+        self.open.reader.request_count()
     }
 
     fn read_ahead(&self, pages: PageSet, is_certain: bool) {
@@ -235,13 +235,13 @@ impl Segment for SealedSegment {
             let pages = PageSet(pages.0 << self.first_page());
             // Repeated calls have no further effect.
             let budget = &self.readers.read_ahead;
-            self.ahead.get_or_init(|| self.open.reader.reading_ahead(self.slab, pages, is_certain, budget));
+            self.ahead.get_or_init(|| self.open.reader.with_read_ahead(self.slab, pages, is_certain, budget));
         }
     }
 
     fn done_with(&self, page: usize) {
         if let Some(reader) = self.ahead.get() {
-            reader.done_with(self.first_page() + page);
+            reader.release_page(self.first_page() + page);
         }
     }
 
@@ -274,14 +274,14 @@ impl SealedPage {
     /// Takes a column that another search has decoded from the cache; `None` if the cache lacks it.
     fn take_known(&mut self, column: u32) -> Option<Arc<PageColumn>> {
         let known = self.readers.columns.get(&self.key(column))?;
-        self.page.hold(column, Arc::clone(&known));
+        self.page.adopt_column(column, Arc::clone(&known));
         Some(known)
     }
 }
 
 impl TemplatePage for SealedPage {
     fn column(&mut self, column: u32) -> Result<Arc<PageColumn>, StoreError> {
-        if !self.page.holds(column) {
+        if !self.page.has_column(column) {
             if let Some(known) = self.take_known(column) {
                 return Ok(known);
             }
@@ -298,10 +298,10 @@ impl TemplatePage for SealedPage {
     }
 
     fn column_of_rows(&mut self, column: u32, rows: &[u32]) -> Result<Arc<PageColumn>, StoreError> {
-        if rows.len() > FEW_ROWS {
+        if rows.len() > POINT_READ_ROWS_MAX {
             return self.column(column);
         }
-        if !self.page.holds(column)
+        if !self.page.has_column(column)
             && let Some(known) = self.take_known(column)
         {
             return Ok(known);
@@ -310,13 +310,13 @@ impl TemplatePage for SealedPage {
     }
 
     fn holds_number(&mut self, column: u32, number: i64) -> Result<Option<bool>, StoreError> {
-        self.page.holds_number(column, [number, number]).map_err(|error| damage(self.bucket.id(), &error))
+        self.page.contains_number(column, [number, number]).map_err(|error| damage(self.bucket.id(), &error))
     }
 
     fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, StoreError> {
-        if rows.len() > FEW_ROWS {
-            for part in self.page.columns_of(column) {
-                if !self.page.holds(part) {
+        if rows.len() > POINT_READ_ROWS_MAX {
+            for part in self.page.column_with_descendants(column) {
+                if !self.page.has_column(part) {
                     self.take_known(part);
                 }
             }

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use quarry_event::{Anywhere, IndexedField, PageColumns, TermQuery, TimeRange};
+use quarry_event::{AnyColumn, IndexedField, PageColumns, TermQuery, TimeRange};
 use quarry_stdx::ManualClock;
 use tempfile::tempdir;
 
@@ -177,7 +177,7 @@ fn fields_terms_and_times_are_found_in_merged_buckets() {
     for snapshot in [of_index(&store, "main"), all(&store)] {
         for (word, is_there) in [("number", true), ("absent", false)] {
             for segment in &snapshot.segments {
-                let pages = segment.candidate_pages(&TermQuery::for_keyword(word), &Anywhere).unwrap();
+                let pages = segment.candidate_pages(&TermQuery::for_keyword(word), &AnyColumn).unwrap();
                 assert_eq!(pages.contains(0), is_there);
                 assert!(!pages.contains(1));
             }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use quarry_event::{Anywhere, TermQuery, TimeRange};
+use quarry_event::{AnyColumn, TermQuery, TimeRange};
 use tempfile::tempdir;
 
 use super::{all, append, expected, open, segment_texts, small};
@@ -26,7 +26,7 @@ fn search(store: &Store) -> (Vec<String>, Vec<String>) {
 }
 
 fn search_segment(segment: &dyn Segment) -> Result<Vec<String>, StoreError> {
-    if segment.candidate_pages(&TermQuery::for_keyword("number"), &Anywhere)?.is_empty() {
+    if segment.candidate_pages(&TermQuery::for_keyword("number"), &AnyColumn)?.is_empty() {
         return Ok(Vec::new());
     }
     segment_texts(segment)

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::{Arc, Mutex};
 
 use quarry_event::term::MetaField;
-use quarry_event::{Anywhere, EventBatch, IndexedField, PageColumns, PageSet, TermQuery, TimeRange};
+use quarry_event::{AnyColumn, EventBatch, IndexedField, PageColumns, PageSet, TermQuery, TimeRange};
 use quarry_stdx::{Fault, ManualClock};
 use tempfile::tempdir;
 
@@ -219,7 +219,7 @@ fn candidates_are_found_by_terms_and_metadata() {
     let dir = tempdir().unwrap();
     let store = open(&small(dir.path()));
     append(&store, "main", 0, 10);
-    let ask = |query: &TermQuery| all(&store).segments[0].candidate_pages(query, &Anywhere).unwrap();
+    let ask = |query: &TermQuery| all(&store).segments[0].candidate_pages(query, &AnyColumn).unwrap();
     let host = |pattern: &str| TermQuery::Meta { field: MetaField::Host, pattern: pattern.into() };
     for _ in 0..2 {
         assert_eq!(ask(&TermQuery::for_keyword("number")), PageSet::first(1));
@@ -242,7 +242,7 @@ fn metadata_that_a_slab_lacks_does_not_keep_its_term_filter_from_being_asked() {
     store.compact_all().unwrap();
     let segments = all(&store).segments;
     let ask = |query: &TermQuery| -> Vec<PageSet> {
-        segments.iter().map(|segment| segment.candidate_pages(query, &Anywhere).unwrap()).collect()
+        segments.iter().map(|segment| segment.candidate_pages(query, &AnyColumn).unwrap()).collect()
     };
     let foreign = TermQuery::Meta { field: MetaField::Sourcetype, pattern: "xmlwineventlog".into() };
     for number in 0..500 {
@@ -607,7 +607,7 @@ fn tiny_caches_and_queues_only_cost_time() {
         assert_eq!(texts(&snapshot), expected("main", 0..36));
         for segment in &snapshot.segments {
             assert_eq!(
-                segment.candidate_pages(&TermQuery::for_keyword("number"), &Anywhere).unwrap(),
+                segment.candidate_pages(&TermQuery::for_keyword("number"), &AnyColumn).unwrap(),
                 PageSet::first(1)
             );
         }

@@ -86,7 +86,7 @@ impl CloudTrail {
     pub(super) fn draw(chance: &mut Chance) -> CloudTrail {
         let sources = some_of(SOURCES, between(4, 12, chance) as usize, chance);
         let count = magnitude(15, 90, chance);
-        let names = Pool::made(count, chance, |chance| format!("{}{}", chance.pick(VERBS), chance.pick(THINGS)));
+        let names = Pool::distinct(count, chance, |chance| format!("{}{}", chance.pick(VERBS), chance.pick(THINGS)));
         let calls: Vec<Call> = names
             .values()
             .iter()
@@ -105,13 +105,13 @@ impl CloudTrail {
                 &["eu-west-1", "eu-central-1", "us-east-1", "us-west-2", "ap-south-1", "sa-east-1"],
                 chance,
             ),
-            accounts: Pool::made(magnitude(2, 40, chance), chance, |chance| {
+            accounts: Pool::distinct(magnitude(2, 40, chance), chance, |chance| {
                 format!("{}", 100_000_000_000 + chance.below(899_999_999_999))
             }),
-            roles: Pool::made(magnitude(8, 200, chance), chance, service),
-            users: Pool::made(magnitude(5, 400, chance), chance, user),
-            addresses: Pool::made(magnitude(50, 8_000, chance), chance, |chance| address(false, chance)),
-            agents: Pool::made(magnitude(8, 200, chance), chance, |chance| {
+            roles: Pool::distinct(magnitude(8, 200, chance), chance, service),
+            users: Pool::distinct(magnitude(5, 400, chance), chance, user),
+            addresses: Pool::distinct(magnitude(50, 8_000, chance), chance, |chance| address(false, chance)),
+            agents: Pool::distinct(magnitude(8, 200, chance), chance, |chance| {
                 let version = between(1, 300, chance).to_string();
                 chance.pick(AGENTS).replace("{}", &version)
             }),

@@ -100,7 +100,7 @@ impl Pool {
     }
 
     /// Makes a pool of `count` distinct values from `make`, or of fewer if `make` does not return as many.
-    pub(crate) fn made(count: u64, chance: &mut Chance, mut make: impl FnMut(&mut Chance) -> String) -> Pool {
+    pub(crate) fn distinct(count: u64, chance: &mut Chance, mut make: impl FnMut(&mut Chance) -> String) -> Pool {
         let mut seen = BTreeSet::new();
         let mut values = Vec::new();
         for _ in 0..count * 4 {

@@ -46,17 +46,17 @@ impl Firewall {
             .into_iter()
             .map(|name| {
                 let count = magnitude(2, 80, chance);
-                (name, share(0.02, 0.95, chance), Pool::made(count, chance, service))
+                (name, share(0.02, 0.95, chance), Pool::distinct(count, chance, service))
             })
             .collect();
         Firewall {
-            inside: Pool::made(magnitude(60, 6_000, chance), chance, |chance| address(true, chance)),
-            outside: Pool::made(magnitude(300, 30_000, chance), chance, |chance| address(false, chance)),
+            inside: Pool::distinct(magnitude(60, 6_000, chance), chance, |chance| address(true, chance)),
+            outside: Pool::distinct(magnitude(300, 30_000, chance), chance, |chance| address(false, chance)),
             ports: Pool::of(&["443", "80", "53", "22", "25", "3389", "8443", "123", "445", "1433"], chance),
-            rules: Pool::made(magnitude(10, 250, chance), chance, |chance| {
+            rules: Pool::distinct(magnitude(10, 250, chance), chance, |chance| {
                 format!("{} to {}", noun(chance), noun(chance))
             }),
-            users: Pool::made(magnitude(20, 900, chance), chance, user),
+            users: Pool::distinct(magnitude(20, 900, chance), chance, user),
             actions: Pool::of(&["accept", "deny", "close", "timeout"], chance),
             optional,
             asa: share(0.2, 0.7, chance),

@@ -41,8 +41,8 @@ impl Java {
             let capital = format!("{}{}", first[..1].to_uppercase(), &first[1..]);
             format!("{}.{second}.{capital}{}", chance.pick(&roots), chance.pick(ENDS))
         };
-        let classes = Pool::made(magnitude(20, 300, chance), chance, &mut class);
-        let frames = Pool::made(magnitude(150, 4_000, chance), chance, |chance| {
+        let classes = Pool::distinct(magnitude(20, 300, chance), chance, &mut class);
+        let frames = Pool::distinct(magnitude(150, 4_000, chance), chance, |chance| {
             let class = classes.pick(chance).to_owned();
             let file = class.rsplit('.').next().unwrap_or_default();
             format!("\tat {class}.{}({file}.java:{})", chance.pick(METHODS), between(20, 900, chance))
@@ -58,11 +58,13 @@ impl Java {
         Java {
             frames,
             traces,
-            exceptions: Pool::made(magnitude(6, 40, chance), chance, |chance| format!("{}Exception", class(chance))),
+            exceptions: Pool::distinct(magnitude(6, 40, chance), chance, |chance| {
+                format!("{}Exception", class(chance))
+            }),
             classes,
             levels: Pool::of(&["INFO", "DEBUG", "WARN", "ERROR"], chance),
-            threads: Pool::made(magnitude(8, 200, chance), chance, |chance| format!("exec-{}", chance.below(400))),
-            users: Pool::made(magnitude(50, 20_000, chance), chance, user),
+            threads: Pool::distinct(magnitude(8, 200, chance), chance, |chance| format!("exec-{}", chance.below(400))),
+            users: Pool::distinct(magnitude(50, 20_000, chance), chance, user),
             messages,
             words,
             with_trace: share(0.02, 0.15, chance),

@@ -39,17 +39,17 @@ impl Klog {
         let plain = plain.collect();
         let messages = magnitude(20, 250, chance);
         Klog {
-            places: Pool::made(magnitude(30, 400, chance), chance, |chance| {
+            places: Pool::distinct(magnitude(30, 400, chance), chance, |chance| {
                 format!("{}_{}.go:{}", noun(chance), noun(chance), between(20, 1_800, chance))
             }),
-            pods: Pool::made(magnitude(100, 6_000, chance), chance, |chance| {
+            pods: Pool::distinct(magnitude(100, 6_000, chance), chance, |chance| {
                 format!("{}/{}-{}", noun(chance), service(chance), hex(5, chance))
             }),
-            nodes: Pool::made(magnitude(5, 300, chance), chance, |chance| {
+            nodes: Pool::distinct(magnitude(5, 300, chance), chance, |chance| {
                 format!("node-{}", address(true, chance).replace('.', "-"))
             }),
-            values: Pool::made(magnitude(4, 300, chance), chance, service),
-            messages: Pool::made(messages, chance, |chance| {
+            values: Pool::distinct(magnitude(4, 300, chance), chance, service),
+            messages: Pool::distinct(messages, chance, |chance| {
                 let count = 2 + chance.below(4);
                 words.phrase(count, chance)
             }),

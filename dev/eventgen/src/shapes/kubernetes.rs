@@ -39,7 +39,7 @@ pub(super) struct Kubernetes {
 impl Kubernetes {
     pub(super) fn draw(chance: &mut Chance) -> Kubernetes {
         let words = Words::draw(chance);
-        let services = Pool::made(magnitude(6, 80, chance), chance, service);
+        let services = Pool::distinct(magnitude(6, 80, chance), chance, service);
         let per_service = between(2, 40, chance);
         let mut pods = Vec::new();
         for name in services.values() {
@@ -56,12 +56,12 @@ impl Kubernetes {
             names.into_iter().map(|name| (name, share(0.01, 0.9, chance), share(0.0, 0.1, chance))).collect();
         Kubernetes {
             pods: Pool::new(pods, chance),
-            namespaces: Pool::made(magnitude(3, 25, chance), chance, |chance| super::draw::noun(chance).to_owned()),
+            namespaces: Pool::distinct(magnitude(3, 25, chance), chance, |chance| super::draw::noun(chance).to_owned()),
             severities: Pool::of(&["info", "warn", "error", "debug", "trace"], chance),
-            values: Pool::made(magnitude(4, 400, chance), chance, |chance| {
+            values: Pool::distinct(magnitude(4, 400, chance), chance, |chance| {
                 format!("{}{}", super::draw::noun(chance), chance.below(90))
             }),
-            labels: Pool::made(magnitude(5, 60, chance), chance, service),
+            labels: Pool::distinct(magnitude(5, 60, chance), chance, service),
             services,
             templates,
             words,

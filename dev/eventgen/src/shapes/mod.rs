@@ -193,7 +193,7 @@ impl Samples {
     pub(crate) fn row(&self, columns: &[&str], at: usize) -> Vec<String> {
         let places: Vec<usize> =
             columns.iter().filter_map(|name| self.columns.iter().position(|known| known == name)).collect();
-        let of = |event: &Event| places.iter().map(|place| event.values.get(*place).and_then(shown)).collect();
+        let of = |event: &Event| places.iter().map(|place| event.values.get(*place).and_then(format_value)).collect();
         let rows: Vec<Vec<String>> =
             self.events.iter().filter_map(of).filter(|row: &Vec<String>| row.len() == columns.len()).collect();
         rows.get(at % rows.len().max(1)).cloned().unwrap_or_else(|| vec![String::new(); columns.len()])
@@ -223,7 +223,7 @@ impl Samples {
 }
 
 /// Formats a value as a search condition needs it; `None` if it is absent or empty.
-fn shown(value: &Value) -> Option<String> {
+fn format_value(value: &Value) -> Option<String> {
     match value {
         Value::Absent => None,
         Value::Text(text) => (!text.is_empty()).then(|| text.clone()),

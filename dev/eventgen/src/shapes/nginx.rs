@@ -46,7 +46,7 @@ pub(super) struct Nginx {
 impl Nginx {
     pub(super) fn draw(chance: &mut Chance) -> Nginx {
         let quote = if chance.one_in(2) { "\\\"" } else { "\\x22" };
-        let agents = Pool::made(magnitude(30, 900, chance), chance, |chance| {
+        let agents = Pool::distinct(magnitude(30, 900, chance), chance, |chance| {
             let version = between(60, 140, chance).to_string();
             chance.pick(AGENTS).replace("{}", &version).replace("QUOTE", quote)
         });
@@ -57,13 +57,13 @@ impl Nginx {
             _ => format!("/{}", noun(chance)),
         };
         Nginx {
-            clients: Pool::made(magnitude(800, 60_000, chance), chance, |chance| address(false, chance)),
-            users: Pool::made(magnitude(5, 300, chance), chance, user),
-            paths: Pool::made(magnitude(60, 4_000, chance), chance, &mut path),
+            clients: Pool::distinct(magnitude(800, 60_000, chance), chance, |chance| address(false, chance)),
+            users: Pool::distinct(magnitude(5, 300, chance), chance, user),
+            paths: Pool::distinct(magnitude(60, 4_000, chance), chance, &mut path),
             agents,
             statuses: Pool::of(&["200", "304", "404", "301", "500", "502", "403", "499", "206"], chance),
             methods: Pool::of(&["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS"], chance),
-            referers: Pool::made(magnitude(10, 400, chance), chance, |chance| {
+            referers: Pool::distinct(magnitude(10, 400, chance), chance, |chance| {
                 format!("https://{}.example/{}", noun(chance), service(chance))
             }),
             parameters: some_of(PARAMETERS, between(2, 7, chance) as usize, chance),

@@ -60,7 +60,7 @@ impl Otlp {
             .into_iter()
             .map(|name| {
                 let count = magnitude(2, 200, chance);
-                (name, share(0.05, 0.95, chance), Pool::made(count, chance, service))
+                (name, share(0.05, 0.95, chance), Pool::distinct(count, chance, service))
             })
             .collect();
         let bodies = (0..magnitude(20, 200, chance)).map(|_| {
@@ -69,11 +69,11 @@ impl Otlp {
         });
         let bodies = bodies.collect();
         Otlp {
-            services: Pool::made(magnitude(5, 60, chance), chance, service),
-            routes: Pool::made(magnitude(20, 500, chance), chance, |chance| {
+            services: Pool::distinct(magnitude(5, 60, chance), chance, service),
+            routes: Pool::distinct(magnitude(20, 500, chance), chance, |chance| {
                 format!("/{}/{}", noun(chance), service(chance))
             }),
-            scopes: Pool::made(magnitude(3, 30, chance), chance, |chance| format!("lib.{}", noun(chance))),
+            scopes: Pool::distinct(magnitude(3, 30, chance), chance, |chance| format!("lib.{}", noun(chance))),
             severities: Pool::of(&["INFO", "WARN", "ERROR", "DEBUG"], chance),
             attributes,
             bodies,

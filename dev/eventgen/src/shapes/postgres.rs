@@ -33,7 +33,7 @@ impl Postgres {
     pub(super) fn draw(chance: &mut Chance) -> Postgres {
         let words = Words::draw(chance);
         let lines = between(0, 3, chance);
-        let statements = Pool::made(magnitude(20, 400, chance), chance, |chance| {
+        let statements = Pool::distinct(magnitude(20, 400, chance), chance, |chance| {
             let (table, column) = (noun(chance), noun(chance));
             let gap = if chance.below(4) < lines { "\n  " } else { " " };
             match chance.below(4) {
@@ -47,10 +47,10 @@ impl Postgres {
             }
         });
         Postgres {
-            databases: Pool::made(magnitude(2, 20, chance), chance, |chance| noun(chance).to_owned()),
-            users: Pool::made(magnitude(3, 40, chance), chance, |chance| format!("{}_rw", noun(chance))),
-            clients: Pool::made(magnitude(10, 400, chance), chance, |chance| address(true, chance)),
-            applications: Pool::made(magnitude(3, 60, chance), chance, service),
+            databases: Pool::distinct(magnitude(2, 20, chance), chance, |chance| noun(chance).to_owned()),
+            users: Pool::distinct(magnitude(3, 40, chance), chance, |chance| format!("{}_rw", noun(chance))),
+            clients: Pool::distinct(magnitude(10, 400, chance), chance, |chance| address(true, chance)),
+            applications: Pool::distinct(magnitude(3, 60, chance), chance, service),
             statements,
             errors: Pool::of(
                 &[
@@ -62,7 +62,7 @@ impl Postgres {
                 chance,
             ),
             words,
-            sessions: Pool::made(magnitude(200, 20_000, chance), chance, |chance| {
+            sessions: Pool::distinct(magnitude(200, 20_000, chance), chance, |chance| {
                 format!("{}.{}", hex(8, chance), hex(4, chance))
             }),
             failing: share(0.01, 0.2, chance),

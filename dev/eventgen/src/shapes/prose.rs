@@ -35,11 +35,11 @@ impl Prose {
         });
         let sentences = sentences.collect();
         Prose {
-            components: Pool::made(magnitude(4, 40, chance), chance, service),
-            peers: Pool::made(magnitude(20, 300, chance), chance, |chance| {
+            components: Pool::distinct(magnitude(4, 40, chance), chance, service),
+            peers: Pool::distinct(magnitude(20, 300, chance), chance, |chance| {
                 format!("{}-{}", noun(chance), service(chance))
             }),
-            places: Pool::made(magnitude(4, 30, chance), chance, |chance| noun(chance).to_owned()),
+            places: Pool::distinct(magnitude(4, 30, chance), chance, |chance| noun(chance).to_owned()),
             sentences,
             words,
             failing: share(0.1, 0.6, chance),

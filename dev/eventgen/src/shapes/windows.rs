@@ -67,7 +67,7 @@ pub(super) struct Windows {
 impl Windows {
     pub(super) fn draw(chance: &mut Chance) -> Windows {
         let count = magnitude(8, 60, chance);
-        let ids = Pool::made(count, chance, |chance| between(4_608, 5_160, chance).to_string());
+        let ids = Pool::distinct(count, chance, |chance| between(4_608, 5_160, chance).to_string());
         let kinds: Vec<EventKind> = ids
             .values()
             .iter()
@@ -80,14 +80,14 @@ impl Windows {
         Windows {
             kinds,
             order: Pool::new(order, chance),
-            computers: Pool::made(magnitude(10, 900, chance), chance, |chance| {
+            computers: Pool::distinct(magnitude(10, 900, chance), chance, |chance| {
                 format!("{}{:03}.corp.example", noun(chance), chance.below(400))
             }),
-            users: Pool::made(magnitude(20, 3_000, chance), chance, user),
-            processes: Pool::made(magnitude(10, 300, chance), chance, |chance| {
+            users: Pool::distinct(magnitude(20, 3_000, chance), chance, user),
+            processes: Pool::distinct(magnitude(10, 300, chance), chance, |chance| {
                 format!("C:\\Program Files\\{}\\{}.exe", noun(chance), noun(chance))
             }),
-            addresses: Pool::made(magnitude(50, 6_000, chance), chance, |chance| address(true, chance)),
+            addresses: Pool::distinct(magnitude(50, 6_000, chance), chance, |chance| address(true, chance)),
             logon_types: Pool::of(&["2", "3", "4", "5", "7", "10"], chance),
             channels: Pool::of(&["Security", "System", "Application"], chance),
             words: Words::draw(chance),

@@ -10,7 +10,7 @@ use super::figures::Figures;
 use super::quarry;
 
 /// Interval at which the memory of the process is read; the kernel records its peak.
-const POLL_EVERY: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Adds `input` to a new data directory at `data`, compacts it and records the figures under `name`.
 pub(super) fn run(input: &Path, data: &Path, name: &str, figures: &mut Figures) -> Result<(), String> {
@@ -90,7 +90,7 @@ fn watch(mut child: Child) -> Result<(ExitStatus, u64), String> {
         let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
         peak = peak.max(kilobytes.unwrap_or(0) * 1_024);
-        match end.recv_timeout(POLL_EVERY) {
+        match end.recv_timeout(POLL_INTERVAL) {
             Err(RecvTimeoutError::Timeout) => {}
             Ok(status) => break status.map_err(|error| format!("cannot wait for quarry: {error}")),
             Err(RecvTimeoutError::Disconnected) => break Err("nobody waited for quarry".to_owned()),

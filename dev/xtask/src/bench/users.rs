@@ -28,7 +28,7 @@ use super::{ingest, keep_partial_states};
 const USERS: usize = 32;
 /// Time during which users search, both during ingest and without it.
 const MEASURED: Duration = Duration::from_secs(60);
-const ALONE: Duration = Duration::from_secs(15);
+const MEASURED_ALONE: Duration = Duration::from_secs(15);
 /// Target rate of all senders together, in bytes per second.
 const RATE: f64 = 50e6;
 /// Number of sending connections.
@@ -74,24 +74,24 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     previews(&server, &mut figures)?;
     let needles = needles_of(&input).map_err(|error| format!("{}: {error}", input.display()))?;
     oneshots(&server, &needles, &mut figures)?;
-    let alone = Sending::new(&server, &input).during(ALONE, || Ok(()))?.0;
+    let alone = Senders::new(&server, &input).during(MEASURED_ALONE, || Ok(()))?.0;
     figures.add("ingest alone MB/s", alone);
     let users = Users { server: &server, needles: &needles };
-    let times = users.search_for(ALONE)?;
-    figures.add("needle p95 ms, alone", at(&times, 0.95));
-    let (beside, times) = Sending::new(&server, &input).during(MEASURED, || users.search_for(MEASURED))?;
+    let times = users.search_for(MEASURED_ALONE)?;
+    figures.add("needle p95 ms, alone", quantile(&times, 0.95));
+    let (beside, times) = Senders::new(&server, &input).during(MEASURED, || users.search_for(MEASURED))?;
     figures.add("ingest beside users MB/s", beside);
     figures.add("ingest beside / alone, %", beside / alone * 100.0);
     figures.add("needles/min beside ingest", times.len() as f64 / (MEASURED.as_secs_f64() / 60.0));
-    figures.add("needle p50 ms, beside ingest", at(&times, 0.5));
-    figures.add("needle p95 ms, beside ingest", at(&times, 0.95));
-    figures.add("needle p99 ms, beside ingest", at(&times, 0.99));
+    figures.add("needle p50 ms, beside ingest", quantile(&times, 0.5));
+    figures.add("needle p95 ms, beside ingest", quantile(&times, 0.95));
+    figures.add("needle p99 ms, beside ingest", quantile(&times, 0.99));
     drop(server);
     figures.save(false)
 }
 
 /// Quantile `share` of sorted times.
-fn at(times: &[f64], share: f64) -> f64 {
+fn quantile(times: &[f64], share: f64) -> f64 {
     let place = (times.len() as f64 * share) as usize;
     times.get(place.min(times.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
 }
@@ -132,16 +132,16 @@ impl Users<'_> {
 }
 
 /// Senders that post a file repeatedly.
-struct Sending<'a> {
+struct Senders<'a> {
     server: &'a Server,
     input: &'a Path,
     sent: AtomicU64,
     is_over: AtomicBool,
 }
 
-impl<'a> Sending<'a> {
-    fn new(server: &'a Server, input: &'a Path) -> Sending<'a> {
-        Sending { server, input, sent: AtomicU64::new(0), is_over: AtomicBool::new(false) }
+impl<'a> Senders<'a> {
+    fn new(server: &'a Server, input: &'a Path) -> Senders<'a> {
+        Senders { server, input, sent: AtomicU64::new(0), is_over: AtomicBool::new(false) }
     }
 
     /// Sends for at least this time and as long as `work` runs; returns the acknowledged megabytes per second and the
@@ -208,8 +208,8 @@ fn previews(server: &Server, figures: &mut Figures) -> Result<(), String> {
             connection.remove_job(&job)?;
         }
         times.sort_by(f64::total_cmp);
-        figures.add(&format!("first preview ms, {name}"), at(&times, 0.5));
-        figures.add(&format!("slowest first preview ms, {name}"), at(&times, 1.0));
+        figures.add(&format!("first preview ms, {name}"), quantile(&times, 0.5));
+        figures.add(&format!("slowest first preview ms, {name}"), quantile(&times, 1.0));
     }
     Ok(())
 }

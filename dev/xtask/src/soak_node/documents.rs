@@ -62,7 +62,7 @@ impl DocumentWriter {
         let mut is_known = false;
         while !over.load(Ordering::SeqCst) && self.fault.is_none() {
             let done = match is_known {
-                false => self.look(&mut connection).map(|is_read| is_known = is_read),
+                false => self.check_state(&mut connection).map(|is_read| is_known = is_read),
                 true => self.change(&mut connection, &mut chance).map(|is_answered| is_known = is_answered),
             };
             if done.is_none() {
@@ -75,7 +75,7 @@ impl DocumentWriter {
     pub(super) fn check(&mut self, (address, token): (&str, &str)) -> Result<(), String> {
         let gone = || "the node did not answer when documents were looked at".to_owned();
         let mut connection = Connection::open(address, token).ok_or_else(gone)?;
-        let is_read = self.look(&mut connection).ok_or_else(gone)?;
+        let is_read = self.check_state(&mut connection).ok_or_else(gone)?;
         self.fault()?;
         if !is_read {
             return Err("the documents cannot be read".to_owned());
@@ -93,10 +93,10 @@ impl DocumentWriter {
 
     /// Reads the collection, which must be in a possible state; returns false if it cannot be read now, and `None` if
     /// the node is gone.
-    fn look(&mut self, connection: &mut Connection<'_>) -> Option<bool> {
+    fn check_state(&mut self, connection: &mut Connection<'_>) -> Option<bool> {
         let Some(found) = read(connection, "")? else { return Some(false) };
         let is_possible =
-            [Some(&self.state), self.pending.as_ref()].into_iter().flatten().any(|state| is_like(&found, state));
+            [Some(&self.state), self.pending.as_ref()].into_iter().flatten().any(|state| matches_state(&found, state));
         if !is_possible {
             let (state, pending) = (&self.state, &self.pending);
             self.fault = Some(format!("documents are {found:?}, and should be {state:?} or {pending:?}"));
@@ -128,11 +128,11 @@ impl DocumentWriter {
                 after.retain(|_, document| document.group != group);
                 Request::Delete(format!("{COLLECTION}?query=%7B%22group%22%3A{group}%7D"))
             }
-            2 if holds(&after, &key) => {
+            2 if contains_key(&after, &key) => {
                 after.retain(|_, document| document.key.as_deref() != Some(&key));
                 Request::Delete(format!("{COLLECTION}/{key}"))
             }
-            3 if holds(&after, &key) => {
+            3 if contains_key(&after, &key) => {
                 after.retain(|_, document| document.key.as_deref() != Some(&key));
                 let (number, document) = self.new_document(Some(key.clone()), chance);
                 let body = shown(number, &document);
@@ -176,7 +176,7 @@ enum Request {
     Delete(String),
 }
 
-fn holds(state: &State, key: &str) -> bool {
+fn contains_key(state: &State, key: &str) -> bool {
     state.values().any(|document| document.key.as_deref() == Some(key))
 }
 
@@ -211,7 +211,7 @@ fn state_of(documents: &[Value]) -> State {
 }
 
 /// True if the found state equals `state`; a document whose key is unknown may have any key.
-fn is_like(found: &State, state: &State) -> bool {
+fn matches_state(found: &State, state: &State) -> bool {
     let is_same = |(found, wanted): (&Document, &Document)| {
         found.group == wanted.group && (wanted.key.is_none() || found.key == wanted.key)
     };
@@ -227,7 +227,7 @@ mod tests {
         let of = |number: u64, key: &str| json!({ "number": number, "_key": key, "group": 1 });
         let document = |key: Option<&str>| Document { key: key.map(str::to_owned), group: 1 };
         let state = State::from([(1, document(Some("a"))), (2, document(None))]);
-        let is_good = |found: &[Value]| is_like(&state_of(found), &state);
+        let is_good = |found: &[Value]| matches_state(&state_of(found), &state);
         assert!(is_good(&[of(1, "a"), of(2, "made by the node")]));
         for bad in [
             &[of(1, "a")][..],

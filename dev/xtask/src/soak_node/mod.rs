@@ -94,20 +94,20 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let rounds = value("--rounds").transpose()?.unwrap_or(ROUNDS);
     let seed = value("--seed").transpose()?.unwrap_or(1);
     let only_volumes = arguments.iter().any(|argument| argument == "--volumes");
-    of_worlds(rounds, seed, only_volumes)
+    run_worlds(rounds, seed, only_volumes)
 }
 
 /// Runs the given number of rounds; the first fault stops the run and keeps its data directory.
-pub(crate) fn of_rounds(rounds: u64, seed: u64) -> Result<(), String> {
-    of_worlds(rounds, seed, false)
+pub(crate) fn run_rounds(rounds: u64, seed: u64) -> Result<(), String> {
+    run_worlds(rounds, seed, false)
 }
 
 /// Like [`of_rounds`], with worlds on remote volumes only.
-pub(crate) fn on_volumes(rounds: u64, seed: u64) -> Result<(), String> {
-    of_worlds(rounds, seed, true)
+pub(crate) fn run_on_volumes(rounds: u64, seed: u64) -> Result<(), String> {
+    run_worlds(rounds, seed, true)
 }
 
-fn of_worlds(rounds: u64, seed: u64, only_volumes: bool) -> Result<(), String> {
+fn run_worlds(rounds: u64, seed: u64, only_volumes: bool) -> Result<(), String> {
     let binary = binary()?;
     let folder = std::env::temp_dir().join(format!("quarry-soak-{}", std::process::id()));
     std::fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
@@ -127,7 +127,7 @@ fn of_worlds(rounds: u64, seed: u64, only_volumes: bool) -> Result<(), String> {
                     let seed = seed.wrapping_mul(1_000_003) + world;
                     let kind = if only_volumes { VOLUMES } else { world % SPECIAL_IN };
                     let done = match kind {
-                        0 => watched_files::one_world(&binary, &disk_fault, &place, &mut Chance::of_seed(seed)),
+                        0 => watched_files::one_world(&binary, &disk_fault, &place, &mut Chance::new(seed)),
                         1 => forwarded_world(&binary, &disk_fault, &place, seed),
                         2 => one_world(&binary, &disk_fault, &place, (rounds, LONG_ROUND_MS_MAX), seed),
                         VOLUMES => world_on_volumes(&binary, &disk_fault, &place, rounds, seed),
@@ -194,7 +194,7 @@ fn print(totals: &Totals) {
 
 /// A world with a forwarder.
 fn forwarded_world(binary: &Path, disk_fault: &Path, place: &Path, seed: u64) -> Result<Totals, String> {
-    let mut chance = Chance::of_seed(seed);
+    let mut chance = Chance::new(seed);
     let (forwarded, kills) = forwarder::one_world(binary, disk_fault, place, &mut chance)?;
     Ok(Totals { kills, forwarded, ..Totals::default() })
 }
@@ -249,7 +249,7 @@ impl Totals {
     fn count_doubled(&mut self, doubled: &[(&str, Sent)], faults: &[Fault]) {
         for (text, sent) in doubled {
             let between = faults_between(faults, sent.rounds);
-            if between.iter().any(Fault::is_of_records) {
+            if between.iter().any(Fault::affects_records) {
                 self.doubled_unrecorded += 1;
             } else {
                 self.doubled += 1;
@@ -302,7 +302,7 @@ fn one_world(
     (rounds, round_ms): (u64, u64),
     seed: u64,
 ) -> Result<Totals, String> {
-    let mut chance = Chance::of_seed(seed);
+    let mut chance = Chance::new(seed);
     let node = Node::prepare(binary, disk_fault, place)?;
     let (mut plain, mut acked, mut packets) = (PlainSender::default(), AckSender::default(), Packets::default());
     let mut writer = FileWriter::new(&place.join("logs"))?;
@@ -310,7 +310,7 @@ fn one_world(
     let mut totals = Totals::default();
     let mut faults = Vec::new();
     for round in 0..rounds {
-        let fault = fault_by(&mut chance, round_ms);
+        let fault = draw_fault(&mut chance, round_ms);
         totals.note(&fault);
         let [plain_chance, acked_chance, writer_chance, packets_chance, editor_chance, documents_chance] =
             std::array::from_fn(|_| Chance(chance.next()));
@@ -373,7 +373,7 @@ fn faults_between(faults: &[Fault], rounds: u32) -> &[Fault] {
 }
 
 /// Draws the fault that ends a round.
-fn fault_by(chance: &mut Chance, round_ms: u64) -> Fault {
+fn draw_fault(chance: &mut Chance, round_ms: u64) -> Fault {
     if chance.below(DISK_FAULT_IN) == 0 {
         let errors = DiskErrors {
             path_part: FAILING[chance.below(FAILING.len() as u64) as usize],
@@ -394,7 +394,7 @@ fn fault_by(chance: &mut Chance, round_ms: u64) -> Fault {
 pub(crate) struct Chance(u64);
 
 impl Chance {
-    fn of_seed(seed: u64) -> Chance {
+    fn new(seed: u64) -> Chance {
         Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 

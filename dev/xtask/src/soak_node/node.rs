@@ -15,7 +15,7 @@ pub(crate) const ACK_TOKEN: &str = "44444444-4444-4444-4444-444444444444";
 /// Maximum wait for a start, an end, or the lines of a file.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Time between two checks.
-const POLL_EVERY: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Time within which a node must reach its file size limit before it is killed.
 const TORN_WRITE_WAIT: Duration = Duration::from_millis(150);
 
@@ -60,7 +60,7 @@ pub(crate) enum Fault {
 
 impl Fault {
     /// True if the fault can keep the node from recording which requests it answered.
-    pub(crate) fn is_of_records(&self) -> bool {
+    pub(crate) fn affects_records(&self) -> bool {
         matches!(self, Fault::Disk { errors, .. } if ["/data/wal/", "/data/catalog.sqlite"].contains(&errors.path_part))
     }
 }
@@ -101,7 +101,7 @@ pub(crate) struct Node {
 }
 
 /// Result of a command.
-pub(crate) struct Ran {
+pub(crate) struct CommandResult {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
@@ -159,10 +159,10 @@ impl Node {
     }
 
     /// Runs a command on the node's data directory, through the running node if there is one.
-    pub(crate) fn run(&self, arguments: &[&str]) -> Result<Ran, String> {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Result<CommandResult, String> {
         let ran = self.command(arguments).output().map_err(|error| format!("cannot run {arguments:?}: {error}"))?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Ok(Ran { code: ran.status.code(), out: text(&ran.stdout), err: text(&ran.stderr) })
+        Ok(CommandResult { code: ran.status.code(), out: text(&ran.stdout), err: text(&ran.stderr) })
     }
 
     /// Runs a command and kills it after the time `after`, if given; returns true if it was killed before its end.
@@ -240,7 +240,7 @@ impl Node {
                 _ => {}
             }
             match child.try_wait() {
-                Ok(None) if begun.elapsed() < WAIT_MAX => std::thread::park_timeout(POLL_EVERY),
+                Ok(None) if begun.elapsed() < WAIT_MAX => std::thread::park_timeout(POLL_INTERVAL),
                 Ok(Some(_)) if is_limited => break None,
                 Ok(Some(status)) => {
                     return Err(format!("the node did not start: {status}; see {}", self.log.display()));
@@ -262,7 +262,7 @@ impl Node {
             if begun.elapsed() > WAIT_MAX {
                 return Ok(found);
             }
-            std::thread::park_timeout(POLL_EVERY * 20);
+            std::thread::park_timeout(POLL_INTERVAL * 20);
         }
     }
 
@@ -328,18 +328,18 @@ impl Running<'_> {
 
     /// Stops the node and waits for its end.
     pub(crate) fn stop(&self) -> Result<(), String> {
-        self.tell_to_stop();
+        self.request_stop();
         let stop_sent = now();
         while stop_sent.elapsed() < WAIT_MAX {
             if !self.is_alive() {
                 return Ok(());
             }
-            std::thread::park_timeout(POLL_EVERY);
+            std::thread::park_timeout(POLL_INTERVAL);
         }
         Err("the node does not stop".to_owned())
     }
 
-    fn tell_to_stop(&self) {
+    fn request_stop(&self) {
         let process = self.child.lock().map(|child| child.id()).unwrap_or_default();
         // The signal fails if the process has ended.
         drop(Command::new("kill").args(["-TERM", &process.to_string()]).stderr(Stdio::null()).status());
@@ -347,11 +347,11 @@ impl Running<'_> {
 
     /// Ends the node according to the fault.
     pub(crate) fn end(&self, fault: &Fault) -> Result<(), String> {
-        self.end_seen(fault, || ())
+        self.end_observed(fault, || ())
     }
 
     /// Like [`Running::end`]; returns the result of `look` immediately before a kill.
-    pub(crate) fn end_seen<T: Default>(&self, fault: &Fault, look: impl FnOnce() -> T) -> Result<T, String> {
+    pub(crate) fn end_observed<T: Default>(&self, fault: &Fault, look: impl FnOnce() -> T) -> Result<T, String> {
         let begun = now();
         match fault {
             Fault::None => return Ok(T::default()),
@@ -359,16 +359,16 @@ impl Running<'_> {
             Fault::Disk { after, stop_within, .. } => {
                 pause(*after);
                 if let Some(stop_within) = stop_within {
-                    self.tell_to_stop();
+                    self.request_stop();
                     let stop_sent = now();
                     while stop_sent.elapsed() < *stop_within && self.is_alive() {
-                        std::thread::park_timeout(POLL_EVERY);
+                        std::thread::park_timeout(POLL_INTERVAL);
                     }
                 }
             }
             Fault::TornWrite { .. } => {
                 while begun.elapsed() < TORN_WRITE_WAIT && self.is_alive() {
-                    std::thread::park_timeout(POLL_EVERY);
+                    std::thread::park_timeout(POLL_INTERVAL);
                 }
             }
         }

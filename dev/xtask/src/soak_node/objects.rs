@@ -85,7 +85,7 @@ impl Editor {
         let gone = || "the node did not answer when objects were looked at".to_owned();
         let mut connection = Connection::open(address, token).ok_or_else(gone)?;
         for object in self.objects.keys().copied().collect::<Vec<_>>() {
-            self.look(&mut connection, object).ok_or_else(gone)?;
+            self.check_object(&mut connection, object).ok_or_else(gone)?;
             self.fault()?;
         }
         for (sid, expected) in std::mem::take(&mut self.jobs) {
@@ -101,7 +101,7 @@ impl Editor {
     fn change(&mut self, connection: &mut Connection<'_>, object: (usize, u64), chance: &mut Chance) -> Option<()> {
         let mut possible = self.objects.get(&object)?.clone();
         if possible.len() > 1 || chance.below(10) == 0 {
-            self.look(connection, object)?;
+            self.check_object(connection, object)?;
             possible = self.objects.get(&object)?.clone();
         }
         let ((kind, name), (path, setting)) = (object, KINDS[object.0]);
@@ -129,7 +129,7 @@ impl Editor {
     }
 
     /// Reads an object, which must be in one of its possible states.
-    fn look(&mut self, connection: &mut Connection<'_>, object: (usize, u64)) -> Option<()> {
+    fn check_object(&mut self, connection: &mut Connection<'_>, object: (usize, u64)) -> Option<()> {
         let ((kind, name), (path, setting)) = (object, KINDS[object.0]);
         let (status, body) = connection.ask("GET", &format!("{path}/{}?output_mode=json", id_of(kind, name)), "")?;
         let setting = if setting == "password" { "clear_password" } else { setting };

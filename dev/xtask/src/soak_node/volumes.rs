@@ -33,8 +33,8 @@ const GRACE_SECS: u64 = 1;
 const OLD_LINES: u64 = 200;
 const OLD_DIGITS: usize = 900;
 /// Maximum checks whether all buckets are at their locations, and the pause between two checks.
-const LOOKS_MAX: usize = 600;
-const POLL_EVERY: Duration = Duration::from_millis(100);
+const LOCATION_CHECKS_MAX: usize = 600;
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum starts of a node, each of which begins with a sweep, until no orphaned object remains.
 const SWEEPS_MAX: usize = 10;
 /// Round recorded for all sends; they count as one round, because no fault here keeps the node from recording its
@@ -125,7 +125,7 @@ pub(super) fn one_world(
     let proxy = FaultProxy::start(gateway.address(), Faults::default());
     let node = Node::prepare(binary, disk_fault, place)?;
     let mut world = World { node, place, gateway, proxy, main: PLACES[0], old: Ledger::new() };
-    let mut chance = Chance::of_seed(seed);
+    let mut chance = Chance::new(seed);
     let (mut plain, mut acked) = (PlainSender::default(), AckSender::default());
     let mut writer = FileWriter::new(&place.join("logs"))?;
     let mut totals = VolumeTotals::default();
@@ -138,9 +138,9 @@ pub(super) fn one_world(
         writer.fault()?;
     }
     world.proxy.set(Faults::default());
-    let seen = world.proxy.seen();
+    let seen = world.proxy.requests();
     (totals.requests, totals.faulty) = (seen.len() as u64, seen.iter().filter(|seen| seen.faulty).count() as u64);
-    world.settle(writer.lines(), &mut chance)?;
+    world.seal_and_wait(writer.lines(), &mut chance)?;
     let ledgers = [&plain.ledger, &acked.ledger, &writer.ledger, &world.old];
     let sent = |ledger: &&Ledger| ledger.values().filter(|sent| sent.acknowledged).count() as u64;
     totals.acknowledged = ledgers.iter().map(sent).sum();
@@ -148,10 +148,10 @@ pub(super) fn one_world(
     verdict::check(&found, &ledgers)?;
     let old_found = found.iter().filter(|text| text.starts_with("old ")).count() as u64;
     totals.old_removed = world.old.len() as u64 - old_found;
-    totals.objects = world.without_orphans()?;
+    totals.objects = world.wait_for_sweep()?;
     world.node.check_log()?;
     world.node.verify()?;
-    world.rebuilt(found)?;
+    world.check_rebuild(found)?;
     Ok(Some(totals))
 }
 
@@ -239,7 +239,7 @@ impl World<'_> {
             }
             scope.spawn(|| writer.write(of_writer, &over));
             let operator = scope.spawn(|| operate(node, main, folder, old, &mut of_operator, &over));
-            let open = running.end_seen(&fault, || proxy.open_requests());
+            let open = running.end_observed(&fault, || proxy.open_requests());
             over.store(true, Ordering::SeqCst);
             let operated = operator.join().map_err(|_| "the operator's thread failed".to_owned());
             let open = open?;
@@ -254,7 +254,7 @@ impl World<'_> {
     }
 
     /// Waits until the watched file is read, seals everything, and waits until all buckets are at their locations.
-    fn settle(&mut self, lines: usize, chance: &mut Chance) -> Result<(), String> {
+    fn seal_and_wait(&mut self, lines: usize, chance: &mut Chance) -> Result<(), String> {
         let running = self.node.start(&Fault::None)?;
         self.node.find_all(lines)?;
         running.stop()?;
@@ -264,30 +264,30 @@ impl World<'_> {
             return Err(format!("a file is not added: {}", added.err));
         }
         let running = self.node.start(&Fault::None)?;
-        self.arrived(&running)?;
+        self.wait_for_locations(&running)?;
         running.stop()
     }
 
     /// Waits until every sealed bucket is where indexes.conf says.
-    fn arrived(&self, running: &Running<'_>) -> Result<(), String> {
+    fn wait_for_locations(&self, running: &Running<'_>) -> Result<(), String> {
         let mut left = String::new();
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..LOCATION_CHECKS_MAX {
             // The command fails while an earlier migration is in progress.
             drop(self.node.run(&["index", "migrate", "main", "--to", self.main.unwrap_or("local")]));
-            left = self.astray()?;
+            left = self.describe_misplaced()?;
             if left.is_empty() {
                 return Ok(());
             }
             if !running.is_alive() {
                 return Err("the node ended by itself".to_owned());
             }
-            pause(POLL_EVERY);
+            pause(POLL_INTERVAL);
         }
         Err(format!("buckets are not where they belong, although all requests succeed: {left}"))
     }
 
     /// Describes the sealed buckets that are not where indexes.conf says.
-    fn astray(&self) -> Result<String, String> {
+    fn describe_misplaced(&self) -> Result<String, String> {
         let mut astray = Vec::new();
         for bucket in self.node.buckets()? {
             let of = |name: &str| bucket[name].as_str().unwrap_or_default();
@@ -305,20 +305,20 @@ impl World<'_> {
     }
 
     /// Restarts the node until it has swept all orphaned objects from the volumes; returns the number of objects left.
-    fn without_orphans(&self) -> Result<u64, String> {
+    fn wait_for_sweep(&self) -> Result<u64, String> {
         let mut orphans = Vec::new();
         for _ in 0..SWEEPS_MAX {
             pause(Duration::from_secs(GRACE_SECS + 1));
             let running = self.node.start(&Fault::None)?;
-            self.arrived(&running)?;
-            for _ in 0..LOOKS_MAX / SWEEPS_MAX {
+            self.wait_for_locations(&running)?;
+            for _ in 0..LOCATION_CHECKS_MAX / SWEEPS_MAX {
                 let objects = self.objects();
                 orphans = self.orphans(&objects)?;
                 if orphans.is_empty() {
                     running.stop()?;
                     return Ok(objects.len() as u64);
                 }
-                pause(POLL_EVERY);
+                pause(POLL_INTERVAL);
             }
             running.stop()?;
         }
@@ -388,7 +388,7 @@ impl World<'_> {
     }
 
     /// Simulates the loss of the machine: a new data directory must have all events that were on volumes.
-    fn rebuilt(&self, mut found: Vec<String>) -> Result<(), String> {
+    fn check_rebuild(&self, mut found: Vec<String>) -> Result<(), String> {
         let lost = self.node.with_data(&self.place.join("rebuilt"))?;
         let listed = lost.run(&["bucket", "rebuild-catalog", "-o", "json"])?;
         let stores: Vec<Value> =

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::node::{Fault, Node};
 use super::senders::FileWriter;
-use super::{Chance, Ledger, ROUND_MS_MAX, ROUNDS_PER_WORLD, Totals, fault_by, verdict};
+use super::{Chance, Ledger, ROUND_MS_MAX, ROUNDS_PER_WORLD, Totals, draw_fault, verdict};
 
 /// Maximum pause of a writer, in microseconds.
 const PAUSE_US: u64 = 600;
@@ -34,11 +34,11 @@ const DOUBTFUL_PAUSE_US: u64 = 8_000;
 const STEPS_MAX: usize = 100_000;
 /// Time to wait after the last line is found, in which a file that is read again would be noticed. It is longer than
 /// the time that a compressed file must be unchanged before it is read.
-const SETTLED_AFTER: Duration = Duration::from_secs(8);
+const QUIET_TIME: Duration = Duration::from_secs(8);
 
 /// Method of rotating a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum RotationMethod {
     /// Copied slowly, then truncated.
     Copied,
     /// Renamed and slowly compressed into another file, then removed.
@@ -48,7 +48,7 @@ enum Way {
 }
 
 /// A rotation in progress.
-enum Rotating {
+enum Rotation {
     Copy { copy: File, at: u64 },
     Pack { origin: PathBuf, packed: Vec<u8>, file: File, at: usize },
 }
@@ -57,16 +57,16 @@ enum Rotating {
 struct RotatedLog {
     ledger: Ledger,
     folder: PathBuf,
-    way: Way,
+    way: RotationMethod,
     log: Option<File>,
     lines: u64,
     rotations: u64,
-    rotating: Option<Rotating>,
+    rotating: Option<Rotation>,
     fault: Option<String>,
 }
 
 impl RotatedLog {
-    fn new(folder: &Path, way: Way) -> RotatedLog {
+    fn new(folder: &Path, way: RotationMethod) -> RotatedLog {
         let (ledger, folder) = (Ledger::new(), folder.to_owned());
         RotatedLog { ledger, folder, way, log: None, lines: 0, rotations: 0, rotating: None, fault: None }
     }
@@ -91,15 +91,15 @@ impl RotatedLog {
             if self.rotating.is_none() {
                 break;
             }
-            self.go_on(chance)?;
+            self.advance(chance)?;
         }
         Ok(())
     }
 
     fn step(&mut self, chance: &mut Chance) -> std::io::Result<()> {
-        self.line(self.way != Way::Emptied, chance)?;
+        self.line(self.way != RotationMethod::Emptied, chance)?;
         if self.rotating.is_some() {
-            return self.go_on(chance);
+            return self.advance(chance);
         }
         if self.lines < LINES_MIN || chance.below(ROTATE_IN) > 0 {
             return Ok(());
@@ -107,9 +107,9 @@ impl RotatedLog {
         self.rotations += 1;
         let to = self.path(&format!(".{}", self.rotations));
         match self.way {
-            Way::Emptied => self.empty()?,
-            Way::Copied => self.rotating = Some(Rotating::Copy { copy: File::create(to)?, at: 0 }),
-            Way::Packed => {
+            RotationMethod::Emptied => self.empty()?,
+            RotationMethod::Copied => self.rotating = Some(Rotation::Copy { copy: File::create(to)?, at: 0 }),
+            RotationMethod::Packed => {
                 std::fs::rename(self.path(""), &to)?;
                 (self.log, self.lines) = (None, 0);
                 let packed = Command::new("gzip").arg("-c").arg(&to).output()?;
@@ -117,7 +117,7 @@ impl RotatedLog {
                     return Err(std::io::Error::other(format!("gzip: {}", packed.status)));
                 }
                 let file = File::create(self.path(&format!(".{}.gz", self.rotations)))?;
-                self.rotating = Some(Rotating::Pack { origin: to, packed: packed.stdout, file, at: 0 });
+                self.rotating = Some(Rotation::Pack { origin: to, packed: packed.stdout, file, at: 0 });
             }
         }
         Ok(())
@@ -150,10 +150,10 @@ impl RotatedLog {
     }
 
     /// Makes the next step of a rotation.
-    fn go_on(&mut self, chance: &mut Chance) -> std::io::Result<()> {
+    fn advance(&mut self, chance: &mut Chance) -> std::io::Result<()> {
         match &mut self.rotating {
             None => {}
-            Some(Rotating::Copy { copy, at }) => {
+            Some(Rotation::Copy { copy, at }) => {
                 let mut part = vec![0; 1 + chance.below(COPIED_MAX) as usize];
                 let read = File::open(self.folder.join(format!("{:?}.log", self.way)))?.read_at(&mut part, *at)?;
                 copy.write_all(&part[..read])?;
@@ -167,7 +167,7 @@ impl RotatedLog {
                     self.empty()?;
                 }
             }
-            Some(Rotating::Pack { origin, packed, file, at }) => {
+            Some(Rotation::Pack { origin, packed, file, at }) => {
                 let end = (*at + 1 + chance.below(PACKED_MAX) as usize).min(packed.len());
                 file.write_all(&packed[*at..end])?;
                 *at = end;
@@ -186,10 +186,11 @@ pub(super) fn one_world(binary: &Path, disk_fault: &Path, place: &Path, chance: 
     let node = Node::prepare(binary, disk_fault, place)?;
     let logs = place.join("logs");
     let mut renamed = FileWriter::new(&logs)?;
-    let mut rotated = [Way::Copied, Way::Packed, Way::Emptied].map(|way| RotatedLog::new(&logs, way));
+    let mut rotated = [RotationMethod::Copied, RotationMethod::Packed, RotationMethod::Emptied]
+        .map(|way| RotatedLog::new(&logs, way));
     let mut totals = Totals::default();
     for _ in 0..ROUNDS_PER_WORLD {
-        let fault = fault_by(chance, ROUND_MS_MAX);
+        let fault = draw_fault(chance, ROUND_MS_MAX);
         totals.note(&fault);
         let running = node.start(&fault)?;
         let over = AtomicBool::new(false);
@@ -216,7 +217,7 @@ pub(super) fn one_world(binary: &Path, disk_fault: &Path, place: &Path, chance: 
     let sent = || ledgers.iter().flat_map(|ledger| ledger.values());
     totals.rotated = sent().filter(|sent| sent.acknowledged).count() as u64;
     node.find_all(totals.rotated as usize)?;
-    super::node::pause(SETTLED_AFTER);
+    super::node::pause(QUIET_TIME);
     let found = node.find_all(totals.rotated as usize)?;
     drop(running);
     totals.doubtful = sent().filter(|sent| !sent.acknowledged).count() as u64;

@@ -3,10 +3,10 @@
 use quarry_event::template::NumberFormat;
 use quarry_stdx::number::u32_of;
 
-use crate::block::{BlockAt, BlockKind, BlockWriter};
+use crate::block::{BlockKind, BlockRef, BlockWriter};
 use crate::columns::codec::{Effort, encode_codes, encode_numbers};
-use crate::columns::layout::{ChunkPlaces, Layout};
-use crate::columns::shared_dictionary::read::{encode_entries, shifts_of};
+use crate::columns::layout::{ChunkLocations, Layout};
+use crate::columns::shared_dictionary::read::{bit_offsets, encode_entries};
 use crate::columns::shared_dictionary::table::EntryTable;
 use crate::columns::shared_dictionary::{
     Component, MAX_COMPONENTS, MAX_ENTRY_BITS, MAX_SHARED_DICTIONARIES, MAX_SHARED_ENTRIES, entry_bits,
@@ -18,27 +18,27 @@ use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
 /// Minimum number of values of a candidate column in a slab.
 const MIN_VALUES: usize = 4_096;
 /// Minimum bits of an entry in the range of a slab's values; shorter entries take no more space than their codes.
-const MIN_VALUE_BITS: u32 = 24;
+const MIN_ENTRY_BITS: u32 = 24;
 /// Number of values after which a candidate whose values rarely repeat is abandoned.
-const JUDGED_VALUES: usize = 32_768;
+const TRIAL_VALUES: usize = 32_768;
 /// Maximum percentage of distinct entries; a candidate with more is abandoned.
 const DISTINCT_PERCENT_MAX: usize = 97;
 /// Maximum memory of all candidates; beyond that, the largest is abandoned.
 const MAX_CANDIDATE_BYTES: usize = 128 << 20;
 /// Codes are slower to read than numbers: they must save at least 1/16 of the bytes.
-const CODES_SAVE: usize = 16;
+const CODES_SAVING_DIVISOR: usize = 16;
 
 /// Candidate columns of the slabs added so far.
 #[derive(Debug, Default)]
 pub(crate) struct SharedColumns {
-    groups: Vec<Group>,
+    groups: Vec<SharingGroup>,
     /// Slabs whose column layout block is written at the end.
-    waiting: Vec<(usize, Layout)>,
+    deferred_layouts: Vec<(usize, Layout)>,
 }
 
 /// Columns with the same role in different slabs.
 #[derive(Debug)]
-struct Group {
+struct SharingGroup {
     path: u64,
     formats: Vec<NumberFormat>,
     components: Vec<Component>,
@@ -46,14 +46,14 @@ struct Group {
     values: usize,
     /// Measured bytes of the group's columns in their ordinary form.
     ordinary_bytes: usize,
-    uses: Vec<Use>,
+    uses: Vec<SlabUse>,
     /// Whether sharing was found not to pay off, so that each slab's columns are stored in the ordinary form.
-    given_up: bool,
+    is_abandoned: bool,
 }
 
 /// The columns of a group in one slab, with their provisional codes.
 #[derive(Debug)]
-struct Use {
+struct SlabUse {
     slab: usize,
     columns: Vec<u32>,
     codes: Vec<u32>,
@@ -61,18 +61,18 @@ struct Use {
 }
 
 /// Slab, column, and position of the column's values.
-type PlacedColumn = (usize, u32, ChunkPlaces);
+type LocatedColumn = (usize, u32, ChunkLocations);
 
 /// Columns of one slab whose values may form the entries of a shared dictionary.
 #[derive(Debug)]
-pub(crate) struct Unit {
+pub(crate) struct SharingUnit {
     pub(crate) columns: Vec<u32>,
     group: usize,
 }
 
 impl SharedColumns {
     /// Units of a slab that are worth trying; each column is in at most one.
-    pub(crate) fn units(&mut self, template_slab: &TemplateSlab) -> Vec<Unit> {
+    pub(crate) fn candidate_units(&mut self, template_slab: &TemplateSlab) -> Vec<SharingUnit> {
         let mut taken = vec![false; template_slab.columns.len()];
         let mut units = Vec::new();
         for (number, column) in template_slab.columns.iter().enumerate() {
@@ -86,7 +86,7 @@ impl SharedColumns {
             let Some(formats) = formats_of(template_slab, &columns) else { continue };
             let Some(group) = self.group_of(column.path, formats) else { continue };
             columns.iter().for_each(|column| taken[*column as usize] = true);
-            units.push(Unit { columns, group });
+            units.push(SharingUnit { columns, group });
         }
         units
     }
@@ -100,7 +100,7 @@ impl SharedColumns {
             None if self.groups.len() >= MAX_SHARED_DICTIONARIES => return None,
             None => {
                 let components: Vec<Component> = formats.iter().filter_map(|format| Component::of(*format)).collect();
-                self.groups.push(Group {
+                self.groups.push(SharingGroup {
                     path,
                     formats,
                     components,
@@ -108,12 +108,12 @@ impl SharedColumns {
                     values: 0,
                     ordinary_bytes: 0,
                     uses: Vec::new(),
-                    given_up: false,
+                    is_abandoned: false,
                 });
                 self.groups.len() - 1
             }
         };
-        (!self.groups[at].given_up).then_some(at)
+        (!self.groups[at].is_abandoned).then_some(at)
     }
 
     /// Adds a unit of a slab, after the slab's layout was passed to `wait`. `ordinary_bytes` is the unit's size in the
@@ -122,7 +122,7 @@ impl SharedColumns {
         &mut self,
         slab: usize,
         template_slab: &TemplateSlab,
-        unit: &Unit,
+        unit: &SharingUnit,
         ordinary_bytes: usize,
         blocks: &mut BlockWriter,
     ) -> Result<(), BucketError> {
@@ -133,7 +133,7 @@ impl SharedColumns {
         let mut codes = Vec::with_capacity(count);
         for at in 0..count {
             let entry = columns.iter().zip(&group.components).fold(0u128, |entry, (numbers, component)| {
-                (entry << component.width) | u128::from(component.bits_of(numbers[at]))
+                (entry << component.width) | u128::from(component.offset_bits(numbers[at]))
             });
             codes.push(group.table.code_of(entry));
         }
@@ -142,15 +142,15 @@ impl SharedColumns {
         let page_starts =
             unit.columns.first().map(|column| template_slab.columns[*column as usize].page_starts.clone());
         let page_starts = page_starts.unwrap_or_default();
-        group.uses.push(Use { slab, columns: unit.columns.clone(), codes, page_starts });
-        let repeats = group.values < JUDGED_VALUES || group.table.len() * 100 <= group.values * DISTINCT_PERCENT_MAX;
+        group.uses.push(SlabUse { slab, columns: unit.columns.clone(), codes, page_starts });
+        let repeats = group.values < TRIAL_VALUES || group.table.len() * 100 <= group.values * DISTINCT_PERCENT_MAX;
         if !repeats || group.table.len() > MAX_SHARED_ENTRIES {
-            self.give_up(unit.group, blocks)?;
+            self.abandon_group(unit.group, blocks)?;
         }
-        while self.groups.iter().map(Group::bytes).sum::<usize>() > MAX_CANDIDATE_BYTES {
-            let kept = (0..self.groups.len()).filter(|at| !self.groups[*at].given_up);
-            match kept.max_by_key(|at| self.groups[*at].bytes()) {
-                Some(largest) => self.give_up(largest, blocks)?,
+        while self.groups.iter().map(SharingGroup::memory_bytes).sum::<usize>() > MAX_CANDIDATE_BYTES {
+            let kept = (0..self.groups.len()).filter(|at| !self.groups[*at].is_abandoned);
+            match kept.max_by_key(|at| self.groups[*at].memory_bytes()) {
+                Some(largest) => self.abandon_group(largest, blocks)?,
                 None => break,
             }
         }
@@ -158,37 +158,37 @@ impl SharedColumns {
     }
 
     /// Writes a group in its ordinary form.
-    fn give_up(&mut self, group: usize, blocks: &mut BlockWriter) -> Result<(), BucketError> {
+    fn abandon_group(&mut self, group: usize, blocks: &mut BlockWriter) -> Result<(), BucketError> {
         let group = &mut self.groups[group];
         let placed = group.write_ordinary(blocks)?;
-        group.given_up = true;
+        group.is_abandoned = true;
         group.table = EntryTable::new();
         group.uses = Vec::new();
         group.ordinary_bytes = 0;
-        self.place(placed);
+        self.set_locations(placed);
         Ok(())
     }
 
-    fn place(&mut self, placed: Vec<PlacedColumn>) {
+    fn set_locations(&mut self, placed: Vec<LocatedColumn>) {
         for (slab, column, stored) in placed {
-            if let Some((_, layout)) = self.waiting.iter_mut().find(|(number, _)| *number == slab) {
+            if let Some((_, layout)) = self.deferred_layouts.iter_mut().find(|(number, _)| *number == slab) {
                 layout.stored[column as usize].values = stored;
             }
         }
     }
 
     /// Keeps the layout of a slab until its shared columns are written.
-    pub(crate) fn wait(&mut self, slab: usize, layout: Layout) {
-        self.waiting.push((slab, layout));
+    pub(crate) fn defer_layout(&mut self, slab: usize, layout: Layout) {
+        self.deferred_layouts.push((slab, layout));
     }
 
     /// Writes every group. Returns the layouts of the waiting slabs, complete and ready to be written.
     pub(crate) fn finish(mut self, blocks: &mut BlockWriter) -> Result<Vec<(usize, Layout)>, BucketError> {
         for group in std::mem::take(&mut self.groups) {
             let placed = group.write(blocks)?;
-            self.place(placed);
+            self.set_locations(placed);
         }
-        Ok(self.waiting)
+        Ok(self.deferred_layouts)
     }
 }
 
@@ -213,7 +213,7 @@ fn formats_of(template_slab: &TemplateSlab, columns: &[u32]) -> Option<Vec<Numbe
         formats.push(*format);
     }
     let fits = (1..=MAX_COMPONENTS).contains(&components.len()) && entry_bits(&components) <= MAX_ENTRY_BITS;
-    (fits && value_bits >= MIN_VALUE_BITS).then_some(formats)
+    (fits && value_bits >= MIN_ENTRY_BITS).then_some(formats)
 }
 
 fn numbers_of(column: &SlabColumn) -> &[i64] {
@@ -223,14 +223,14 @@ fn numbers_of(column: &SlabColumn) -> &[i64] {
     }
 }
 
-impl Group {
-    fn bytes(&self) -> usize {
+impl SharingGroup {
+    fn memory_bytes(&self) -> usize {
         let codes: usize = self.uses.iter().map(|used| used.codes.len() * size_of::<u32>()).sum();
-        if self.given_up { 0 } else { self.table.bytes() + codes }
+        if self.is_abandoned { 0 } else { self.table.memory_bytes() + codes }
     }
 
     /// Writes the group in the smaller form; returns the position of each column of each slab.
-    fn write(self, blocks: &mut BlockWriter) -> Result<Vec<PlacedColumn>, BucketError> {
+    fn write(self, blocks: &mut BlockWriter) -> Result<Vec<LocatedColumn>, BucketError> {
         if self.uses.is_empty() {
             return Ok(Vec::new());
         }
@@ -239,14 +239,14 @@ impl Group {
         let mut dictionary = Vec::new();
         encode_entries(&entries, &self.components, &mut dictionary);
         drop(entries);
-        let at = BlockAt {
+        let at = BlockRef {
             kind: BlockKind::SharedDictionary,
             offset: start as u64,
             stored_len: blocks.write_stored(BlockKind::SharedDictionary, &dictionary),
         };
         drop(dictionary);
         let placed = self.write_codes(at, &renamed, blocks)?;
-        if blocks.object.len() - start < self.ordinary_bytes - self.ordinary_bytes / CODES_SAVE {
+        if blocks.object.len() - start < self.ordinary_bytes - self.ordinary_bytes / CODES_SAVING_DIVISOR {
             return Ok(placed);
         }
         blocks.object.truncate(start);
@@ -254,10 +254,10 @@ impl Group {
     }
 
     /// Writes the numbers that the provisional codes represent.
-    fn write_ordinary(&self, blocks: &mut BlockWriter) -> Result<Vec<PlacedColumn>, BucketError> {
+    fn write_ordinary(&self, blocks: &mut BlockWriter) -> Result<Vec<LocatedColumn>, BucketError> {
         let mut placed = Vec::new();
         let (mut chunk, mut numbers) = (Vec::new(), Vec::new());
-        let shifts = shifts_of(&self.components);
+        let shifts = bit_offsets(&self.components);
         for used in &self.uses {
             for ((column, component), shift) in used.columns.iter().zip(&self.components).zip(&shifts) {
                 let offset = blocks.object.len() as u64;
@@ -265,7 +265,7 @@ impl Group {
                 for bounds in used.page_starts.windows(2) {
                     numbers.clear();
                     let codes = &used.codes[bounds[0] as usize..bounds[1] as usize];
-                    numbers.extend(codes.iter().map(|code| component.of_entry(self.table.entry(*code), *shift)));
+                    numbers.extend(codes.iter().map(|code| component.number_in(self.table.entry(*code), *shift)));
                     chunk.clear();
                     lens.push(match numbers.is_empty() {
                         true => 0,
@@ -275,7 +275,7 @@ impl Group {
                         }
                     });
                 }
-                placed.push((used.slab, *column, ChunkPlaces::Blocks { offset, lens }));
+                placed.push((used.slab, *column, ChunkLocations::Blocks { offset, lens }));
             }
         }
         Ok(placed)
@@ -283,10 +283,10 @@ impl Group {
 
     fn write_codes(
         &self,
-        dictionary: BlockAt,
+        dictionary: BlockRef,
         renamed: &[u32],
         blocks: &mut BlockWriter,
-    ) -> Result<Vec<PlacedColumn>, BucketError> {
+    ) -> Result<Vec<LocatedColumn>, BucketError> {
         let mut placed = Vec::new();
         let (mut chunk, mut codes) = (Vec::new(), Vec::new());
         for used in &self.uses {
@@ -306,7 +306,7 @@ impl Group {
                 lens.push(blocks.write_stored(BlockKind::ColumnChunk, &chunk));
             }
             for (component, column) in (0u32..).zip(&used.columns) {
-                let stored = ChunkPlaces::Shared { dictionary, component, offset, lens: lens.clone() };
+                let stored = ChunkLocations::Shared { dictionary, component, offset, lens: lens.clone() };
                 placed.push((used.slab, *column, stored));
             }
         }

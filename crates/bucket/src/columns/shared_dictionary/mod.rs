@@ -58,12 +58,12 @@ impl Component {
         }
     }
 
-    fn bits_of(self, number: i64) -> u64 {
+    fn offset_bits(self, number: i64) -> u64 {
         number.wrapping_sub(self.base) as u64
     }
 
     /// The component's number in `entry`, where the component starts at bit `shift`.
-    fn of_entry(self, entry: u128, shift: u32) -> i64 {
+    fn number_in(self, entry: u128, shift: u32) -> i64 {
         self.base.wrapping_add(((entry >> shift) as u64 & self.mask()) as i64)
     }
 

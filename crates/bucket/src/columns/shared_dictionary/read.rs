@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use quarry_stdx::number::u32_of;
 
-use crate::block::{BlockAt, open_block};
+use crate::block::{BlockRef, open_block};
 use crate::columns::shared_dictionary::{
     Component, ENTRIES_PER_RUN, MAX_COMPONENTS, MAX_ENTRY_BITS, MAX_SHARED_BYTES, MAX_SHARED_DICTIONARIES,
     MAX_SHARED_ENTRIES, entry_bits,
@@ -20,7 +20,7 @@ use crate::source::ObjectSource;
 use crate::wire::{Cursor, Malformed, put_signed, put_varint};
 
 /// Number of entries that are compared before checking whether one of them matched.
-const ENTRIES_PER_LOOK: usize = 128;
+const ENTRIES_PER_CHECK: usize = 128;
 
 /// Distinct entries, ascending.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(crate) struct SharedDictionary {
     entries: Vec<u128>,
 }
 
-pub(super) fn shifts_of(components: &[Component]) -> Vec<u32> {
+pub(super) fn bit_offsets(components: &[Component]) -> Vec<u32> {
     let mut left = entry_bits(components);
     components
         .iter()
@@ -53,7 +53,7 @@ pub(super) fn encode_entries(entries: &[u128], components: &[Component], out: &m
         out.push(component.width as u8);
         put_signed(out, component.base);
     }
-    let shifts = shifts_of(components);
+    let shifts = bit_offsets(components);
     let mut numbers = Vec::with_capacity(ENTRIES_PER_RUN);
     for run in entries.chunks(ENTRIES_PER_RUN) {
         for (component, shift) in components.iter().zip(&shifts) {
@@ -80,7 +80,7 @@ impl SharedDictionary {
         if components.is_empty() || components.len() > MAX_COMPONENTS || entry_bits(&components) > MAX_ENTRY_BITS {
             return Err(Malformed(format!("{} components do not make an entry", components.len())));
         }
-        let shifts = shifts_of(&components);
+        let shifts = bit_offsets(&components);
         // Equal numbers take three bytes per run, so a short input can hold many entries.
         let mut entries = Vec::with_capacity(count.min(cursor.remaining() * ENTRIES_PER_RUN));
         while entries.len() < count {
@@ -108,32 +108,32 @@ impl SharedDictionary {
     }
 
     /// Component number `component` and its bit offset within an entry; `None` if it does not exist.
-    fn reading(&self, component: u32) -> Option<(Component, u32)> {
+    fn component_at(&self, component: u32) -> Option<(Component, u32)> {
         let at = component as usize;
         Some((*self.components.get(at)?, *self.shifts.get(at)?))
     }
 
     /// The numbers of one component for these codes, each of which must exist. `None` if the component does not exist.
     pub(crate) fn numbers(&self, component: u32, codes: &[u32]) -> Option<Vec<i64>> {
-        let (component, shift) = self.reading(component)?;
-        let number = |code: &u32| component.of_entry(self.entries[*code as usize], shift);
+        let (component, shift) = self.component_at(component)?;
+        let number = |code: &u32| component.number_in(self.entries[*code as usize], shift);
         Some(codes.iter().map(number).collect())
     }
 
     /// The number of one component for this code, if it exists.
     pub(crate) fn number(&self, component: u32, code: u32) -> Option<i64> {
-        let (component, shift) = self.reading(component)?;
-        Some(component.of_entry(*self.entries.get(code as usize)?, shift))
+        let (component, shift) = self.component_at(component)?;
+        Some(component.number_in(*self.entries.get(code as usize)?, shift))
     }
 
     /// Codes of the entries whose component is one of two numbers, ascending.
     pub(crate) fn codes_of(&self, component: u32, wanted: [i64; 2]) -> Vec<u32> {
-        let Some((form, shift)) = self.reading(component) else { return Vec::new() };
+        let Some((form, shift)) = self.component_at(component) else { return Vec::new() };
         let [one, other] = wanted;
         if component == 0 {
             // Entries ascend by their first component.
             let run_of = |number: i64| {
-                let bits = u128::from(form.bits_of(number));
+                let bits = u128::from(form.offset_bits(number));
                 let start = self.entries.partition_point(|entry| entry >> shift < bits);
                 let run = self.entries[start..].partition_point(|entry| entry >> shift == bits);
                 start as u32..(start + run) as u32
@@ -146,14 +146,14 @@ impl SharedDictionary {
             return found;
         }
         let mut found = Vec::new();
-        for (run, entries) in self.entries.chunks(ENTRIES_PER_LOOK).enumerate() {
+        for (run, entries) in self.entries.chunks(ENTRIES_PER_CHECK).enumerate() {
             let is_wanted = |entry: &u128| {
-                let number = form.of_entry(*entry, shift);
+                let number = form.number_in(*entry, shift);
                 (number == one) | (number == other)
             };
             // Without an early exit, several entries are compared at once.
             if entries.iter().fold(false, |found, entry| found | is_wanted(entry)) {
-                let start = run * ENTRIES_PER_LOOK;
+                let start = run * ENTRIES_PER_CHECK;
                 let places = entries.iter().enumerate().filter(|(_, entry)| is_wanted(entry));
                 found.extend(places.map(|(at, _)| (start + at) as u32));
             }
@@ -164,12 +164,12 @@ impl SharedDictionary {
     /// Codes of the entries whose component passes, ascending. `passes` tells whether any of some numbers passes; it is
     /// called with a whole run first, and with single numbers only if the run passes.
     pub(crate) fn codes_where(&self, component: u32, passes: &dyn Fn(&[i64]) -> bool) -> Vec<u32> {
-        let Some((component, shift)) = self.reading(component) else { return Vec::new() };
+        let Some((component, shift)) = self.component_at(component) else { return Vec::new() };
         let mut found = Vec::new();
         let mut numbers = Vec::with_capacity(ENTRIES_PER_RUN);
         for (run, entries) in self.entries.chunks(ENTRIES_PER_RUN).enumerate() {
             numbers.clear();
-            numbers.extend(entries.iter().map(|entry| component.of_entry(*entry, shift)));
+            numbers.extend(entries.iter().map(|entry| component.number_in(*entry, shift)));
             if passes(&numbers) {
                 let start = run * ENTRIES_PER_RUN;
                 let which = (0..numbers.len()).filter(|at| passes(&numbers[*at..*at + 1]));
@@ -186,7 +186,7 @@ pub(crate) struct SharedCache(Mutex<BTreeMap<u64, Arc<SharedDictionary>>>);
 
 impl SharedCache {
     /// Whether the dictionary in this block is decoded.
-    pub(crate) fn holds(&self, at: BlockAt) -> bool {
+    pub(crate) fn is_decoded(&self, at: BlockRef) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&at.offset)
     }
 
@@ -194,7 +194,7 @@ impl SharedCache {
     pub(crate) fn get(
         &self,
         source: &ObjectSource,
-        at: BlockAt,
+        at: BlockRef,
         place: BlockPosition,
     ) -> Result<Arc<SharedDictionary>, BucketError> {
         let place = BlockPosition { block: at.kind.name(), offset: at.offset, ..place };
@@ -207,9 +207,9 @@ impl SharedCache {
             let reason = format!("the bucket has more than {MAX_SHARED_DICTIONARIES} shared dictionaries");
             return Err(place.corrupt(reason));
         }
-        let bytes = source.fetch(place, at.stored_len as usize)?;
+        let bytes = source.fetch_block(place, at.stored_len as usize)?;
         let block = open_block(&bytes, at.kind, place, MAX_SHARED_BYTES)?;
-        let dictionary = Arc::new(place.decoded(SharedDictionary::decode(block.stored()?))?);
+        let dictionary = Arc::new(place.map_malformed(SharedDictionary::decode(block.stored()?))?);
         kept.insert(at.offset, dictionary.clone());
         Ok(dictionary)
     }

@@ -4,7 +4,7 @@ use quarry_stdx::number::u32_of;
 
 /// Initial number of slots, always a power of two.
 const SLOTS_MIN: usize = 1 << 12;
-const EMPTY: u32 = u32::MAX;
+const EMPTY_SLOT: u32 = u32::MAX;
 
 /// Distinct entries in order of arrival.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub(super) struct EntryTable {
 
 impl EntryTable {
     pub(super) fn new() -> EntryTable {
-        EntryTable { entries: Vec::new(), slots: vec![EMPTY; SLOTS_MIN] }
+        EntryTable { entries: Vec::new(), slots: vec![EMPTY_SLOT; SLOTS_MIN] }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -23,7 +23,7 @@ impl EntryTable {
     }
 
     /// Memory of the table, in bytes.
-    pub(super) fn bytes(&self) -> usize {
+    pub(super) fn memory_bytes(&self) -> usize {
         self.entries.capacity() * size_of::<u128>() + self.slots.len() * size_of::<u32>()
     }
 
@@ -33,7 +33,7 @@ impl EntryTable {
         let mut at = hash(entry) as usize & mask;
         loop {
             match self.slots[at] {
-                EMPTY => break,
+                EMPTY_SLOT => break,
                 code if self.entries[code as usize] == entry => return code,
                 _ => at = (at + 1) & mask,
             }
@@ -51,10 +51,10 @@ impl EntryTable {
     fn grow(&mut self) {
         let len = self.slots.len() * 2;
         self.slots.clear();
-        self.slots.resize(len, EMPTY);
+        self.slots.resize(len, EMPTY_SLOT);
         for (code, entry) in (0u32..).zip(&self.entries) {
             let mut at = hash(*entry) as usize & (len - 1);
-            while self.slots[at] != EMPTY {
+            while self.slots[at] != EMPTY_SLOT {
                 at = (at + 1) & (len - 1);
             }
             self.slots[at] = code;
@@ -80,10 +80,10 @@ impl EntryTable {
 }
 
 fn hash(entry: u128) -> u64 {
-    const K: u64 = 0x9e37_79b9_7f4a_7c15;
+    const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
     let fold = |value: u64| {
-        let wide = u128::from(value) * u128::from(K);
+        let wide = u128::from(value) * u128::from(MULTIPLIER);
         wide as u64 ^ (wide >> 64) as u64
     };
-    fold(fold(entry as u64 ^ K) ^ (entry >> 64) as u64)
+    fold(fold(entry as u64 ^ MULTIPLIER) ^ (entry >> 64) as u64)
 }

@@ -2,23 +2,23 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat};
-use quarry_event::{Anywhere, EventBatch, PageColumns, PageSet, TermQuery};
+use quarry_event::{AnyColumn, EventBatch, PageColumns, PageSet, TermQuery};
 
 use super::read::encode_entries;
 use super::*;
-use crate::block::tests::CHECKSUMS_DECIDE;
-use crate::columns::layout::ChunkPlaces;
+use crate::block::tests::ENFORCE_CHECKSUMS;
+use crate::columns::layout::ChunkLocations;
 use crate::columns::tests::batch_of;
 use crate::{BucketReader, EncodeOptions, EncodedBucket, Locators, MemoryObject, TermFilter, encode, verify_against};
 
-fn mixed(number: u64) -> u64 {
+fn pseudo_random(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed ^= mixed >> 29;
     mixed.wrapping_mul(0x94d0_49bb_1331_11eb) ^ (mixed >> 32)
 }
 
 fn session(number: u64) -> String {
-    let (a, b) = (mixed(number), mixed(number + (1 << 40)));
+    let (a, b) = (pseudo_random(number), pseudo_random(number + (1 << 40)));
     format!(
         "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
         a >> 32,
@@ -33,8 +33,12 @@ fn session(number: u64) -> String {
 fn slabs(count: usize, events: u64, sessions: u64) -> Vec<EventBatch> {
     let slab = |slab: u64| {
         let text = |row: u64| {
-            let number = mixed(slab * events + row) % sessions;
-            format!("level=info session={} request_id={:016x} done", session(number), mixed(slab << 32 | row | 1 << 50))
+            let number = pseudo_random(slab * events + row) % sessions;
+            format!(
+                "level=info session={} request_id={:016x} done",
+                session(number),
+                pseudo_random(slab << 32 | row | 1 << 50)
+            )
         };
         batch_of((0..events).map(text))
     };
@@ -55,11 +59,11 @@ fn open(encoded: &EncodedBucket) -> BucketReader {
 
 fn shared_columns(reader: &BucketReader, slab: usize) -> usize {
     let stored = &reader.columns(slab).unwrap().unwrap().layout.stored;
-    stored.iter().filter(|column| matches!(column.values, ChunkPlaces::Shared { .. })).count()
+    stored.iter().filter(|column| matches!(column.values, ChunkLocations::Shared { .. })).count()
 }
 
 #[test]
-fn sessions_of_all_slabs_share_a_dictionary_and_are_found() {
+fn sessions_of_all_slabs_share_a_searchable_dictionary() {
     let slabs = slabs(3, 9_000, 5_000);
     let encoded = compacted(&slabs);
     verify_against(&encoded, &slabs).unwrap();
@@ -77,14 +81,14 @@ fn sessions_of_all_slabs_share_a_dictionary_and_are_found() {
             };
             let expected: u64 = (0..pages).filter(holds).fold(0, |set, page| set | 1 << page);
             for query in [TermQuery::Token(text[..8].into()), TermQuery::Prefix(text[24..30].into())] {
-                let found = reader.candidate_pages(slab, &query, &Anywhere).unwrap();
+                let found = reader.candidate_pages(slab, &query, &AnyColumn).unwrap();
                 assert_eq!(found.0 & expected, expected, "{query:?}");
                 // In a slab without the token, the locator returns an arbitrary page.
                 assert!(expected == 0 || !matches!(query, TermQuery::Token(_)) || found == PageSet(expected));
             }
             assert!(expected == 0 || filter.may_match(&TermQuery::Token(text[24..].into())));
         }
-        let absent = reader.candidate_pages(slab, &TermQuery::Token("0123456789ab".into()), &Anywhere).unwrap();
+        let absent = reader.candidate_pages(slab, &TermQuery::Token("0123456789ab".into()), &AnyColumn).unwrap();
         // For a token that occurs nowhere, the locator returns an arbitrary page.
         assert!(absent.0.count_ones() <= 4, "{absent:?}");
     }
@@ -93,7 +97,7 @@ fn sessions_of_all_slabs_share_a_dictionary_and_are_found() {
 }
 
 #[test]
-fn locators_are_included_as_far_as_there_is_room() {
+fn locators_are_included_within_the_size_budget() {
     let slabs = slabs(2, 9_000, 5_000);
     let bytes = |encoded: &EncodedBucket| (encoded.object.len() + encoded.filter.len()) as u64;
     let (with, without) = (encoded_with(Locators::Included, &slabs), encoded_with(Locators::Omitted, &slabs));
@@ -115,7 +119,7 @@ fn locators_are_included_as_far_as_there_is_room() {
 }
 
 #[test]
-fn what_does_not_repeat_is_stored_as_ever() {
+fn unique_values_are_stored_without_sharing() {
     let slabs = slabs(2, 17_000, u64::MAX);
     let encoded = compacted(&slabs);
     verify_against(&encoded, &slabs).unwrap();
@@ -125,7 +129,7 @@ fn what_does_not_repeat_is_stored_as_ever() {
 }
 
 #[test]
-fn sealed_buckets_share_nothing() {
+fn sealed_buckets_have_no_shared_dictionaries() {
     let slabs = slabs(2, 5_000, 1_000);
     let encoded = encode(&slabs, &EncodeOptions::default()).unwrap();
     let reader = open(&encoded);
@@ -133,9 +137,9 @@ fn sealed_buckets_share_nothing() {
 }
 
 #[test]
-fn numbers_of_every_form_come_back() {
+fn numbers_of_every_format_round_trip() {
     let text = |slab: u64, row: u64| {
-        let number = mixed(mixed(slab * 9_000 + row) % 3_000);
+        let number = pseudo_random(pseudo_random(slab * 9_000 + row) % 3_000);
         format!(
             "account={} ip={} code={:012} end",
             number >> 8,
@@ -154,15 +158,15 @@ fn numbers_of_every_form_come_back() {
     let is_integer = |kind: &ColumnKind| matches!(kind, ColumnKind::Numbers { format: NumberFormat::Integer, .. });
     let account = template_set.columns.iter().position(|column| is_integer(&column.kind)).unwrap();
     let ColumnValues::Numbers(numbers) = &page.column(account as u32).unwrap().values else { panic!() };
-    assert_eq!(numbers[0] as u64, mixed(mixed(9_000 + 4_096) % 3_000) >> 8);
+    assert_eq!(numbers[0] as u64, pseudo_random(pseudo_random(9_000 + 4_096) % 3_000) >> 8);
 }
 
 #[test]
-fn damaged_dictionaries_are_refused_or_read() {
+fn damaged_dictionaries_are_rejected_or_decoded() {
     let slabs = slabs(2, 5_000, 700);
     let encoded = compacted(&slabs);
     assert!(shared_columns(&open(&encoded), 0) > 0);
-    CHECKSUMS_DECIDE.set(false);
+    ENFORCE_CHECKSUMS.set(false);
     let object = encoded.object.to_vec();
     for at in (8..object.len()).step_by(object.len() / 300) {
         let mut changed = object.clone();
@@ -170,15 +174,15 @@ fn damaged_dictionaries_are_refused_or_read() {
         let Ok(reader) = BucketReader::open(Arc::new(MemoryObject(changed.into()))) else { continue };
         for slab in 0..reader.slabs().len() {
             drop(reader.read_page(slab, 0, PageColumns::ALL));
-            drop(reader.candidate_pages(slab, &TermQuery::Token("0123456789ab".into()), &Anywhere));
+            drop(reader.candidate_pages(slab, &TermQuery::Token("0123456789ab".into()), &AnyColumn));
         }
     }
-    CHECKSUMS_DECIDE.set(true);
+    ENFORCE_CHECKSUMS.set(true);
 }
 
 proptest! {
     #[test]
-    fn entries_come_back(entries in prop::collection::btree_set(any::<u128>(), 0..200), wide in any::<bool>()) {
+    fn dictionary_entries_round_trip(entries in prop::collection::btree_set(any::<u128>(), 0..200), wide in any::<bool>()) {
         let components: &[Component] = match wide {
             true => &[Component { width: 64, base: i64::MIN }, Component { width: 64, base: 0 }],
             false => &[Component { width: 1, base: -7 }, Component { width: 40, base: 0 }],
@@ -209,7 +213,7 @@ proptest! {
     }
 
     #[test]
-    fn garbage_gives_errors(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+    fn garbage_returns_errors(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
         drop(SharedDictionary::decode(&bytes));
     }
 }

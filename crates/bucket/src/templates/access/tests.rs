@@ -4,7 +4,7 @@ use super::super::variables::{split_event, variable_end};
 use super::*;
 
 /// The variables of a text: values and kinds.
-fn pieces(text: &str) -> Vec<(&str, VariableKind)> {
+fn variables_of(text: &str) -> Vec<(&str, VariableKind)> {
     let mut variables = Vec::new();
     split_event(text.as_bytes(), &mut variables);
     for variable in &variables {
@@ -19,13 +19,13 @@ fn pieces(text: &str) -> Vec<(&str, VariableKind)> {
     variables.into_iter().map(|variable| (&text[variable.start..variable.end], variable.kind)).collect()
 }
 
-fn access(text: &str, piece: Piece) -> (&str, VariableKind) {
+fn access(text: &str, piece: AccessPart) -> (&str, VariableKind) {
     (text, VariableKind::Access(piece))
 }
 
 #[test]
-fn requests_fall_into_their_parts() {
-    use Piece::*;
+fn requests_are_split_into_their_parts() {
+    use AccessPart::*;
     let head = r#"10.0.0.1 - zo [20/Nov/2026:00:00:00 +0000] "#;
     let names = |rest: &[(&'static str, VariableKind)]| {
         let mut all = vec![access("10.0.0.1", Who), access("-", Who), access("zo", Who)];
@@ -76,16 +76,16 @@ fn requests_fall_into_their_parts() {
             ]),
         ),
     ] {
-        assert_eq!(pieces(&format!("{head}{rest}")), expected, "{rest}");
+        assert_eq!(variables_of(&format!("{head}{rest}")), expected, "{rest}");
     }
-    let odd = pieces(r#"h - zoë [20/Nov/2026:00:00:00 +0000] "GET / HTTP/1.1" 200 1"#);
+    let odd = variables_of(r#"h - zoë [20/Nov/2026:00:00:00 +0000] "GET / HTTP/1.1" 200 1"#);
     assert_eq!(odd[2], access("zoë", OddWho));
-    let host = pieces(r#"shop:80 h - zoe [20/Nov/2026:00:00:00 +0000] "GET / HTTP/1.1" 200 1"#);
+    let host = variables_of(r#"shop:80 h - zoe [20/Nov/2026:00:00:00 +0000] "GET / HTTP/1.1" 200 1"#);
     assert_eq!(host[..2], [access("shop:80", Who), access("h", Who)]);
 }
 
 #[test]
-fn what_is_no_request_stays_whole() {
+fn texts_that_are_not_requests_are_not_split() {
     for request in [
         "-",
         "GET /a",
@@ -106,18 +106,18 @@ fn what_is_no_request_stays_whole() {
         "GET /a\u{7f} HTTP/1.1",
     ] {
         let line = format!(r#"h - - [20/Nov/2026:00:00:00 +0000] "{request}" 400 0"#);
-        let found = pieces(&line);
+        let found = variables_of(&line);
         assert_eq!(
             found[5..],
-            [(request, VariableKind::Phrase), access("400", Piece::Status), access("0", Piece::Size)]
+            [(request, VariableKind::Phrase), access("400", AccessPart::Status), access("0", AccessPart::Size)]
         );
     }
     let line = r#"h - - [20/Nov/2026:00:00:00 +0000] "GET /\"a\" HTTP/1.1" 400 0"#;
-    assert_eq!(pieces(line)[5], (r#"GET /\"a\" HTTP/1.1"#, VariableKind::Escaped));
+    assert_eq!(variables_of(line)[5], (r#"GET /\"a\" HTTP/1.1"#, VariableKind::Escaped));
 }
 
 #[test]
-fn other_texts_in_quotes_are_what_they_were() {
+fn other_quoted_texts_keep_their_kinds() {
     for (text, expected) in [
         (
             r#"k="GET / HTTP/1.1" l="a \"b\"""#,
@@ -134,6 +134,6 @@ fn other_texts_in_quotes_are_what_they_were() {
         ),
         (r#"x [20/Nov/2026]"#, vec![("20/Nov/2026", VariableKind::Chunk)]),
     ] {
-        assert_eq!(pieces(text), expected, "{text}");
+        assert_eq!(variables_of(text), expected, "{text}");
     }
 }

@@ -10,21 +10,21 @@ fn texts() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn marks_end_chunks_where_the_classes_do(text in texts()) {
-        let mut marks = Marks::default();
+    fn marks_and_classes_end_chunks_at_the_same_byte(text in texts()) {
+        let mut marks = ByteMarks::default();
         // Earlier marks are cleared.
-        marks.set(b"some longer text, which had 2 numbers: 17");
-        marks.set(&text);
+        marks.compute(b"some longer text, which had 2 numbers: 17");
+        marks.compute(&text);
         for at in 0..=text.len() {
-            prop_assert_eq!(marks.chunk_end(&text, at), run(&text, at, DELIMITER));
-            prop_assert_eq!(marks.chunk_end(&text, at), run_slowly(&text, at, DELIMITER));
+            prop_assert_eq!(marks.chunk_end(&text, at), run_end(&text, at, DELIMITER));
+            prop_assert_eq!(marks.chunk_end(&text, at), run_end_bytewise(&text, at, DELIMITER));
         }
     }
 
     #[test]
     fn digits_are_found_in_any_range(text in texts()) {
-        let mut marks = Marks::default();
-        marks.set(&text);
+        let mut marks = ByteMarks::default();
+        marks.compute(&text);
         for start in 0..=text.len() {
             for end in start..=text.len() {
                 let expected = text[start..end].iter().any(u8::is_ascii_digit);
@@ -35,13 +35,13 @@ proptest! {
     }
 
     #[test]
-    fn texts_are_the_same_if_their_bytes_are(text in texts(), place in any::<prop::sample::Index>(), bit in 0u32..8) {
-        prop_assert!(same(&text, &text));
+    fn texts_equal_compares_bytes(text in texts(), place in any::<prop::sample::Index>(), bit in 0u32..8) {
+        prop_assert!(texts_equal(&text, &text));
         if !text.is_empty() {
             let mut other = text.clone();
             other[place.index(text.len())] ^= 1u8 << bit;
-            prop_assert!(!same(&text, &other));
-            prop_assert!(!same(&text, &text[1..]));
+            prop_assert!(!texts_equal(&text, &other));
+            prop_assert!(!texts_equal(&text, &text[1..]));
         }
     }
 }

@@ -15,14 +15,15 @@ use quarry_event::EventBatch;
 
 use super::lookup::OutlineTemplates;
 use super::{
-    ANCHORS_MAX, Anchor, BLANK, CLASS, Cut, DELIMITER, KEYS_MAX, Key, Line, Outline, Pair, Piece, Role, Token, run,
+    ANCHORS_MAX, Anchor, BLANK, BYTE_CLASSES, DELIMITER, KEYS_MAX, Key, Line, Outline, OutlineSplit, OutlineVariable,
+    Pair, Role, Token, run_end,
 };
 
 /// Maximum number of sampled texts, and maximum number of bytes of each that are examined.
 const SAMPLE_TEXTS: usize = 512;
 const TEXT_BYTES_MAX: usize = 768;
 /// Multiplier that spreads the positions of sampled texts within each step.
-const MIX: usize = 0x9e37_79b9_7f4a_7c15;
+const SAMPLE_SPREAD_MULTIPLIER: usize = 0x9e37_79b9_7f4a_7c15;
 /// Maximum bytes of a sampled text; longer texts are left out.
 const SAMPLED_BYTES_MAX: usize = 64 << 10;
 /// Maximum number of candidate words.
@@ -31,21 +32,21 @@ const CANDIDATES_MAX: usize = 40;
 /// mark; texts that contain a word for it to be an anchor in any context; texts with the same neighbour of a word for
 /// this neighbour to be its usual one.
 const ANCHOR_PERCENT_MIN: usize = 4;
-const MARK_PERCENT_MIN: usize = 20;
-const EVERYWHERE_PERCENT: usize = 90;
-const BESIDE_PERCENT: usize = 80;
+const PUNCTUATION_PERCENT_MIN: usize = 20;
+const ANY_CONTEXT_PERCENT_MIN: usize = 90;
+const NEIGHBOUR_PERCENT_MIN: usize = 80;
 /// Maximum number of times an anchor counts in one text.
-const TIMES_MAX: usize = 4;
+const ANCHOR_REPEATS_MAX: usize = 4;
 /// Number of templates that is always acceptable, and the factor by which a new anchor may multiply them.
-const TEMPLATES_FEW: usize = 48;
-const TEMPLATES_PER_TEMPLATE: usize = 2;
+const TEMPLATES_ALWAYS: usize = 48;
+const TEMPLATES_GROWTH_MAX: usize = 2;
 /// Minimum number of sampled texts per template.
-const TEXTS_PER_TEMPLATE: usize = 5;
+const TEXTS_PER_TEMPLATE_MIN: usize = 5;
 /// Maximum percentage of the bytes of first lines that are free text.
-const FREE_PERCENT_MAX: usize = 92;
+const FREE_TEXT_PERCENT_MAX: usize = 92;
 /// Minimum per mille of runs of pairs that contain a key, for the key to be kept and for it to be required.
 const KEY_PERMILLE_MIN: usize = 4;
-const REQUIRED_PERMILLE: usize = 1_000;
+const REQUIRED_KEY_PERMILLE_MIN: usize = 1_000;
 
 /// Token or edge of the text next to a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,34 +71,35 @@ struct Word<'t> {
 }
 
 /// The outline of the texts of a slab; `None` if they have next to nothing in common, or are not lines of words.
-pub(in crate::templates) fn learn(events: &EventBatch) -> Option<Outline> {
+pub(in crate::templates) fn learn_outline(events: &EventBatch) -> Option<Outline> {
     let step = events.len().div_ceil(SAMPLE_TEXTS).max(1);
     // Logs are often periodic, so the sampled position varies from step to step.
-    let place = |start: usize| start + (start.wrapping_mul(MIX) >> 32) % step.min(events.len() - start);
+    let place =
+        |start: usize| start + (start.wrapping_mul(SAMPLE_SPREAD_MULTIPLIER) >> 32) % step.min(events.len() - start);
     let texts: Vec<&[u8]> = (0..events.len()).step_by(step).map(|start| events.raw(place(start))).collect();
     let other = texts.iter().filter(|text| matches!(text.first(), Some(b'{' | b'<' | b'['))).count();
     if other * 2 > texts.len() {
         return None;
     }
     let sample: Vec<&[u8]> = texts.into_iter().filter(|text| text.len() <= SAMPLED_BYTES_MAX).collect();
-    let (outline, templates) = outline_of(&sample);
-    let is_few = templates * TEXTS_PER_TEMPLATE <= sample.len().max(TEXTS_PER_TEMPLATE);
-    (is_few && is_worth_it(&outline, &sample)).then_some(outline)
+    let (outline, templates) = build_outline(&sample);
+    let is_few = templates * TEXTS_PER_TEMPLATE_MIN <= sample.len().max(TEXTS_PER_TEMPLATE_MIN);
+    (is_few && is_worthwhile(&outline, &sample)).then_some(outline)
 }
 
 /// The outline of a sample, and the number of its templates.
-pub(in crate::templates) fn outline_of(sample: &[&[u8]]) -> (Outline, usize) {
+pub(in crate::templates) fn build_outline(sample: &[&[u8]]) -> (Outline, usize) {
     let mut outline = Outline::new(Vec::new(), learn_keys(sample));
-    let mut cut = Cut::default();
+    let mut cut = OutlineSplit::default();
     let mut templates = count_templates(&outline, sample, &mut cut);
-    for candidate in candidates(sample) {
+    for candidate in anchor_candidates(sample) {
         if outline.anchors.len() == ANCHORS_MAX {
             break;
         }
         let anchors = outline.anchors.iter().cloned().chain([candidate]).collect();
         let tried = Outline::new(anchors, outline.keys.clone());
         let count = count_templates(&tried, sample, &mut cut);
-        if count <= TEMPLATES_FEW.max(templates) && count <= templates * TEMPLATES_PER_TEMPLATE + 2 {
+        if count <= TEMPLATES_ALWAYS.max(templates) && count <= templates * TEMPLATES_GROWTH_MAX + 2 {
             (outline, templates) = (tried, count);
         }
     }
@@ -105,11 +107,11 @@ pub(in crate::templates) fn outline_of(sample: &[&[u8]]) -> (Outline, usize) {
 }
 
 /// Number of templates that an outline produces from the sample.
-fn count_templates(outline: &Outline, sample: &[&[u8]], cut: &mut Cut) -> usize {
+fn count_templates(outline: &Outline, sample: &[&[u8]], cut: &mut OutlineSplit) -> usize {
     let (mut templates, mut count) = (OutlineTemplates::default(), 0);
     for text in sample {
-        let text = start_of(text);
-        outline.cut(text, cut);
+        let text = examined_prefix(text);
+        outline.split(text, cut);
         if templates.find(text, &cut.pieces).is_none() {
             templates.insert(text, &cut.pieces, count, Box::default());
             count += 1;
@@ -119,23 +121,23 @@ fn count_templates(outline: &Outline, sample: &[&[u8]], cut: &mut Cut) -> usize 
 }
 
 /// Whether enough bytes of the first lines are outside of free text.
-fn is_worth_it(outline: &Outline, sample: &[&[u8]]) -> bool {
-    let (mut free, mut all, mut cut) = (0, 0, Cut::default());
+fn is_worthwhile(outline: &Outline, sample: &[&[u8]]) -> bool {
+    let (mut free, mut all, mut cut) = (0, 0, OutlineSplit::default());
     for text in sample {
-        outline.cut(text, &mut cut);
-        let is_free = |piece: &Piece| match piece.role {
+        outline.split(text, &mut cut);
+        let is_free = |piece: &OutlineVariable| match piece.role {
             Role::Member { .. } | Role::Lines => false,
             _ => text[piece.start..piece.end].contains(&b' '),
         };
-        let bytes = |piece: &Piece| piece.end - piece.start;
+        let bytes = |piece: &OutlineVariable| piece.end - piece.start;
         free += cut.pieces.iter().filter(|piece| is_free(piece)).map(bytes).sum::<usize>();
         let lines = cut.pieces.iter().filter(|piece| piece.role == Role::Lines);
         all += text.len() - lines.map(bytes).sum::<usize>();
     }
-    free * 100 <= all * FREE_PERCENT_MAX
+    free * 100 <= all * FREE_TEXT_PERCENT_MAX
 }
 
-fn start_of(text: &[u8]) -> &[u8] {
+fn examined_prefix(text: &[u8]) -> &[u8] {
     let mut end = text.len().min(TEXT_BYTES_MAX);
     while end < text.len() && end > 0 && text[end] & 0xc0 == 0x80 {
         end -= 1;
@@ -144,26 +146,26 @@ fn start_of(text: &[u8]) -> &[u8] {
 }
 
 /// The first line of a text of the sample.
-fn line_of(text: &[u8]) -> Line<'_> {
-    let text = start_of(text);
+fn first_line(text: &[u8]) -> Line<'_> {
+    let text = examined_prefix(text);
     Line { text: &text[..memchr(b'\n', text).unwrap_or(text.len())], quotes: true }
 }
 
 /// Candidate words for anchors, the most frequent first.
-fn candidates(sample: &[&[u8]]) -> Vec<Anchor> {
+fn anchor_candidates(sample: &[&[u8]]) -> Vec<Anchor> {
     let mut words: HashMap<&[u8], Word<'_>, FixedState> = HashMap::default();
     let mut tokens: Vec<(Token, &[u8])> = Vec::new();
     for (number, text) in (1usize..).zip(sample) {
         tokens.clear();
-        let mut line = line_of(text);
+        let mut line = first_line(text);
         let text = line.text;
         let mut at = 0;
         while at < text.len() {
-            if CLASS[usize::from(text[at])] & BLANK != 0 {
+            if BYTE_CLASSES[usize::from(text[at])] & BLANK != 0 {
                 at += 1;
                 continue;
             }
-            let (token, mut end) = line.token(at);
+            let (token, mut end) = line.next_token(at);
             if let Token::Pair(pair) = token {
                 end = pair.end;
             }
@@ -195,7 +197,7 @@ fn candidates(sample: &[&[u8]]) -> Vec<Anchor> {
     stable.sort_by_key(|(text, word)| (Reverse(word.texts), word.places / word.occurrences.max(1), *text));
     let anchor = |(text, word): (&[u8], &Word<'_>)| {
         let times = (word.occurrences + word.texts / 2) / word.texts.max(1);
-        Anchor { word: text.into(), times: times.clamp(1, TIMES_MAX) as u8 }
+        Anchor { word: text.into(), times: times.clamp(1, ANCHOR_REPEATS_MAX) as u8 }
     };
     stable.into_iter().take(CANDIDATES_MAX).map(anchor).collect()
 }
@@ -212,30 +214,30 @@ fn neighbour<'t>(token: Option<&(Token, &'t [u8])>) -> Neighbour<'t> {
 
 /// Whether the position of a word is determined; `texts` is the number of texts in the sample.
 fn is_stable(text: &[u8], word: &Word<'_>, words: &HashMap<&[u8], Word<'_>, FixedState>, texts: usize) -> bool {
-    let least = if word.is_mark { MARK_PERCENT_MIN } else { ANCHOR_PERCENT_MIN };
+    let least = if word.is_mark { PUNCTUATION_PERCENT_MIN } else { ANCHOR_PERCENT_MIN };
     if word.texts * 100 < texts * least {
         return false;
     }
-    let is_most = |count: usize, of: usize| count * 100 >= of * BESIDE_PERCENT;
+    let is_most = |count: usize, of: usize| count * 100 >= of * NEIGHBOUR_PERCENT_MIN;
     let most = |beside: &BTreeMap<Neighbour<'_>, usize>| {
         let most = beside.iter().max_by_key(|(_, count)| **count).filter(|(_, count)| is_most(**count, word.texts));
         match most {
-            None => Neighbourhood::Various,
-            Some((Neighbour::Word(other), _)) => words.get(other).map_or(Neighbourhood::Various, |other| {
+            None => UsualNeighbour::Various,
+            Some((Neighbour::Word(other), _)) => words.get(other).map_or(UsualNeighbour::Various, |other| {
                 let with =
                     |beside: &BTreeMap<Neighbour<'_>, usize>| beside.get(&Neighbour::Word(text)).copied().unwrap_or(0);
                 let together = with(&other.before).max(with(&other.after));
-                if is_most(together, other.texts) { Neighbourhood::Close } else { Neighbourhood::Word }
+                if is_most(together, other.texts) { UsualNeighbour::Close } else { UsualNeighbour::Word }
             }),
-            Some(_) => Neighbourhood::Other,
+            Some(_) => UsualNeighbour::Other,
         }
     };
-    if word.is_mark || word.texts * 100 >= texts * EVERYWHERE_PERCENT {
+    if word.is_mark || word.texts * 100 >= texts * ANY_CONTEXT_PERCENT_MIN {
         return true;
     }
     match (most(&word.before), most(&word.after)) {
-        (Neighbourhood::Close, _) | (_, Neighbourhood::Close) => true,
-        (Neighbourhood::Various, Neighbourhood::Other) | (Neighbourhood::Other, Neighbourhood::Various) => true,
+        (UsualNeighbour::Close, _) | (_, UsualNeighbour::Close) => true,
+        (UsualNeighbour::Various, UsualNeighbour::Other) | (UsualNeighbour::Other, UsualNeighbour::Various) => true,
         // The word is a value, which varies while its neighbours stay the same, or its position is not determined.
         _ => false,
     }
@@ -243,7 +245,7 @@ fn is_stable(text: &[u8], word: &Word<'_>, words: &HashMap<&[u8], Word<'_>, Fixe
 
 /// The usual neighbour of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Neighbourhood {
+enum UsualNeighbour {
     /// No neighbour occurs often enough to be usual.
     Various,
     /// A word or mark whose usual neighbour is, in turn, this word.
@@ -260,8 +262,8 @@ fn learn_keys(sample: &[&[u8]]) -> Vec<Key> {
     let mut order: BTreeMap<(&[u8], &[u8]), usize> = BTreeMap::new();
     let mut runs = 0;
     for text in sample {
-        let mut line = line_of(text);
-        let pairs = first_run(&mut line);
+        let mut line = first_line(text);
+        let pairs = first_pair_run(&mut line);
         let key = |pair: &Pair| &line.text[pair.start..pair.equals];
         runs += usize::from(!pairs.is_empty());
         for (at, pair) in pairs.iter().take(KEYS_MAX).enumerate() {
@@ -283,21 +285,21 @@ fn learn_keys(sample: &[&[u8]]) -> Vec<Key> {
         };
         let first = (0..left.len()).min_by_key(|at| before(left[*at].0)).unwrap_or_default();
         let (name, (seen, quoted)) = left.remove(first);
-        let is_required = seen * 1_000 >= runs * REQUIRED_PERMILLE && (quoted == 0 || quoted == seen);
+        let is_required = seen * 1_000 >= runs * REQUIRED_KEY_PERMILLE_MIN && (quoted == 0 || quoted == seen);
         sorted.push(Key { name: name.into(), is_required, is_quoted: quoted > 0 });
     }
     sorted
 }
 
 /// The first run of adjacent pairs in a line.
-fn first_run(line: &mut Line<'_>) -> Vec<Pair> {
+fn first_pair_run(line: &mut Line<'_>) -> Vec<Pair> {
     let mut pairs: Vec<Pair> = Vec::new();
     let mut at = 0;
     while let Some(equals) = memchr(b'=', &line.text[at..]).map(|len| at + len) {
-        let start = line.text[at..equals].iter().rposition(|byte| CLASS[usize::from(*byte)] & DELIMITER != 0);
+        let start = line.text[at..equals].iter().rposition(|byte| BYTE_CLASSES[usize::from(*byte)] & DELIMITER != 0);
         let start = start.map_or(at, |before| at + before + 1);
-        debug_assert_eq!(run(line.text, start, DELIMITER), equals, "a key ends at its equals sign");
-        let pair = line.pair(start, equals);
+        debug_assert_eq!(run_end(line.text, start, DELIMITER), equals, "a key ends at its equals sign");
+        let pair = line.parse_pair(start, equals);
         match (pair, pairs.last()) {
             (None, None) => {}
             (None, Some(_)) => break,

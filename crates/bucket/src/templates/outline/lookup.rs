@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use foldhash::fast::FixedState;
 use quarry_stdx::number::u32_of;
 
-use super::{Piece, Role};
-use crate::templates::classes::same;
-use crate::templates::dictionary::{fold, short_hash};
+use super::{OutlineVariable, Role};
+use crate::templates::classes::texts_equal;
+use crate::templates::dictionary::{fold_multiply, short_hash};
 
 /// Templates of an outline.
 #[derive(Debug, Default)]
@@ -35,8 +35,8 @@ pub(in crate::templates) struct OutlineTemplate {
 impl OutlineTemplates {
     /// The template of a text with these variables.
     #[inline]
-    pub(in crate::templates) fn find(&mut self, text: &[u8], pieces: &[Piece]) -> Option<&OutlineTemplate> {
-        let is_of = |at: u32| self.templates.get(at as usize).is_some_and(|known| known.is_of(text, pieces));
+    pub(in crate::templates) fn find(&mut self, text: &[u8], pieces: &[OutlineVariable]) -> Option<&OutlineTemplate> {
+        let is_of = |at: u32| self.templates.get(at as usize).is_some_and(|known| known.matches(text, pieces));
         if !is_of(self.last) {
             self.last = self.by_hash.get(&hash_of(text, pieces))?.iter().copied().find(|at| is_of(*at))?;
         }
@@ -44,7 +44,13 @@ impl OutlineTemplates {
     }
 
     /// Adds the template of a text with these variables.
-    pub(in crate::templates) fn insert(&mut self, text: &[u8], pieces: &[Piece], template: u32, columns: Box<[u32]>) {
+    pub(in crate::templates) fn insert(
+        &mut self,
+        text: &[u8],
+        pieces: &[OutlineVariable],
+        template: u32,
+        columns: Box<[u32]>,
+    ) {
         let (mut literals, mut variables, mut at) = (Vec::new(), Vec::with_capacity(pieces.len()), 0);
         for piece in pieces {
             literals.extend_from_slice(&text[at..piece.start]);
@@ -59,31 +65,31 @@ impl OutlineTemplates {
 }
 
 impl OutlineTemplate {
-    fn is_of(&self, text: &[u8], pieces: &[Piece]) -> bool {
+    fn matches(&self, text: &[u8], pieces: &[OutlineVariable]) -> bool {
         let (mut start, mut at) = (0, 0);
         let are_same = self.variables.len() == pieces.len()
             && self.variables.iter().zip(pieces).all(|((end, role), piece)| {
                 let literal = &self.literals[start..*end as usize];
-                let is_same = *role == piece.role && same(literal, &text[at..piece.start]);
+                let is_same = *role == piece.role && texts_equal(literal, &text[at..piece.start]);
                 (start, at) = (*end as usize, piece.end);
                 is_same
             });
-        are_same && same(&self.literals[start..], &text[at..])
+        are_same && texts_equal(&self.literals[start..], &text[at..])
     }
 }
 
-fn hash_of(text: &[u8], pieces: &[Piece]) -> u64 {
+fn hash_of(text: &[u8], pieces: &[OutlineVariable]) -> u64 {
     let (mut hash, mut at) = (0, 0);
     for piece in pieces {
         let literal = u64::from(short_hash(&text[at..piece.start]));
-        hash = fold(hash ^ (literal << 32 | u64::from(tag_of(piece.role))));
+        hash = fold_multiply(hash ^ (literal << 32 | u64::from(role_tag(piece.role))));
         at = piece.end;
     }
-    fold(hash ^ u64::from(short_hash(&text[at..])))
+    fold_multiply(hash ^ u64::from(short_hash(&text[at..])))
 }
 
 /// Number of a role, distinct for every role.
-fn tag_of(role: Role) -> u32 {
+fn role_tag(role: Role) -> u32 {
     let number = |kind: u8, run: u8, key: u8| u32::from_le_bytes([key, run, kind, 0]);
     match role {
         Role::Literal => number(1, 0, 0),
@@ -99,13 +105,17 @@ mod tests {
     use super::*;
 
     /// Literals and variables of a text in which `|` marks variables, with one role for each.
-    fn pieces_of(text: &str, roles: &[Role]) -> (Vec<u8>, Vec<Piece>) {
+    fn pieces_of(text: &str, roles: &[Role]) -> (Vec<u8>, Vec<OutlineVariable>) {
         let (mut bytes, mut pieces, mut roles) = (Vec::new(), Vec::new(), roles.iter());
         for (number, part) in text.split('|').enumerate() {
             let start = bytes.len();
             bytes.extend_from_slice(part.as_bytes());
             if number % 2 == 1 {
-                pieces.push(Piece { start, end: bytes.len(), role: *roles.next().expect("a role for each variable") });
+                pieces.push(OutlineVariable {
+                    start,
+                    end: bytes.len(),
+                    role: *roles.next().expect("a role for each variable"),
+                });
             }
         }
         (bytes, pieces)

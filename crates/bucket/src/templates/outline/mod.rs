@@ -17,15 +17,15 @@ pub(super) mod lookup;
 
 use memchr::memchr;
 
-use super::classes::{BLANK, CLASS, DELIMITER, KEY, Marks, VALUE_END, has_digit, run, same};
-use super::variables::{Variable, VariableKind, closing_quote, trim_chunk};
+use super::classes::{BLANK, BYTE_CLASSES, ByteMarks, DELIMITER, KEY, VALUE_END, has_digit, run_end, texts_equal};
+use super::variables::{Variable, VariableKind, find_closing_quote, trim_punctuation};
 
 /// Maximum number of anchors of an outline, and number of slots of the table that finds them.
 const ANCHORS_MAX: usize = 48;
 const ANCHOR_SLOTS: usize = 256;
 /// Maximum number of optional keys, and of runs of pairs in one text that get variables for them.
 const KEYS_MAX: usize = 64;
-const RUNS_MAX: u8 = 2;
+const PAIR_RUNS_MAX: u8 = 2;
 /// Maximum bytes of a key.
 const KEY_BYTES_MAX: usize = 64;
 
@@ -73,7 +73,7 @@ pub(super) enum Role {
 
 /// A variable of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct OutlineVariable {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) role: Role,
@@ -81,15 +81,15 @@ pub(super) struct Piece {
 
 /// The variables of one text.
 #[derive(Debug, Default)]
-pub(super) struct Cut {
-    pub(super) pieces: Vec<Piece>,
+pub(super) struct OutlineSplit {
+    pub(super) pieces: Vec<OutlineVariable>,
     pairs: Vec<Pair>,
-    marks: Marks,
+    marks: ByteMarks,
 }
 
-impl Cut {
+impl OutlineSplit {
     fn push(&mut self, start: usize, end: usize, role: Role) {
-        self.pieces.push(Piece { start, end, role });
+        self.pieces.push(OutlineVariable { start, end, role });
     }
 
     /// Bytes of a text outside of its variables.
@@ -128,7 +128,7 @@ impl Outline {
     fn new(anchors: Vec<Anchor>, keys: Vec<Key>) -> Outline {
         let mut slots = Box::new([0u8; ANCHOR_SLOTS]);
         for (number, anchor) in (1u8..).zip(&anchors) {
-            let mut slot = slot_of(&anchor.word);
+            let mut slot = word_slot(&anchor.word);
             while slots[usize::from(slot)] != 0 {
                 slot = slot.wrapping_add(1);
             }
@@ -145,10 +145,10 @@ impl Outline {
     /// Number of the anchor for this word.
     #[inline(always)]
     fn anchor(&self, word: &[u8]) -> Option<usize> {
-        let mut slot = slot_of(word);
+        let mut slot = word_slot(word);
         loop {
             let number = usize::from(self.slots[usize::from(slot)]).checked_sub(1)?;
-            if same(&self.anchors[number].word, word) {
+            if texts_equal(&self.anchors[number].word, word) {
                 return Some(number);
             }
             slot = slot.wrapping_add(1);
@@ -156,19 +156,20 @@ impl Outline {
     }
 
     /// Finds the variables of a text.
-    pub(super) fn cut(&self, text: &[u8], cut: &mut Cut) {
+    pub(super) fn split(&self, text: &[u8], cut: &mut OutlineSplit) {
         cut.pieces.clear();
         let head = memchr(b'\n', text).unwrap_or(text.len());
         let line = Line { text: &text[..head], quotes: true };
         let mut marks = std::mem::take(&mut cut.marks);
-        marks.set(line.text);
+        marks.compute(line.text);
         let (free, used) = (None, [0; ANCHORS_MAX]);
-        let mut cutter = Cutter { outline: self, line, marks: &marks, cut, free, has_equals: false, used, runs: 0 };
+        let mut cutter =
+            OutlineSplitter { outline: self, line, marks: &marks, cut, free, has_equals: false, used, runs: 0 };
         let mut at = 0;
         while at < head {
-            at = cutter.step(at);
+            at = cutter.process_next(at);
         }
-        cutter.close();
+        cutter.end_free_text();
         cut.marks = marks;
         if head + 1 < text.len() {
             cut.push(head + 1, text.len(), Role::Lines);
@@ -178,7 +179,7 @@ impl Outline {
 
 /// Slot of a word in the table of [`ANCHOR_SLOTS`] slots.
 #[inline]
-fn slot_of(word: &[u8]) -> u8 {
+fn word_slot(word: &[u8]) -> u8 {
     let (first, last) = (word.first().copied().unwrap_or_default(), word.last().copied().unwrap_or_default());
     first.wrapping_mul(5).wrapping_add(last.wrapping_mul(67)).wrapping_add((word.len() as u8).wrapping_mul(29))
 }
@@ -193,18 +194,18 @@ struct Line<'t> {
 impl Line<'_> {
     /// The token at `at`, which is not a blank, and its end.
     #[inline]
-    fn token(&mut self, at: usize) -> (Token, usize) {
+    fn next_token(&mut self, at: usize) -> (Token, usize) {
         let byte = self.text[at];
-        if CLASS[usize::from(byte)] & DELIMITER != 0 {
+        if BYTE_CLASSES[usize::from(byte)] & DELIMITER != 0 {
             return match byte {
-                b'"' => match self.closing(at + 1) {
+                b'"' => match self.closing_quote(at + 1) {
                     Some(close) => (Token::Quoted, close + 1),
                     None => (Token::Mark, at + 1),
                 },
                 _ => (Token::Mark, at + 1),
             };
         }
-        let (end, pair) = self.chunk(at);
+        let (end, pair) = self.read_chunk(at);
         match pair {
             Some(pair) => (Token::Pair(pair), end),
             None if has_digit(self.text, at, end) => (Token::Number, end),
@@ -214,32 +215,32 @@ impl Line<'_> {
 
     /// The end of the word or number at `at`, or the pair whose key begins there, with the end of that key.
     #[inline]
-    fn chunk(&mut self, at: usize) -> (usize, Option<Pair>) {
-        let mut end = run(self.text, at, DELIMITER);
+    fn read_chunk(&mut self, at: usize) -> (usize, Option<Pair>) {
+        let mut end = run_end(self.text, at, DELIMITER);
         // A comma between digits does not end a number: `00:00:00,017`.
         while self.text.get(end) == Some(&b',')
             && self.text[end - 1].is_ascii_digit()
             && self.text.get(end + 1).is_some_and(u8::is_ascii_digit)
         {
-            end = run(self.text, end + 1, DELIMITER);
+            end = run_end(self.text, end + 1, DELIMITER);
         }
         if self.text.get(end) == Some(&b'=')
-            && let Some(pair) = self.pair(at, end)
+            && let Some(pair) = self.parse_pair(at, end)
         {
             return (end, Some(pair));
         }
-        (trim_chunk(self.text, at, end), None)
+        (trim_punctuation(self.text, at, end), None)
     }
 
-    fn closing(&mut self, from: usize) -> Option<usize> {
-        let close = if self.quotes { closing_quote(self.text, from) } else { None };
+    fn closing_quote(&mut self, from: usize) -> Option<usize> {
+        let close = if self.quotes { find_closing_quote(self.text, from) } else { None };
         self.quotes = close.is_some();
         close
     }
 
     /// The pair whose key lies between `start` and the equals sign.
-    fn pair(&mut self, start: usize, equals: usize) -> Option<Pair> {
-        let is_key_byte = |byte: &u8| CLASS[usize::from(*byte)] & KEY != 0;
+    fn parse_pair(&mut self, start: usize, equals: usize) -> Option<Pair> {
+        let is_key_byte = |byte: &u8| BYTE_CLASSES[usize::from(*byte)] & KEY != 0;
         let key = &self.text[start..equals];
         let is_key = start.checked_sub(1).is_some_and(|before| self.text[before] == b' ')
             && (1..=KEY_BYTES_MAX).contains(&key.len())
@@ -251,28 +252,28 @@ impl Line<'_> {
         let (value, mut end, is_quoted) = match self.text.get(equals + 1)? {
             b'=' => return None,
             b'"' => {
-                let close = self.closing(equals + 2)?;
+                let close = self.closing_quote(equals + 2)?;
                 ((equals + 2, close), close + 1, true)
             }
             _ => {
-                let end = run(self.text, equals + 1, VALUE_END);
+                let end = run_end(self.text, equals + 1, VALUE_END);
                 ((equals + 1, end), end, false)
             }
         };
         if matches!(self.text.get(end), Some(b',' | b';')) {
             end += 1;
         }
-        let is_end = self.text.get(end).is_none_or(|byte| CLASS[usize::from(*byte)] & BLANK != 0);
+        let is_end = self.text.get(end).is_none_or(|byte| BYTE_CLASSES[usize::from(*byte)] & BLANK != 0);
         (value.1 > value.0 && is_end).then_some(Pair { start, equals, value, end, is_quoted })
     }
 }
 
-struct Cutter<'t, 'o> {
+struct OutlineSplitter<'t, 'o> {
     outline: &'o Outline,
     line: Line<'t>,
     /// Marks of the line.
-    marks: &'o Marks,
-    cut: &'o mut Cut,
+    marks: &'o ByteMarks,
+    cut: &'o mut OutlineSplit,
     /// The current free text, and whether it contains an equals sign.
     free: Option<(usize, usize)>,
     has_equals: bool,
@@ -281,23 +282,23 @@ struct Cutter<'t, 'o> {
     runs: u8,
 }
 
-impl Cutter<'_, '_> {
+impl OutlineSplitter<'_, '_> {
     /// Processes the blank or token at `at`; returns where to continue.
     #[inline]
-    fn step(&mut self, at: usize) -> usize {
+    fn process_next(&mut self, at: usize) -> usize {
         let text = self.line.text;
         let byte = text[at];
-        if CLASS[usize::from(byte)] & BLANK != 0 {
+        if BYTE_CLASSES[usize::from(byte)] & BLANK != 0 {
             return at + 1;
         }
         // Punctuation immediately after a literal or a number is literal.
         if self.free.is_none() && at > 0 && matches!(byte, b'.' | b',' | b';' | b':' | b'?' | b'!') {
             return at + 1;
         }
-        if CLASS[usize::from(byte)] & DELIMITER == 0 {
-            return self.chunks(at);
+        if BYTE_CLASSES[usize::from(byte)] & DELIMITER == 0 {
+            return self.process_chunks(at);
         }
-        let (token, end) = self.line.token(at);
+        let (token, end) = self.line.next_token(at);
         match token {
             Token::Quoted if self.free.is_none() => {
                 if end - at > 2 {
@@ -307,8 +308,8 @@ impl Cutter<'_, '_> {
             }
             // A delimiter; chunks were processed above.
             Token::Mark | Token::Word | Token::Number | Token::Pair(_) => {
-                if self.is_anchor(&text[at..end]) {
-                    self.close();
+                if self.count_anchor(&text[at..end]) {
+                    self.end_free_text();
                     return end;
                 }
                 self.has_equals |= byte == b'=';
@@ -322,22 +323,22 @@ impl Cutter<'_, '_> {
     /// Processes the chunk at `at` and all chunks that follow after single blanks; returns where to continue. Sentences
     /// are read mostly here.
     #[inline]
-    fn chunks(&mut self, mut at: usize) -> usize {
+    fn process_chunks(&mut self, mut at: usize) -> usize {
         let text = self.line.text;
         loop {
             let stop = self.marks.chunk_end(text, at);
             let next = text.get(stop);
             if matches!(next, Some(b',' | b'=')) {
-                return self.chunk(at);
+                return self.process_chunk(at);
             }
-            let end = trim_chunk(text, at, stop);
-            self.word(at, end);
+            let end = trim_punctuation(text, at, stop);
+            self.process_word(at, end);
             if end < stop || next != Some(&b' ') {
                 return end;
             }
             at = stop + 1;
             match text.get(at) {
-                Some(byte) if CLASS[usize::from(*byte)] & DELIMITER == 0 && !matches!(byte, b'.' | b':') => {}
+                Some(byte) if BYTE_CLASSES[usize::from(*byte)] & DELIMITER == 0 && !matches!(byte, b'.' | b':') => {}
                 _ => return at,
             }
         }
@@ -345,12 +346,12 @@ impl Cutter<'_, '_> {
 
     /// Like [`Cutter::chunks`], for one chunk that may be the key of a pair or continue after a comma.
     #[inline(never)]
-    fn chunk(&mut self, at: usize) -> usize {
-        let (end, pair) = self.line.chunk(at);
+    fn process_chunk(&mut self, at: usize) -> usize {
+        let (end, pair) = self.line.read_chunk(at);
         match pair {
-            Some(pair) => self.pairs(pair),
+            Some(pair) => self.process_pairs(pair),
             None => {
-                self.word(at, end);
+                self.process_word(at, end);
                 end
             }
         }
@@ -358,9 +359,9 @@ impl Cutter<'_, '_> {
 
     /// Processes a word or a number.
     #[inline(always)]
-    fn word(&mut self, start: usize, end: usize) {
-        if self.is_anchor(&self.line.text[start..end]) {
-            self.close();
+    fn process_word(&mut self, start: usize, end: usize) {
+        if self.count_anchor(&self.line.text[start..end]) {
+            self.end_free_text();
         } else if let Some((_, free_end)) = &mut self.free {
             *free_end = end;
         } else if self.marks.has_digit(start, end) {
@@ -372,7 +373,7 @@ impl Cutter<'_, '_> {
 
     /// Whether a word is an anchor here; counts the occurrence if so.
     #[inline(always)]
-    fn is_anchor(&mut self, word: &[u8]) -> bool {
+    fn count_anchor(&mut self, word: &[u8]) -> bool {
         let Some(anchor) = self.outline.anchor(word) else { return false };
         let is_left = self.used[anchor] < self.outline.anchors[anchor].times;
         self.used[anchor] += u8::from(is_left);
@@ -380,7 +381,7 @@ impl Cutter<'_, '_> {
     }
 
     /// Ends the free text.
-    fn close(&mut self) {
+    fn end_free_text(&mut self) {
         if let Some((start, end)) = self.free.take() {
             let role = if self.has_equals { Role::Equals } else { Role::Literal };
             self.cut.push(start, end, role);
@@ -389,7 +390,7 @@ impl Cutter<'_, '_> {
     }
 
     /// Processes a run of pairs that begins with this one.
-    fn pairs(&mut self, first: Pair) -> usize {
+    fn process_pairs(&mut self, first: Pair) -> usize {
         let text = self.line.text;
         let start = first.start;
         self.cut.pairs.clear();
@@ -399,20 +400,20 @@ impl Cutter<'_, '_> {
             self.cut.pairs.push(pair);
             next = None;
             if text.get(end) == Some(&b' ') {
-                let key = run(text, end + 1, DELIMITER);
+                let key = run_end(text, end + 1, DELIMITER);
                 if text.get(key) == Some(&b'=') {
-                    next = self.line.pair(end + 1, key);
+                    next = self.line.parse_pair(end + 1, key);
                 }
             }
         }
-        if self.runs == RUNS_MAX {
+        if self.runs == PAIR_RUNS_MAX {
             self.free = Some((self.free.map_or(start, |(from, _)| from), end));
             self.has_equals = true;
             return end;
         }
-        self.close();
+        self.end_free_text();
         let pieces = self.cut.pieces.len();
-        let known = self.known_pairs(start - 1);
+        let known = self.process_known_pairs(start - 1);
         if known.is_none() {
             self.cut.pieces.truncate(pieces);
         }
@@ -426,12 +427,12 @@ impl Cutter<'_, '_> {
 
     /// Adds variables for those pairs of a run that come in the order of the keys, from the blank before the first
     /// pair. Returns the end of the last of these pairs; `None` if a required pair is missing.
-    fn known_pairs(&mut self, from: usize) -> Option<usize> {
+    fn process_known_pairs(&mut self, from: usize) -> Option<usize> {
         let text = self.line.text;
         let (mut next, mut at) = (0, from);
         for (number, key) in (0u8..).zip(&self.outline.keys) {
             let found =
-                self.cut.pairs.get(next).copied().filter(|pair| same(&text[pair.start..pair.equals], &key.name));
+                self.cut.pairs.get(next).copied().filter(|pair| texts_equal(&text[pair.start..pair.equals], &key.name));
             match found {
                 Some(pair) if key.is_required => {
                     if pair.is_quoted != key.is_quoted {
@@ -455,7 +456,7 @@ impl Cutter<'_, '_> {
 pub(super) fn split_pair(text: &[u8], variables: &mut Vec<Variable>) -> Option<()> {
     let equals = memchr(b'=', text)?;
     let mut line = Line { text, quotes: true };
-    let pair = line.pair(1, equals).filter(|pair| pair.end == text.len())?;
+    let pair = line.parse_pair(1, equals).filter(|pair| pair.end == text.len())?;
     let kind = if pair.is_quoted { VariableKind::Quoted } else { VariableKind::Value };
     variables.push(Variable { start: pair.value.0, end: pair.value.1, kind });
     Some(())

@@ -77,13 +77,13 @@ pub(crate) fn format_and_numbers() -> impl Strategy<Value = (NumberFormat, Vec<i
 
 proptest! {
     #[test]
-    fn numbers_have_the_tokens_of_their_texts((format, numbers) in format_and_numbers()) {
+    fn hashes_of_numbers_are_those_of_their_text_tokens((format, numbers) in format_and_numbers()) {
         prop_assert_eq!(collected(format, &numbers), expected(format, &numbers), "{:?} {:?}", format, numbers);
     }
 }
 
 #[test]
-fn negative_numbers_lose_their_sign_and_ids_of_all_bits_do_not() {
+fn negative_numbers_drop_their_sign_but_64_bit_ids_do_not() {
     for (format, numbers) in [
         (NumberFormat::Integer, vec![-5, 5, 0, i64::MAX]),
         (NumberFormat::Hex { digits: 16 }, vec![-1, 1, i64::MIN]),
@@ -94,9 +94,9 @@ fn negative_numbers_lose_their_sign_and_ids_of_all_bits_do_not() {
 }
 
 #[test]
-fn texts_are_hashed_token_by_token_in_lower_case() {
+fn texts_are_hashed_as_lower_case_tokens() {
     let mut rare = Vec::new();
-    add_texts([&b"Wa1-B2"[..], b"", "GRÖSSE".as_bytes()].into_iter(), &mut rare);
+    add_text_hashes([&b"Wa1-B2"[..], b"", "GRÖSSE".as_bytes()].into_iter(), &mut rare);
     let hashes = ["wa1", "b2", "grösse"].map(|term| hash_term(Namespace::Tokens, term.as_bytes()));
     assert_eq!(rare, hashes);
 }

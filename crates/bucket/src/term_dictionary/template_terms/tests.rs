@@ -15,7 +15,7 @@ fn truth(slab: &TemplateSlab) -> BTreeMap<Vec<u8>, u64> {
     let SlabValues::Templates { templates, codes } = &column.values else { panic!("column 0 is templates") };
     let mut filler = Filler { slab, next: vec![0; slab.columns.len()], text: Vec::new() };
     let (mut truth, mut lower) = (BTreeMap::<Vec<u8>, u64>::new(), Vec::new());
-    for (page, places) in pages_of(column) {
+    for (page, places) in value_ranges_by_page(column) {
         for code in &codes[places] {
             filler.text.clear();
             filler.fill(&templates[*code as usize]);
@@ -110,7 +110,7 @@ fn hash(token: &str) -> u64 {
 }
 
 #[test]
-fn what_repeats_is_in_the_term_dictionary_and_what_does_not_is_hashed() {
+fn repeated_tokens_are_in_the_dictionary_and_rare_tokens_are_hashed() {
     let slab = TemplateSlab {
         columns: vec![
             templates(
@@ -138,7 +138,7 @@ fn what_repeats_is_in_the_term_dictionary_and_what_does_not_is_hashed() {
 }
 
 #[test]
-fn clean_edges_fill_no_text() {
+fn templates_with_clean_edges_are_not_filled() {
     let slab = TemplateSlab {
         columns: vec![
             templates(None, &[template(&[Ok("id="), Err(1), Ok(" 100% "), Err(2)])], &[0, 0], &[0, 1, 2]),
@@ -174,7 +174,7 @@ fn nested_templates_straddle_inside_and_at_their_ends() {
 }
 
 #[test]
-fn empty_variables_let_their_neighbours_touch() {
+fn neighbours_of_empty_variables_may_form_tokens() {
     let slab = TemplateSlab {
         columns: vec![
             templates(None, &[template(&[Ok("left"), Err(1), Ok("right")])], &[0, 0], &[0, 1, 2]),

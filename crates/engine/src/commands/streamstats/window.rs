@@ -14,7 +14,7 @@ use quarry_eval::aggregate::running_state::{Running, Sums, is_by_arrival, multiv
 use quarry_eval::aggregate::{DistinctResult, FunctionBody, LIST_VALUES_MAX};
 use quarry_eval::rows::Value;
 use quarry_event::TimeNs;
-use quarry_event::value::{compare, exact_number, parse_number};
+use quarry_event::value::{compare, parse_exact_number, parse_number};
 
 /// Approximate bytes of a value's count, besides its text.
 const VALUE_COUNT_BYTES: usize = size_of::<(Box<str>, usize)>() + 16;
@@ -290,7 +290,7 @@ pub(super) trait Foldable: Copy + Default {
 impl Foldable for Sums {
     fn from_values(values: &[String]) -> Sums {
         let mut sums = Sums::default();
-        values.iter().filter_map(|value| exact_number(value)).for_each(|number| sums.add(number));
+        values.iter().filter_map(|value| parse_exact_number(value)).for_each(|number| sums.add(number));
         sums
     }
 

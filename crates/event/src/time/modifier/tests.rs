@@ -88,7 +88,7 @@ const SNAPPED: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn relative_times_count_from_now() {
+fn relative_times_are_based_on_now() {
     for tz in [TimeZone::UTC, zone("America/New_York"), zone("Asia/Kolkata"), fixed_zone(-5 * 3600)] {
         check(&tz, NOW, RELATIVE);
         check(&tz, NOW, SNAPPED);
@@ -100,7 +100,7 @@ fn relative_times_count_from_now() {
 }
 
 #[test]
-fn a_day_the_month_lacks_becomes_its_last() {
+fn days_beyond_the_month_become_its_last_day() {
     check(
         &TimeZone::UTC,
         "2026-03-31T12:00:00",
@@ -118,7 +118,7 @@ fn a_day_the_month_lacks_becomes_its_last() {
 /// Berlin leaves summer time on 2026-10-25 at 03:00, when the clock is set back to 02:00, and enters it on 2026-03-29
 /// at 02:00.
 #[test]
-fn clock_changes_keep_the_time_of_day_for_days_and_the_duration_for_hours() {
+fn across_clock_changes_days_keep_the_time_and_hours_the_duration() {
     let tz = zone("Europe/Berlin");
     check(
         &tz,
@@ -149,7 +149,7 @@ fn a_day_may_begin_after_midnight() {
 }
 
 #[test]
-fn absolute_times_are_local_unless_they_say_otherwise() {
+fn absolute_times_without_zone_are_local() {
     let tz = zone("Europe/Berlin");
     check(
         &tz,
@@ -175,7 +175,7 @@ fn absolute_times_are_local_unless_they_say_otherwise() {
 }
 
 #[test]
-fn epochs_are_read_without_rounding() {
+fn epochs_are_parsed_without_rounding() {
     for (text, expected) in [
         ("0", Some(0)),
         ("1795248930", Some(1_795_248_930_000_000_000)),
@@ -203,7 +203,7 @@ fn epochs_are_read_without_rounding() {
 }
 
 #[test]
-fn what_is_no_time_is_refused_with_a_reason() {
+fn invalid_times_are_rejected_with_a_reason() {
     for text in ["26.11.2026", "1.2.3"] {
         let refused = parse_time(text, 0, &TimeZone::UTC);
         assert!(matches!(refused, Err(ModifierError::Unreadable { .. })), "{text}: {refused:?}");
@@ -239,7 +239,7 @@ fn what_is_no_time_is_refused_with_a_reason() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_without_panic(text in "\\PC{0,12}|[-+@0-9smhdwqy]{0,10}", now in any::<i64>()) {
+    fn parsing_arbitrary_text_does_not_panic(text in "\\PC{0,12}|[-+@0-9smhdwqy]{0,10}", now in any::<i64>()) {
         for tz in [TimeZone::UTC, TimeZone::get("Europe/Berlin").unwrap()] {
             parse_time(&text, now, &tz).ok();
             apply_modifier(&text, now, &tz).ok();
@@ -249,7 +249,7 @@ proptest! {
     }
 
     #[test]
-    fn snaps_go_back_and_stay(
+    fn snapping_rounds_down_and_is_idempotent(
         now in -5_000_000_000_000_000_000i64..5_000_000_000_000_000_000,
         unit in prop::sample::select(vec!["s", "m", "h", "d", "w", "w1", "w5", "mon", "q", "y"]),
         name in prop::sample::select(vec!["UTC", "Europe/Berlin", "America/Santiago", "Australia/Lord_Howe", "Asia/Kolkata"]),

@@ -15,7 +15,7 @@ fn at(local: &str, tz: &TimeZone) -> TimeNs {
 }
 
 #[test]
-fn spans_are_read() {
+fn spans_are_parsed() {
     for (text, amount, unit) in [
         ("5m", 5, SpanUnit::Minute),
         ("h", 1, SpanUnit::Hour),
@@ -42,7 +42,7 @@ fn spans_are_read() {
 }
 
 #[test]
-fn every_unit_is_read_back_from_its_name() {
+fn unit_names_round_trip() {
     for unit in [
         SpanUnit::Microsecond,
         SpanUnit::Millisecond,
@@ -62,7 +62,7 @@ fn every_unit_is_read_back_from_its_name() {
 }
 
 #[test]
-fn buckets_begin_where_people_expect() {
+fn buckets_start_at_round_times() {
     let tz = TimeZone::UTC;
     for (span, time, floor, next) in [
         ("5m", "2026-11-21T08:17:30", "2026-11-21T08:15:00", "2026-11-21T08:20:00"),
@@ -90,7 +90,7 @@ fn buckets_begin_where_people_expect() {
 }
 
 #[test]
-fn days_follow_the_local_clock_through_its_changes() {
+fn day_buckets_follow_local_clock_changes() {
     let tz = zone("Europe/Berlin");
     let day = Span::new(1, SpanUnit::Day);
     let hours = |from: &str| {
@@ -111,7 +111,7 @@ fn days_follow_the_local_clock_through_its_changes() {
 }
 
 #[test]
-fn the_ends_of_time_saturate() {
+fn bucket_bounds_saturate_at_the_time_limits() {
     for text in ["1s", "1h", "1d", "1w", "1mon", "100y", "1000000000y", "1000000000d", "1000000000h", "1000000000mon"] {
         let span = Span::parse(text).unwrap();
         for tz in [TimeZone::UTC, zone("Pacific/Auckland")] {
@@ -125,7 +125,7 @@ fn the_ends_of_time_saturate() {
 
 proptest! {
     #[test]
-    fn buckets_hold_their_times_and_leave_no_gap(
+    fn buckets_contain_their_times_without_gaps(
         time in -5_000_000_000_000_000_000i64..5_000_000_000_000_000_000,
         text in prop::sample::select(vec!["7s", "10m", "4h", "1d", "3d", "1w", "2w@w1", "1mon", "5mon", "1q", "1y"]),
         name in prop::sample::select(vec!["UTC", "Europe/Berlin", "America/Santiago", "Australia/Lord_Howe", "Pacific/Apia"]),

@@ -7,7 +7,7 @@ use crate::time::fixed_zone;
 const TIME: TimeNs = 1_772_701_623_123_456_789;
 
 #[test]
-fn every_directive_writes_its_part() {
+fn every_directive_is_formatted() {
     for (format, expected) in [
         ("%Y", "2026"),
         ("%C", "20"),
@@ -50,7 +50,7 @@ fn every_directive_writes_its_part() {
 }
 
 #[test]
-fn zones_move_the_clock_and_name_themselves() {
+fn zones_determine_local_time_and_zone_name() {
     let format = "%F %T %z %:z %::z %:::z %Ez %Z";
     for (name, expected) in [
         ("America/New_York", "2026-03-05 04:07:03 -0500 -05:00 -05:00:00 -05 -300 EST"),
@@ -65,7 +65,7 @@ fn zones_move_the_clock_and_name_themselves() {
 }
 
 #[test]
-fn weeks_belong_to_the_year_of_their_thursday() {
+fn iso_weeks_belong_to_the_year_of_their_thursday() {
     for (date, weeks) in [
         ("2026-01-01", "2026 01 00 00"),
         ("2025-12-29", "2026 01 52 52"),
@@ -81,7 +81,7 @@ fn weeks_belong_to_the_year_of_their_thursday() {
 }
 
 #[test]
-fn half_days_and_instants_before_the_epoch() {
+fn twelve_hour_clock_and_times_before_the_epoch_are_formatted() {
     let hour = 3_600 * super::super::NS_PER_SEC;
     for (hours, expected) in [(0, "12 AM"), (1, "01 AM"), (11, "11 AM"), (12, "12 PM"), (13, "01 PM"), (23, "11 PM")] {
         assert_eq!(strftime(hours * hour, "%I %p", &TimeZone::UTC), expected);

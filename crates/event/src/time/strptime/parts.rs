@@ -93,18 +93,22 @@ impl DateTimeParts {
         let second_of_day = self.second_of_day()?;
         let at = |days: i64| self.instant(Civil { days, second_of_day, nanos }, context);
         match (self.year, self.month, self.day) {
-            (Some(year), Some(month), Some(day)) => at(date(i64::from(year), month, day)?),
+            (Some(year), Some(month), Some(day)) => at(day_number(i64::from(year), month, day)?),
             (None, Some(month), Some(day)) => {
-                let year = year_for(month, day, context.now, at)?;
-                at(date(year, month, day)?)
+                let year = infer_year(month, day, context.now, at)?;
+                at(day_number(year, month, day)?)
             }
-            _ => self.resolve_rare(context, at),
+            _ => self.resolve_without_calendar_date(context, at),
         }
     }
 
     /// The instant for a day of the year, an ISO week, or a text without any date.
     #[cold]
-    fn resolve_rare(&self, context: &ResolveContext<'_>, at: impl Fn(i64) -> Option<TimeNs>) -> Option<TimeNs> {
+    fn resolve_without_calendar_date(
+        &self,
+        context: &ResolveContext<'_>,
+        at: impl Fn(i64) -> Option<TimeNs>,
+    ) -> Option<TimeNs> {
         if let (Some(year), Some(day)) = (self.year, self.day_of_year) {
             let length = if is_leap(i64::from(year)) { 366 } else { 365 };
             return if day <= length { at(days_from_date(i64::from(year), 1, 1) + i64::from(day) - 1) } else { None };
@@ -153,7 +157,7 @@ impl DateTimeParts {
 
 /// Day number of a date; `None` if the date is invalid.
 #[inline]
-fn date(year: i64, month: u8, day: u8) -> Option<i64> {
+fn day_number(year: i64, month: u8, day: u8) -> Option<i64> {
     let (month, day) = (i64::from(month), i64::from(day));
     if day > 28 && day > days_in_month(year, month) {
         return None;
@@ -163,12 +167,12 @@ fn date(year: i64, month: u8, day: u8) -> Option<i64> {
 
 /// Year of a timestamp without one: the latest year in which `month` and `day` exist and the instant is at most
 /// [`YEARLESS_FUTURE_NS_MAX`] after `now`. `instant_of` returns the instant for a day number.
-pub fn year_for(month: u8, day: u8, now: TimeNs, instant_of: impl Fn(i64) -> Option<TimeNs>) -> Option<i64> {
+pub fn infer_year(month: u8, day: u8, now: TimeNs, instant_of: impl Fn(i64) -> Option<TimeNs>) -> Option<i64> {
     let latest = now.saturating_add(YEARLESS_FUTURE_NS_MAX);
     // In another time zone, the date may be a day later than in UTC.
     let (newest, _, _) = date_from_days(latest.div_euclid(NS_PER_SEC * SECS_PER_DAY) + 1);
     (newest - LEAP_GAP_YEARS_MAX..=newest).rev().find(|year| {
-        let time = date(*year, month, day).and_then(&instant_of);
+        let time = day_number(*year, month, day).and_then(&instant_of);
         time.is_some_and(|time| time <= latest)
     })
 }

@@ -38,7 +38,7 @@ impl Item {
                 parts.weekday = Some(weekday);
                 Some(end)
             }
-            Item::Half => read_half(text, at, parts),
+            Item::Half => read_meridiem(text, at, parts),
             Item::ZoneName => read_zone_name(text, at, parts),
             Item::OffsetMinutes => read_offset_minutes(text, at, parts),
             Item::Epoch => read_epoch(text, at, parts),
@@ -59,7 +59,7 @@ fn two_digits(text: &[u8], at: usize) -> Option<u8> {
 
 /// A number of 1 to `digits` digits, and the position after it.
 #[inline]
-fn number(text: &[u8], at: usize, digits: usize) -> Option<(u32, usize)> {
+fn read_number(text: &[u8], at: usize, digits: usize) -> Option<(u32, usize)> {
     let mut value = 0;
     let mut end = at;
     while end < at + digits {
@@ -87,8 +87,8 @@ fn read_date(text: &[u8], at: usize, separator: u8, parts: &mut DateTimeParts) -
         return Some(at + 10);
     }
     let at = read_field(text, at, Field::Year, 4, parts)?;
-    let at = read_field(text, after(text, at, separator)?, Field::Month, 2, parts)?;
-    read_field(text, after(text, at, separator)?, Field::Day, 2, parts)
+    let at = read_field(text, expect_byte(text, at, separator)?, Field::Month, 2, parts)?;
+    read_field(text, expect_byte(text, at, separator)?, Field::Day, 2, parts)
 }
 
 #[inline]
@@ -108,18 +108,18 @@ fn read_clock(text: &[u8], at: usize, parts: &mut DateTimeParts) -> Option<usize
         return Some(at + 8);
     }
     let at = read_field(text, at, Field::Hour, 2, parts)?;
-    let at = read_field(text, after(text, at, b':')?, Field::Minute, 2, parts)?;
-    read_field(text, after(text, at, b':')?, Field::Second, 2, parts)
+    let at = read_field(text, expect_byte(text, at, b':')?, Field::Minute, 2, parts)?;
+    read_field(text, expect_byte(text, at, b':')?, Field::Second, 2, parts)
 }
 
-fn after(text: &[u8], at: usize, byte: u8) -> Option<usize> {
+fn expect_byte(text: &[u8], at: usize, byte: u8) -> Option<usize> {
     (text.get(at) == Some(&byte)).then_some(at + 1)
 }
 
 fn read_field(text: &[u8], at: usize, field: Field, digits: usize, parts: &mut DateTimeParts) -> Option<usize> {
     // Some formats pad with blanks: "Nov  1", " 9:05".
     let padded = matches!(field, Field::Day | Field::Hour | Field::Hour12) && text.get(at) == Some(&b' ');
-    let (value, end) = number(text, at + usize::from(padded), digits)?;
+    let (value, end) = read_number(text, at + usize::from(padded), digits)?;
     let inside = |range: std::ops::RangeInclusive<u32>| range.contains(&value).then_some(value as u8);
     match field {
         Field::Year if end - at == digits => parts.year = Some(value as i16),
@@ -146,7 +146,7 @@ fn read_field(text: &[u8], at: usize, field: Field, digits: usize, parts: &mut D
 
 #[inline]
 fn read_subsecond(text: &[u8], at: usize, digits: usize, parts: &mut DateTimeParts) -> Option<usize> {
-    let (value, end) = number(text, at, digits)?;
+    let (value, end) = read_number(text, at, digits)?;
     const POWERS: [u32; 10] = [1_000_000_000, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
     parts.nanos = value * POWERS[end - at];
     Some(end)
@@ -163,7 +163,7 @@ fn read_name(text: &[u8], at: usize, names: &[&str]) -> Option<(u8, usize)> {
 }
 
 /// `AM`, `pm`, `a.m.`.
-fn read_half(text: &[u8], at: usize, parts: &mut DateTimeParts) -> Option<usize> {
+fn read_meridiem(text: &[u8], at: usize, parts: &mut DateTimeParts) -> Option<usize> {
     let rest = text.get(at..)?;
     let forms: [(&[u8], bool); 4] = [(b"am", false), (b"pm", true), (b"a.m.", false), (b"p.m.", true)];
     let matches = |form: &[u8]| rest.get(..form.len()).is_some_and(|head| head.eq_ignore_ascii_case(form));
@@ -184,7 +184,7 @@ pub(crate) fn read_offset(text: &[u8], at: usize) -> Option<(i32, usize)> {
         b'-' => -1,
         _ => return None,
     };
-    let (hours, mut end) = number(text, at + 1, 2)?;
+    let (hours, mut end) = read_number(text, at + 1, 2)?;
     let mut size = hours as i32 * 3600;
     for unit in [60, 1] {
         let colon = usize::from(text.get(end) == Some(&b':'));
@@ -223,7 +223,7 @@ fn read_offset_minutes(text: &[u8], at: usize, parts: &mut DateTimeParts) -> Opt
         _ => 1,
     };
     let signed = usize::from(matches!(text[at], b'-' | b'+'));
-    let (minutes, end) = number(text, at + signed, 4)?;
+    let (minutes, end) = read_number(text, at + signed, 4)?;
     parts.offset = (minutes as i32 <= OFFSET_HOURS_MAX * 60).then_some(sign * minutes as i32 * 60);
     parts.offset.map(|_| end)
 }

@@ -10,7 +10,7 @@ fn utc(text: &str, format: &str) -> Option<String> {
 }
 
 #[test]
-fn every_directive_is_read() {
+fn every_directive_is_parsed() {
     for (text, format, expected) in [
         ("2026-03-05 09:07:03", "%Y-%m-%d %H:%M:%S", "2026-03-05 09:07:03"),
         ("2026-3-5 9:7:3", "%Y-%m-%d %H:%M:%S", "2026-03-05 09:07:03"),
@@ -57,7 +57,7 @@ fn every_directive_is_read() {
 }
 
 #[test]
-fn fractions_have_as_many_digits_as_they_have() {
+fn fractions_of_any_length_are_parsed() {
     for (text, format, nanos) in [
         ("1.5", "%s.%N", "500000000"),
         ("1.123456789", "%s.%N", "123456789"),
@@ -76,7 +76,7 @@ fn fractions_have_as_many_digits_as_they_have() {
 }
 
 #[test]
-fn what_does_not_fit_is_null() {
+fn texts_that_do_not_match_the_format_are_null() {
     for (text, format) in [
         ("", "%F"),
         ("2026-13-01", "%F"),
@@ -110,7 +110,7 @@ fn what_does_not_fit_is_null() {
 }
 
 #[test]
-fn faulty_formats_are_reported() {
+fn invalid_formats_are_reported() {
     let told = |format: &str| Format::new(format).unwrap_err().to_string();
     assert_eq!(told("%Y-%J"), "\"%J\" in the time format \"%Y-%J\" is not a known directive");
     assert_eq!(told("%Y %"), "\"%\" in the time format \"%Y %\" is not a known directive");
@@ -129,7 +129,7 @@ fn resolved(text: &str, format: &str, now: &str, tz: &TimeZone, last: Option<&st
 }
 
 #[test]
-fn a_missing_year_is_the_latest_that_is_not_far_ahead() {
+fn missing_year_is_the_latest_one_not_far_in_the_future() {
     for (text, now, expected) in [
         ("Nov 20 10:00:00", "2026-11-21 08:00:00", "2026-11-20 10:00:00"),
         ("Nov 23 07:59:59", "2026-11-21 08:00:00", "2026-11-23 07:59:59"),
@@ -148,7 +148,7 @@ fn a_missing_year_is_the_latest_that_is_not_far_ahead() {
 }
 
 #[test]
-fn a_missing_date_is_that_of_the_last_timestamp() {
+fn missing_date_is_taken_from_the_previous_timestamp() {
     let tz = TimeZone::get("Europe/Berlin").unwrap();
     let found = |last| resolved("10:11:12", "%T", "2026-11-21 08:00:00", &tz, last);
     assert_eq!(found(Some("2026-11-19 23:00:00")).as_deref(), Some("2026-11-19 10:11:12"));
@@ -160,7 +160,7 @@ fn a_missing_date_is_that_of_the_last_timestamp() {
 }
 
 #[test]
-fn zones_of_the_text_win_over_the_context() {
+fn zone_in_the_text_takes_precedence() {
     let tz = fixed_zone(3_600);
     let instant = |text: &str, format: &str| strptime(text, format, &tz).map(|time| time / NS_PER_SEC);
     assert_eq!(instant("1970-01-01 01:00:00", "%F %T"), Some(0));
@@ -196,7 +196,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn written_times_are_read_back(
+    fn formatted_times_round_trip(
         // From 2001 to 2286, when epochs have ten digits, so that the digits of the fraction can be distinguished.
         time in 1_000_000_000_000_000_000i64..9_000_000_000_000_000_000,
         (format, grain) in prop::sample::select(FULL_FORMATS),
@@ -208,7 +208,7 @@ proptest! {
     }
 
     #[test]
-    fn written_local_times_are_read_back(time in -9_000_000_000_000_000_000i64..9_000_000_000_000_000_000) {
+    fn formatted_local_times_round_trip(time in -9_000_000_000_000_000_000i64..9_000_000_000_000_000_000) {
         let text = strftime(time, "%F %T.%9N", &TimeZone::UTC);
         prop_assert_eq!(strptime(&text, "%F %T.%9N", &TimeZone::UTC), Some(time), "{}", text);
         let kolkata = TimeZone::get("Asia/Kolkata").unwrap();
@@ -219,7 +219,7 @@ proptest! {
     }
 
     #[test]
-    fn any_format_and_text_are_read_without_panic(
+    fn parsing_arbitrary_formats_and_texts_does_not_panic(
         format in "(%[-a-zA-Z:+%0-9]{1,2}|[ -:/.]|\\PC){0,8}",
         text in "[ -:/.0-9a-zA-Z+]{0,24}|\\PC{0,12}",
         time in any::<i64>(),

@@ -137,7 +137,7 @@ mod tests {
     fn stanza(path: &str, settings: &str) -> Stanza {
         let text = format!("[monitor://{path}]\n{settings}");
         let source = ConfSource { layer: Layer::SystemLocal, app: None, file: "inputs.conf".into(), text };
-        let (mut all, wrong) = MonitorSettings::all(&Layers::new([source]));
+        let (mut all, wrong) = MonitorSettings::read_all(&Layers::new([source]));
         assert!(wrong.is_empty(), "{wrong:?}");
         Stanza::new(all.remove(0)).unwrap()
     }

@@ -157,7 +157,7 @@ fn begin(
     let props = "[lines]\nSHOULD_LINEMERGE = false\nDATETIME_CONFIG = CURRENT\n\
                  [blocks]\nBREAK_ONLY_BEFORE = ^#\nDATETIME_CONFIG = CURRENT\n";
     let layers = Layers::new([local("inputs.conf", stanza), local("props.conf", props)]);
-    let (stanzas, wrong) = MonitorSettings::all(&layers);
+    let (stanzas, wrong) = MonitorSettings::read_all(&layers);
     assert_eq!(wrong, Vec::<String>::new());
     let told = told.clone();
     let options = MonitorOptions {

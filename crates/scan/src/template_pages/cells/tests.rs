@@ -1,14 +1,14 @@
 //! Tests of the locations of cells in templates, and of values that force reading the text.
 
-use quarry_conf::{ReportCut, ReportRule};
+use quarry_conf::{ExtractionMethod, ReportRule};
 use quarry_event::template::{Column, NumberFormat, ValueTraits};
 
 use super::*;
-use crate::fields::reports::ReportText;
+use crate::fields::reports::TextExtraction;
 
 /// Locations of `names` in a template; `@N` represents variable N, whose values are `slots[N - 1]`. Values that
 /// contain `@N` are templates; other values are dictionary entries.
-fn places(text: &str, slots: &[&[&str]], names: &[&str], keeps_empty: bool) -> Vec<ValueLocation> {
+fn cell_locations(text: &str, slots: &[&[&str]], names: &[&str], keeps_empty: bool) -> Vec<ValueLocation> {
     let mut template_set = TemplateSet::default();
     template_set.columns.push(Column {
         parent: None,
@@ -55,7 +55,7 @@ fn places(text: &str, slots: &[&[&str]], names: &[&str], keeps_empty: bool) -> V
     let rule = ReportRule {
         name: "cells".into(),
         source: "_raw".into(),
-        cut: ReportCut::Delimited {
+        cut: ExtractionMethod::Delimited {
             outer: ",".into(),
             inner: None,
             names: names.iter().map(|n| (*n).into()).collect(),
@@ -66,10 +66,10 @@ fn places(text: &str, slots: &[&[&str]], names: &[&str], keeps_empty: bool) -> V
     };
     let report = Report::new(&rule).unwrap();
     let read = |column: u32| dictionaries.get(column as usize).cloned();
-    let Some(ReportText::Cells(own, delimiters)) = report.of_text() else { panic!("no list of cells") };
+    let Some(TextExtraction::Cells(own, delimiters)) = report.text_extraction() else { panic!("no list of cells") };
     let planner = CellPlanner::new(&report, (own, delimiters), &template_set, &read);
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    planner.places(&template_of(text), &names)
+    planner.locations(&template_of(text), &names)
 }
 
 fn constant(text: &str) -> ValueLocation {
@@ -79,7 +79,7 @@ fn constant(text: &str) -> ValueLocation {
 use ValueLocation::{Absent, Text, Variable};
 
 #[test]
-fn cells_are_parts_of_templates() {
+fn cells_are_located_in_templates() {
     let dashed = ValueLocation::Composite(
         [TemplatePart::Variable(1), TemplatePart::Literal(b"-".as_slice().into()), TemplatePart::Variable(2)].into(),
     );
@@ -115,12 +115,12 @@ fn cells_are_parts_of_templates() {
         ("\"@1\",@2,x", &[&["a \"\"@3\"\"", "b"], &["1"], &["w"]], [doubled(1), Variable(2), constant("x")]),
         ("\"@1\",@2,x", &[&["a-@3-", "b"], &["1"], &["w"]], [Variable(1), Variable(2), constant("x")]),
     ] {
-        assert_eq!(places(text, slots, &["a", "b", "c"], false), expected, "{text} {slots:?}");
+        assert_eq!(cell_locations(text, slots, &["a", "b", "c"], false), expected, "{text} {slots:?}");
     }
 }
 
 #[test]
-fn values_that_may_move_cells_leave_them_to_the_text() {
+fn cells_that_values_may_shift_are_read_from_the_text() {
     for (text, slots, expected) in [
         ("a,@1,x", &[&["y", "\"y"][..]][..], [constant("a"), Text, Text]),
         ("a,@1,x", &[&["y", "y\\"]], [constant("a"), Text, Text]),
@@ -144,14 +144,14 @@ fn values_that_may_move_cells_leave_them_to_the_text() {
         // An empty value produces no field.
         ("\"@1\",b,@2", &[&["y", ""], &["", "z"]], [Text, constant("b"), Text]),
     ] {
-        assert_eq!(places(text, slots, &["a", "b", "c"], false), expected, "{text} {slots:?}");
+        assert_eq!(cell_locations(text, slots, &["a", "b", "c"], false), expected, "{text} {slots:?}");
     }
-    let kept = places("\"@1\",,c", &[&["y", ""]], &["a", "b", "c"], true);
+    let kept = cell_locations("\"@1\",,c", &[&["y", ""]], &["a", "b", "c"], true);
     assert_eq!(kept, [Variable(1), constant(""), constant("c")]);
 }
 
 #[test]
-fn the_first_cell_of_a_name_with_a_value_counts() {
-    assert_eq!(places(",b,@1", &[&["1"]], &["a", "b", "a"], false), [Variable(1), constant("b"), Variable(1)]);
-    assert_eq!(places("x,b,@1", &[&["1"]], &["a", "b", "a"], false)[0], constant("x"));
+fn the_first_non_empty_cell_of_a_name_wins() {
+    assert_eq!(cell_locations(",b,@1", &[&["1"]], &["a", "b", "a"], false), [Variable(1), constant("b"), Variable(1)]);
+    assert_eq!(cell_locations("x,b,@1", &[&["1"]], &["a", "b", "a"], false)[0], constant("x"));
 }

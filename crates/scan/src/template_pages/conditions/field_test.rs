@@ -15,10 +15,10 @@ use quarry_spl::ast::{CompareOp, SearchExpr};
 use quarry_stdx::number::u32_of;
 
 use super::field_plan::{ColumnPlan, FieldPlan};
-use crate::event_fields::is_in_text;
+use crate::event_fields::appears_verbatim;
 use crate::template_pages::columns::{field_column, number_texts, text_array};
 use crate::template_pages::field_locations::FieldLocations;
-use crate::template_pages::outcome::{MAYBE, NO, Outcome, YES};
+use crate::template_pages::outcome::{NO, Outcome, UNDECIDED, YES};
 use crate::template_pages::page::{PageReader, Rows};
 
 /// A test of an extracted field.
@@ -43,7 +43,7 @@ impl FieldTest {
             SearchExpr::Indexed { value, .. } => (vec![value], Some((CompareOp::Eq, value.text.clone()))),
             _ => (Vec::new(), None),
         };
-        let as_written = match values.iter().all(|value| is_in_text(&name, value)) {
+        let as_written = match values.iter().all(|value| appears_verbatim(&name, value)) {
             true => values.iter().map(|value| value.text.clone()).collect(),
             false => Vec::new(),
         };
@@ -56,23 +56,23 @@ impl FieldTest {
     }
 
     /// The answers for values spelled as in the event text.
-    pub(super) fn of_texts(&self, texts: &ArrayRef) -> Result<Vec<u8>, EngineError> {
+    pub(super) fn test_texts(&self, texts: &ArrayRef) -> Result<Vec<u8>, EngineError> {
         let reader = rows::ColumnReader::new(texts);
         let mut scratch = String::new();
-        let mut answers = self.of_values(texts)?;
+        let mut answers = self.test_values(texts)?;
         if self.as_written.is_empty() {
             return Ok(answers);
         }
         for (row, answer) in answers.iter_mut().enumerate().filter(|(_, answer)| **answer == YES) {
             let text = reader.text(row, &mut scratch).unwrap_or_default();
             if !self.as_written.iter().any(|value| value.eq_ignore_ascii_case(text)) {
-                *answer = MAYBE;
+                *answer = UNDECIDED;
             }
         }
         Ok(answers)
     }
 
-    fn of_values(&self, values: &ArrayRef) -> Result<Vec<u8>, EngineError> {
+    fn test_values(&self, values: &ArrayRef) -> Result<Vec<u8>, EngineError> {
         let found = self.filter.matches(&rows::batch_of([(self.name.as_str(), Arc::clone(values))], values.len())?)?;
         Ok(found.values().iter().map(|found| if found { YES } else { NO }).collect())
     }
@@ -80,14 +80,14 @@ impl FieldTest {
     /// The answer for every event of a page.
     pub(super) fn run(&self, plan: &FieldPlan, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         if let ([(column, test)], true) = (plan.columns.as_slice(), plan.alone) {
-            let found = self.of_column(*column, test, page)?;
-            if found.is_same(NO) {
+            let found = self.test_column(*column, test, page)?;
+            if found.is_all(NO) {
                 return Ok(found);
             }
             let values = page.column(*column)?;
             let Some(rows) = &values.rows else { return Ok(found) };
             let mut each = vec![NO; page.len()];
-            found.above_no(rows.len()).for_each(|(place, answer)| each[rows[place] as usize] = answer);
+            found.possible_positions(rows.len()).for_each(|(place, answer)| each[rows[place] as usize] = answer);
             return Ok(Outcome::Each(each));
         }
         let asks_composites = page.open.is_some() && (!plan.composite.is_empty() || plan.computed);
@@ -101,33 +101,35 @@ impl FieldTest {
         let keys = page.keys()?;
         let mut each = Outcome::by_code(&keys, &plan.base).into_each(keys.len());
         if plan.computed {
-            self.ask_computed(&mut each, page)?;
+            self.test_computed(&mut each, page)?;
         }
         let Some(field) = page.slab.field(&self.name) else { return Ok(Outcome::Each(each)) };
         for (column, test) in &plan.columns {
-            let found = self.of_column(*column, test, page)?;
-            if found.is_same(NO) {
+            let found = self.test_column(*column, test, page)?;
+            if found.is_all(NO) {
                 continue;
             }
             let values = page.column(*column)?;
-            for (place, answer) in found.above_no(values.values.len()) {
+            for (place, answer) in found.possible_positions(values.values.len()) {
                 let row = values.rows.as_ref().map_or(place, |rows| rows[place] as usize);
                 let key = keys[row];
-                let is_there = field.places.get(key as usize).is_some_and(|place| place.is_value_of(*column));
-                if is_there && !field.is_patterned(key) && !field.is_doubted(key) {
+                let is_there = field.locations.get(key as usize).is_some_and(|place| place.is_value_of(*column));
+                if is_there && !field.is_patterned(key) && !field.is_ambiguous(key) {
                     each[row] = answer;
                 }
             }
         }
         if asks_composites && !plan.composite.is_empty() {
-            self.ask_composites(field, plan, &keys, &mut each, page)?;
+            self.test_composites(field, plan, &keys, &mut each, page)?;
         }
-        page.rows_with_several(&field.repeating)?.into_iter().for_each(|row| each[row as usize] = MAYBE);
+        page.rows_with_multiple_values(&field.repeatable_columns)?
+            .into_iter()
+            .for_each(|row| each[row as usize] = UNDECIDED);
         Ok(Outcome::Each(each))
     }
 
     /// Decides rows that are still open and in which the field is composed of several parts, from the field's text.
-    fn ask_composites(
+    fn test_composites(
         &self,
         field: &FieldLocations,
         plan: &FieldPlan,
@@ -142,21 +144,21 @@ impl FieldTest {
             return Ok(());
         }
         if let Some(texts) = field_column(field, &rows, page)? {
-            let answers = self.of_texts(&texts)?;
+            let answers = self.test_texts(&texts)?;
             rows.iter().zip(answers).for_each(|(row, answer)| each[row as usize] = answer);
         }
         Ok(())
     }
 
     /// Decides rows in which the field is computed.
-    fn ask_computed(&self, each: &mut [u8], page: &mut PageReader<'_>) -> Result<(), EngineError> {
+    fn test_computed(&self, each: &mut [u8], page: &mut PageReader<'_>) -> Result<(), EngineError> {
         let Some(computed) = page.computed.take() else { return Ok(()) };
         let answers = match computed.column(&self.name) {
-            Some(values) => self.of_values(values)?,
+            Some(values) => self.test_values(values)?,
             None => vec![NO; computed.rows().len()],
         };
         let values = computed.column(&self.name).filter(|_| !self.as_written.is_empty()).map(rows::ColumnReader::new);
-        let unwritten = page.slab.computed().and_then(|computed| computed.unwritten(&self.name));
+        let unwritten = page.slab.computed().and_then(|computed| computed.nonverbatim_metas(&self.name));
         let metas = match unwritten {
             Some(unwritten) if unwritten.contains(&false) => Some(page.metas()?),
             _ => None,
@@ -173,7 +175,7 @@ impl FieldTest {
             };
             each[row as usize] = match &values {
                 Some(values) if answer == YES && !is_free(row) && !is_written(values.text(place, &mut scratch)) => {
-                    MAYBE
+                    UNDECIDED
                 }
                 _ => answer,
             };
@@ -183,28 +185,28 @@ impl FieldTest {
     }
 
     /// The answers for the values of a column.
-    fn of_column(&self, column: u32, plan: &ColumnPlan, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+    fn test_column(&self, column: u32, plan: &ColumnPlan, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         if let ColumnPlan::Same(answer) = plan {
             return Ok(Outcome::Same(*answer));
         }
         if let ColumnPlan::Equal(wanted, _, other) = plan
-            && page.holds_number(column, *wanted)? == Some(false)
+            && page.contains_number(column, *wanted)? == Some(false)
         {
             return Ok(Outcome::Same(*other));
         }
         let values = page.column(column)?;
         Ok(match (plan, &values.values) {
             (ColumnPlan::Codes(answers), ColumnValues::Codes(codes)) => Outcome::by_code(codes, answers),
-            (ColumnPlan::Texts, _) => Outcome::Each(self.of_texts(&texts_of(column, page)?)?),
+            (ColumnPlan::Texts, _) => Outcome::Each(self.test_texts(&column_texts(column, page)?)?),
             (plan, ColumnValues::Numbers(numbers)) => {
-                self.of_numbers(plan, numbers)?.map_or(Outcome::Same(MAYBE), Outcome::Each)
+                self.test_numbers(plan, numbers)?.map_or(Outcome::Same(UNDECIDED), Outcome::Each)
             }
-            _ => Outcome::Same(MAYBE),
+            _ => Outcome::Same(UNDECIDED),
         })
     }
 
     /// The answers for numbers compared as numbers.
-    pub(super) fn of_numbers(&self, plan: &ColumnPlan, numbers: &[i64]) -> Result<Option<Vec<u8>>, EngineError> {
+    pub(super) fn test_numbers(&self, plan: &ColumnPlan, numbers: &[i64]) -> Result<Option<Vec<u8>>, EngineError> {
         let array: ArrayRef = match plan {
             ColumnPlan::Equal(wanted, met, other) => {
                 let answer = |number: &i64| if number == wanted { *met } else { *other };
@@ -217,12 +219,12 @@ impl FieldTest {
             }
             ColumnPlan::Same(_) | ColumnPlan::Codes(_) | ColumnPlan::Texts => return Ok(None),
         };
-        self.of_values(&array).map(Some)
+        self.test_values(&array).map(Some)
     }
 }
 
 /// The values of a column in a page as texts.
-fn texts_of(column: u32, page: &mut PageReader<'_>) -> Result<ArrayRef, EngineError> {
+fn column_texts(column: u32, page: &mut PageReader<'_>) -> Result<ArrayRef, EngineError> {
     let values = page.column(column)?;
     match (&values.values, &page.template_set().columns[column as usize].kind) {
         (ColumnValues::Texts { bytes, ends }, _) => text_array(bytes, ends),

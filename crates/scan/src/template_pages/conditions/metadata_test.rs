@@ -15,7 +15,7 @@ use quarry_event::segment::{WordBound, WordPattern};
 use quarry_spl::ast::{CompareOp, SearchExpr, SearchPattern};
 
 use crate::event_fields::metadata_text;
-use crate::template_pages::outcome::{MAYBE, NO, Outcome, YES};
+use crate::template_pages::outcome::{NO, Outcome, UNDECIDED, YES};
 use crate::template_pages::page::PageReader;
 
 /// A test of a metadata field.
@@ -28,11 +28,11 @@ pub(super) struct MetadataTest {
 impl MetadataTest {
     /// Compiles a test.
     pub(super) fn new(expr: &SearchExpr, field: String, context: &ExprContext) -> Result<MetadataTest, EngineError> {
-        Ok(MetadataTest { field, filter: RowFilter::new(expr, context)?, early: early_metadata(expr) })
+        Ok(MetadataTest { field, filter: RowFilter::new(expr, context)?, early: early_metadata_patterns(expr) })
     }
 
     /// The answer for each of these metadata.
-    pub(super) fn answers(&self, metas: &[Metadata]) -> Result<Vec<u8>, EngineError> {
+    pub(super) fn test_metadata(&self, metas: &[Metadata]) -> Result<Vec<u8>, EngineError> {
         let texts: Vec<&str> = metas.iter().map(|meta| metadata_text(meta, &self.field)).collect();
         let array: ArrayRef = Arc::new(StringViewArray::from_iter_values(&texts));
         let exact = self.filter.matches(&rows::batch_of([(self.field.as_str(), array)], texts.len())?)?;
@@ -43,7 +43,7 @@ impl MetadataTest {
             match (early, exact) {
                 (true, true) => YES,
                 (false, false) => NO,
-                _ => MAYBE,
+                _ => UNDECIDED,
             }
         });
         Ok(answers.collect())
@@ -51,7 +51,7 @@ impl MetadataTest {
 
     /// The answer for every event of a page.
     pub(super) fn run(&self, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
-        let answers = self.answers(&page.slab.metas)?;
+        let answers = self.test_metadata(&page.slab.metas)?;
         match answers.split_first() {
             Some((first, rest)) if rest.iter().all(|answer| answer == first) => Ok(Outcome::Same(*first)),
             _ => Ok(Outcome::by_code(&page.metas()?, &answers)),
@@ -60,7 +60,7 @@ impl MetadataTest {
 }
 
 /// The patterns of the early metadata test, and whether one of them must match or none may.
-fn early_metadata(expr: &SearchExpr) -> Option<(Vec<WordPattern>, bool)> {
+fn early_metadata_patterns(expr: &SearchExpr) -> Option<(Vec<WordPattern>, bool)> {
     let whole = |value: &SearchPattern, case| WordPattern::new(&value.text, WordBound::Whole, case);
     match expr {
         SearchExpr::Compare { op: CompareOp::Eq, value, case_sensitive, .. } => {

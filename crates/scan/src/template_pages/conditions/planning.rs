@@ -15,7 +15,7 @@ use quarry_spl::ast::CompareOp;
 use super::field_plan::{ColumnPlan, FieldPlan};
 use super::field_test::FieldTest;
 use crate::template_pages::columns::number_texts;
-use crate::template_pages::outcome::{MAYBE, NO, YES};
+use crate::template_pages::outcome::{NO, UNDECIDED, YES};
 use crate::template_pages::slab::Slab;
 use crate::template_pages::value_location::ValueLocation;
 use crate::template_pages::verdicts::ByValue;
@@ -24,20 +24,21 @@ impl FieldTest {
     /// Evaluation of the test in a slab.
     pub(super) fn plan(&self, slab: &Slab) -> Result<FieldPlan, EngineError> {
         let Some(field) = slab.field(&self.name) else {
-            let (base, columns, computed) = (vec![MAYBE; slab.keys()], Vec::new(), slab.is_computed_for(&self.name));
+            let (base, columns, computed) =
+                (vec![UNDECIDED; slab.key_count()], Vec::new(), slab.is_computed_for(&self.name));
             return Ok(FieldPlan { base, columns, composite: Vec::new(), computed, alone: false });
         };
-        let mut base = vec![NO; slab.keys()];
+        let mut base = vec![NO; slab.key_count()];
         let mut columns: Vec<(u32, ColumnPlan)> = Vec::new();
         let mut composite = Vec::new();
-        for (key, place) in field.places.iter().enumerate() {
+        for (key, place) in field.locations.iter().enumerate() {
             match place {
                 // Values found by a pattern, and doubtful ones, are tested on the text.
-                _ if field.is_patterned(key as u32) || field.is_doubted(key as u32) => base[key] = MAYBE,
+                _ if field.is_patterned(key as u32) || field.is_ambiguous(key as u32) => base[key] = UNDECIDED,
                 ValueLocation::Absent => {}
                 ValueLocation::Constant(text) => {
                     let array: ArrayRef = Arc::new(StringViewArray::from_iter_values([text]));
-                    base[key] = self.of_texts(&array)?.first().copied().unwrap_or(MAYBE);
+                    base[key] = self.test_texts(&array)?.first().copied().unwrap_or(UNDECIDED);
                 }
                 ValueLocation::Nested(nested) if !nested.has_escapes() => {
                     for value in &nested.values {
@@ -52,11 +53,11 @@ impl FieldTest {
                 | ValueLocation::Pair(_)
                 | ValueLocation::Nested(_)
                 | ValueLocation::Derived => {
-                    base[key] = MAYBE;
-                    composite.resize(slab.keys(), false);
+                    base[key] = UNDECIDED;
+                    composite.resize(slab.key_count(), false);
                     composite[key] = true;
                 }
-                ValueLocation::Text => base[key] = MAYBE,
+                ValueLocation::Text => base[key] = UNDECIDED,
                 ValueLocation::Variable(column) => {
                     if !columns.iter().any(|(known, _)| known == column) {
                         columns.push((*column, self.column_plan(*column, slab)?));
@@ -76,7 +77,7 @@ impl FieldTest {
     fn column_plan(&self, column: u32, slab: &Slab) -> Result<ColumnPlan, EngineError> {
         match &slab.template_set.columns[column as usize].kind {
             ColumnKind::Dictionary { .. } => {
-                let answers = self.of_texts(&slab.values(column)?)?;
+                let answers = self.test_texts(&slab.dictionary_values(column)?)?;
                 Ok(match answers.first() {
                     Some(first) if answers.iter().all(|answer| answer == first) => ColumnPlan::Same(*first),
                     _ => ColumnPlan::Codes(answers),
@@ -121,7 +122,7 @@ impl FieldTest {
     /// The answers by value of one column, if the test depends on that column only.
     pub(super) fn by_value(&self, plan: &FieldPlan, slab: &Slab) -> Result<Option<ByValue>, EngineError> {
         if let ([(column, test)], true) = (plan.columns.as_slice(), plan.alone) {
-            let answers = self.of_counted(*column, test, slab)?;
+            let answers = self.test_counted_values(*column, test, slab)?;
             return Ok(answers.map(|answers| ByValue::Values { column: *column, answers, rest: NO }));
         }
         if !plan.columns.is_empty() {
@@ -130,7 +131,7 @@ impl FieldTest {
         Ok(match plan.base.split_first() {
             Some((first, rest)) if rest.iter().all(|answer| answer == first) => Some(ByValue::Same(*first)),
             // With a single extraction class, a key is a template number.
-            Some(_) if slab.classes() == 1 => {
+            Some(_) if slab.class_count() == 1 => {
                 Some(ByValue::Values { column: TEXT_COLUMN, answers: plan.base.clone(), rest: NO })
             }
             _ => None,
@@ -138,16 +139,16 @@ impl FieldTest {
     }
 
     /// The answers for the counted values of a column.
-    fn of_counted(&self, column: u32, test: &ColumnPlan, slab: &Slab) -> Result<Option<Vec<u8>>, EngineError> {
+    fn test_counted_values(&self, column: u32, test: &ColumnPlan, slab: &Slab) -> Result<Option<Vec<u8>>, EngineError> {
         let Some(counts) = slab.template_set.counts.get(&column) else { return Ok(None) };
         match (test, counts.values(), &slab.template_set.columns[column as usize].kind) {
             (ColumnPlan::Same(answer), values, _) => Ok(Some(vec![*answer; values.len()])),
             (ColumnPlan::Codes(answers), CountedValues::Codes(_), _) => Ok(Some(answers.clone())),
             (ColumnPlan::Texts, CountedValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => {
                 let texts = number_texts(numbers.iter().map(|number| Some(*number)), *format)?;
-                self.of_texts(&texts).map(Some)
+                self.test_texts(&texts).map(Some)
             }
-            (test, CountedValues::Numbers(numbers), _) => self.of_numbers(test, numbers),
+            (test, CountedValues::Numbers(numbers), _) => self.test_numbers(test, numbers),
             _ => Ok(None),
         }
     }

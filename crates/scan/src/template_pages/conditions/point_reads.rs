@@ -11,21 +11,21 @@ use quarry_eval::rows::as_text_array;
 use super::metadata_test::MetadataTest;
 use super::{Condition, Conditions, FieldTest};
 use crate::template_pages::columns::field_column;
-use crate::template_pages::outcome::{MAYBE, NO, Outcome, YES};
+use crate::template_pages::outcome::{NO, Outcome, UNDECIDED, YES};
 use crate::template_pages::page::{PageReader, Rows};
 use crate::template_pages::value_location::ValueLocation;
 
 impl Conditions {
     /// The answers for some rows, in order.
-    pub(in crate::template_pages) fn of_rows(
+    pub(in crate::template_pages) fn test_rows(
         &self,
         rows: &[u32],
         page: &mut PageReader<'_>,
     ) -> Result<Vec<u8>, EngineError> {
-        Ok(self.answer_rows(&self.root, rows, page)?.into_each(rows.len()))
+        Ok(self.evaluate_rows(&self.root, rows, page)?.into_each(rows.len()))
     }
 
-    fn answer_rows(
+    fn evaluate_rows(
         &self,
         condition: &Condition,
         rows: &[u32],
@@ -33,31 +33,31 @@ impl Conditions {
     ) -> Result<Outcome, EngineError> {
         Ok(match condition {
             Condition::Same(answer) => Outcome::Same(*answer),
-            Condition::Word(..) => Outcome::Same(MAYBE),
+            Condition::Word(..) => Outcome::Same(UNDECIDED),
             Condition::And(parts) => {
                 let mut all = Outcome::Same(YES);
                 for part in parts {
-                    all = all.and(self.answer_rows(part, rows, page)?);
+                    all = all.and(self.evaluate_rows(part, rows, page)?);
                 }
                 all
             }
             Condition::Or(parts) => {
                 let mut all = Outcome::Same(NO);
                 for part in parts {
-                    all = all.or(self.answer_rows(part, rows, page)?);
+                    all = all.or(self.evaluate_rows(part, rows, page)?);
                 }
                 all
             }
-            Condition::Not(part) => self.answer_rows(part, rows, page)?.not(),
-            Condition::Field(at, _) => Outcome::Each(self.tests[*at].of_rows(rows, page)?),
-            Condition::Metadata(at) => self.metas[*at].of_rows(rows, page)?,
+            Condition::Not(part) => self.evaluate_rows(part, rows, page)?.not(),
+            Condition::Field(at, _) => Outcome::Each(self.tests[*at].test_rows(rows, page)?),
+            Condition::Metadata(at) => self.metas[*at].test_rows(rows, page)?,
         })
     }
 }
 
 impl MetadataTest {
-    fn of_rows(&self, rows: &[u32], page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
-        let answers = self.answers(&page.slab.metas)?;
+    fn test_rows(&self, rows: &[u32], page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        let answers = self.test_metadata(&page.slab.metas)?;
         let events = page.events()?;
         let metas: Vec<u32> = rows.iter().map(|row| events.meta[*row as usize]).collect();
         Ok(Outcome::by_code(&metas, &answers))
@@ -65,17 +65,17 @@ impl MetadataTest {
 }
 
 impl FieldTest {
-    fn of_rows(&self, rows: &[u32], page: &mut PageReader<'_>) -> Result<Vec<u8>, EngineError> {
-        let mut each = vec![MAYBE; rows.len()];
+    fn test_rows(&self, rows: &[u32], page: &mut PageReader<'_>) -> Result<Vec<u8>, EngineError> {
+        let mut each = vec![UNDECIDED; rows.len()];
         let Some(field) = page.slab.field(&self.name) else { return Ok(each) };
         let keys = page.keys()?;
-        let repeated = page.rows_with_several(&field.repeating)?;
+        let repeated = page.rows_with_multiple_values(&field.repeatable_columns)?;
         let mut tested: Vec<(usize, u32)> = Vec::new();
         for (place, row) in rows.iter().enumerate() {
             let key = keys[*row as usize];
-            match field.places.get(key as usize) {
+            match field.locations.get(key as usize) {
                 // Values found by a pattern, doubtful values and repeated fields are tested on the text.
-                _ if field.is_patterned(key) || field.is_doubted(key) || repeated.binary_search(row).is_ok() => {}
+                _ if field.is_patterned(key) || field.is_ambiguous(key) || repeated.binary_search(row).is_ok() => {}
                 Some(ValueLocation::Absent) => each[place] = NO,
                 Some(
                     ValueLocation::Constant(_)
@@ -96,7 +96,7 @@ impl FieldTest {
         let of_rows = Rows::Some(tested.iter().map(|(_, row)| *row).collect());
         let Some(values) = field_column(field, &of_rows, page)? else { return Ok(each) };
         let texts: ArrayRef = Arc::new(as_text_array(&values));
-        for (at, answer) in self.of_texts(&texts)?.into_iter().enumerate().filter(|(at, _)| texts.is_valid(*at)) {
+        for (at, answer) in self.test_texts(&texts)?.into_iter().enumerate().filter(|(at, _)| texts.is_valid(*at)) {
             each[tested[at].0] = answer;
         }
         Ok(each)

@@ -14,28 +14,28 @@ use quarry_event::segment::{WordBound, is_breaker};
 use quarry_event::value::parse_ipv4;
 use quarry_spl::ast::SearchPattern;
 
-use super::{Condition, Conditions, with_rest};
-use crate::template_pages::outcome::{MAYBE, NO, Outcome, YES};
+use super::{Condition, Conditions, with_row_restriction};
+use crate::template_pages::outcome::{NO, Outcome, UNDECIDED, YES};
 use crate::template_pages::page::PageReader;
 use crate::template_pages::words::Word;
 
 /// Shortest run of a phrase that is searched for by itself, in bytes.
-const RUN_MIN: usize = 2;
+const RUN_BYTES_MIN: usize = 2;
 /// Maximum number of runs searched per phrase.
 const RUNS_MAX: usize = 4;
 /// If fewer than one in this many rows of a page are undecided, their texts are rebuilt without searching for runs.
-const FEW_DOUBTS: usize = 8;
+const RARE_UNDECIDED_DIVISOR: usize = 8;
 /// Shortest word of a value that is searched for, in bytes.
-const WORD_MIN: usize = 3;
+const WORD_BYTES_MIN: usize = 3;
 /// Minimum digits of a number that counts as rare.
-const NUMBER_MIN: usize = 5;
+const NUMBER_DIGITS_MIN: usize = 5;
 /// Number of pages with few rows ruled out, after which the search for runs is abandoned.
-const PAGES_IN_VAIN: usize = 3;
+const FRUITLESS_PAGES_MAX: usize = 3;
 
 /// Words for a field test: the text of every event that passes the test contains at least one of them or a backslash.
 /// Empty if no such words are known.
 #[derive(Default)]
-pub(crate) struct WrittenWords {
+pub(crate) struct RequiredWords {
     pub(crate) words: Vec<String>,
     /// Sourcetypes whose events may pass without any of the words.
     pub(crate) except: Vec<String>,
@@ -43,18 +43,18 @@ pub(crate) struct WrittenWords {
 
 /// Compiled form of [`WrittenWords`].
 #[derive(Default)]
-pub(super) struct NeededWords {
+pub(super) struct CompiledWords {
     words: Vec<usize>,
     except: Vec<String>,
     /// Number of pages in which the words ruled out few rows.
-    in_vain: AtomicUsize,
+    fruitless_pages: AtomicUsize,
 }
 
-impl NeededWords {
+impl CompiledWords {
     /// The words, if every event with this metadata needs one of them, and if they have ruled out enough rows so far.
-    fn of(&self, metas: &[Metadata]) -> &[usize] {
+    fn words_for(&self, metas: &[Metadata]) -> &[usize] {
         let is_excepted = |meta: &Metadata| self.except.iter().any(|name| meta.sourcetype.eq_ignore_ascii_case(name));
-        let is_in_vain = self.in_vain.load(Ordering::Relaxed) >= PAGES_IN_VAIN;
+        let is_in_vain = self.fruitless_pages.load(Ordering::Relaxed) >= FRUITLESS_PAGES_MAX;
         if self.words.is_empty() || is_in_vain || metas.iter().any(is_excepted) { &[] } else { &self.words }
     }
 }
@@ -64,14 +64,14 @@ impl NeededWords {
 pub(super) struct Runs {
     words: Vec<usize>,
     /// Number of pages in which these ruled out few rows.
-    in_vain: AtomicUsize,
+    fruitless_pages: AtomicUsize,
 }
 
 impl Conditions {
     /// Compiles the words that events need to pass a test.
-    pub(super) fn needed_words(&mut self, written: WrittenWords) -> NeededWords {
-        let WrittenWords { words: mut patterns, except } = written;
-        if !patterns.iter().all(|pattern| is_quickly_found(pattern)) {
+    pub(super) fn compile_required_words(&mut self, written: RequiredWords) -> CompiledWords {
+        let RequiredWords { words: mut patterns, except } = written;
+        if !patterns.iter().all(|pattern| is_cheap_to_search(pattern)) {
             patterns.clear();
         }
         if !patterns.is_empty() {
@@ -82,7 +82,7 @@ impl Conditions {
             self.words.push(Word::new(pattern, WordBound::Breaker, false));
             self.words.len() - 1
         });
-        NeededWords { words: words.collect(), except, in_vain: AtomicUsize::new(0) }
+        CompiledWords { words: words.collect(), except, fruitless_pages: AtomicUsize::new(0) }
     }
 
     /// Compiles a phrase, and the numbers and runs that every text with the phrase contains.
@@ -93,7 +93,7 @@ impl Conditions {
             |letter: char| letter == '*' || u8::try_from(letter).is_ok_and(|byte| byte.is_ascii() && is_breaker(byte));
         // Runs that may be part of a number or an address would have to be compared with every number, which takes
         // longer than rebuilding texts.
-        let is_word = |run: &&str| run.len() >= RUN_MIN && has_letter_beyond_hex(run);
+        let is_word = |run: &&str| run.len() >= RUN_BYTES_MIN && has_non_hex_letter(run);
         let mut runs: Vec<&str> = pattern.text.split(is_between).filter(is_word).collect();
         runs.retain(|run| run.len() < pattern.text.len());
         // Longer runs are usually rarer.
@@ -106,7 +106,7 @@ impl Conditions {
             self.words.push(Word::new(&run, WordBound::Breaker, case_sensitive));
             self.words.len() - 1
         });
-        Condition::Word(word, Runs { words: words.collect(), in_vain: AtomicUsize::new(0) })
+        Condition::Word(word, Runs { words: words.collect(), fruitless_pages: AtomicUsize::new(0) })
     }
 
     /// The answer of a phrase for every event of a page.
@@ -117,56 +117,58 @@ impl Conditions {
         page: &mut PageReader<'_>,
     ) -> Result<Outcome, EngineError> {
         let word = &self.words[at];
-        let plan = page.slab.word(at, word)?;
+        let plan = page.slab.word_plan(at, word)?;
         if plan.reads_spans() {
-            let possible = self.without_runs(page.relevant(), runs, page)?;
-            if possible.doubts(page.len()) == 0 {
+            let possible = self.exclude_by_runs(page.relevant_rows(), runs, page)?;
+            if possible.count_undecided(page.len()) == 0 {
                 return Ok(Outcome::Same(NO));
             }
-            let found = with_rest(&possible, page, |page| word.run(&plan, page))?;
+            let found = with_row_restriction(&possible, page, |page| word.run(&plan, page))?;
             return Ok(found.where_possible(possible));
         }
         let found = word.run(&plan, page)?;
-        self.without_runs(found, runs, page)
+        self.exclude_by_runs(found, runs, page)
     }
 
     /// Changes the undecided rows of a field test to no if their text contains none of the required words.
-    pub(super) fn without_needed(
+    pub(super) fn exclude_by_required_words(
         &self,
         found: Outcome,
-        (field, needed): (&str, &NeededWords),
+        (field, needed): (&str, &CompiledWords),
         page: &mut PageReader<'_>,
     ) -> Result<Outcome, EngineError> {
         // Events with an index-time field of this name become undecided again when the field is read.
-        let words = if page.slab.reads(field) { needed.of(&page.slab.metas) } else { &[] };
-        let doubts = found.doubts(page.len());
-        let found = self.without_absent(found, words, page)?;
-        if !words.is_empty() && found.doubts(page.len()) * 2 > doubts {
-            needed.in_vain.fetch_add(1, Ordering::Relaxed);
+        let words = if page.slab.reads_field(field) { needed.words_for(&page.slab.metas) } else { &[] };
+        let doubts = found.count_undecided(page.len());
+        let found = self.exclude_rows_without(found, words, page)?;
+        if !words.is_empty() && found.count_undecided(page.len()) * 2 > doubts {
+            needed.fruitless_pages.fetch_add(1, Ordering::Relaxed);
         }
         Ok(found)
     }
 
     /// Changes the undecided rows of a word test to no if their text lacks one of the word's runs. After a run that
     /// rules out few rows, no further run is tried; it took as long as reading the texts.
-    fn without_runs(&self, found: Outcome, runs: &Runs, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+    fn exclude_by_runs(&self, found: Outcome, runs: &Runs, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         if runs.words.is_empty() {
             return Ok(found);
         }
         let mut found = found;
-        let mut doubts = found.doubts(page.len());
+        let mut doubts = found.count_undecided(page.len());
         for run in &runs.words {
-            if doubts * FEW_DOUBTS < page.len() || runs.in_vain.load(Ordering::Relaxed) >= PAGES_IN_VAIN {
+            if doubts * RARE_UNDECIDED_DIVISOR < page.len()
+                || runs.fruitless_pages.load(Ordering::Relaxed) >= FRUITLESS_PAGES_MAX
+            {
                 break;
             }
             // An address in four columns is found with the phrase itself.
-            if page.slab.word(*run, &self.words[*run])?.reads_spans() {
+            if page.slab.word_plan(*run, &self.words[*run])?.reads_spans() {
                 continue;
             }
-            found = self.without_absent(found, std::slice::from_ref(run), page)?;
-            let left = found.doubts(page.len());
+            found = self.exclude_rows_without(found, std::slice::from_ref(run), page)?;
+            let left = found.count_undecided(page.len());
             if left * 2 > doubts {
-                runs.in_vain.fetch_add(1, Ordering::Relaxed);
+                runs.fruitless_pages.fetch_add(1, Ordering::Relaxed);
                 break;
             }
             doubts = left;
@@ -175,15 +177,15 @@ impl Conditions {
     }
 
     /// Changes the undecided rows of a test to no if their text contains none of the words.
-    fn without_absent(
+    fn exclude_rows_without(
         &self,
         found: Outcome,
         words: &[usize],
         page: &mut PageReader<'_>,
     ) -> Result<Outcome, EngineError> {
         let is_told = match &found {
-            Outcome::Same(answer) => *answer != MAYBE,
-            Outcome::Each(answers) => !answers.contains(&MAYBE),
+            Outcome::Same(answer) => *answer != UNDECIDED,
+            Outcome::Each(answers) => !answers.contains(&UNDECIDED),
         };
         if is_told || words.is_empty() {
             return Ok(found);
@@ -191,15 +193,15 @@ impl Conditions {
         let mut any = Outcome::Same(NO);
         for at in words {
             let word = &self.words[*at];
-            let plan = page.slab.word(*at, word)?;
+            let plan = page.slab.word_plan(*at, word)?;
             any = any.or(word.run(&plan, page)?);
-            if any.is_same(YES) || any.is_same(MAYBE) {
+            if any.is_all(YES) || any.is_all(UNDECIDED) {
                 return Ok(found);
             }
         }
         let any = any.into_each(page.len());
         let mut answers = found.into_each(page.len());
-        let absent = answers.iter_mut().zip(any).filter(|(answer, any)| **answer == MAYBE && *any == NO);
+        let absent = answers.iter_mut().zip(any).filter(|(answer, any)| **answer == UNDECIDED && *any == NO);
         absent.for_each(|(answer, _)| *answer = NO);
         Ok(Outcome::Each(answers))
     }
@@ -207,15 +209,15 @@ impl Conditions {
 
 /// Whether searching for this word takes less time than reading texts. A word that may be part of a number or an
 /// address would have to be compared with the digits of every number, and a short word occurs in most texts.
-fn is_quickly_found(pattern: &str) -> bool {
+fn is_cheap_to_search(pattern: &str) -> bool {
     let inside = pattern.trim_matches('*');
     let is_whole = inside.len() == pattern.len();
-    let is_short_number = inside.len() < NUMBER_MIN && inside.bytes().all(|byte| byte.is_ascii_digit());
-    inside.len() >= WORD_MIN && !is_short_number && (is_whole || has_letter_beyond_hex(inside))
+    let is_short_number = inside.len() < NUMBER_DIGITS_MIN && inside.bytes().all(|byte| byte.is_ascii_digit());
+    inside.len() >= WORD_BYTES_MIN && !is_short_number && (is_whole || has_non_hex_letter(inside))
 }
 
 /// Whether the text contains a letter that occurs in no number, not even in a hexadecimal one.
-fn has_letter_beyond_hex(text: &str) -> bool {
+fn has_non_hex_letter(text: &str) -> bool {
     text.bytes().any(|byte| matches!(byte | 0x20, b'g'..=b'z'))
 }
 
@@ -233,7 +235,7 @@ fn whole_numbers(phrase: &str) -> Vec<&str> {
         let after = after.get(piece.len());
         // Breakers are single bytes.
         end = start + piece.len() + 1;
-        let is_number = piece.len() >= NUMBER_MIN && piece.bytes().all(|byte| byte.is_ascii_digit());
+        let is_number = piece.len() >= NUMBER_DIGITS_MIN && piece.bytes().all(|byte| byte.is_ascii_digit());
         // After a percent sign, the first digits may be part of an encoded breaker.
         let is_bounded = !matches!(before.last(), Some(b'*' | b'%')) && after != Some(&b'*');
         if is_bounded && piece.len() < phrase.len() && (is_number || parse_ipv4(piece).is_some()) {
@@ -248,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_that_are_in_most_texts_or_in_most_numbers_are_not_looked_for() {
+    fn words_common_in_texts_or_numbers_are_not_searched() {
         for (pattern, expected) in [
             ("3e27e8c421742c31", true),
             ("*3e27e8c421742c31*", false),
@@ -259,12 +261,12 @@ mod tests {
             ("*I*", false),
             ("I", false),
         ] {
-            assert_eq!(is_quickly_found(pattern), expected, "{pattern}");
+            assert_eq!(is_cheap_to_search(pattern), expected, "{pattern}");
         }
     }
 
     #[test]
-    fn numbers_of_a_phrase_are_those_bounded_on_both_sides() {
+    fn whole_numbers_are_bounded_on_both_sides() {
         for (phrase, numbers) in [
             ("outside:167.53.205.102/443", vec!["167.53.205.102"]),
             ("TCP connection 90101548", vec!["90101548"]),

@@ -29,17 +29,17 @@ fn template_set(sourcetype: &str, lines: impl Iterator<Item = String>) -> Arc<Te
 
 /// The number of templates in which values determine the field's location, and the number in which the field is one
 /// column.
-fn told(sourcetype: &str, template_set: &TemplateSet, name: &str) -> (usize, usize) {
+fn count_by_value_and_variable(sourcetype: &str, template_set: &TemplateSet, name: &str) -> (usize, usize) {
     let rules = FieldRules::new(Arc::new(PropsResolver::new(&Layers::new(builtin_sources()))));
-    let class = rules.cutting(&metadata(sourcetype), &[name.to_owned()], &Messages::default());
+    let class = rules.extraction_class(&metadata(sourcetype), &[name.to_owned()], &Messages::default());
     let ColumnKind::Templates(templates) = &template_set.columns[0].kind else { panic!("column 0 is templates") };
-    let mut named = NamedRules::new(&class.of_text, name);
+    let mut named = NamedRules::new(&class.text_patterns, name);
     let (mut by_value, mut variables) = (0, 0);
     for template in templates.iter() {
-        match named.place(&PlannedTemplate::new(template_set, 0, template)) {
-            RulePlace::ByValue => by_value += 1,
-            RulePlace::At(ValueLocation::Variable(_)) => variables += 1,
-            RulePlace::At(_) | RulePlace::Nowhere => {}
+        match named.location(&PlannedTemplate::new(template_set, 0, template)) {
+            RuleLocation::ByValue => by_value += 1,
+            RuleLocation::At(ValueLocation::Variable(_)) => variables += 1,
+            RuleLocation::At(_) | RuleLocation::Nowhere => {}
         }
     }
     (by_value, variables)
@@ -80,11 +80,11 @@ const FIELDS: [&str; 12] = [
 ];
 
 #[test]
-fn no_pattern_is_asked_by_value_for_requests_in_order() {
+fn fields_of_well_formed_requests_are_located_in_templates() {
     for sourcetype in ["nginx", "access_combined", "access_combined_wcookie"] {
         let template_set = template_set(sourcetype, lines("curl/8.9.1"));
         for name in FIELDS.iter().chain(&["useragent"]) {
-            let (by_value, variables) = told(sourcetype, &template_set, name);
+            let (by_value, variables) = count_by_value_and_variable(sourcetype, &template_set, name);
             assert_eq!(by_value, 0, "{name} of {sourcetype}");
             assert!(variables > 0 || ["uri", "req_time"].contains(name), "{name} of {sourcetype} is a column");
         }
@@ -92,16 +92,16 @@ fn no_pattern_is_asked_by_value_for_requests_in_order() {
 }
 
 #[test]
-fn what_is_odd_costs_no_other_field() {
+fn irregular_values_do_not_affect_other_fields() {
     for agent in [r#"say \"hi\""#, r#"\"k=\"v\\"#, "ümlaut \u{a0}"] {
         let template_set = template_set("nginx", lines(agent));
         // The planner treats non-ASCII characters byte by byte, so the quoted texts after the size may or may not
         // match.
         for name in FIELDS.iter().filter(|name| **name != "referer" || agent.is_ascii()) {
-            assert_eq!(told("nginx", &template_set, name).0, 0, "{name} beside {agent}");
+            assert_eq!(count_by_value_and_variable("nginx", &template_set, name).0, 0, "{name} beside {agent}");
         }
         // `useragent` is tested only on lines with such an agent.
-        let (by_value, variables) = told("nginx", &template_set, "useragent");
+        let (by_value, variables) = count_by_value_and_variable("nginx", &template_set, "useragent");
         assert!(by_value > 0 && variables >= by_value, "{by_value} of {variables} for {agent}");
     }
 }

@@ -8,11 +8,11 @@ use quarry_event::template::{Column, ColumnKind, Dictionary, NumberFormat};
 use super::super::value_location::{Nested, NestedValue};
 use super::*;
 
-const KV: Cutting = Cutting { kv_mode: KvMode::Auto, auto_json: true, by_pattern: false };
+const KV: AutoExtraction = AutoExtraction { kv_mode: KvMode::Auto, auto_json: true, by_pattern: false };
 
 /// The location of `f` in a template of literals and variables, each written as `@`; `values` has one list per
 /// variable.
-fn place(cutting: Cutting, text: &str, values: &[&[&str]]) -> ValueLocation {
+fn place(cutting: AutoExtraction, text: &str, values: &[&[&str]]) -> ValueLocation {
     let mut template_set = TemplateSet::default();
     let column = |kind, traits| Column { parent: Some(0), kind, traits, values: 1 };
     template_set.columns.push(column(ColumnKind::Texts, ValueTraits::default()));
@@ -35,13 +35,18 @@ fn place(cutting: Cutting, text: &str, values: &[&[&str]]) -> ValueLocation {
         }
     }
     let json = JsonColumns::new(&template_set, &|_| None);
-    told(&template_set, &template, cutting, &json)
+    field_location(&template_set, &template, cutting, &json)
 }
 
 /// The location of `f`; a location that is right only for some values counts as text.
-fn told(template_set: &TemplateSet, template: &Template, cutting: Cutting, json: &JsonColumns<'_>) -> ValueLocation {
-    let told = places(template_set, template, cutting, &["f".to_owned()], json).remove(0);
-    if told.doubt.is_empty() { told.place } else { ValueLocation::Text }
+fn field_location(
+    template_set: &TemplateSet,
+    template: &Template,
+    cutting: AutoExtraction,
+    json: &JsonColumns<'_>,
+) -> ValueLocation {
+    let told = template_locations(template_set, template, cutting, &["f".to_owned()], json).remove(0);
+    if told.ambiguous_columns.is_empty() { told.place } else { ValueLocation::Text }
 }
 
 fn constant(text: &str) -> ValueLocation {
@@ -49,7 +54,7 @@ fn constant(text: &str) -> ValueLocation {
 }
 
 #[test]
-fn pairs_are_found_in_templates() {
+fn pairs_are_located_in_templates() {
     for (text, values, expected) in [
         ("at @ f=@ x", &[&["12"][..], &["ab", "c"]][..], ValueLocation::Variable(2)),
         ("f=@", &[&["ab"]], ValueLocation::Variable(1)),
@@ -108,7 +113,7 @@ fn shapes_of(values: &[&[&str]], columns: &[&[&str]]) -> (TemplateSet, impl Fn(&
 }
 
 #[test]
-fn pairs_that_may_be_missing_are_found() {
+fn optional_pairs_are_located() {
     let nested = |columns: &[u32], may_repeat: bool| {
         let values = columns.iter().map(|column| NestedValue { column: *column, is_escaped: false }).collect();
         ValueLocation::Nested(Nested { values, may_repeat })
@@ -145,12 +150,12 @@ fn pairs_that_may_be_missing_are_found() {
     ] {
         let (template_set, template) = shapes_of(&values, &columns);
         let json = JsonColumns::new(&template_set, &|_| None);
-        assert_eq!(told(&template_set, &template(text), KV, &json), expected, "{text} {columns:?}");
+        assert_eq!(field_location(&template_set, &template(text), KV, &json), expected, "{text} {columns:?}");
     }
 }
 
 #[test]
-fn values_that_may_move_the_bounds_leave_it_to_the_text() {
+fn values_that_may_shift_bounds_require_the_text() {
     for (text, values) in [
         ("f=@", &[&["a", "b c"][..]][..]),
         ("(f=@)", &[&["a", "b(c"]]),
@@ -172,15 +177,15 @@ fn values_that_may_move_the_bounds_leave_it_to_the_text() {
         assert_eq!(place(KV, text, values), ValueLocation::Text, "{text} {values:?}");
     }
     assert_eq!(place(KV, "@f=1", &[&["a:"]]), constant("1"));
-    let escaped = Cutting { kv_mode: KvMode::AutoEscaped, ..KV };
+    let escaped = AutoExtraction { kv_mode: KvMode::AutoEscaped, ..KV };
     assert_eq!(place(escaped, "f=\"@\"", &[&["a\\"]]), ValueLocation::Text);
     assert_eq!(place(escaped, "f=\"@\"", &[&["a"]]), ValueLocation::Variable(1));
-    assert_eq!(place(Cutting { by_pattern: true, ..KV }, "f=1", &[]), ValueLocation::Text);
-    assert_eq!(place(Cutting { kv_mode: KvMode::None, ..KV }, "f=1", &[]), ValueLocation::Absent);
+    assert_eq!(place(AutoExtraction { by_pattern: true, ..KV }, "f=1", &[]), ValueLocation::Text);
+    assert_eq!(place(AutoExtraction { kv_mode: KvMode::None, ..KV }, "f=1", &[]), ValueLocation::Absent);
 }
 
 #[test]
-fn json_is_found_in_templates() {
+fn json_fields_are_located_in_templates() {
     for (text, values, expected) in [
         ("{\"f\":\"@\"}", &[&["a=b", ""][..]][..], ValueLocation::Variable(1)),
         ("{\"f\":@,\"g\":1}", &[&["12"]], ValueLocation::Variable(1)),
@@ -239,11 +244,11 @@ fn json_place(text: &str, variables: &[&[&str]], name: &str) -> ValueLocation {
     }
     let read = |column: u32| dictionaries.get(column as usize).cloned();
     let json = JsonColumns::new(&template_set, &read);
-    places(&template_set, &template_of(text), KV, &[name.to_owned()], &json).remove(0).place
+    template_locations(&template_set, &template_of(text), KV, &[name.to_owned()], &json).remove(0).place
 }
 
 #[test]
-fn a_variable_in_doubt_costs_no_other_field() {
+fn an_ambiguous_variable_does_not_affect_other_fields() {
     let texts = &["a\\n", "b"][..];
     for (text, variables, name, expected) in [
         // Words and numbers of any form where a value is due.
@@ -318,11 +323,11 @@ fn place_by_traits(string_contents: bool, json_scalars: bool, values: &[&str]) -
     let template =
         Template { parts: vec![literal("{\"a\":\""), variable(1), literal("\",\"f\":"), variable(2), literal("}")] };
     let json = JsonColumns::new(&template_set, &|_| None);
-    places(&template_set, &template, KV, &["f".to_owned()], &json).remove(0).place
+    template_locations(&template_set, &template, KV, &["f".to_owned()], &json).remove(0).place
 }
 
 #[test]
-fn what_all_texts_are_is_known_without_reading_them() {
+fn traits_decide_without_reading_the_texts() {
     let escaped = ValueLocation::Escaped([TemplatePart::Variable(2)].into());
     assert_eq!(place_by_traits(true, true, &["12.5", "3", "null", "1e9"]), ValueLocation::Variable(2));
     assert_eq!(place_by_traits(true, true, &["\"x y\"", "null"]), escaped);
@@ -372,11 +377,11 @@ fn place_of_member(name: &str, variables: &[&[&str]]) -> ValueLocation {
     }
     template.parts.push(TemplatePart::Literal(b"}".as_slice().into()));
     let json = JsonColumns::new(&template_set, &|_| None);
-    places(&template_set, &template, KV, &[name.to_owned()], &json).remove(0).place
+    template_locations(&template_set, &template, KV, &[name.to_owned()], &json).remove(0).place
 }
 
 #[test]
-fn members_that_may_be_missing_are_columns_below_their_variables() {
+fn optional_members_are_nested_columns_of_their_variables() {
     let nested = |columns: &[u32], may_repeat| {
         let value = |column: &u32| NestedValue { column: *column, is_escaped: false };
         ValueLocation::Nested(Nested { values: columns.iter().map(value).collect(), may_repeat })
@@ -447,7 +452,7 @@ proptest! {
 
     /// The location of a field in a template holds for each of its texts.
     #[test]
-    fn locations_agree_with_the_extraction_of_every_text(
+    fn locations_agree_with_extraction_from_every_text(
         literals in prop::collection::vec(piece_text(4), 3..5),
         columns in prop::collection::vec(column_values(), 4),
         escaped in any::<bool>(),
@@ -467,10 +472,10 @@ proptest! {
             template.parts.extend(literal(&literals[at + 1]));
         }
         let kv_mode = if escaped { KvMode::AutoEscaped } else { KvMode::Auto };
-        let cutting = Cutting { kv_mode, auto_json: false, by_pattern: false };
+        let cutting = AutoExtraction { kv_mode, auto_json: false, by_pattern: false };
         let json = JsonColumns::new(&template_set, &|_| None);
-        let FieldLocation { place, doubt } =
-            places(&template_set, &template, cutting, &["f".to_owned()], &json).remove(0);
+        let FieldLocation { place, ambiguous_columns } =
+            template_locations(&template_set, &template, cutting, &["f".to_owned()], &json).remove(0);
         let ways: usize = columns.iter().map(Vec::len).product();
         for mut way in 0..ways {
             let mut values = Vec::new();
@@ -482,7 +487,7 @@ proptest! {
             let value = |column: &u32| values[*column as usize - 1];
             let told = match &place {
                 ValueLocation::Text => continue,
-                ValueLocation::Absent if doubt.iter().any(|column| value(column).contains("f=")) => continue,
+                ValueLocation::Absent if ambiguous_columns.iter().any(|column| value(column).contains("f=")) => continue,
                 ValueLocation::Absent => None,
                 ValueLocation::Constant(constant) => Some(constant.to_string()),
                 ValueLocation::Variable(column) => Some(value(column).to_owned()),

@@ -28,7 +28,7 @@ fn columns(name: &str, text: &str, values: &[&[&str]]) -> Option<Vec<u32>> {
 }
 
 #[test]
-fn a_key_lies_in_values_that_can_hold_it() {
+fn keys_are_searched_in_values_that_can_contain_them() {
     assert_eq!(columns("foo", "a @ b @", &[&["x=y"], &["foo=1"]]), Some(vec![2]));
     assert_eq!(columns("uri_foo", "a @ b @", &[&["xfo"], &["foo=1", "z"]]), Some(vec![2]));
     assert_eq!(columns("foo_", "@", &[&["a=1"]]), Some(vec![1]));
@@ -36,7 +36,7 @@ fn a_key_lies_in_values_that_can_hold_it() {
 }
 
 #[test]
-fn a_key_across_an_edge_is_the_texts_business() {
+fn keys_across_part_edges_require_the_text() {
     assert_eq!(columns("foo", "foo=@", &[&["1"]]), None);
     assert_eq!(columns("foo", "@=1", &[&["foo"]]), None);
     assert_eq!(columns("foo", "@=1", &[&["fob"]]), Some(vec![]));
@@ -49,7 +49,7 @@ fn a_key_across_an_edge_is_the_texts_business() {
 }
 
 #[test]
-fn places_are_those_of_texts_that_hold_it_whole() {
+fn only_texts_that_contain_the_whole_key_end_match() {
     let key = KeyEnd::of("a");
     let places = |texts: &[&str]| {
         let ends: Vec<u32> = texts
@@ -59,7 +59,7 @@ fn places_are_those_of_texts_that_hold_it_whole() {
                 Some(*end)
             })
             .collect();
-        key.places(texts.concat().as_bytes(), &ends)
+        key.matching_texts(texts.concat().as_bytes(), &ends)
     };
     assert_eq!(places(&["a=1", "b", "ba", "=a=a=", "", "a=", "a"]), [0, 3, 5]);
     assert_eq!(places(&["xa", "=", "a"]), [] as [usize; 0]);

@@ -1,14 +1,14 @@
 //! Tests of the pairs that a transform with names from the text finds in handwritten templates.
 
-use quarry_conf::{ReportCut, ReportRule};
+use quarry_conf::{ExtractionMethod, ReportRule};
 use quarry_event::template::{ByteSet, Column, ColumnKind, ValueTraits};
 
-use super::super::facts::KnownTemplates;
+use super::super::facts::TemplateFactsCache;
 use super::*;
 
 fn report() -> Arc<Report> {
     let pattern = r#"<Data Name="([^"]+)">([^<]*)</Data>"#.to_owned();
-    let cut = ReportCut::Pattern { pattern, pairs: vec![("$1".to_owned(), "$2".to_owned())] };
+    let cut = ExtractionMethod::Pattern { pattern, pairs: vec![("$1".to_owned(), "$2".to_owned())] };
     let rule = ReportRule {
         name: "data".to_owned(),
         source: "_raw".to_owned(),
@@ -49,7 +49,7 @@ fn template_set(templates: &[&[&str]]) -> Arc<TemplateSet> {
 }
 
 #[test]
-fn pairs_with_names_from_the_text_are_found_once_and_looked_up_by_name() {
+fn pairs_named_by_the_text_are_found_once_and_cached_by_name() {
     let set = template_set(&[
         &[r#"<Data Name="a">"#, "$1", r#"</Data><Data Name="b c">x</Data><Data Name="a">"#, "$2", "</Data>"],
         &[r#"<Data Name="b c">"#, "$2", r#"</Data><Data Name=""#, "$1", r#"">x</Data><Data Name="d">y</Data>"#],
@@ -57,10 +57,10 @@ fn pairs_with_names_from_the_text_are_found_once_and_looked_up_by_name() {
         &[r#"<Data Name="d">"#, "$3", "</Data>"],
     ]);
     let ColumnKind::Templates(templates) = &set.columns[0].kind else { panic!("column 0 is templates") };
-    let (known, report) = (KnownTemplates::default(), report());
+    let (known, report) = (TemplateFactsCache::default(), report());
     let found = std::cell::Cell::new(0);
     let pairs_of = |report: &Arc<Report>| {
-        known.of(&set).pairs_of(report, || {
+        known.of(&set).pairs_for(report, || {
             found.set(found.get() + 1);
             TemplatePairs::new(report, &set, templates)
         })
@@ -68,7 +68,7 @@ fn pairs_with_names_from_the_text_are_found_once_and_looked_up_by_name() {
     let places = |names: &[&str]| -> Vec<Vec<ValueLocation>> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let planner = ReportPlanner::new(&report, &names, &set, &|_| None, &pairs_of).unwrap();
-        let of_template = |(number, template)| planner.places(&PlannedTemplate::new(&set, number, template), &names);
+        let of_template = |(number, template)| planner.locations(&PlannedTemplate::new(&set, number, template), &names);
         templates.iter().enumerate().map(of_template).collect()
     };
     use ValueLocation::{Absent, Constant, Text, Variable};

@@ -8,7 +8,7 @@ use quarry_event::template::TemplateSet;
 use quarry_stdx::number::u32_of;
 
 use super::windows::WindowRequest;
-use crate::template_pages::column_codes::codes_of;
+use crate::template_pages::column_codes::max_codes;
 use crate::template_pages::cursors::Cursors;
 use crate::template_pages::page::PageReader;
 
@@ -17,9 +17,9 @@ const ANSWERS_MAX: usize = 1 << 20;
 /// Maximum number of combinations of two columns' codes.
 const PAIRS_MAX: usize = 1 << 16;
 /// No answer yet. [`NO_MATCH`] means no match; all other answers are the number of a text plus [`TEXTS`].
-pub(super) const NOT_ASKED: u32 = 0;
+pub(super) const UNANSWERED: u32 = 0;
 pub(super) const NO_MATCH: u32 = 1;
-pub(super) const TEXTS: u32 = 2;
+pub(super) const TEXT_BASE: u32 = 2;
 
 /// The answers of a slab.
 #[derive(Default)]
@@ -43,7 +43,7 @@ struct Answers {
 impl AnswerTable {
     /// Position of the answer for a row; `None` if the row has none in the table.
     #[inline]
-    pub(super) fn place(
+    pub(super) fn answer_position(
         &self,
         node: u32,
         row: u32,
@@ -75,9 +75,9 @@ impl AnswerTable {
     }
 
     /// Makes room for the answers of a node if they consist of at most one group that depends on one or two columns.
-    pub(super) fn add(&mut self, at: usize, windows: &[WindowRequest], groups: usize, template_set: &TemplateSet) {
+    pub(super) fn add_node(&mut self, at: usize, windows: &[WindowRequest], groups: usize, template_set: &TemplateSet) {
         let [WindowRequest { columns, has_codes: true, decider: None, .. }] = windows else { return };
-        let codes_of = |(column, _): &(u32, usize)| codes_of(template_set, *column);
+        let codes_of = |(column, _): &(u32, usize)| max_codes(template_set, *column);
         let (column, len, second, most) = match columns.as_slice() {
             [only] => (only.0, codes_of(only), None, ANSWERS_MAX),
             [first, other] => (first.0, codes_of(first), Some((other.0, codes_of(other))), PAIRS_MAX),
@@ -90,6 +90,6 @@ impl AnswerTable {
         let second = second.map(|(column, len)| (column, u32_of(len)));
         self.nodes.resize(self.nodes.len().max(at + 1), Answers::default());
         self.nodes[at] = Answers { column, start: u32_of(self.answers.len()), len: u32_of(len), second };
-        self.answers.resize(self.answers.len() + pairs, NOT_ASKED);
+        self.answers.resize(self.answers.len() + pairs, UNANSWERED);
     }
 }

@@ -14,20 +14,20 @@ use quarry_store::Segment;
 
 use crate::template_pages::cursors::Cursors;
 use crate::template_pages::interner::{ABSENT, Interner};
-use crate::template_pages::literals::{Literals, PageHits, Sites};
+use crate::template_pages::literals::{LiteralSites, PageHits, RequiredLiterals};
 use crate::template_pages::page::PageReader;
 use crate::template_pages::pattern_cost::PatternCost;
 use crate::template_pages::row_values::{Dictionaries, RowOf, RowValues, append_text};
 
 /// Pattern with everything needed to run it.
-pub(in crate::template_pages) struct Work<'a> {
+pub(in crate::template_pages) struct Evaluation<'a> {
     pub regex: &'a Regex,
     /// Whether an empty group counts as absent.
     pub(super) skips_empty: bool,
     pub captures: &'a mut Captures,
     pub(super) groups: &'a [(usize, String)],
     pub planner: &'a mut Planner,
-    pub(super) literals: &'a Literals,
+    pub(super) literals: &'a RequiredLiterals,
     /// Literals found in the values of the page; `None` if testing each row by itself is cheaper.
     pub(super) hits: Option<PageHits>,
     pub text: Vec<u8>,
@@ -41,12 +41,12 @@ pub(in crate::template_pages) struct Work<'a> {
     pub(in crate::template_pages) cost: &'a mut PatternCost,
 }
 
-impl Work<'_> {
+impl Evaluation<'_> {
     /// Whether the window of this row certainly lacks a literal that every match contains.
     #[inline]
-    pub(super) fn excludes(
+    pub(super) fn lacks_literal(
         &mut self,
-        sites: Option<&mut Sites>,
+        sites: Option<&mut LiteralSites>,
         row: u32,
         cursors: &mut Cursors,
         page: &mut PageReader<'_>,
@@ -62,7 +62,7 @@ impl Work<'_> {
 
     /// Reads the codes of a row in these columns; `false` if a code is missing.
     #[inline]
-    pub(in crate::template_pages) fn take_codes(
+    pub(in crate::template_pages) fn read_codes(
         &mut self,
         columns: &[(u32, usize)],
         row: u32,
@@ -80,7 +80,7 @@ impl Work<'_> {
     }
 
     /// Reads the values of these columns and parts for the current codes, as [`Cursors::code`] returned them.
-    fn take_values(
+    fn read_values(
         &mut self,
         columns: &[(u32, usize)],
         template_set: &TemplateSet,
@@ -106,13 +106,13 @@ pub(super) fn evaluate_row(
     window: &Window,
     (columns, has_codes): (&[(u32, usize)], bool),
     of_row: RowOf<'_, '_>,
-    work: &mut Work<'_>,
+    work: &mut Evaluation<'_>,
     texts: &mut [Interner],
     codes: &mut Vec<u32>,
 ) -> Result<Option<bool>, EngineError> {
     let RowOf { row, cursors, page, segment, dictionaries } = of_row;
     match has_codes {
-        true => work.take_values(columns, page.template_set(), segment, dictionaries)?,
+        true => work.read_values(columns, page.template_set(), segment, dictionaries)?,
         false => {
             work.cost.texts += 1;
             work.values.clear();
@@ -132,7 +132,7 @@ pub(super) fn evaluate_row(
 fn evaluate(
     template: &FlatTemplate,
     window: &Window,
-    work: &mut Work<'_>,
+    work: &mut Evaluation<'_>,
     texts: &mut [Interner],
     codes: &mut Vec<u32>,
     mut value: impl FnMut(usize, &mut Vec<u8>),
@@ -145,13 +145,13 @@ fn evaluate(
             };
             work.text.clear();
             template.write_between(start, end, &mut work.text, &mut value);
-            let text = std::str::from_utf8(&work.text).map_err(no_text)?;
+            let text = std::str::from_utf8(&work.text).map_err(invalid_utf8)?;
             let Some(code) = texts.code_of(text, work.skips_empty) else { return Ok(None) };
             codes.push(code);
         }
         return Ok(Some(true));
     }
-    let found = window.evaluate(template, work.regex, value, &mut work.text, work.captures).map_err(no_text)?;
+    let found = window.evaluate(template, work.regex, value, &mut work.text, work.captures).map_err(invalid_utf8)?;
     let Some(text) = found else { return Ok(Some(false)) };
     for ((group, _), texts) in work.groups.iter().zip(texts) {
         let code = match work.captures.text(text, *group) {
@@ -164,6 +164,6 @@ fn evaluate(
     Ok(Some(true))
 }
 
-pub(in crate::template_pages) fn no_text(_: Utf8Error) -> EngineError {
+pub(in crate::template_pages) fn invalid_utf8(_: Utf8Error) -> EngineError {
     EngineError::invalid("a text of a bucket is not UTF-8; rebuild the bucket")
 }

@@ -15,9 +15,9 @@ use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
 use super::MATCHED;
-use super::answer_table::{AnswerTable, NO_MATCH, NOT_ASKED, TEXTS};
-use super::evaluation::Work;
-use super::windows::{Answer, Leaf, WindowRequest, parts_read};
+use super::answer_table::{AnswerTable, NO_MATCH, TEXT_BASE, UNANSWERED};
+use super::evaluation::Evaluation;
+use super::windows::{Answer, Leaf, WindowRequest, parts_needed};
 use crate::template_pages::column_codes::has_few_codes;
 use crate::template_pages::cursors::Cursors;
 use crate::template_pages::decider::Decider;
@@ -51,7 +51,7 @@ pub(in crate::template_pages) enum TemplateNode {
     /// Not planned yet: the template with this number in the text column.
     Root(u32),
     /// Not planned yet: a variable replaced by the template with this number.
-    Inside(Arc<BranchOf>, u32),
+    Inside(Arc<ExpandedTemplate>, u32),
     /// Not planned yet: the parts that compose a field.
     Field(FlatTemplate),
     /// The same plan as that of another node.
@@ -67,7 +67,7 @@ pub(in crate::template_pages) enum TemplateNode {
 }
 
 /// A template of which one variable is expanded.
-pub(in crate::template_pages) struct BranchOf {
+pub(in crate::template_pages) struct ExpandedTemplate {
     template: FlatTemplate,
     part: usize,
     column: u32,
@@ -95,7 +95,7 @@ impl PatternTree {
     /// A tree without plans for the templates of a slab or, if given, for the values of `field`.
     pub(super) fn new(slab: &Slab, field: Option<&FieldLocations>, groups: usize) -> PatternTree {
         let nodes = match (field, slab.template_set.columns.first().map(|column| &column.kind)) {
-            (Some(field), _) => nodes_of_field(&field.places, &slab.template_set),
+            (Some(field), _) => nodes_of_field(&field.locations, &slab.template_set),
             (None, Some(ColumnKind::Templates(templates))) => {
                 (0..u32_of(templates.len())).map(TemplateNode::Root).collect()
             }
@@ -119,7 +119,7 @@ impl PatternTree {
         rows: impl Iterator<Item = (usize, u32)>,
         roots: &[u32],
         is_test: bool,
-        work: &mut Work<'_>,
+        work: &mut Evaluation<'_>,
         page: &mut PageReader<'_>,
         found: &mut Groups,
     ) -> Result<(), EngineError> {
@@ -127,17 +127,17 @@ impl PatternTree {
         let mut cursors = Cursors::new(page);
         for (place, row) in rows {
             let root = roots.get(row as usize).map_or(usize::MAX, |root| *root as usize);
-            let node = self.leaf(root, row, work, &mut cursors, page)?;
-            let known = self.answers.place(node, row, &mut cursors, page)?;
-            match known.map_or(NOT_ASKED, |at| self.answers.get(at)) {
-                NOT_ASKED => {}
+            let node = self.leaf_of_row(root, row, work, &mut cursors, page)?;
+            let known = self.answers.answer_position(node, row, &mut cursors, page)?;
+            match known.map_or(UNANSWERED, |at| self.answers.get(at)) {
+                UNANSWERED => {}
                 NO_MATCH => continue,
                 text => {
-                    found.codes[0][place] = text - TEXTS;
+                    found.codes[0][place] = text - TEXT_BASE;
                     continue;
                 }
             }
-            let answer = match self.ask(node as usize, row, known.is_none(), work, &mut cursors, page)? {
+            let answer = match self.evaluate_node(node as usize, row, known.is_none(), work, &mut cursors, page)? {
                 Answer::Unknown => {
                     found.undecided.push(row);
                     continue;
@@ -145,12 +145,12 @@ impl PatternTree {
                 Answer::No => NO_MATCH,
                 Answer::Groups(_) if is_test => {
                     found.codes[0][place] = MATCHED;
-                    MATCHED + TEXTS
+                    MATCHED + TEXT_BASE
                 }
                 Answer::Groups(groups) => {
                     found.codes.iter_mut().zip(groups).for_each(|(codes, code)| codes[place] = *code);
                     match groups {
-                        [code] if *code != ABSENT => code + TEXTS,
+                        [code] if *code != ABSENT => code + TEXT_BASE,
                         _ => NO_MATCH,
                     }
                 }
@@ -165,11 +165,11 @@ impl PatternTree {
 
     /// The node with the plan for a row, or a number beyond all nodes.
     #[inline]
-    fn leaf(
+    fn leaf_of_row(
         &mut self,
         root: usize,
         row: u32,
-        work: &mut Work<'_>,
+        work: &mut Evaluation<'_>,
         cursors: &mut Cursors,
         page: &mut PageReader<'_>,
     ) -> Result<u32, EngineError> {
@@ -192,19 +192,19 @@ impl PatternTree {
 
     /// Runs the windows of a node, and caches the answers if possible.
     #[inline]
-    fn ask<'w>(
+    fn evaluate_node<'w>(
         &'w mut self,
         at: usize,
         row: u32,
         remembers: bool,
-        work: &'w mut Work<'_>,
+        work: &'w mut Evaluation<'_>,
         cursors: &mut Cursors,
         page: &mut PageReader<'_>,
     ) -> Result<Answer<'w>, EngineError> {
         let PatternTree { segment, nodes, dictionaries, texts, .. } = self;
         match nodes.get_mut(at) {
             Some(TemplateNode::Windows(leaf)) => {
-                leaf.ask(remembers, work, RowOf { row, cursors, page, segment, dictionaries }, texts)
+                leaf.evaluate(remembers, work, RowOf { row, cursors, page, segment, dictionaries }, texts)
             }
             Some(TemplateNode::Never) => Ok(Answer::No),
             _ => Ok(Answer::Unknown),
@@ -212,7 +212,7 @@ impl PatternTree {
     }
 
     /// Plans a flat template.
-    fn plan(&mut self, at: usize, work: &mut Work<'_>, template_set: &TemplateSet) {
+    fn plan(&mut self, at: usize, work: &mut Evaluation<'_>, template_set: &TemplateSet) {
         let node = std::mem::replace(&mut self.nodes[at], TemplateNode::Unknown);
         let Some(template) = node.template(template_set) else { return };
         let windows = match work.planner.plan(&template) {
@@ -255,7 +255,7 @@ impl PatternTree {
                 window.groups = Some(decision.places.clone());
             }
             let (mut columns, mut has_codes) = (Vec::new(), true);
-            let of_groups = parts_read(&window, work.groups);
+            let of_groups = parts_needed(&window, work.groups);
             let deciding = decision.as_ref().map_or(&[][..], |decision| &decision.read);
             for part in deciding.iter().chain(&of_groups).copied() {
                 let column = match inside.parts().get(part) {
@@ -278,7 +278,7 @@ impl PatternTree {
             let decider = decision.map(|decision| Decider::new(decision, &window, &inside, template_set));
             asked.push(WindowRequest::new(window, (columns, has_codes), decider, work.literals, &inside, template_set));
         }
-        self.answers.add(at, &asked, work.groups.len(), template_set);
+        self.answers.add_node(at, &asked, work.groups.len(), template_set);
         self.leaves.entry(key).or_default().push(at);
         self.nodes[at] = TemplateNode::Windows(Box::new(Leaf { template: inside, planned, windows: asked }));
     }
@@ -293,7 +293,7 @@ impl PatternTree {
         if first + count > NODES_MAX {
             return TemplateNode::Unknown;
         }
-        let of = Arc::new(BranchOf { template, part, column });
+        let of = Arc::new(ExpandedTemplate { template, part, column });
         self.nodes.extend((0..u32_of(count)).map(|number| TemplateNode::Inside(Arc::clone(&of), number)));
         self.branches.insert(key, first);
         TemplateNode::Branch { column, first }

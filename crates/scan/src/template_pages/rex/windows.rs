@@ -8,12 +8,12 @@ use quarry_eval::pattern::template_match::{COMBINATIONS_MAX, CombinationMemo, Fl
 use quarry_event::template::TemplateSet;
 use quarry_stdx::number::u32_of;
 
-use super::evaluation::{Work, evaluate_row};
-use crate::template_pages::column_codes::combinations;
+use super::evaluation::{Evaluation, evaluate_row};
+use crate::template_pages::column_codes::max_combinations;
 use crate::template_pages::decider::Decider;
 use crate::template_pages::group_memos::GroupMemos;
 use crate::template_pages::interner::Interner;
-use crate::template_pages::literals::{Literals, Sites};
+use crate::template_pages::literals::{LiteralSites, RequiredLiterals};
 use crate::template_pages::row_values::RowOf;
 
 /// Windows of a flat template in which a pattern may match.
@@ -40,7 +40,7 @@ pub(super) struct WindowRequest {
     /// Answers group by group, in place of `memo`, if there would be too many combinations.
     apart: Option<GroupMemos>,
     /// Possible positions of the literals that a match needs, if the pattern runs on free text.
-    sites: Option<Sites>,
+    sites: Option<LiteralSites>,
 }
 
 /// The pattern's answer for a row.
@@ -57,17 +57,17 @@ impl WindowRequest {
         window: Window,
         (columns, has_codes): (Vec<(u32, usize)>, bool),
         decider: Option<Decider>,
-        literals: &Literals,
+        literals: &RequiredLiterals,
         template: &FlatTemplate,
         template_set: &TemplateSet,
     ) -> WindowRequest {
-        let is_too_much = has_codes && decider.is_none() && combinations(template_set, &columns) > COMBINATIONS_MAX;
+        let is_too_much = has_codes && decider.is_none() && max_combinations(template_set, &columns) > COMBINATIONS_MAX;
         let apart = window.group_dependence.as_ref().filter(|_| is_too_much);
         let apart = apart.and_then(|apart| GroupMemos::new(apart, &columns, template));
         let (memo, found) = (CombinationMemo::default(), Vec::new());
         let sites = match has_codes || decider.is_some() || window.groups.is_some() {
             true => None,
-            false => Sites::of(literals, &window, template, template_set),
+            false => LiteralSites::of(literals, &window, template, template_set),
         };
         WindowRequest { window, columns, has_codes, memo, found, decider, apart, sites }
     }
@@ -75,17 +75,17 @@ impl WindowRequest {
 
 impl Leaf {
     #[inline]
-    pub(super) fn ask<'w>(
+    pub(super) fn evaluate<'w>(
         &'w mut self,
         remembers: bool,
-        work: &'w mut Work<'_>,
+        work: &'w mut Evaluation<'_>,
         of_row: RowOf<'_, '_>,
         texts: &mut [Interner],
     ) -> Result<Answer<'w>, EngineError> {
         let RowOf { row, cursors, page, segment, dictionaries } = of_row;
         let Leaf { template, windows, .. } = self;
         for WindowRequest { window, columns, has_codes, memo, found, decider, apart, sites } in windows {
-            if work.excludes(sites.as_mut(), row, cursors, page)? {
+            if work.lacks_literal(sites.as_mut(), row, cursors, page)? {
                 continue;
             }
             if let Some(decider) = decider {
@@ -96,10 +96,10 @@ impl Leaf {
                     None => return Ok(Answer::Unknown),
                 }
             }
-            if *has_codes && !work.take_codes(columns, row, cursors, page)? {
+            if *has_codes && !work.read_codes(columns, row, cursors, page)? {
                 return Ok(Answer::Unknown);
             }
-            match apart.as_ref().and_then(|apart| apart.known(&work.codes, &mut work.some, &mut work.found)) {
+            match apart.as_ref().and_then(|apart| apart.get(&work.codes, &mut work.some, &mut work.found)) {
                 Some(true) => return Ok(Answer::Groups(&work.found)),
                 Some(false) => continue,
                 None => {}
@@ -120,7 +120,7 @@ impl Leaf {
                     *if remembers { &mut *found } else { &mut work.found } = to;
                     let Some(is_match) = is_match else { return Ok(Answer::Unknown) };
                     if let Some(apart) = apart {
-                        apart.keep(&work.codes, &mut work.some, is_match.then_some(&work.found));
+                        apart.insert(&work.codes, &mut work.some, is_match.then_some(&work.found));
                     }
                     match is_match {
                         true if !remembers => return Ok(Answer::Groups(&work.found)),
@@ -141,7 +141,7 @@ impl Leaf {
 }
 
 /// Parts of a template on whose values the requested groups of a window depend.
-pub(super) fn parts_read(window: &Window, groups: &[(usize, String)]) -> Vec<usize> {
+pub(super) fn parts_needed(window: &Window, groups: &[(usize, String)]) -> Vec<usize> {
     let Some(places) = &window.groups else { return window.read.clone() };
     let lies_in = |part: &usize| {
         let mut wanted = groups.iter().filter_map(|(group, _)| places.get(*group).copied().flatten());

@@ -10,12 +10,12 @@ use aho_corasick::Span;
 use aho_corasick::packed::{Config, Searcher};
 
 /// Bytes ordered by their usual frequency in texts, most common first.
-const COMMON: &[u8] = b" 0e1a2ti3os4n5r6/7.8:9-d=lcpmu\"fghbvwky_x,[]()jqz{}";
+const BYTES_BY_FREQUENCY: &[u8] = b" 0e1a2ti3os4n5r6/7.8:9-d=lcpmu\"fghbvwky_x,[]()jqz{}";
 /// Number of neighbouring bytes that are searched for together. Each may have two cases; up to eight variants are
 /// found at full speed.
-const WINDOW_BYTES: usize = 3;
+const RARE_WINDOW_BYTES: usize = 3;
 /// Minimum length of a text for which preparing a search for several bytes pays off.
-const LONG_TEXT_BYTES: usize = 16 << 10;
+const LONG_TEXT_BYTES_MIN: usize = 16 << 10;
 
 /// Finds one run of bytes.
 #[derive(Clone, Debug)]
@@ -46,8 +46,8 @@ impl Finder {
     }
 
     /// Positions at which the run begins in a text, ascending.
-    pub(super) fn places<'a>(&'a self, text: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
-        let is_long = text.len() >= LONG_TEXT_BYTES;
+    pub(super) fn positions<'a>(&'a self, text: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
+        let is_long = text.len() >= LONG_TEXT_BYTES_MIN;
         let window = if is_long { self.window.get_or_init(|| self.rarest_window()).as_ref() } else { None };
         let mut from = 0;
         std::iter::from_fn(move || {
@@ -75,7 +75,7 @@ impl Finder {
 
     /// The rarest neighbouring bytes.
     fn rarest_window(&self) -> Option<RareBytes> {
-        let bytes = self.needle.len().min(WINDOW_BYTES);
+        let bytes = self.needle.len().min(RARE_WINDOW_BYTES);
         if bytes < 2 {
             return None;
         }
@@ -93,7 +93,7 @@ impl Finder {
                 .flat_map(|variant| cases.iter().map(|byte| [variant.as_slice(), &[*byte]].concat()))
                 .collect();
         }
-        assert!(variants.len() <= 1 << WINDOW_BYTES, "a byte has at most two cases");
+        assert!(variants.len() <= 1 << RARE_WINDOW_BYTES, "a byte has at most two cases");
         let searcher = Config::new().builder().extend(variants).build()?;
         Some(RareBytes { offset, searcher })
     }
@@ -101,7 +101,7 @@ impl Finder {
 
 /// Rarity of a byte in texts; more is rarer.
 fn rarity(byte: u8) -> usize {
-    COMMON.iter().position(|known| *known == byte.to_ascii_lowercase()).unwrap_or(COMMON.len())
+    BYTES_BY_FREQUENCY.iter().position(|known| *known == byte.to_ascii_lowercase()).unwrap_or(BYTES_BY_FREQUENCY.len())
 }
 
 #[cfg(test)]
@@ -117,19 +117,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_place_is_found_in_short_and_long_texts(
+        fn every_occurrence_is_found_in_short_and_long_texts(
             needle in "[abAB1 -]{1,7}",
             piece in "[abABcx1 \n=-]{1,60}",
             fold in any::<bool>(),
             cut in 0usize..50,
         ) {
             let finder = Finder::new(needle.as_bytes(), fold);
-            let long = format!("{piece}{needle}").repeat(LONG_TEXT_BYTES / piece.len() + 1);
+            let long = format!("{piece}{needle}").repeat(LONG_TEXT_BYTES_MIN / piece.len() + 1);
             let long = &long.as_bytes()[cut.min(piece.len())..];
-            prop_assert!(long.len() >= LONG_TEXT_BYTES);
+            prop_assert!(long.len() >= LONG_TEXT_BYTES_MIN);
             let short = &long[..200];
             for text in [long, short, &[][..], needle.as_bytes()] {
-                prop_assert_eq!(finder.places(text).collect::<Vec<_>>(), begins(needle.as_bytes(), fold, text));
+                prop_assert_eq!(finder.positions(text).collect::<Vec<_>>(), begins(needle.as_bytes(), fold, text));
             }
         }
     }

@@ -14,43 +14,43 @@ use quarry_event::template::{ColumnKind, ColumnValues, Dictionary, Template, Tem
 use quarry_stdx::number::u32_of;
 
 use super::super::cursors::Cursors;
-use super::super::edges::{Around, Edges};
+use super::super::edges::{EdgeContext, Edges};
 use super::super::facts::PartFacts;
-use super::super::outcome::{MAYBE, NO};
+use super::super::outcome::{NO, UNDECIDED};
 use super::super::page::PageReader;
 use super::{Planner, Probe, ProbePlan, is_one_word, row_at};
 
 /// Number of bytes of a part that are kept beyond those of a match: the bytes that bound the match, including an
 /// encoded breaker.
-const MARGIN: usize = 8;
+const MARGIN_BYTES: usize = 8;
 /// Maximum number of variables in the spans of a template. With more variables, rebuilding whole texts takes less
 /// time.
-const VARIABLES_MAX: usize = 12;
+const SPAN_VARIABLES_MAX: usize = 12;
 /// Share of rows, expected to contain a number, at or above which searching for a number that every match contains
 /// does not pay off.
-const FEW: f64 = 0.25;
+const RARE_NUMBER_SHARE_MAX: f64 = 0.25;
 /// Maximum number of distinct values in a column of numbers for which answers are computed by value.
-const NUMBERS_MAX: u64 = 1_024;
+const CACHED_NUMBERS_MAX: u64 = 1_024;
 
 /// Adjacent parts of a template.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Span {
     parts: Box<[SpanPart]>,
     /// Surroundings of the parts if no part is shortened.
-    around: Around,
+    around: EdgeContext,
     /// Pairs of a column and a number; every match contains one of them.
     needed: Option<Box<[(u32, i64)]>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum SpanPart {
-    Literal { bytes: Box<[u8]>, cut: Cut },
-    Value { column: u32, cut: Cut },
+    Literal { bytes: Box<[u8]>, cut: CutEnd },
+    Value { column: u32, cut: CutEnd },
 }
 
 /// The end of a part that is cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cut {
+enum CutEnd {
     Nothing,
     /// Everything but the last bytes of the part, of which there are this many.
     Start(usize),
@@ -58,23 +58,23 @@ enum Cut {
     End(usize),
 }
 
-impl Cut {
+impl CutEnd {
     /// The rest of a text, and the cut if it removed anything.
-    fn of(self, text: &[u8]) -> (&[u8], Cut) {
+    fn cut_text(self, text: &[u8]) -> (&[u8], CutEnd) {
         match self {
-            Cut::Start(kept) if kept < text.len() => (&text[text.len() - kept..], self),
-            Cut::End(kept) if kept < text.len() => (&text[..kept], self),
-            _ => (text, Cut::Nothing),
+            CutEnd::Start(kept) if kept < text.len() => (&text[text.len() - kept..], self),
+            CutEnd::End(kept) if kept < text.len() => (&text[..kept], self),
+            _ => (text, CutEnd::Nothing),
         }
     }
 }
 
-impl Around {
+impl EdgeContext {
     /// These surroundings, without a bound at the end that is cut off.
-    fn cut(self, cut: Cut) -> Around {
-        Around {
-            left: self.left && !matches!(cut, Cut::Start(_)),
-            right: self.right && !matches!(cut, Cut::End(_)),
+    fn without_cut_bounds(self, cut: CutEnd) -> EdgeContext {
+        EdgeContext {
+            left: self.left && !matches!(cut, CutEnd::Start(_)),
+            right: self.right && !matches!(cut, CutEnd::End(_)),
             ..self
         }
     }
@@ -90,7 +90,7 @@ pub(super) struct TemplateSpan {
 
 /// The range of parts that matches across some edges can touch.
 #[derive(Clone, Copy, Debug)]
-struct Reach {
+struct PartRange {
     first: usize,
     last: usize,
     /// Maximum bytes of a match in the first and in the last part.
@@ -98,9 +98,9 @@ struct Reach {
     in_last: usize,
 }
 
-impl Reach {
+impl PartRange {
     /// The union of two overlapping ranges.
-    fn join(self, other: Reach) -> Reach {
+    fn join(self, other: PartRange) -> PartRange {
         let (first, in_first) = match self.first.cmp(&other.first) {
             std::cmp::Ordering::Less => (self.first, self.in_first),
             std::cmp::Ordering::Equal => (self.first, self.in_first.max(other.in_first)),
@@ -111,7 +111,7 @@ impl Reach {
             std::cmp::Ordering::Equal => (self.last, self.in_last.max(other.in_last)),
             std::cmp::Ordering::Less => (other.last, other.in_last),
         };
-        Reach { first, last, in_first, in_last }
+        PartRange { first, last, in_first, in_last }
     }
 }
 
@@ -124,7 +124,7 @@ impl TemplateSpan {
     }
 
     /// Whether a span equals this one; if so, template number `number` is added to its templates.
-    pub(super) fn adds(&mut self, span: &Span, number: usize) -> bool {
+    pub(super) fn try_add_template(&mut self, span: &Span, number: usize) -> bool {
         let is_same = self.span == *span;
         self.counts[number] |= is_same;
         is_same
@@ -135,7 +135,7 @@ impl TemplateSpan {
     }
 
     /// For each template, whether the span can raise its answer.
-    pub(super) fn counts(&self) -> &[bool] {
+    pub(super) fn counting_templates(&self) -> &[bool] {
         &self.counts
     }
 
@@ -149,86 +149,87 @@ impl TemplateSpan {
 impl Planner<'_> {
     /// The spans of a template that can contain a match across an edge; `None` if they have too many variables.
     pub(super) fn spans(&self, template: &Template, edges: &Edges<'_>, facts: &[PartFacts]) -> Option<Vec<Span>> {
-        let mut reaches: Vec<Reach> = Vec::new();
+        let mut reaches: Vec<PartRange> = Vec::new();
         for edge in 1..edges.parts.len() {
-            let Some(mut reach) = self.reach(edges, edge, facts) else { continue };
+            let Some(mut reach) = self.reachable_parts(edges, edge, facts) else { continue };
             // A match across this edge may begin before the parts of an earlier range.
             while let Some(before) = reaches.pop_if(|before| before.last >= reach.first) {
                 reach = before.join(reach);
             }
             reaches.push(reach);
         }
-        let variables = |reach: &Reach| {
+        let variables = |reach: &PartRange| {
             let parts = &template.parts[reach.first..=reach.last];
             parts.iter().filter(|part| matches!(part, TemplatePart::Variable(_))).count()
         };
-        let is_small = reaches.iter().map(variables).sum::<usize>() <= VARIABLES_MAX;
+        let is_small = reaches.iter().map(variables).sum::<usize>() <= SPAN_VARIABLES_MAX;
         is_small.then(|| reaches.iter().map(|reach| self.span(template, *reach, edges, facts)).collect())
     }
 
     /// The range of parts that a match across this edge can touch; `None` if no match can cross the edge.
-    fn reach(&self, edges: &Edges<'_>, edge: usize, facts: &[PartFacts]) -> Option<Reach> {
+    fn reachable_parts(&self, edges: &Edges<'_>, edge: usize, facts: &[PartFacts]) -> Option<PartRange> {
         let needle = &self.probe.needle;
-        if !self.probe.holds_breaker && !facts[edge].open_edge {
+        if !self.probe.contains_breaker && !facts[edge].open_edge {
             return None;
         }
         let crosses = |cut: &usize| {
-            self.may_end(edges, edge - 1, &needle[..*cut]) && self.may_begin(edges, edge, &needle[*cut..])
+            self.may_end_with(edges, edge - 1, &needle[..*cut]) && self.may_begin_with(edges, edge, &needle[*cut..])
         };
         let shortest = (1..needle.len()).find(crosses)?;
         let longest = (1..needle.len()).rfind(crosses)?;
         let (mut first, mut in_first) = (edge - 1, longest);
-        while first > 0 && self.least_len(edges, first) < in_first {
-            in_first -= self.least_len(edges, first);
+        while first > 0 && self.min_len(edges, first) < in_first {
+            in_first -= self.min_len(edges, first);
             first -= 1;
         }
         let (mut last, mut in_last) = (edge, needle.len() - shortest);
-        while last + 1 < edges.parts.len() && self.least_len(edges, last) < in_last {
-            in_last -= self.least_len(edges, last);
+        while last + 1 < edges.parts.len() && self.min_len(edges, last) < in_last {
+            in_last -= self.min_len(edges, last);
             last += 1;
         }
-        Some(Reach { first, last, in_first, in_last })
+        Some(PartRange { first, last, in_first, in_last })
     }
 
-    fn least_len(&self, edges: &Edges<'_>, at: usize) -> usize {
+    fn min_len(&self, edges: &Edges<'_>, at: usize) -> usize {
         match &edges.parts[at] {
             TemplatePart::Literal(literal) => literal.len(),
             TemplatePart::Variable(column) => edges.traits(*column).min_len as usize,
         }
     }
 
-    fn span(&self, template: &Template, reach: Reach, edges: &Edges<'_>, facts: &[PartFacts]) -> Span {
-        let Reach { first, last, in_first, in_last } = reach;
-        let around_of = |at: usize| facts[at].surroundings.around(edges.around, self.probe.bounds);
+    fn span(&self, template: &Template, reach: PartRange, edges: &Edges<'_>, facts: &[PartFacts]) -> Span {
+        let PartRange { first, last, in_first, in_last } = reach;
+        let around_of = |at: usize| facts[at].surroundings.context(edges.around, self.probe.bounds);
         let parts = (first..=last).map(|at| {
             let cut = match at {
-                at if at == first => Cut::Start(in_first + MARGIN),
-                at if at == last => Cut::End(in_last + MARGIN),
-                _ => Cut::Nothing,
+                at if at == first => CutEnd::Start(in_first + MARGIN_BYTES),
+                at if at == last => CutEnd::End(in_last + MARGIN_BYTES),
+                _ => CutEnd::Nothing,
             };
             match &template.parts[at] {
                 TemplatePart::Literal(literal) => {
-                    let (bytes, cut) = cut.of(literal);
+                    let (bytes, cut) = cut.cut_text(literal);
                     SpanPart::Literal { bytes: bytes.into(), cut }
                 }
                 TemplatePart::Variable(column) => SpanPart::Value { column: *column, cut },
             }
         });
-        let around = Around {
+        let around = EdgeContext {
             left: around_of(first).left,
             right: around_of(last).right,
             free: (first..=last).all(|at| around_of(at).free),
         };
         let parts: Box<[SpanPart]> = parts.collect();
-        let needed = self.needed(&parts, around);
+        let needed = self.required_numbers(&parts, around);
         Span { parts, around, needed }
     }
 
     /// Numbers, one of which is in every match: if all variables of the span are numbers between breakers, a run of
     /// the word without breakers equals one whole number. Of several such runs, the one expected in the fewest rows is
     /// chosen.
-    fn needed(&self, parts: &[SpanPart], around: Around) -> Option<Box<[(u32, i64)]>> {
-        let whole = self.probe.whole.as_ref().filter(|whole| whole.bound == WordBound::Breaker && around.free)?;
+    fn required_numbers(&self, parts: &[SpanPart], around: EdgeContext) -> Option<Box<[(u32, i64)]>> {
+        let whole =
+            self.probe.whole_pattern.as_ref().filter(|whole| whole.bound == WordBound::Breaker && around.free)?;
         let is_break = |byte: Option<&u8>| byte.is_some_and(|byte| is_breaker(*byte));
         let (mut numbers, mut literals): (Vec<_>, Vec<&[u8]>) = (Vec::new(), Vec::new());
         for (at, part) in parts.iter().enumerate() {
@@ -274,7 +275,9 @@ impl Planner<'_> {
             }
             (expected, found)
         });
-        let best = candidates.min_by(|(a, _), (b, _)| a.total_cmp(b)).filter(|(expected, _)| *expected < FEW);
+        let best = candidates
+            .min_by(|(a, _), (b, _)| a.total_cmp(b))
+            .filter(|(expected, _)| *expected < RARE_NUMBER_SHARE_MAX);
         best.map(|(_, numbers)| numbers.into())
     }
 
@@ -295,18 +298,18 @@ impl Planner<'_> {
                         text.extend_from_slice(bytes);
                         *cut
                     }
-                    SpanPart::Value { cut, .. } => append(&mut text, value, *cut),
+                    SpanPart::Value { cut, .. } => append_cut(&mut text, value, *cut),
                 };
-                around = around.cut(cut);
+                around = around.without_cut_bounds(cut);
             }
-            self.probe.answer(&text, around, &mut scratch)
+            self.probe.test_text(&text, around, &mut scratch)
         };
         Ok(match &self.template_set.columns[column as usize].kind {
             ColumnKind::Dictionary { .. } => {
                 let texts = self.segment.dictionary(column)?;
-                Some((column, ProbePlan::of_codes(texts.iter().map(answer).collect())))
+                Some((column, ProbePlan::from_codes(texts.iter().map(answer).collect())))
             }
-            ColumnKind::Numbers { format, min, max } if max.abs_diff(*min) < NUMBERS_MAX => {
+            ColumnKind::Numbers { format, min, max } if max.abs_diff(*min) < CACHED_NUMBERS_MAX => {
                 let mut written = Vec::new();
                 let answers = (*min..=*max).map(|number| {
                     written.clear();
@@ -321,21 +324,21 @@ impl Planner<'_> {
 }
 
 /// Appends a text, and returns the cut if it removed anything.
-fn append(out: &mut Vec<u8>, text: &[u8], cut: Cut) -> Cut {
-    let (text, cut) = cut.of(text);
+fn append_cut(out: &mut Vec<u8>, text: &[u8], cut: CutEnd) -> CutEnd {
+    let (text, cut) = cut.cut_text(text);
     out.extend_from_slice(text);
     cut
 }
 
 /// The rows of a page whose template contains the span and that may match.
-fn rows_of(span: &Span, counts: &[bool], parent: u32, page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
+fn span_rows(span: &Span, counts: &[bool], parent: u32, page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
     let templates = page.column(parent)?;
     let ColumnValues::Codes(codes) = &templates.values else { return Ok(Vec::new()) };
     let is_counted = |code: &u32| counts.get(*code as usize) == Some(&true);
     let mut rows: Vec<u32> = match &span.needed {
         Some(needed) => {
-            let mut rows = rows_with(needed, page)?;
-            rows.retain(|row| templates.place(*row).and_then(|place| codes.get(place)).is_some_and(is_counted));
+            let mut rows = rows_with_numbers(needed, page)?;
+            rows.retain(|row| templates.value_index(*row).and_then(|place| codes.get(place)).is_some_and(is_counted));
             rows
         }
         None => {
@@ -348,10 +351,10 @@ fn rows_of(span: &Span, counts: &[bool], parent: u32, page: &mut PageReader<'_>)
 }
 
 /// The rows that have one of these numbers, ascending.
-fn rows_with(numbers: &[(u32, i64)], page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
+fn rows_with_numbers(numbers: &[(u32, i64)], page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
     let mut rows = Vec::new();
     for (column, number) in numbers {
-        if page.holds_number(*column, *number)? == Some(false) {
+        if page.contains_number(*column, *number)? == Some(false) {
             continue;
         }
         let values = page.column(*column)?;
@@ -365,7 +368,7 @@ fn rows_with(numbers: &[(u32, i64)], page: &mut PageReader<'_>) -> Result<Vec<u3
 }
 
 /// Reader for the values of a variable in the rows of a page.
-enum Values {
+enum ValueReader {
     Dictionary(Arc<Dictionary>),
     Texts,
     Numbers,
@@ -375,13 +378,13 @@ enum Values {
 
 impl Probe {
     /// The answers other than no for the rows of a page whose template, a code of column `parent`, contains this span.
-    pub(super) fn of_span(
+    pub(super) fn test_span(
         &self,
         TemplateSpan { span, counts }: &TemplateSpan,
         parent: u32,
         page: &mut PageReader<'_>,
     ) -> Result<Vec<(u32, u8)>, EngineError> {
-        let rows = rows_of(span, counts, parent, page)?;
+        let rows = span_rows(span, counts, parent, page)?;
         if rows.is_empty() {
             return Ok(Vec::new());
         }
@@ -390,10 +393,10 @@ impl Probe {
             values.push(match part {
                 SpanPart::Literal { .. } => None,
                 SpanPart::Value { column, .. } => Some(match &page.template_set().columns[*column as usize].kind {
-                    ColumnKind::Dictionary { .. } => Values::Dictionary(page.segment().dictionary(*column)?),
-                    ColumnKind::Texts => Values::Texts,
-                    ColumnKind::Numbers { .. } => Values::Numbers,
-                    ColumnKind::Templates(_) => Values::Rebuilt(page.texts(*column, &rows)?),
+                    ColumnKind::Dictionary { .. } => ValueReader::Dictionary(page.segment().dictionary(*column)?),
+                    ColumnKind::Texts => ValueReader::Texts,
+                    ColumnKind::Numbers { .. } => ValueReader::Numbers,
+                    ColumnKind::Templates(_) => ValueReader::Rebuilt(page.texts(*column, &rows)?),
                 }),
             });
         }
@@ -407,29 +410,31 @@ impl Probe {
                 let (column, cut) = match part {
                     SpanPart::Literal { bytes, cut } => {
                         text.extend_from_slice(bytes);
-                        around = around.cut(*cut);
+                        around = around.without_cut_bounds(*cut);
                         continue;
                     }
                     SpanPart::Value { column, cut } => (*column, *cut),
                 };
                 let cut = match values {
-                    Some(Values::Dictionary(texts)) => {
+                    Some(ValueReader::Dictionary(texts)) => {
                         let code = cursors.code(column, *row, page)?.filter(|code| *code < u32_of(texts.len()));
-                        code.map(|code| append(&mut text, texts.get(code), cut))
+                        code.map(|code| append_cut(&mut text, texts.get(code), cut))
                     }
-                    Some(Values::Texts) => cursors.text(column, *row, page)?.map(|value| append(&mut text, value, cut)),
-                    Some(Values::Numbers) => {
-                        cursors.append_value(column, *row, page, &mut text)?.then_some(Cut::Nothing)
+                    Some(ValueReader::Texts) => {
+                        cursors.text(column, *row, page)?.map(|value| append_cut(&mut text, value, cut))
                     }
-                    Some(Values::Rebuilt(texts)) => Some(append(&mut text, texts.get(place), cut)),
+                    Some(ValueReader::Numbers) => {
+                        cursors.append_value(column, *row, page, &mut text)?.then_some(CutEnd::Nothing)
+                    }
+                    Some(ValueReader::Rebuilt(texts)) => Some(append_cut(&mut text, texts.get(place), cut)),
                     None => None,
                 };
                 match cut {
-                    Some(cut) => around = around.cut(cut),
+                    Some(cut) => around = around.without_cut_bounds(cut),
                     None => has_all = false,
                 }
             }
-            let answer = if has_all { self.answer(&text, around, &mut scratch) } else { MAYBE };
+            let answer = if has_all { self.test_text(&text, around, &mut scratch) } else { UNDECIDED };
             if answer != NO {
                 found.push((*row, answer));
             }

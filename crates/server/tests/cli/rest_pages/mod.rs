@@ -61,7 +61,7 @@ impl World {
         with_users(&place, &[("admin", &["admin"]), ("eva", &["power"]), ("tom", &["user"]), ("norole", &[])]);
         with_modular_input(&place);
         let log = place.write("events.log", EVENTS);
-        place.run(&["add", "oneshot", &log, "--sourcetype", "kv", "--host", "h1"]).good();
+        place.run(&["add", "oneshot", &log, "--sourcetype", "kv", "--host", "h1"]).expect_success();
         let server = Server::start(&place);
         if gateway.is_some() {
             assert!(wait_until(|| is_uploaded(&place)), "{:?}", copies(&place));
@@ -320,7 +320,7 @@ fn lists_are_answered_in_atom_unless_json_is_asked_for() {
 
 /// `| rest` shows entries as their endpoints do: title, author, permissions, and the fields of the content.
 #[test]
-fn the_rows_of_rest_are_within_the_schemas_of_their_endpoints() {
+fn rows_of_rest_match_the_endpoint_schemas() {
     let mut world = World::new(None);
     let of_entries = ["title", "author", "id", "updated", "splunk_server"];
     let (mut faults, mut rows) = (Vec::new(), 0);
@@ -357,7 +357,7 @@ fn the_rows_of_rest_are_within_the_schemas_of_their_endpoints() {
 }
 
 #[test]
-fn every_endpoint_answers_as_its_page_says() {
+fn every_endpoint_answers_as_documented() {
     run_pages(None);
 }
 

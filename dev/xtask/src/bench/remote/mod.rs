@@ -53,14 +53,14 @@ const NOISE_MS: f64 = 1.0;
 /// Minimum ratio of the ingest rate with upload to the rate without.
 const UPLOAD_RATIO_MIN: f64 = 0.8;
 /// Maximum checks whether all buckets are uploaded; each takes as long as starting a process.
-const LOOKS_MAX: usize = 5_000;
+const UPLOAD_CHECKS_MAX: usize = 5_000;
 /// Bytes read to find an id: more than two lines.
 const ID_BYTES_READ: usize = 4_096;
 /// A search that reads no bucket.
 const WITHOUT_EVENTS: &str = "| makeresults";
 /// Searches in addition to those of the comparison: the texts of all events, the newest events, and a line that exists
 /// once.
-const MORE: &[(&str, &str)] = &[
+const EXTRA_SEARCHES: &[(&str, &str)] = &[
     ("whole texts", "index=main | eval n=len(_raw) | stats sum(n)"),
     ("newest 100", "index=main | head 100 | table _raw"),
     ("newest 10000 sorted", "index=main level=ERROR | sort 0 - user_id | head 10 | table user_id"),
@@ -87,7 +87,7 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     let mut here = local_server.connect()?;
     let mut missed: Vec<String> = Vec::new();
     let by_id = format!("{} | table level user_id", id_in_the_middle(&folder.join("syslog.log"))?);
-    let searches = QUERIES.iter().map(|(name, search, _)| (*name, *search)).chain(MORE.iter().copied());
+    let searches = QUERIES.iter().map(|(name, search, _)| (*name, *search)).chain(EXTRA_SEARCHES.iter().copied());
     let searches = searches.chain([(BY_ID, by_id.as_str())]);
     let searches = searches.filter(|(name, _)| listed.is_none_or(|listed| name.contains(listed)));
     for (name, search) in searches {
@@ -97,14 +97,14 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
         let mut connection = server.connect()?;
         // What a server loads for its first search is not counted.
         connection.oneshot(WITHOUT_EVENTS)?;
-        let (requests, bytes) = (proxy.seen().len(), proxy.answered_bytes());
+        let (requests, bytes) = (proxy.requests().len(), proxy.answered_bytes());
         let start = Instant::now();
         let answer = connection.search(search)?;
         let cold_ms = start.elapsed().as_secs_f64() * 1000.0;
         if listed.is_some() {
             list_requests(&proxy, requests, start);
         }
-        let (requests, bytes) = (proxy.seen().len() - requests, proxy.answered_bytes() - bytes);
+        let (requests, bytes) = (proxy.requests().len() - requests, proxy.answered_bytes() - bytes);
         let (again, cached_ms) = median(&mut connection, search)?;
         if answer != expected || again != expected {
             return Err(format!("{name}: the answer is not that of the local data:\n{answer}\n{expected}"));
@@ -118,7 +118,7 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
         return Ok(());
     }
     shares::run(&far)?;
-    missed.extend(at_the_limit(&far, &proxy, latency)?);
+    missed.extend(measure_limited_bandwidth(&far, &proxy, latency)?);
     proxy.set(Faults::default());
     let ratio = upload::run(&folder.join("syslog.log"), &folder, &proxy.url())?;
     if ratio < UPLOAD_RATIO_MIN {
@@ -194,7 +194,7 @@ fn options_of(arguments: &[String]) -> Result<(Duration, Option<&str>), String> 
 
 /// Prints each request after the first `before` ones: milliseconds since `start`, range, and first line.
 fn list_requests(proxy: &FaultProxy, before: usize, start: Instant) {
-    for request in proxy.seen().iter().skip(before) {
+    for request in proxy.requests().iter().skip(before) {
         let at = request.arrived.saturating_duration_since(start).as_secs_f64() * 1000.0;
         let line = request.head.lines().next().unwrap_or_default();
         println!("  {at:>8.1} {:<32} {line}", request.header("range").unwrap_or_default());
@@ -202,8 +202,8 @@ fn list_requests(proxy: &FaultProxy, before: usize, start: Instant) {
 }
 
 /// Measures the dense search with an empty cache on a store of limited bandwidth.
-fn at_the_limit(far: &Path, proxy: &FaultProxy, latency: Duration) -> Result<Option<String>, String> {
-    let search = MORE.iter().find(|(name, _)| *name == DENSE).map(|(_, search)| *search).unwrap_or_default();
+fn measure_limited_bandwidth(far: &Path, proxy: &FaultProxy, latency: Duration) -> Result<Option<String>, String> {
+    let search = EXTRA_SEARCHES.iter().find(|(name, _)| *name == DENSE).map(|(_, search)| *search).unwrap_or_default();
     empty_cache(far)?;
     let server = Server::start(far)?;
     let mut connection = server.connect()?;
@@ -262,7 +262,7 @@ fn copy_to_volume(local: &Path, far: &Path, proxy: &FaultProxy) -> Result<(), St
     // This requires more free space than the disk has, so no local copy is kept.
     write(far, "server.conf", "[cachemanager]\neviction_padding = 1000000000\n")?;
     let server = Server::start(far)?;
-    wait_until_far(far)?;
+    wait_until_uploaded(far)?;
     drop(server);
     write(far, "server.conf", "")
 }
@@ -275,9 +275,9 @@ fn volume_conf(url: &str, prefix: &str) -> String {
     )
 }
 
-fn wait_until_far(far: &Path) -> Result<(), String> {
-    for _ in 0..LOOKS_MAX {
-        if is_far(far)? {
+fn wait_until_uploaded(far: &Path) -> Result<(), String> {
+    for _ in 0..UPLOAD_CHECKS_MAX {
+        if is_uploaded(far)? {
             return Ok(());
         }
     }
@@ -285,7 +285,7 @@ fn wait_until_far(far: &Path) -> Result<(), String> {
 }
 
 /// True if all sealed buckets of the data are only on the volume.
-fn is_far(far: &Path) -> Result<bool, String> {
+fn is_uploaded(far: &Path) -> Result<bool, String> {
     let listed = quarry(far).args(["bucket", "list", "-o", "csv"]).output();
     let listed = listed.map_err(|error| format!("cannot run quarry: {error}"))?;
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();

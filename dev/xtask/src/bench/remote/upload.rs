@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use super::super::ingest::add_by_server;
 use super::super::server::Server;
-use super::{is_far, volume_conf, wait_until_far, write};
+use super::{is_uploaded, volume_conf, wait_until_uploaded, write};
 
 /// Lines added: the beginning of the comparison data.
 const LINES: usize = 600_000;
@@ -49,8 +49,8 @@ fn one(input: &Path, data: &Path, url: Option<&str>) -> Result<f64, String> {
         // Stopping finishes a seal in progress; uploads continue after the next start.
         server.stop()?;
         let server = Server::start(data)?;
-        wait_until_far(data)?;
-        assert!(is_far(data)?, "it was far a moment ago");
+        wait_until_uploaded(data)?;
+        assert!(is_uploaded(data)?, "it was far a moment ago");
         drop(server);
     }
     drop(fs::remove_dir_all(data));

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_the_same_whatever_their_form_and_order() {
+    fn answers_are_compared_regardless_of_format_and_order() {
         let csv = "_time,level,\"avg(x)\"\n2026-11-20T00:05:00.000+00:00,WARN,0.30000000000000004\n2026-11-20T00:00:00.000+00:00,\"in, fo\",\n";
         let found = from_csv(csv).expect("this is CSV");
         let expected = from_rows(&json!([[1_795_132_800, "in, fo", null], [1_795_133_100, "WARN", 0.3]]));
