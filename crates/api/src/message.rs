@@ -1,6 +1,6 @@
 //! Splunk's form of an error: a status and `{"messages":[{"type":"FATAL","text":"..."}]}`, or the XML equivalent.
 //!
-//! All errors, of endpoints or of the router itself, have this form: [`in_envelope`] wraps everything.
+//! All errors, of endpoints or of the router itself, have this form: [`write_error_body`] wraps everything.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -267,7 +267,7 @@ impl From<Fault> for ApiError {
 }
 
 impl IntoResponse for ApiError {
-    /// The response has no body yet; [`in_envelope`] writes it in the requested format.
+    /// The response has no body yet; [`write_error_body`] writes it in the requested format.
     fn into_response(self) -> Response {
         let mut response = self.status.into_response();
         response.extensions_mut().insert(self);

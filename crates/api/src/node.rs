@@ -263,7 +263,7 @@ pub trait Node: Send + Sync {
     /// The search service for a viewer without a namespace: all apps and the viewer's private objects.
     fn search_service_of(&self, viewer: &Permissions) -> Result<Arc<SearchService>, Fault>;
 
-    /// Like [`Node::search_of`] without blocking; `None` if files have to be read.
+    /// Like [`Node::search_service_of`] without blocking; `None` if files have to be read.
     fn cached_search_service_of(&self, viewer: &Permissions) -> Option<Arc<SearchService>>;
 
     /// Writes the events of an index that are only in the write-ahead log to buckets; returns when this is done.

@@ -2,7 +2,7 @@
 //! resources.
 //!
 //! A client that reads nothing for [`STALL_AFTER`] is *stalled*: its search gives up its slot and waits, with little
-//! memory, until the client reads again and a slot is free. After [`STALL_MAX`] the answer is cut off. An answer is
+//! memory, until the client reads again and a slot is free. After [`STALL_TIMEOUT`] the answer is cut off. An answer is
 //! also cut off at once if all stalled answers together hold [`STALLED_BYTES_MAX`], because rows may be long.
 
 use std::sync::Arc;

@@ -177,7 +177,7 @@ impl BlockWriter {
         Ok(compress(&mut self.text, raw, &mut self.scratch)?.then_some(&self.scratch[..]))
     }
 
-    /// Like [`BlockWriter::compressed`], but also tries the fast level on bytes that hardly repeat, and returns the
+    /// Like [`BlockWriter::compress_text`], but also tries the fast level on bytes that hardly repeat, and returns the
     /// smaller result: for such bytes, for example ids, entropy coding alone beats a search for matches.
     pub(crate) fn compress_smallest(&mut self, raw: &[u8]) -> Result<Option<&[u8]>, BucketError> {
         let is_smaller = compress(&mut self.text, raw, &mut self.scratch)?;

@@ -647,7 +647,7 @@ fn blocks_of_kind(blocks: &[(BlockRef, Bytes)], kind: BlockKind) -> impl Iterato
 
 /// Order in which the parts of a conjunction are looked up. Metadata queries come first: they need no read and often
 /// exclude all pages. Tokens come next, the longest first, because long tokens are in few pages. Tokens of at least
-/// [`LONG_TOKEN_BYTES`] count as equally long and keep the order of the query.
+/// [`LONG_TOKEN_BYTES_MIN`] count as equally long and keep the order of the query.
 pub(crate) fn order_by_rarity(queries: &[TermQuery]) -> Vec<&TermQuery> {
     let mut in_order: Vec<&TermQuery> = queries.iter().collect();
     in_order.sort_by_key(|query| match query {

@@ -37,7 +37,7 @@ pub struct IndexedField {
 }
 
 /// A run of events in arrival order. All belong to one index, unless pipeline rules routed some to other indexes
-/// ([`EventBatch::by_index`]).
+/// ([`EventBatch::split_by_index`]).
 ///
 /// Invariants: `ends`, `time` and `meta` have one entry per event; `ends` ascends and its last entry is `raw.len()`;
 /// `raw` is valid UTF-8 and every end is a character boundary; `fields` ascends by row.
@@ -61,7 +61,7 @@ pub struct EventBatch {
     pub meta_index: MetadataIndex,
 }
 
-/// Number of metadata up to which a linear search is used; beyond that, [`KnownMetas`] are used.
+/// Number of metadata up to which a linear search is used; beyond that, [`MetadataIndex`] are used.
 const LINEAR_SEARCH_METAS_MAX: usize = 32;
 
 /// Lookup table for a batch's metadata, built if there are many, because senders may set another host for each event.

@@ -201,7 +201,7 @@ fn looks_numeric(text: &[u8]) -> bool {
         && text.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E'))
 }
 
-/// A number with at most [`SAFE_DIGITS`] digits and no exponent, as nearly all numbers are: `-12`, `3.50`. The digits
+/// A number with at most [`SAFE_DIGITS_MAX`] digits and no exponent, as nearly all numbers are: `-12`, `3.50`. The digits
 /// and the power of ten are exact doubles, so their quotient is the double nearest to the text. `None` if the text has
 /// another form, even if it is a number.
 #[inline]
@@ -232,7 +232,7 @@ pub fn parse_exact_number(text: &str) -> Option<Number> {
     parse_short_number(text.as_bytes()).or_else(|| parse_any_number(text))
 }
 
-/// Parses any number, without the fast path of [`short_number`].
+/// Parses any number, without the fast path of [`parse_short_number`].
 fn parse_any_number(text: &str) -> Option<Number> {
     if !looks_numeric(text.as_bytes()) {
         return None;
@@ -348,7 +348,7 @@ impl SortKey<'_> {
         self.order_prefix_after(0)
     }
 
-    /// Like [`SortKey::head`], for keys whose texts all begin with the same `prefix` bytes, which are skipped.
+    /// Like [`SortKey::order_prefix`], for keys whose texts all begin with the same `prefix` bytes, which are skipped.
     pub fn order_prefix_after(&self, prefix: usize) -> u64 {
         const CLASS_BITS: u32 = 2;
         let within = match self {

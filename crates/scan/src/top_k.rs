@@ -182,7 +182,7 @@ impl TopKThreshold {
         Ok(rows)
     }
 
-    /// Like [`TopKThreshold::take`], but also drops rows that other rows of the same batch exclude.
+    /// Like [`TopKThreshold::filter_rows`], but also drops rows that other rows of the same batch exclude.
     pub(crate) fn filter_rows_within_batch(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         self.candidate_rows(self.filter_rows(rows)?)
     }

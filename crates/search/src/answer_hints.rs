@@ -2,7 +2,7 @@
 //!
 //! The reader of a search's rows passes each batch to an [`AnswerWatch`]. An answer with rows and a value in each
 //! column costs no more than that inspection. For any other answer, [`crate::hints`] runs small searches with the
-//! permissions and the time range of the search itself, for at most [`TIME_MAX`] in all.
+//! permissions and the time range of the search itself, for at most [`PROBE_TIME_MAX`] in all.
 //!
 //! Not here: the texts of the hints, and the hints of the command line, which runs its small searches as a client.
 
@@ -127,7 +127,7 @@ impl ProbeLimit {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the last small search has ended, and stops the current one after [`TIME_MAX`] or once `is_over` is
+    /// Waits until the last small search has ended, and stops the current one after [`PROBE_TIME_MAX`] or once `is_over` is
     /// true.
     fn enforce_deadline(&self, is_over: &(dyn Fn() -> bool + Sync)) {
         let mut left = PROBE_TIME_MAX;

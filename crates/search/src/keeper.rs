@@ -1,6 +1,6 @@
 //! Passes the rows and outcome of a finished search to the store of results.
 //!
-//! Rows are collected while the client reads them, up to [`KEPT_BYTES_MAX`]. Larger results, partial results, and
+//! Rows are collected while the client reads them, up to [`STORED_BYTES_MAX`]. Larger results, partial results, and
 //! results that the client did not read to the end are not stored.
 
 use std::sync::Arc;

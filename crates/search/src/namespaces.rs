@@ -1,7 +1,7 @@
 //! Search services of a server's namespaces, each created on first use and cached.
 //!
 //! All services share the store, clock, stored results, memory and threads of the service without a namespace.
-//! Knowledge of apps and the user is read when the service is created. After [`Namespaces::reread`], a service is
+//! Knowledge of apps and the user is read when the service is created. After [`Namespaces::mark_conf_changed`], a service is
 //! created anew at its next use, while running searches keep theirs. Beyond the limit, the least recently used service
 //! is dropped.
 //!

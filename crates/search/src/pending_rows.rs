@@ -1,7 +1,7 @@
 //! Rows that a search has produced but its client has not read yet, returned in small pieces.
 //!
 //! A command may produce many long rows at once. The client receives them piece by piece. Pieces that wait for a slow
-//! client can be moved to a file ([`PendingRows::leave_memory`]).
+//! client can be moved to a file ([`PendingRows::spill`]).
 
 use std::collections::VecDeque;
 

@@ -266,7 +266,7 @@ impl SearchService {
         self.start_with_source(params, Arc::clone(&self.0.source))
     }
 
-    /// Like [`SearchService::start_here`] over events of another source.
+    /// Like [`SearchService::start_on_reader_thread`] over events of another source.
     pub(crate) fn start_with_source(
         &self,
         params: SearchParams,

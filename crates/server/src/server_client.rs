@@ -315,7 +315,7 @@ fn with_typed_search<'f>(form: &[(&'f str, &'f str)]) -> Vec<(&'f str, &'f str)>
     form.iter().copied().chain([("implied_search", "1")]).collect()
 }
 
-/// Like [`typed`], for a client that looks for hints itself.
+/// Like [`with_typed_search`], for a client that looks for hints itself.
 fn without_hints<'f>(form: &[(&'f str, &'f str)]) -> Vec<(&'f str, &'f str)> {
     with_typed_search(form).into_iter().chain([("hints", "0")]).collect()
 }

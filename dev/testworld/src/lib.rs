@@ -1,7 +1,7 @@
 //! Test stores for searches, shared by the tests of several crates.
 //!
 //! [`CountedStore`] is a store that counts reads of sealed slabs; an [`Interruption`] runs a closure in the middle of a
-//! search, at a given read; a [`Frozen`] snapshot never changes; a [`Recorder`] is a node that records side effects.
+//! search, at a given read; a [`FixedSnapshot`] snapshot never changes; a [`Recorder`] is a node that records side effects.
 //! Most tests run a search and read its rows with [`request`], [`engine`], [`rows_of`] and [`lines`]. [`segment_of`]
 //! has the methods that wrappers of segments share. Only tests depend on this crate. Not here: events, which each test
 //! creates itself.
@@ -142,7 +142,7 @@ pub fn on_memory_volume(options: StoreOptions) -> StoreOptions {
     on_volume(options, Arc::new(Memory::default()))
 }
 
-/// Like [`far_away`], with a volume below `prefix` in the container of an S3 server at `url`.
+/// Like [`on_memory_volume`], with a volume below `prefix` in the container of an S3 server at `url`.
 pub fn on_s3(options: StoreOptions, url: &str, prefix: &str) -> StoreOptions {
     let key = S3Credentials::Key { id: KEY_ID.to_owned(), secret: SECRET.to_owned(), token: None };
     let settings = S3Settings { prefix: prefix.to_owned(), ..S3Settings::new(CONTAINER, &[url], key) };

@@ -1,6 +1,6 @@
 //! Import cycles inside a crate: files that import one another, directly or through others.
 //!
-//! Files of a cycle can only be understood, tested and moved together, so its size is limited ([`CIRCLE_FILES_MAX`]).
+//! Files of a cycle can only be understood, tested and moved together, so its size is limited ([`CYCLE_FILES_MAX`]).
 //! Crates over the limit are listed in `dev/xtask/circles.txt` with the size of their largest cycle, which may not
 //! grow. Imports are read from the syntax tree; a re-export counts as an import of the file that defines the name, so a
 //! facade (`lib.rs`, `mod.rs`) creates no cycles. Names in a `macro_rules!` are not counted, such as the rows of a

@@ -11,7 +11,7 @@ use crate::parameters::Parameters;
 
 /// Arguments that select events and their fields.
 pub(super) const SHAPE_ARGUMENTS: [&str; 3] = ["sample_ratio", "dispatch.sample_ratio", "adhoc_search_level"];
-/// Search arguments with an effect, in addition to [`SHAPED`].
+/// Search arguments with an effect, in addition to [`SHAPE_ARGUMENTS`].
 const EFFECTIVE_ARGUMENTS: &[&str] = &[
     "auto_cancel",
     "count",

@@ -42,7 +42,7 @@ pub(super) fn select_page(
     page_in_order(title, path, entries, parameters)
 }
 
-/// Like [`page_of`], for entities that have an order of their own.
+/// Like [`select_page`], for entities that have an order of their own.
 pub(super) fn page_in_order(
     title: impl Into<Cow<'static, str>>,
     path: String,

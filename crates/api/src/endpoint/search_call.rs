@@ -90,7 +90,7 @@ impl SearchCall {
         self.with(work).await?.map_err(|error| ApiError::from_search_error(text, error))
     }
 
-    /// Like [`SearchCall::ask`], in a search slot.
+    /// Like [`SearchCall::analyse`], in a search slot.
     pub(super) async fn search<T: Send + 'static>(
         &self,
         text: &str,

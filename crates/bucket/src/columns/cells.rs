@@ -36,7 +36,7 @@ impl Cells {
         Box::new(Cells { bytes: [[0; CELL_BYTES]; BATCH_CELLS], lens: [0; BATCH_CELLS], day: Day::default() })
     }
 
-    /// Formats up to [`CELLS`] numbers.
+    /// Formats up to [`BATCH_CELLS`] numbers.
     pub(super) fn format_numbers(&mut self, format: NumberFormat, numbers: &[i64]) {
         let cells = self.bytes.iter_mut().zip(&mut self.lens).zip(numbers);
         match format {

@@ -70,7 +70,7 @@ impl TemplatePage {
         Ok(Texts { bytes: out.into(), ends })
     }
 
-    /// The values of a column in those of `rows` that have one; `rows` ascends. If there are more than [`FEW_ROWS`]
+    /// The values of a column in those of `rows` that have one; `rows` ascends. If there are more than [`POINT_READ_ROWS_MAX`]
     /// rows, or the column was read completely before, the whole column is returned.
     pub fn column_of_rows(&mut self, column: u32, rows: &[u32]) -> Result<Arc<PageColumn>, BucketError> {
         let columns = self.columns.clone();

@@ -305,7 +305,7 @@ impl TemplatePage {
         self.rebuild_all_and_visit(column, out, &mut |_, _| {})
     }
 
-    /// Rebuilds a column like `fill_all`, and passes the values of each column that this reads to `show`.
+    /// Rebuilds a column like `rebuild_all`, and passes the values of each column that this reads to `show`.
     pub(crate) fn rebuild_all_and_visit(
         &mut self,
         column: u32,

@@ -97,7 +97,7 @@ impl RemoteFilter {
         Ok(found == expected)
     }
 
-    /// Whether [`RemoteFilter::may_hold`] needs no network request.
+    /// Whether [`RemoteFilter::may_contain`] needs no network request.
     pub fn is_cached(&self, slab: usize, token: &[u8]) -> bool {
         self.token_cells(slab, token).is_none_or(|(_, ranges)| self.object.is_cached(&ranges))
     }

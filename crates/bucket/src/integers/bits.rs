@@ -12,7 +12,7 @@ use crate::wire::{Cursor, Malformed};
 const GROUP_VALUES: usize = 8;
 /// Widest value with a specialised loop.
 const FAST_WIDTH_MAX: usize = 32;
-/// Bytes of a group of values of [`FAST_WIDTH`] bits, and the bytes that the last eight-byte load reads beyond the
+/// Bytes of a group of values of [`FAST_WIDTH_MAX`] bits, and the bytes that the last eight-byte load reads beyond the
 /// group.
 const WINDOW_BYTES: usize = GROUP_VALUES * FAST_WIDTH_MAX / 8 + 8;
 

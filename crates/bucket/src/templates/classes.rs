@@ -221,7 +221,7 @@ impl ByteMarks {
         self.0.get(at..).and_then(|rest| rest.first_chunk::<8>()).map_or(TOP_BITS, |chunk| u64::from_le_bytes(*chunk))
     }
 
-    /// End of the chunk at `at`, like [`run`] with [`DELIMITER`]. `text` must be the marked text.
+    /// End of the chunk at `at`, like [`run_end`] with [`DELIMITER`]. `text` must be the marked text.
     #[inline(always)]
     pub(super) fn chunk_end(&self, text: &[u8], mut at: usize) -> usize {
         loop {

@@ -8,7 +8,7 @@
 //!
 //! After each run of optional members, one more variable holds members that are new or in a different order.
 //!
-//! Schemas are learned from a sample of the slab ([`learn`]). A schema applies to texts with the same order of members
+//! Schemas are learned from a sample of the slab ([`learn_schemas`]). A schema applies to texts with the same order of members
 //! and the same blanks between them; all other texts are split the usual way. A nested object is part of the schema if
 //! one of its members is always present, because the position of this member determines where commas are.
 //!
@@ -85,7 +85,7 @@ impl LiteralBytes {
         LiteralBytes { head: first_eight_bytes(&bytes), mask: head_mask(&bytes), bytes: bytes.into() }
     }
 
-    /// Whether `text` continues with these bytes at `at`; `head` is [`head_of`] the text from there.
+    /// Whether `text` continues with these bytes at `at`; `head` is [`first_eight_bytes`] the text from there.
     #[inline]
     fn is_at(&self, text: &[u8], at: usize, head: u64) -> bool {
         (self.head ^ head) & self.mask == 0
@@ -340,7 +340,7 @@ struct Member {
     /// Number of texts that have the member, and the form of its values if all have the same form.
     seen: u32,
     form: Option<ValueForm>,
-    /// The members of its values, while all of these are objects that [`Object::takes`] accepts.
+    /// The members of its values, while all of these are objects that [`Object::can_merge`] accepts.
     object: Option<Object>,
 }
 

@@ -289,7 +289,7 @@ fn bytes_equal(one: &[u8], other: &[u8]) -> bool {
     texts_equal(one, other)
 }
 
-/// Mask of the bytes of [`head_of`] that the text has.
+/// Mask of the bytes of [`first_eight_bytes`] that the text has.
 pub(super) fn head_mask(text: &[u8]) -> u64 {
     if text.len() >= 8 { u64::MAX } else { (1u64 << (8 * text.len())) - 1 }
 }

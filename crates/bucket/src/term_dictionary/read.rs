@@ -24,7 +24,7 @@ pub(crate) struct TermDictionary {
     page_kind: BlockKind,
     slab_pages: usize,
     terms: usize,
-    /// Sum of `fingerprint_of` over all terms.
+    /// Sum of `term_fingerprint` over all terms.
     pub(crate) fingerprint: u64,
     shared: Vec<u64>,
     pages: Vec<TermDictionaryPage>,

@@ -32,9 +32,9 @@ pub struct Decimal {
     pub scale: u32,
 }
 
-/// Upper bound for integers of [`DIGITS`] digits.
+/// Upper bound for integers of [`DIGITS_MAX`] digits.
 const DIGITS_BOUND: f64 = 1e15;
-/// Upper bound for integers of [`NOISY_DIGITS`] digits.
+/// Upper bound for integers of [`NOISY_DIGITS_MAX`] digits.
 const NOISY_BOUND: f64 = 1e13;
 const _: () =
     assert!(DIGITS_BOUND == 10u64.pow(DIGITS_MAX) as f64 && NOISY_BOUND == 10u64.pow(NOISY_DIGITS_MAX) as f64);

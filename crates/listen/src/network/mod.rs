@@ -1,6 +1,6 @@
 //! Ports for text and forwarders' data: sockets, TLS, limits, logging.
 //!
-//! A connection must hold a turn ([`turns::Turns`]) to read, extract events and append; the number of turns is bounded.
+//! A connection must hold a turn ([`turns::ReadSlots`]) to read, extract events and append; the number of turns is bounded.
 //! While the store is busy, no connection is read, so that senders wait.
 //!
 //! Ports follow changes of inputs.conf ([`Listeners::apply`]): a socket whose stanzas have changed is closed, what it has

@@ -123,7 +123,7 @@ impl ComputedFields {
     }
 
     /// Adds the computed fields to the rows. `metas` has the metadata code of each row and may be empty if
-    /// [`ComputedFields::is_alike`].
+    /// [`ComputedFields::is_uniform`].
     pub(crate) fn apply(&self, rows: RecordBatch, metas: &[u32]) -> Result<RecordBatch, EngineError> {
         match self.plans.as_slice() {
             [] => Ok(rows),

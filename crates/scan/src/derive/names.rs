@@ -71,7 +71,7 @@ impl Scope {
         }
     }
 
-    /// Like [`Scope::holds`], ignoring case.
+    /// Like [`Scope::contains`], ignoring case.
     pub(crate) fn contains_ignore_case(&self, sourcetype: &str) -> bool {
         match self {
             Scope::Everywhere => true,

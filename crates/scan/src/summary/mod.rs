@@ -3,7 +3,7 @@
 //!
 //! A summary has one row per event of the object, in order of arrival. It is identified by the slab and a digest of
 //! everything its rows depend on. A search reads a summary page by page in place of the slab's pages
-//! ([`SummaryRead`]); if the summary is missing, stale or damaged, the search reads the events, with the same result.
+//! ([`SummaryReader`]); if the summary is missing, stale or damaged, the search reads the events, with the same result.
 //!
 //! Not here: the contents of a summary and how it is built (engine); scheduling, retention and location (search).
 

@@ -84,7 +84,7 @@ impl<'a> CellPlanner<'a> {
         ValueLocation::Absent
     }
 
-    /// The location of a cell's value, provided that [`unquoted`] removes the same characters from all values.
+    /// The location of a cell's value, provided that [`strip_quotes`] removes the same characters from all values.
     fn location_of_cell(&self, parts: &[TemplatePart]) -> ValueLocation {
         let template = Template { parts: parts.to_vec() };
         let Some(sample) = Sample::new(self.template_set, &template) else { return ValueLocation::Text };

@@ -49,7 +49,7 @@ impl Groups {
         self.column_of(codes, at, old)
     }
 
-    /// Like [`Groups::column`], but leaves the group in place for further use.
+    /// Like [`Groups::take_column`], but leaves the group in place for further use.
     pub(super) fn clone_column(&self, at: usize, old: Option<&ArrayRef>) -> Result<ArrayRef, EngineError> {
         self.column_of(self.codes[at].clone(), at, old)
     }

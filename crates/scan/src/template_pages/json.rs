@@ -187,7 +187,7 @@ impl<'a> JsonColumns<'a> {
         self.path_location_from(template, path, 0).unwrap_or(ValueLocation::Text)
     }
 
-    /// Like [`JsonColumns::place_at`] for the rest of a path, starting at a step; `None` if the value must be read
+    /// Like [`JsonColumns::path_location`] for the rest of a path, starting at a step; `None` if the value must be read
     /// from the text.
     fn path_location_from(&self, template: &Template, path: &JsonPath, step: usize) -> Option<ValueLocation> {
         let sample = self.sample(template)?;

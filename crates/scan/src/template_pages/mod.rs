@@ -105,7 +105,7 @@ impl FieldColumns for SlabFieldColumns<'_> {
     }
 }
 
-/// Like [`KnownSlab`], for a slab that is opened only when a field is requested.
+/// Like [`SlabFieldColumns`], for a slab that is opened only when a field is requested.
 pub(super) struct LazyFieldColumns<'a> {
     pub scan: &'a EventScan,
     pub segment: &'a Arc<dyn Segment>,

@@ -21,7 +21,7 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
-    /// Maps codes to answers; a code without an answer becomes [`MAYBE`].
+    /// Maps codes to answers; a code without an answer becomes [`UNDECIDED`].
     pub(super) fn by_code(codes: &[u32], answers: &[u8]) -> Outcome {
         match answers.split_first() {
             Some((first, rest)) if rest.iter().all(|answer| answer == first) => Outcome::Same(*first),

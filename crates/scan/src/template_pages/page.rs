@@ -123,7 +123,7 @@ impl<'a> PageReader<'a> {
         }
     }
 
-    /// [`MAYBE`] for rows whose answer matters, [`NO`] for all others.
+    /// [`UNDECIDED`] for rows whose answer matters, [`NO`] for all others.
     pub(super) fn relevant_rows(&self) -> Outcome {
         match &self.rest {
             Some(Outcome::Each(answers)) => {

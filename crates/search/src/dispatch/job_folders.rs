@@ -2,7 +2,7 @@
 //!
 //! A running job's folder contains its request (`job.json`) and its rows; a finished job's folder also contains its
 //! outcome (the facts, which include the request). A folder with a request but no facts belongs to a running search, or
-//! to one whose server died: [`KeptJobs::note_interrupted`] marks the latter as failed.
+//! to one whose server died: [`JobStore::mark_interrupted`] marks the latter as failed.
 
 use std::path::PathBuf;
 

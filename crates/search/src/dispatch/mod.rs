@@ -7,7 +7,7 @@
 //! [`JOBS_MAX`] results or [`BYTES_MAX`] bytes, the oldest results are removed first, except those of clients' jobs,
 //! which have limits of their own. If the folder cannot be written, nothing is stored. Files that the `dump` command
 //! writes are in the subfolder `dump` of the search's folder, whether or not its result is stored, and are kept for
-//! [`SECONDS_RUNNING_MAX`].
+//! [`ABANDONED_AFTER_S`].
 //!
 //! A server keeps small results of ad-hoc searches in memory ([`RecentJobs`]).
 

@@ -125,7 +125,7 @@ pub(super) fn scope_condition(commands: &[Stage], asked: &[&SearchPattern]) -> S
     }
 }
 
-/// The indexes in a condition that [`scope`] returned, written as arguments of `metadata`.
+/// The indexes in a condition that [`scope_condition`] returned, written as arguments of `metadata`.
 pub(super) fn indexes_of(scope: &str) -> String {
     if scope == DEFAULT_INDEXES { String::new() } else { scope.trim_matches(['(', ')']).replace(" OR ", " ") }
 }

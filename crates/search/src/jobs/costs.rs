@@ -11,7 +11,7 @@ const SLOW_MS: u64 = 2_000;
 /// Minimum share of the run time, in percent, of a part that is reported.
 const SHARE_MIN: u64 = 25;
 
-/// The costs in the form in which [`of_facts`] reads them.
+/// The costs in the form in which [`from_facts`] reads them.
 pub(super) fn to_facts(costs: &CostReport) -> Value {
     let list = |of: &CostFigures| json!([of.time_ns, of.calls, of.rows_in, of.rows_out]);
     let commands: Vec<Value> = costs.commands.iter().map(|(name, of)| json!([name, list(of)])).collect();

@@ -72,7 +72,7 @@ impl BuilderSignal {
         self.pause_while(time, |news| !news.stopping)
     }
 
-    /// Like [`BuilderSignal::rest`], but returns early when the configuration changes.
+    /// Like [`BuilderSignal::pause`], but returns early when the configuration changes.
     fn pause_until_change(&self, time: Duration) -> bool {
         self.pause_while(time, |news| !news.stopping && !news.configuration_changed)
     }

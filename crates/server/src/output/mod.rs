@@ -138,7 +138,7 @@ impl<'a> OutputWriter<'a> {
         }
     }
 
-    /// True if rows must be passed to [`OutputWriter::learn`] before the first is written.
+    /// True if rows must be passed to [`OutputWriter::inspect`] before the first is written.
     pub(crate) fn requires_inspection(&self) -> bool {
         self.style.form == OutputForm::Json
     }
@@ -173,7 +173,7 @@ impl<'a> OutputWriter<'a> {
         }
     }
 
-    /// Writes some rows; all parts must have the same columns, unless [`OutputWriter::takes_rows_as_they_come`] is
+    /// Writes some rows; all parts must have the same columns, unless [`OutputWriter::can_stream`] is
     /// true.
     pub(crate) fn write(&mut self, part: &ResultTable) -> io::Result<()> {
         let before = self.written.columns.rows;

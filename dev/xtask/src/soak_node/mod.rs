@@ -102,7 +102,7 @@ pub(crate) fn run_rounds(rounds: u64, seed: u64) -> Result<(), String> {
     run_worlds(rounds, seed, false)
 }
 
-/// Like [`of_rounds`], with worlds on remote volumes only.
+/// Like [`run_rounds`], with worlds on remote volumes only.
 pub(crate) fn run_on_volumes(rounds: u64, seed: u64) -> Result<(), String> {
     run_worlds(rounds, seed, true)
 }

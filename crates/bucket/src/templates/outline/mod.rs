@@ -33,7 +33,7 @@ const KEY_BYTES_MAX: usize = 64;
 #[derive(Debug)]
 pub(super) struct Outline {
     anchors: Vec<Anchor>,
-    /// Number of an anchor plus one for each slot ([`slot_of`]); 0 for an empty slot.
+    /// Number of an anchor plus one for each slot ([`word_slot`]); 0 for an empty slot.
     slots: Box<[u8; ANCHOR_SLOTS]>,
     keys: Vec<Key>,
 }
@@ -344,7 +344,7 @@ impl OutlineSplitter<'_, '_> {
         }
     }
 
-    /// Like [`Cutter::chunks`], for one chunk that may be the key of a pair or continue after a comma.
+    /// Like [`Cutter::process_chunks`], for one chunk that may be the key of a pair or continue after a comma.
     #[inline(never)]
     fn process_chunk(&mut self, at: usize) -> usize {
         let (end, pair) = self.line.read_chunk(at);

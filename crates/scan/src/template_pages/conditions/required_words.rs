@@ -41,7 +41,7 @@ pub(crate) struct RequiredWords {
     pub(crate) except: Vec<String>,
 }
 
-/// Compiled form of [`WrittenWords`].
+/// Compiled form of [`RequiredWords`].
 #[derive(Default)]
 pub(super) struct CompiledWords {
     words: Vec<usize>,
