@@ -136,7 +136,8 @@ impl DefaultFields {
                     DefaultField::Punct => {}
                     DefaultField::LineCount => text.push_str(&line_count(raw).to_string()),
                     DefaultField::Server => text.push_str(&self.node),
-                    // If the names differ, the event has an index-time `_sourcetype`.
+                    // For a renamed sourcetype, the segment already provides the original name as `_sourcetype`, and
+                    // that takes precedence.
                     DefaultField::Sourcetype => text.push_str(&events.metas[events.meta[row] as usize].sourcetype),
                     field => stamp.iter().for_each(|stamp| write_stamp(stamp, *field, raw, &mut text)),
                 }
