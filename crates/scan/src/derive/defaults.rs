@@ -2,7 +2,7 @@
 //! `timeendpos`, `punct`, `linecount`, `splunk_server`, `_sourcetype`.
 //!
 //! None of them is stored. The `date_*` fields show the clock time written in the event text, regardless of the time
-//! zone of the user or the search. The rules that extracted `_time` at index time are run again to find it; an event
+//! zone of the user or the search. The rules that extracted `_time` at index time run again to find this time; an event
 //! whose time came from elsewhere has no `date_*` fields. A field of the same name in the event takes precedence.
 
 use std::sync::{Arc, Mutex, PoisonError};
