@@ -42,7 +42,7 @@ pub struct TokenRecord {
     pub audience: String,
     /// User and node that created the token.
     pub issuer: String,
-    /// Creation time in seconds since 1970, like the following.
+    /// Creation time; all times are in seconds since 1970.
     pub issued_s: i64,
     /// Expiry.
     pub expires_s: Option<i64>,
@@ -103,7 +103,7 @@ impl TokensFile {
         TokensFile(files.clone())
     }
 
-    /// Reads the tokens; creates the key if missing, which invalidates all earlier tokens.
+    /// Reads the tokens and their key. If the key is missing, a new one is created, and earlier tokens are invalid.
     pub fn read_or_create(self, random: &dyn Fn(&mut [u8])) -> Result<Tokens, Fault> {
         let records = self.records()?;
         let key = self.key(random)?;

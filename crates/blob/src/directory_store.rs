@@ -185,8 +185,8 @@ fn side_by_side<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<(), BlobError>
     let next = AtomicUsize::new(0);
     let some = || std::iter::from_fn(|| items.get(next.fetch_add(1, Ordering::Relaxed))).try_for_each(&work);
     std::thread::scope(|scope| {
-        // One thread fewer than items, because the calling thread works too. If a thread fails to start, the others do
-        // its work.
+        // The calling thread works too, so one thread fewer is started. If a thread fails to start, the others do its
+        // work.
         let further = SYNC_THREADS_MAX.min(items.len()).saturating_sub(1);
         let start = |_| std::thread::Builder::new().name(SYNC_THREAD.to_owned()).spawn_scoped(scope, some).ok();
         let threads: Vec<_> = (0..further).filter_map(start).collect();

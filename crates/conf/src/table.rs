@@ -1,7 +1,7 @@
 //! The structure of a settings table: one row per setting with its type, default, unit and meaning.
 //!
-//! Settings are defined only in a table, which the checker, the typed views and the manual read. A conf without a table
-//! (macros, saved searches) is merged unchecked.
+//! Settings are defined only in a table, which the checker, the structs with parsed settings ([`crate::settings`]) and
+//! the manual read. A conf without a table (macros, saved searches) is merged unchecked.
 //!
 //! Not here: the tables themselves ([`crate::tables`]), checking values against a type ([`crate::check`]).
 

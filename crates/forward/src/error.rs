@@ -29,7 +29,7 @@ pub enum ForwardError {
     /// The forwarder stops.
     #[error("the forwarder is stopping")]
     Stopping,
-    /// The queue is full and events were dropped, as outputs.conf is set.
+    /// The queue is full, and events were dropped because outputs.conf sets `dropEventsOnQueueFull`.
     #[error("the queue is full, and dropEventsOnQueueFull is set: {0} events are dropped")]
     Dropped(usize),
     /// An invalid pattern in outputs.conf.

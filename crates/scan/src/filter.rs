@@ -93,7 +93,7 @@ impl EventFilter {
     }
 
     /// Fields that the condition tests as `field::value`; the final test reads their index-time values from columns
-    /// named by [`given_column`].
+    /// named by [`super::event_fields::index_time_column_name`].
     pub(crate) fn index_time_fields(&self) -> &[String] {
         &self.given
     }

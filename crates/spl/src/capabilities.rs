@@ -57,7 +57,7 @@ mod tests {
         found
     }
 
-    /// An example of each command that requires a capability; `inputcsv` reads as `inputlookup` does.
+    /// An example of each command that requires a capability. In the tree, `inputcsv` is an `inputlookup`.
     const EXAMPLES: &[(&str, &str)] = &[
         ("collect", "* | collect index=summary"),
         ("delete", "error | delete"),

@@ -173,7 +173,7 @@ pub(crate) fn find_missing_pipe(place: &StageContext<'_>, expr: &SearchExpr, fou
 }
 
 /// A hint that words of the leading search look like a command with its arguments, or like the arguments of `stats`.
-/// It is given even for words that are usual in a log, because it is meant for a search that finds nothing.
+/// Words that are common in logs also get a hint, because it is meant for a search that finds nothing.
 pub(crate) fn find_command_in_words(text: &str, commands: &[Stage]) -> Option<Diagnostic> {
     let stage = commands.first()?;
     let Command::Search(search) = &stage.command else { return None };

@@ -7,7 +7,7 @@ use crate::ast::Span;
 use crate::commands::is_command;
 use crate::parse::quoted_len;
 
-/// Keywords after which every word is a name, even that of a command.
+/// Keywords after which the next word is the name of a field, data set or file, even if a command has the same name.
 const BEFORE_NAMES: &[&str] = &["as", "by", "field", "from", "groupby", "in", "into", "output", "outputnew", "over"];
 /// Commands with clauses that are named like commands.
 const CLAUSES: &[(&str, &[&str])] = &[
@@ -30,7 +30,7 @@ const CLAUSES: &[(&str, &[&str])] = &[
 /// Commands that are not checked: their arguments are text or have their own keywords.
 const UNCHECKED_COMMANDS: &[&str] =
     &["format", "map", "pivot", "rest", "run", "script", "sendalert", "sendemail", "set"];
-/// Commands whose names are rarely field names, so that plain fields may follow.
+/// Commands whose names are rarely names of fields: they count as commands even if only field names follow.
 const RARE_NAMES: &[&str] = &[
     "addtotals",
     "chart",
@@ -69,7 +69,7 @@ impl InnerCommand<'_> {
     }
 }
 
-/// The first command among the arguments of the command at `stage`, whose text begins with its name.
+/// The first command among the arguments of the command at `stage`, a span that starts at that command's name.
 pub(crate) fn inner_command(text: &str, stage: Span) -> Option<InnerCommand<'_>> {
     let whole = text.get(stage.start..stage.end)?.trim_end();
     let outer = first_word(whole).to_ascii_lowercase();

@@ -1,6 +1,6 @@
 //! Generates logs that have many different shapes: nested JSON, free text, tables, stack traces and event XML.
 //!
-//! The word lists are short enough to read here and are varied by a seeded generator: arrays of varying length, words
+//! The words come from short lists in this file. A seeded generator makes the variety: arrays of varying length, words
 //! with Zipf frequencies, stack frames in any order. Compression and indexing are measured on these logs, because
 //! measurements on regular logs would be too good.
 

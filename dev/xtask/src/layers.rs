@@ -1,8 +1,8 @@
 //! Checks crate dependencies against a table.
 //!
 //! Data flows one way, so a dependency that is not in the table fails. Pure crates must not depend on an async runtime,
-//! even indirectly, and only its owners may name a heavy dependency. An entry that no manifest needs also fails, so
-//! that the tables stay accurate.
+//! even indirectly. A heavy dependency may be named only by the crates listed as its owners. An entry that no manifest
+//! needs also fails, so that the tables stay accurate.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,11 +1,12 @@
 //! The project's automation, so that development machines and CI run the same program.
 //!
 //! `cargo xtask ci` runs everything, `quick` the checks for a change in progress; `layers` checks crate dependencies
-//! and limits import cycles inside crates, `circle` shows the largest of a crate, `tidy` checks the house rules,
-//! `bench` measures the performance table, `counts` the instructions of parts; `soak-node` repeatedly kills a node and
-//! makes its disk fail, `soak-searches` runs generated searches, `storms` runs many clients that fail to log in or do
-//! not read, `differential` compares answers with DuckDB's, `search-commands` runs commands of Splunk's SDK, `s3` runs all
-//! checks that need an S3 server. Tools are called as child processes; nothing here is part of the product.
+//! and limits import cycles inside crates, `circle` shows the largest cycle of a crate, `tidy` checks the house rules,
+//! `bench` measures the performance table, `counts` counts the instructions of parts of the bucket code; `soak-node`
+//! repeatedly kills a node and makes its disk fail, `soak-searches` runs generated searches, `storms` runs many clients
+//! that fail to log in or do not read their answers, `differential` compares answers with DuckDB's, `search-commands`
+//! runs commands of Splunk's SDK, `s3` runs all checks that need an S3 server. Tools are called as child processes;
+//! nothing here is part of the product.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
 
 mod bench;

@@ -26,7 +26,7 @@ const COLLECTIONS: [&str; 2] = ["storage/passwords", "admin/passwords"];
 const CONF: &str = "passwords";
 /// Prefix of stanzas' names.
 const STANZA: &str = "credential:";
-/// Shown in place of a password.
+/// Value of the field `password` in answers; the field `clear_password` has the password itself.
 const HIDDEN: &str = "********";
 /// Parameters of a password.
 pub(super) const FIELDS: Fields = Fields { required: &["password"], optional: &["realm"], wildcard: &[] };

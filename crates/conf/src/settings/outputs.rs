@@ -20,7 +20,8 @@ const GROUP_PREFIX: &str = "tcpout:";
 const SERVER_PREFIX: &str = "tcpout-server://";
 /// Prefix of the index filter settings.
 const INDEX_FILTER: &str = "forwardedindex.";
-/// Splunk's default filters: all indexes except internal ones (leading underscore), apart from those listed here.
+/// Splunk's default filters: all indexes without a leading underscore, and of the internal ones only those listed
+/// here.
 const INDEX_FILTERS: [(&str, &str); 3] =
     [("0.whitelist", ".*"), ("1.blacklist", "_.*"), ("2.whitelist", "(_audit|_internal|_introspection|_telemetry)")];
 const QUEUE_BYTES_DEFAULT: usize = 1 << 30;
@@ -165,7 +166,7 @@ const NAME_TO_CHECK: Row = row(
     "name that a server's certificate must be issued for, if not the server's own",
 );
 
-/// TLS of connections to a server.
+/// TLS settings of connections to a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutputTls {
     /// PEM file with the CA certificates for servers.
@@ -333,7 +334,8 @@ fn tls(own: &Values<'_>) -> Option<OutputTls> {
     is_spoken.then_some(OutputTls { roots, certificate, verifies, name })
 }
 
-/// Index patterns by number; Splunk's defaults unless overridden by name.
+/// Index patterns in the order of their numbers. A setting replaces the default of the same number and kind; the other
+/// defaults remain.
 fn index_filters(layers: &Layers) -> Vec<(String, bool)> {
     let set = settings_of(layers, &[TCPOUT]);
     if set.get("forwardedindex.filter.disable").and_then(|text| crate::values::parse_bool(text)) == Some(true) {

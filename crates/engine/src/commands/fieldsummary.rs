@@ -16,7 +16,7 @@ use super::Execute;
 use crate::blocking::Blocking;
 use crate::lowering::{Lowering, Step, blocking};
 
-/// Maximum number of distinct values counted exactly, over all fields.
+/// Maximum number of distinct values over all fields; with more, the command fails, because values are counted exactly.
 const DISTINCT_MAX: usize = 5_000_000;
 
 impl Execute for FieldSummaryCommand {

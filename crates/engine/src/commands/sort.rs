@@ -61,7 +61,7 @@ impl Blocking for Sort {
         if !is_cut {
             return Ok(Box::new(sorted));
         }
-        // The limit matters only to a consumer that reads all rows, which `head 5` after the sort does not.
+        // The message matters only to a consumer that reads all rows, which `head 5` after the sort does not.
         let messages = Arc::clone(&context.messages);
         let limit = self.0.limit;
         let report = std::iter::once_with(move || {

@@ -213,7 +213,8 @@ fn case(arms: &[(ExprNode, ExprNode)], batch: &Batch<'_>) -> Result<ArrayRef, En
     Ok(builder.finish())
 }
 
-/// Whether a node that reads integers is evaluated column-wise.
+/// Whether the node is fast over integer columns, so that evaluating it once per distinct value would not pay. Division
+/// and remainder have no integer kernel.
 pub(super) fn is_numeric_by_column(node: &ExprNode) -> bool {
     match node {
         ExprNode::Slot(_) | ExprNode::Constant(_) => true,

@@ -234,7 +234,7 @@ fn bit_not<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     combined.map_or(Value::Null, Value::Int)
 }
 
-/// Shifts bits; the result is 0 if the number of places is that of all bits or more.
+/// Shifts bits; the result is 0 if `places` is at least the number of bits.
 fn shift_bits(places: u64, shift: impl FnOnce(u32) -> Option<u64>) -> u64 {
     u32::try_from(places).ok().and_then(shift).unwrap_or(0)
 }

@@ -144,7 +144,7 @@ impl Conversion {
         Some(decimal.to_fixed(u32::try_from(precision).ok()?)?.trim_start_matches('-').to_owned())
     }
 
-    /// Writes a number in format `kind`; `digits` are those of format `f`, if the double lacks precision.
+    /// Writes a number in format `kind`; `digits` is its text in format `f` if the double lacks precision.
     fn write_float(&self, kind: char, number: f64, digits: Option<String>, out: &mut String) {
         let magnitude = number.abs();
         let precision = self.precision.unwrap_or(DEFAULT_PRECISION);

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use quarry_spl::ast::{XPath, XPathStep};
 
-/// Maximum nesting depth; deeper elements are not read.
+/// Maximum nesting depth; reading ends at the first deeper element.
 const NESTING_MAX: usize = 100;
 /// Longest entity, `&#x10FFFF;`.
 const ENTITY_BYTES_MAX: usize = 10;
@@ -33,7 +33,7 @@ pub fn xml_get(text: &str, path: &str) -> Vec<Cow<'static, str>> {
     found
 }
 
-/// Passes every attribute and every leaf element to `found`, with its path.
+/// Passes every attribute and leaf element that is not empty to `found`, with its path.
 pub fn xml_fields(text: &str, found: &mut dyn FnMut(&str, &str)) {
     let mut path = String::new();
     walk(text, &mut |seen| {
@@ -85,7 +85,7 @@ fn matches_path(
     open: &[OpenElement<'_>],
     attributes: &BTreeMap<usize, Vec<(String, String)>>,
 ) -> bool {
-    // For each number of open elements, whether the steps so far match a path of that length.
+    // `reached[n]`: whether the steps so far lead from the root to the n-th open element.
     let mut reached = vec![false; open.len() + 1];
     reached[0] = true;
     for step in steps {
@@ -198,7 +198,7 @@ fn walk(text: &str, see: &mut dyn FnMut(&XmlNode<'_>)) {
             continue;
         } else if let Some(name) = tag.strip_prefix("</") {
             let name = name.trim_end_matches('>').trim_end();
-            // A missing end tag is implied by the end of an enclosing element.
+            // The end of an enclosing element drops the elements in it that were never closed; they have no value.
             let Some(place) = open.iter().rposition(|element| element.name == name) else { continue };
             open.truncate(place + 1);
             close_tag(&mut open, &text[..start], see);

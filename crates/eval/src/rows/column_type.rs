@@ -1,7 +1,7 @@
-//! Types of columns that one part of a search passes to another, as plain data.
+//! Types, as plain data, of the columns that one part of a search passes to another.
 //!
-//! Not here: the columns themselves, and the types in which a scan hands columns to its own workers ([`super::decode_rows`]
-//! turns those types into the types named here).
+//! Not here: the columns themselves, and the coded types of a scan's columns (dictionary codes, addresses and decimals
+//! as numbers), which [`super::decode_rows`] decodes to the types named here.
 
 use std::fmt;
 

@@ -2,8 +2,8 @@
 //!
 //! Commands are separated by blanks. `s/PATTERN/TEXT/FLAGS` replaces the first match; with a number as flag, it
 //! replaces that match; with `g`, all matches, or all from that number on. `\1` to `\9` in TEXT refer to groups.
-//! `y/ABC/XYZ/` replaces characters individually. Any character other than a letter, digit or blank can be used
-//! instead of `/`.
+//! `y/ABC/XYZ/` replaces characters individually. Any character other than a letter, digit, blank or backslash can be
+//! used instead of `/`.
 
 use quarry_stdx::Fault;
 use std::borrow::Cow;

@@ -2,7 +2,7 @@
 //! `timeendpos`, `punct`, `linecount`, `splunk_server`, `_sourcetype`.
 //!
 //! None of them is stored. The `date_*` fields show the clock time written in the event text, regardless of the time
-//! zone of the user or the search. The rules that extracted `_time` at index time are run again to find it; an event
+//! zone of the user or the search. The rules that extracted `_time` at index time run again to find this time; an event
 //! whose time came from elsewhere has no `date_*` fields. A field of the same name in the event takes precedence.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -141,7 +141,8 @@ impl DefaultFields {
                     DefaultField::Punct => {}
                     DefaultField::LineCount => text.push_str(&line_count(raw).to_string()),
                     DefaultField::Server => text.push_str(&self.node),
-                    // If the names differ, the event has an index-time `_sourcetype`.
+                    // For a renamed sourcetype, the segment already provides the original name as `_sourcetype`, and
+                    // that takes precedence.
                     DefaultField::Sourcetype => text.push_str(&events.metas[events.meta[row] as usize].sourcetype),
                     field => stamp.iter().for_each(|stamp| write_timestamp_part(stamp, *field, raw, &mut text)),
                 }

@@ -22,7 +22,7 @@ pub(super) struct FieldLocations {
     /// By key: columns whose values may contain the field's name as a key. The text of rows with such a value must be
     /// read; in all other rows the location is right. Empty if there are no such columns.
     pub ambiguous_columns: Vec<Box<[u32]>>,
-    /// The bytes that a value must contain to be such a value.
+    /// The bytes that a value must contain to have the field's name as a key.
     pub key_end: KeyEnd,
     /// By key: whether a pattern may produce the field at a position that depends on values; the location then applies
     /// if the pattern finds nothing. Empty if no pattern may do so.

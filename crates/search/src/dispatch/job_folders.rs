@@ -56,7 +56,7 @@ impl JobStore {
         match self.create_folder(&sid) {
             Ok(()) if !is_taken => {}
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error.into()),
-            // A generated name may already have a folder.
+            // `begin` reserves a generated name by creating its folder.
             Err(_) if wanted.is_none() && is_sid(&sid) => {}
             _ => return Err(JobFolderError::Taken(sid)),
         }
@@ -133,8 +133,8 @@ impl JobStore {
         }
     }
 
-    /// Marks jobs whose server died as failed, and removes expired ones. Must be called only at the start of a server,
-    /// when no job is running.
+    /// Marks as failed the jobs whose server died, and removes expired ones. Must be called only at the start of a
+    /// server, when no job is running.
     pub(crate) fn mark_interrupted(&self, seconds_kept: i64) {
         for sid in self.names() {
             let folder = self.folder.join(&sid);
@@ -152,7 +152,7 @@ impl JobStore {
                 "messages": [], "ended": now, "until": now.saturating_add(seconds_kept),
                 "job": record, "failure": INTERRUPTED,
             });
-            // Failures are ignored: a job that cannot be marked is retried at the next start.
+            // Failures are ignored: the next start tries again to mark the job.
             drop(std::fs::remove_file(folder.join(RESULTS)));
             drop(self.write_facts(&sid, &facts));
         }

@@ -167,13 +167,13 @@ impl JobStore {
             let folder = self.folder.join(&sid);
             let is_job = folder.join(job_folders::RECORD).is_file();
             if is_job && self.recent.is_some() {
-                // In a server, the registry of clients' jobs removes it.
+                // Folders of clients' jobs are removed by the server's registry of these jobs.
                 continue;
             }
             let began = sid.split('.').next().and_then(|seconds| seconds.parse::<i64>().ok()).unwrap_or(0);
             let has_facts = folder.join(FACTS).is_file();
-            // The job of a running server, which is kept although its name may not contain its start time. A starting
-            // server handles the jobs of its predecessor.
+            // A job of a running server is kept, although its name may not contain its start time. Jobs that a server
+            // left running when it died are marked as failed by the next start.
             let is_running = !has_facts && is_job;
             let facts = self.facts(&sid);
             if began + ABANDONED_AFTER_S < now && !is_running && facts.is_none() {
@@ -181,7 +181,7 @@ impl JobStore {
             } else if has_facts && facts.is_none() {
                 remove_result(&folder);
             }
-            // Clients' jobs have limits of their own, and live as long as their client was promised.
+            // Clients' jobs have limits of their own, and each has its own lifetime.
             others.extend(facts.filter(|_| !is_job).map(|facts| StoredJob { sid, facts }));
         }
         newest_first(&mut others);
@@ -340,7 +340,7 @@ impl JobStore {
         let texts = facts["messages"].as_array().into_iter().flatten();
         let mut messages: Vec<String> = texts.filter_map(|text| text.as_str().map(str::to_owned)).collect();
         let is = |name: &str| facts[name].as_bool() == Some(true);
-        // A finalised job may nevertheless have read all events.
+        // A job may have been finalised when it had already read all events.
         let is_unread = facts["partial"].as_bool().unwrap_or(is("finalized"));
         let is_partial = is("truncated") || is_unread;
         if is_unread && is("finalized") {
@@ -351,7 +351,7 @@ impl JobStore {
         Ok(Some(JobResult { rows, events: is("events"), messages, is_partial }))
     }
 
-    /// Answer for a job without an outcome: an error that it is still running, if `viewer` may see it.
+    /// The answer for a job without an outcome: an error that it is still running if `viewer` may see it, else `None`.
     fn check_running(&self, sid: &str, viewer: &Permissions) -> Result<Option<JobResult>, Fault> {
         match self.running_job(sid) {
             Some(record) if viewer.may_see(record["user"].as_str()) => Err(Fault::invalid(format!(
@@ -361,7 +361,7 @@ impl JobStore {
         }
     }
 
-    /// Id of the job of a saved search's run `offset` runs ago, among those that `viewer` may see.
+    /// Id of the job of a saved search that is `offset` runs before the latest, among the runs that `viewer` may see.
     pub fn saved_search_job(&self, name: &str, offset: usize, viewer: &Permissions) -> Option<String> {
         let of_search = self.all().into_iter().filter(|job| job.facts["saved"].as_str() == Some(name));
         let of_search = of_search.filter(|job| viewer.may_see(job.facts["user"].as_str()));

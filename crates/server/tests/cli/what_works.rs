@@ -164,7 +164,8 @@ fn stanza(section: &Section) -> String {
 fn settings_part(page: &mut String) {
     writeln!(
         page,
-        "\n## Settings\n\nSettings without effect are reported when the server starts and by `quarry btool check`.\n"
+        "\n## Settings\n\nUnsupported and unknown settings are reported when the server starts and by `quarry btool check`; \
+         settings accepted without effect are not.\n"
     )
     .unwrap();
     for table in TABLES {

@@ -1,4 +1,5 @@
-//! Encoding of a record: a batch, its bucket, and the file checkpoint that takes effect with it.
+//! Encoding of a log record: a batch of events, the bucket that receives them, and what takes effect with them: the new
+//! read position of the input file (its checkpoint) or the part of a sender's request that was stored.
 //!
 //! The body is encoded on the appending thread, so that appending threads share this work. The log thread only fills in
 //! the frame (lsn, bucket). Ends, times and metadata codes are copied as whole columns. The text, most of the body,
@@ -19,7 +20,7 @@ pub(crate) const FRAME_BYTES: usize = 40;
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 30;
 /// Body flag: a checkpoint follows.
 const WITH_CHECKPOINT: u8 = 1;
-/// Body flag: the id of a sender's request follows.
+/// Body flag: the stored part of a sender's request follows, identified by run, number and hash.
 const WITH_SENT: u8 = 2;
 /// Body flag: the checkpoint has milestones.
 const WITH_MILESTONES: u8 = 4;
@@ -31,17 +32,17 @@ pub(crate) struct Record {
     pub(crate) bucket: u64,
     pub(crate) batch: EventBatch,
     pub(crate) checkpoint: Option<FileCheckpoint>,
-    /// The part of a sender's request that the record contains, if any.
+    /// Identification of the part of a sender's request that the batch came from, if any.
     pub(crate) sent: Option<UnansweredPart>,
 }
 
 /// An encoded record without the text of its batch.
 #[derive(Debug)]
 pub(crate) struct EncodedRecord {
-    /// Frame, counts, metadata and columns.
+    /// Frame, counts, metadata and the columns of the events.
     front: Vec<u8>,
     raw_bytes: usize,
-    /// Index-time fields and checkpoint.
+    /// Index-time fields, checkpoint and part of a request.
     back: Vec<u8>,
 }
 

@@ -3,10 +3,10 @@
 //!
 //! `cargo xtask bench DIR` takes a directory with the output of the comparison generator (`gen DIR 3000000 2000000`):
 //! `syslog.log` and, if present, `events.jsonl` and `access.log`. Answers are checked before their times count. Query
-//! times are medians of [`queries::RUNS`], first on a server without the cache of partial states, then, named `kept`,
-//! on one with it. The table is printed and saved in `target/bench/last.txt`. The next run also prints the ratios of
-//! its figures to those of the last run, and to those of `target/bench/baseline.txt` if `--save-baseline` has written
-//! that file.
+//! times are medians of [`queries::RUNS`] runs, first on a server without the cache of partial states, then, named
+//! `kept`, on one with it. The table is printed and saved in `target/bench/last.txt`. The next run also prints the
+//! ratios of its figures to those of the last run, and to those of `target/bench/baseline.txt` if `--save-baseline` has
+//! written that file.
 //!
 //! `cargo xtask bench --shapes` measures randomised data sets instead ([`shapes`]), `--remote` searches over an S3
 //! store ([`remote`]), `--users` many users during ingest ([`users`]). The program is the release binary, or the one
@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     figures.save(save_baseline)
 }
 
-/// Configures servers of a data directory started later to cache partial states, or not.
+/// Configures a data directory so that servers started on it later cache partial states, or do not.
 fn keep_partial_states(data: &Path, keep: bool) -> Result<(), String> {
     let folder = data.join("etc/system/local");
     let file = folder.join("limits.conf");

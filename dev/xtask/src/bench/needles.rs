@@ -1,7 +1,7 @@
 //! Needle searches: searches for one user id or one session by 1 to 32 concurrent clients, through the server.
 //!
 //! The ids are taken from lines spread over the input, so that every id exists and none repeats soon. The clients share
-//! the machine with the server, as in the comparison.
+//! the machine with the server, as in the comparison with other engines.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The eight queries of the comparison, each through the server.
+//! Queries Q1 to Q8 on the comparison data (nine, because Q2 has two forms), each sent to the server.
 
 use std::time::Instant;
 
@@ -42,8 +42,8 @@ pub(super) fn run(server: &Server, figures: &mut Figures) -> Result<(), String> 
     Ok(())
 }
 
-/// Repeats every report on a server that caches partial states, and records the median from the third run on: the
-/// second run fills the cache.
+/// Runs every report on a server that caches partial states. The first run only registers the search and the second
+/// fills the cache, so the median is that of the runs from the third on.
 pub(super) fn run_kept(server: &Server, figures: &mut Figures) -> Result<(), String> {
     let mut connection = server.connect()?;
     let reports = QUERIES.iter().filter(|(_, search, _)| !search.contains("head"));

@@ -19,7 +19,7 @@ use super::{Chance, ROUND_MS_MAX, ROUNDS_PER_WORLD, TORN_WRITE_IN, verdict};
 /// Ports that a node can keep while it is down: below the kernel's ephemeral port range.
 const LASTING_PORTS: std::ops::Range<u16> = 20_000..32_000;
 
-/// Maximum time in milliseconds that a forwarder or node runs beyond the round, so that events can be sent.
+/// Milliseconds by which a round may be longer than `ROUND_MS_MAX`, so that events can be sent before a kill.
 const LIFE_MS: u64 = 250;
 
 /// File size limit, in blocks of 512 bytes, of a forwarder that is to die in a write.
@@ -79,7 +79,8 @@ impl Forwarder {
     }
 }
 
-/// Reserves a port that no connection and no other world uses while its node is down.
+/// Finds a port for the node of one world (a data directory with its node and forwarder) that neither an outgoing
+/// connection nor another world's node takes while this node is down.
 fn lasting_port() -> Result<u16, String> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let count = LASTING_PORTS.end - LASTING_PORTS.start;

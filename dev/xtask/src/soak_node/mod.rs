@@ -213,7 +213,7 @@ struct Totals {
     torn_writes: u64,
     disk_faults: u64,
     acknowledged: u64,
-    /// Number of those sent in packets of a forwarder.
+    /// Number of acknowledged events that were sent in packets of a forwarder.
     packets: u64,
     lines: u64,
     /// Lines that arrived through a forwarder.

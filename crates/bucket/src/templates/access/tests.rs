@@ -51,7 +51,7 @@ fn requests_are_split_into_their_parts() {
             r#""M-SEARCH / HTTP/2" 304 -"#,
             names(&[access("M-SEARCH", Method), access("/", Path), access("2", Version), access("304", Status)]),
         ),
-        // An empty query is a literal.
+        // An empty query is not a variable; its `?` belongs to the literal.
         (
             r#""GET /? HTTP/1.0" 200 1"#,
             names(&[

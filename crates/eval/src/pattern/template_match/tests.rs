@@ -277,7 +277,7 @@ fn piece(longest: usize) -> impl Strategy<Value = String> {
     prop::collection::vec(characters, 0..longest).prop_map(|pieces| pieces.concat())
 }
 
-/// Values of one kind, such as the shaper would put into one column, or arbitrary values.
+/// Values of one kind, such as the splitter would put into one column, or arbitrary values.
 fn variable() -> impl Strategy<Value = Vec<String>> {
     let digits = prop::collection::vec("[12]{1,3}", 1..4);
     let letters = prop::collection::vec("[ab]{2}", 1..4);

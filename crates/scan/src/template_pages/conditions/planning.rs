@@ -33,7 +33,8 @@ impl FieldTest {
         let mut composite = Vec::new();
         for (key, place) in field.locations.iter().enumerate() {
             match place {
-                // Values found by a pattern, and doubtful ones, are tested on the text.
+                // The text decides where a pattern may find the field, and where a value may itself contain the
+                // field's name as a key.
                 _ if field.is_patterned(key as u32) || field.is_ambiguous(key as u32) => base[key] = UNDECIDED,
                 ValueLocation::Absent => {}
                 ValueLocation::Constant(text) => {

@@ -74,7 +74,8 @@ impl FieldTest {
         for (place, row) in rows.iter().enumerate() {
             let key = keys[*row as usize];
             match field.locations.get(key as usize) {
-                // Values found by a pattern, doubtful values and repeated fields are tested on the text.
+                // The text decides where a pattern may find the field, where a value may itself contain the field's
+                // name as a key, and where the field occurs more than once.
                 _ if field.is_patterned(key) || field.is_ambiguous(key) || repeated.binary_search(row).is_ok() => {}
                 Some(ValueLocation::Absent) => each[place] = NO,
                 Some(

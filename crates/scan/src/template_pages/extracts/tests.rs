@@ -1,4 +1,4 @@
-//! Tests that the fields of built-in patterns are located in templates of the real shaper.
+//! Tests that the fields of built-in patterns are located in the templates that sealing makes.
 
 use quarry_conf::{Layers, PropsResolver, builtin_sources};
 use quarry_eval::messages::Messages;
