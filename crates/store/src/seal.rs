@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::hot_slabs::{HotSegment, Spares};
+use crate::live_buckets::Away;
 use crate::object_names::stem_of;
 use crate::sealed_buckets::SealedBucket;
 use crate::state::{Progress, Shared, State};
@@ -265,6 +266,8 @@ fn commit(shared: &Shared, rows: Vec<BucketRow>) -> Result<(), StoreError> {
     }
     let is_stored = |row: &BucketRow| row.state == BucketState::Live && row.object_bytes > 0;
     assert!(rows.iter().all(is_stored), "objects are stored before their rows");
+    let is_sealed = |index: &str, _: &Away| rows.iter().any(|row| row.index == index);
+    drop(shared.state_with(is_sealed)?);
     let _commit = lock(&shared.commit);
     let mut sealing: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
     for row in &rows {
