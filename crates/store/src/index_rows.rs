@@ -15,9 +15,13 @@ use quarry_catalog::Catalog;
 use crate::StoreError;
 use crate::deletion::RowSet;
 use crate::live_buckets::{Away, LiveBuckets, Loading};
+use crate::remote::is_in_motion;
 use crate::sealed_buckets::SealedBucket;
 use crate::state::{Shared, State};
 use crate::sync::lock;
+
+/// Number of rounds of retention in which nothing needs the rows of an index until they leave memory: an hour of a server.
+pub(crate) const IDLE_ROUNDS: u32 = 60;
 
 impl Shared {
     /// The state, with the rows of all indexes in memory that `wanted` selects by name and sums.
@@ -50,6 +54,53 @@ impl Shared {
         // There may be something to compact now.
         self.seal_done.notify_all();
         Ok(())
+    }
+
+    /// While there are more rows in memory than a start would keep, drops those of indexes that nothing has needed for this
+    /// many calls.
+    pub(crate) fn put_away(&self, idle_rounds: u32) {
+        let idle = {
+            let state = self.state();
+            if state.sealed.rows() <= self.options.rows_at_start {
+                return;
+            }
+            state.sealed.idle(idle_rounds, self.options.compaction.any_background())
+        };
+        if idle.is_empty() {
+            return;
+        }
+        // Under these locks, nobody changes a bucket without holding it, and nobody reads rows.
+        let _commit = lock(&self.commit);
+        let Ok(_turn) = self.bringing.try_lock() else { return };
+        // If it is unknown whether a commit succeeded, the sums in memory may not be those of the catalog.
+        if self.catalog.has_failed() {
+            return;
+        }
+        for index in idle {
+            let open = |bucket: &&Arc<SealedBucket>| Arc::strong_count(&bucket.copies) > 1;
+            let open: Vec<u64> = {
+                let state = self.state();
+                if state.sealed.rows() <= self.options.rows_at_start {
+                    return;
+                }
+                state.sealed.of_index(&index).filter(open).map(|bucket| bucket.row.number).collect()
+            };
+            // An open bucket holds its copies. Read again, the bucket would have others.
+            open.into_iter().for_each(|number| self.readers.close(number));
+            let mut state = self.state();
+            if state.compaction_requests > 0 {
+                return;
+            }
+            let left = state.sealed.put_away(&index, |bucket| self.may_leave(bucket));
+            drop(state);
+            drop(left);
+        }
+    }
+
+    /// Whether nothing holds a bucket, and nothing looks for it without naming its index.
+    fn may_leave(&self, bucket: &Arc<SealedBucket>) -> bool {
+        let is_held = !SealedBucket::is_free(bucket) || Arc::strong_count(&bucket.copies) > 1;
+        !is_held && !is_in_motion(bucket, self.options.remote.is_some())
     }
 }
 

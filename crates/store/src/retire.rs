@@ -14,6 +14,7 @@ use quarry_stdx::Fault;
 
 use crate::day_clock::{BELIEVED, FAR_NS};
 use crate::emptying::SETTING as EMPTYING;
+use crate::index_rows::IDLE_ROUNDS;
 use crate::live_buckets::{Away, LiveBuckets, Totals};
 use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
@@ -117,6 +118,7 @@ impl Store {
         }
         let removed = self.shared.retire_by(rules, archive)?;
         self.shared.delete_retired();
+        self.shared.put_away(IDLE_ROUNDS);
         Ok(removed)
     }
 }

@@ -92,7 +92,8 @@ impl Loading {
             live.unrequested.add_all(&name);
             let by_arrival = buckets.iter().map(|bucket| (bucket.first_origin(), bucket.row.number)).collect();
             let spans = buckets.iter().map(|bucket| (bucket.row.number, bucket.row.time_min, bucket.row.time_max));
-            let of_index = OfIndex { by_arrival, spans: Spans::of(spans), totals: index.sums.totals };
+            let (spans, totals) = (Spans::of(spans), index.sums.totals);
+            let of_index = OfIndex { by_arrival, spans, totals, ..OfIndex::default() };
             live.indexes.insert(name, of_index);
             for bucket in buckets {
                 live.add_to_sets(&bucket);

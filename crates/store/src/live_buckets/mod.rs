@@ -10,6 +10,7 @@
 
 mod loading;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -63,6 +64,8 @@ struct OfIndex {
     by_arrival: BTreeSet<(u64, u64)>,
     spans: Spans,
     totals: Totals,
+    /// Number of times that nothing was found to have needed the buckets since the last search or change.
+    idle: Cell<u32>,
 }
 
 /// Sums of the live buckets of an index.
@@ -211,6 +214,44 @@ impl LiveBuckets {
         }
     }
 
+    /// Number of rows in memory.
+    pub(crate) fn rows(&self) -> usize {
+        self.buckets.len()
+    }
+
+    /// Counts that nothing needs the rows of indexes; returns those for which this is so for the `rounds`th time. With
+    /// background merges, only those are returned whose merges are all examined.
+    pub(crate) fn idle(&self, rounds: u32, merges: bool) -> Vec<Arc<str>> {
+        let mut idle = Vec::new();
+        for (name, index) in &self.indexes {
+            index.idle.set(index.idle.get().saturating_add(1));
+            if index.idle.get() >= rounds && !(merges && self.unexamined.has(name)) {
+                idle.push(Arc::clone(name));
+            }
+        }
+        idle
+    }
+
+    /// Keeps only the sums of an index, and returns its buckets, if `may_leave` holds for each of them.
+    pub(crate) fn put_away(
+        &mut self,
+        index: &Arc<str>,
+        may_leave: impl Fn(&Arc<SealedBucket>) -> bool,
+    ) -> Vec<Arc<SealedBucket>> {
+        if !self.of_index(index).all(may_leave) {
+            return Vec::new();
+        }
+        let Some(OfIndex { by_arrival, .. }) = self.indexes.remove(index) else { return Vec::new() };
+        let left: Vec<_> = by_arrival.iter().filter_map(|(_, number)| self.buckets.remove(number)).collect();
+        let mut sums = Away::default();
+        for bucket in &left {
+            sums.add(bucket);
+            self.count(bucket, bucket.copies.uncount(), Counted::default());
+        }
+        self.away.insert(Arc::clone(index), sums);
+        left
+    }
+
     /// The buckets by number whose rows are in memory, for lists and for actions on each of them.
     pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<SealedBucket>> {
         self.buckets.values()
@@ -228,6 +269,7 @@ impl LiveBuckets {
         let is_new = index.by_arrival.insert((bucket.first_origin(), number));
         assert!(is_new && !self.buckets.contains_key(&number), "a bucket is added once");
         index.spans.insert(number, bucket.row.time_min, bucket.row.time_max);
+        index.idle.set(0);
         index.totals.add(&bucket);
         self.add_to_sets(&bucket);
         self.buckets.insert(number, Arc::clone(&bucket));
@@ -251,6 +293,7 @@ impl LiveBuckets {
         let Some(known) = self.buckets.get_mut(&number) else { return };
         assert!(Arc::ptr_eq(&known.copies, &bucket.copies), "both are versions of one bucket");
         if let Some(index) = self.indexes.get_mut(&bucket.row.index) {
+            index.idle.set(0);
             index.totals.subtract(known);
             index.totals.add(&bucket);
         }
@@ -271,6 +314,7 @@ impl LiveBuckets {
         let has_times = index.spans.remove(number, row.time_min, row.time_max);
         assert!(is_known && has_times, "an index knows its buckets");
         index.totals.subtract(&bucket);
+        index.idle.set(0);
         if index.by_arrival.is_empty() {
             self.indexes.remove(&row.index);
         }
@@ -342,7 +386,13 @@ impl LiveBuckets {
         range: &'a TimeRange,
     ) -> impl Iterator<Item = &'a Arc<SealedBucket>> {
         let selected = self.indexes.iter().filter(move |(index, _)| is_selected(index));
-        let found = selected.flat_map(|(_, it)| it.spans.may_overlap(range));
+        let found = selected.flat_map(|(_, it)| {
+            let mut found = it.spans.may_overlap(range).peekable();
+            if found.peek().is_some() {
+                it.idle.set(0);
+            }
+            found
+        });
         let buckets = found.filter_map(|number| self.buckets.get(&number));
         buckets.filter(|bucket| range.overlaps(bucket.row.time_min, bucket.row.time_max))
     }

@@ -8,7 +8,7 @@ use quarry_event::TimeRange;
 use quarry_stdx::ManualClock;
 use tempfile::tempdir;
 
-use super::{all, append, expected, open, segment_texts, small, texts, try_append};
+use super::{all, append, deletion, expected, open, segment_texts, small, texts, try_append};
 use crate::{IndexSelector, RetentionRule, Store, StoreOptions, data_dir};
 
 /// Events of a bucket.
@@ -139,6 +139,12 @@ fn a_search_finds_each_event_once_while_rows_are_read() {
                     assert!(round == 0 || store.buckets().len() >= INDEXES.len());
                 }
             }));
+            threads.push(scope.spawn(|| {
+                while !done.load(Ordering::SeqCst) {
+                    store.shared.put_away(0);
+                    std::thread::yield_now();
+                }
+            }));
             let failed = || threads.iter().any(|thread| thread.is_finished());
             for _ in 0..6 {
                 for index in INDEXES.into_iter().filter(|_| !failed()) {
@@ -158,6 +164,40 @@ fn a_search_finds_each_event_once_while_rows_are_read() {
         }
         stored = appended.into_inner() + 1;
     }
+}
+
+#[test]
+fn rows_that_nothing_needs_leave_memory_again() {
+    let dir = tempdir().unwrap();
+    let mut options = StoreOptions { rows_at_start: 0, ..filled(dir.path()) };
+    options.compaction.bucket_merging = false;
+    let store = open(&options);
+    let search = || store.snapshot(&IndexSelector::new(["far"]), &TimeRange::ALL);
+    let put_away = |rounds| {
+        store.shared.put_away(rounds);
+        away(&store)
+    };
+    let stats = store.stats();
+    let found = search();
+    assert_eq!((put_away(0), texts(&found)), (vec!["near".to_owned()], expected("far", 0..4 * EVENTS)));
+    drop(found);
+    assert_eq!((put_away(0), store.stats()), (vec!["far".to_owned(), "near".to_owned()], stats.clone()));
+    assert_eq!(texts(&search()), expected("far", 0..4 * EVENTS), "open buckets are closed and opened again");
+    for rounds in 1..=3 {
+        assert_eq!(put_away(3).contains(&"far".to_owned()), rounds == 3, "{rounds}");
+    }
+    drop(search());
+    assert_eq!(put_away(2), ["near"]);
+    drop(search());
+    assert_eq!(put_away(2), ["near"], "a search begins the count again");
+    let deletion = deletion::found(&search(), |number| number == 3);
+    assert_eq!(put_away(0), ["near"], "a deletion holds the bucket");
+    store.delete(&deletion).unwrap();
+    drop(deletion);
+    assert_eq!(put_away(0), ["near"], "a bucket with deleted events may have to be rewritten");
+    store.compact_all().unwrap();
+    let left = [expected("far", 0..3), expected("far", 4..4 * EVENTS)].concat();
+    assert_eq!((put_away(0), texts(&search())), (vec!["far".to_owned(), "near".to_owned()], left));
 }
 
 #[test]
