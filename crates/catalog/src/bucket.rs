@@ -453,6 +453,21 @@ pub(crate) fn page(act: &Act<'_>, number: u64, most: u32) -> Outcome<Vec<(Bucket
     whole(found, origins)
 }
 
+/// Live buckets of an index that follow bucket `number`, at most `most`.
+pub(crate) fn live_page(act: &Act<'_>, index: &str, number: u64, most: u32) -> Outcome<Vec<BucketRow>> {
+    let select = format!(
+        "SELECT {COLUMNS} FROM bucket WHERE index_name = ?1 AND number > ?2 AND state = 1 ORDER BY number LIMIT ?3"
+    );
+    let found = act.rows(&select, values![index, number.cast_signed(), most], read_bucket)?;
+    let Some((last, _)) = found.last() else { return Ok(Vec::new()) };
+    let of_page =
+        "origin.bucket = bucket.number AND bucket.index_name = ?1 AND bucket.number > ?2 AND bucket.number <= ?3
+        AND bucket.state = 1";
+    let values = values![index, number.cast_signed(), last.number.cast_signed()];
+    let origins = read_origins(act, "bucket, origin", of_page, values)?;
+    Ok(whole(found, origins)?.into_iter().map(|(bucket, _)| bucket).collect())
+}
+
 /// Adds their origins to the found buckets; verifies their checksums.
 fn whole(found: Vec<StoredBucket>, mut origins: BTreeMap<u64, Vec<Origin>>) -> Outcome<Vec<(BucketRow, i64)>> {
     let whole = |(mut bucket, found): StoredBucket| {

@@ -1,6 +1,7 @@
 //! An open catalog, and the database behind it.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::CatalogError;
 use crate::checkpoint::KnownHeads;
@@ -13,6 +14,8 @@ pub struct Catalog {
     pub(crate) heads: KnownHeads,
     /// Schema version of the database.
     pub(crate) version: usize,
+    /// Whether a transaction that changes rows has failed.
+    pub(crate) failed: AtomicBool,
 }
 
 /// The steps of one transaction.
@@ -47,12 +50,20 @@ impl Catalog {
     /// Runs one transaction, which is committed completely or not at all.
     pub(crate) fn write<T>(&self, mut act: impl FnMut(&Act<'_>) -> Outcome<T>) -> Result<T, CatalogError> {
         let mut value = None;
-        self.database.write(&mut |transaction| {
+        let written = self.database.write(&mut |transaction| {
             let running = Act::on(transaction);
             value = Some(act(&running)?);
             running.write_digests()
-        })?;
+        });
+        self.failed.fetch_or(written.is_err(), Ordering::SeqCst);
+        written?;
         value.ok_or_else(|| self.not_run())
+    }
+
+    /// Whether a transaction that changes rows has failed since the catalog was opened. It is then unknown whether it was
+    /// committed, so rows may differ from what the caller has in memory.
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::SeqCst)
     }
 
     /// Runs one transaction that only reads.

@@ -33,7 +33,7 @@ mod transaction;
 mod unanswered_requests;
 
 pub use bucket::{BucketRow, BucketState, CompactionCommit, SealCommit, Sealed};
-pub use bucket_pages::BucketPages;
+pub use bucket_pages::{BucketPages, LivePages};
 pub use checkpoint::{
     CheckpointKey, FileCheckpoint, HEAD_BYTES_MAX, HeadLengths, LoggedCheckpoint, SourceIdentity, TAIL_BYTES_MAX,
     tail_hash,

@@ -138,7 +138,10 @@ impl Store {
     /// Every bucket by ascending number, including those in memory.
     pub fn buckets(&self) -> Vec<BucketListing> {
         let mut listed = BTreeMap::new();
-        let state = self.shared.state();
+        let state = self.shared.state_with_all().unwrap_or_else(|error| {
+            self.shared.tell(format!("not all buckets are listed: {error}"));
+            self.shared.state()
+        });
         for bucket in state.sealed.values() {
             listed.insert(bucket.row.number, sealed_listing(bucket));
         }
@@ -152,7 +155,7 @@ impl Store {
             let listing = unsealed_listing(slab.bucket(), slab.index(), ListingState::Hot, counts, slab.times());
             listed.insert(slab.number(), listing);
         }
-        let listings = state.sealed.len() + state.closed.len() + state.hot.values().count();
+        let listings = state.sealed.values().count() + state.closed.len() + state.hot.values().count();
         assert_eq!(listed.len(), listings, "a slab is in exactly one place, and bucket numbers are unique");
         listed.into_values().collect()
     }
@@ -190,8 +193,12 @@ impl Store {
     /// Reads every byte of every sealed bucket and every row of the catalog. Also reports unknown objects, slabs that
     /// could not be sealed, and damaged log segments.
     pub fn verify(&self) -> Vec<Verdict> {
+        let mut unread = None;
         let (sealed, quarantined) = {
-            let state = self.shared.state();
+            let state = self.shared.state_with_all().unwrap_or_else(|error| {
+                unread = Some(Verdict { bucket: "catalog".to_owned(), result: Err(error.into()) });
+                self.shared.state()
+            });
             let sealed: Vec<Arc<SealedBucket>> = state.sealed.values().cloned().collect();
             let mut quarantined = Vec::new();
             for slab in state.closed.values() {
@@ -208,7 +215,7 @@ impl Store {
         let log =
             log.map(|damage| Verdict { bucket: damage.bucket.clone(), result: Err(Fault::corrupt(&damage.reason)) });
         let sealed = sealed.into_iter().map(verdict);
-        sealed.chain(quarantined).chain(log).chain(self.of_catalog()).chain(self.of_objects()).collect()
+        sealed.chain(quarantined).chain(log).chain(unread).chain(self.of_catalog()).chain(self.of_objects()).collect()
     }
 
     /// Reads a whole bucket and checks that its deleted rows exist.

@@ -23,6 +23,7 @@ mod expected_log;
 mod follow;
 mod gaps;
 mod hot_slabs;
+mod index_rows;
 mod inventory;
 mod live_buckets;
 mod log_files;

@@ -66,6 +66,11 @@ impl MergePlaces {
         None
     }
 
+    /// Whether a place of an index is left.
+    pub(crate) fn has(&self, index: &str) -> bool {
+        self.0.contains_key(index)
+    }
+
     /// Whether no place is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()

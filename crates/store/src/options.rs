@@ -80,6 +80,9 @@ pub struct StoreOptions {
     pub compaction: CompactionOptions,
     /// Indexes with a stanza in indexes.conf, which are unlimited.
     pub configured_indexes: BTreeSet<String>,
+    /// Number of buckets of which a start keeps the rows in memory. If there are more, those of the largest indexes are read
+    /// when something needs them.
+    pub rows_at_start: usize,
     /// Remote volumes; `None` for none.
     pub remote: Option<Arc<RemoteOptions>>,
     /// The database with the catalog; `None` for a file in the data directory.
@@ -197,6 +200,7 @@ impl StoreOptions {
             zstd_level: 1,
             compaction: CompactionOptions::default(),
             configured_indexes: BTreeSet::new(),
+            rows_at_start: 65_536,
             remote: None,
             catalog: None,
         }

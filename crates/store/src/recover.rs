@@ -16,7 +16,10 @@ use crate::deletion::RowSet;
 use crate::disk::Disk;
 use crate::expected_log::ExpectedLog;
 use crate::hot_slabs::{BatchRows, HotKey, HotSlab};
+use crate::index_rows::read_index;
+use crate::live_buckets::Loading;
 use crate::log_files::LogSegment;
+use crate::remote::is_in_motion;
 use crate::sealed_buckets::SealedBucket;
 use crate::state::State;
 use crate::wal::read::{ReadSegment, Repair, Run, WalItem, cut, read_segment};
@@ -42,7 +45,7 @@ pub(crate) struct Recovered {
 
 /// Reads catalog and log. With [`Repair::Cut`], truncates torn tails and replaces damaged segments.
 pub(crate) fn recover(options: &StoreOptions, catalog: &Catalog, repair: Repair) -> Result<Recovered, StoreError> {
-    let mut replay = Replay::new(catalog)?;
+    let mut replay = Replay::new(options, catalog)?;
     let folder = data_dir::log(&options.dir);
     let log = ExpectedLog::new(catalog, &folder)?;
     let ReadLog { mut segments, damaged, missing } = read_log(&log, &folder, &mut replay, repair)?;
@@ -225,26 +228,49 @@ fn deletions(catalog: &Catalog) -> Result<BTreeMap<u64, RowSet>, StoreError> {
 }
 
 /// Adds all live buckets of the catalog, whose rows are verified with this. Nothing else changes the catalog meanwhile.
-fn add_live(state: &mut State, catalog: &Catalog) -> Result<(), StoreError> {
-    let mut deletions = deletions(catalog)?;
+/// Returns the numbers of those that were sealed beyond the position of their index.
+fn add_live(
+    state: &mut State,
+    catalog: &Catalog,
+    options: &StoreOptions,
+    sealed_through: &BTreeMap<String, u64>,
+) -> Result<BTreeSet<u64>, StoreError> {
+    let mut sealed_beyond = BTreeSet::new();
+    let mut removed = deletions(catalog)?;
+    let mut loading = Loading::new(options.rows_at_start);
     let mut pages = catalog.read_buckets();
     while let Some(page) = pages.next_page()? {
         for row in page.into_iter().filter(|row| row.state == BucketState::Live) {
+            if row.level == 0 && row.number > sealed_through.get(&row.index).copied().unwrap_or(0) {
+                sealed_beyond.insert(row.number);
+            }
             let bucket = SealedBucket::new(row);
-            state.add_sealed(match deletions.remove(&bucket.row.number) {
+            let bucket = match removed.remove(&bucket.row.number) {
                 Some(deleted) => bucket.without(deleted),
                 None => bucket,
-            });
+            };
+            let in_motion = is_in_motion(&bucket, options.remote.is_some());
+            loading.add(bucket, in_motion);
         }
     }
-    Ok(())
+    let missing;
+    (state.sealed, missing) = loading.into_live();
+    if !missing.is_empty() {
+        removed = deletions(catalog)?;
+    }
+    for index in missing {
+        let away = state.sealed.away(&index).unwrap_or_default();
+        let read = read_index(catalog, &index, &away, &mut removed)?;
+        state.sealed.bring(&index, read);
+    }
+    Ok(sealed_beyond)
 }
 
 struct Replay {
     state: State,
     slabs: BTreeMap<u64, HotSlab>,
-    /// Numbers of retired buckets.
-    retired: BTreeSet<u64>,
+    /// Numbers of retired buckets, and of live ones beyond the positions of their indexes.
+    sealed: BTreeSet<u64>,
     sealed_through: BTreeMap<String, u64>,
     losses: Losses,
     last_lsn: u64,
@@ -253,17 +279,17 @@ struct Replay {
 }
 
 impl Replay {
-    fn new(catalog: &Catalog) -> Result<Replay, StoreError> {
+    fn new(options: &StoreOptions, catalog: &Catalog) -> Result<Replay, StoreError> {
         let log_position = catalog.log_position()?;
         let mut state = State::default();
         (state.durable_lsn, state.committed_lsn) = (log_position, log_position);
-        let retired = catalog.buckets(BucketState::Retired)?.into_iter().map(|row| row.number).collect();
-        add_live(&mut state, catalog)?;
         let sealed_through = catalog.positions()?.into_iter().collect();
+        let mut sealed = add_live(&mut state, catalog, options, &sealed_through)?;
+        sealed.extend(catalog.buckets(BucketState::Retired)?.into_iter().map(|row| row.number));
         let losses = Losses::new(catalog)?;
         let slabs = BTreeMap::new();
         let (last_lsn, last_bucket, sent) = (log_position, 0, Vec::new());
-        Ok(Replay { state, slabs, retired, sealed_through, losses, last_lsn, last_bucket, sent })
+        Ok(Replay { state, slabs, sealed, sealed_through, losses, last_lsn, last_bucket, sent })
     }
 
     fn record(&mut self, record: Record, segment: &mut LogSegment) {
@@ -282,8 +308,7 @@ impl Replay {
         }
         let Some(index) = batch.metas.first().map(|meta| meta.index.clone()) else { return };
         let position = self.sealed_through.get(&*index).copied().unwrap_or(0);
-        let is_sealed = bucket <= position || self.retired.contains(&bucket) || self.state.sealed.contains(bucket);
-        if batch.is_empty() || is_sealed {
+        if batch.is_empty() || bucket <= position || self.sealed.contains(&bucket) {
             return;
         }
         let slab = self.slabs.entry(bucket).or_insert_with(|| HotSlab::new(&index, bucket));
@@ -310,8 +335,7 @@ impl Replay {
         for (number, slab) in self.slabs {
             let key = HotKey { index: slab.index().clone(), set: 0 };
             state.close_hot(&key);
-            let later = |bucket: &Arc<SealedBucket>| bucket.origin_of(bucket.row.events) > number;
-            if state.sealed.of_index(&key.index).rev().any(later) {
+            if state.sealed.has_later(&key.index, number) {
                 state.add_closed(slab.close());
             } else {
                 state.hot.insert(key, slab);

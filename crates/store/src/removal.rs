@@ -47,7 +47,7 @@ impl Shared {
         // A concurrent merge of these buckets takes this lock before its commit, and then finds that they are gone.
         let _commit = lock(&self.commit);
         let mut chosen: Vec<Arc<SealedBucket>> = {
-            let state = self.state();
+            let state = self.state_with_index(index)?;
             state.sealed.of_index(index).filter(|bucket| !bucket.row.thawed).cloned().collect()
         };
         chosen.sort_by_key(|bucket| bucket.row.number);

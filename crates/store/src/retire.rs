@@ -14,7 +14,8 @@ use quarry_stdx::Fault;
 
 use crate::day_clock::{BELIEVED, FAR_NS};
 use crate::emptying::SETTING as EMPTYING;
-use crate::live_buckets::LiveBuckets;
+use crate::index_rows::IDLE_ROUNDS;
+use crate::live_buckets::{Away, LiveBuckets, Totals};
 use crate::sealed_buckets::SealedBucket;
 use crate::state::Shared;
 use crate::sync::lock;
@@ -46,6 +47,13 @@ impl RetentionRule {
 
     fn empties_after_ns(&self) -> i64 {
         i64::try_from(self.empties_after_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC)
+    }
+
+    /// Whether some bucket of an index may be too old, or the index is too large.
+    fn may_concern(&self, away: &Away, now: TimeNs) -> bool {
+        let Totals { stored_bytes, thawed_bytes, .. } = away.totals;
+        away.first_end < now.saturating_sub(self.max_age_ns())
+            || self.max_stored_bytes.is_some_and(|most| stored_bytes.saturating_sub(thawed_bytes) > most)
     }
 
     /// Whether a bucket stays because it was too old when it was written and was written only shortly before `now`.
@@ -110,6 +118,7 @@ impl Store {
         }
         let removed = self.shared.retire_by(rules, archive)?;
         self.shared.delete_retired();
+        self.shared.put_away(IDLE_ROUNDS);
         Ok(removed)
     }
 }
@@ -134,7 +143,7 @@ impl Shared {
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         };
-        let mut chosen = self.expired(rules, now);
+        let mut chosen = self.expired(rules, now)?;
         self.hold_back(&mut chosen, rules, now);
         let mut archived = 0;
         chosen.retain(|chosen| {
@@ -187,9 +196,10 @@ impl Shared {
     }
 
     /// Buckets that are too old, and the oldest of indexes that are too large, by number.
-    fn expired(&self, rules: &[RetentionRule], now: i64) -> Vec<Chosen> {
+    fn expired(&self, rules: &[RetentionRule], now: i64) -> Result<Vec<Chosen>, StoreError> {
         let (mut chosen, mut too_large) = (Vec::new(), BTreeSet::new());
-        let state = self.state();
+        let state =
+            self.state_with(|index, away| rules.iter().any(|rule| rule.index == index && rule.may_concern(away, now)))?;
         for rule in rules {
             if chosen_by(rule, &state.sealed, now, &mut chosen) {
                 too_large.insert(rule.index.clone());
@@ -199,7 +209,7 @@ impl Shared {
         self.tell_too_large(too_large);
         chosen.sort_by_key(|chosen| chosen.bucket.row.number);
         chosen.dedup_by_key(|chosen| chosen.bucket.row.number);
-        chosen
+        Ok(chosen)
     }
 
     /// Removes from `chosen` the buckets of indexes that would become empty and must wait for that.

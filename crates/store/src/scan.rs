@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use quarry_event::TimeRange;
 
 use crate::hot_slabs::SLABS_PER_BUCKET_MAX;
+use crate::live_buckets::Away;
 use crate::sealed_buckets::{Cut, Live, SealedBucket, SealedSegment, cuts};
 use crate::{Damage, IndexSelector, PageInfo, Segment, Snapshot, Store};
 
@@ -14,7 +15,13 @@ impl Store {
         // Damage of the log concerns every search, because lost records may have belonged to any index and time.
         let mut snapshot = Snapshot { damaged: self.shared.log_damage.clone(), ..Snapshot::default() };
         let mut sealed: Vec<Arc<SealedBucket>> = {
-            let mut state = self.shared.state();
+            let wanted =
+                |index: &str, away: &Away| selector.matches(index) && range.overlaps(away.times.0, away.times.1);
+            let mut state = self.shared.state_with(wanted).unwrap_or_else(|error| {
+                let reason = format!("not all buckets of the catalog can be searched: {error}");
+                snapshot.damaged.push(Damage { bucket: "catalog".to_owned(), reason });
+                self.shared.state()
+            });
             for (_, slab) in state.hot.iter_mut().filter(|(key, _)| selector.matches(&key.index)) {
                 snapshot.segments.push(slab.segment());
             }

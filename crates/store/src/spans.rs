@@ -22,6 +22,15 @@ pub(crate) struct Spans {
 }
 
 impl Spans {
+    /// The spans of buckets, given by number, first and last time.
+    pub(crate) fn of(buckets: impl Iterator<Item = (u64, i64, i64)>) -> Spans {
+        let mut lists: BTreeMap<u32, Vec<(i64, u64)>> = BTreeMap::new();
+        for (number, time_min, time_max) in buckets {
+            lists.entry(class_of(time_min, time_max)).or_default().push((time_min, number));
+        }
+        Spans { classes: lists.into_iter().map(|(class, buckets)| (class, buckets.into_iter().collect())).collect() }
+    }
+
     pub(crate) fn insert(&mut self, number: u64, time_min: i64, time_max: i64) {
         self.classes.entry(class_of(time_min, time_max)).or_default().insert((time_min, number));
     }

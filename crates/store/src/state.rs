@@ -62,6 +62,8 @@ pub(crate) struct Shared {
     pub(crate) compacting: Mutex<()>,
     /// Held while local objects of a bucket with a remote copy are created or deleted.
     pub(crate) copies_turn: Mutex<()>,
+    /// Held while rows of an index are read into the state.
+    pub(crate) bringing: Mutex<()>,
     /// Held from the decision about a commit until the state reflects it.
     pub(crate) commit: Mutex<()>,
 }
@@ -168,6 +170,7 @@ impl Shared {
             compaction_hurry: Condvar::new(),
             compacting: Mutex::new(()),
             copies_turn: Mutex::new(()),
+            bringing: Mutex::new(()),
             commit: Mutex::new(()),
         }
     }

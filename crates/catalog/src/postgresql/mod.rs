@@ -23,6 +23,7 @@ mod shared_files;
 mod tests;
 mod tls;
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -108,7 +109,8 @@ fn open(
         database.writer = Some(Mutex::new(writer));
         KnownHeads::of_the_writer()
     };
-    Ok(Catalog { database: Box::new(database), heads, version: schema::VERSION })
+    let failed = AtomicBool::new(false);
+    Ok(Catalog { database: Box::new(database), heads, version: schema::VERSION, failed })
 }
 
 /// An open database.

@@ -9,6 +9,7 @@ pub(crate) mod schema;
 mod tests;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -74,7 +75,7 @@ fn prepare(mut connection: Connection, path: &Path, buckets: BucketCheck) -> Res
 fn catalog(connection: Connection, path: &Path, heads: KnownHeads, version: usize) -> Catalog {
     let place = path.display().to_string();
     let file = CatalogFile { connection: Mutex::new(connection), path: path.to_owned(), place };
-    Catalog { database: Box::new(file), heads, version }
+    Catalog { database: Box::new(file), heads, version, failed: AtomicBool::new(false) }
 }
 
 /// An open database file.

@@ -37,6 +37,7 @@ on_each_database! {
     what_a_bucket_holds_is_known_through_further_merges,
     found_buckets_come_back_but_for_those_that_others_replace,
     buckets_are_read_in_pages,
+    live_buckets_of_an_index_are_read_in_pages,
 }
 
 fn a_bucket_goes_through_its_life(place: &Place) {
@@ -359,4 +360,34 @@ fn buckets_are_read_in_pages(place: &Place) {
         assert_eq!(read, all);
         assert_eq!(pages.next_page().unwrap(), None);
     }
+}
+
+fn live_buckets_of_an_index_are_read_in_pages(place: &Place) {
+    let catalog = place.open().unwrap();
+    for number in [2, 3, 5, 7, 8, 9, 40] {
+        let template = if number % 2 == 0 { compacted } else { row };
+        commit(&catalog, &template(number, if number == 7 { "web" } else { "main" }, BucketState::Live), number);
+    }
+    catalog.begin_seal(&row(4, "main", BucketState::Sealing)).unwrap();
+    catalog.retire(&[8]).unwrap();
+    let live = |number: u64| match number % 2 {
+        0 => compacted(number, "main", BucketState::Live),
+        _ => row(number, "main", BucketState::Live),
+    };
+    for most in [1, 3, 5, 100] {
+        let mut pages = catalog.read_live("main");
+        pages.most = most;
+        let mut read = Vec::new();
+        while let Some(page) = pages.next_page().unwrap() {
+            assert!(!page.is_empty() && page.len() <= most as usize);
+            read.extend(page);
+        }
+        assert_eq!(read, [2, 3, 5, 9, 40].map(live));
+        assert_eq!(pages.next_page().unwrap(), None);
+    }
+    assert_eq!(catalog.read_live("web").next_page().unwrap().unwrap(), [row(7, "web", BucketState::Live)]);
+    assert_eq!(catalog.read_live("other").next_page().unwrap(), None);
+    catalog.database.run_script("UPDATE origin SET number = 3 WHERE bucket = 40");
+    let error = catalog.read_live("main").next_page().unwrap_err().to_string();
+    assert!(error.contains("row 40 of table bucket does not fit its checksum"), "{error}");
 }

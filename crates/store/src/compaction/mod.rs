@@ -176,7 +176,7 @@ impl Store {
         let shared = &self.shared;
         let _waiting = Waiting::new(shared);
         let _turn = lock(&shared.compacting);
-        shared.state().compact_again();
+        shared.state_with_all()?.compact_again();
         let mut report = CompactionReport::before(&shared.state());
         loop {
             let inputs = {

@@ -49,5 +49,5 @@ impl CompactionReport {
 
 fn totals(state: &State) -> (u64, u64) {
     let stored_bytes = state.sealed.totals().map(|(_, totals, _)| totals.stored_bytes).sum();
-    (state.sealed.len() as u64, stored_bytes)
+    (state.sealed.len(), stored_bytes)
 }

@@ -60,7 +60,8 @@ impl Shared {
                 configured: configured.map(str::to_owned),
             });
         }
-        let mut of_index: Vec<Arc<SealedBucket>> = self.state().sealed.of_index(index).cloned().collect();
+        let mut of_index: Vec<Arc<SealedBucket>> =
+            self.state_with_index(index)?.sealed.of_index(index).cloned().collect();
         of_index.sort_unstable_by_key(|bucket| bucket.row.number);
         let local =
             |bucket: &&Arc<SealedBucket>| place.is_some() && !bucket.row.thawed && bucket.copies.state().is_none();
@@ -80,7 +81,7 @@ impl Shared {
                 return Err(StoreError::Closed);
             }
             // Skips a bucket that was merged in the meantime.
-            let Some(bucket) = self.state().sealed.get(number).cloned() else { continue };
+            let Some(bucket) = self.state_with_index(index)?.sealed.get(number).cloned() else { continue };
             if bucket.row.thawed {
                 continue;
             }

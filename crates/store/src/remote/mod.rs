@@ -22,4 +22,4 @@ mod retired_copies;
 pub(crate) mod sweep;
 mod upload;
 
-pub(crate) use upload::run;
+pub(crate) use upload::{is_in_motion, run};

@@ -103,7 +103,8 @@ impl Shared {
         }
         let mut left = found.clone();
         if let Some(row) = row.filter(|row| is_at(row, volume, &found.folder)) {
-            let deleted = self.state().sealed.get(row.number).map(|bucket| bucket.deleted_events());
+            let deleted =
+                self.state_with_index(&row.index)?.sealed.get(row.number).map(|bucket| bucket.deleted_events());
             left.objects.retain(|object| match object.kind {
                 FoundKind::Part(part) => object.key != Part::key(part, &row, &found.folder),
                 FoundKind::Receipt(of) => {

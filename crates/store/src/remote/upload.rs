@@ -77,6 +77,17 @@ fn needs_upload(bucket: &SealedBucket) -> bool {
     !bucket.row.thawed && !bucket.copies.remote().is_some_and(|copy| is_told(&copy))
 }
 
+/// Whether a step of the store looks for the bucket without naming its index: because it is thawed, has deleted events, or
+/// its copies are to be changed.
+pub(crate) fn is_in_motion(bucket: &SealedBucket, has_volumes: bool) -> bool {
+    let copies = &bucket.copies;
+    bucket.row.thawed
+        || bucket.deleted.is_some()
+        || copies.other().is_some()
+        || copies.state() == Some(RemoteState::Evicting)
+        || (has_volumes && needs_upload(bucket))
+}
+
 /// Buckets for one location that are uploaded together.
 type UploadGroup = (RemotePath, Vec<Arc<SealedBucket>>);
 

@@ -285,6 +285,12 @@ impl Readers {
         self.ranged_filters.remove_if(|key| *key == number);
     }
 
+    /// Closes a bucket that no search reads, so that nothing holds its copies any more.
+    pub(crate) fn close(&self, number: u64) {
+        self.open.remove_if(|key| *key == number);
+        self.reopen(number);
+    }
+
     /// Opens remote buckets concurrently, because each waits for the network unless it is cached. Failures are ignored
     /// here; the reader tries again and reports them.
     pub(crate) fn open_ahead(&self, buckets: &[Arc<SealedBucket>]) {

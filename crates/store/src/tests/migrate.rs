@@ -132,7 +132,7 @@ fn crash_after(acts: u64, from: Place, to: Place, writes_late: bool) -> bool {
 
 /// Number of buckets with objects at an old place.
 fn store_waits(store: &Store) -> usize {
-    store.shared.state().sealed.values().filter(|bucket| bucket.copies.other().is_some()).count()
+    store.shared.state_with_all().unwrap().sealed.values().filter(|bucket| bucket.copies.other().is_some()).count()
 }
 
 fn check(store: &Store, place: Place, volumes: &[Arc<Memory>; 2]) {

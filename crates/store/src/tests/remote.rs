@@ -111,7 +111,7 @@ pub(super) fn options(dir: &Path, volume: Arc<dyn BlobStore>, cache_bytes_max: u
 
 /// Location of each bucket, by number.
 pub(super) fn states(store: &Store) -> Vec<Option<RemoteState>> {
-    store.shared.state().sealed.values().map(|bucket| bucket.copies.state()).collect()
+    store.shared.state_with_all().unwrap().sealed.values().map(|bucket| bucket.copies.state()).collect()
 }
 
 /// Asserts that the volume and the data directory contain exactly the objects in the catalog.
@@ -186,7 +186,7 @@ fn a_search_that_began_reads_on_while_copies_go() {
     let store = open(&options);
     // Nothing is evicted meanwhile.
     let _turn = store.shared.uploads.turn();
-    let buckets: Vec<Arc<SealedBucket>> = store.shared.state().sealed.values().cloned().collect();
+    let buckets: Vec<Arc<SealedBucket>> = store.shared.state_with_all().unwrap().sealed.values().cloned().collect();
     buckets.iter().for_each(|bucket| store.shared.bring_here(bucket).unwrap());
     assert_eq!(states(&store), [Some(RemoteState::Uploaded); 5]);
     std::fs::remove_dir_all(dir.path().join("db/main")).unwrap();

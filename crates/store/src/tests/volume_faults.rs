@@ -287,7 +287,7 @@ impl World {
         store.upload_all().unwrap();
         let is_left = |store: &Store| {
             let moves = |bucket: &Arc<crate::sealed_buckets::SealedBucket>| bucket.copies.other().is_some();
-            store.shared.state().sealed.values().any(moves)
+            store.shared.state_with_all().unwrap().sealed.values().any(moves)
         };
         while !store.migrate("main", self.place).unwrap().left.is_empty() || is_left(&store) {
             store.upload_all().unwrap();

@@ -4,11 +4,17 @@
 //! as sums, and sets of bucket numbers find the buckets for one purpose: those of a time range, the oldest ones, those
 //! with deleted events, those whose local copy may be evicted.
 //!
+//! The rows of large indexes may still be in the catalog; of those, only the sums are here ([`Away`]).
+//!
 //! Not here: retention, merges and evictions themselves.
 
+mod loading;
+
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use quarry_catalog::RemoteState;
 use quarry_event::TimeRange;
 
 use crate::merge_places::MergePlaces;
@@ -16,12 +22,16 @@ use crate::remote::copies::Counted;
 use crate::sealed_buckets::SealedBucket;
 use crate::spans::Spans;
 
+pub(crate) use self::loading::Loading;
+
 /// The live buckets.
 #[derive(Debug, Default)]
 pub(crate) struct LiveBuckets {
     buckets: BTreeMap<u64, Arc<SealedBucket>>,
     /// Live buckets by index; an index without buckets has no entry.
     indexes: BTreeMap<Arc<str>, OfIndex>,
+    /// Indexes with buckets whose rows are not in memory.
+    away: BTreeMap<Arc<str>, Away>,
     /// Numbers of buckets with deleted events.
     with_deletions: BTreeSet<u64>,
     /// Numbers of thawed buckets.
@@ -54,6 +64,8 @@ struct OfIndex {
     by_arrival: BTreeSet<(u64, u64)>,
     spans: Spans,
     totals: Totals,
+    /// Number of times that nothing was found to have needed the buckets since the last search or change.
+    idle: Cell<u32>,
 }
 
 /// Sums of the live buckets of an index.
@@ -109,6 +121,45 @@ impl Totals {
     }
 }
 
+/// Sums of an index whose rows are only in the catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Away {
+    pub(crate) totals: Totals,
+    /// First and last time.
+    pub(crate) times: (i64, i64),
+    /// The earliest last time of a bucket.
+    pub(crate) first_end: i64,
+    /// The largest number of a sealed bucket that an event came from.
+    pub(crate) last_origin: u64,
+    /// Bytes of local copies of uploaded buckets.
+    pub(crate) local_bytes: u64,
+    /// Bytes of buckets that are on volumes.
+    pub(crate) remote_bytes: u64,
+}
+
+impl Default for Away {
+    fn default() -> Away {
+        let times = (i64::MAX, i64::MIN);
+        Away { totals: Totals::default(), times, first_end: i64::MAX, last_origin: 0, local_bytes: 0, remote_bytes: 0 }
+    }
+}
+
+impl Away {
+    pub(crate) fn add(&mut self, bucket: &SealedBucket) {
+        let (row, state) = (&bucket.row, bucket.copies.state());
+        self.totals.add(bucket);
+        self.times = (self.times.0.min(row.time_min), self.times.1.max(row.time_max));
+        self.first_end = self.first_end.min(row.time_max);
+        self.last_origin = self.last_origin.max(bucket.origin_of(row.events));
+        if state == Some(RemoteState::Uploaded) {
+            self.local_bytes = self.local_bytes.wrapping_add(row.stored_bytes());
+        }
+        if state.is_some_and(RemoteState::is_remote_whole) {
+            self.remote_bytes = self.remote_bytes.wrapping_add(row.stored_bytes());
+        }
+    }
+}
+
 impl LiveBuckets {
     pub(crate) fn get(&self, number: u64) -> Option<&Arc<SealedBucket>> {
         self.buckets.get(&number)
@@ -118,12 +169,90 @@ impl LiveBuckets {
         self.buckets.contains_key(&number)
     }
 
-    /// Number of buckets.
-    pub(crate) fn len(&self) -> usize {
+    /// Number of buckets, including those whose rows are not in memory.
+    pub(crate) fn len(&self) -> u64 {
+        self.buckets.len() as u64 + self.away.values().map(|away| away.totals.buckets).sum::<u64>()
+    }
+
+    /// Sums of an index whose rows are not in memory.
+    pub(crate) fn away(&self, index: &str) -> Option<Away> {
+        self.away.get(index).copied()
+    }
+
+    /// The first index whose rows are not in memory and that `wanted` selects.
+    pub(crate) fn find_away(&self, wanted: impl Fn(&str, &Away) -> bool) -> Option<&Arc<str>> {
+        self.away.iter().find(|(index, away)| wanted(index, away)).map(|(index, _)| index)
+    }
+
+    /// Adds the rows of an index that were not in memory.
+    pub(crate) fn bring(&mut self, index: &str, read: LiveBuckets) {
+        let LiveBuckets { mut buckets, indexes, away, mut with_deletions, mut thawed, mut copies, .. } = read;
+        assert!(self.away.remove(index).is_some() && away.is_empty(), "rows are brought once");
+        assert!(indexes.keys().all(|name| **name == *index), "all rows are of one index");
+        let count = self.buckets.len() + buckets.len();
+        // Appending builds the map anew.
+        match buckets.len() > self.buckets.len() {
+            true => self.buckets.append(&mut buckets),
+            false => self.buckets.extend(buckets),
+        }
+        assert_eq!(self.buckets.len(), count, "a bucket is added once");
+        for name in indexes.keys() {
+            self.unexamined.add_all(name);
+            self.unrequested.add_all(name);
+        }
+        self.indexes.extend(indexes);
+        self.with_deletions.append(&mut with_deletions);
+        self.thawed.append(&mut thawed);
+        self.copies.evictable.append(&mut copies.evictable);
+        self.copies.leaving.append(&mut copies.leaving);
+        for (sum, part) in [
+            (&mut self.copies.evictable_bytes, copies.evictable_bytes),
+            (&mut self.copies.local_bytes, copies.local_bytes),
+            (&mut self.copies.remote_bytes, copies.remote_bytes),
+        ] {
+            *sum = sum.wrapping_add(part);
+        }
+    }
+
+    /// Number of rows in memory.
+    pub(crate) fn rows(&self) -> usize {
         self.buckets.len()
     }
 
-    /// All buckets by number, for lists and for actions on each of them.
+    /// Counts that nothing needs the rows of indexes; returns those for which this is so for the `rounds`th time. With
+    /// background merges, only those are returned whose merges are all examined.
+    pub(crate) fn idle(&self, rounds: u32, merges: bool) -> Vec<Arc<str>> {
+        let mut idle = Vec::new();
+        for (name, index) in &self.indexes {
+            index.idle.set(index.idle.get().saturating_add(1));
+            if index.idle.get() >= rounds && !(merges && self.unexamined.has(name)) {
+                idle.push(Arc::clone(name));
+            }
+        }
+        idle
+    }
+
+    /// Keeps only the sums of an index, and returns its buckets, if `may_leave` holds for each of them.
+    pub(crate) fn put_away(
+        &mut self,
+        index: &Arc<str>,
+        may_leave: impl Fn(&Arc<SealedBucket>) -> bool,
+    ) -> Vec<Arc<SealedBucket>> {
+        if !self.of_index(index).all(may_leave) {
+            return Vec::new();
+        }
+        let Some(OfIndex { by_arrival, .. }) = self.indexes.remove(index) else { return Vec::new() };
+        let left: Vec<_> = by_arrival.iter().filter_map(|(_, number)| self.buckets.remove(number)).collect();
+        let mut sums = Away::default();
+        for bucket in &left {
+            sums.add(bucket);
+            self.count(bucket, bucket.copies.uncount(), Counted::default());
+        }
+        self.away.insert(Arc::clone(index), sums);
+        left
+    }
+
+    /// The buckets by number whose rows are in memory, for lists and for actions on each of them.
     pub(crate) fn values(&self) -> impl Iterator<Item = &Arc<SealedBucket>> {
         self.buckets.values()
     }
@@ -134,22 +263,28 @@ impl LiveBuckets {
         if let Some((index, _)) = self.indexes.get_key_value(&bucket.row.index) {
             bucket.row.index = Arc::clone(index);
         }
+        assert!(!self.away.contains_key(&bucket.row.index), "the rows of an index are in memory before it changes");
         let (number, bucket) = (bucket.row.number, Arc::new(bucket));
         let index = self.indexes.entry(Arc::clone(&bucket.row.index)).or_default();
         let is_new = index.by_arrival.insert((bucket.first_origin(), number));
         assert!(is_new && !self.buckets.contains_key(&number), "a bucket is added once");
         index.spans.insert(number, bucket.row.time_min, bucket.row.time_max);
+        index.idle.set(0);
         index.totals.add(&bucket);
-        if bucket.row.thawed {
-            self.thawed.insert(number);
-        }
-        if bucket.deleted.is_some() {
-            self.with_deletions.insert(number);
-        }
+        self.add_to_sets(&bucket);
         self.buckets.insert(number, Arc::clone(&bucket));
         self.recount(&bucket);
         self.examine(&bucket);
         bucket
+    }
+
+    fn add_to_sets(&mut self, bucket: &SealedBucket) {
+        if bucket.row.thawed {
+            self.thawed.insert(bucket.row.number);
+        }
+        if bucket.deleted.is_some() {
+            self.with_deletions.insert(bucket.row.number);
+        }
     }
 
     /// Replaces a bucket by a version with more deleted events.
@@ -158,6 +293,7 @@ impl LiveBuckets {
         let Some(known) = self.buckets.get_mut(&number) else { return };
         assert!(Arc::ptr_eq(&known.copies, &bucket.copies), "both are versions of one bucket");
         if let Some(index) = self.indexes.get_mut(&bucket.row.index) {
+            index.idle.set(0);
             index.totals.subtract(known);
             index.totals.add(&bucket);
         }
@@ -178,6 +314,7 @@ impl LiveBuckets {
         let has_times = index.spans.remove(number, row.time_min, row.time_max);
         assert!(is_known && has_times, "an index knows its buckets");
         index.totals.subtract(&bucket);
+        index.idle.set(0);
         if index.by_arrival.is_empty() {
             self.indexes.remove(&row.index);
         }
@@ -197,7 +334,16 @@ impl LiveBuckets {
 
     /// Names of the indexes with buckets.
     pub(crate) fn indexes(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.indexes.keys()
+        self.indexes.keys().chain(self.away.keys())
+    }
+
+    /// Whether an event of an index came from a sealed bucket with a larger number.
+    pub(crate) fn has_later(&self, index: &str, number: u64) -> bool {
+        let is_later = |bucket: &Arc<SealedBucket>| bucket.origin_of(bucket.row.events) > number;
+        match self.away.get(index) {
+            Some(away) => away.last_origin > number,
+            None => self.of_index(index).rev().any(is_later),
+        }
     }
 
     /// Buckets of an index in the order of arrival.
@@ -240,7 +386,13 @@ impl LiveBuckets {
         range: &'a TimeRange,
     ) -> impl Iterator<Item = &'a Arc<SealedBucket>> {
         let selected = self.indexes.iter().filter(move |(index, _)| is_selected(index));
-        let found = selected.flat_map(|(_, it)| it.spans.may_overlap(range));
+        let found = selected.flat_map(|(_, it)| {
+            let mut found = it.spans.may_overlap(range).peekable();
+            if found.peek().is_some() {
+                it.idle.set(0);
+            }
+            found
+        });
         let buckets = found.filter_map(|number| self.buckets.get(&number));
         buckets.filter(|bucket| range.overlaps(bucket.row.time_min, bucket.row.time_max))
     }
@@ -257,15 +409,17 @@ impl LiveBuckets {
 
     /// Sums of an index.
     pub(crate) fn totals_of(&self, index: &str) -> Totals {
-        self.indexes.get(index).map(|it| it.totals).unwrap_or_default()
+        let in_memory = self.indexes.get(index).map(|it| it.totals);
+        in_memory.or_else(|| self.away.get(index).map(|away| away.totals)).unwrap_or_default()
     }
 
     /// Every index with its sums and its first and last time.
     pub(crate) fn totals(&self) -> impl Iterator<Item = (&Arc<str>, Totals, (i64, i64))> {
-        self.indexes.iter().filter_map(|(index, it)| {
+        let in_memory = self.indexes.iter().filter_map(|(index, it)| {
             let times = it.spans.bounds(|number| self.end_of(number))?;
             Some((index, it.totals, times))
-        })
+        });
+        in_memory.chain(self.away.iter().map(|(index, away)| (index, away.totals, away.times)))
     }
 
     /// Updates the sums and sets after the copies of a bucket have changed.
@@ -306,7 +460,7 @@ impl LiveBuckets {
 
     /// Bytes of the local copies that may be evicted.
     pub(crate) fn evictable_bytes(&self) -> u64 {
-        self.copies.evictable_bytes
+        self.away.values().fold(self.copies.evictable_bytes, |sum, away| sum.wrapping_add(away.local_bytes))
     }
 
     /// Buckets whose objects at their old place are to be deleted, by number.
@@ -316,13 +470,16 @@ impl LiveBuckets {
 
     /// Bytes of the local copies of uploaded buckets, and bytes of the buckets on volumes.
     pub(crate) fn copies_bytes(&self) -> (u64, u64) {
-        (self.copies.local_bytes, self.copies.remote_bytes)
+        let sums = (self.copies.local_bytes, self.copies.remote_bytes);
+        self.away.values().fold(sums, |(local, remote), away| {
+            (local.wrapping_add(away.local_bytes), remote.wrapping_add(away.remote_bytes))
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use quarry_catalog::{BucketRow, BucketState, Origin, OtherCopy, RemoteCopy, RemoteState};
+    use quarry_catalog::{BucketRow, BucketState, Origin, OtherCopy, RemoteCopy};
 
     use super::*;
     use crate::deletion::RowSet;
@@ -337,8 +494,12 @@ mod tests {
                 totals.add(bucket);
                 *times = (times.0.min(bucket.row.time_min), times.1.max(bucket.row.time_max));
             }
-            let kept: BTreeMap<_, _> =
-                self.totals().map(|(index, sums, times)| (index.clone(), (sums, times))).collect();
+            assert!(self.away.keys().all(|index| !self.indexes.contains_key(index)));
+            let kept: BTreeMap<_, _> = self
+                .totals()
+                .filter(|(index, ..)| self.indexes.contains_key(*index))
+                .map(|(index, sums, times)| (index.clone(), (sums, times)))
+                .collect();
             assert_eq!(kept, counted);
         }
 
@@ -363,16 +524,16 @@ mod tests {
     }
 
     /// Numbers that look random.
-    struct Numbers(u64);
+    pub(super) struct Numbers(pub(super) u64);
 
     impl Numbers {
-        fn below(&mut self, limit: u64) -> u64 {
+        pub(super) fn below(&mut self, limit: u64) -> u64 {
             self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
             (self.0 >> 33) % limit
         }
     }
 
-    fn row(number: u64, numbers: &mut Numbers) -> BucketRow {
+    pub(super) fn row(number: u64, numbers: &mut Numbers) -> BucketRow {
         let time_min = numbers.below(1 << 30).cast_signed() << numbers.below(20);
         let level = numbers.below(2) as u32;
         BucketRow {
@@ -399,7 +560,7 @@ mod tests {
         }
     }
 
-    fn changed_copies(numbers: &mut Numbers) -> (Option<RemoteCopy>, Option<OtherCopy>) {
+    pub(super) fn changed_copies(numbers: &mut Numbers) -> (Option<RemoteCopy>, Option<OtherCopy>) {
         let states = [RemoteState::Uploading, RemoteState::Uploaded, RemoteState::Evicting, RemoteState::Evicted];
         let (volume, folder) = ("far".to_owned(), "db".to_owned());
         let state = states.get(numbers.below(5) as usize);
@@ -412,7 +573,7 @@ mod tests {
     fn sums_and_sets_are_those_of_the_buckets() {
         let (mut live, mut numbers) = (LiveBuckets::default(), Numbers(7));
         for number in 1..=1_000 {
-            let some = live.values().nth(numbers.below(live.len().max(1) as u64) as usize).cloned();
+            let some = live.values().nth(numbers.below(live.len().max(1)) as usize).cloned();
             match (numbers.below(7), some) {
                 (0, Some(bucket)) => live.remove(bucket.row.number),
                 (1, Some(bucket)) if bucket.deleted_events() < 90 => {

@@ -1,0 +1,231 @@
+//! Rows that a start leaves in the catalog are read when something needs them, and no step overlooks them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use quarry_catalog::Catalog;
+use quarry_event::TimeRange;
+use quarry_stdx::ManualClock;
+use tempfile::tempdir;
+
+use super::{all, append, deletion, expected, open, segment_texts, small, texts, try_append};
+use crate::{IndexSelector, RetentionRule, Store, StoreOptions, data_dir};
+
+/// Events of a bucket.
+const EVENTS: u64 = 20;
+
+/// A store with a large index, `far`, and a small one, `near`, whose rows are the only ones that a start reads.
+fn filled(dir: &std::path::Path) -> StoreOptions {
+    let options = StoreOptions { rows_at_start: 3, ..small(dir) };
+    let store = open(&options);
+    for number in 0..4 {
+        append(&store, "far", number * EVENTS, EVENTS);
+        store.seal_all().unwrap();
+    }
+    append(&store, "near", 0, EVENTS);
+    store.seal_all().unwrap();
+    options
+}
+
+/// Names of the indexes whose rows are not in memory.
+fn away(store: &Store) -> Vec<String> {
+    let state = store.shared.state();
+    state.sealed.indexes().filter(|index| state.sealed.away(index).is_some()).map(|index| index.to_string()).collect()
+}
+
+fn of(store: &Store, index: &str, range: &TimeRange) -> Vec<String> {
+    texts(&store.snapshot(&IndexSelector::new([index]), range))
+}
+
+fn rule(index: &str, max_age_secs: u64, max_stored_bytes: Option<u64>) -> RetentionRule {
+    RetentionRule { index: index.to_owned(), max_age_secs, max_stored_bytes, archives: false, empties_after_secs: 0 }
+}
+
+#[test]
+fn rows_are_read_when_a_search_needs_them() {
+    let dir = tempdir().unwrap();
+    let options = filled(dir.path());
+    let read = Store::open(StoreOptions { rows_at_start: 100, ..options.clone() }, ManualClock::shared(0)).unwrap();
+    assert_eq!(away(&read), [""; 0]);
+    let stats = read.stats();
+    drop(read);
+    let store = open(&options);
+    assert_eq!((away(&store), store.stats()), (vec!["far".to_owned()], stats.clone()));
+    assert_eq!(of(&store, "near", &TimeRange::ALL), expected("near", 0..EVENTS));
+    let later = TimeRange { earliest: Some(4 * EVENTS as i64), latest: None };
+    assert_eq!(of(&store, "far", &later), [""; 0]);
+    let rules = [rule("far", u64::MAX, Some(u64::MAX)), rule("near", u64::MAX, None)];
+    assert_eq!(store.retention_by(&rules, &|_| Ok(())).unwrap().too_old, [""; 0]);
+    assert_eq!(away(&store), ["far"], "nothing needed the rows so far");
+    let last = TimeRange { earliest: Some(4 * EVENTS as i64 - 1), latest: None };
+    assert_eq!(of(&store, "far", &last), expected("far", 0..4 * EVENTS)[3 * EVENTS as usize..]);
+    assert_eq!((away(&store), store.stats()), (vec![], stats));
+    assert_eq!(of(&store, "far", &TimeRange::ALL), expected("far", 0..4 * EVENTS));
+    drop(store);
+    let store = Store::open_read_only(options, ManualClock::shared(0)).unwrap();
+    assert_eq!(away(&store), ["far"]);
+    assert_eq!(of(&store, "far", &TimeRange::ALL), expected("far", 0..4 * EVENTS));
+}
+
+/// Each step has the same result whether rows are in memory or in the catalog.
+#[test]
+fn no_step_overlooks_rows_in_the_catalog() {
+    type Step = fn(&Store) -> String;
+    let steps: [(&str, Step); 8] = [
+        ("list", |store| format!("{:?}", store.buckets())),
+        ("verify", |store| format!("{:?}", store.verify())),
+        ("append and seal", |store| {
+            append(store, "far", 4 * EVENTS, EVENTS);
+            format!("{:?}", store.seal_all())
+        }),
+        ("merge", |store| format!("{:?}", store.compact_all().unwrap())),
+        ("remove old buckets", |store| {
+            format!("{:?}", store.retention_by(&[rule("far", 0, None)], &|_| Ok(())).unwrap())
+        }),
+        ("remove buckets beyond the limit", |store| {
+            format!("{:?}", store.retention_by(&[rule("far", u64::MAX, Some(1))], &|_| Ok(())).unwrap())
+        }),
+        ("remove the index", |store| format!("{:?}", store.remove_events_of("far").unwrap())),
+        ("migrate", |store| format!("{:?}", store.migrate("far", None).unwrap())),
+    ];
+    for (name, step) in steps {
+        let after = [0, 3, 100].map(|rows_at_start| {
+            let dir = tempdir().unwrap();
+            let options = StoreOptions { rows_at_start, ..filled(dir.path()) };
+            let store = open(&options);
+            assert_eq!(away(&store).is_empty(), rows_at_start == 100);
+            let done = step(&store);
+            let found = (done, store.stats(), store.buckets(), texts(&all(&store)));
+            drop(store);
+            let store = open(&options);
+            assert_eq!((&store.stats(), &texts(&all(&store))), (&found.1, &found.3), "{name}, after a restart");
+            found
+        });
+        assert_eq!(after[0], after[2], "{name}");
+        assert_eq!(after[1], after[2], "{name}");
+    }
+}
+
+#[test]
+fn a_search_finds_each_event_once_while_rows_are_read() {
+    const INDEXES: [&str; 3] = ["one", "two", "three"];
+    let dir = tempdir().unwrap();
+    let options = StoreOptions { rows_at_start: 0, ..small(dir.path()) };
+    let mut stored = 0;
+    for round in 0..8 {
+        let store = open(&options);
+        assert_eq!(away(&store).is_empty(), round == 0);
+        let (appended, done) = (AtomicU64::new(stored), AtomicBool::new(false));
+        let search = |index: &str| {
+            while !done.load(Ordering::SeqCst) {
+                let before = appended.load(Ordering::SeqCst);
+                let found = of(&store, index, &TimeRange::ALL);
+                assert!(found.len() as u64 >= before, "round {round}: {} of {before} events of {index}", found.len());
+                assert_eq!(found, expected(index, 0..found.len() as u64), "round {round}");
+            }
+        };
+        std::thread::scope(|scope| {
+            let mut threads: Vec<_> = INDEXES.map(|index| scope.spawn(move || search(index))).into();
+            threads.push(scope.spawn(|| {
+                while !done.load(Ordering::SeqCst) {
+                    store.compact_all().unwrap();
+                }
+            }));
+            threads.push(scope.spawn(|| {
+                while !done.load(Ordering::SeqCst) {
+                    store
+                        .retention_by(&INDEXES.map(|index| rule(index, u64::MAX, Some(u64::MAX))), &|_| Ok(()))
+                        .unwrap();
+                    assert!(round == 0 || store.buckets().len() >= INDEXES.len());
+                }
+            }));
+            threads.push(scope.spawn(|| {
+                while !done.load(Ordering::SeqCst) {
+                    store.shared.put_away(0);
+                    std::thread::yield_now();
+                }
+            }));
+            let failed = || threads.iter().any(|thread| thread.is_finished());
+            for _ in 0..6 {
+                for index in INDEXES.into_iter().filter(|_| !failed()) {
+                    append(&store, index, stored, 7);
+                }
+                stored = appended.fetch_add(7, Ordering::SeqCst) + 7;
+                store.seal_all().unwrap();
+            }
+            done.store(true, Ordering::SeqCst);
+        });
+        append(&store, "one", stored, 1);
+        drop(store);
+        let store = open(&options);
+        assert_eq!(of(&store, "one", &TimeRange::ALL), expected("one", 0..stored + 1));
+        for index in &INDEXES[1..] {
+            append(&store, index, stored, 1);
+        }
+        stored = appended.into_inner() + 1;
+    }
+}
+
+#[test]
+fn rows_that_nothing_needs_leave_memory_again() {
+    let dir = tempdir().unwrap();
+    let mut options = StoreOptions { rows_at_start: 0, ..filled(dir.path()) };
+    options.compaction.bucket_merging = false;
+    let store = open(&options);
+    let search = || store.snapshot(&IndexSelector::new(["far"]), &TimeRange::ALL);
+    let put_away = |rounds| {
+        store.shared.put_away(rounds);
+        away(&store)
+    };
+    let stats = store.stats();
+    let found = search();
+    assert_eq!((put_away(0), texts(&found)), (vec!["near".to_owned()], expected("far", 0..4 * EVENTS)));
+    drop(found);
+    assert_eq!((put_away(0), store.stats()), (vec!["far".to_owned(), "near".to_owned()], stats.clone()));
+    assert_eq!(texts(&search()), expected("far", 0..4 * EVENTS), "open buckets are closed and opened again");
+    for rounds in 1..=3 {
+        assert_eq!(put_away(3).contains(&"far".to_owned()), rounds == 3, "{rounds}");
+    }
+    drop(search());
+    assert_eq!(put_away(2), ["near"]);
+    drop(search());
+    assert_eq!(put_away(2), ["near"], "a search begins the count again");
+    let deletion = deletion::found(&search(), |number| number == 3);
+    assert_eq!(put_away(0), ["near"], "a deletion holds the bucket");
+    store.delete(&deletion).unwrap();
+    drop(deletion);
+    assert_eq!(put_away(0), ["near"], "a bucket with deleted events may have to be rewritten");
+    store.compact_all().unwrap();
+    let left = [expected("far", 0..3), expected("far", 4..4 * EVENTS)].concat();
+    assert_eq!((put_away(0), texts(&search())), (vec!["far".to_owned(), "near".to_owned()], left));
+}
+
+#[test]
+fn rows_that_another_program_changed_are_an_error_and_lose_nothing() {
+    let dir = tempdir().unwrap();
+    let options = filled(dir.path());
+    let store = open(&options);
+    let other = Catalog::open(&data_dir::catalog(dir.path())).unwrap();
+    other.retire(&[2]).unwrap();
+    drop(other);
+    let found = store.snapshot(&IndexSelector::new(["far"]), &TimeRange::ALL);
+    assert_eq!((found.segments.len(), found.damaged.len()), (0, 1));
+    assert!(found.damaged[0].reason.contains("rows of index far have changed"), "{:?}", found.damaged);
+    assert!(store.verify().iter().any(|verdict| verdict.bucket == "catalog" && verdict.result.is_err()));
+    assert_eq!(store.buckets().len(), 1);
+    assert!(store.messages().iter().any(|message| message.text.contains("not all buckets are listed")));
+    try_append(&store, "far", 4 * EVENTS, 3).unwrap();
+    append(&store, "near", EVENTS, 3);
+    let error = store.seal_all().unwrap_err().to_string();
+    assert!(error.contains("rows of index far have changed"), "{error}");
+    let found = store.snapshot(&IndexSelector::new(["far"]), &TimeRange::ALL);
+    let found: Vec<String> = found.segments.iter().flat_map(|segment| segment_texts(&**segment).unwrap()).collect();
+    assert_eq!(found, expected("far", 4 * EVENTS..4 * EVENTS + 3), "events stay in memory and in the log");
+    drop(store);
+    let store: Arc<Store> = open(&options);
+    let left = [expected("far", 0..EVENTS), expected("far", 2 * EVENTS..4 * EVENTS + 3)].concat();
+    assert_eq!(of(&store, "far", &TimeRange::ALL), left);
+    store.seal_all().unwrap();
+    assert_eq!(of(&store, "far", &TimeRange::ALL), left);
+    assert_eq!(of(&store, "near", &TimeRange::ALL), expected("near", 0..EVENTS + 3));
+}
