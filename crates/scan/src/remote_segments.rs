@@ -4,8 +4,8 @@
 //! Reading a remote segment takes several dependent requests: the term dictionary leads to the pages, the pages to the
 //! templates, and the templates to the columns. The latency is the same for sixteen segments as for one, so many are
 //! requested at once. While workers read one segment, the first page of each following segment is read and discarded;
-//! the store keeps the blocks that it fetched for that page ([`Segment::read_ahead`]). Prefetch starts when a worker
-//! first waits for a request; before that, everything needed was cached.
+//! the store keeps the blocks that it fetched for that page ([`Segment::read_ahead`]). Threads for either are started when
+//! a request is first waited for ([`with_helpers`]); before that, everything needed was cached.
 //!
 //! Not here: which blocks are fetched together with a page (bucket).
 
@@ -27,15 +27,70 @@ use crate::slices::Window;
 
 /// Segments queried or prefetched concurrently.
 const SEGMENTS_AT_ONCE: usize = 16;
-/// Interval at which the prefetcher checks whether workers wait for a request.
+/// Interval of the checks whether a request is waited for.
 const POLL_EVERY: Duration = Duration::from_millis(1);
+/// Checks after which evaluations run concurrently even if none waits for a request.
+const POLLS_ALONE: usize = 4;
 /// Pages examined to find the next segments: the number of pages in four slabs.
 const PAGES_LOOKED_AT: usize = 256;
 
-/// Evaluates `of` for `0..count` concurrently; results are in order.
-pub(crate) fn side_by_side<T: Send>(count: usize, of: &(dyn Fn(usize) -> T + Sync)) -> Vec<T> {
+/// Runs `work`. From the first time that `waits` is true until `work` ends, `count` threads run `help`, which must then
+/// end, too. As long as `waits` is false, one thread checks it; starting more would take longer than reading from the
+/// cache.
+fn with_helpers<T>(
+    count: usize,
+    waits: &(dyn Fn() -> bool + Sync),
+    help: &(dyn Fn() + Sync),
+    work: impl FnOnce() -> T,
+) -> T {
+    let (ended, end) = (Mutex::new(false), Condvar::new());
+    let waits_for_network = || {
+        let mut is_ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*is_ended {
+            if waits() {
+                return true;
+            }
+            (is_ended, _) = end.wait_timeout(is_ended, POLL_EVERY).unwrap_or_else(PoisonError::into_inner);
+        }
+        false
+    };
+    std::thread::scope(|scope| {
+        let watch = || {
+            if waits_for_network() {
+                for _ in 0..count {
+                    // If a thread does not start, the others do its work.
+                    drop(std::thread::Builder::new().name("quarry-far".to_owned()).spawn_scoped(scope, help));
+                }
+            }
+        };
+        if count > 0 {
+            drop(std::thread::Builder::new().name("quarry-far".to_owned()).spawn_scoped(scope, watch));
+        }
+        let _end = EndOfWork(&ended, &end);
+        work()
+    })
+}
+
+/// Signals on drop that work has ended, even by a panic.
+struct EndOfWork<'a>(&'a Mutex<bool>, &'a Condvar);
+
+impl Drop for EndOfWork<'_> {
+    fn drop(&mut self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.1.notify_all();
+    }
+}
+
+/// Evaluates `of` for `0..count`; results are in order. Evaluations run concurrently from the time that `requests`, the
+/// number of network requests sent so far, has grown or that they have taken some milliseconds.
+pub(crate) fn side_by_side<T: Send>(
+    count: usize,
+    requests: &(dyn Fn() -> u64 + Sync),
+    of: &(dyn Fn(usize) -> T + Sync),
+) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, T)>> = Mutex::default();
+    let (before, polls) = (requests(), AtomicUsize::new(0));
     let some = || {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
@@ -46,13 +101,8 @@ pub(crate) fn side_by_side<T: Send>(count: usize, of: &(dyn Fn(usize) -> T + Syn
             done.lock().unwrap_or_else(PoisonError::into_inner).push((at, given));
         }
     };
-    std::thread::scope(|scope| {
-        for _ in 1..SEGMENTS_AT_ONCE.min(count) {
-            // If the thread does not start, the other threads do its work.
-            drop(std::thread::Builder::new().name("quarry-far".to_owned()).spawn_scoped(scope, some));
-        }
-        some();
-    });
+    let waits = || requests() != before || polls.fetch_add(1, Ordering::Relaxed) >= POLLS_ALONE;
+    with_helpers(SEGMENTS_AT_ONCE.min(count).saturating_sub(1), &waits, &some, some);
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_unstable_by_key(|(at, _)| *at);
     assert_eq!(done.len(), count, "each number was asked for once");
@@ -125,37 +175,20 @@ impl<'a> SegmentPrefetch<'a> {
         if self.pages.is_empty() {
             return work();
         }
-        std::thread::scope(|scope| {
-            let begin = || {
-                if !self.waits_for_network() {
-                    return;
-                }
-                for _ in 0..SEGMENTS_AT_ONCE.min(self.pages.len()) {
-                    let some = || self.begin_all();
-                    drop(std::thread::Builder::new().name("quarry-far".to_owned()).spawn_scoped(scope, some));
-                }
-            };
-            // If the thread does not start, nothing is prefetched.
-            drop(std::thread::Builder::new().name("quarry-far".to_owned()).spawn_scoped(scope, begin));
+        let helpers = SEGMENTS_AT_ONCE.min(self.pages.len());
+        with_helpers(helpers, &|| self.waits_for_network(), &|| self.begin_all(), || {
             let _end = End(self);
             work()
         })
     }
 
-    /// Waits until a worker waits for a request; false if the workers end first. If all data is cached, prefetching
-    /// would only cost time.
+    /// Whether a worker waits for a request.
     fn waits_for_network(&self) -> bool {
-        let mut reached = self.locked();
-        while !reached.ended {
-            // Includes segments that workers read now and a few earlier ones, because a bucket has several.
-            let begun = self.pages.partition_point(|(run, _)| *run <= reached.run);
-            let mut now = begun.saturating_sub(SEGMENTS_AT_ONCE)..begun;
-            if now.any(|at| self.pages[at].1.segment.requests() != self.requests[at]) {
-                return true;
-            }
-            (reached, _) = self.moved.wait_timeout(reached, POLL_EVERY).unwrap_or_else(PoisonError::into_inner);
-        }
-        false
+        // Includes segments that workers read now and a few earlier ones, because a bucket has several.
+        let reached = self.locked().run;
+        let begun = self.pages.partition_point(|(run, _)| *run <= reached);
+        let mut now = begun.saturating_sub(SEGMENTS_AT_ONCE)..begun;
+        now.any(|at| self.pages[at].1.segment.requests() != self.requests[at])
     }
 
     /// Records that a worker takes this run.
@@ -253,7 +286,8 @@ impl EventScan {
             let _counting = self.progress.reads().count_here();
             caught("remote segments were queried", || self.pages_of(far[at], context))
         };
-        let mut of_far = side_by_side(far.len(), &ask).into_iter();
+        let requests = || self.progress.reads().figures().requests;
+        let mut of_far = side_by_side(far.len(), &requests, &ask).into_iter();
         let mut all = Vec::with_capacity(segments.len());
         for segment in segments {
             let pages = if segment.is_far() { of_far.next() } else { None };
@@ -261,5 +295,59 @@ impl EventScan {
         }
         assert!(of_far.next().is_none(), "each far segment was asked once");
         Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+
+    /// Maximum wait for the other evaluations.
+    const LIMIT: Duration = Duration::from_secs(30);
+
+    /// Whether all of four evaluations run at the same time; each counts `by` requests first.
+    fn meet(by: u64) -> Vec<bool> {
+        let (requests, running, changed) = (AtomicU64::new(0), Mutex::new(0), Condvar::new());
+        side_by_side(4, &|| requests.load(Ordering::Relaxed), &|_| {
+            requests.fetch_add(by, Ordering::Relaxed);
+            let mut count = running.lock().unwrap();
+            *count += 1;
+            changed.notify_all();
+            let (count, _) = changed.wait_timeout_while(count, LIMIT, |count| *count < 4).unwrap();
+            *count == 4
+        })
+    }
+
+    #[test]
+    fn evaluations_that_wait_run_side_by_side() {
+        assert_eq!(meet(1), [true; 4], "those that wait for requests");
+        assert_eq!(meet(0), [true; 4], "those that take long");
+    }
+
+    #[test]
+    fn results_are_in_order() {
+        for count in [0, 1, 40] {
+            assert!(side_by_side(count, &|| 0, &|at| at * 7).into_iter().eq((0..count).map(|at| at * 7)));
+        }
+    }
+
+    #[test]
+    fn helpers_start_only_if_work_waits() {
+        let helped = AtomicUsize::new(0);
+        let help = || {
+            helped.fetch_add(1, Ordering::Relaxed);
+        };
+        assert_eq!(with_helpers(3, &|| false, &help, || 5), 5);
+        assert_eq!(helped.load(Ordering::Relaxed), 0);
+        let until_helped = || {
+            let helped_all = || helped.load(Ordering::Relaxed) == 3;
+            while !helped_all() {
+                std::thread::yield_now();
+            }
+        };
+        with_helpers(3, &|| true, &help, until_helped);
+        assert_eq!(helped.load(Ordering::Relaxed), 3);
     }
 }
