@@ -10,7 +10,7 @@
 //! Not here: which blocks are fetched together with a page (bucket).
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use quarry_eval::messages;
 use quarry_eval::panics::caught;
 use quarry_store::Segment;
 
-use crate::event_scan::EventScan;
+use crate::event_scan::{EventScan, page_set};
 use crate::page::PageRef;
 use crate::slices::Window;
 
@@ -244,6 +244,12 @@ impl PrefetchedSegments {
     }
 }
 
+/// The newest of a segment's pages if these are few; `None` if `is_begun`, which is then set, was set before.
+fn newest_of_few<'a>(pages: &'a [PageRef], is_begun: &AtomicBool) -> Option<&'a PageRef> {
+    let newest = pages.iter().max_by_key(|page| (page.info.time_max, page.arrival()))?;
+    (newest.is_rare && !is_begun.swap(true, Ordering::Relaxed)).then_some(newest)
+}
+
 impl EventScan {
     /// Prefetches a page of a later segment, as [`SegmentPrefetch`] do; messages about it are dropped.
     pub(crate) fn prefetch_segments(&self, page: &PageRef, context: &CommandContext) {
@@ -253,14 +259,24 @@ impl EventScan {
         drop(caught("a segment was prefetched", || self.begin(page, false, &context)));
     }
 
+    /// Prefetches the newest page of a segment that has few, unless that was done for another segment: a token that one
+    /// segment's term dictionary has is looked up elsewhere in the others, which takes another round trip.
+    fn begin_first(&self, pages: &[PageRef], is_begun: &AtomicBool, context: &CommandContext) {
+        if let Some(newest) = newest_of_few(pages, is_begun) {
+            newest.segment.read_ahead(page_set(pages), self.reads_all());
+            self.prefetch_segments(newest, context);
+        }
+    }
+
     /// The pages that may hold a match, for several segments, as in [`EventScan::pages_of`]; remote segments are
-    /// queried concurrently.
+    /// queried concurrently. If the rows are read `in_order` of time, a page may be prefetched meanwhile.
     pub(crate) fn pages_of_all(
         &self,
         segments: &[&Arc<dyn Segment>],
+        in_order: bool,
         context: &CommandContext,
     ) -> Result<Vec<Option<Vec<PageRef>>>, EngineError> {
-        let found = context.costs.of_part(ScanPart::Index, || self.query_all(segments, context))?;
+        let found = context.costs.of_part(ScanPart::Index, || self.query_all(segments, in_order, context))?;
         context.costs.note_pruned(|| {
             let all = &self.snapshot.segments;
             let left = || found.iter().flatten().map(Vec::len);
@@ -278,15 +294,21 @@ impl EventScan {
     fn query_all(
         &self,
         segments: &[&Arc<dyn Segment>],
+        in_order: bool,
         context: &CommandContext,
     ) -> Result<Vec<Option<Vec<PageRef>>>, EngineError> {
         let far: Vec<&Arc<dyn Segment>> = segments.iter().copied().filter(|segment| segment.is_far()).collect();
+        let requests = || self.progress.reads().figures().requests;
+        let (before, is_begun) = (requests(), AtomicBool::new(false));
         let ask = |at: usize| {
             let _noted = messages::work_for(Some(Arc::clone(&context.messages)));
             let _counting = self.progress.reads().count_here();
-            caught("remote segments were queried", || self.pages_of(far[at], context))
+            let pages = caught("remote segments were queried", || self.pages_of(far[at], context))?;
+            if in_order && requests() != before {
+                self.begin_first(pages.as_deref().unwrap_or_default(), &is_begun, context);
+            }
+            Ok(pages)
         };
-        let requests = || self.progress.reads().figures().requests;
         let mut of_far = side_by_side(far.len(), &requests, &ask).into_iter();
         let mut all = Vec::with_capacity(segments.len());
         for segment in segments {
@@ -302,7 +324,12 @@ impl EventScan {
 mod tests {
     use std::sync::atomic::AtomicU64;
 
+    use quarry_event::{EventBatch, Metadata, TimeRange};
+    use quarry_stdx::ManualClock;
+    use quarry_store::{AppendRequest, IndexSelector, Store, StoreOptions};
+
     use super::*;
+    use crate::page::Demanded;
 
     /// Maximum wait for the other evaluations.
     const LIMIT: Duration = Duration::from_secs(30);
@@ -324,6 +351,35 @@ mod tests {
     fn evaluations_that_wait_run_side_by_side() {
         assert_eq!(meet(1), [true; 4], "those that wait for requests");
         assert_eq!(meet(0), [true; 4], "those that take long");
+    }
+
+    #[test]
+    fn the_newest_page_of_one_segment_with_few_is_prefetched() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(StoreOptions::at(folder.path()), ManualClock::shared(1)).unwrap();
+        let mut batch = EventBatch::default();
+        let meta = batch.intern(&Metadata {
+            index: "main".into(),
+            host: "h".into(),
+            source: "s".into(),
+            sourcetype: "t".into(),
+        });
+        // The second of three pages is the newest.
+        (0..10_000).for_each(|at: i64| batch.push(b"text", (at - 6_000).abs().wrapping_neg(), meta));
+        store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+        store.seal_all().unwrap();
+        let segments = store.snapshot(&IndexSelector::all(), &TimeRange::ALL).segments;
+        let pages = |is_rare: bool| -> Vec<PageRef> {
+            let infos = segments[0].pages().iter().enumerate();
+            let segment = || Arc::clone(&segments[0]);
+            infos
+                .map(|(page, info)| PageRef { segment: segment(), page, info: *info, is_rare, demanded: Demanded::Any })
+                .collect()
+        };
+        let is_begun = AtomicBool::new(false);
+        assert!(newest_of_few(&[], &is_begun).is_none() && newest_of_few(&pages(false), &is_begun).is_none());
+        assert_eq!(newest_of_few(&pages(true), &is_begun).map(|page| page.page), Some(1));
+        assert!(newest_of_few(&pages(true), &is_begun).is_none(), "one segment only");
     }
 
     #[test]
