@@ -53,10 +53,14 @@ fn decoders_bear_any_bytes() {
     CHECKSUMS_DECIDE.set(true);
 }
 
-/// Columns large enough for blocks of their own.
+/// A bucket whose slabs share a dictionary.
+const SHARED: &[u8] = include_bytes!("../tests/fixtures/v1-columns-shared-runs.bucket");
+
+/// Columns large enough for blocks of their own, and a shared dictionary.
 #[test]
 fn decoders_of_columns_bear_any_bytes() {
-    let seeds = [1, 3].map(|level| encoded_by_words(&[lines(4_200)], level).object.to_vec());
+    let mut seeds = [1, 3].map(|level| encoded_by_words(&[lines(4_200)], level).object.to_vec()).to_vec();
+    seeds.push(SHARED.to_vec());
     CHECKSUMS_DECIDE.set(false);
     mutations::for_each_mutation(&seeds, 120, entry::run);
     for seed in &seeds {
