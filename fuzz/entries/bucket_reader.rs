@@ -31,14 +31,15 @@ pub(crate) fn run(data: &[u8]) {
         for page in 0..reader.slabs()[slab].pages.len() {
             drop(reader.read_page(slab, page, PageColumns::ALL));
             let events = reader.slabs()[slab].pages[page].events;
-            if let (Ok(Some(mut shaped)), Ok(Some(template_set))) =
-                (reader.template_page(slab, page), reader.template_set(slab))
+            if let (Ok(Some(mut shaped)), Ok(Some(mut unread)), Ok(Some(template_set))) =
+                (reader.template_page(slab, page), reader.template_page(slab, page), reader.template_set(slab))
             {
                 for column in 0..=template_set.columns.len() as u32 {
                     drop(reader.dictionary(slab, column));
                     if let Ok(read) = shaped.column(column) {
-                        // Reads a few rows by lookup and all rows by filling.
+                        // Reads a few rows by lookup, also in a page without whole columns, and all rows by filling.
                         let rows: Vec<u32> = (0..events).filter(|row| read.value_index(*row).is_some()).collect();
+                        drop(unread.texts(column, &rows[..rows.len().min(2)]));
                         drop(shaped.texts(column, &rows[..rows.len().min(2)]));
                         drop(shaped.texts(column, &rows));
                     }

@@ -30,8 +30,8 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
 use crate::{BlobError, BlobStore, Listed};
 
-/// Size of an encrypted block, equal to that of a checksum block of remote objects.
-const BLOCK_BYTES: u64 = crate::s3::BLOCK_BYTES;
+/// Size of an encrypted block, a multiple of a checksum block of remote objects.
+const BLOCK_BYTES: u64 = 16 << 10;
 const KEY_BYTES: usize = 32;
 const TAG_BYTES: usize = 16;
 const ID_BYTES_MAX: usize = 32;
@@ -334,13 +334,16 @@ impl ReadAt for EncryptedObject {
     }
 
     fn take_tail(&self) -> Option<(u64, Bytes)> {
-        let (start, bytes) = self.object.take_tail()?;
-        let end = usize::try_from(self.len.checked_sub(start)?).ok()?;
-        if start % BLOCK_BYTES != 0 || end == 0 {
+        let (first, bytes) = self.object.take_tail()?;
+        // Checksum blocks are smaller than encrypted ones.
+        let start = first.next_multiple_of(BLOCK_BYTES);
+        let (from, to) = (start - first, self.len.checked_sub(first)?);
+        if from >= to {
             return None;
         }
+        let end = bytes.get(usize::try_from(from).ok()?..usize::try_from(to).ok()?)?;
         // A block that fails authentication is read again; a second failure is reported.
-        Some((start, self.decrypt(start, bytes.get(..end)?).ok()?))
+        Some((start, self.decrypt(start, end).ok()?))
     }
 }
 

@@ -15,6 +15,8 @@ fn main() {
         ("v1-columns-sealed", fixture::template_slabs(), 1, true, false),
         ("v1-columns-compacted", fixture::template_slabs(), 9, true, false),
         ("v1-columns-located", fixture::template_slabs(), 9, true, true),
+        ("v1-columns-shared", fixture::slabs_with_sessions(), 9, true, false),
+        ("v1-columns-shared-runs", fixture::slabs_with_sessions(), 9, true, false),
     ] {
         let locators = Locators::included_if(located);
         let encoded = encode(&slabs, &EncodeOptions { zstd_level, templates, locators }).unwrap();

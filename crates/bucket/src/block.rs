@@ -45,6 +45,8 @@ pub(crate) enum BlockKind {
     SharedDictionary = 17,
     Locator = 18,
     LocatorPart = 19,
+    SharedDictionaryRun = 20,
+    SharedDictionaryDirectory = 21,
 }
 
 /// Kind, offset and length of a block in the object.
@@ -63,7 +65,7 @@ impl BlockRef {
 }
 
 impl BlockKind {
-    pub(crate) const ALL: [BlockKind; 19] = [
+    pub(crate) const ALL: [BlockKind; 21] = [
         BlockKind::Time,
         BlockKind::IndexTime,
         BlockKind::Meta,
@@ -83,6 +85,8 @@ impl BlockKind {
         BlockKind::SharedDictionary,
         BlockKind::Locator,
         BlockKind::LocatorPart,
+        BlockKind::SharedDictionaryRun,
+        BlockKind::SharedDictionaryDirectory,
     ];
 
     /// Number that identifies this kind in stored blocks.
@@ -121,6 +125,8 @@ impl BlockKind {
             BlockKind::SharedDictionary => "shared dictionary",
             BlockKind::Locator => "locator",
             BlockKind::LocatorPart => "locator part",
+            BlockKind::SharedDictionaryRun => "shared dictionary run",
+            BlockKind::SharedDictionaryDirectory => "shared dictionary directory",
         }
     }
 }

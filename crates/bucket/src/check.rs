@@ -66,7 +66,11 @@ impl BucketReader {
                 }
             }
         }
-        Ok(columns.layout.shared_blocks())
+        if self.parts()[slab].run_directories != columns.layout.run_directories() {
+            let place = BlockPosition::outside_slabs("slab head", self.parts()[slab].head.offset).in_slab(slab);
+            return Err(place.corrupt("it lists other shared dictionaries than the columns use"));
+        }
+        columns.layout.shared_blocks(&self.source)
     }
 
     /// Checks that no page of a slab is empty and only the last one is short.

@@ -306,8 +306,11 @@ impl BucketEncoder {
 
     /// Completes the bucket.
     pub fn finish(self) -> Result<EncodedBucket, BucketError> {
-        let BucketEncoder { options, mut blocks, shared, heads, mut directories, locators, filter, summary, .. } = self;
+        let BucketEncoder {
+            options, mut blocks, shared, mut heads, mut directories, locators, filter, summary, ..
+        } = self;
         for (slab, layout) in shared.finish(&mut blocks)? {
+            heads[slab].blocks = layout.run_directories();
             directories.push(SlabBlock { slab, kind: BlockKind::ColumnLayout, content: layout_content(&layout)? });
         }
         let filter = filter.finish()?;

@@ -53,10 +53,14 @@ fn decoders_do_not_panic_on_mutated_bytes() {
     ENFORCE_CHECKSUMS.set(true);
 }
 
-/// Columns large enough for blocks of their own.
+/// A bucket whose slabs share a dictionary.
+const SHARED: &[u8] = include_bytes!("../tests/fixtures/v1-columns-shared-runs.bucket");
+
+/// Columns large enough for blocks of their own, and a shared dictionary.
 #[test]
 fn column_decoders_do_not_panic_on_mutated_bytes() {
-    let seeds = [1, 3].map(|level| encoded_by_words(&[lines(4_200)], level).object.to_vec());
+    let mut seeds = [1, 3].map(|level| encoded_by_words(&[lines(4_200)], level).object.to_vec()).to_vec();
+    seeds.push(SHARED.to_vec());
     ENFORCE_CHECKSUMS.set(false);
     mutations::for_each_mutation(&seeds, 120, entry::run);
     for seed in &seeds {

@@ -61,6 +61,8 @@ pub(crate) struct SlabParts {
     pub(crate) fields: TermDictionarySlot,
     pub(crate) columns: ColumnsSlot,
     pub(crate) locator: LocatorSlot,
+    /// Directories of the shared dictionaries that the columns use, if these are stored in runs.
+    pub(crate) run_directories: Vec<BlockRef>,
 }
 
 impl SlabParts {
@@ -227,6 +229,8 @@ impl BucketMetadata {
         let columns = ColumnsSlot { at: head.block(BlockKind::ColumnLayout), opened: OnceLock::new() };
         let locator = LocatorSlot { at: head.block(BlockKind::Locator), opened: OnceLock::new() };
         let (tokens, fields) = (slot(Namespace::Tokens), slot(Namespace::Fields));
+        let is_run_directory = |at: &&BlockRef| at.kind == BlockKind::SharedDictionaryDirectory;
+        let run_directories = head.blocks.iter().filter(is_run_directory).copied().collect();
         let mut row = first_row;
         let mut pages = Vec::with_capacity(head.pages.len());
         let mut blocks = Vec::with_capacity(head.pages.len());
@@ -237,7 +241,8 @@ impl BucketMetadata {
             row += u64::from(events);
         }
         self.slabs.push(SlabInfo { first_row, pages, metas: head.metas });
-        self.parts.push(SlabParts { head: head_at, pages: blocks, tokens, fields, columns, locator });
+        let parts = SlabParts { head: head_at, pages: blocks, tokens, fields, columns, locator, run_directories };
+        self.parts.push(parts);
         Ok(row)
     }
 }

@@ -31,12 +31,12 @@ impl BucketReader {
 
     /// Shared blocks of a slab that no earlier slab uses.
     fn first_used_shared_blocks(&self, slab: usize, layout: &Layout) -> Result<Vec<BlockRef>, BucketError> {
-        let mut blocks = layout.shared_blocks();
+        let mut blocks = layout.shared_blocks(&self.source)?;
         blocks.sort_unstable_by_key(|at| at.offset);
         blocks.dedup();
         for before in 0..slab {
             if let (false, Some(columns)) = (blocks.is_empty(), self.columns(before)?) {
-                let known = columns.layout.shared_blocks();
+                let known = columns.layout.shared_blocks(&self.source)?;
                 blocks.retain(|at| !known.contains(at));
             }
         }

@@ -7,7 +7,7 @@ mod fixture;
 use std::sync::Arc;
 
 use quarry_bucket::{BucketReader, EncodeOptions, EncodedBucket, MemoryObject, TermFilter, encode, verify_against};
-use quarry_event::template::ColumnKind;
+use quarry_event::template::{ColumnKind, TEXT_COLUMN};
 use quarry_event::term::MetaField;
 use quarry_event::{AnyColumn, TermQuery};
 
@@ -72,6 +72,40 @@ fn the_fixture_bucket_answers_lookups() {
             [0, 1].iter().all(|slab| reader.candidate_pages(*slab, &token(absent), &AnyColumn).unwrap().is_empty())
         );
         assert!(!filter.may_match(&token(absent)), "{absent}");
+    }
+}
+
+/// Buckets whose slabs share a dictionary: as one block, which older versions wrote, and in runs.
+const SHARED: [(&[u8], &[u8], &str); 2] = [
+    (
+        include_bytes!("fixtures/v1-columns-shared.bucket"),
+        include_bytes!("fixtures/v1-columns-shared.filter"),
+        "shared dictionary",
+    ),
+    (
+        include_bytes!("fixtures/v1-columns-shared-runs.bucket"),
+        include_bytes!("fixtures/v1-columns-shared-runs.filter"),
+        "shared dictionary run",
+    ),
+];
+
+#[test]
+fn the_committed_buckets_with_shared_dictionaries_hold_their_events() {
+    let slabs = fixture::slabs_with_sessions();
+    for (object, filter, kind) in SHARED {
+        let reader = BucketReader::open(Arc::new(MemoryObject(object.into()))).unwrap();
+        for (slab, events) in slabs.iter().enumerate() {
+            for row in [0usize, 4_095, 4_199] {
+                let mut page = reader.template_page(slab, row / 4_096).unwrap().unwrap();
+                let texts = page.texts(TEXT_COLUMN, &[row as u32 % 4_096]).unwrap();
+                assert_eq!(texts.get(0), events.raw(row), "{kind}");
+            }
+        }
+        reader.check().unwrap();
+        let kinds = reader.stored_bytes_by_kind(0).unwrap();
+        assert!(kinds.iter().any(|(name, _)| *name == kind), "{kinds:?}");
+        let encoded = EncodedBucket { object: object.into(), filter: filter.into(), summary: reader.summary().clone() };
+        verify_against(&encoded, &slabs).unwrap();
     }
 }
 

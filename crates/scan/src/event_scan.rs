@@ -166,7 +166,7 @@ impl EventScan {
         let segments: Vec<&Arc<dyn Segment>> =
             segments.filter(|segment| self.may_match(segment) && !self.skips_segment(segment)).collect();
         let mut pages = Vec::new();
-        for (segment, found) in segments.iter().zip(self.pages_of_all(&segments, context)?) {
+        for (segment, found) in segments.iter().zip(self.pages_of_all(&segments, true, context)?) {
             let found = found.unwrap_or_default();
             segment.read_ahead(page_set(&found), self.reads_all_pages());
             pages.extend(found);

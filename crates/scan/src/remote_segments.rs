@@ -4,13 +4,13 @@
 //! Reading a remote segment takes several dependent requests: the term dictionary leads to the pages, the pages to the
 //! templates, and the templates to the columns. The latency is the same for sixteen segments as for one, so many are
 //! requested at once. While workers read one segment, the first page of each following segment is read and discarded;
-//! the store keeps the blocks that it fetched for that page ([`Segment::read_ahead`]). Prefetch starts when a worker
-//! first waits for a request; before that, everything needed was cached.
+//! the store keeps the blocks that it fetched for that page ([`Segment::read_ahead`]). Threads for either are started when
+//! a request is first waited for ([`with_helpers`]); before that, everything needed was cached.
 //!
 //! Not here: which blocks are fetched together with a page (bucket).
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,21 +21,76 @@ use quarry_eval::messages;
 use quarry_eval::panics::catch_panic;
 use quarry_store::Segment;
 
-use crate::event_scan::EventScan;
+use crate::event_scan::{EventScan, page_set};
 use crate::page::PageRef;
 use crate::slices::Window;
 
 /// Segments queried or prefetched concurrently.
 const CONCURRENT_SEGMENTS_MAX: usize = 16;
-/// Interval at which the prefetcher checks whether workers wait for a request.
+/// Interval of the checks whether a request is waited for.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
+/// Checks after which evaluations run concurrently even if none waits for a request.
+const POLLS_ALONE: usize = 4;
 /// Pages examined to find the next segments: the number of pages in four slabs.
 const LOOKAHEAD_PAGES: usize = 256;
 
-/// Evaluates `of` for `0..count` concurrently; results are in order.
-pub(crate) fn map_concurrently<T: Send>(count: usize, of: &(dyn Fn(usize) -> T + Sync)) -> Vec<T> {
+/// Runs `work`. From the first time that `waits` is true until `work` ends, `count` threads run `help`, which must then
+/// end, too. As long as `waits` is false, one thread checks it; starting more would take longer than reading from the
+/// cache.
+fn with_helpers<T>(
+    count: usize,
+    waits: &(dyn Fn() -> bool + Sync),
+    help: &(dyn Fn() + Sync),
+    work: impl FnOnce() -> T,
+) -> T {
+    let (ended, end) = (Mutex::new(false), Condvar::new());
+    let waits_for_network = || {
+        let mut is_ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*is_ended {
+            if waits() {
+                return true;
+            }
+            (is_ended, _) = end.wait_timeout(is_ended, POLL_INTERVAL).unwrap_or_else(PoisonError::into_inner);
+        }
+        false
+    };
+    std::thread::scope(|scope| {
+        let watch = || {
+            if waits_for_network() {
+                for _ in 0..count {
+                    // If a thread does not start, the others do its work.
+                    drop(std::thread::Builder::new().name("quarry-far".to_owned()).spawn_scoped(scope, help));
+                }
+            }
+        };
+        if count > 0 {
+            drop(std::thread::Builder::new().name("quarry-far".to_owned()).spawn_scoped(scope, watch));
+        }
+        let _end = EndOfWork(&ended, &end);
+        work()
+    })
+}
+
+/// Signals on drop that work has ended, even by a panic.
+struct EndOfWork<'a>(&'a Mutex<bool>, &'a Condvar);
+
+impl Drop for EndOfWork<'_> {
+    fn drop(&mut self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.1.notify_all();
+    }
+}
+
+/// Evaluates `of` for `0..count`; results are in order. Evaluations run concurrently from the time that `requests`, the
+/// number of network requests sent so far, has grown or that they have taken some milliseconds.
+pub(crate) fn map_concurrently<T: Send>(
+    count: usize,
+    requests: &(dyn Fn() -> u64 + Sync),
+    of: &(dyn Fn(usize) -> T + Sync),
+) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, T)>> = Mutex::default();
+    let (before, polls) = (requests(), AtomicUsize::new(0));
     let some = || {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
@@ -46,13 +101,8 @@ pub(crate) fn map_concurrently<T: Send>(count: usize, of: &(dyn Fn(usize) -> T +
             done.lock().unwrap_or_else(PoisonError::into_inner).push((at, given));
         }
     };
-    std::thread::scope(|scope| {
-        for _ in 1..CONCURRENT_SEGMENTS_MAX.min(count) {
-            // If the thread does not start, the other threads do its work.
-            drop(std::thread::Builder::new().name("quarry-far".to_owned()).spawn_scoped(scope, some));
-        }
-        some();
-    });
+    let waits = || requests() != before || polls.fetch_add(1, Ordering::Relaxed) >= POLLS_ALONE;
+    with_helpers(CONCURRENT_SEGMENTS_MAX.min(count).saturating_sub(1), &waits, &some, some);
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_unstable_by_key(|(at, _)| *at);
     assert_eq!(done.len(), count, "each number was asked for once");
@@ -125,37 +175,20 @@ impl<'a> SegmentPrefetch<'a> {
         if self.pages.is_empty() {
             return work();
         }
-        std::thread::scope(|scope| {
-            let begin = || {
-                if !self.wait_for_network() {
-                    return;
-                }
-                for _ in 0..CONCURRENT_SEGMENTS_MAX.min(self.pages.len()) {
-                    let some = || self.prefetch_all();
-                    drop(std::thread::Builder::new().name("quarry-far".to_owned()).spawn_scoped(scope, some));
-                }
-            };
-            // If the thread does not start, nothing is prefetched.
-            drop(std::thread::Builder::new().name("quarry-far".to_owned()).spawn_scoped(scope, begin));
+        let helpers = CONCURRENT_SEGMENTS_MAX.min(self.pages.len());
+        with_helpers(helpers, &|| self.wait_for_network(), &|| self.prefetch_all(), || {
             let _end = EndSignal(self);
             work()
         })
     }
 
-    /// Waits until a worker waits for a request; false if the workers end first. If all data is cached, prefetching
-    /// would only cost time.
+    /// Whether a worker waits for a request.
     fn wait_for_network(&self) -> bool {
-        let mut reached = self.lock();
-        while !reached.ended {
-            // Includes segments that workers read now and a few earlier ones, because a bucket has several.
-            let begun = self.pages.partition_point(|(run, _)| *run <= reached.run);
-            let mut now = begun.saturating_sub(CONCURRENT_SEGMENTS_MAX)..begun;
-            if now.any(|at| self.pages[at].1.segment.requests() != self.requests[at]) {
-                return true;
-            }
-            (reached, _) = self.moved.wait_timeout(reached, POLL_INTERVAL).unwrap_or_else(PoisonError::into_inner);
-        }
-        false
+        // Includes segments that workers read now and a few earlier ones, because a bucket has several.
+        let reached = self.lock().run;
+        let begun = self.pages.partition_point(|(run, _)| *run <= reached);
+        let mut now = begun.saturating_sub(CONCURRENT_SEGMENTS_MAX)..begun;
+        now.any(|at| self.pages[at].1.segment.requests() != self.requests[at])
     }
 
     /// Records that a worker takes this run.
@@ -213,6 +246,12 @@ impl PrefetchedSegments {
     }
 }
 
+/// The newest of a segment's pages if these are few; `None` if `is_begun`, which is then set, was set before.
+fn newest_of_few<'a>(pages: &'a [PageRef], is_begun: &AtomicBool) -> Option<&'a PageRef> {
+    let newest = pages.iter().max_by_key(|page| (page.info.time_max, page.arrival()))?;
+    (newest.is_rare && !is_begun.swap(true, Ordering::Relaxed)).then_some(newest)
+}
+
 impl EventScan {
     /// Prefetches a page of a later segment, as [`SegmentPrefetch`] do; messages about it are dropped.
     pub(crate) fn prefetch_segments(&self, page: &PageRef, context: &CommandContext) {
@@ -222,14 +261,24 @@ impl EventScan {
         drop(catch_panic("a segment was prefetched", || self.prefetch_page(page, false, &context)));
     }
 
+    /// Prefetches the newest page of a segment that has few, unless that was done for another segment: a token that one
+    /// segment's term dictionary has is looked up elsewhere in the others, which takes another round trip.
+    fn begin_first(&self, pages: &[PageRef], is_begun: &AtomicBool, context: &CommandContext) {
+        if let Some(newest) = newest_of_few(pages, is_begun) {
+            newest.segment.read_ahead(page_set(pages), self.reads_all_pages());
+            self.prefetch_segments(newest, context);
+        }
+    }
+
     /// The pages that may hold a match, for several segments, as in [`EventScan::pages_of`]; remote segments are
-    /// queried concurrently.
+    /// queried concurrently. If the rows are read `in_order` of time, a page may be prefetched meanwhile.
     pub(crate) fn pages_of_all(
         &self,
         segments: &[&Arc<dyn Segment>],
+        in_order: bool,
         context: &CommandContext,
     ) -> Result<Vec<Option<Vec<PageRef>>>, EngineError> {
-        let found = context.costs.measure_part(ScanPart::Index, || self.query_all(segments, context))?;
+        let found = context.costs.measure_part(ScanPart::Index, || self.query_all(segments, in_order, context))?;
         context.costs.add_pruned(|| {
             let all = &self.snapshot.segments;
             let left = || found.iter().flatten().map(Vec::len);
@@ -247,15 +296,22 @@ impl EventScan {
     fn query_all(
         &self,
         segments: &[&Arc<dyn Segment>],
+        in_order: bool,
         context: &CommandContext,
     ) -> Result<Vec<Option<Vec<PageRef>>>, EngineError> {
         let far: Vec<&Arc<dyn Segment>> = segments.iter().copied().filter(|segment| segment.is_far()).collect();
+        let requests = || self.progress.reads().figures().requests;
+        let (before, is_begun) = (requests(), AtomicBool::new(false));
         let ask = |at: usize| {
             let _noted = messages::enter_scope(Some(Arc::clone(&context.messages)));
             let _counting = self.progress.reads().count_here();
-            catch_panic("remote segments were queried", || self.pages_of(far[at], context))
+            let pages = catch_panic("remote segments were queried", || self.pages_of(far[at], context))?;
+            if in_order && requests() != before {
+                self.begin_first(pages.as_deref().unwrap_or_default(), &is_begun, context);
+            }
+            Ok(pages)
         };
-        let mut of_far = map_concurrently(far.len(), &ask).into_iter();
+        let mut of_far = map_concurrently(far.len(), &requests, &ask).into_iter();
         let mut all = Vec::with_capacity(segments.len());
         for segment in segments {
             let pages = if segment.is_far() { of_far.next() } else { None };
@@ -263,5 +319,99 @@ impl EventScan {
         }
         assert!(of_far.next().is_none(), "each far segment was asked once");
         Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use quarry_event::{EventBatch, Metadata, TimeRange};
+    use quarry_stdx::ManualClock;
+    use quarry_store::{AppendRequest, IndexSelector, Store, StoreOptions};
+
+    use super::*;
+    use crate::page::CandidateRows;
+
+    /// Maximum wait for the other evaluations.
+    const LIMIT: Duration = Duration::from_secs(30);
+
+    /// Whether all of four evaluations run at the same time; each counts `by` requests first.
+    fn meet(by: u64) -> Vec<bool> {
+        let (requests, running, changed) = (AtomicU64::new(0), Mutex::new(0), Condvar::new());
+        map_concurrently(4, &|| requests.load(Ordering::Relaxed), &|_| {
+            requests.fetch_add(by, Ordering::Relaxed);
+            let mut count = running.lock().unwrap();
+            *count += 1;
+            changed.notify_all();
+            let (count, _) = changed.wait_timeout_while(count, LIMIT, |count| *count < 4).unwrap();
+            *count == 4
+        })
+    }
+
+    #[test]
+    fn evaluations_that_wait_run_side_by_side() {
+        assert_eq!(meet(1), [true; 4], "those that wait for requests");
+        assert_eq!(meet(0), [true; 4], "those that take long");
+    }
+
+    #[test]
+    fn the_newest_page_of_one_segment_with_few_is_prefetched() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(StoreOptions::at(folder.path()), ManualClock::shared(1)).unwrap();
+        let mut batch = EventBatch::default();
+        let meta = batch.intern(&Metadata {
+            index: "main".into(),
+            host: "h".into(),
+            source: "s".into(),
+            sourcetype: "t".into(),
+        });
+        // The second of three pages is the newest.
+        (0..10_000).for_each(|at: i64| batch.push(b"text", (at - 6_000).abs().wrapping_neg(), meta));
+        store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+        store.seal_all().unwrap();
+        let segments = store.snapshot(&IndexSelector::all(), &TimeRange::ALL).segments;
+        let pages = |is_rare: bool| -> Vec<PageRef> {
+            let infos = segments[0].pages().iter().enumerate();
+            let segment = || Arc::clone(&segments[0]);
+            infos
+                .map(|(page, info)| PageRef {
+                    segment: segment(),
+                    page,
+                    info: *info,
+                    is_rare,
+                    candidates: CandidateRows::Any,
+                })
+                .collect()
+        };
+        let is_begun = AtomicBool::new(false);
+        assert!(newest_of_few(&[], &is_begun).is_none() && newest_of_few(&pages(false), &is_begun).is_none());
+        assert_eq!(newest_of_few(&pages(true), &is_begun).map(|page| page.page), Some(1));
+        assert!(newest_of_few(&pages(true), &is_begun).is_none(), "one segment only");
+    }
+
+    #[test]
+    fn results_are_in_order() {
+        for count in [0, 1, 40] {
+            assert!(map_concurrently(count, &|| 0, &|at| at * 7).into_iter().eq((0..count).map(|at| at * 7)));
+        }
+    }
+
+    #[test]
+    fn helpers_start_only_if_work_waits() {
+        let helped = AtomicUsize::new(0);
+        let help = || {
+            helped.fetch_add(1, Ordering::Relaxed);
+        };
+        assert_eq!(with_helpers(3, &|| false, &help, || 5), 5);
+        assert_eq!(helped.load(Ordering::Relaxed), 0);
+        let until_helped = || {
+            let helped_all = || helped.load(Ordering::Relaxed) == 3;
+            while !helped_all() {
+                std::thread::yield_now();
+            }
+        };
+        with_helpers(3, &|| true, &help, until_helped);
+        assert_eq!(helped.load(Ordering::Relaxed), 3);
     }
 }

@@ -66,7 +66,7 @@ impl EventScan {
         let is_known = |windows: &[Window]| windows.iter().all(|window| window.cached.is_some());
         let asked = segments.iter().filter(|(segment, windows)| !is_known(windows) && !self.is_summarised(segment));
         let asked: Vec<&Arc<dyn Segment>> = asked.map(|(segment, _)| *segment).collect();
-        let mut pages = self.pages_of_all(&asked, context)?.into_iter();
+        let mut pages = self.pages_of_all(&asked, false, context)?.into_iter();
         for (segment, of_segment) in segments {
             if is_known(&of_segment) {
                 if let Some(damage) = segment.damage() {

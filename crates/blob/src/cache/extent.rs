@@ -1,10 +1,10 @@
-//! One file of the cache: up to 64 neighbouring blocks of an object, each with its checksum.
+//! One file of the cache: up to 128 neighbouring blocks of an object, each with its checksum.
 //!
 //! ```text
-//! magic        "QRYBLK01"
-//! sums         8 bytes for each of 64 blocks: XXH3-64 of the block, seeded with its number in the object; 0: absent
+//! magic        "QRYBLK02"
+//! sums         8 bytes for each of 128 blocks: XXH3-64 of the block, seeded with its number in the object; 0: absent
 //! zeros        up to 4096
-//! blocks       at 4096 + n * 16384
+//! blocks       at 4096 + n * 8192
 //! ``` Nothing is synced. If a block is lost in a crash, its checksum does not match, and the block is fetched again.
 
 use std::fs::{File, OpenOptions};
@@ -16,9 +16,9 @@ use std::sync::Mutex;
 use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::{BLOCK_BYTES, EXTENT_BLOCKS, lock};
+use super::{BLOCK_BYTES, BlockSet, EXTENT_BLOCKS, lock};
 
-const MAGIC: &[u8; 8] = b"QRYBLK01";
+const MAGIC: &[u8; 8] = b"QRYBLK02";
 const SUM_BYTES: usize = 8;
 const HEADER_BYTES: usize = MAGIC.len() + EXTENT_BLOCKS * SUM_BYTES;
 /// Offset of the first block.
@@ -69,9 +69,9 @@ impl ExtentFile {
     }
 
     /// Blocks with a checksum, as a bit set.
-    pub(super) fn present(&self) -> u64 {
+    pub(super) fn present(&self) -> BlockSet {
         let sums = lock(&self.sums);
-        sums.iter().enumerate().fold(0, |bits, (at, sum)| bits | u64::from(*sum != 0) << at)
+        sums.iter().enumerate().fold(0, |bits, (at, sum)| bits | BlockSet::from(*sum != 0) << at)
     }
 
     /// Writes neighbouring blocks, starting with block `block` of the object; the last may be short.

@@ -1,6 +1,6 @@
 //! Cache of remote objects' blocks on the local disk.
 //!
-//! Objects never change, so a cached block never becomes stale. Reads are split into blocks of 16 KiB. Cached blocks
+//! Objects never change, so a cached block never becomes stale. Reads are split into blocks of 8 KiB. Cached blocks
 //! are read and verified against their checksums. The others are fetched and stored: neighbouring blocks as one run,
 //! and all runs concurrently. Two readers never fetch the same block at the same time. Blocks live in files of up to 1
 //! MiB ([`extent`]), which are evicted one by one when the cache or the disk is full ([`eviction`]). No search depends
@@ -35,8 +35,8 @@ use crate::reads::{self, ReadFigures};
 
 /// Size of a cached block, equal to that of a checksum block of remote objects.
 const BLOCK_BYTES: u64 = crate::s3::BLOCK_BYTES;
-/// Blocks per file.
-const EXTENT_BLOCKS: usize = 64;
+/// Blocks per file, one bit each in a [`BlockSet`].
+const EXTENT_BLOCKS: usize = BlockSet::BITS as usize;
 /// Maximum open files.
 const FILES_MAX: usize = 512;
 /// Maximum gap between two runs of missing blocks; a smaller gap is fetched too, to save a request.
@@ -86,16 +86,19 @@ struct Counters {
     failed_writes: AtomicU64,
 }
 
+/// Blocks of a file, as a bit set.
+type BlockSet = u128;
+
 /// A file: the name of its object and its number within it.
 type Key = (Arc<str>, u32);
 
 /// State of a file.
 #[derive(Debug, Default)]
 struct Extent {
-    /// Cached blocks, as a bit set; unknown until the file is opened.
-    present: u64,
-    /// Blocks that readers are fetching, as a bit set.
-    coming: u64,
+    /// Cached blocks; unknown until the file is opened.
+    present: BlockSet,
+    /// Blocks that readers are fetching.
+    coming: BlockSet,
     /// Whether the file was opened or created since the start.
     is_known: bool,
 }
@@ -457,10 +460,12 @@ impl CachedObject {
         if let Some(source) = &*source {
             return Ok(Arc::clone(source));
         }
+        // A search that sees its requests grow knows that it waits for one.
+        reads::note(ReadFigures { requests: 1, ..ReadFigures::default() });
         let start = self.cache.clock.elapsed_ns();
         let opened = (self.source.open)().map_err(|error| failed(error.to_string()))?;
         let waited_ns = self.cache.waited_since(start);
-        reads::note(ReadFigures { requests: 1, waited_ns, ..ReadFigures::default() });
+        reads::note(ReadFigures { waited_ns, ..ReadFigures::default() });
         if opened.len() != self.size {
             return Err(failed(format!("{} has {} bytes, {} were written", self.name, opened.len(), self.size)));
         }
@@ -556,11 +561,12 @@ impl CachedObject {
         for fetches in [&self.cache.counters.fetches, &self.source.fetches] {
             fetches.fetch_add(runs.len() as u64, Ordering::Relaxed);
         }
+        reads::note(ReadFigures { requests: runs.len() as u64, ..ReadFigures::default() });
         let start = self.cache.clock.elapsed_ns();
         let answered = source.read_ranges(&ranges);
-        let (requests, waited_ns) = (runs.len() as u64, self.cache.waited_since(start));
+        let waited_ns = self.cache.waited_since(start);
         let bytes = answered.iter().flatten().map(|bytes| bytes.len() as u64);
-        reads::note(ReadFigures { requests, fetched_bytes: bytes.sum(), waited_ns, ..ReadFigures::default() });
+        reads::note(ReadFigures { fetched_bytes: bytes.sum(), waited_ns, ..ReadFigures::default() });
         let fetched = answered?;
         for (run, bytes) in runs.iter().zip(&fetched) {
             self.cache.counters.bytes_fetched.fetch_add(bytes.len() as u64, Ordering::Relaxed);
@@ -667,7 +673,7 @@ fn keep_open(state: &mut State, key: &Key, file: &Arc<ExtentFile>) {
 }
 
 /// The file that contains a block, and its bit there.
-fn place_of(name: &Arc<str>, block: u64) -> (Key, u64) {
+fn place_of(name: &Arc<str>, block: u64) -> (Key, BlockSet) {
     let number = block / EXTENT_BLOCKS as u64;
     // The number overflows only for objects of 4 PiB, which do not occur.
     let number = u32::try_from(number).unwrap_or(u32::MAX);
@@ -680,8 +686,8 @@ fn first_block(key: &Key) -> u64 {
 }
 
 /// `count` bits starting at `from`.
-fn bits(from: u64, count: u64) -> u64 {
-    let ones = if count >= 64 { u64::MAX } else { (1 << count) - 1 };
+fn bits(from: u64, count: u64) -> BlockSet {
+    let ones = if count >= u64::from(BlockSet::BITS) { BlockSet::MAX } else { (1 << count) - 1 };
     ones << from
 }
 

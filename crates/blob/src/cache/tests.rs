@@ -137,7 +137,7 @@ fn a_restart_keeps_the_cache_and_an_object_can_be_forgotten() {
 #[test]
 fn what_is_damaged_cut_or_gone_is_fetched_again() {
     let folder = tempfile::tempdir().unwrap();
-    let remote = Remote::of(130 * BLOCK as usize);
+    let remote = Remote::of((2 * EXTENT_BLOCKS + 2) * BLOCK as usize);
     for (at, harm) in (0..).zip(["flip", "sum", "cut", "magic", "remove", "flip open"]) {
         let name = format!("v/{at}");
         let whole = |cache: &Arc<BlockCache>| {
@@ -161,8 +161,8 @@ fn what_is_damaged_cut_or_gone_is_fetched_again() {
         whole(&cache);
         let fetched: u64 = remote.fetched().iter().map(|(start, end)| end - start).sum();
         let expected = match harm {
-            "cut" => 61,
-            "magic" | "remove" => 64,
+            "cut" => EXTENT_BLOCKS as u64 - 3,
+            "magic" | "remove" => EXTENT_BLOCKS as u64,
             _ => 1,
         };
         assert_eq!(fetched, expected * BLOCK, "{harm}");

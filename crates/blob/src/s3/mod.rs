@@ -43,14 +43,17 @@ pub use self::traffic::S3Traffic;
 
 /// Threads of the runtime.
 const THREADS: usize = 2;
-/// Bytes read from an object's end when it is opened; enough for the checksums of 100 MB and a part of the object.
+/// Bytes read from an object's end when it is opened without a hint; enough for the checksums of 50 MB and a part of the
+/// object.
 const END_BYTES: u64 = 64 << 10;
+/// Minimum bytes read from an object's end: its footer, some checksums, and the last two blocks.
+const END_BYTES_MIN: u64 = 3 * BLOCK_BYTES;
 /// Maximum bytes read by one request.
-const READ_BYTES_MAX: u64 = 256 * BLOCK_BYTES;
+const READ_BYTES_MAX: u64 = 4 << 20;
 /// Concurrent requests for one range.
 const READS_AT_ONCE: usize = 8;
-/// Concurrent range reads of one call.
-const RANGES_AT_ONCE: usize = 32;
+/// Concurrent range reads of one call: more than the columns of a page usually take.
+const RANGES_AT_ONCE: usize = 64;
 /// Concurrent puts of one call.
 const PUTS_AT_ONCE: usize = 8;
 /// Maximum attempts at a listing.
@@ -154,7 +157,7 @@ impl BlobStore for S3 {
 
     fn open_with_end(&self, name: &str, end_bytes: u64) -> Result<Arc<dyn ReadAt>, BlobError> {
         let (requests, name) = (Arc::clone(&self.core.requests), name.to_owned());
-        let end_bytes = end_bytes.clamp(END_BYTES, READ_BYTES_MAX);
+        let end_bytes = end_bytes.clamp(END_BYTES_MIN, READ_BYTES_MAX);
         let layout = self.core.wait(async move { Layout::read(&requests, name, end_bytes).await })?;
         Ok(Arc::new(S3Object { core: Arc::clone(&self.core), layout: Arc::new(layout) }))
     }
@@ -288,7 +291,7 @@ async fn trailer_of(requests: &Requests, name: &str, end: &Part) -> Result<Optio
 
 /// The whole blocks that came with an object's end; `None` if they do not match their checksums.
 fn whole_blocks(sums: &Sums, end: &Part) -> Option<(u64, Bytes)> {
-    let start = end.start.next_multiple_of(BLOCK_BYTES).min(sums.size());
+    let start = end.start.next_multiple_of(sums.block_bytes()).min(sums.size());
     if start == sums.size() {
         return Some((start, Bytes::new()));
     }

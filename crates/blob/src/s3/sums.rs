@@ -7,16 +7,20 @@
 //!
 //! ```text
 //! bytes        N
-//! sums         8 bytes for each block of 16 KiB: XXH3-64 of the block, seeded with its number
-//! footer       "QRYSUMS1", N as u64, 16384 as u64, XXH3-64 of the sums and of the footer so far
+//! sums         8 bytes for each block of 8 KiB: XXH3-64 of the block, seeded with its number
+//! footer       "QRYSUMS1", N as u64, 8192 as u64, XXH3-64 of the sums and of the footer so far
 //! ```
-//! Numbers are little-endian. The seed detects blocks that were swapped.
+//! Numbers are little-endian. The seed detects blocks that were swapped. Older objects have blocks of 16 KiB; their footer
+//! says so.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// Size of a checksum block.
-pub(crate) const BLOCK_BYTES: u64 = 16 << 10;
+/// Size of a checksum block. A search for an id reads some dozens of places of a few hundred bytes, each as a block, so
+/// that smaller blocks mean fewer bytes.
+pub(crate) const BLOCK_BYTES: u64 = 8 << 10;
+/// Size of a checksum block of older objects.
+const OLDER_BLOCK_BYTES: u64 = 16 << 10;
 /// Size of a footer.
 pub(crate) const FOOTER_BYTES: usize = 32;
 
@@ -25,14 +29,19 @@ const SUM_BYTES: usize = 8;
 
 /// The trailer of an object.
 pub(crate) fn trailer(bytes: &[u8]) -> Bytes {
-    let blocks = bytes.chunks(BLOCK_BYTES as usize);
+    trailer_with(bytes, BLOCK_BYTES)
+}
+
+/// Like [`trailer`], for blocks of this size.
+fn trailer_with(bytes: &[u8], block_bytes: u64) -> Bytes {
+    let blocks = bytes.chunks(block_bytes as usize);
     let mut trailer = BytesMut::with_capacity(blocks.len() * SUM_BYTES + FOOTER_BYTES);
     for (number, block) in (0..).zip(blocks) {
         trailer.put_u64_le(xxh3_64_with_seed(block, number));
     }
     trailer.put_slice(MAGIC);
     trailer.put_u64_le(bytes.len() as u64);
-    trailer.put_u64_le(BLOCK_BYTES);
+    trailer.put_u64_le(block_bytes);
     trailer.put_u64_le(xxh3_64(&trailer));
     trailer.freeze()
 }
@@ -44,6 +53,8 @@ pub(crate) struct Footer {
     pub(crate) size: u64,
     /// Size of the trailer.
     pub(crate) trailer: u64,
+    /// Size of a checksum block.
+    block_bytes: u64,
 }
 
 impl Footer {
@@ -51,13 +62,14 @@ impl Footer {
     pub(crate) fn read(end: &[u8], stored: u64) -> Option<Footer> {
         let footer = end.last_chunk::<FOOTER_BYTES>()?;
         let number = |from: usize| footer[from..].first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes));
-        if !footer.starts_with(MAGIC) || number(16)? != BLOCK_BYTES {
+        let block_bytes = number(16)?;
+        if !footer.starts_with(MAGIC) || ![BLOCK_BYTES, OLDER_BLOCK_BYTES].contains(&block_bytes) {
             return None;
         }
         let size = number(8)?;
-        let sums = size.div_ceil(BLOCK_BYTES).checked_mul(SUM_BYTES as u64)?;
+        let sums = size.div_ceil(block_bytes).checked_mul(SUM_BYTES as u64)?;
         let trailer = sums.checked_add(FOOTER_BYTES as u64)?;
-        (size.checked_add(trailer)? == stored).then_some(Footer { size, trailer })
+        (size.checked_add(trailer)? == stored).then_some(Footer { size, trailer, block_bytes })
     }
 }
 
@@ -65,6 +77,7 @@ impl Footer {
 #[derive(Debug)]
 pub(crate) struct Sums {
     size: u64,
+    block_bytes: u64,
     blocks: Vec<u64>,
 }
 
@@ -77,7 +90,7 @@ impl Sums {
         }
         let sums = body.get(..trailer.len().checked_sub(FOOTER_BYTES)?)?;
         let blocks = sums.as_chunks::<SUM_BYTES>().0.iter().map(|sum| u64::from_le_bytes(*sum)).collect();
-        Some(Sums { size: footer.size, blocks })
+        Some(Sums { size: footer.size, block_bytes: footer.block_bytes, blocks })
     }
 
     /// Size of the object without its trailer.
@@ -85,19 +98,24 @@ impl Sums {
         self.size
     }
 
+    /// Size of a checksum block.
+    pub(crate) fn block_bytes(&self) -> u64 {
+        self.block_bytes
+    }
+
     /// The byte range of the whole blocks that a range touches.
     pub(crate) fn around(&self, offset: u64, len: u64) -> std::ops::Range<u64> {
-        let start = offset / BLOCK_BYTES * BLOCK_BYTES;
-        let end = (offset + len).next_multiple_of(BLOCK_BYTES).min(self.size);
+        let start = offset / self.block_bytes * self.block_bytes;
+        let end = (offset + len).next_multiple_of(self.block_bytes).min(self.size);
         start..end.max(start)
     }
 
     /// Whether these are the object's bytes starting at block boundary `start`; the last block must be whole.
     pub(crate) fn match_bytes(&self, start: u64, bytes: &[u8]) -> bool {
-        debug_assert!(start.is_multiple_of(BLOCK_BYTES), "{start} is inside a block");
-        let first = start / BLOCK_BYTES;
-        (first..).zip(bytes.chunks(BLOCK_BYTES as usize)).all(|(number, block)| {
-            let whole = self.size.saturating_sub(number * BLOCK_BYTES).min(BLOCK_BYTES);
+        debug_assert!(start.is_multiple_of(self.block_bytes), "{start} is inside a block");
+        let first = start / self.block_bytes;
+        (first..).zip(bytes.chunks(self.block_bytes as usize)).all(|(number, block)| {
+            let whole = self.size.saturating_sub(number * self.block_bytes).min(self.block_bytes);
             let sum = usize::try_from(number).ok().and_then(|number| self.blocks.get(number));
             block.len() as u64 == whole && sum == Some(&xxh3_64_with_seed(block, number))
         })
@@ -113,6 +131,20 @@ mod tests {
     fn read(object: &[u8]) -> Option<(Sums, Footer)> {
         let footer = Footer::read(object, object.len() as u64)?;
         Some((Sums::read(&object[footer.size as usize..], footer)?, footer))
+    }
+
+    #[test]
+    fn older_objects_have_larger_blocks() {
+        let block = OLDER_BLOCK_BYTES as usize;
+        for size in [0, 1, block, 2 * block + 1] {
+            let bytes: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
+            let object = [&bytes[..], &trailer_with(&bytes, OLDER_BLOCK_BYTES)].concat();
+            let (sums, _) = read(&object).expect("a trailer");
+            assert_eq!((sums.size(), sums.block_bytes()), (size as u64, OLDER_BLOCK_BYTES));
+            assert!(sums.match_bytes(0, &bytes));
+            assert_eq!(sums.around(BLOCK_BYTES, 1), 0..OLDER_BLOCK_BYTES.min(size as u64));
+        }
+        assert!(read(&[&[7; 9][..], &trailer_with(&[7; 9], 4_096)].concat()).is_none(), "an unknown size of blocks");
     }
 
     fn with_trailer(bytes: &[u8]) -> Vec<u8> {

@@ -10,8 +10,11 @@ use quarry_stdx::number::u32_of;
 
 use crate::block::{BlockKind, BlockRef};
 use crate::columns::counts;
+use crate::columns::shared_dictionary::{MAX_SHARED_BYTES, SharedAt};
 use crate::columns::{MAX_POOL_BYTES, MAX_POOLS, MAX_TEMPLATE_PARTS};
+use crate::error::BucketError;
 use crate::limits::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES};
+use crate::source::ObjectSource;
 use crate::templates::{VALUE_SET_BYTES_MAX, VALUE_SET_MAX};
 use crate::wire::{Cursor, Malformed, put_bytes, put_signed, put_varint};
 
@@ -24,6 +27,7 @@ const STORED_NOWHERE: u8 = 0;
 const STORED_IN_POOL: u8 = 1;
 const STORED_IN_BLOCKS: u8 = 2;
 const STORED_SHARED: u8 = 3;
+const SHARED_IN_RUNS: u8 = 4;
 
 /// Flag bits before the counts of a column. In order of the constants: the column has a value for every value of its
 /// parent; each value can stand between JSON quotes; each value is a JSON scalar; the texts of the dictionary follow.
@@ -71,7 +75,7 @@ pub(crate) enum ChunkLocations {
     Blocks { offset: u64, lens: Vec<u32> },
     /// Chunks of codes into a bucket-wide dictionary, in consecutive blocks, one per page. All columns that are
     /// components of the same entries share these blocks.
-    Shared { dictionary: BlockRef, component: u32, offset: u64, lens: Vec<u32> },
+    Shared { dictionary: SharedAt, component: u32, offset: u64, lens: Vec<u32> },
 }
 
 /// Location of a dictionary's texts.
@@ -101,17 +105,38 @@ pub(crate) fn has_single_value(kind: &ColumnKind) -> bool {
 }
 
 impl Layout {
-    /// Blocks in the column layout block that several columns or slabs share; some occur more than once.
-    pub(crate) fn shared_blocks(&self) -> Vec<BlockRef> {
+    /// The shared dictionaries that the columns use, in the order of their offsets.
+    pub(crate) fn shared_dictionaries(&self) -> Vec<SharedAt> {
+        let used = self.stored.iter().filter_map(|column| match &column.values {
+            ChunkLocations::Shared { dictionary, .. } => Some(*dictionary),
+            _ => None,
+        });
+        let mut used: Vec<SharedAt> = used.collect();
+        used.sort_unstable_by_key(|at| at.block.offset);
+        used.dedup();
+        used
+    }
+
+    /// Directories of the shared dictionaries that are stored in runs. The slab head lists them, so that a version that
+    /// cannot read them reports a newer bucket.
+    pub(crate) fn run_directories(&self) -> Vec<BlockRef> {
+        self.shared_dictionaries().into_iter().filter(SharedAt::has_runs).map(|at| at.block).collect()
+    }
+
+    /// Blocks that several columns or slabs share; some occur more than once. Reads the directories of shared
+    /// dictionaries.
+    pub(crate) fn shared_blocks(&self, source: &ObjectSource) -> Result<Vec<BlockRef>, BucketError> {
         let mut blocks = Vec::new();
+        for at in self.shared_dictionaries() {
+            blocks.extend(at.blocks(source)?);
+        }
         for column in &self.stored {
-            if let ChunkLocations::Shared { dictionary, offset, lens, .. } = &column.values {
-                blocks.push(*dictionary);
+            if let ChunkLocations::Shared { offset, lens, .. } = &column.values {
                 let all = (0..lens.len()).map(|page| ChunkLocations::block_of(*offset, lens, page));
                 blocks.extend(all.filter(|at| at.stored_len > 0));
             }
         }
-        blocks
+        Ok(blocks)
     }
 
     /// Blocks in the column layout block other than the shared ones.
@@ -304,7 +329,7 @@ impl StoredColumn {
             ChunkLocations::Pooled { lens, .. } | ChunkLocations::Blocks { lens, .. } => sum(lens),
             ChunkLocations::Shared { component: 1.., .. } => 0,
             ChunkLocations::Shared { dictionary, lens, .. } => {
-                sum(lens) + if counts(*dictionary) { u64::from(dictionary.stored_len) } else { 0 }
+                sum(lens) + if counts(dictionary.block) { dictionary.stored_bytes() } else { 0 }
             }
         };
         values
@@ -337,8 +362,11 @@ impl StoredColumn {
                 put_lens(lens, out);
             }
             ChunkLocations::Shared { dictionary, component, offset, lens } => {
-                out.push(STORED_SHARED);
-                put_block_ref(dictionary, out);
+                out.push(if dictionary.has_runs() { SHARED_IN_RUNS } else { STORED_SHARED });
+                put_block_ref(&dictionary.block, out);
+                if dictionary.has_runs() {
+                    put_varint(out, dictionary.run_bytes);
+                }
                 put_varint(out, u64::from(*component));
                 put_varint(out, *offset);
                 put_lens(lens, out);
@@ -382,8 +410,8 @@ impl StoredColumn {
             STORED_IN_BLOCKS => {
                 ChunkLocations::Blocks { offset: cursor.varint("offset of a column")?, lens: read_lens(cursor)? }
             }
-            STORED_SHARED if matches!(kind, ColumnKind::Numbers { .. }) => ChunkLocations::Shared {
-                dictionary: read_block_ref(cursor, BlockKind::SharedDictionary)?,
+            STORED_SHARED | SHARED_IN_RUNS if matches!(kind, ColumnKind::Numbers { .. }) => ChunkLocations::Shared {
+                dictionary: read_shared_at(cursor, form == SHARED_IN_RUNS)?,
                 component: cursor.count32("component of an entry", usize::from(u8::MAX))?,
                 offset: cursor.varint("offset of a column")?,
                 lens: read_lens(cursor)?,
@@ -395,6 +423,18 @@ impl StoredColumn {
             _ => None,
         };
         Ok(StoredColumn { counts, values, dictionary })
+    }
+}
+
+fn read_shared_at(cursor: &mut Cursor<'_>, has_runs: bool) -> Result<SharedAt, Malformed> {
+    if !has_runs {
+        return Ok(SharedAt { block: read_block_ref(cursor, BlockKind::SharedDictionary)?, run_bytes: 0 });
+    }
+    let block = read_block_ref(cursor, BlockKind::SharedDictionaryDirectory)?;
+    let run_bytes = cursor.count("bytes of the runs of a shared dictionary", MAX_SHARED_BYTES)? as u64;
+    match run_bytes <= block.offset {
+        true => Ok(SharedAt { block, run_bytes }),
+        false => Err(Malformed(format!("{run_bytes} bytes of runs precede a directory at byte {}", block.offset))),
     }
 }
 

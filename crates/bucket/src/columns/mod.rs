@@ -30,7 +30,7 @@ pub(crate) use read::PageFacts;
 pub(crate) use read::SlabColumns;
 pub use read::TemplatePage;
 pub(crate) use rebuild::TextBuffer;
-pub(crate) use shared_dictionary::{SharedCache, SharedColumns, SharedDictionary};
+pub(crate) use shared_dictionary::{FewEntries, SharedCache, SharedColumns, SharedDictionary};
 pub(crate) use write::{has_consistent_lengths, layout_content, write_columns};
 
 /// Encoded size up to which the values of a column, or the texts of a dictionary, are stored in a pool.

@@ -2,7 +2,7 @@
 //!
 //! Only the values of these rows are read from each column ([`super::random_access`]). A value is found by counting the
 //! templates before it. In a shared dictionary, only the values of these rows are looked up, because each look-up may
-//! be a cache miss. Results are kept with the page, because several columns of the same rows are usually requested. The
+//! be a cache miss; only the runs with these values are read, all at once. Results are kept with the page, because several columns of the same rows are usually requested. The
 //! reverse look-up finds the rows of values from their positions.
 
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use bytes::Bytes;
 use quarry_event::template::{ColumnKind, ColumnValues, PageColumn, TEXT_COLUMN, Texts};
 use quarry_stdx::number::u32_of;
 
-use crate::columns::SharedDictionary;
+use crate::columns::FewEntries;
 use crate::columns::codec::needs_times;
 use crate::columns::layout::ChunkLocations;
 use crate::columns::random_access::{CodesReader, NumbersReader, TextsReader};
-use crate::columns::read::{SlabColumns, TemplatePage};
+use crate::columns::read::{Extent, SlabColumns, TemplatePage};
 use crate::columns::rebuild::NO_VARIABLE;
 use crate::error::BucketError;
 
@@ -32,7 +32,7 @@ enum LazyColumn {
     Texts(TextsReader),
     Shared {
         codes: CodesReader,
-        dictionary: Arc<SharedDictionary>,
+        dictionary: FewEntries,
         component: u32,
     },
 }
@@ -57,8 +57,9 @@ impl TemplatePage {
     /// The texts of a column in a few rows. Every row must have a value.
     pub(super) fn point_read_texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, BucketError> {
         let columns = self.columns.clone();
-        self.fetch_descendants(column)?;
+        self.fetch_descendants(column, Extent::Few)?;
         self.point_reads.counts.clear();
+        self.fetch_entries(&columns, &columns.with_descendants(column), rows)?;
         let (mut out, mut ends) = (Vec::new(), Vec::with_capacity(rows.len()));
         for row in rows {
             let Some(place) = self.value_position(&columns, column, *row)? else {
@@ -81,6 +82,7 @@ impl TemplatePage {
             return self.column(column);
         }
         self.point_reads.counts.clear();
+        self.fetch_entries(&columns, &[column], rows)?;
         let mut found = Vec::with_capacity(rows.len());
         let (mut codes, mut numbers) = (Vec::new(), Vec::new());
         let (mut bytes, mut ends) = (Vec::new(), Vec::new());
@@ -102,6 +104,32 @@ impl TemplatePage {
             ColumnKind::Texts => ColumnValues::Texts { bytes: bytes.into(), ends },
         };
         Ok(Arc::new(PageColumn { rows: Some(found.into()), values }))
+    }
+
+    /// If a search reads ahead, fetches the runs of shared dictionaries with the values of some columns in these rows,
+    /// so that they are not fetched one after the other.
+    fn fetch_entries(&mut self, columns: &SlabColumns, among: &[u32], rows: &[u32]) -> Result<(), BucketError> {
+        if self.source.read_ahead().is_none() {
+            return Ok(());
+        }
+        let stored = |column: u32| columns.layout.stored.get(column as usize).map(|stored| &stored.values);
+        let mut ranges = Vec::new();
+        let mut seen = Vec::new();
+        for column in among.iter().copied() {
+            // Components of the same entries have the same codes.
+            let Some(ChunkLocations::Shared { dictionary, offset, .. }) = stored(column) else { continue };
+            if !dictionary.has_runs() || seen.contains(offset) {
+                continue;
+            }
+            seen.push(*offset);
+            for row in rows {
+                let Some(place) = self.value_position(columns, column, *row)? else { continue };
+                let LazyColumn::Shared { codes, dictionary, .. } = self.lazy_column(columns, column)? else { break };
+                let range = codes.get(place).map(|code| dictionary.missing(code));
+                ranges.extend(self.position().map_malformed(range)?);
+            }
+        }
+        self.source.fetch_for_search(ranges)
     }
 
     /// Rows of the values at these ascending positions of a column.
@@ -250,10 +278,11 @@ impl TemplatePage {
             LazyColumn::Codes(codes) => codes.get(place).map(Value::Code),
             LazyColumn::Numbers(numbers) => numbers.get(place).map(Value::Number),
             LazyColumn::Texts(texts) => texts.get(place).map(Value::Text),
-            LazyColumn::Shared { codes, dictionary, component } => match codes.get(place) {
-                Ok(code) => dictionary.number(*component, code).map(Value::Number).ok_or_else(missing),
-                Err(error) => Err(error),
-            },
+            LazyColumn::Shared { codes, dictionary, component } => {
+                let (code, dictionary, component) = (codes.get(place), dictionary.clone(), *component);
+                let code = self.position().map_malformed(code)?;
+                dictionary.number(&self.source, component, code)?.map(Value::Number).ok_or_else(missing)
+            }
             LazyColumn::Decoded(whole) => decoded_value(&whole.values, place).ok_or_else(missing),
         };
         self.position().map_malformed(value)
@@ -293,8 +322,8 @@ impl TemplatePage {
                 _ => self.open_decoded(column),
             };
         }
-        let (chunk, place) = self.stored_chunk(column)?;
-        if let Some((dictionary, component)) = columns.shared_dictionary(&self.source, column)? {
+        let (chunk, place) = self.stored_chunk(column, Extent::Few)?;
+        if let Some((dictionary, component)) = columns.shared_for_few(&self.source, column)? {
             let codes = place.map_malformed(CodesReader::read(&chunk, count, dictionary.len()))?;
             return Ok(LazyColumn::Shared { codes, dictionary, component });
         }

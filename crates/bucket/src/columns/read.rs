@@ -19,7 +19,7 @@ use crate::columns::dictionary::decode_dictionary;
 use crate::columns::layout::{ChunkLocations, DictionaryLocation, Layout};
 use crate::columns::point_reads::PointReads;
 use crate::columns::rebuild::RebuildPlans;
-use crate::columns::shared_dictionary::{SharedCache, SharedDictionary};
+use crate::columns::shared_dictionary::{FewEntries, SharedCache, SharedDictionary};
 use crate::columns::{MAX_LAYOUT_BYTES, MAX_POOL_BYTES};
 use crate::error::{BlockPosition, BucketError};
 use crate::integers::{decode_integers, frame_contains, range_of};
@@ -31,6 +31,14 @@ use crate::source::ObjectSource;
 const MAX_READ_AHEAD_BYTES: u64 = 8 << 20;
 /// Maximum bytes of an encoded dictionary besides its texts: two lengths per text and some headers.
 const MAX_DICTIONARY_BYTES: usize = MAX_SLAB_RAW_BYTES + 16 * crate::limits::MAX_SLAB_EVENTS + 64;
+
+/// Amount of values of a column that are about to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// A few, so that only some entries of a shared dictionary are needed.
+    Few,
+    All,
+}
 
 /// The opened columns of one slab.
 #[derive(Debug)]
@@ -114,12 +122,14 @@ impl SlabColumns {
     }
 
     /// If a search reads ahead, fetches the chunks of some columns in a page and in the pages that it will read next,
-    /// with their pools and dictionaries.
+    /// with their pools and dictionaries. If `extent` is few, a shared dictionary's directory is fetched instead of
+    /// the whole.
     pub(super) fn fetch_for_search(
         &self,
         source: &ObjectSource,
         columns: impl Iterator<Item = u32>,
         page: usize,
+        extent: Extent,
     ) -> Result<(), BucketError> {
         let Some(search) = source.read_ahead() else { return Ok(()) };
         let columns: Vec<u32> = columns.filter(|column| !self.is_available(source, *column, page)).collect();
@@ -129,20 +139,22 @@ impl SlabColumns {
         let pages = search.pages_to_fetch(page);
         let mut ranges = Vec::new();
         for column in search.with_earlier_columns(columns) {
-            self.add_values(column, &pages, &mut ranges);
+            self.add_values(column, &pages, extent, &mut ranges);
         }
         source.fetch_for_search(ranges)
     }
 
     /// If a search reads only a page or two of the slab, fetches all columns of a page at once. This takes no longer
-    /// than fetching one column. Bucket-wide dictionaries are large and are fetched only on request.
+    /// than fetching one column. Bucket-wide dictionaries are large, so what is needed of them is fetched on request.
     pub(crate) fn fetch_page_for_search(&self, source: &ObjectSource, page: usize) -> Result<(), BucketError> {
         let Some(search) = source.read_ahead().filter(|search| search.is_for_few_events()) else { return Ok(()) };
         let mut ranges = search.block_ranges_to_fetch(page, &|kind| matches!(kind, BlockKind::Time | BlockKind::Meta));
         for (column, stored) in (0u32..).zip(&self.layout.stored) {
             match &stored.values {
-                ChunkLocations::Shared { offset, lens, .. } => add_chunks(*offset, lens, &[page], &mut ranges),
-                _ => self.add_values(column, &[page], &mut ranges),
+                ChunkLocations::Shared { offset, lens, dictionary, .. } if !dictionary.has_runs() => {
+                    add_chunks(*offset, lens, &[page], &mut ranges);
+                }
+                _ => self.add_values(column, &[page], Extent::Few, &mut ranges),
             }
         }
         source.fetch_for_search(ranges)
@@ -163,7 +175,7 @@ impl SlabColumns {
 
     /// Adds the ranges of a column's values in some pages, and of its pool and dictionary if these were not read
     /// before.
-    fn add_values(&self, column: u32, pages: &[usize], ranges: &mut Vec<Range<u64>>) {
+    fn add_values(&self, column: u32, pages: &[usize], extent: Extent, ranges: &mut Vec<Range<u64>>) {
         let Some(stored) = self.layout.stored.get(column as usize) else { return };
         match &stored.values {
             ChunkLocations::Constant => {}
@@ -171,9 +183,10 @@ impl SlabColumns {
             ChunkLocations::Blocks { offset, lens } => add_chunks(*offset, lens, pages, ranges),
             ChunkLocations::Shared { offset, lens, dictionary, .. } => {
                 add_chunks(*offset, lens, pages, ranges);
-                if !self.shared.is_decoded(*dictionary) {
-                    ranges.push(dictionary.range());
-                }
+                ranges.extend(match extent {
+                    Extent::All => self.shared.missing(dictionary),
+                    Extent::Few => self.shared.missing_for_few(dictionary),
+                });
             }
         }
         let is_read = self.dictionaries.get(column as usize).is_some_and(|read| read.get().is_some());
@@ -238,7 +251,21 @@ impl SlabColumns {
     ) -> Result<Option<(Arc<SharedDictionary>, u32)>, BucketError> {
         match self.layout.stored.get(column as usize).map(|stored| &stored.values) {
             Some(ChunkLocations::Shared { dictionary, component, .. }) => {
-                Ok(Some((self.shared.get(source, *dictionary, self.place)?, *component)))
+                Ok(Some((self.shared.whole(source, dictionary)?, *component)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Like [`SlabColumns::shared`], for reading a few values.
+    pub(super) fn shared_for_few(
+        &self,
+        source: &ObjectSource,
+        column: u32,
+    ) -> Result<Option<(FewEntries, u32)>, BucketError> {
+        match self.layout.stored.get(column as usize).map(|stored| &stored.values) {
+            Some(ChunkLocations::Shared { dictionary, component, .. }) => {
+                Ok(Some((self.shared.few(source, dictionary)?, *component)))
             }
             _ => Ok(None),
         }
@@ -421,26 +448,23 @@ impl TemplatePage {
         }
         let columns = &self.columns.layout.template_set.columns;
         let chain = std::iter::successors(Some(column), |number| columns.get(*number as usize)?.parent);
-        self.columns.fetch_for_search(
-            &self.source,
-            chain.take_while(|number| self.cached_column(*number).is_none()),
-            self.page,
-        )
+        let unread = chain.take_while(|number| self.cached_column(*number).is_none());
+        self.columns.fetch_for_search(&self.source, unread, self.page, Extent::All)
     }
 
     /// Fetches the blocks of a column and of all columns below it.
-    pub(super) fn fetch_descendants(&self, column: u32) -> Result<(), BucketError> {
+    pub(super) fn fetch_descendants(&self, column: u32, extent: Extent) -> Result<(), BucketError> {
         if self.source.read_ahead().is_none() {
             return Ok(());
         }
         let unread =
             self.columns.with_descendants(column).into_iter().filter(|number| self.cached_column(*number).is_none());
-        self.columns.fetch_for_search(&self.source, unread, self.page)
+        self.columns.fetch_for_search(&self.source, unread, self.page, extent)
     }
 
     /// Fetches the blocks of several columns.
     pub(crate) fn fetch_columns(&self, columns: impl Iterator<Item = u32>) -> Result<(), BucketError> {
-        self.columns.fetch_for_search(&self.source, columns, self.page)
+        self.columns.fetch_for_search(&self.source, columns, self.page, Extent::All)
     }
 
     /// The column, if it was read before.
@@ -468,14 +492,14 @@ impl TemplatePage {
         if count == 0 {
             return Ok(empty_values(kind));
         }
-        let (chunk, place) = self.stored_chunk(column)?;
+        let (chunk, place) = self.stored_chunk(column, Extent::All)?;
         if matches!(kind, ColumnKind::Numbers { .. }) && needs_times(&chunk) {
             self.read_times()?;
         }
         if let (ChunkLocations::Shared { dictionary, component, .. }, ColumnKind::Numbers { min, max, .. }) =
             (&columns.layout.stored[column as usize].values, kind)
         {
-            let shared = columns.shared.get(&self.source, *dictionary, self.position())?;
+            let shared = columns.shared.whole(&self.source, dictionary)?;
             let codes = place.map_malformed(decode_codes(&chunk, count, shared.len()))?;
             let Some(numbers) = shared.numbers(*component, &codes) else {
                 return Err(place.corrupt(format!("its entries have no component {component}")));
@@ -496,7 +520,7 @@ impl TemplatePage {
         if count == 0 {
             return Ok(Vec::new());
         }
-        let (chunk, place) = self.stored_chunk(column)?;
+        let (chunk, place) = self.stored_chunk(column, Extent::All)?;
         place.map_malformed(decode_codes(&chunk, count, u32::MAX))
     }
 
@@ -511,12 +535,12 @@ impl TemplatePage {
         {
             return Ok(None);
         }
-        let (chunk, place) = self.stored_chunk(column)?;
+        let (chunk, place) = self.stored_chunk(column, Extent::All)?;
         place.map_malformed(frame_contains(&chunk, count, wanted))
     }
 
     /// The stored chunk of a column that has values.
-    pub(super) fn stored_chunk(&self, column: u32) -> Result<(Bytes, BlockPosition), BucketError> {
+    pub(super) fn stored_chunk(&self, column: u32, extent: Extent) -> Result<(Bytes, BlockPosition), BucketError> {
         let (chunk, place) = match &self.columns.layout.stored[column as usize].values {
             ChunkLocations::Constant => (Bytes::new(), self.position()),
             ChunkLocations::Pooled { pool, start, lens } => {
@@ -525,7 +549,7 @@ impl TemplatePage {
             }
             ChunkLocations::Blocks { offset, lens } | ChunkLocations::Shared { offset, lens, .. } => {
                 let at = ChunkLocations::block_of(*offset, lens, self.page);
-                self.fetch_columns(std::iter::once(column))?;
+                self.columns.fetch_for_search(&self.source, std::iter::once(column), self.page, extent)?;
                 let place = BlockPosition { block: at.kind.name(), offset: at.offset, ..self.position() };
                 let bytes = self.source.fetch_block(place, at.stored_len as usize)?;
                 let range = {

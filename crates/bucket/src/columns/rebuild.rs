@@ -17,7 +17,7 @@ use quarry_stdx::number::u32_of;
 
 use crate::columns::cells::{BATCH_CELLS, CELL_BYTES, Cells};
 use crate::columns::point_reads::POINT_READ_ROWS_MAX;
-use crate::columns::read::{SlabColumns, TemplatePage};
+use crate::columns::read::{Extent, SlabColumns, TemplatePage};
 use crate::error::BucketError;
 use crate::wire::Malformed;
 
@@ -313,7 +313,7 @@ impl TemplatePage {
         show: &mut dyn FnMut(u32, &ColumnValues),
     ) -> Result<(), BucketError> {
         let columns = self.columns.clone();
-        self.fetch_descendants(column)?;
+        self.fetch_descendants(column, Extent::All)?;
         let held = self.collect_with_descendants(column)?;
         for (number, held) in (0u32..).zip(&held) {
             held.iter().for_each(|held| show(number, held.values()));
@@ -373,7 +373,7 @@ impl TemplatePage {
     /// Rebuilds a column in some rows, looking up each value. Only columns that one of the rows needs are read.
     fn texts_of_rows(&mut self, column: u32, rows: &[u32]) -> Result<Texts, BucketError> {
         let columns = self.columns.clone();
-        self.fetch_descendants(column)?;
+        self.fetch_descendants(column, Extent::All)?;
         let mut cursors = Vec::new();
         cursors.resize_with(columns.layout.stored.len(), || None);
         let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(rows.len()));

@@ -110,3 +110,39 @@ pub(crate) fn template_slabs() -> Vec<EventBatch> {
     }
     vec![batch]
 }
+
+/// Two slabs whose sessions recur in both, more of them than a run of a shared dictionary holds.
+pub(crate) fn slabs_with_sessions() -> Vec<EventBatch> {
+    let mut slabs = Vec::new();
+    for slab in 0..2u64 {
+        let mut batch = EventBatch { index_time: 1_795_248_930_000_000_000, ..EventBatch::default() };
+        let metadata = ["main", "web-01", "/var/log/app.log", "app"].map(Into::into);
+        let [index, host, source, sourcetype] = metadata;
+        let meta = batch.intern(&Metadata { index, host, source, sourcetype });
+        for row in 0..4_200u64 {
+            let number = (slab * 4_200 + row).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+            let (first, second) = session(number % 1_500);
+            let text = format!(
+                "level={} session={:08x}-{:04x}-4{:03x}-{:04x}-{:012x} done",
+                ["info", "warn"][(row % 7 / 6) as usize],
+                first >> 32,
+                first >> 16 & 0xffff,
+                first & 0xfff,
+                0x8000 | second >> 50,
+                second & 0xffff_ffff_ffff,
+            );
+            batch.push(text.as_bytes(), 1_795_248_000_000_000_000 + row as i64 * 250_000_000, meta);
+        }
+        slabs.push(batch);
+    }
+    slabs
+}
+
+/// The random bits of a session.
+fn session(number: u64) -> (u64, u64) {
+    let mixed = |number: u64| {
+        let mixed = (number + 1).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (mixed ^ mixed >> 29).wrapping_mul(0x94d0_49bb_1331_11eb)
+    };
+    (mixed(number), mixed(number + (1 << 40)))
+}

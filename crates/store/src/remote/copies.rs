@@ -22,8 +22,12 @@ const PLACES_MAX: usize = 65_536;
 /// Placeholder for the index name in a path.
 const INDEX_NAME: &str = "$_index_name";
 /// The first read of a bucket object covers its last bytes, one of this many. The metadata of all slabs is about this
-/// share of the object, and the block checksums are a tenth of that.
+/// share of the object.
 const SHARE_OF_END: u64 = 200;
+/// Minimum of that: what a reader of a bucket fetches first.
+const OBJECT_END_BYTES: u64 = 64 << 10;
+/// The block checksums behind an object, and the tags of an encrypted one, are each one of this many of its bytes.
+const SHARE_OF_SUMS: u64 = 1_024;
 /// Catalog setting with the id that separates this data directory's objects from others on the same volume.
 pub(crate) const STORE_ID: &str = "store_id";
 
@@ -227,12 +231,14 @@ impl Part {
         }
     }
 
-    /// Number of last bytes that are read when the object is opened: for a bucket object, the metadata of all slabs;
-    /// for a filter none, because the blob store itself reads the block checksums.
+    /// Number of last bytes that are read when the object is opened, with the block checksums behind them: for a bucket
+    /// object, the metadata of all slabs; for a filter, the parameters of its slabs.
     fn end_bytes(self, row: &LiveRow) -> u64 {
         match self {
-            Part::Object => row.object_bytes / SHARE_OF_END,
-            Part::Filter => 0,
+            Part::Object => {
+                (row.object_bytes / SHARE_OF_END + row.object_bytes / SHARE_OF_SUMS / 2).max(OBJECT_END_BYTES)
+            }
+            Part::Filter => 3 * row.filter_bytes / SHARE_OF_SUMS,
         }
     }
 

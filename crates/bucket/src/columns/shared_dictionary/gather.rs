@@ -3,13 +3,14 @@
 use quarry_event::template::NumberFormat;
 use quarry_stdx::number::u32_of;
 
-use crate::block::{BlockKind, BlockRef, BlockWriter};
+use crate::block::{BlockKind, BlockWriter};
 use crate::columns::codec::{Effort, encode_codes, encode_numbers};
 use crate::columns::layout::{ChunkLocations, Layout};
-use crate::columns::shared_dictionary::read::{bit_offsets, encode_entries};
+use crate::columns::shared_dictionary::read::{EntryForm, bit_offsets};
+use crate::columns::shared_dictionary::runs::write_runs;
 use crate::columns::shared_dictionary::table::EntryTable;
 use crate::columns::shared_dictionary::{
-    Component, MAX_COMPONENTS, MAX_ENTRY_BITS, MAX_SHARED_DICTIONARIES, MAX_SHARED_ENTRIES, entry_bits,
+    Component, MAX_COMPONENTS, MAX_ENTRY_BITS, MAX_SHARED_DICTIONARIES, MAX_SHARED_ENTRIES, SharedAt, entry_bits,
 };
 use crate::error::BucketError;
 use crate::integers::width_of;
@@ -236,15 +237,8 @@ impl SharingGroup {
         }
         let start = blocks.object.len();
         let (entries, renamed) = self.table.sorted();
-        let mut dictionary = Vec::new();
-        encode_entries(&entries, &self.components, &mut dictionary);
+        let at = write_runs(&entries, &EntryForm::of(&self.components), blocks)?;
         drop(entries);
-        let at = BlockRef {
-            kind: BlockKind::SharedDictionary,
-            offset: start as u64,
-            stored_len: blocks.write_stored(BlockKind::SharedDictionary, &dictionary),
-        };
-        drop(dictionary);
         let placed = self.write_codes(at, &renamed, blocks)?;
         if blocks.object.len() - start < self.ordinary_bytes - self.ordinary_bytes / CODES_SAVING_DIVISOR {
             return Ok(placed);
@@ -283,7 +277,7 @@ impl SharingGroup {
 
     fn write_codes(
         &self,
-        dictionary: BlockRef,
+        dictionary: SharedAt,
         renamed: &[u32],
         blocks: &mut BlockWriter,
     ) -> Result<Vec<LocatedColumn>, BucketError> {

@@ -6,20 +6,28 @@
 //! differs, so searches treat it as an ordinary number column.
 //!
 //! Numbers that fill one template together, such as the five parts of a UUID, form one entry with several components.
+//!
+//! A dictionary takes megabytes. It is stored in runs of entries, so that the values of a few events are read without
+//! the rest.
 
+mod cache;
 mod gather;
 mod read;
+mod runs;
 mod table;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 use quarry_event::template::NumberFormat;
 
+pub(crate) use cache::{FewEntries, SharedCache};
 pub(crate) use gather::SharedColumns;
-pub(crate) use read::{SharedCache, SharedDictionary};
+pub(crate) use read::SharedDictionary;
 
+use crate::block::{BlockKind, BlockRef};
 use crate::integers::width_of;
-use crate::limits::MAX_PAGE_EVENTS;
 
 /// Maximum entries of a shared dictionary.
 pub(crate) const MAX_SHARED_ENTRIES: usize = 4 << 20;
@@ -27,12 +35,36 @@ pub(crate) const MAX_SHARED_ENTRIES: usize = 4 << 20;
 const MAX_COMPONENTS: usize = 16;
 /// Maximum bits of an entry.
 const MAX_ENTRY_BITS: u32 = u128::BITS;
-/// Number of entries in a run, which is encoded as a unit.
-const ENTRIES_PER_RUN: usize = MAX_PAGE_EVENTS;
 /// Maximum bytes of an encoded dictionary: the bits of every entry, with room for headers.
-const MAX_SHARED_BYTES: usize = MAX_SHARED_ENTRIES * (MAX_ENTRY_BITS as usize / 8 + 8);
+pub(super) const MAX_SHARED_BYTES: usize = MAX_SHARED_ENTRIES * (MAX_ENTRY_BITS as usize / 8 + 8);
 /// Maximum number of shared dictionaries in a bucket.
 pub(crate) const MAX_SHARED_DICTIONARIES: usize = 256;
+
+/// Location of a shared dictionary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SharedAt {
+    /// The directory of its runs; in older buckets, the whole dictionary.
+    pub(crate) block: BlockRef,
+    /// Stored bytes of the runs, which end where the directory starts; 0 in older buckets.
+    pub(crate) run_bytes: u64,
+}
+
+impl SharedAt {
+    /// Whether the dictionary is stored in runs.
+    pub(crate) fn has_runs(&self) -> bool {
+        self.block.kind == BlockKind::SharedDictionaryDirectory
+    }
+
+    /// Byte range of the whole dictionary.
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.block.offset.saturating_sub(self.run_bytes)..self.block.range().end
+    }
+
+    /// Stored bytes of the whole dictionary.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        self.run_bytes + u64::from(self.block.stored_len)
+    }
+}
 
 /// One number of an entry: `base` plus a value of this many bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

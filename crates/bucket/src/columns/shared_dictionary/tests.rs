@@ -1,15 +1,22 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
 use proptest::prelude::*;
-use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat};
+use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat, TEXT_COLUMN};
 use quarry_event::{AnyColumn, EventBatch, PageColumns, PageSet, TermQuery};
 
-use super::read::encode_entries;
+use super::read::{EntryForm, OLDER_RUN_ENTRIES};
+use super::runs::{DictionaryRuns, RUN_ENTRIES, decode_whole, write_runs};
 use super::*;
+use crate::block::BlockWriter;
 use crate::block::tests::ENFORCE_CHECKSUMS;
 use crate::columns::layout::ChunkLocations;
 use crate::columns::tests::batch_of;
-use crate::{BucketReader, EncodeOptions, EncodedBucket, Locators, MemoryObject, TermFilter, encode, verify_against};
+use crate::error::ReadError;
+use crate::source::ObjectSource;
+use crate::{
+    BucketReader, EncodeOptions, EncodedBucket, Locators, MemoryObject, ReadAt, TermFilter, encode, verify_against,
+};
 
 fn pseudo_random(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -173,11 +180,128 @@ fn damaged_dictionaries_are_rejected_or_decoded() {
         changed[at] = changed[at].wrapping_add(1 + (at % 250) as u8);
         let Ok(reader) = BucketReader::open(Arc::new(MemoryObject(changed.into()))) else { continue };
         for slab in 0..reader.slabs().len() {
+            if let Ok(Some(mut page)) = reader.template_page(slab, 0) {
+                drop(page.texts(TEXT_COLUMN, &[5]));
+            }
             drop(reader.read_page(slab, 0, PageColumns::ALL));
             drop(reader.candidate_pages(slab, &TermQuery::Token("0123456789ab".into()), &AnyColumn));
         }
     }
     ENFORCE_CHECKSUMS.set(true);
+}
+
+/// An object that records the ranges read of it.
+struct RecordedObject(MemoryObject, Mutex<Vec<Range<u64>>>);
+
+impl RecordedObject {
+    fn take(&self) -> Vec<Range<u64>> {
+        std::mem::take(&mut self.1.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl ReadAt for RecordedObject {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, ReadError> {
+        let range = offset..offset + len as u64;
+        self.1.lock().unwrap_or_else(PoisonError::into_inner).push(range);
+        self.0.read_at(offset, len)
+    }
+}
+
+#[test]
+fn a_few_values_are_read_from_their_runs_and_many_from_the_whole() {
+    let slabs = slabs(2, 9_000, 20_000);
+    let encoded = compacted(&slabs);
+    let object = Arc::new(RecordedObject(MemoryObject(encoded.object.clone()), Mutex::default()));
+    let reader = BucketReader::open(object.clone()).unwrap();
+    let at = reader.columns(0).unwrap().unwrap().layout.shared_dictionaries()[0];
+    let (whole, runs) = (at.range(), at.blocks(&reader.source).unwrap().len() - 1);
+    let of_dictionary = |ranges: Vec<Range<u64>>| -> Vec<u64> {
+        let within = ranges.into_iter().filter(|range| range.start >= whole.start && range.end <= whole.end);
+        within.map(|range| range.end - range.start).collect()
+    };
+    let text = |slab: usize, page: usize, row: u32| {
+        let mut opened = reader.template_page(slab, page).unwrap().unwrap();
+        let texts = opened.texts(TEXT_COLUMN, &[row]).unwrap();
+        assert_eq!(texts.get(0), slabs[slab].raw(page * crate::MAX_PAGE_EVENTS + row as usize));
+    };
+    object.take();
+    text(0, 1, 77);
+    let read = of_dictionary(object.take());
+    let run = (RUN_ENTRIES * 16) as u64;
+    assert!(read.len() <= 2 && read.iter().sum::<u64>() < run * 5 / 4, "the directory and a run: {read:?}");
+    text(0, 1, 77);
+    assert_eq!(of_dictionary(object.take()), [0u64; 0], "the run is in memory");
+    // Every row needs another run until a quarter of them is in memory.
+    for row in 0..200 {
+        text(1, 0, row);
+    }
+    let read = of_dictionary(object.take());
+    assert!(runs >= 10 && read.len() <= runs / 4 + 1, "{} reads of {runs} runs", read.len());
+    assert_eq!(read.last(), Some(&at.stored_bytes()), "the whole dictionary in one read");
+    let page = reader.read_page(0, 0, PageColumns::ALL).unwrap();
+    assert_eq!(page.raw(4), slabs[0].raw(4));
+    assert_eq!(of_dictionary(object.take()), [0u64; 0], "the dictionary is in memory");
+}
+
+#[test]
+fn the_slab_head_lists_the_directories_of_runs() {
+    let encoded = compacted(&slabs(2, 5_000, 700));
+    let reader = open(&encoded);
+    for slab in 0..2 {
+        let columns = reader.columns(slab).unwrap().unwrap();
+        let expected: Vec<BlockRef> = columns.layout.shared_dictionaries().iter().map(|at| at.block).collect();
+        assert_eq!(reader.parts()[slab].run_directories, expected);
+        assert_eq!(expected.len(), 1);
+    }
+}
+
+/// Encodes entries as older versions did, in one block.
+fn encode_older(entries: &[u128], components: &[Component], out: &mut Vec<u8>) {
+    let form = EntryForm::of(components);
+    form.put(entries.len(), out);
+    entries.chunks(OLDER_RUN_ENTRIES).for_each(|run| form.put_run(run, out));
+}
+
+/// An object of nothing but a dictionary in runs.
+fn in_runs(entries: &[u128], components: &[Component]) -> (Vec<u8>, SharedAt) {
+    let mut blocks = BlockWriter::new(Vec::new(), 1).unwrap();
+    let at = write_runs(entries, &EntryForm::of(components), &mut blocks).unwrap();
+    assert_eq!(at.range(), 0..blocks.object.len() as u64);
+    (blocks.object, at)
+}
+
+#[test]
+fn entries_of_several_runs_come_back() {
+    for count in [1, RUN_ENTRIES - 1, RUN_ENTRIES, RUN_ENTRIES + 1, 3 * RUN_ENTRIES] {
+        let entries: Vec<u128> = (0..count as u128).map(|at| (at * at) << 3 | 5).collect();
+        let (object, at) = in_runs(&entries, &[Component { width: 60, base: 0 }]);
+        let whole = decode_whole(&object, &at).unwrap();
+        let source = ObjectSource::open(Arc::new(MemoryObject(object.clone().into()))).unwrap();
+        let runs = DictionaryRuns::open(&source, &at).unwrap();
+        assert_eq!((whole.len() as usize, runs.len() as usize), (count, count));
+        for (code, entry) in (0u32..).zip(&entries) {
+            assert_eq!(whole.number(0, code), Some(*entry as i64));
+            assert_eq!(runs.number(&source, 0, code).unwrap(), Some(*entry as i64));
+            assert_eq!(runs.missing(code), None);
+        }
+        assert_eq!(runs.number(&source, 0, count as u32).unwrap(), None);
+        assert_eq!(runs.number(&source, 1, 0).unwrap(), None);
+    }
+}
+
+#[test]
+fn every_flipped_bit_of_runs_is_seen() {
+    let entries: Vec<u128> = (0..2_000u128).map(|at| at * 17).collect();
+    let (object, at) = in_runs(&entries, &[Component { width: 20, base: -4 }]);
+    for bit in 0..object.len() * 8 {
+        let mut flipped = object.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        assert!(decode_whole(&flipped, &at).is_err(), "bit {bit}");
+    }
 }
 
 proptest! {
@@ -192,8 +316,10 @@ proptest! {
         entries.sort_unstable();
         entries.dedup();
         let mut encoded = Vec::new();
-        encode_entries(&entries, components, &mut encoded);
+        encode_older(&entries, components, &mut encoded);
         let dictionary = SharedDictionary::decode(&encoded).unwrap();
+        let (object, at) = in_runs(&entries, components);
+        prop_assert_eq!(&decode_whole(&object, &at).unwrap(), &dictionary);
         prop_assert_eq!(dictionary.len() as usize, entries.len());
         let codes: Vec<u32> = (0..dictionary.len()).collect();
         for component in 0..2u32 {
@@ -215,5 +341,24 @@ proptest! {
     #[test]
     fn garbage_returns_errors(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
         drop(SharedDictionary::decode(&bytes));
+    }
+
+    #[test]
+    fn damaged_runs_give_values_or_errors(changes in prop::collection::vec((any::<usize>(), any::<u8>()), 1..4)) {
+        let entries: Vec<u128> = (0..1_500u128).map(|at| at * at * 7).collect();
+        let (mut object, at) = in_runs(&entries, &[Component { width: 20, base: 0 }, Component { width: 30, base: 3 }]);
+        for (place, byte) in changes {
+            let place = place % object.len();
+            object[place] = byte;
+        }
+        ENFORCE_CHECKSUMS.set(false);
+        drop(decode_whole(&object, &at));
+        let source = ObjectSource::open(Arc::new(MemoryObject(object.into()))).unwrap();
+        if let Ok(runs) = DictionaryRuns::open(&source, &at) {
+            for code in [0, 1_023, 1_024, 1_499, u32::MAX] {
+                drop(runs.number(&source, 1, code));
+            }
+        }
+        ENFORCE_CHECKSUMS.set(true);
     }
 }
