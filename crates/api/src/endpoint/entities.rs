@@ -303,7 +303,7 @@ async fn changed(state: &ApiState, conf: &str) -> Result<(), ApiError> {
     let (node, auth, conf) = (state.node.clone(), Arc::clone(&state.auth), conf.to_owned());
     blocking(move || {
         node.configuration_changed(&conf);
-        if conf == AUTHORIZE_CONF {
+        if conf == AUTHORIZE_CONF || conf == super::apps::CONF {
             auth.set_roles(|| node.roles());
         }
     })
