@@ -5,7 +5,7 @@
 //! `local/passwords.conf`, because its secrets are encrypted with a key of this data directory and could not be
 //! decrypted elsewhere.
 //!
-//! Not here: installing packages.
+//! Not here: installing packages ([`crate::app_installs`]).
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
@@ -27,13 +27,13 @@ const EXTENSION: &str = ".spl";
 /// The file of an app that packages omit.
 const SECRETS: &str = "local/passwords.conf";
 /// Maximum total size of the files of a packed app, in bytes.
-const APP_BYTES_MAX: u64 = 256 << 20;
+pub(crate) const APP_BYTES_MAX: u64 = 256 << 20;
 /// Maximum bytes of all packages.
 const PACKAGES_BYTES_MAX: u64 = 1 << 30;
 /// Maximum number of files and folders of a packed app.
-const ENTRIES_MAX: usize = 20_000;
+pub(crate) const ENTRIES_MAX: usize = 20_000;
 /// Maximum nesting depth of a packed app's folders.
-const DEPTH_MAX: usize = 32;
+pub(crate) const DEPTH_MAX: usize = 32;
 /// Readable and writable by the owner alone.
 const PRIVATE_MODE: u32 = 0o600;
 /// Random bytes in the name of an unfinished package.

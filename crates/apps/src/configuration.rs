@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use quarry_conf::{ConfSource, Layer, Layers, Namespace, ObjectAccess, Readable, Reader, Readership, Sharing, View};
 use quarry_stdx::{Fault, log};
 
-use crate::folders::{app_name, folders_in, user_folder};
+use crate::folders::{app_name, enabled_apps, is_disabled, user_folder};
 use crate::objects::APP_DEFAULT;
 
 /// Maximum size of a conf file in bytes.
@@ -26,7 +26,7 @@ pub fn read(data_dir: &Path) -> Layers {
 /// Read permissions in the metadata of all apps.
 pub fn read_readership(data_dir: &Path) -> Readership {
     let access = |folder: PathBuf| (app_name(&folder), access_of(&folder));
-    Readership::new(folders_in(&data_dir.join("etc/apps")).into_iter().map(access))
+    Readership::new(enabled_apps(data_dir).into_iter().map(access))
 }
 
 /// Read and write permissions of an app's shared objects.
@@ -68,6 +68,11 @@ pub fn read_view(data_dir: &Path, namespace: Namespace, readable: &Readable) -> 
             apps.join(app).display()
         )));
     }
+    if is_disabled(&apps.join(app)) {
+        return Err(Fault::not_found(format!(
+            "the app {app} is disabled: enable it with a POST to apps/local/{app}/enable"
+        )));
+    }
     let mut sources = sources(data_dir);
     if let Some(folder) = user_folder(data_dir, &namespace) {
         collect(&folder.join("local"), Layer::User, Some(app.to_owned()), &mut sources);
@@ -76,7 +81,7 @@ pub fn read_view(data_dir: &Path, namespace: Namespace, readable: &Readable) -> 
         let text = |file: &str| read_text(&folder.join("metadata").join(file)).unwrap_or_default();
         (app_name(&folder), Sharing::new(&text("default.meta"), &text("local.meta")))
     };
-    let view = View::new(namespace, folders_in(&apps).into_iter().map(sharing));
+    let view = View::new(namespace, enabled_apps(data_dir).into_iter().map(sharing));
     Ok((Layers::for_view(sources, &view, readable), view))
 }
 
@@ -84,7 +89,7 @@ fn sources(data_dir: &Path) -> Vec<ConfSource> {
     let mut sources = Vec::new();
     let etc = data_dir.join("etc");
     collect(&etc.join("system/local"), Layer::SystemLocal, None, &mut sources);
-    for app in folders_in(&etc.join("apps")) {
+    for app in enabled_apps(data_dir) {
         let name = app.file_name().map(|name| name.to_string_lossy().into_owned());
         collect(&app.join("default"), Layer::AppDefault, name.clone(), &mut sources);
         collect(&app.join("local"), Layer::AppLocal, name, &mut sources);

@@ -1,8 +1,13 @@
 //! Folders of apps and users in order of precedence, and which app defines a stanza.
+//!
+//! Hidden folders of `etc/apps` are not apps: they contain apps that are being installed or removed. A disabled app
+//! (`state = disabled` in the stanza `install` of its app.conf) is installed, but nothing in it takes effect.
 
 use std::path::{Path, PathBuf};
 
-use quarry_conf::{Namespace, View};
+use quarry_conf::{Conf, Namespace, View};
+
+use crate::configuration::read_text;
 
 /// The folder of a user's private files in the app, if any.
 pub fn user_folder(data_dir: &Path, namespace: &Namespace) -> Option<PathBuf> {
@@ -10,11 +15,35 @@ pub fn user_folder(data_dir: &Path, namespace: &Namespace) -> Option<PathBuf> {
     folder.is_dir().then_some(folder)
 }
 
-/// Folders of apps in order of precedence: all by name, or those of a view in its order.
+/// Folders of all installed apps by name, disabled ones included.
+pub fn installed_apps(data_dir: &Path) -> Vec<PathBuf> {
+    let mut apps = folders_in(&data_dir.join("etc/apps"));
+    apps.retain(|app| !app_name(app).starts_with('.'));
+    apps
+}
+
+/// Folders of the apps by name that take effect.
+pub fn enabled_apps(data_dir: &Path) -> Vec<PathBuf> {
+    let mut apps = installed_apps(data_dir);
+    apps.retain(|app| !is_disabled(app));
+    apps
+}
+
+/// Whether an app is disabled.
+pub fn is_disabled(app: &Path) -> bool {
+    let state = ["local", "default"].into_iter().find_map(|layer| {
+        let (conf, _) = Conf::parse("app.conf", &read_text(&app.join(layer).join("app.conf"))?);
+        conf.stanza("install")?.get("state").map(str::to_owned)
+    });
+    state.is_some_and(|state| state == "disabled")
+}
+
+/// Folders of enabled apps in order of precedence: all by name, or those of a view in its order.
 pub fn app_folders(data_dir: &Path, view: Option<&View>) -> Vec<PathBuf> {
     let apps = data_dir.join("etc/apps");
     match view {
-        None => folders_in(&apps),
+        None => enabled_apps(data_dir),
+        // A view has enabled apps only.
         Some(view) => view.apps().map(|app| apps.join(app)).filter(|folder| folder.is_dir()).collect(),
     }
 }

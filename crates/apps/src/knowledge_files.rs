@@ -51,7 +51,7 @@ impl KnowledgeFiles {
 
 /// Data models of all apps.
 fn all_models(data_dir: &Path, readable: &Readable) -> BTreeMap<String, PathBuf> {
-    let apps = sorted_paths(&data_dir.join("etc/apps"));
+    let apps = app_folders(data_dir, None);
     let folders = ["default", "local"].into_iter().flat_map(|layer| apps.iter().map(move |app| (app, layer)));
     let readable_of = |(app, layer): (&PathBuf, &str)| {
         let app_name = app_name(app);

@@ -9,6 +9,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod address_database;
+pub mod app_installs;
 pub mod app_packages;
 mod collection_tables;
 mod configuration;
@@ -19,6 +20,7 @@ mod lookup_files;
 pub mod objects;
 pub mod run_file;
 mod secret;
+mod tar_reader;
 
 pub use address_database::AddressDatabase;
 pub use configuration::{

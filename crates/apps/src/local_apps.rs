@@ -2,7 +2,7 @@
 //!
 //! The attributes of an app are in `app.conf`: `[ui]`, `[launcher]` and `[install]`, `local` over `default`. An app to
 //! be removed is first renamed, while no other change is running, so that a half-removed app is never visible. Not
-//! here: packing ([`crate::app_packages`]) and installing archives.
+//! here: packing ([`crate::app_packages`]) and installing archives ([`crate::app_installs`]).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,11 +11,11 @@ use quarry_conf::file_name::check_file_name;
 use quarry_conf::{Conf, Permissions};
 
 use crate::configuration::read_text;
-use crate::folders::{app_name, folders_in};
+use crate::folders::{app_name, installed_apps, is_disabled};
 use crate::objects::{APP_DEFAULT, APP_SYSTEM, ObjectError, Objects, Scope};
 
 /// The conf file of an app's attributes.
-const CONF: &str = "app";
+pub(crate) const CONF: &str = "app";
 /// Apps that cannot be created or removed.
 const BUILT_IN_APPS: [&str; 2] = [APP_DEFAULT, APP_SYSTEM];
 /// Maximum length of an app's name in bytes (Splunk's limit).
@@ -45,7 +45,7 @@ pub struct LocalApp {
 impl Objects {
     /// The apps by name; the default app is always included.
     pub fn apps(&self) -> Vec<LocalApp> {
-        let mut names: Vec<String> = folders_in(&self.apps_folder()).iter().map(|path| app_name(path)).collect();
+        let mut names: Vec<String> = installed_apps(self.data_dir()).iter().map(|path| app_name(path)).collect();
         names.retain(|name| check_file_name(name).is_ok());
         if !names.iter().any(|name| name == APP_DEFAULT) {
             names.push(APP_DEFAULT.to_owned());
@@ -67,14 +67,8 @@ impl Objects {
         members: &[(String, String)],
         viewer: &Permissions,
     ) -> Result<LocalApp, ObjectError> {
-        check_file_name(name)?;
-        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.');
-        if name.len() > NAME_BYTES_MAX || !name.chars().all(is_plain) {
-            return Err(ObjectError::Invalid(format!(
-                "{name}: names of apps contain only letters, digits, _, - and ., at most 100"
-            )));
-        }
-        check_members(members)?;
+        check_app_name(name)?;
+        check_members(name, members)?;
         let folder = self.apps_folder().join(name);
         {
             let _change = self.files().change()?;
@@ -97,11 +91,15 @@ impl Objects {
         viewer: &Permissions,
     ) -> Result<LocalApp, ObjectError> {
         self.app(name)?;
-        check_members(members)?;
+        check_members(name, members)?;
         let scope = Scope::for_namespace(crate::objects::NOBODY, name)?;
         for (member, value) in members {
             let Some((_, stanza, key)) = MEMBERS.iter().find(|(known, ..)| known == member) else { continue };
-            let value = if member == "disabled" { "enabled" } else { value.as_str() };
+            let value = match (member.as_str(), is_yes(value)) {
+                ("disabled", true) => "disabled",
+                ("disabled", false) => "enabled",
+                _ => value.as_str(),
+            };
             self.put(CONF, stanza, &[((*key).to_owned(), value.to_owned())], &scope, viewer)?;
         }
         self.app(name)
@@ -137,8 +135,7 @@ impl Objects {
                 }
             }
         }
-        let is_off = members.get("disabled").is_some_and(|state| state == "disabled");
-        members.insert("disabled".to_owned(), if is_off { "1" } else { "0" }.to_owned());
+        members.insert("disabled".to_owned(), if is_disabled(&folder) { "1" } else { "0" }.to_owned());
         members.entry("label".to_owned()).or_insert_with(|| name.clone());
         members.entry("visible".to_owned()).or_insert_with(|| "1".to_owned());
         members.entry("configured".to_owned()).or_insert_with(|| "0".to_owned());
@@ -147,16 +144,35 @@ impl Objects {
     }
 }
 
-/// Refuses invalid attributes, and disabling an app, which would have no effect.
-fn check_members(members: &[(String, String)]) -> Result<(), ObjectError> {
+/// Refuses an invalid name of an app.
+fn check_app_name(name: &str) -> Result<(), ObjectError> {
+    check_file_name(name)?;
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.');
+    if name.len() > NAME_BYTES_MAX || !name.chars().all(is_plain) {
+        return Err(ObjectError::Invalid(format!(
+            "{name}: names of apps contain only letters, digits, _, - and ., at most 100"
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses names that an installed app cannot have.
+pub(crate) fn check_new_name(name: &str) -> Result<(), ObjectError> {
+    check_app_name(name)?;
+    match FIXED.contains(&name) {
+        true => Err(ObjectError::Denied(format!("the app {name} is part of the program: it cannot be installed"))),
+        false => Ok(()),
+    }
+}
+
+/// Refuses invalid attributes, and disabling an app that is part of the program.
+fn check_members(name: &str, members: &[(String, String)]) -> Result<(), ObjectError> {
     for (member, value) in members {
         if !MEMBERS.iter().any(|(known, ..)| known == member) {
             return Err(ObjectError::Invalid(format!("Argument \"{member}\" is not supported by this handler.")));
         }
-        if member == "disabled" && is_yes(value) {
-            return Err(ObjectError::Invalid(
-                "apps cannot be disabled here: move the folder away, or remove the app".to_owned(),
-            ));
+        if member == "disabled" && is_yes(value) && FIXED.contains(&name) {
+            return Err(ObjectError::Invalid(format!("the app {name} is part of the program: it cannot be disabled")));
         }
     }
     Ok(())
@@ -191,7 +207,27 @@ mod tests {
         assert_eq!((made.members["version"].as_str(), made.members["description"].as_str()), ("1.0.0", "d"));
         let changed = objects.edit_app("shop", &given(&[("version", "2.0")]), &admin).unwrap();
         assert_eq!((changed.members["version"].as_str(), changed.members["disabled"].as_str()), ("2.0", "0"));
-        assert!(objects.edit_app("shop", &given(&[("disabled", "1")]), &admin).is_err());
+        let disabled = objects.edit_app("shop", &given(&[("disabled", "1")]), &admin).unwrap();
+        assert_eq!((disabled.members["disabled"].as_str(), names().len()), ("1", 2), "it stays installed");
+        let pair = [("definition".to_owned(), "x".to_owned())];
+        let scope = Scope::of_namespace("nobody", "shop").unwrap();
+        let told = objects.create("macros", "m", &pair, &scope, &admin).unwrap_err().to_string();
+        assert!(told.contains("is disabled"), "{told}");
+        assert!(
+            crate::configuration::read_view(
+                folder.path(),
+                quarry_conf::Namespace::new("boss", "shop").unwrap().unwrap(),
+                &quarry_conf::Readable::everything()
+            )
+            .is_err()
+        );
+        let macros =
+            || crate::read_configuration(folder.path()).conf("macros").get("own", "definition").map(str::to_owned);
+        std::fs::write(folder.path().join("etc/apps/shop/local/macros.conf"), "[own]\ndefinition = x\n").unwrap();
+        assert_eq!(macros(), None);
+        objects.edit_app("shop", &given(&[("disabled", "0")]), &admin).unwrap();
+        assert_eq!(macros().as_deref(), Some("x"));
+        assert!(objects.edit_app("search", &given(&[("disabled", "1")]), &admin).is_err());
         assert!(objects.create_app("half", &given(&[("colour", "red")]), &admin).is_err());
         assert_eq!(names(), ["search", "shop"]);
         assert_eq!(objects.create_app("shop", &[], &admin), Err(ObjectError::Exists("shop".to_owned())));

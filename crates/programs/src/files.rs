@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use quarry_apps::folders::app_folder;
+use quarry_apps::folders::{app_folder, enabled_apps};
 use quarry_conf::file_name::check_file_name;
 use quarry_stdx::Fault;
 
@@ -120,10 +120,7 @@ fn check_program(home: &Path, file: &Path) -> Result<PathBuf, Fault> {
 /// The program of a modular input scheme, and its app's folder.
 pub(crate) fn scheme_program(home: &Path, scheme: &str) -> Option<(PathBuf, PathBuf)> {
     check_file_name(scheme).ok()?;
-    let entries = std::fs::read_dir(home.join("etc/apps")).into_iter().flatten().flatten();
-    let mut apps: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    apps.sort();
-    apps.into_iter().find_map(|app| Some((find_in_app(home, &app, scheme)?, app)))
+    enabled_apps(home).into_iter().find_map(|app| Some((find_in_app(home, &app, scheme)?, app)))
 }
 
 /// The program with this name in an app, with or without extension.

@@ -32,7 +32,9 @@ use crate::{add, bucket, disk_activity, preview, prometheus, spl_explain, volume
 
 /// Confs whose changes may concern inputs: their own, and those that stand for a new, changed or removed app, which may
 /// bring inputs.
-const CONFS_OF_INPUTS: &[&str] = &["inputs", "app", "props"];
+const CONFS_OF_INPUTS: &[&str] = &["inputs", "props"];
+/// The conf that tells whether an app takes effect.
+const CONF_OF_APPS: &str = "app";
 /// File of a catalog in SQLite, in the data directory.
 const CATALOG_FILE: &str = "catalog.sqlite";
 
@@ -192,6 +194,10 @@ impl Node for LocalNode {
     }
 
     fn notify_configuration_changed(&self, conf: &str) {
+        if conf == CONF_OF_APPS {
+            // An app that comes, goes or is disabled may have any configuration.
+            return self.files_changed();
+        }
         if self.namespaces.mark_conf_changed(conf) {
             self.summary_signal.notify_configuration_changed();
         }

@@ -33,7 +33,7 @@ const VERBS: &[(&[&str], &str)] = &[
         "events leave an index by its retention (indexes.conf); to start over, stop the server and remove the data directory",
     ),
     (&["remove"], "other stanzas are removed from their conf file; events leave an index by its retention"),
-    (&["install"], "unpack the app below DATA/etc/apps and start the server again"),
+    (&["install"], "`curl -u USER HOST:8089/services/apps/local -d name=/PATH/APP.spl -d filename=1` installs an app"),
     (&["cmd", "btool"], "`quarry btool CONF list [STANZA] [--debug]`"),
     (&["cmd"], "there is no wrapper: scripts of apps run by themselves; `quarry btool` shows configuration"),
     (&["login"], "no login is needed on this machine; other nodes are addressed with --uri and --auth or --token"),

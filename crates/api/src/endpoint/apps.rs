@@ -1,12 +1,16 @@
 //! `apps/local`: the apps of the node, which are folders: listing, creating, changing, removing
-//! ([`quarry_apps::local_apps`]), and packing ([`quarry_apps::app_packages`]).
+//! ([`quarry_apps::local_apps`]), packing ([`quarry_apps::app_packages`]), and installing archives
+//! ([`quarry_apps::app_installs`]).
 //!
-//! Not here: installing packages, and update checks.
+//! Unlike in Splunk, no message asks for a restart after an app was installed or removed, because changes take effect
+//! at once.
+//! Not here: downloads, and update checks.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
+use quarry_apps::app_installs::AppInstall;
 use quarry_apps::app_packages::AppPackage;
 use quarry_apps::local_apps::LocalApp;
 use quarry_apps::objects::{NOBODY, ObjectSharing, Objects};
@@ -31,7 +35,7 @@ const COLLECTION: &str = "apps/local";
 /// Title of the collection in Atom feeds.
 const TITLE: &str = "localapps";
 /// The conf with an app's own settings.
-const CONF: &str = "app";
+pub(super) const CONF: &str = "app";
 /// Boolean members.
 const FLAGS: [&str; 3] = ["configured", "disabled", "visible"];
 /// Parameters of an app.
@@ -59,15 +63,29 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     .answers(AnswerShape::Texts(&[PACKAGE_TYPE]));
     let rows = vec![
         Endpoint::new(Method::GET, COLLECTION, read, "Lists apps.", get(list)).takes(LIST_PARAMETERS),
-        Endpoint::new(Method::POST, COLLECTION, write, "Creates an app.", post(create))
-            .needs(&["name"])
-            .takes(FIELDS.optional),
+        Endpoint::new(
+            Method::POST,
+            COLLECTION,
+            write,
+            "Creates an app, or installs one from an archive.",
+            post(create),
+        )
+        .needs(&["name"])
+        .takes(CREATED),
         Endpoint::new(Method::GET, format!("{COLLECTION}/_reload"), read, "Reloads the files of apps.", get(reload)),
         Endpoint::new(Method::POST, format!("{COLLECTION}/_reload"), read, "Reloads the files of apps.", post(reload)),
         Endpoint::new(Method::GET, one.as_str(), read, "Shows an app.", get(show)),
         Endpoint::new(Method::POST, one.as_str(), write, "Changes the description of an app.", post(edit))
             .takes(FIELDS.optional),
         Endpoint::new(Method::DELETE, one.as_str(), write, "Deletes an app with all its files.", delete(remove)),
+        Endpoint::new(Method::POST, below("enable"), write, "Enables an app.", post(enable)),
+        Endpoint::new(
+            Method::POST,
+            below("disable"),
+            write,
+            "Disables an app: nothing in it takes effect.",
+            post(disable),
+        ),
         Endpoint::new(Method::POST, below("_reload"), read, "Reloads the files of an app.", post(reload)),
         Endpoint::new(Method::GET, below("setup"), read, "Shows the setup of an app.", get(show)),
         Endpoint::new(
@@ -80,6 +98,21 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ];
     entities(rows, &APP).into_iter().chain(entities(packing.to_vec(), &PACKAGE)).chain([file]).collect()
 }
+
+/// Parameters of a new app.
+const CREATED: &[&str] = &[
+    "author",
+    "configured",
+    "description",
+    "disabled",
+    "explicit_appname",
+    "filename",
+    "label",
+    "template",
+    "update",
+    "version",
+    "visible",
+];
 
 /// Media type of a package.
 const PACKAGE_TYPE: &str = "application/gzip";
@@ -120,6 +153,9 @@ fn entry(app: &LocalApp, viewer: &Permissions) -> Entry {
     if may {
         links.push(("edit", path.clone()));
         if app.is_removable {
+            let action =
+                if app.members.get("disabled").is_some_and(|value| value == "1") { "enable" } else { "disable" };
+            links.push((action, format!("{path}/{action}")));
             links.push(("remove", path.clone()));
         }
     }
@@ -145,7 +181,8 @@ fn name_of(parts: &PathParts) -> String {
 }
 
 fn members_of(parameters: &Parameters) -> Vec<(String, String)> {
-    let is_member = |key: &str| !matches!(key, "output_mode" | "name" | "template" | "explicit_appname" | "filename");
+    let is_member =
+        |key: &str| !matches!(key, "output_mode" | "name" | "template" | "explicit_appname" | "filename" | "update");
     parameters.clone().into_pairs().into_iter().filter(|(key, _)| is_member(key)).collect()
 }
 
@@ -167,10 +204,66 @@ async fn show(
 }
 
 async fn create(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
+    let is_set = |name: &str| parameters.get(name).and_then(parse_flag).unwrap_or_default();
+    if is_set("filename") {
+        let archive = parameters.required("name")?.into();
+        let name = parameters.get("explicit_appname").filter(|name| !name.is_empty()).map(str::to_owned);
+        let install = AppInstall { archive, name, is_update: is_set("update") };
+        return install_app(&state, &caller, &parameters, install).await;
+    }
     let (name, members) = (parameters.required("name")?.to_owned(), members_of(&parameters));
     let make = move |objects: &Objects, viewer: &Permissions| objects.create_app(&name, &members, viewer);
     let made = change(&state, &caller, CONF, make).await?;
     Ok((StatusCode::CREATED, answer(&made, &caller, &parameters)).into_response())
+}
+
+async fn install_app(
+    state: &ApiState,
+    caller: &Caller,
+    parameters: &Parameters,
+    install: AppInstall,
+) -> Result<Response, ApiError> {
+    let members = members_of(parameters);
+    let make = move |objects: &Objects, viewer: &Permissions| {
+        let mut installed = objects.install_app(&install)?;
+        if !members.is_empty() {
+            installed.app = objects.edit_app(&installed.app.name, &members, viewer)?;
+        }
+        Ok(installed)
+    };
+    let installed = change(state, caller, CONF, make).await?;
+    Ok((StatusCode::CREATED, answer(&installed.app, caller, parameters)).into_response())
+}
+
+async fn enable(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    switch(&state, &parts, &caller, &parameters, "0").await
+}
+
+async fn disable(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    switch(&state, &parts, &caller, &parameters, "1").await
+}
+
+async fn switch(
+    state: &ApiState,
+    parts: &PathParts,
+    caller: &Caller,
+    parameters: &Parameters,
+    disabled: &str,
+) -> Result<Response, ApiError> {
+    let (name, members) = (name_of(parts), vec![("disabled".to_owned(), disabled.to_owned())]);
+    let make = move |objects: &Objects, viewer: &Permissions| objects.edit_app(&name, &members, viewer);
+    let made = change(state, caller, CONF, make).await?;
+    Ok(answer(&made, caller, parameters))
 }
 
 async fn edit(
@@ -192,8 +285,7 @@ async fn remove(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let name = name_of(&parts);
-    // Reported as a change of props.conf, so that searches reload everything cached for the app.
-    change(&state, &caller, "props", move |objects, _| objects.remove_app(&name)).await?;
+    change(&state, &caller, CONF, move |objects, _| objects.remove_app(&name)).await?;
     list(State(state), caller, parameters.keep_only("output_mode")).await
 }
 
@@ -252,6 +344,6 @@ async fn send_package(State(state): State<ApiState>, parts: PathParts, caller: C
 }
 
 async fn reload(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
-    change(&state, &caller, "props", |_, _| Ok(())).await?;
+    change(&state, &caller, CONF, |_, _| Ok(())).await?;
     Ok(Feed::of(TITLE, format!("/services/{COLLECTION}"), Vec::new()).answer(Form::of(parameters.get("output_mode"))))
 }

@@ -304,7 +304,7 @@ async fn notify_changed(state: &ApiState, conf: &str) -> Result<(), ApiError> {
     let (node, auth, conf) = (state.node.clone(), Arc::clone(&state.auth), conf.to_owned());
     run_blocking(move || {
         node.notify_configuration_changed(&conf);
-        if conf == AUTHORIZE_CONF {
+        if conf == AUTHORIZE_CONF || conf == super::apps::CONF {
             auth.set_roles(|| node.roles());
         }
     })

@@ -8,7 +8,7 @@ use quarry_conf::{Conf, builtin_sources};
 use super::acl::PlaceAcl;
 use super::{APP_SYSTEM, ObjectError, Objects, Place, Scope, Users};
 use crate::configuration::read_text;
-use crate::folders::{app_name, folders_in};
+use crate::folders::{app_name, enabled_apps, folders_in, is_disabled};
 
 /// Metadata shipped with an app.
 const DEFAULT_META: &str = "metadata/default.meta";
@@ -55,8 +55,7 @@ impl Objects {
             }
         }
         // Among other apps, the one whose name sorts last wins, as in a view.
-        let mut apps: Vec<String> =
-            folders_in(&self.data_dir().join("etc/apps")).iter().map(|path| app_name(path)).collect();
+        let mut apps: Vec<String> = enabled_apps(self.data_dir()).iter().map(|path| app_name(path)).collect();
         apps.sort_by_key(|app| std::cmp::Reverse((scope.app.as_ref() == Some(app), app.clone())));
         places.extend(apps.into_iter().map(Place::App));
         places.push(Place::System);
@@ -152,8 +151,12 @@ impl Objects {
         Ok(())
     }
 
-    /// Fails for a missing app, because writing into it must not create it.
-    pub(super) fn check_app(&self, app: &str) -> Result<(), ObjectError> {
+    /// Fails for a missing app, because writing into it must not create it, and for a disabled one, whose objects cannot
+    /// be seen; its own settings can be changed, which is how it is enabled.
+    pub(super) fn check_app(&self, app: &str, conf: &str) -> Result<(), ObjectError> {
+        if conf != crate::local_apps::CONF && is_disabled(&self.data_dir().join("etc/apps").join(app)) {
+            return Err(ObjectError::Invalid(format!("the app {app} is disabled: enable it to change its objects")));
+        }
         let is_there = [APP_SYSTEM, super::APP_DEFAULT, super::APP_PREFERENCES].contains(&app)
             || self.data_dir().join("etc/apps").join(app).is_dir();
         if is_there { Ok(()) } else { Err(ObjectError::Unknown(app.to_owned())) }

@@ -153,7 +153,7 @@ impl Objects {
 
     fn new_table_place(&self, name: &str, scope: &Scope) -> Result<Place, ObjectError> {
         let place = scope.target(true);
-        self.check_app(place.app())?;
+        self.check_app(place.app(), KIND)?;
         match self.table_path(&place, name).exists() {
             true => Err(ObjectError::Exists(name.to_owned())),
             false => Ok(place),

@@ -82,7 +82,7 @@ impl Objects {
         let alone = self.files.change()?;
         let place = if is_new {
             let place = scope.target(true);
-            self.check_app(place.app())?;
+            self.check_app(place.app(), kind)?;
             if self.names_of(&place, kind).iter().any(|(known, _)| known == name) {
                 return Err(ObjectError::Exists(name.to_owned()));
             }

@@ -236,7 +236,7 @@ impl Objects {
     /// The place of a new stanza, if the user may write there.
     fn target(&self, conf: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<Place, ObjectError> {
         let place = scope.target(can_be_private(conf));
-        self.check_app(place.app())?;
+        self.check_app(place.app(), conf)?;
         // Only administrators may set preferences of all users.
         let is_of_all = is_node_conf(conf) || matches!(&place, Place::App(app) if app == super::APP_PREFERENCES);
         let may = self.place_acl(&place).may_write(conf, name, viewer) && (!is_of_all || is_admin(viewer));

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
+use quarry_apps::folders::enabled_apps;
 use quarry_stdx::{Fault, log};
 
 use super::input_context::StopSignal;
@@ -55,8 +56,8 @@ impl ModularInputKinds {
 
     /// All kinds by scheme. Queries the programs that were not queried before.
     pub fn list(&self) -> Vec<ModularInputKind> {
-        let apps = std::fs::read_dir(self.home.join("etc/apps")).into_iter().flatten().flatten();
-        let mut schemes: Vec<String> = apps.flat_map(|app| declared_schemes(&app.path())).collect();
+        let apps = enabled_apps(&self.home).into_iter();
+        let mut schemes: Vec<String> = apps.flat_map(|app| declared_schemes(&app)).collect();
         schemes.sort();
         schemes.dedup();
         if schemes.len() > KINDS_MAX {

@@ -1,0 +1,402 @@
+//! Installs apps from archives: `.spl`, `.tgz` and `.tar`, compressed by gzip or not, with one folder that is the app.
+//!
+//! An archive is unpacked into [`UNFINISHED`], beside the apps but hidden from everything that reads them, and gets its
+//! place by one rename. A node that is killed meanwhile has the app as it was before. An update replaces the whole app
+//! but `local/`, `metadata/local.meta`, and those files of `lookups/` that the archive does not have.
+//!
+//! Links and devices are refused, because they could lead out of the app. Not here: downloads, and signatures.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, TryLockError};
+
+use flate2::read::MultiGzDecoder;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use crate::app_packages::{APP_BYTES_MAX, DEPTH_MAX, ENTRIES_MAX};
+use crate::local_apps::{LocalApp, check_new_name};
+use crate::objects::{ObjectError, Objects};
+use crate::tar_reader::{TarError, TarKind, TarReader};
+
+/// Folder below `etc/apps` in which an archive is unpacked. It has one more level, so that nodes that share files do not
+/// take it for an app.
+const UNFINISHED: &str = ".installing/app";
+/// The first bytes of a gzip file.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// Prefix of files in which macOS stores attributes of other files.
+const APPLE_ATTRIBUTES: &str = "._";
+/// An app's settings may contain keys, so only the node's account may read its files.
+const FILE_MODE: u32 = 0o600;
+/// Mode of an app's programs.
+const PROGRAM_MODE: u32 = 0o700;
+
+/// Held during an installation: there is one folder for unfinished ones.
+static INSTALLING: Mutex<()> = Mutex::new(());
+
+/// An app to be installed.
+#[derive(Clone, Debug)]
+pub struct AppInstall {
+    /// Absolute path of the archive on the node.
+    pub archive: PathBuf,
+    /// Name of the app instead of the one of the archive's folder.
+    pub name: Option<String>,
+    /// Whether an app of this name is replaced.
+    pub is_update: bool,
+}
+
+/// An app that was installed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstalledApp {
+    /// The app.
+    pub app: LocalApp,
+    /// Whether there was none of this name before.
+    pub is_new: bool,
+}
+
+impl Objects {
+    /// Installs an app from an archive, or replaces it by the archive's version.
+    pub fn install_app(&self, install: &AppInstall) -> Result<InstalledApp, ObjectError> {
+        let _installing = match INSTALLING.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                return Err(ObjectError::Busy("another app is being installed: try again when it is done".to_owned()));
+            }
+            // Every installation begins with an empty folder, so one that panicked left nothing that matters.
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Ok(installing) => installing,
+        };
+        let unfinished = Unfinished::new(&self.apps_folder())?;
+        let named = unpack(&install.archive, &unfinished.app)?;
+        let name = install.name.clone().unwrap_or(named);
+        check_new_name(&name)?;
+        let folder = self.apps_folder().join(&name);
+        let is_new = {
+            let _change = self.files().change()?;
+            let is_new = !folder.exists();
+            if is_new {
+                fs::rename(&unfinished.app, &folder).map_err(|error| failed(&folder, &error))?;
+            } else if install.is_update {
+                keep_changes(&folder, &unfinished.app).map_err(|error| failed(&folder, &error))?;
+                renameat_with(CWD, &unfinished.app, CWD, &folder, RenameFlags::EXCHANGE)
+                    .map_err(|error| failed(&folder, &error.into()))?;
+            } else {
+                return Err(ObjectError::Exists(name));
+            }
+            sync_folder(&self.apps_folder()).map_err(|error| failed(&folder, &error))?;
+            is_new
+        };
+        Ok(InstalledApp { app: self.app(&name)?, is_new })
+    }
+}
+
+fn failed(path: &Path, error: &io::Error) -> ObjectError {
+    ObjectError::Failed(format!("{}: {error}", path.display()))
+}
+
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// The folder of an unfinished installation; removed with its content at the end.
+struct Unfinished {
+    folder: PathBuf,
+    app: PathBuf,
+}
+
+impl Unfinished {
+    /// An empty folder; what a killed node left in it is removed.
+    fn new(apps: &Path) -> Result<Unfinished, ObjectError> {
+        let app = apps.join(UNFINISHED);
+        let folder = app.parent().unwrap_or(apps).to_owned();
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(&folder, &error)),
+            _ => fs::create_dir_all(&app).map_err(|error| failed(&app, &error))?,
+        }
+        Ok(Unfinished { folder, app })
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // What cannot be removed now is removed before the next installation.
+        drop(fs::remove_dir_all(&self.folder));
+    }
+}
+
+/// Unpacks an archive into a folder; returns the name of the archive's own folder.
+fn unpack(archive: &Path, into: &Path) -> Result<String, ObjectError> {
+    let invalid = |reason: &str| ObjectError::Invalid(format!("{} cannot be installed: {reason}", archive.display()));
+    if !archive.is_absolute() {
+        return Err(invalid("give the absolute path of an archive on the node"));
+    }
+    // A named pipe would block and a device might never end.
+    match fs::metadata(archive) {
+        Ok(metadata) if metadata.is_file() => {}
+        Ok(_) => return Err(invalid("it is not a file")),
+        Err(error) => return Err(invalid(&error.to_string())),
+    }
+    let refused = |error: TarError| match error {
+        TarError::Read(error) => invalid(&error.to_string()),
+        TarError::Damaged(reason) => invalid(&reason),
+    };
+    let mut tar = TarReader::new(plain(archive).map_err(|error| invalid(&error.to_string()))?);
+    let (mut app, mut entries, mut bytes) = (None::<String>, 0, 0u64);
+    while let Some(member) = tar.next().map_err(refused)? {
+        (entries, bytes) = (entries + 1, bytes.saturating_add(member.bytes));
+        if entries > ENTRIES_MAX || bytes > APP_BYTES_MAX {
+            let most = APP_BYTES_MAX >> 20;
+            return Err(invalid(&format!("it has more than {ENTRIES_MAX} files or {most} MB, the maximum of an app")));
+        }
+        let parts = parts_of(&member.name).map_err(refused)?;
+        let Some((first, inside)) = parts.split_first() else { continue };
+        if parts.iter().any(|part| part.starts_with(APPLE_ATTRIBUTES)) {
+            continue;
+        }
+        if *app.get_or_insert_with(|| (*first).to_owned()) != **first {
+            return Err(invalid(&format!("it has more than one folder, {} and {first}", app.unwrap_or_default())));
+        }
+        let path = inside.iter().fold(into.to_owned(), |path, part| path.join(part));
+        match member.kind {
+            TarKind::Folder => fs::create_dir_all(&path).map_err(|error| failed(&path, &error))?,
+            TarKind::File if inside.is_empty() => return Err(invalid(&format!("{first} is not a folder"))),
+            TarKind::File => {
+                let mut file = create(&path, member.is_executable).map_err(|error| match error.kind() {
+                    io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+                        invalid(&format!("it has {} more than once", member.name))
+                    }
+                    _ => failed(&path, &error),
+                })?;
+                tar.copy_content(&mut file).map_err(refused)?;
+                file.sync_all().map_err(|error| failed(&path, &error))?;
+            }
+            TarKind::Link | TarKind::Other => {
+                return Err(invalid(&format!("{} is a link or a device, which apps may not have", member.name)));
+            }
+        }
+    }
+    app.ok_or_else(|| invalid("it is empty"))
+}
+
+/// The archive without its compression.
+fn plain(archive: &Path) -> io::Result<Box<dyn Read>> {
+    let mut file = File::open(archive)?;
+    let mut start = Vec::new();
+    file.by_ref().take(GZIP.len() as u64).read_to_end(&mut start)?;
+    let whole = BufReader::new(io::Cursor::new(start.clone()).chain(file));
+    Ok(if start == GZIP { Box::new(BufReader::new(MultiGzDecoder::new(whole))) } else { Box::new(whole) })
+}
+
+/// The names in an entry's path; fails for a path that is refused.
+fn parts_of(name: &str) -> Result<Vec<&str>, TarError> {
+    let refused = |reason: String| Err(TarError::Damaged(reason));
+    let mut parts = Vec::new();
+    for part in Path::new(name).components() {
+        match part {
+            Component::CurDir => {}
+            Component::Normal(part) => parts.push(part.to_str().unwrap_or_default()),
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
+                return refused(format!("{name} leads out of the app"));
+            }
+        }
+    }
+    if name.chars().any(char::is_control) {
+        return refused(format!("{} contains a control character", name.escape_debug()));
+    }
+    // The first folder is the app itself, and the last name may be a file in the deepest folder.
+    if parts.len() > DEPTH_MAX + 2 {
+        return refused(format!("{name} is nested too deeply, {DEPTH_MAX} folders are allowed"));
+    }
+    Ok(parts)
+}
+
+fn create(path: &Path, is_executable: bool) -> io::Result<File> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mode = if is_executable { PROGRAM_MODE } else { FILE_MODE };
+    OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
+}
+
+/// Adds to a new version of an app what was changed on this node. The old version keeps its files.
+fn keep_changes(old: &Path, new: &Path) -> io::Result<()> {
+    for own in ["local", "metadata/local.meta"] {
+        let (from, to) = (old.join(own), new.join(own));
+        let removed = if to.is_dir() { fs::remove_dir_all(&to) } else { fs::remove_file(&to) };
+        match removed {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => link_missing(&from, &to)?,
+        }
+    }
+    link_missing(&old.join("lookups"), &new.join("lookups"))
+}
+
+/// Links the files of `from` to `to` that are missing there. Settings and lookup files are replaced as a whole, never
+/// written in place, so a second name of the same file is as good as a copy.
+fn link_missing(from: &Path, to: &Path) -> io::Result<()> {
+    let mut pairs = vec![(from.to_owned(), to.to_owned())];
+    while let Some((from, to)) = pairs.pop() {
+        let Ok(metadata) = fs::symlink_metadata(&from) else { continue };
+        if metadata.is_dir() {
+            fs::create_dir_all(&to)?;
+            for entry in fs::read_dir(&from)? {
+                let entry = entry?;
+                pairs.push((entry.path(), to.join(entry.file_name())));
+            }
+        } else if fs::symlink_metadata(&to).is_err() {
+            if let Some(folder) = to.parent() {
+                fs::create_dir_all(folder)?;
+            }
+            fs::hard_link(&from, &to)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::sync::{MutexGuard, PoisonError};
+
+    use super::*;
+
+    /// Held by a test, because a process installs one app at a time.
+    static TESTING: Mutex<()> = Mutex::new(());
+
+    struct World {
+        _testing: MutexGuard<'static, ()>,
+        folder: tempfile::TempDir,
+        objects: Objects,
+    }
+
+    impl World {
+        fn new() -> World {
+            let testing = TESTING.lock().unwrap_or_else(PoisonError::into_inner);
+            let folder = tempfile::tempdir().unwrap();
+            let objects = Objects::new(folder.path());
+            World { _testing: testing, folder, objects }
+        }
+
+        /// An archive of files, made by the system's `tar`.
+        fn archive(&self, options: &str, files: &[(&str, &str)]) -> PathBuf {
+            let source = self.folder.path().join("source");
+            drop(fs::remove_dir_all(&source));
+            fs::create_dir_all(&source).unwrap();
+            for (name, text) in files {
+                let path = source.join(name);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+            self.packed(options, &source)
+        }
+
+        fn packed(&self, options: &str, source: &Path) -> PathBuf {
+            let archive = self.folder.path().join("archive");
+            let mut tar = Command::new("tar");
+            tar.args(["--create", "--absolute-names", options, "--file"]).arg(&archive).arg("-C").arg(source).arg(".");
+            assert!(tar.status().unwrap().success());
+            archive
+        }
+
+        fn install(&self, archive: &Path, is_update: bool) -> Result<InstalledApp, ObjectError> {
+            self.objects.install_app(&AppInstall { archive: archive.to_owned(), name: None, is_update })
+        }
+
+        fn text(&self, file: &str) -> Option<String> {
+            fs::read_to_string(self.folder.path().join("etc/apps").join(file)).ok()
+        }
+
+        fn apps(&self) -> Vec<String> {
+            let apps = fs::read_dir(self.folder.path().join("etc/apps")).unwrap();
+            apps.map(|app| app.unwrap().file_name().into_string().unwrap()).collect()
+        }
+    }
+
+    #[test]
+    fn archives_of_every_form_are_installed_and_nothing_else_is_left() {
+        let long = format!("shop/default/{}b.txt", "a-long-name/".repeat(12));
+        for options in ["--gzip", "--format=ustar", "--format=gnu", "--format=pax"] {
+            let world = World::new();
+            let archive = world.archive(options, &[("shop/default/app.conf", "[ui]\nlabel = S\n"), (&long, "deep")]);
+            let installed = world.install(&archive, false).unwrap();
+            assert_eq!((installed.app.name.as_str(), installed.is_new), ("shop", true), "{options}");
+            assert_eq!(installed.app.members["label"], "S");
+            assert_eq!(world.text(&long).as_deref(), Some("deep"), "{options}");
+            assert_eq!(world.apps(), ["shop"], "{options}");
+            assert_eq!(world.install(&archive, false), Err(ObjectError::Exists("shop".to_owned())));
+            let other = AppInstall { archive, name: Some("other".to_owned()), is_update: false };
+            assert_eq!(world.objects.install_app(&other).unwrap().app.name, "other");
+        }
+    }
+
+    #[test]
+    fn an_update_replaces_an_app_but_what_was_changed_here() {
+        let world = World::new();
+        let first = [("shop/default/app.conf", "old"), ("shop/bin/gone.py", "old"), ("shop/lookups/a.csv", "old")];
+        world.install(&world.archive("--gzip", &first), true).unwrap();
+        for (file, text) in [("local/app.conf", "mine"), ("metadata/local.meta", "mine"), ("lookups/b.csv", "mine")] {
+            let path = world.folder.path().join("etc/apps/shop").join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let second = [
+            ("shop/default/app.conf", "new"),
+            ("shop/local/app.conf", "new"),
+            ("shop/local/inputs.conf", "new"),
+            ("shop/metadata/local.meta", "new"),
+            ("shop/lookups/a.csv", "new"),
+        ];
+        assert!(!world.install(&world.archive("--gzip", &second), true).unwrap().is_new);
+        for (file, text) in [
+            ("default/app.conf", Some("new")),
+            ("bin/gone.py", None),
+            ("local/app.conf", Some("mine")),
+            ("local/inputs.conf", None),
+            ("metadata/local.meta", Some("mine")),
+            ("lookups/a.csv", Some("new")),
+            ("lookups/b.csv", Some("mine")),
+        ] {
+            assert_eq!(world.text(&format!("shop/{file}")).as_deref(), text, "{file}");
+        }
+        assert_eq!(world.apps(), ["shop"]);
+    }
+
+    #[test]
+    fn archives_that_lead_elsewhere_or_are_damaged_are_refused_and_leave_nothing() {
+        let world = World::new();
+        let told = |archive: &Path| world.install(archive, true).unwrap_err().to_string();
+        let source = world.folder.path().join("links/shop");
+        fs::create_dir_all(&source).unwrap();
+        std::os::unix::fs::symlink("/etc", source.join("link")).unwrap();
+        assert!(told(&world.packed("--gzip", source.parent().unwrap())).contains("is a link or a device"));
+        let out = world.archive("--transform=s,shop,shop/../..,", &[("shop/x", "")]);
+        assert!(told(&out).contains("leads out of the app"));
+        assert!(told(&world.archive("--gzip", &[("a/x", ""), ("b/x", "")])).contains("more than one folder"));
+        assert!(told(&world.archive("--gzip", &[("search/x", "")])).contains("part of the program"));
+        assert!(told(&world.archive("--gzip", &[])).contains("it is empty"));
+        let whole = fs::read(world.archive("--gzip", &[("shop/x", "text")])).unwrap();
+        let archive = world.folder.path().join("archive");
+        for length in 0..whole.len() {
+            fs::write(&archive, &whole[..length]).unwrap();
+            assert!(world.install(&archive, true).is_err(), "{length} of {} bytes", whole.len());
+        }
+        fs::write(&archive, "x".repeat(2_000)).unwrap();
+        assert!(told(&archive).contains("not a tar archive"));
+        for (path, reason) in [("archive", "absolute path"), ("/dev/null", "not a file"), ("/missing", "No such file")]
+        {
+            assert!(told(Path::new(path)).contains(reason), "{path}");
+        }
+        assert_eq!(world.apps(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_a_killed_node_left_is_no_app_and_is_removed() {
+        let world = World::new();
+        let left = world.folder.path().join("etc/apps").join(UNFINISHED).join("default");
+        fs::create_dir_all(&left).unwrap();
+        fs::write(left.join("app.conf"), "half").unwrap();
+        assert_eq!(world.objects.apps().len(), 1, "only the app that always exists");
+        world.install(&world.archive("--gzip", &[("shop/x", "")]), false).unwrap();
+        assert_eq!((world.apps(), world.text("shop/default/app.conf")), (vec!["shop".to_owned()], None));
+    }
+}
